@@ -1,1 +1,1 @@
-"""The only readers of private data. What they return is a CountTree."""
+"""The only readers of private data. They return counts, such as a CountTree."""

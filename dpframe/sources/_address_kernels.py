@@ -1,7 +1,7 @@
-"""Addresses read from the bytes of texts, and their nodes as words. Compiled.
+"""Compiled code that reads addresses from the bytes of texts, and makes words of their nodes.
 
-Only what is certainly an address is read here: dotted decimals, and groups of hexadecimal digits
-with or without ``::``. All else is *odd* and left to the statement, which knows what else there is.
+It reads only texts that are certainly addresses: dotted decimals, and groups of hexadecimal digits
+with or without ``::``. Any other text is *odd*; the SQL statement reads it, which knows all forms.
 """
 
 # mypy: disable-error-code="no-any-return, assignment"
@@ -17,7 +17,7 @@ Unsigned = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
 
 INVALID, FOUR, SIX, ODD = 0, 4, 6, 9
-"""What a text is."""
+"""What a text is: no address, IPv4, IPv6, or a text for the statement to read."""
 
 _MAPPED = np.uint64(0xFFFF << 32)
 _32, _16, _4 = (np.uint64(n) for n in (32, 16, 4))
@@ -25,7 +25,7 @@ _32, _16, _4 = (np.uint64(n) for n in (32, 16, 4))
 
 @compiled
 def _dotted(data: Bytes, start: int, end: int) -> int:
-    """The number of four decimals up to 255 without leading zeros, or -1."""
+    """The number that four decimals up to 255 without leading zeros write, or -1."""
     value, part, dots = 0, -1, 0
     if end - start > 15:
         return -1
@@ -46,7 +46,7 @@ def _dotted(data: Bytes, start: int, end: int) -> int:
 
 @compiled
 def _grouped(data: Bytes, start: int, end: int, groups: Unsigned) -> bool:
-    """Fill the eight groups of an address that is written in hexadecimal digits."""
+    """Fill ``groups`` from an address in hexadecimal digits; return whether the text is one."""
     n, digits, gap, j = 0, 0, -1, start
     value = np.uint64(0)
     while j < end:
@@ -86,7 +86,7 @@ def _grouped(data: Bytes, start: int, end: int, groups: Unsigned) -> bool:
         return n == 8
     if n > 7:
         return False
-    for k in range(n - gap):  # those behind the gap go to the end
+    for k in range(n - gap):  # groups behind the gap move to the end
         groups[7 - k] = groups[n - 1 - k]
     for k in range(gap, 8 - (n - gap)):
         groups[k] = 0
@@ -124,12 +124,12 @@ def level_words(
     places: Words,
     long: Unsigned,
 ) -> tuple[int, int]:
-    """The nodes of a level, of the rows that have one, as :mod:`dpframe.sketches._encode` puts
-    texts: two words each, and where the second one is negative, what tells them apart in ``long``.
+    """Write the nodes of a level, for the rows that have one, as :mod:`dpframe.sketches._encode`
+    writes texts: two words each; where the second word is negative, ``long`` tells nodes apart.
 
-    ``reached`` is by kind what tells, or 0 for those without the level. ``masks`` are of lower and
-    upper words, of IPv4 and then of IPv6. Returns how many nodes there are, and how much of
-    ``long`` is filled.
+    ``reached`` has, for each kind, the word for ``long``, or 0 if the kind lacks the level.
+    ``masks`` has the lower and the upper word for IPv4, then both for IPv6. Returns how many nodes
+    there are, and how much of ``long`` is filled.
     """
     n, used = 0, 0
     for i in range(kinds.shape[0]):

@@ -1,4 +1,4 @@
-"""The parts of paths between separators of one byte, from the bytes of texts. Compiled."""
+"""Compiled code that splits the bytes of paths at a separator of one byte."""
 
 # mypy: disable-error-code="no-any-return"
 from __future__ import annotations
@@ -18,9 +18,9 @@ def parts(
 ) -> None:
     """Write paths without empty parts into ``normal``, one after the other.
 
-    Text i is the bytes from ``starts[i]`` to ``starts[i + 1]``. ``counts`` are how many parts each
-    has, of at most as many as ``ends`` has columns less one, and -1 for empty text, which is no
-    path; ``ends[i]`` is where path i begins, and then where each of its parts ends.
+    Text i is the bytes from ``starts[i]`` to ``starts[i + 1]``. ``counts[i]`` is how many parts
+    path i has, at most the columns of ``ends`` less one, or -1 for empty text, which is no path.
+    ``ends[i]`` is where path i begins, and then where each of its parts ends.
     """
     out = 0
     for i in range(starts.shape[0] - 1):
@@ -55,9 +55,9 @@ def level_keys(
     data: Bytes,
     offsets: Words,
 ) -> int:
-    """The keys of a level, of the paths that have it: ``value`` and the path down to there. Where
-    there is no path it is the one byte ``invalid``, or nothing if that is negative. Returns how
-    many."""
+    """Write the keys of a level, for the paths that have it: ``value``, then the path down to the
+    level. A text that is no path has the one byte ``invalid`` as its key, or no key if
+    ``invalid`` is negative. Returns how many keys there are."""
     n, out = 0, 0
     offsets[0] = 0
     for i in range(counts.shape[0]):

@@ -1,8 +1,8 @@
-"""What is added up of a column beside the counts: whole numbers of a row, in the SQL of any engine.
+"""Whole numbers of a row that are added up beside the counts, in the SQL of any engine.
 
-DuckDB's own text is in :mod:`dpframe.steps`; here is that of other engines, which gives the same
+DuckDB's SQL is in :mod:`dpframe.steps`. The SQL of other engines is here, and gives the same
 numbers: the same floating-point product, and a rounding made of a floor and a comparison, since
-engines round a half each in their own way. No value is an error.
+each engine rounds a half in its own way. No value is an error.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ UNIT = Steps(0.0, 1.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Added:
-    """A whole number of a row: its "value" in steps, NULL where there is none; or 1 where one is
-    "present", or "outside" of the bounds, else 0; or 1 for every "row". Without ``clipped`` a value
-    is cut only where sums could overflow."""
+    """A whole number of a row. A "value" is the column's value in steps, or NULL; "present" is 1
+    where there is a value, "outside" is 1 where it is out of bounds, else 0; "row" is always 1.
+    Without ``clipped`` a value is cut only where sums could overflow."""
 
     kind: Literal["value", "present", "outside", "row"]
     column: str = ""
@@ -34,12 +34,12 @@ class Added:
 
     @property
     def most(self) -> int:
-        """The largest absolute value of one record, which is clipped."""
+        """The largest absolute value of one clipped record."""
         return self.steps.most if self.kind == "value" else 1
 
     @property
     def sql(self) -> str:
-        """In DuckDB, BIGINT."""
+        """The SQL for DuckDB; a BIGINT."""
         column = identifier(self.column)
         if self.kind == "row":
             return "1::BIGINT"
@@ -50,8 +50,8 @@ class Added:
         return value_sql(column, self.steps, clipped=self.clipped)
 
     def scaled(self, d: Dialect, number: str) -> str:
-        """In another engine, a double that ``whole`` rounds, from a double; NULL where there is no
-        value."""
+        """The SQL for another engine: of the double ``number``, the double that ``whole`` rounds;
+        NULL where there is no value."""
         most = d.real(sys.float_info.max)
         finite = f"{number} BETWEEN -{most} AND {most}"
         if self.kind == "outside":
@@ -66,22 +66,22 @@ class Added:
         ten = d.real(10.0 ** abs(self.steps.decimals))
         if self.steps.decimals > 0:
             cut = f"{cut} * {ten}"
-        elif self.steps.decimals < 0:  # of what is rounded to 0 the quotient could underflow
+        elif self.steps.decimals < 0:  # a value that rounds to 0 could underflow in the quotient
             cut = f"CASE WHEN abs({cut}) < {d.real(1.0)} THEN {d.real(0.0)} ELSE {cut} / {ten} END"
         return f"CASE WHEN {finite} THEN {cut} END"
 
 
 def counted_values(sums: Mapping[str, Added]) -> dict[str, str]:
-    """Of what is "present" the name of the value that is NULL where it is not: counting that one
-    is adding up the other."""
+    """For each "present", the name of the "value" of the same column and steps: adding up the
+    first is counting the second where it is not NULL."""
     values = {(one.column, one.steps): name for name, one in sums.items() if one.kind == "value"}
     present = {name: (one.column, one.steps) for name, one in sums.items() if one.kind == "present"}
     return {name: values[place] for name, place in present.items() if place in values}
 
 
 def whole(d: Dialect, scaled: str) -> str:
-    """A double rounded to a whole number, halves away from 0, of a type whose sums do not overflow;
-    NULL stays so."""
+    """The SQL that rounds a double to a whole number, halves away from 0, of a type whose sums do
+    not overflow. NULL stays NULL."""
     size = f"abs({scaled})"
     up = f"CASE WHEN {size} - floor({size}) >= {d.real(0.5)} THEN 1 ELSE 0 END"
     rounded = f"({d.whole(f'floor({size})')} + {up})"

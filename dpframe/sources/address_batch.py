@@ -1,6 +1,6 @@
-"""Addresses of a batch of texts, read from their bytes, as numbers.
+"""Read a batch of texts from their bytes: addresses become numbers.
 
-What neither reader knows is *odd*: SQL reads it. A text stands for a row, or for n rows.
+A text that neither reader knows is *odd*: SQL reads it. A text stands for one row, or for n rows.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ ALL = 2**64 - 1
 
 @dataclass(slots=True, repr=False)
 class Batch:
-    """Addresses of IPv4 and of IPv6, higher word first, with their rows, None for one each; odd
-    texts with theirs; and how many rows have no key."""
+    """Addresses of IPv4 and of IPv6 (higher word first) and odd texts, each with its number of
+    rows (None: one row each), and how many rows have no key."""
 
     four: Numbers = field(default_factory=lambda: np.empty(0, np.uint32))
     four_n: Counts | None = None
@@ -37,7 +37,7 @@ class Batch:
 
 
 def read_batch(hierarchy: Ip, texts: pa.Array, n: Counts | None = None) -> Batch:
-    """The addresses of texts, with rows ``n``; odd texts of single rows are each there once."""
+    """The addresses of texts that stand for ``n`` rows; without ``n``, each odd text comes once."""
     out = Batch()
     if texts.null_count:
         there = texts.is_valid().to_numpy(zero_copy_only=False)
@@ -57,7 +57,7 @@ def _add_others(out: Batch, texts: pa.Array, n: Counts | None) -> None:
     known = _of(n, whole)
     mapped = (words[:, 0] == 0) & (words[:, 1] >> np.uint64(32) == 0xFFFF)
     if mapped.any():  # 10.0.0.1 and ::ffff:a00:1 are one host
-        numbers = words[mapped, 1].astype(np.uint32)  # of a word the lower half
+        numbers = words[mapped, 1].astype(np.uint32)  # the lower half of the word
         if known is not None and out.four_n is not None:
             out.four_n = np.concatenate([out.four_n, known[mapped]])
         out.four = np.concatenate([out.four, numbers])
@@ -71,7 +71,7 @@ def _add_others(out: Batch, texts: pa.Array, n: Counts | None) -> None:
 
 
 def _of_version(out: Batch, version: int | None) -> Batch:
-    """Without the keys of the other version."""
+    """Count the keys of the other version as invalid, and drop them."""
     if version == 6:
         out.invalid += _total(np.ones(len(out.four), np.bool_), out.four_n)
         out.four, out.four_n = out.four[:0], _of(out.four_n, slice(0))
@@ -82,13 +82,13 @@ def _of_version(out: Batch, version: int | None) -> Batch:
 
 
 def finest_four(numbers: Numbers, hierarchy: Ip) -> Numbers:
-    """Without what is below the finest prefix."""
+    """IPv4 addresses with the bits below the finest prefix set to 0."""
     below = np.uint32(32 - hierarchy.prefixes[-1])
     return numbers >> below << below if below else numbers
 
 
 def finest_six(words: Words, hierarchy: Ip) -> Words:
-    """Without what is below the finest prefix."""
+    """IPv6 addresses with the bits below the finest prefix set to 0."""
     below = 128 - hierarchy.prefixes6[-1]
     mask = (1 << 128) - (1 << below)
     return words & np.array([mask >> 64, mask & ALL], np.uint64) if below else words

@@ -1,7 +1,7 @@
 """IPv4 addresses read from the bytes of many texts at once, in NumPy.
 
 Bytes are looked at side by side, wherever texts begin: a column of ten million texts takes a sixth
-of a second. Only what is certainly an address is read here, and all else is left to SQL.
+of a second. This module reads only texts that are certainly addresses; SQL reads the rest.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ Flags = NDArray[np.bool_]
 Places = NDArray[np.signedinteger]
 
 BLOCK = 2**13
-"""Texts that are read at once: their bytes stay near the processor."""
+"""Texts that are read at once: their bytes stay in the processor's cache."""
 
 
 def text_bytes(texts: pa.Array) -> tuple[Bytes, Places]:
-    """The bytes of texts, and where each of them begins, and the last one ends."""
+    """The bytes of texts, and where each text begins, then where the last one ends."""
     wide = pa.types.is_large_string(texts.type)
     kind = np.dtype(np.int64 if wide else np.int32)
     _, offsets, data = texts.buffers()
@@ -30,8 +30,8 @@ def text_bytes(texts: pa.Array) -> tuple[Bytes, Places]:
 
 
 def dotted(texts: pa.Array) -> tuple[NDArray[np.uint32], Flags | None]:
-    """Numbers of the texts that are four decimals up to 255 without leading zeros, in their order,
-    and which these are; None where all are."""
+    """The numbers of the texts that are four decimals up to 255 without leading zeros, in the order
+    of the texts, and flags of these texts (None if all are)."""
     data, starts = text_bytes(texts)
     numbers, flags, others = [np.empty(0, np.uint32)], [], False
     for first in range(0, len(texts), BLOCK):
@@ -47,7 +47,7 @@ def _dotted(data: Bytes, starts: Places) -> tuple[NDArray[np.uint32], Flags | No
     if not len(data):
         return np.empty(0, np.uint32), np.zeros(len(starts) - 1, np.bool_)
     ends = starts[1:] - 1
-    digit = data - np.uint8(48)  # what is less becomes large
+    digit = data - np.uint8(48)  # smaller bytes wrap around to large ones
     is_digit = digit < 10
     inner = is_digit.copy()
     inner[ends] = False
@@ -68,7 +68,8 @@ def _dotted(data: Bytes, starts: Places) -> tuple[NDArray[np.uint32], Flags | No
 
 
 def _decimals(digit: Bytes, goes_on: Flags) -> tuple[Bytes, Flags]:
-    """The decimal that ends at a byte, modulo 256, and where it is none of up to 255."""
+    """For each byte: the decimal that ends there, modulo 256, and whether it is above 255 or
+    badly written."""
     on = goes_on.view(np.uint8)
     value, bad = digit.copy(), np.zeros_like(goes_on)
     before = digit * on
@@ -90,7 +91,7 @@ def _together(octets: Bytes) -> NDArray[np.uint32]:
 def _some(
     starts: Places, value: Bytes, bad: Flags, last: Flags, places: Places
 ) -> tuple[NDArray[np.uint32], Flags]:
-    """Where not every text is an address."""
+    """The numbers and flags where not every text is an address."""
     decimals = before(last)[starts]
     good = (np.diff(decimals) == 4) & (np.diff(before(bad)[starts]) == 0)
     first = decimals[:-1][good]
@@ -98,7 +99,7 @@ def _some(
 
 
 def before(flags: Flags) -> NDArray[np.int32]:
-    """How many are set before each place, and in all."""
+    """How many flags are set before each place, and in all."""
     out = np.zeros(len(flags) + 1, np.int32)
     np.cumsum(flags, out=out[1:])
     return out

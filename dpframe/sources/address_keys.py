@@ -1,8 +1,8 @@
 """Addresses as sketches count them fastest: numbers of 128 bits in two words, never texts.
 
-The bytes of a batch are read by compiled code; what that does not know, the statement reads.
-At last the sketches hold texts, those of :mod:`dpframe.sources.stream_sql`, one for one, so that a
-sketch is what it would be of texts from the start.
+Compiled code reads the bytes of a batch; the statement reads the texts that this code does not
+know. At the end the sketches hold the texts of :mod:`dpframe.sources.stream_sql`, one for one, so
+that a sketch is as if it had counted texts from the start.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from dpframe.sketches import MisraGries
 from dpframe.sketches._counters import NUMBERS, WORDS_MISSING, WORDS_NUMBER, Keys
 
 PIECE = 65_536
-"""Rows read at a time: what is made of them stays near the processor."""
+"""Rows read at a time: their words stay in the processor's cache."""
 
 ALL = 2**64 - 1
 
 
 class AddressCounting:
-    """Sketches of addresses, which count batches of one column of texts."""
+    """Counts batches of one column of texts into sketches of addresses."""
 
     def __init__(self, sketches: Sequence[MisraGries], hierarchy: Ip) -> None:
         self._sketches, self._hierarchy = sketches, hierarchy
@@ -64,7 +64,7 @@ class AddressCounting:
                     sketch._update_words(Keys(words[:n], places[: n + 1], long[:used]))
 
     def _levels(self) -> list[tuple[NDArray[np.uint8], NDArray[np.uint64]]]:
-        """Of each level which kinds have it, and the masks of its nodes."""
+        """For each level: which address families occur, and their prefix masks."""
         four, six = self._hierarchy.prefixes, self._hierarchy.prefixes6
         out = []
         for level in range(1, self._hierarchy.height + 1):
@@ -80,13 +80,13 @@ class AddressCounting:
         return out
 
     def finish(self) -> None:
-        """From here on the sketches hold texts."""
+        """Make the sketches hold texts from here on."""
         for sketch in self._sketches:
             sketch._rename("text", _texts_of)
 
 
 def text_bytes(texts: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The bytes of texts, and where each begins; NULL is empty, which is no address either."""
+    """The bytes of texts, and where each begins. NULL becomes empty text, which is no address."""
     if texts.null_count:
         texts = pc.fill_null(texts, "")
     _, offsets, data = texts.buffers()
@@ -95,7 +95,7 @@ def text_bytes(texts: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 
 def _read(texts: pa.Array, hierarchy: Hierarchy) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
-    """Numbers and kinds of texts, each of which the statement reads once."""
+    """Numbers and kinds of texts; the statement reads each different text once."""
     coded = texts.dictionary_encode("encode")
     query = f"(SELECT i, c0 COLLATE C AS c0 FROM {VIEW})"
     for step in hierarchy.key_steps(("c0",), ("VARCHAR",)):
@@ -115,13 +115,13 @@ def _read(texts: pa.Array, hierarchy: Hierarchy) -> tuple[NDArray[np.uint64], ND
 
 
 def _texts_of(words: pa.Array) -> pa.Array:
-    """The texts of nodes, one for one."""
+    """Texts for the words of nodes, one for one."""
     numbers = (None if w is None else int.from_bytes(w, "little") for w in words.to_pylist())
     texts = [INVALID_KEY if n is None else f"{VALUE}{n}" for n in numbers]
     return pa.array(texts, pa.large_string())
 
 
 def _words_of(texts: pa.Array) -> pa.Array:
-    """The nodes of texts, one for one; NULL is no address."""
+    """Words for the texts of nodes, one for one; NULL is no address."""
     named = (None if t == INVALID_KEY else int(t.removeprefix(VALUE)) for t in texts.to_pylist())
     return pa.array([None if n is None else n.to_bytes(16, "little") for n in named], NUMBERS)

@@ -1,7 +1,7 @@
-"""Nodes of addresses at or above the band, from their finest keys: of IPv4 in NumPy, others in SQL.
+"""Count the nodes of addresses at or above the band: IPv4 in NumPy, the rest in SQL.
 
-Numbers that are in order are so at every level, and what a node counts is a difference of two
-places. IPv4 stands before all else in preorder, but for the root.
+Sorted numbers are sorted at every level, so the count of a node is a difference of two places.
+In preorder only the root stands before IPv4.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def address_nodes(
     *,
     progress: bool,
 ) -> pa.Table | None:
-    """Nodes as :func:`dpframe.sources.rollup_statement.rollup_statement` has them. Private. None
-    where SQL has to count."""
+    """Nodes with the columns of :func:`dpframe.sources.rollup_statement.rollup_statement`. Private.
+    None where SQL has to count."""
     if not isinstance(hierarchy, Ip) or types != ("VARCHAR",):
         return None
     if unit.user is not None or unit.weight is not None:

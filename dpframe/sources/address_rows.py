@@ -1,13 +1,13 @@
 """Addresses of a column of texts as numbers in order, in NumPy.
 
-SQL groups the texts, reads each once, and groups what it read; where most texts differ, their
-groups take most of the time. Here the bytes of every row are read, which takes less than a group.
-Those of IPv6 take more than one: where most are such, SQL groups the texts first.
+SQL groups the texts, reads each once, and groups the addresses; where most texts differ, grouping
+takes most of the time. Here the bytes of every row are read, which is faster than grouping a row.
+Reading IPv6 is slower than grouping: where most rows are IPv6, SQL groups the texts first.
 
-The counts are those of :mod:`dpframe.sources.record_leaves`: what the readers of bytes do not know
-is read by the same expressions. So the way may depend on the data, and does: on how many of the
-first texts differ, and on how many are of IPv6 or no plain addresses. Were the counts others, a
-record that changes the way could change what all others count.
+The counts equal those of :mod:`dpframe.sources.record_leaves`, whose expressions read each text
+that the readers of bytes do not know. Therefore the way of reading may depend on the data: on how
+many of the first texts differ, and on how many are IPv6 or no plain addresses. If the counts
+differed, a record that changes the way could change what all other records count.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from dpframe.sources.record_leaves import keyed
 from dpframe.sources.rollup_statement import exact
 
 FIRST, LAST = 2**16, 2**18
-"""Rows after which it is asked, doubling them, how to go on."""
+"""Rows at which the way is chosen anew: the first number, then its doubles up to the last."""
 
 NEW = 0.1
-"""Of the rows so far those with an address that no other one has; if fewer, SQL is faster."""
+"""Share of the rows so far whose address no other row has; if it is smaller, SQL is faster."""
 
 SIX = 0.5
-"""Of the rows so far those of IPv6; if more, their texts are grouped first."""
+"""Share of the rows so far that are IPv6; if it is larger, SQL groups the texts first."""
 
 HELD = 2**24
 """Rows that are held before they are counted."""
@@ -52,28 +52,28 @@ MOST = 2**26
 """Different addresses that are held: 1 GB, with what counting takes."""
 
 ODD = 2**22
-"""Texts that are left to SQL, each once a batch of rows."""
+"""Texts that are left to SQL; a text counts once in each batch of rows."""
 
 Way = Literal["rows", "texts", "sql"]
-"""Whether every row is read, or each text once, or SQL does all."""
+"""Whether every row is read here, or each text once, or SQL does everything."""
 
 Counted = tuple[Numbers, Counts]
-"""Keys of IPv4 in order, each once, and their rows."""
+"""Keys of IPv4 in order, each once, and how many rows each has."""
 
 NONE: Counted = np.empty(0, np.uint32), np.empty(0, np.int64)
 
 REST = pa.schema([("high", pa.uint64()), ("low", pa.uint64()), ("n", pa.int64())])
 
 MIXING = np.uint64(0x9E3779B97F4A7C15)
-"""An odd number, with which one word can stand for two: it decides about the way alone."""
+"""An odd number that mixes two words into one; only the choice of the way depends on it."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AddressRows:
-    """How many rows the finest keys have: those of IPv4 in order, each once, and others.
+    """How many rows the finest keys have: keys of IPv4 in order, each once, and the other keys.
 
-    ``rest`` has the columns ``high`` and ``low``, the words of a key, NULL for ``<invalid>``, and
-    n; a key can have several rows.
+    ``rest`` has the columns ``high`` and ``low``, the words of a key (NULL for ``<invalid>``), and
+    ``n``; a key can occur in several rows of ``rest``.
     """
 
     four: Numbers
@@ -82,8 +82,8 @@ class AddressRows:
 
 
 def address_rows(relation: Relation, hierarchy: Ip, *, progress: bool) -> AddressRows | None:
-    """The finest keys of rows of text. Private. None where SQL has to find them, or is faster."""
-    if "DPFRAME_MEMORY_LIMIT" in wanted():  # which DuckDB heeds
+    """Count the finest keys of rows of text. Private. None where SQL has to count, or is faster."""
+    if "DPFRAME_MEMORY_LIMIT" in wanted():  # only DuckDB heeds it
         return None
     if not relation.repeats():
         return None
@@ -96,7 +96,7 @@ def address_rows(relation: Relation, hierarchy: Ip, *, progress: bool) -> Addres
 
 
 def _read(relation: Relation, statement: str, reader: Reader, progress: bool) -> AddressRows | Way:
-    """What is read in one way, or the way that is better."""
+    """Read everything in the way of the reader, or return a better way."""
     with closing(relation.pieces(statement, progress)) as pieces:
         for piece in pieces:
             reader.add(*piece.columns)
@@ -117,7 +117,7 @@ class Reader:
         self._four = NONE
 
     def add(self, texts: pa.Array, n: pa.Array | None = None) -> None:
-        """Count rows, or of each text ``n`` rows."""
+        """Count the texts: each stands for one row, or for its ``n`` rows."""
         batch = read_batch(self._hierarchy, texts, None if n is None else n.to_numpy())
         self._rows += len(texts)
         self._held += len(batch.four)
@@ -146,7 +146,7 @@ class Reader:
         self._held = 0
 
     def better(self) -> Way:
-        """How to go on, or to begin anew, as far as can be seen."""
+        """The best way, judging by the rows so far; if it is not ``way``, reading starts anew."""
         if self._odd > ODD or len(self._four[0]) + self._six > MOST:
             return "sql"
         if self.way == "texts" or self._six > HELD:
@@ -165,7 +165,7 @@ class Reader:
         return "texts" if self._six > SIX * self._rows else "rows"
 
     def finish(self) -> AddressRows:
-        """What all rows count."""
+        """Return the counts of all rows."""
         self._fold()
         four, rest = self._read_by_sql()
         keys, n = added(self._four, four)
@@ -175,7 +175,7 @@ class Reader:
         return AddressRows(keys, n, pa.concat_tables(parts))
 
     def _read_by_sql(self) -> tuple[Counted, pa.Table]:
-        """Keys of the odd texts, those of IPv4 and others."""
+        """The keys of the odd texts: of IPv4, and all others."""
         odd = [batch for batch in self._batches if len(batch.odd)]
         if not odd:
             return NONE, REST.empty_table()
@@ -190,7 +190,7 @@ class Reader:
         with register(counted, "texts of addresses") as relation:
             read = relation.query(statement, False)
         four, rest = read.filter(read["four"]), read.filter(pc.invert(read["four"]))
-        keys = four["low"].to_numpy().astype(np.uint32)  # of a word the lower half
+        keys = four["low"].to_numpy().astype(np.uint32)  # the lower half of the word
         return in_order(keys, four["n"].to_numpy()), rest.select(REST.names).cast(REST)
 
 
@@ -198,19 +198,19 @@ def _six(batch: Batch, hierarchy: Ip) -> pa.Table:
     words = finest_six(batch.six, hierarchy)
     n = np.ones(len(batch.six), np.int64) if batch.six_n is None else batch.six_n
     table = pa.table([words[:, 0], words[:, 1], n], schema=REST)
-    batch.six = batch.six[:0].copy()  # memory for the statement
+    batch.six = batch.six[:0].copy()  # frees memory for the statement
     return table
 
 
 def added(one: Counted, other: Counted) -> Counted:
-    """What both count together."""
+    """Both counts added up."""
     if not len(one[0]) or not len(other[0]):
         return one if len(one[0]) else other
     return in_order(np.concatenate([one[0], other[0]]), np.concatenate([one[1], other[1]]))
 
 
 def in_order(keys: Numbers, n: Counts) -> Counted:
-    """Keys in order, each once, with all that it counts."""
+    """Keys in order, each once, with its total count."""
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     starts = starts_of(keys)
@@ -218,7 +218,7 @@ def in_order(keys: Numbers, n: Counts) -> Counted:
 
 
 def starts_of(ordered: NDArray[np.unsignedinteger]) -> NDArray[np.intp]:
-    """Where a value is another one than that before it."""
+    """The places where a value differs from the value before it."""
     new = np.ones(len(ordered), dtype=np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
     return np.flatnonzero(new)

@@ -1,8 +1,8 @@
-"""Values of Arrow arrays as DuckDB can hold them, so that none of them makes a statement fail.
+"""Change values of Arrow arrays so that DuckDB can hold them, and none makes a statement fail.
 
-Arrow does not look at what it is given: below a NULL stands anything, a decimal can be larger than
+Arrow does not check what it is given: anything can stand below a NULL, a decimal can be larger than
 its type, a map can name a key twice. DuckDB computes with such values, raises, or closes its
-database. So each is mapped by itself, before anybody counts (docs/known_limits.md).
+database. So each value is mapped by itself, before anything is counted (docs/known_limits.md).
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from dpframe._nested import children, has_children, with_children
 from dpframe.errors import ColumnError
 
 EARLIEST, LATEST, INFINITY = -9_223_372_022_400_000_000, 2**63 - 2, 2**63 - 1
-"""Microseconds since 1970 that SQL can hold, and what it reads as infinitely late."""
+"""The first and last microsecond since 1970 that SQL can hold, and what it reads as infinity."""
 
 DAY = 86_400_000_000
-"""Microseconds, the latest that a time of the day can be."""
+"""The latest time of the day, in microseconds."""
 
 FACTORS = {"s": 10**6, "ms": 10**3, "us": 1}
-"""Microseconds of a unit; of nanoseconds only times of the day can be out of their range."""
+"""Microseconds of a unit. With nanoseconds, only times of the day can be out of range."""
 
 EXTENSIONS = ("arrow.uuid", "arrow.bool8")
-"""Extension types that DuckDB reads and of which no value is malformed. Others are read as their
-storage."""
+"""Extension types that DuckDB reads and that have no malformed values. Other extension types are
+read as their storage."""
 
 
 def readable_table(table: pa.Table) -> pa.Table:
@@ -38,7 +38,7 @@ def readable_table(table: pa.Table) -> pa.Table:
     columns = []
     for field, column in zip(table.schema, table.columns, strict=True):
         if "\0" in field.name:
-            raise ColumnError(f"column {field.name!r} has a NUL in its name. Rename the column.")
+            raise ColumnError(f"column {field.name!r} has a NUL in its name. Rename it.")
         if pa.types.is_run_end_encoded(column.type):
             column = pa.chunked_array(map(pc.run_end_decode, column.chunks), column.type.value_type)
         _check(field.name, column.type)
@@ -51,12 +51,11 @@ def _check(name: str, kind: pa.DataType) -> None:
     if _is_unread(kind) and not pa.types.is_float16(kind):
         raise ColumnError(
             f"column {name!r} has type {kind}, which DuckDB does not read. Cast it to float64 or "
-            "decimal128, or to text as a key."
+            "decimal128, or a key to text."
         )
     if not _reachable(kind):
         raise ColumnError(
-            f"column {name!r} has an Arrow type of which values inside cannot be read safely (a "
-            "union or a list view): cast the column to text."
+            f"column {name!r} has a union or a list view inside. Cast the column to text."
         )
 
 
@@ -66,7 +65,7 @@ def _is_unread(kind: pa.DataType) -> bool:
 
 
 def _reachable(kind: pa.DataType) -> bool:
-    """Whether all values that may have to change can be changed."""
+    """Whether dpframe can change all values of the type that may have to change."""
     if not _changes(kind):
         return True
     within = children(kind)
@@ -75,7 +74,7 @@ def _reachable(kind: pa.DataType) -> bool:
 
 
 def _changes(kind: pa.DataType) -> bool:
-    """Whether values of a type, or types inside of it, may have to change."""
+    """Whether values of a type, or of a type inside it, may have to change."""
     return _change_of(kind) is not None or any(map(_changes, children(kind)))
 
 
@@ -95,12 +94,12 @@ def _readable(array: pa.Array) -> pa.Array:
 
 
 def _nested(kind: pa.DataType) -> bool:
-    """Whether something inside must change, or has metadata, which only structs and lists have."""
+    """Whether a value inside must change, or has metadata; only structs and lists have these."""
     return kind.num_fields > 0 or _changes(kind)
 
 
 def _list_of_pairs(maps: pa.Array) -> pa.Array:
-    """A map as a list of keys and values: nobody compares the keys."""
+    """A map as a list of keys and values: DuckDB does not compare the keys of a list."""
     kind, buffers = pa.list_(maps.type.field(0).type), maps.buffers()[:2]
     return pa.Array.from_buffers(
         kind, len(maps), buffers, offset=maps.offset, children=[maps.values]
@@ -108,7 +107,7 @@ def _list_of_pairs(maps: pa.Array) -> pa.Array:
 
 
 def _decimals(array: pa.Array) -> pa.Array:
-    """Decimals with no more digits than their type has; others are missing."""
+    """Decimals, with NULL for each that has more digits than its type."""
     kind, context = array.type, Context(prec=80)
     most = context.scaleb(Decimal(10**kind.precision - 1), -kind.scale)
     low, high = pa.scalar(most.copy_negate(), kind), pa.scalar(most, kind)
@@ -118,7 +117,7 @@ def _decimals(array: pa.Array) -> pa.Array:
 
 
 def _small_decimals(array: pa.Array) -> pa.Array:
-    """Decimals of 32 and 64 bits likewise, by their stored whole numbers."""
+    """Decimals of 32 and 64 bits, bounded in this way by the whole numbers that store them."""
     kind, most = array.type, 10**array.type.precision - 1
     numbers = array.view(pa.int32() if pa.types.is_decimal32(kind) else pa.int64())
     beyond = pc.or_(pc.less(numbers, -most), pc.greater(numbers, most))
@@ -127,7 +126,7 @@ def _small_decimals(array: pa.Array) -> pa.Array:
 
 
 def _times(times: pa.Array) -> pa.Array:
-    """Times, moved to the nearest that SQL can hold: others would be errors."""
+    """Times, each moved to the nearest time that SQL can hold: beyond, DuckDB raises."""
     kind = times.type
     first, last = _bounds(kind)
     numbers = times.view(pa.int32() if pa.types.is_time32(kind) else pa.int64())
@@ -144,7 +143,7 @@ def _times(times: pa.Array) -> pa.Array:
 
 
 def _zero_below_nulls(array: pa.Array, zero: pa.Scalar) -> pa.Array:
-    """The array with zeros below its NULLs, where DuckDB computes with what stands there."""
+    """The array with zeros below its NULLs, since DuckDB computes with the values there."""
     if not array.null_count:
         return array
     valid = pc.is_valid(array).buffers()[1]
@@ -154,7 +153,7 @@ def _zero_below_nulls(array: pa.Array, zero: pa.Scalar) -> pa.Array:
 
 
 def _bounds(kind: pa.DataType) -> tuple[int, int]:
-    """The first and the last number of a type of times that SQL can hold."""
+    """The first and last stored number that SQL can hold, for a type of times."""
     if pa.types.is_time(kind):
         return 0, DAY * 1_000 if kind.unit == "ns" else DAY // FACTORS[kind.unit]
     if kind.unit == "ns":

@@ -1,8 +1,9 @@
-"""What a record or a user adds to a part, bounded, in SQL of whole numbers of any engine.
+"""SQL, in whole numbers of any engine, for what a record or a user adds to a part, bounded.
 
-Columns of a row, one a part or one a user and part: ``m`` rows, and of vector i the sum ``xi`` and
-the number ``nxi`` of its values, i as :func:`numbers` says; with users, what ``of_all`` names of
-all parts of the user. All arithmetic is exact, and rounds towards 0.
+A row is a part, or a user and a part. Its columns: ``m``, how many rows there are; for vector i
+the sum ``xi`` and the number ``nxi`` of its values, where :func:`numbers` says i; and with users,
+the columns that ``of_all`` names, over all parts of the user. All arithmetic is exact, and rounds
+towards 0.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from dpframe.vectors import GRID, Vector
 
 
 class Arithmetic(Protocol):
-    """Whole numbers of an engine; dialects have both."""
+    """How an engine computes with whole numbers; dialects have both methods."""
 
     def wide(self, value: str) -> str:
-        """A whole number of up to 38 digits."""
+        """The value as a whole number of up to 38 digits."""
 
     def quotient(self, a: str, b: str) -> str:
-        """Rounded towards 0."""
+        """The quotient, rounded towards 0."""
 
 
 class DuckArithmetic:
@@ -29,7 +30,7 @@ class DuckArithmetic:
         return f"CAST({value} AS HUGEINT)"
 
     def quotient(self, a: str, b: str) -> str:
-        """In 64 bits where both fit, as most do: in 128 it takes ten times as long."""
+        """Divide in 64 bits where both fit, as most do: 128 bits take ten times as long."""
         short = f"TRY_CAST({a} AS BIGINT) // TRY_CAST({b} AS BIGINT)"
         return f"coalesce({short}, {a} // {b})"
 
@@ -44,7 +45,7 @@ def values_of(vectors: Sequence[Vector], *, by_user: bool) -> dict[str, Added]:
 
 
 def numbers(vectors: Sequence[Vector], *, by_user: bool) -> list[int]:
-    """Of every vector its i: that of the first one which adds up the same values."""
+    """The i of every vector: the index of the first vector that adds up the same values."""
     first: dict[Added, int] = {}
     out = []
     for i, v in enumerate(vectors):
@@ -66,7 +67,7 @@ def _added(v: Vector, by_user: bool) -> Added | None:
 
 
 def of_all(i: int, vector: Vector, a: Arithmetic) -> dict[str, str]:
-    """What has to be known of all parts of a user, name to SQL of one part."""
+    """What a vector needs to know about all parts of a user: by name, the SQL of one part."""
     x = f"x{i}"
     if vector.kind in ("users", "rows"):
         return {"all_m": "m"}
@@ -78,7 +79,7 @@ def of_all(i: int, vector: Vector, a: Arithmetic) -> dict[str, str]:
 
 
 def of_records(i: int, vector: Vector, a: Arithmetic) -> str:
-    """SQL of what a part has, whose records were bounded one by one."""
+    """SQL for the value of a part whose records were bounded one by one."""
     x = f"x{i}"
     if vector.kind == "rows":
         return "m"
@@ -88,7 +89,7 @@ def of_records(i: int, vector: Vector, a: Arithmetic) -> str:
 
 
 def _distance(x: str, vector: Vector, a: Arithmetic) -> str:
-    """How far values are above the lower bound, or below the upper one, all together."""
+    """SQL for the total distance of the values above the lower bound, or below the upper one."""
     value = a.wide(f"coalesce({x}, 0)")
     if vector.kind == "above":
         return f"({value} - {a.wide(f'({vector.bounds.low})')} * n{x})"
@@ -96,7 +97,7 @@ def _distance(x: str, vector: Vector, a: Arithmetic) -> str:
 
 
 def of_user(i: int, vector: Vector, a: Arithmetic) -> str:
-    """SQL of what one user adds to one part; what they add to all is at most ``most``."""
+    """SQL for what one user adds to one part; over all parts they add at most ``most``."""
     x, grid = f"x{i}", a.wide(str(GRID))
     if vector.kind == "users":
         return a.quotient(f"{grid} * m", "all_m")
@@ -113,7 +114,7 @@ def of_user(i: int, vector: Vector, a: Arithmetic) -> str:
 
 
 def _sides(x: str, a: Arithmetic) -> tuple[str, str]:
-    """SQL of what is above 0, and of what is below, of a user in a part."""
+    """SQL for a user's sum in a part: its positive part, and its negative part."""
     value = a.wide(f"coalesce({x}, 0)")
     return f"greatest({value}, 0)", f"greatest(-{value}, 0)"
 
@@ -123,8 +124,8 @@ def _ends(vector: Vector) -> tuple[int, int]:
 
 
 def _total(x: str, vector: Vector, a: Arithmetic) -> str:
-    """The sum of a user: what is above 0 is scaled down to the upper bound, what is below to the
-    lower one, and both together to the larger of the two; towards 0, in whole steps."""
+    """SQL for a user's sum. Positive sums are scaled down to the upper bound, negative ones to the
+    lower bound, and both together to the larger bound; towards 0, in whole steps."""
     (above, below), (high, low) = _sides(x, a), _ends(vector)
     ups, downs = f"up_{x}", f"down_{x}"
     up = a.quotient(f"{above} * {high}", f"greatest({ups}, {high}, 1)")
@@ -137,6 +138,6 @@ def _total(x: str, vector: Vector, a: Arithmetic) -> str:
 
 
 def _is_cut(x: str, vector: Vector) -> str:
-    """Whether ``_total`` cuts what a user has."""
+    """SQL for whether ``_total`` cuts the sum of a user."""
     (high, low), (ups, downs) = _ends(vector), (f"up_{x}", f"down_{x}")
     return f"({ups} > {high} OR {downs} > {low} OR {ups} + {downs} > {vector.bounds.most})"

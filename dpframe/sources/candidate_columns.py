@@ -1,4 +1,4 @@
-"""The columns of a result that a client returned: names in any case, values in many types."""
+"""Read the columns of a result that a client returned: names in any case, values of many types."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dpframe._sql import identifier
 from dpframe.errors import ColumnError, ParameterTypeError, SourceError
 from dpframe.sources.frames import arrow_table
 
-AGAIN = "Run the statement again, and pass all that it returns, as the client returns it."
+AGAIN = "Run the statement again, and pass its whole result as the client returns it."
 
 NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-"""Of Arrow's types, those that a client can return whole numbers in."""
+"""Arrow types in which a client can return whole numbers."""
 
 
 def candidate_columns(candidates: object, columns: tuple[str, ...]) -> pa.Table:
-    """The columns in their order; texts as such, whatever holds them."""
+    """The columns of the result, in the order of ``columns``."""
     if isinstance(candidates, _duck.DuckDBPyRelation):
         with _duck.GivenRelation(candidates) as relation:
             chosen = ", ".join(map(identifier, _named(relation, columns)))
@@ -47,8 +47,7 @@ def _named(candidates: object, columns: tuple[str, ...]) -> list[str]:
     missing = [name for name in columns if name not in found]
     if missing:
         raise ColumnError(
-            f"candidates has no column {missing[0]!r}; it must have {', '.join(columns)}, as the "
-            f"statement returns them. {AGAIN}"
+            f"candidates has no column {missing[0]!r}; it needs {', '.join(columns)}. {AGAIN}"
         )
     return [found[name] for name in columns]
 
@@ -59,14 +58,14 @@ def _columns(candidates: object) -> list[object]:
         return list(names)
     if not hasattr(candidates, "columns"):
         raise ParameterTypeError(
-            "candidates must be a pandas or Polars frame, an Arrow table or a DuckDB relation, as "
-            f"the statement returned it; got {type(candidates).__name__}."
+            f"candidates is {type(candidates).__name__}. Pass a pandas or Polars frame, an Arrow "
+            "table or a DuckDB relation."
         )
     return list(candidates.columns)
 
 
 def whole_numbers(column: pa.ChunkedArray, name: str) -> NDArray[np.int64]:
-    """Whole numbers, whatever type a client gave them."""
+    """The column as whole numbers, whatever type the client gave it."""
     kind, numbers = column.type, None
     written = _is_text(kind)  # of objects, such as decimal.Decimal
     if pa.types.is_floating(kind):
@@ -82,7 +81,7 @@ def whole_numbers(column: pa.ChunkedArray, name: str) -> NDArray[np.int64]:
 
 
 def texts(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """Texts, whatever type a client gave them."""
+    """The column as texts, whatever type the client gave it."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type

@@ -1,7 +1,7 @@
-"""Candidates that another engine counted, as the rollup in DuckDB would have returned them.
+"""Bring candidates that another engine counted into the form of DuckDB's own rollup.
 
 They come in any order, with keys as portable texts. Here they get DuckDB's keys and preorder, and
-are checked for being counts of a tree: an accounting by paths would not hold for others.
+are checked to be counts of a tree: accounting by paths holds only for a tree.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dpframe.tree import CountTree
 WHAT = "the candidates"
 
 MOST = 2**61
-"""Of counts, so that their sums and noise fit 64 bits."""
+"""The largest count, so that sums of counts and noise fit 64 bits."""
 
 
 def in_preorder(
@@ -41,8 +41,9 @@ def in_preorder(
 ) -> pa.Table:
     """``level, n, t1, ...`` as ``rollup_statement`` in DuckDB returns them, from any order of rows.
 
-    ``dialect`` is None for rows of DuckDB's own statement. ``own`` says that dpframe ran it itself,
-    and that what ``CountTree.from_preorder`` checks is enough. ``sums`` are further columns.
+    ``dialect`` is None for rows of DuckDB's own statement. ``own`` says that dpframe itself ran the
+    statement, so that the checks of ``CountTree.from_preorder`` are enough. ``sums`` are further
+    columns.
 
     Raises SourceError where a row is no node of the hierarchy, a node repeats, or a node has no
     parent or more than its parent.
@@ -62,7 +63,7 @@ REFUSED = {
     "parents": f"candidates has a node whose parent is missing or counts less. {AGAIN}",
     "sums": f"candidates has a node that counts less than its children together. {AGAIN}",
 }
-"""What is said of rows that are no counts of a tree; no value of them is quoted."""
+"""Messages about rows that are no counts of a tree. They quote no value."""
 
 
 def candidate_tree(
@@ -76,11 +77,11 @@ def candidate_tree(
     fingerprint: str,
     sums: Mapping[str, int] | None = None,
 ) -> CountTree:
-    """The tree of the result of a statement with a fingerprint. Private. ``sums`` are columns of
-    them, each with the largest absolute value of one record.
+    """The tree in the result of the statement that has this fingerprint. Private. ``sums`` names
+    columns of sums, each with the largest absolute value of one record.
 
-    Raises ColumnError for missing columns, and SourceError for a result of another plan, for one
-    that lacks rows, and for rows that are no counts of a tree at or above the band.
+    Raises ColumnError for missing columns, and SourceError for a result of another plan or with
+    missing rows, and for rows that are no counts of a tree at or above the band.
     """
     table = candidate_columns(candidates, columns)
     level, n = (whole_numbers(table[name], name) for name in ("level", "n"))
@@ -88,7 +89,7 @@ def candidate_tree(
     if (level < 0).any() or (level > hierarchy.height).any():
         raise SourceError(f"candidates has levels outside 0 to {hierarchy.height}. {AGAIN}")
     if (level == 0).sum() != 1:
-        raise SourceError(f"candidates has not exactly one row of level 0, the root. {AGAIN}")
+        raise SourceError(f"candidates needs exactly one row of level 0. {AGAIN}")
     if (n[level > 0] < band).any() or (n < 0).any():
         raise SourceError(f"candidates has counts below the plan's band, {band}. {AGAIN}")
     if (n > MOST).any():
@@ -110,34 +111,28 @@ def candidate_tree(
 
 
 def check_belongs(table: pa.Table, fingerprint: str) -> None:
-    """Raise SourceError for a result of another plan, and for one that lacks rows."""
+    """Raise SourceError for a result of another plan, or one with another number of rows."""
     nodes = whole_numbers(table["nodes"], "nodes")
     if not table.num_rows:
         raise SourceError(f"candidates is empty, without the row of the root. {AGAIN}")
     if pc.unique(texts(table["plan"], "plan")).to_pylist() != [fingerprint]:
-        raise SourceError(
-            "candidates belongs to another plan: pass the plan that came with the statement, or "
-            "run the statement of this plan."
-        )
+        raise SourceError("candidates belongs to another plan. Pass their statement's plan.")
     if (nodes != table.num_rows).any():
-        raise SourceError(
-            "candidates has not as many rows as the statement returned: it was cut, filtered or "
-            f"joined. {AGAIN}"
-        )
+        raise SourceError(f"candidates lacks rows, or has too many. {AGAIN}")
 
 
 SUM = re.compile("-?[0-9]{1,38}")
 
 
 def check_sums(column: pa.ChunkedArray, n: NDArray[np.int64], most: int) -> None:
-    """Raise SourceError for sums that no records make of which one has at most ``most``."""
+    """Raise SourceError for sums that ``n`` records of at most ``most`` each cannot add up to."""
     for text, records in zip(column.to_pylist(), n.tolist(), strict=True):
         if text is None or not SUM.fullmatch(text) or abs(int(text)) > records * most:
             raise SourceError(f"candidates has sums that its counts cannot have. {AGAIN}")
 
 
 def _parsed(keys: Keys, sums: tuple[str, ...] = ()) -> str:
-    """CTEs: ``given`` with t1, t2, ... and ``nodes`` with DuckDB's keys k1, k2, ... beside them."""
+    """CTEs: ``given`` with texts t1, t2, ...; ``nodes``, which adds DuckDB's keys k1, k2, ..."""
     names = [f"t{i}" for i in range(1, keys.width + 1)]
     shown = ", ".join([*names, *sums])
     return (
@@ -148,7 +143,7 @@ def _parsed(keys: Keys, sums: tuple[str, ...] = ()) -> str:
 
 
 def read_keys(keys: Keys) -> list[str]:
-    """DuckDB's keys, k1, k2, ..., of rows that have ``level`` and texts, t1, t2, ..."""
+    """SQL for DuckDB's keys k1, k2, ..., from rows that have ``level`` and texts t1, t2, ..."""
     texts = tuple(f"CAST(t{i} AS VARCHAR)" for i in range(1, keys.width + 1))
     levels = range(1, keys.hierarchy.height + 1)
     by_level = [keys.key_of_text(level, texts) for level in levels]
@@ -185,7 +180,7 @@ def _preorder_sql(keys: Keys, sums: tuple[str, ...]) -> str:
 
 
 def no_nodes(keys: Keys) -> str:
-    """Whether the key of a row is none of its level, in SQL."""
+    """SQL for whether the key of a row is no node of the row's level."""
     h = keys.hierarchy
     names = tuple(f"k{i}" for i in range(1, keys.width + 1))
     bad = []
@@ -204,7 +199,7 @@ def no_nodes(keys: Keys) -> str:
 
 
 def _wrong_sql(keys: Keys) -> str:
-    """One row: how many rows break each rule."""
+    """A query of one row: for each rule, how many rows break it."""
     h = keys.hierarchy
     names = tuple(f"k{i}" for i in range(1, keys.width + 1))
     parents = []

@@ -1,7 +1,7 @@
-"""Groups of records that another engine counted, as the cells that DuckDB would have counted.
+"""Bring groups of records that another engine counted into the form of cells counted by DuckDB.
 
-They come in any order, told by the levels and texts of their nodes (``sources.portable_cells``).
-Here they get DuckDB's keys, and the nodes above them their counts, which groups add up to.
+They come in any order, with the levels and texts of their nodes (``sources.portable_cells``).
+Here they get DuckDB's keys, and the nodes above them get the sums of the groups as counts.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def candidate_cells(
     fingerprint: str,
     sums: Mapping[str, int],
 ) -> CellCounts:
-    """The counts in the result of a statement with a fingerprint. Private. ``sums`` are columns of
-    them, each with the largest absolute value of one record.
+    """The counts in the result of the statement that has this fingerprint. Private. ``sums`` names
+    columns of sums, each with the largest absolute value of one record.
 
-    Raises ColumnError for missing columns, and SourceError for a result of another plan, for one
-    that lacks rows, and for rows that are no groups of nodes at or above the band.
+    Raises ColumnError for missing columns, and SourceError for a result of another plan or with
+    missing rows, and for rows that are no groups of nodes at or above the band.
     """
     table = candidate_columns(candidates, columns)
     n = whole_numbers(table["n"], "n")
@@ -66,9 +66,7 @@ def candidate_cells(
         given[name] = level
         whole &= level == 0
     if whole.sum() != 1:
-        raise SourceError(
-            f"candidates has not exactly one row whose levels are all 0, the rest. {AGAIN}"
-        )
+        raise SourceError(f"candidates needs exactly one row with all levels 0. {AGAIN}")
     if (n[~whole] < 1).any() or (n < 0).any():
         raise SourceError(f"candidates has groups of no records. {AGAIN}")
     if (n > MOST).any() or n.sum(dtype=object) > MOST:
@@ -91,8 +89,8 @@ def group_counts(
     sums: tuple[str, ...] = (),
     own: bool = True,
 ) -> CellCounts:
-    """Counts from ``n, l1, ..., t1, ...`` and ``sums``. Private. ``dialect`` is None for rows of
-    DuckDB's own statement; ``own`` says that dpframe ran it itself.
+    """Counts from the columns ``n, l1, ..., t1, ...`` and ``sums``. Private. ``dialect`` is None
+    for rows of DuckDB's own statement; ``own`` says that dpframe itself ran the statement.
 
     Raises SourceError where a text is no node of its dimension, a group repeats, or a group has a
     node below the band.
@@ -129,8 +127,8 @@ def group_counts(
                 )
         statement = f"WITH {', '.join([*parts, cell])} {cell_rows(cells, sums)}"
         counts = cells_of(relation.query(statement, False), cells, types, sums)
-    if len(counts.count) != table.num_rows + 1:  # and the row of no records
-        raise SourceError(f"candidates has a group twice, or a node below the band. {AGAIN}")
+    if len(counts.count) != table.num_rows + 1:  # one more: the row of no records
+        raise SourceError(f"candidates has a repeated group, or nodes below the band. {AGAIN}")
     for number, (axis, places) in enumerate(zip(counts.axes, counts.places, strict=True), 1):
         asked_for = pc.sum(table[f"l{number}"]).as_py() or 0
         if int(axis.level[places].sum()) != asked_for:
@@ -139,7 +137,7 @@ def group_counts(
 
 
 def _given(cells: Cells, sums: tuple[str, ...]) -> str:
-    """``leaf``: the groups as they came."""
+    """The CTE ``leaf``: the groups as the client returned them."""
     names = group_columns(len(cells.of), cells.key_width)
     shown = ["CAST(n AS BIGINT) AS n"]
     shown += [f"CAST({name} AS BIGINT) AS {name}" for name in names[: len(cells.of)]]
@@ -149,7 +147,7 @@ def _given(cells: Cells, sums: tuple[str, ...]) -> str:
 
 
 def _nodes(number: int, keys: Keys, texts_of: list[str]) -> list[str]:
-    """The nodes of a dimension that groups have: level, t1, ..., n, and DuckDB's keys."""
+    """A CTE of the nodes of a dimension that groups have: level, t1, ..., n, and DuckDB's keys."""
     own = ", ".join(f"{name} AS t{i}" for i, name in enumerate(texts_of, 1))
     rows = f"SELECT l{number} AS level, {own}, sum(n) AS n FROM leaf GROUP BY ALL"
     keyed = ", ".join(read_keys(keys))

@@ -1,21 +1,22 @@
-"""The finest cells of rows, each at the finest nodes of its dimensions that can matter, in SQL.
+"""SQL for the finest cells of rows, each at the finest nodes of its dimensions that can matter.
 
 A cell has no more records than each of its nodes: where a node of one dimension is below the band,
 no cell at it or below it can be reported. So the records below it are counted at the node above it
-that reaches the band, and the cells that are left are few. Nothing is lost: they count for every
-coarser cell. CTEs, for the dimension d:
+that reaches the band, and few cells remain. Nothing is lost: the records count for every coarser
+cell. CTEs, for the dimension d:
 
-keyed_d    its stored values with their finest keys and how often each occurs (of records alone)
+keyed_d    its stored values with their finest keys and how often each occurs (for records only)
 values_d   its finest keys, with the nodes above them and how many levels they have
 node_d_l   its nodes of level l that reach the band, with their places
-places_d   the place of every finest key at each level, NULL where that is below the band
+places_d   the place of every finest key at each level, NULL where the node is below the band
 cells      counts of the finest cells, by the places of their nodes
 
-Where records are counted, a value is read once in each dimension, and rows meet their places. Where
-users or weights are, rounding is by the finest keys of all dimensions: CTEs over ``leaves``.
+Where records are counted, each dimension reads a value once, and rows are joined to its places.
+Where users or weights are counted, shares are rounded at the finest keys of all dimensions: these
+CTEs read ``leaves``.
 
-A place is a number of a node among those of its level, times ``PLACES``, and the level; 0 is all of
-a dimension.
+The place of a node is its number within its level, times ``PLACES``, plus the level; place 0 is all
+of a dimension.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ from dpframe.sources.record_leaves import finest, first, keyed, source_columns, 
 from dpframe.sources.user_shares import same
 
 PLACES = 256
-"""More than a dimension has levels."""
+"""Larger than the number of levels of any dimension."""
 
 
 def places_in(cells: Cells) -> int:
-    """Columns of places in the result: of a cell one a dimension, of a node its own and that of the
-    node above it."""
+    """How many columns of places the result has: a cell needs one per dimension, and a node needs
+    its own place and its parent's."""
     return max(2, len(cells.of))
 
 
 def columns_of(cells: Cells) -> tuple[str, ...]:
-    """The columns of the result behind ``level`` and ``n``: the number of the dimension of a node,
-    0 for a cell; places; the key of a node as texts."""
+    """The columns of the result behind ``level`` and ``n``: the number of a node's dimension (0 for
+    a cell), the places, and the key of a node as texts."""
     width = max(one.key_width for one in cells.of)
     return tuple(f"t{i}" for i in first(1 + places_in(cells) + width))
 
@@ -47,8 +48,8 @@ def columns_of(cells: Cells) -> tuple[str, ...]:
 def placed_leaves(
     cells: Cells, types: tuple[str, ...], band: int, added: tuple[str, ...] = ()
 ) -> list[str]:
-    """The CTEs over ``leaves``; ``types`` are those of the columns as ``source`` has them, and
-    ``added`` further columns, which are added up."""
+    """The CTEs over ``leaves``. ``types`` are the types of the columns of ``source``; ``added``
+    names further columns, which are added up."""
     parts, joins, start = ["leaf AS MATERIALIZED (SELECT * FROM leaves)"], [], 0
     for number, (one, own) in enumerate(zip(cells.of, cells.by_dimension(types), strict=True), 1):
         keys = tuple(f"k{i}" for i in range(start + 1, start + one.key_width + 1))
@@ -63,10 +64,10 @@ def placed_leaves(
 
 
 def placed_records(cells: Cells, types: tuple[str, ...], band: int) -> list[str]:
-    """The CTEs over ``source``, of which every row counts once.
+    """The CTEs over ``source``, where every row counts once.
 
     Columns whose values are keys, as in a cube, are grouped together first: that leaves few rows.
-    Pairs of addresses or paths are nearly as many as rows, and meet their places first.
+    Pairs of addresses or paths are nearly as many as rows, so rows are joined to places first.
     """
     parts, joins, start = list[str](), list[str](), 0
     every = ", ".join(source_columns(cells))
@@ -74,7 +75,7 @@ def placed_records(cells: Cells, types: tuple[str, ...], band: int) -> list[str]
     found = f"SELECT {every}, count(*) AS n FROM source GROUP BY {every}"
     if any(one.kind != "columns" for one in cells.of):
         counted, found = "count(*)", f"SELECT {every} FROM source"
-    # once: a source can be a query that has other rows each time that it is read
+    # materialized: a source can be a query that returns other rows each time it is read
     parts.append(f"texts AS MATERIALIZED ({found})")
     for number, (one, own) in enumerate(zip(cells.of, cells.by_dimension(types), strict=True), 1):
         columns = [f"c{i}" for i in range(start, start + len(own))]
@@ -101,8 +102,8 @@ def placed_records(cells: Cells, types: tuple[str, ...], band: int) -> list[str]
 
 
 def _grouped_cells(cells: Cells, rows: str) -> list[str]:
-    """``cells`` of rows that are grouped by all values: only those with a value below the band can
-    be of one cell, but for NULL and empty text, and two groups of one cell are as good as one."""
+    """The CTE ``cells``, from rows grouped by all values. Only groups with a value below the band
+    can share a cell. NULL and empty text can too, but two groups of one cell are as good as one."""
     numbers = first(len(cells.of))
     places = ", ".join(f"p{i}.place AS place_{i}" for i in numbers)
     groups = ", ".join(f"place_{i}" for i in numbers)
@@ -124,7 +125,7 @@ def joined(rows: str, places: str, name: str, pairs: list[tuple[str, str]]) -> s
 def counted_cells(
     cells: Cells, counted: str, rows: str, *, mapped: bool = False, added: tuple[str, ...] = ()
 ) -> str:
-    """Counts by the places of all dimensions, and sums of ``added`` columns."""
+    """The CTE ``cells``: counts by the places of all dimensions, and sums of ``added`` columns."""
     numbers = first(len(cells.of))
     found = [f"p{i}.place" if mapped else _place(cells.of[i - 1], f"p{i}") for i in numbers]
     places = ", ".join(f"{place} AS place_{i}" for i, place in zip(numbers, found, strict=True))
@@ -133,7 +134,7 @@ def counted_cells(
 
 
 def cell_rows(cells: Cells, added: tuple[str, ...] = ()) -> str:
-    """The rows of the result: nodes of every dimension, and cells, which have ``added`` sums."""
+    """The query of the result: nodes of every dimension, and cells, which have ``added`` sums."""
     none = "".join(f", NULL AS {name}" for name in added)
     own = "".join(f", {name}" for name in added)
     zero = "".join(f", 0 AS {name}" for name in added)
@@ -150,13 +151,13 @@ def cell_rows(cells: Cells, added: tuple[str, ...] = ()) -> str:
                     "USING (place)"
                 )
             filled = _filled(names, wide, number, ["place", "above" if level > 1 else "0"], texts)
-            counted = "n::BIGINT AS n"  # or all counts were of 128 bits
+            counted = "n::BIGINT AS n"  # without the cast, all counts would have 128 bits
             selects.append(f"SELECT {level} AS level, {counted}, {filled}{none} FROM {rows}")
     places = [f"place_{i}" for i in first(len(cells.of))]
     filled = _filled(names, wide, 0, places, [])
     selects.append(f"SELECT 0 AS level, n, {filled}{own} FROM cells")
     nothing = _filled(names, wide, 0, ["0"] * len(cells.of), [])
-    selects.append(f"SELECT 0 AS level, 0 AS n, {nothing}{zero}")  # an empty source has a row, too
+    selects.append(f"SELECT 0 AS level, 0 AS n, {nothing}{zero}")  # so an empty source has a row
     shown = ", ".join(f'{name} AS "{name}"' for name in (*names, *added))
     return (
         f'SELECT level AS "level", n AS "n", {shown} FROM ({" UNION ALL ".join(selects)}) AS found'
@@ -164,8 +165,8 @@ def cell_rows(cells: Cells, added: tuple[str, ...] = ()) -> str:
 
 
 def group_rows(cells: Cells, added: tuple[str, ...], extra: Mapping[str, str]) -> str:
-    """The rows of the result for another client: groups alone, told by the levels and the texts of
-    their nodes, as ``sources.portable_cells`` tells them."""
+    """The query of the result for another client: only groups, with the levels and texts of their
+    nodes in the columns of ``sources.portable_cells``."""
     joins, shown, start = [], [f'n{i}.level AS "l{i}"' for i in first(len(cells.of))], 0
     for number, one in enumerate(cells.of, 1):
         own = first(one.key_width)
@@ -196,7 +197,7 @@ def group_rows(cells: Cells, added: tuple[str, ...], extra: Mapping[str, str]) -
 def _filled(
     names: Sequence[str], wide: int, number: int, places: Sequence[str], texts: Sequence[str]
 ) -> str:
-    """All columns of the result, NULL where a row has none."""
+    """The select list of all columns of the result, NULL where a kind of row has no value."""
     values = [f"{number}", *places, *["NULL"] * (wide - len(places))]
     kinds = ["BIGINT"] * len(values)
     values += [*texts, *["NULL"] * (len(names) - len(values) - len(texts))]
@@ -206,7 +207,7 @@ def _filled(
 
 
 def _place(one: Hierarchy, rows: str) -> str:
-    """The place of the finest node that reaches the band."""
+    """SQL for the place of the finest node that reaches the band."""
     levels = range(one.height, 0, -1)
     return f"coalesce({', '.join(f'{rows}.place_{level}' for level in levels)}, 0)"
 
@@ -220,8 +221,8 @@ def dimension(
     *,
     kept: Sequence[str] = (),
 ) -> list[str]:
-    """Nodes and places of one dimension, from its finest keys and their counts; or from keys of any
-    level, d, where ``kept`` columns are what tells these apart."""
+    """CTEs of the nodes and places of one dimension, from its finest keys and their counts; or, if
+    ``kept`` columns identify the keys, from keys of any level, ``d``."""
     names, columns = finest(one), {one.height: finest(one)}
     depth = "d" if kept else one.depth(names)
     query = values if kept else f"(SELECT *, {depth or one.height} AS d FROM {values})"
@@ -239,7 +240,7 @@ def dimension(
             f"SELECT {', '.join(own)}, sum(n) AS n FROM values_{number} {reached}"
             f"GROUP BY {', '.join(own)} HAVING sum(n) >= {band}"
         )
-        if level == one.height and not kept:  # every key is there once
+        if level == one.height and not kept:  # every key occurs once
             reached = f" AND d >= {level}" if depth is not None else ""
             found = f"SELECT {', '.join(own)}, n FROM values_{number} WHERE n >= {band}{reached}"
         shown = one.texts(level, own, types)

@@ -1,4 +1,4 @@
-"""The rows of a statement that counted cells, as counts: nodes of dimensions, and groups."""
+"""Turn the rows of a statement that counted cells into counts: nodes of dimensions, and groups."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpframe.tree import whole_numbers
 def cells_of(
     table: pa.Table, cells: Cells, types: tuple[str, ...] = (), sums: Sequence[str] = ()
 ) -> CellCounts:
-    """The counts in the rows of ``sources.cell_leaves``, in any order of them. Private.
+    """The counts in the rows of ``sources.cell_leaves``, which come in any order. Private.
 
     Raises SourceError where the groups do not add up to the nodes.
     """
@@ -42,7 +42,7 @@ def cells_of(
 
 
 def _axis(table: pa.Table, cells: Cells, dimension: int, here: Ints) -> tuple[Axis, Ints, Ints]:
-    """A dimension, whose nodes are in some rows, their counts, and their places."""
+    """The axis of a dimension from the rows of its nodes, with their counts and their places."""
     names, wide = columns_of(cells), places_in(cells)
     rows = _taken(table, here)
     level, place = _numbers(rows["level"]), _numbers(rows[names[1]])
@@ -59,15 +59,15 @@ def _axis(table: pa.Table, cells: Cells, dimension: int, here: Ints) -> tuple[Ax
 
 
 def _taken(table: pa.Table, rows: Ints) -> pa.Table:
-    """Some rows, ascending; without a copy where they are next to each other."""
+    """The rows with these ascending numbers; no copy is made if they follow each other."""
     if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
         return table.slice(int(rows[0]), len(rows))
     return table.take(rows)
 
 
 def _positions(wanted: Ints, known: Ints) -> Ints:
-    """Where each of some places stands among others. Most often there are many more of them than
-    numbers up to the last place, so that a table of those tells it at once."""
+    """The position in ``known`` of each wanted place. Most often there are more wanted places than
+    numbers up to the last place, and one table of these numbers is fastest."""
     last = int(known.max())
     if last <= max(4 * len(wanted), 2**16):
         table = np.zeros(last + 1, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Rows of a source as codes of a domain, counted in one pass. Private."""
+"""Count the rows of a source as codes of a domain, in one pass. Private."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RECORD = PrivacyUnit()
 
 
 def schema_of(source: object, domain: Domain) -> pa.Schema:
-    """Types of the columns of a domain in a source, checked. Public: no row is read."""
+    """The checked types that a source has for the columns of a domain. Public: no row is read."""
     with opened(source, domain.columns) as relation:
         return _schema(relation, domain)
 
@@ -33,8 +33,8 @@ def counted_codes(
     *,
     progress: bool = False,
 ) -> HotPartition:
-    """The sketch, after it has counted the rows of a source; of every user at most so many as the
-    unit allows, a uniform sample."""
+    """Count the rows of a source into the sketch, and return it. Of each user's rows it counts a
+    uniform sample of at most ``unit.max_contributions``."""
     user = [unit.user] if unit.user is not None else []
     with opened(source, [*domain.columns, *user]) as relation:
         _schema(relation, domain)
@@ -59,7 +59,7 @@ def _statement(domain: Domain) -> str:
 
 
 def _bounded(domain: Domain, unit: PrivacyUnit, types: dict[str, str], seed: int) -> str:
-    """Rows of which a user has at most so many.
+    """A query of at most ``unit.max_contributions`` rows of each user.
 
     Rows of a user are ranked by a hash of the user, the row, its number among equal rows and the
     seed: a uniform sample that depends on no other user. NULL ids are one user.

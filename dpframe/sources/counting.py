@@ -1,4 +1,4 @@
-"""From whatever holds the rows to a CountTree, by one statement."""
+"""Count the rows of any source into a CountTree, with one statement."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def exact_counts(
     sums: Mapping[str, Added] | None = None,
     beside: Sequence[str] = (),
 ) -> CountTree:
-    """True counts of the nodes at or above the band, or of the listed ones alone. Private.
+    """True counts of the nodes at or above the band, or only of the listed nodes. Private.
 
-    ``sums`` are as in :func:`rollup_statement`, and read columns ``beside`` those of the hierarchy.
+    ``sums`` are as in :func:`rollup_statement`; they read the columns that ``beside`` names.
 
     Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
     """
@@ -51,7 +51,7 @@ def exact_counts(
         tree = tree_of(table, read, tuple(sums or ()))
         return tree if listed is None else listed_counts(tree, listed)
     wanted = [*_read(hierarchy, unit), *beside]
-    seed = random_seed()  # whoever counts: what is drawn later is then the same
+    seed = random_seed()  # always drawn, so that later draws do not depend on which code counts
     small = None
     if not sums and counts_small(hierarchy, unit):
         source = held(source, wanted, MOST)
@@ -130,7 +130,7 @@ def cell_counts(
 
 
 def check_readable(source: object, hierarchy: Hierarchy, unit: PrivacyUnit) -> None:
-    """Raise ColumnError for a column that a source lacks, or whose type cannot be read."""
+    """Raise ColumnError if a source lacks a column, or has one of a type that cannot be read."""
     if is_spark(source):
         with no_fork():
             from dpframe.sources.spark_counts import check_spark
@@ -149,7 +149,7 @@ def _read(hierarchy: Hierarchy, unit: PrivacyUnit) -> list[str]:
 def _types(
     relation: Relation, hierarchy: Hierarchy, unit: PrivacyUnit, *, text: bool
 ) -> dict[str, str]:
-    """Types by name, checked; of a source of nothing but ``text`` the weights are text."""
+    """Checked types by column. In a source of nothing but ``text``, weights are text."""
     types = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
     hierarchy.check_types(tuple(types[c] for c in hierarchy.source_columns))
     if unit.user is not None:
@@ -160,7 +160,7 @@ def _types(
 
 
 def tree_of(table: pa.Table, types: tuple[str, ...] = (), sums: Sequence[str] = ()) -> CountTree:
-    """The tree of a rollup's rows: level, n, keys and ``sums``, in preorder."""
+    """The tree from a rollup's rows in preorder: level, n, keys and ``sums``."""
     return CountTree.from_preorder(
         level=_numbers(table["level"]),
         count=_numbers(table["n"]),

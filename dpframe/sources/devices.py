@@ -1,4 +1,4 @@
-"""Users of a source as devices with items: the fleet of a federated simulation. Private."""
+"""Make the users of a source the devices of a federated simulation. Private."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpframe.sources.rollup_statement import exact
 
 
 def count_devices(source: object, hierarchy: Hierarchy, user: str) -> int:
-    """Different users of a source; NULL is one of them. Public: neighbours have as many."""
+    """How many different users a source has; NULL is one. Public: neighbours have as many."""
     with opened(source, [*hierarchy.source_columns, user]) as relation:
         read = _types(relation, hierarchy, user)
         distinct = f"(SELECT DISTINCT {exact(user, read[user])} AS u FROM {_duck.VIEW})"
@@ -32,7 +32,7 @@ def population(
     *,
     progress: bool = False,
 ) -> Population:
-    """Devices of a source, with the items of a flat hierarchy as bits."""
+    """The devices of a source, with the items of a flat hierarchy as bits."""
     with opened(source, [*hierarchy.source_columns, user]) as relation:
         found = relation.query(_statement(relation, hierarchy, user), progress)
     table = found.combine_chunks()
@@ -60,16 +60,16 @@ def population_of(
     times: NDArray[np.integer],
     devices: int,
 ) -> Population:
-    """Devices, out of one row for each device, text and how often it has it; ``item`` are numbers
-    of ``texts``. Texts with the same bits are one item; those that the encoding leaves out are
-    none."""
+    """Devices from rows of a device, a text and how often the device has it; ``item`` are indices
+    of ``texts``. Texts with equal bits are one item; texts that the encoding leaves out are none.
+    """
     packed, readable = encoding.packed(texts, length)
     held = readable[item]
     device, item, times = device[held], item[held], times[held]
     code = np.zeros(len(texts), dtype=np.int64)
     if readable.any():
         packed, inverse = np.unique(packed[readable], axis=0, return_inverse=True)
-        code[readable] = inverse.ravel()  # of two dimensions in numpy 2.0
+        code[readable] = inverse.ravel()  # it has two dimensions in numpy 2.0
     else:
         packed = packed[:0]
     key = device.astype(np.int64) * max(len(packed), 1) + code[item]
@@ -96,9 +96,10 @@ def _types(relation: _duck.Relation, hierarchy: Hierarchy, user: str) -> dict[st
 
 
 def _statement(relation: _duck.Relation, hierarchy: Hierarchy, user: str) -> str:
-    """Rows of two kinds, out of one look at the source: numbers of a user and of an item (NULL for
-    none) and how often the user has it; and with a text, the number of an item. Users are numbered
-    in the order of their ids: the same by whichever door they come."""
+    """A statement that reads the source once and returns two kinds of rows. The first has the
+    numbers of a user and of an item (NULL for none) and how often the user has it; the second has
+    the number of an item and its text. Users are numbered in the order of their ids, so that every
+    door numbers them alike."""
     types = _types(relation, hierarchy, user)
     (column,) = hierarchy.source_columns
     rows = (

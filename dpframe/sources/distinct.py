@@ -1,9 +1,9 @@
-"""Numbers of different values at every reported node, or in the segment of every cell.
+"""Count the different values at every reported node, or in the segment of every cell.
 
-By record all values count. Of a user, at each level at most so many pairs of a node and a value:
-the first ones in an order by a hash with a secret seed, so that which they are depends on this
-user, the reported nodes and the seed alone; segments are one level. The statement returns
-``place, n``.
+If records are protected, all values count. If users are, each level counts at most ``at_most``
+pairs of a node and a value per user: the first pairs in the order of a hash with a secret seed.
+Which pairs count depends only on this user, the reported nodes and the seed. Segments are one
+level. The statement returns ``place, n``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def distinct_statement(
 
 
 def _kept(level: int, distinct: Distinct, user: str, seed: int) -> str:
-    """The pairs of a level that count."""
+    """A query of the pairs of a node and a value that count at a level."""
     pairs = f"SELECT DISTINCT {user}n{level} AS place, v FROM placed WHERE n{level} IS NOT NULL"
     if distinct.at_most is None:
         return pairs

@@ -1,4 +1,4 @@
-"""Parquet and CSV files as relations."""
+"""Read Parquet and CSV files as relations."""
 
 from __future__ import annotations
 
@@ -31,35 +31,35 @@ LENIENT = (
     "null_padding = true, ignore_errors = true, "
     "parallel = false"
 )
-"""Nothing is guessed from the rows, and no row can stop the others from being read.
+"""Options with which nothing is guessed from the rows, and no row stops the reading of other rows.
 
-A file is read by one thread. With several, each guesses where a row begins in its part, which a
-record before it moves; and a line break within quotes, in a single record, is an error.
+One thread reads a file. Each of several threads would guess where a row begins in its part, and an
+earlier record moves that guess; and a line break within quotes, in a single record, is an error.
 """
 
 
 UTF_8 = "utf-8"
 
 ENCODINGS = re.compile(r"utf-(8|16|16-le|16-be)|ascii|iso8859-\d+|cp125\d|cp437|cp85\d|koi8-[ru]")
-"""Python's names of encodings in which no character changes how a later one is read: with others
-one record could decide how the rest of a file reads."""
+"""Python's names of encodings in which no character changes how a later one is read: otherwise one
+record could decide how the rest of a file reads."""
 
 OTHER_DELIMITERS = ";\t|"
 
 
 class File(str):
-    """The path of a file or of several, with how CSV files are read.
+    """The path of one or several files, and how to read CSV files.
 
     Parameters
     ----------
     path
-        As text.
+        The path as text.
     delimiter
-        What stands between the values of a line; None is the one that the ending of the path names.
+        The character between the values of a line; None means that the ending of the path tells.
     encoding
-        Of CSV files.
+        The encoding of CSV files.
     name
-        What receipts and messages call it, if not by its path.
+        The name in receipts and messages, if it is not the path.
     """
 
     delimiter: str | None
@@ -82,7 +82,7 @@ class File(str):
 
     @property
     def reading(self) -> str:
-        """How it is read, where that is not by default; a few words."""
+        """How the file is read where that is not the default, in a few words."""
         by = "" if self.delimiter is None else f", delimiter {self.delimiter!r}"
         return by if self.encoding == UTF_8 else f"{by}, encoding {self.encoding}"
 
@@ -91,7 +91,7 @@ class File(str):
 def csv_file(
     path: str | os.PathLike[str], *, delimiter: str | None = None, encoding: str = UTF_8
 ) -> File:
-    """A CSV file, or several, as a source of rows, in another form than commas and UTF-8.
+    """A source that reads one or several CSV files with another delimiter or encoding.
 
     Every question takes it where it takes a path. The first line names the columns, and every
     column is text. Nothing is guessed from the rows, which are private.
@@ -99,13 +99,13 @@ def csv_file(
     Parameters
     ----------
     path
-        The file, or a pattern of files; of any ending but those of Parquet.
+        The file, or a pattern of files, with any ending except those of Parquet.
     delimiter
         The one character between values, such as ``";"``, ``"\\t"`` or ``"|"``. By default a comma,
         or a tab in files that end in .tsv.
     encoding
-        Such as ``"latin-1"``, ``"cp1252"`` or ``"utf-16"``. Bytes that are no text of it count as
-        ``\\xE9``, which is what UTF-8 is by default.
+        Such as ``"latin-1"``, ``"cp1252"`` or ``"utf-16"``; by default UTF-8. Bytes that are no
+        text in the encoding read as escapes such as ``\\xE9``.
 
     Examples
     --------
@@ -123,9 +123,7 @@ def csv_file(
 def _delimiter(given: object) -> str | None:
     if given is None or (isinstance(given, str) and len(given) == 1 and given not in '"\r\n\0'):
         return given
-    raise ParameterError(
-        f"delimiter must be one character; got {given!r}. Pass ';', '|' or a tab, '\\t'."
-    )
+    raise ParameterError(f"delimiter must be one character; got {given!r}. Pass ';', '|' or '\\t'.")
 
 
 def _encoding(given: object) -> str:
@@ -135,14 +133,13 @@ def _encoding(given: object) -> str:
         name = ""
     if not ENCODINGS.fullmatch(name):
         raise ParameterError(
-            f"encoding {given!r} is not read. Pass 'latin-1', 'cp1252' or 'utf-16', or write the "
-            "file as UTF-8."
+            f"encoding {given!r} is not read. Pass 'latin-1', 'cp1252' or 'utf-16', or write UTF-8."
         )
     return name
 
 
 def open_file(file: File, wanted: Sequence[str], opening: ExitStack) -> _duck.OwnRelation:
-    """A relation over the file or files of a path; copies are there until ``opening`` ends."""
+    """A relation over the file or files of a path; copies exist until ``opening`` ends."""
     path = str(file)
     ending = next((e for e in (*SEPARATORS, *PARQUET) if path.lower().endswith(e)), None)
     if ending is None and file.delimiter is not None:
@@ -158,8 +155,8 @@ def open_file(file: File, wanted: Sequence[str], opening: ExitStack) -> _duck.Ow
     for other in files[1:]:
         if _header(other, delimiter, file.encoding) != names:
             raise SourceError(
-                f"{str(other)!r} and {str(files[0])!r} name other columns, or in another order: "
-                "files that are read together must begin with the same line."
+                f"{str(other)!r} and {str(files[0])!r} have different first lines. Give both the "
+                "same columns in the same order."
             )
     _check_delimiter(wanted, names, delimiter, path)
     require(wanted, names, listed=False)
@@ -171,57 +168,55 @@ def open_file(file: File, wanted: Sequence[str], opening: ExitStack) -> _duck.Ow
 
 
 def _not_read(path: str) -> str:
-    """What a text is that names no file which is read, and what to pass in its place."""
+    """The message about a path that cannot be read, and what to pass in its place."""
     if path[:8].lower() == "file:///":
         return f"{shown(path)} is an address. Pass the path, {path[7:]!r}."
     if ADDRESS.match(path):
         return (
-            f"{shown(path)} is an address, and dpframe reads files of this machine. Download the "
-            "file, or pass a frame or a DuckDB relation that reads it."
+            f"{shown(path)} is an address. Download the file, or pass a frame or a DuckDB relation "
+            "that reads it."
         )
     if re.match(r"\s*(select|from|with)\s", path, re.IGNORECASE):
-        return f"{shown(path)} is SQL, and no file. Pass a relation, duckdb.sql('SELECT ...')."
+        return f"{shown(path)} is SQL, not a file. Pass a relation, duckdb.sql('SELECT ...')."
     folder = named(path)
     if folder.is_dir():
         inside = (e for e in (*PARQUET, *SEPARATORS) if any(folder.glob(f"*{e}")))
         return (
-            f"{shown(path)} is a folder. Name the files in it by a pattern in quotation marks: "
+            f"{shown(path)} is a folder. Name the files in it by a pattern in quotation marks, "
             f"{os.path.join(path, '*' + next(inside, PARQUET[0]))!r}."
         )
     return (
-        f"{shown(path)} has no known ending: dpframe reads "
-        f"{', '.join((*PARQUET, *SEPARATORS))}. Pass dp.csv_file(path) for a "
-        "text file of another name. Write another format as Parquet, or pass a frame, an Arrow "
-        "table or a DuckDB relation."
+        f"{shown(path)} has no known ending ({', '.join((*PARQUET, *SEPARATORS))}). Pass "
+        "dp.csv_file(path) for a text file, and write another format as Parquet."
     )
 
 
 def _exactly(file: Path) -> str:
-    """The path for DuckDB, which shall see no pattern, home or address in it."""
+    """The path as an SQL literal, in which DuckDB sees no pattern, home folder or address."""
     path = os.path.abspath(file) if str(file).startswith("~") else os.path.join(os.curdir, file)
     if "\\" in path and any(sign in path for sign in "*?["):
-        raise SourceError(f"{str(file)!r} has a backslash and one of *?[ in its name: rename it.")
+        raise SourceError(f"{str(file)!r} has a backslash and one of *?[ in its name. Rename it.")
     return literal("".join(f"[{c}]" if c in "*?[" else c for c in path))
 
 
 def _check_delimiter(wanted: Sequence[str], names: list[str], delimiter: str, path: str) -> None:
-    """Raise ColumnError where the header lacks a column and seems to use another delimiter."""
+    """Raise ColumnError if the header lacks a column and seems to use another delimiter."""
     other = next((d for d in OTHER_DELIMITERS if len(names) == 1 and d in names[0]), None)
     if other is not None and other != delimiter and not set(wanted) <= set(names):
         raise ColumnError(
             f"{shown(path)} has one column at delimiter {delimiter!r}. Pass "
-            f"dp.csv_file({shown(path)}, delimiter={other!r}), on the command line --delimiter."
+            f"dp.csv_file({shown(path)}, delimiter={other!r}), or --delimiter."
         )
 
 
 def _as_utf_8(file: Path, encoding: str, opening: ExitStack) -> Path:
-    r"""The file, or a copy as UTF-8 where it is none, in which bytes that are no text read as
+    r"""The file if it is UTF-8, else a copy as UTF-8. In the copy, bytes that are no text read as
     ``\xE9``: DuckDB would leave out their rows. A line reads alike in both."""
     state = os.stat(file)
     if encoding == UTF_8 and _is_utf_8(os.path.abspath(file), state.st_mtime_ns, state.st_size):
         return file
     folder = opening.enter_context(tempfile.TemporaryDirectory(prefix="dpframe-"))
-    copy = Path(folder, "copy.csv")  # only its owner enters
+    copy = Path(folder, "copy.csv")  # only the owner can enter the folder
     decoder = codecs.getincrementaldecoder(encoding)(ESCAPES)
     with _unpacked(file) as raw, copy.open("w", encoding=UTF_8, newline="") as out:
         for piece in iter(partial(raw.read, PIECE), b""):
@@ -236,7 +231,7 @@ PIECE = 1 << 20
 
 @lru_cache(maxsize=256)
 def _is_utf_8(path: str, changed: int, size: int) -> bool:
-    """Whether a file, as it was changed last, is UTF-8 all through."""
+    """Whether the whole file is UTF-8; the time of the last change is part of the cache's key."""
     decoder = codecs.getincrementaldecoder(UTF_8)()
     with _unpacked(Path(path)) as raw:
         try:
@@ -255,26 +250,26 @@ def _unpacked(file: Path) -> IO[bytes]:
 def _header(path: Path, separator: str, encoding: str) -> list[str]:
     """The names in the first line of a text file."""
     if path.is_dir():
-        raise SourceError(f"{str(path)!r} is a folder: name the files in it, as '*.csv'.")
+        raise SourceError(f"{str(path)!r} is a folder. Name its files, as '*.csv'.")
     opened = gzip.open if path.name.lower().endswith(".gz") else open
     known = "utf-8-sig" if encoding == UTF_8 else encoding
     with opened(path, "rt", encoding=known, errors=ESCAPES, newline="") as lines:
         names = next(csv.reader(lines, delimiter=separator), [])
-    names[:1] = [name.removeprefix("\ufeff") for name in names[:1]]  # of utf-16-le and utf-16-be
+    names[:1] = [
+        name.removeprefix("\ufeff") for name in names[:1]
+    ]  # utf-16-le and utf-16-be keep it
     if any("\0" in name for name in names) or (names and names[0].startswith((r"\xFF", r"\xFE"))):
         raise SourceError(
-            f"{str(path)!r} is no text in {encoding}. Pass dp.csv_file(..., encoding='utf-16'), on "
-            "the command line --encoding utf-16."
+            f"{str(path)!r} is no text in {encoding}. Pass dp.csv_file(..., encoding='utf-16'), or "
+            "--encoding utf-16."
         )
     if names and names[0].startswith("sep=") and len(separator.join(names)) <= len("sep=;"):
         raise SourceError(
             f"{str(path)!r} begins with {separator.join(names)!r}, which names no columns. Remove "
-            "that line, and pass delimiter to dp.csv_file, or --delimiter."
+            "that line, and pass delimiter to dp.csv_file or --delimiter."
         )
     if not names:
-        raise SourceError(f"{str(path)!r} is empty: its first line must hold the column names.")
+        raise SourceError(f"{str(path)!r} is empty. The first line must name columns.")
     if len({name.lower() for name in names}) < len(names) or not all(names):
-        raise SourceError(
-            f"{str(path)!r} must name every column in its first line, each name once."
-        )
+        raise SourceError(f"{str(path)!r} must name each column once, in its first line.")
     return names

@@ -1,6 +1,7 @@
-"""Frames of other libraries: what hands out an Arrow stream, or what narwhals reads.
+"""Read frames of other libraries: any object with an Arrow stream, or that narwhals reads.
 
-The columns are read once and held; what another library says about a failing row is dropped.
+The columns are read once and held. Texts of other libraries' errors are dropped: they can quote
+rows.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from dpframe.errors import DpframeError, ParameterTypeError, SourceError, class_
 from dpframe.sources.columns import check_arrow_types, require
 
 _read: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()
-"""Readers that were read: they have no rows for a second time, and do not say so."""
+"""Readers that were read: they have no rows a second time, and do not say so."""
 
 
 def is_foreign(source: object) -> bool:
-    """Whether a source is one of these; pandas, Polars, Spark, Arrow tables and DuckDB are none."""
+    """Whether a source is such a frame. Those of pandas, Polars, Spark and DuckDB, and Arrow tables
+    are not."""
     own = ("pandas", "polars", "pyspark", "duckdb", "_duckdb", "dpframe", "builtins")
     if type(source).__module__.partition(".")[0] in own or isinstance(
         source, pa.Table | pa.RecordBatch
@@ -34,7 +36,7 @@ def is_foreign(source: object) -> bool:
 
 
 def foreign_table(source: Any, columns: list[str]) -> pa.Table:
-    """The columns of it, all in memory."""
+    """The columns of a foreign frame, in memory."""
     try:
         if _of_dataset(source):
             if hasattr(source, "to_reader"):  # a scanner
@@ -57,14 +59,11 @@ def foreign_table(source: Any, columns: list[str]) -> pa.Table:
         raise
     except Exception as raised:
         error = type(raised).__name__
-    raise SourceError(
-        f"reading the {class_name(source)} failed ({error}; its text is withheld, it can quote "
-        "the data)."
-    )
+    raise SourceError(f"reading the {class_name(source)} failed ({error}; its text is withheld).")
 
 
 def foreign_types(source: Any) -> pa.Table:
-    """No row, the types alone; a reader is not read from."""
+    """An empty table with the types of a foreign frame; no row is read, even from a reader."""
     try:
         if _of_dataset(source) or isinstance(source, pa.RecordBatchReader):
             schema = getattr(source, "projected_schema", None) or source.schema  # of a scanner
@@ -79,17 +78,15 @@ def foreign_types(source: Any) -> pa.Table:
 
 
 def no_frame(source: object) -> ParameterTypeError:
-    """What to raise for it: says what a source can be."""
-    name = class_name(source)
-    instead = INSTEAD.get(type(source).__name__, "")
+    """The error to raise for an object that is no source; it says what to pass."""
+    instead = INSTEAD.get(
+        type(source).__name__,
+        "Pass a frame (pandas, Polars, narwhals), an Arrow table or stream, a DuckDB relation, or "
+        "the path of a Parquet or CSV file.",
+    )
     if isinstance(source, list | tuple) and all(isinstance(one, str | Path) for one in source):
         instead = INSTEAD["paths"]
-    instead = instead and f" {instead}"
-    return ParameterTypeError(
-        "source must be a pandas or Polars frame, an Arrow table, a DuckDB relation, the path of a "
-        "parquet or CSV file, or a frame that Arrow's stream interface or narwhals reads; got "
-        f"{name}.{instead}"
-    )
+    return ParameterTypeError(f"source cannot be {class_name(source)}. {instead}")
 
 
 INSTEAD = {
@@ -106,32 +103,31 @@ INSTEAD = {
     "bytes": "Pass the path as text: os.fsdecode(path).",
     "paths": "Pass one pattern, 'logs/*.parquet', or for Parquet pyarrow.dataset.dataset([...]).",
 }
-"""What to pass in the place of what is no source, by the name of its class."""
+"""What to pass in place of an object that is no source, by the name of its class."""
 
 
 def _once(reader: pa.RecordBatchReader) -> None:
     if reader in _read:
         raise SourceError(
-            "this Arrow reader was read before and has no rows left: pass reader.read_all(), a "
-            "table, to ask more than once."
+            "this Arrow reader has no rows left. Pass reader.read_all() to ask more than once."
         )
     _read.add(reader)
 
 
 def _drained(reader: pa.RecordBatchReader, columns: Sequence[str]) -> pa.Table:
-    """Batch by batch, so that only the wanted columns are ever held."""
+    """A table read batch by batch, so that only the wanted columns are ever held."""
     require(columns, reader.schema.names, alone=True)
     schema = pa.schema([reader.schema.field(name) for name in columns])
     return pa.Table.from_batches([batch.select(columns) for batch in reader], schema)
 
 
 def _of_dataset(source: object) -> bool:
-    """Whether it is a dataset or a scanner of Arrow, which need not be loaded to know that."""
+    """Whether a source is a dataset or a scanner of Arrow; pyarrow.dataset is not imported."""
     return any(kind.__module__ == "pyarrow._dataset" for kind in type(source).__mro__)
 
 
 def _of_narwhals(source: object) -> Any:
-    """A frame of narwhals, None if it is none or there is no narwhals."""
+    """The source as a frame of narwhals; None if it is none, or narwhals is not installed."""
     if find_spec("narwhals") is None:
         return None
     nw = import_module("narwhals")

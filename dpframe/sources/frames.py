@@ -1,4 +1,4 @@
-"""Frames in memory as Arrow tables, without guessing a type from values."""
+"""Turn frames in memory into Arrow tables, without guessing a type from values."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from dpframe.sources.within import Within
 
 
 def arrow_table(source: Any, wanted: Sequence[str]) -> pa.Table:
-    """The wanted columns of a pandas, Polars or Arrow frame, in which no value is an error.
+    """The wanted columns of a pandas, Polars or Arrow frame; no value is an error.
 
-    Raises ColumnError for a type of which values cannot be brought into what SQL can hold.
+    Raises ColumnError for a type whose values cannot be changed to values that SQL can hold.
     """
     return unicode_table(readable_table(_as_table(source, wanted)))
 
@@ -29,7 +29,7 @@ def arrow_table(source: Any, wanted: Sequence[str]) -> pa.Table:
 def _as_table(source: Any, wanted: Sequence[str]) -> pa.Table:
     columns = list(dict.fromkeys(wanted))
     if type(source).__module__.split(".")[0] == "narwhals":
-        source = source.to_native()  # whose Python objects are read as such
+        source = source.to_native()  # so that Python objects are read as for the native frame
     kind = type(source).__module__.split(".")[0]
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
@@ -48,7 +48,7 @@ def _as_table(source: Any, wanted: Sequence[str]) -> pa.Table:
 
 
 def rows_of_frame(source: Any) -> int | None:
-    """Of a frame that is in memory; None of another source."""
+    """The number of rows of a frame in memory; None for any other source."""
     if isinstance(source, pa.Table | pa.RecordBatch):
         return int(source.num_rows)
     kind = type(source)
@@ -62,8 +62,8 @@ IN_MEMORY = ("pandas", "polars")
 
 
 def computed(source: object, wanted: Sequence[str]) -> object:
-    """A lazy frame, or one of another library, as a table, for whoever reads it more than once;
-    other sources as they are."""
+    """A table of a lazy or foreign frame, for code that reads it more than once; any other source
+    is returned unchanged."""
     if isinstance(source, Within):
         return replace(source, source=computed(source.source, [*wanted, source.column]))
     kind = type(source)
@@ -72,22 +72,19 @@ def computed(source: object, wanted: Sequence[str]) -> object:
 
 
 def refuse_spark(source: object) -> None:
-    """Raise ParameterTypeError for a frame of Spark, where Spark does not count."""
+    """Raise ParameterTypeError for a frame of Spark, in questions that Spark does not count."""
     where, name = type(source).__module__, type(source).__name__
     if where.startswith("pyspark.pandas"):
-        raise ParameterTypeError(
-            "a pandas-on-Spark frame is no source: pass frame.to_spark(), which Spark counts."
-        )
+        raise ParameterTypeError("a pandas-on-Spark frame is no source. Pass frame.to_spark().")
     if where.split(".")[0] == "pyspark" and name == "DataFrame":
         raise ParameterTypeError(
-            "a Spark DataFrame is a source for hhh, heavy_hitters, tree_counts and rollup, which "
-            "count without fetching it: here pass frame.toArrow(), if it fits into memory, or the "
-            "path of a Parquet file that the frame was written to."
+            "a Spark DataFrame is a source for hhh, heavy_hitters, tree_counts and rollup alone. "
+            "Here pass frame.toArrow() if it fits into memory, or write Parquet and pass its path."
         )
 
 
 def _from_polars(source: Any, columns: list[str]) -> pa.Table:
-    """From a frame or a lazy frame; what Polars says about a failing row is dropped."""
+    """Columns of an eager or lazy frame. Polars' own messages are dropped: they can quote rows."""
     import polars
 
     try:
@@ -95,7 +92,7 @@ def _from_polars(source: Any, columns: list[str]) -> pa.Table:
         require(columns, schema.names(), alone=True)
         check_arrow_types({name: schema[name] for name in columns})
         frame = source.lazy().select(columns).collect()
-        objects = {  # Arrow would have their addresses in memory
+        objects = {  # Arrow would hold their memory addresses
             name: from_objects(frame[name].to_list())
             for name in columns
             if schema[name] == polars.Object
@@ -106,13 +103,11 @@ def _from_polars(source: Any, columns: list[str]) -> pa.Table:
         raise
     except (Exception, polars.exceptions.PanicException) as raised:
         error = type(raised).__name__
-    raise SourceError(
-        f"reading the Polars frame failed ({error}; its text is withheld, it can quote the data)."
-    )
+    raise SourceError(f"reading the Polars frame failed ({error}; its text is withheld).")
 
 
 def from_pandas(series: Any) -> pa.Array:
-    """A pandas column: what has a type keeps it, objects become text."""
+    """A pandas column as an array: typed values keep their type, objects become text."""
     if series.dtype == object:
         return from_objects(series)
     categories = getattr(series.dtype, "categories", None)
@@ -123,18 +118,18 @@ def from_pandas(series: Any) -> pa.Array:
         array = pa.Array.from_pandas(series)
         if not _is_of_pandas(array.type):
             return array
-    except Exception:  # text that is no unicode
+    except Exception:  # text that is not Unicode
         pass
     return each_as_text(series)
 
 
 OWN_TYPES = ("PeriodDtype", "IntervalDtype")
-"""Of pandas, which Arrow has no type for; complex numbers are others."""
+"""Pandas types that Arrow lacks; it lacks complex numbers, too."""
 
 
 def pandas_types(source: Any, wanted: Sequence[str]) -> dict[str, str]:
-    """Columns of a pandas frame that are read as text though their dtype is another, and public,
-    under the names of types that hierarchies know."""
+    """Columns of a pandas frame that are read as text because Arrow lacks their dtype: each with
+    the name that hierarchies know for the type. The dtype is public."""
     if type(source).__module__.split(".")[0] != "pandas":
         return {}
     found = {}
@@ -148,15 +143,16 @@ def pandas_types(source: Any, wanted: Sequence[str]) -> dict[str, str]:
 
 
 def _is_of_pandas(kind: pa.DataType) -> bool:
-    """Periods and intervals, which SQL would show as their storage, also as categories."""
+    """Whether a type holds pandas periods or intervals, also as categories: SQL would show them as
+    their storage."""
     stored = kind.value_type if pa.types.is_dictionary(kind) else kind
     return getattr(stored, "extension_name", "").startswith("pandas.")
 
 
 def without_rows(source: Any) -> Any:
-    """A frame in memory with its columns and their types alone; of a lazy one nothing is computed.
+    """A frame without its rows: columns and types only; nothing of a lazy frame is computed.
 
-    Other sources tell their types without a row being read.
+    Other sources are returned unchanged: their types are known without reading a row.
     """
     if isinstance(source, pa.Table | pa.RecordBatch):
         return source.slice(0, 0)

@@ -1,7 +1,7 @@
 """IPv6 addresses read from the bytes of many texts at once, in NumPy, as IPv4 in ``address_bytes``.
 
-Eight groups of hexadecimal digits, or fewer around one ``::`` (RFC 4291, section 2.2). Groups in
-dotted decimal, white space and zones are left to SQL.
+An address has eight groups of hexadecimal digits, or fewer around one ``::`` (RFC 4291, section
+2.2). SQL reads texts with dotted decimals, white space or zones.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ BLOCK = 2**12
 
 
 def grouped(texts: pa.Array) -> tuple[Words, Flags]:
-    """Numbers of those texts that are such addresses, shape (n, 2), the higher word first; and
-    which these are."""
+    """The numbers of the texts that are such addresses, shape (n, 2), the higher word first; and
+    flags of these texts."""
     data, starts = text_bytes(texts)
     words, flags = [np.empty((0, 2), np.uint64)], [np.empty(0, np.bool_)]
     for first in range(0, len(texts), BLOCK):
@@ -47,7 +47,7 @@ def _grouped(data: Bytes, starts: Places) -> tuple[Words, Flags]:
     double[-1] = False
     wrong = long
     wrong |= ~(is_digit | colon)
-    wrong[1:] |= double[1:] & double[:-1]  # three
+    wrong[1:] |= double[1:] & double[:-1]  # three colons
     wrong |= _alone(colon, double, is_digit, inner)
     last = is_digit > goes_on  # of a group
     groups, places = before(last)[starts], np.flatnonzero(last)
@@ -62,8 +62,8 @@ def _grouped(data: Bytes, starts: Places) -> tuple[Words, Flags]:
 
 
 def _digits(data: Bytes) -> tuple[Bytes, Flags]:
-    """Hexadecimal digits, and where they are."""
-    decimal = data - np.uint8(48)  # what is less becomes large
+    """The value of each byte as a hexadecimal digit, and whether it is one."""
+    decimal = data - np.uint8(48)  # smaller bytes wrap around to large ones
     letter = (data | np.uint8(32)) - np.uint8(97)
     is_decimal, is_letter = decimal < 10, letter < 6
     decimal *= is_decimal.view(np.uint8)
@@ -74,7 +74,7 @@ def _digits(data: Bytes) -> tuple[Bytes, Flags]:
 
 
 def _values(digit: Bytes, goes_on: Flags) -> tuple[Groups, Flags]:
-    """The group that ends at a byte, and where it has more than four digits."""
+    """The group that ends at each byte, and whether it has more than four digits."""
     on = goes_on.view(np.uint8)
     carried = digit * on
     low = digit.copy()
@@ -93,7 +93,7 @@ def _values(digit: Bytes, goes_on: Flags) -> tuple[Groups, Flags]:
 
 
 def _alone(colon: Flags, double: Flags, is_digit: Flags, inner: Flags) -> Flags:
-    """Single colons without a digit on both sides."""
+    """Flags of single colons that lack a digit on one side."""
     alone = colon & ~double
     alone[1:] &= ~double[:-1]
     between = inner.copy()
@@ -105,11 +105,11 @@ def _alone(colon: Flags, double: Flags, is_digit: Flags, inner: Flags) -> Flags:
 
 
 def _together(values: Groups, first: Places, n: Places, heads: Places) -> Words:
-    """Numbers of addresses from the places of their groups."""
+    """The numbers of addresses, from the places of their groups."""
     out = np.zeros((len(first), 8), ">u2")
-    if not len(values):  # of :: alone
+    if not len(values):  # every text is ::
         return out.view(">u8").astype(np.uint64)
-    last = first + n - 8  # of the tail: group k stands k places behind it
+    last = first + n - 8  # the start of the tail: group k stands k places behind it
     tail = 8 - n + heads
     for k in range(8):
         is_tail = k >= tail

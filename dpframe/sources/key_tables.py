@@ -1,4 +1,4 @@
-"""Whatever holds listed keys, as an Arrow table of the columns that a hierarchy reads."""
+"""Turn listed keys of any form into an Arrow table of the columns that a hierarchy reads."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from dpframe.sources.frames import arrow_table, from_pandas
 from dpframe.sources.objects import from_objects
 
 MOST = 2_000_000
-"""Nodes of a list."""
+"""The most nodes that a list can have."""
 
 SHOWN = 80
-"""Characters of a key in a message."""
+"""The most characters of a key in a message."""
 
 
 def key_table(keys: Any, hierarchy: Hierarchy) -> pa.Table:
-    """The keys, one a row: those with a type keep it, Python objects are read as text."""
+    """The keys, one a row: typed keys keep their type, Python objects are read as text."""
     names = hierarchy.source_columns
     present = _column_names(keys)
     if present is not None:
         missing = [name for name in names if name not in present]
         if missing:
             raise ColumnError(
-                f"keys lacks {_some(missing)}: a frame of keys must have the columns of the "
-                f"hierarchy, {_some(names)}."
+                f"keys lacks {_some(missing)}. A frame of keys needs the hierarchy's "
+                f"{_some(names)}."
             )
         table = arrow_table(keys, names)
     else:
@@ -42,7 +42,7 @@ def key_table(keys: Any, hierarchy: Hierarchy) -> pa.Table:
             parts = _parts(values, hierarchy)
             table = pa.table(dict(zip(names, map(from_objects, parts), strict=True)))
     if not 1 <= len(table) <= MOST:
-        raise ParameterError(f"keys has {len(table)} keys; list 1 to {MOST} keys.")
+        raise ParameterError(f"keys has {len(table)} keys. List 1 to {MOST} keys.")
     return table
 
 
@@ -50,7 +50,7 @@ def shown(key: object) -> str:
     """A key for a message, cut if it is long."""
     try:
         text = repr(key)
-    except Exception:  # of an object of the caller's; its text could be anything
+    except Exception:  # the repr of the caller's object can raise anything
         text = f"a {type(key).__name__}"
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
@@ -60,7 +60,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _column_names(keys: Any) -> list[object] | None:
-    """Names of the columns of a frame; None for what is no frame."""
+    """Names of the columns of a frame; None for any other object."""
     module = type(keys).__module__.split(".")[0]
     if isinstance(keys, pa.Table | pa.RecordBatch):
         return list(keys.schema.names)
@@ -86,13 +86,13 @@ def _values(keys: Any) -> tuple[pa.Array | None, list[Any]]:
             return None, list(keys)
         return from_pandas(keys.to_series() if hasattr(keys, "to_series") else keys), []
     raise ParameterTypeError(
-        "keys must be a list of keys, an array, a frame of the hierarchy's columns, or 'domain'; "
-        f"got {type(keys).__name__}.{' Pass list(keys).' * isinstance(keys, range | Set)}"
+        f"keys must be a list, an array, a frame or 'domain'; got {type(keys).__name__}."
+        f"{' Pass list(keys).' * isinstance(keys, range | Set)}"
     )
 
 
 def _has_type(keys: np.ndarray[Any, Any]) -> bool:
-    """Whether NumPy keeps what Arrow has a type for, too; datetimes as a list would be integers."""
+    """Whether Arrow has the array's type, too. As a list, datetimes would become integers."""
     unit = np.datetime_data(keys.dtype)[0] if keys.dtype.kind == "M" else "D"
     return keys.ndim == 1 and keys.dtype.kind in "biufM" and unit in ("D", "s", "ms", "us", "ns")
 
@@ -107,13 +107,13 @@ def _parts(values: list[Any], hierarchy: Hierarchy) -> list[list[Any]]:
         of_parts = isinstance(value, list | tuple)
         if any(isinstance(part, Decimal) for part in (value if of_parts else [value])):
             raise ParameterError(
-                f"keys has {shown(value)}, and a decimal has no one text. Write it as text, as the "
-                "result shows it."
+                f"keys has {shown(value)}, and a decimal has no one text. Write the text that the "
+                "result shows."
             )
         if not (several and len(value) == width) if of_parts else width > 1:
             rule = f"a tuple of {width} values, for {_some(names)}"
             raise ParameterError(
-                f"keys has {shown(value)}; a key must be "
+                f"keys has {shown(value)}. A key must be "
                 f"{rule if width > 1 else f'one value of {_some(names)}'}."
             )
         parts.append(value if of_parts else (value,))

@@ -1,7 +1,7 @@
-"""Keys that the caller lists: read as data would be, into the nodes that they are.
+"""Read the keys that a caller lists, in the same way as data, into nodes.
 
-Keys are public, so that errors quote them. Nothing else here depends on the data but
-``listed_counts``, which is private.
+Keys are public, so errors quote them. Here only ``listed_counts`` depends on the data, and is
+private.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from dpframe.sources.rollup_statement import rollup_statement
 from dpframe.tree import CountTree, ListedNodes, whole_numbers
 
 DOMAIN = "domain"
-"""Instead of a list: everything that the hierarchy can hold."""
+"""Pass it instead of a list for every value that the hierarchy can hold."""
 
 CHECKED = (
     *("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT"),
@@ -51,7 +51,7 @@ def listed_nodes(keys: object, hierarchy: Hierarchy) -> ListedNodes:
     keys
         Values of the column, as a list, tuple, Series or array; for several columns tuples, or a
         pandas, Polars or Arrow frame with these columns. Each key once. Or "domain": every value
-        of a hierarchy whose specification says what these are.
+        of a hierarchy whose specification says what its values are.
 
     Raises
     ------
@@ -61,12 +61,12 @@ def listed_nodes(keys: object, hierarchy: Hierarchy) -> ListedNodes:
     ColumnError
         If a frame lacks columns, or their types cannot be read.
     ParameterTypeError
-        If this is no list and no frame.
+        If ``keys`` is no list and no frame.
     """
     if isinstance(keys, str):
         if keys != DOMAIN:
             raise ParameterError(
-                f"keys is the text {keys!r}: pass a list of keys, [{keys!r}], or 'domain'."
+                f"keys is the text {keys!r}. Pass a list of keys, [{keys!r}], or 'domain'."
             )
         return _domain(hierarchy)
     table = _dates(key_table(keys, hierarchy), hierarchy)
@@ -76,20 +76,20 @@ def listed_nodes(keys: object, hierarchy: Hierarchy) -> ListedNodes:
         texts = tuple(key[at].as_py() for key in tree.keys)
         node = hierarchy.label(int(tree.level[at]), texts) if tree.level[at] else ROOT
         raise ParameterError(
-            f"keys has {int(own[at])} keys that mean {shown(node)}: list each key once. Keys that "
-            "are written differently can mean the same value."
+            f"keys has {int(own[at])} keys that mean {shown(node)}. List each once, in one "
+            "spelling."
         )
     if len(tree.level) > MOST:
         raise ParameterError(
-            f"keys has {len(table)} keys, with those above them {len(tree.level)} nodes; a list "
-            f"can have at most {MOST} nodes: list fewer keys."
+            f"keys has {len(table)} keys, and with their ancestors {len(tree.level)} nodes. List "
+            f"fewer keys: at most {MOST} nodes."
         )
     return _listed(tree, rest=_parents(tree))
 
 
 def _dates(table: pa.Table, hierarchy: Hierarchy) -> pa.Table:
-    """Keys of text that are written as the finest level of a hierarchy of dates shows them, such as
-    ``2026-11`` of months, as the first day or hour of each."""
+    """The keys of a hierarchy of dates; a text in the form of its finest level, such as ``2026-11``
+    for a month, becomes the first day or hour of that period."""
     texts = table[0].combine_chunks()
     texts = texts.dictionary_decode() if pa.types.is_dictionary(texts.type) else texts
     if not isinstance(hierarchy, Date) or not str(texts.type).endswith(("string", "string_view")):
@@ -106,20 +106,20 @@ def _first(text: str | None, level: str) -> str | None:
 
 
 def _domain(hierarchy: Hierarchy) -> ListedNodes:
-    """All nodes there can be; beside them only malformed values, which are below the root."""
+    """All nodes that can occur; any other value is malformed, and below the root."""
     values = hierarchy.domain_values()
     if values is None:
         raise ParameterError(
-            f"keys='domain' needs a hierarchy with at most {2**20} values, which its specification "
-            "tells: number with depth at most 20, or ip with version=4 or version=6 whose last "
-            f"prefix has at most 20 bits; got {hierarchy.spec}. Pass a list of keys."
+            f"keys='domain' needs at most {2**20} values; got {hierarchy.spec}. Pass a list of "
+            "keys, number with depth up to 20, or ip with version=4 or version=6 and prefixes up "
+            "to 20."
         )
     table = pa.table({hierarchy.source_columns[0]: pa.array(values, type=pa.string())})
     tree, own = _rollup(table, hierarchy)
     if (own > 1).any():
         raise ParameterError(
-            f"keys='domain': the {len(values)} intervals of {hierarchy.spec} are narrower than "
-            "floating-point numbers can tell apart: lower depth, or pass a list of keys."
+            f"keys='domain': {len(values)} intervals of {hierarchy.spec} are too narrow for "
+            "floating-point numbers. Lower depth, or pass a list of keys."
         )
     rest = np.zeros(len(tree.level), dtype=np.bool_)
     rest[0] = hierarchy.on_invalid == "count"
@@ -127,7 +127,7 @@ def _domain(hierarchy: Hierarchy) -> ListedNodes:
 
 
 def _rollup(table: pa.Table, hierarchy: Hierarchy) -> tuple[CountTree, NDArray[np.int64]]:
-    """Nodes of keys, with the number of keys that end at each; a malformed key is an error."""
+    """The nodes of keys, with the number of keys that end at each; a malformed key is an error."""
     invalid: dict[str, Any] = {"invalid": "count"}  # malformed keys must be seen
     hierarchy = replace(hierarchy, **invalid)
     with _duck.register(table, "the keys") as relation:
@@ -162,13 +162,13 @@ def _refuse(malformed: pa.Table, hierarchy: Hierarchy) -> None:
         )
     raise ParameterError(
         f"keys has {shown(values if several else values[0])}, which is malformed, empty or missing "
-        f"for {hierarchy.spec}: a key is a whole value of "
-        f"{'every column' if several else 'the column'}, as the data have it."
+        f"for {hierarchy.spec}. Pass a whole value of "
+        f"{'every column' if several else 'the column'}."
     )
 
 
 def _parents(tree: CountTree) -> NDArray[np.bool_]:
-    """Whether a node has listed children: beside them there can be others."""
+    """Flags of nodes with listed children: such a node can also have children not listed."""
     has = np.zeros(len(tree.level), dtype=np.bool_)
     has[tree.parent[1:]] = True
     return has
@@ -187,7 +187,8 @@ def _listed(tree: CountTree, rest: NDArray[np.bool_]) -> ListedNodes:
 def _name(
     level: NDArray[np.int64], keys: tuple[pa.ChunkedArray, ...], rest: NDArray[np.bool_]
 ) -> str:
-    """A hash of the nodes, whatever their order, in which every text has its length before it."""
+    """A hash of the nodes that does not depend on their order; it has every text's length before
+    the text."""
     texts = {f"t{i}": key.cast(pa.large_string()) for i, key in enumerate(keys)}
     table = pa.table({**texts, "level": level, "rest": rest.astype(np.int64)})
     table = table.take(pc.sort_indices(table, [(c, "ascending") for c in table.column_names]))
@@ -216,7 +217,7 @@ def check_key_types(listed: ListedNodes, hierarchy: Hierarchy, types: tuple[str,
 
 
 def _check_texts(texts: pa.Array, column: str, kind: str) -> None:
-    """Texts must be what the values are written as that they are read as."""
+    """Raise ColumnError for a text that is not how SQL writes the value that it is read as."""
     hierarchy = columns("value")
     ((_, value),) = hierarchy.key_steps(("value",), (kind,))[0].items()
     (text,) = hierarchy.texts(1, (value,), (kind,))
@@ -235,17 +236,17 @@ def _check_texts(texts: pa.Array, column: str, kind: str) -> None:
         text = start.isoformat(" ") if outer != "DATE" else start.date().isoformat()
     elif text is None or (outer not in REAL and _other_number(key, text)):
         raise ColumnError(
-            f"keys has {shown(key)} for column {column!r}, which has type {outer} and holds no "
-            "such value: correct the key, or cast the column to text."
+            f"keys has {shown(key)}, which column {column!r} of type {outer} cannot hold. Correct "
+            "the key, or cast the column to text."
         )
     raise ColumnError(
-        f"keys has {shown(key)} for column {column!r}, which has type {outer} and would show it "
-        f"as {text!r}: write the key so."
+        f"keys has {shown(key)}, which column {column!r} of type {outer} would show as {text!r}. "
+        "Write the key so."
     )
 
 
 def _other_number(key: str, text: str) -> bool:
-    """Whether a key was rounded to what its column holds."""
+    """Whether a key is another number than ``text``: its column rounded it."""
     try:
         return Decimal(key) != Decimal(text)
     except InvalidOperation:  # no numbers
@@ -263,10 +264,10 @@ def listed_counts(tree: CountTree, listed: ListedNodes) -> CountTree:
         both = [*ours.cast(pa.large_string()).chunks, *theirs.cast(pa.large_string()).chunks]
         texts, numbers = _numbered(pa.chunked_array(both, type=pa.large_string()))
         _, nodes = _numbered(pa.array(nodes * texts + numbers))
-    place = nodes[size:]  # listed nodes are the first ones and differ: they have 0, 1, 2, ...
+    place = nodes[size:]  # listed nodes come first and all differ: their numbers are 0, 1, 2, ...
     found = place < size
     count = np.zeros(size, dtype=np.int64)
-    np.add.at(count, place[found], tree.count[found])  # a record moves a count by 1, come what may
+    np.add.at(count, place[found], tree.count[found])  # a record moves a count by 1 in any case
     return CountTree(
         level=listed.level,
         parent=listed.parent,
@@ -287,7 +288,7 @@ def _placed(
 
 
 def _numbered(values: pa.Array | pa.ChunkedArray) -> tuple[int, NDArray[np.int64]]:
-    """How many values differ, and the number of each in the order they come; NULL is one, too."""
+    """How many values differ, and the number of each, by first occurrence; NULL is a value, too."""
     whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     encoded = whole.dictionary_encode(null_encoding="encode")
     return len(encoded.dictionary), encoded.indices.to_numpy().astype(np.int64)

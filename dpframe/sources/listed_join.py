@@ -1,4 +1,4 @@
-"""Nodes that are not listed, left out of a statement's result to save their transport."""
+"""Leave nodes that are not listed out of a statement's result, to save their transport."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dpframe.hierarchy import Hierarchy
 from dpframe.tree import ListedNodes
 
 SHORT = 2_000
-"""Listed nodes that a statement spells out."""
+"""The most listed nodes that a statement spells out."""
 
 
 def listed_join(hierarchy: Hierarchy, only: ListedNodes | None) -> str:
-    """A join that keeps the listed nodes of a short list."""
+    """A join that keeps only listed nodes; empty if the list is long."""
     if only is None or len(only.level) > SHORT:
         return ""
     columns = [column.to_pylist() for column in only.keys]

@@ -1,11 +1,11 @@
-"""Where the finest keys of a source lie among reported nodes, in SQL.
+"""SQL that finds where the finest keys of a source lie among reported nodes.
 
 Reported nodes are public, and few; they come into the statement as rows. Two CTEs, over ``keyed``,
 which has the finest keys k1, k2, ...:
 
 chosen  the reported nodes: level, key and place
-leaves  every finest key, its part, and n1, n2, ..., its node at each reported level, NULL where
-        that is not reported; a part is the reported node furthest down, the root if there is none
+leaves  every finest key; its part, the reported node furthest down, or the root if there is none;
+        and n1, n2, ..., its node at each reported level, NULL where that node is not reported
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Placed(Protocol):
 
 
 class Reported(Placed, Protocol):
-    """Reported nodes, of a selection or a list."""
+    """The reported nodes of a selection or a list."""
 
     @property
     def ancestor(self) -> NDArray[np.int64]: ...
 
 
 def located(hierarchy: Hierarchy, types: tuple[str, ...], nodes: Placed) -> list[str]:
-    """Both CTEs; ``types`` are those of the columns as the statement reads them."""
+    """Both CTEs; ``types`` are the types of the columns as the statement reads them."""
     return [
         f"chosen AS ({chosen_nodes(hierarchy, nodes)})",
         f"leaves AS ({leaves_among(hierarchy, types, nodes)})",
@@ -49,19 +49,19 @@ def located(hierarchy: Hierarchy, types: tuple[str, ...], nodes: Placed) -> list
 
 
 def levels_of(nodes: Placed) -> list[int]:
-    """Levels that are reported, but for the root's."""
+    """The levels that have reported nodes, without the root's."""
     return sorted({level for level in nodes.level.tolist() if level})
 
 
 def at_leaves(hierarchy: Hierarchy) -> str:
-    """``keyed`` with the leaf of every row. Each has one; LEFT keeps DuckDB, whose guess at their
-    number is far too high, from building its table of all rows instead of the leaves."""
+    """The join of ``keyed`` with the leaf of every row. Every row has a leaf. DuckDB overestimates
+    the number of leaves; LEFT keeps it from building its hash table of all rows instead of them."""
     return f"keyed LEFT JOIN leaves ON {same(finest(hierarchy), 'keyed', 'leaves')}"
 
 
 def chosen_nodes(hierarchy: Hierarchy, nodes: Placed) -> str:
-    """``chosen``: one SELECT a level, of plain rows: thousands of expressions would take seconds to
-    bind."""
+    """The query of ``chosen``. It has one SELECT of plain rows per level: thousands of expressions
+    would take seconds to bind."""
     wide: dict[int, int] = {}
 
     def width(level: int, columns: tuple[str, ...]) -> str:
@@ -93,7 +93,7 @@ def leaves_among(
     keyed: str = "keyed",
     chosen: str = "chosen",
 ) -> str:
-    """``leaves``, from tables of these names."""
+    """The query of ``leaves``, from tables with the names ``keyed`` and ``chosen``."""
     names = finest(hierarchy)
 
     def key(level: int, columns: tuple[str, ...]) -> str:

@@ -1,11 +1,11 @@
-"""In which segment of reported cells each record lies, in SQL.
+"""SQL that finds the segment of reported cells in which each record lies.
 
-A segment is what a reported cell holds and none that is asked before it. CTEs over ``keyed``, which
-has the finest keys of all dimensions, k1, k2, ...; for the dimension d:
+A segment has the records of a reported cell that no reported cell asked before it has. CTEs over
+``keyed``, which has the finest keys of all dimensions, k1, k2, ...; for the dimension d:
 
 keyed_d   its finest keys
 chosen_d  its nodes that reported cells have
-leaves_d  its finest keys, with the place of the node among those at every level of them
+leaves_d  its finest keys, with the places of their nodes at every level of ``chosen_d``
 reported  the reported cells, by the places of their nodes
 leaves    every finest key, and its part: the first reported cell above it, else the rest, 0
 """
@@ -28,14 +28,14 @@ Texts = tuple[str | None, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Line:
-    """Reported nodes of one dimension. Public."""
+    """The nodes of one dimension that reported cells have. Public."""
 
     level: NDArray[np.int64]
     keys: tuple[pa.ChunkedArray, ...]
 
 
 def placed(hierarchy: Hierarchy, types: tuple[str, ...], nodes: Reported) -> list[str]:
-    """The CTEs of ``leaves``, of one hierarchy or of cells; those of cells have a part alone."""
+    """The CTEs up to ``leaves``, of one hierarchy or of cells; leaves of cells have only a part."""
     if isinstance(hierarchy, Cells):
         return _segments(hierarchy, types, nodes)
     return located(hierarchy, types, nodes)
@@ -77,8 +77,8 @@ def _segments(cells: Cells, types: tuple[str, ...], nodes: Reported) -> list[str
 
 
 def _line(depth: NDArray[np.int64], keys: Sequence[pa.ChunkedArray]) -> tuple[_Line, list[int]]:
-    """The different nodes of a dimension, and the place of each cell's among them, -1 where the
-    dimension is rolled up."""
+    """The different nodes of a dimension, and for each cell the place of its node among them, -1
+    where the dimension is rolled up."""
     texts = zip(*(key.cast(pa.string()).to_pylist() for key in keys), strict=True)
     numbers: dict[tuple[int, Texts], int] = {}
     place = [

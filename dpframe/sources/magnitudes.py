@@ -1,4 +1,4 @@
-"""How large values are, or what users add up to: numbers of them by powers of two. Private."""
+"""Count values, or the totals of users, by powers of two. Private."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ UNIT = 2.0**-LEAST
 depends on the order of all rows, and so on other users."""
 
 FARTHEST = 2.0 ** (LARGEST + 1)
-"""Beyond all bounds; sums of such values fit 128 bits."""
+"""A value beyond all bounds; sums of such values fit 128 bits."""
 
 
 def magnitudes_statement(searched: Searched, *, user: str | None, user_type: str | None) -> str:
-    """The statement: ``bin``, from 0, and ``n``.
+    """The statement, which returns ``bin``, from 0, and ``n``.
 
-    A record, or a user, is in one bin, whatever its values; which one depends on it alone.
+    A record, or a user, is in one bin, whatever its values; the bin depends on nothing else.
     """
     number = f"TRY_CAST({identifier(searched.column)} AS DOUBLE)"
     sign = "" if searched.side == "upper" else "-"

@@ -1,4 +1,4 @@
-"""Public rows that have no key at some level, such as listed keys that cannot be read."""
+"""Find public rows that have no key at some level, such as listed keys that cannot be read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpframe.sources.rollup_statement import source_sql
 
 
 def malformed_sql(hierarchy: Hierarchy, unit: PrivacyUnit, types: tuple[str, ...]) -> str:
-    """One row, as text, that has no key at some level, if there is one; for public rows only.
+    """A query of one row, as text, that has no key at some level, if any; for public rows only.
 
     The hierarchy must count malformed values.
     """

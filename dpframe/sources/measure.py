@@ -1,17 +1,17 @@
-"""A measure such as bytes or revenue as partial shares: whole units, by row or by user.
+"""Turn a measure such as bytes or revenue into partial shares: whole units, by row or by user.
 
-A weight w is read as ``round(min(w, max_weight) / max_weight * WHOLE)``, a whole number: each row
-on its own, and only whole numbers are added up. They are cut to units, of which ``max_weight`` has
-``SHARE_GRID``. One unit of privacy moves the units below the nodes of a level by at most
-``SHARE_GRID`` together, whatever the offsets of the rounding are:
+The weight w of each row is read as ``round(min(w, max_weight) / max_weight * WHOLE)``, so that only
+whole numbers are added up. Sums are cut to units; ``max_weight`` has ``SHARE_GRID`` units. One unit
+of privacy moves the units below the nodes of a level by at most ``SHARE_GRID`` together, whatever
+the offsets of the rounding are:
 
 rows
-    Of every finest key ``floor((sum + offset) / PART)``, the offset a hash of that key and a secret
-    seed. A row more adds at most WHOLE to one sum, and so 0 to SHARE_GRID units to one key. Rows
-    that are equal are not all rounded alike, as one by one they would be.
+    Every finest key has ``floor((sum + offset) / PART)`` units; the offset is a hash of the key and
+    a secret seed. One more row adds at most WHOLE to one sum, and so 0 to SHARE_GRID units to one
+    key. Equal rows are not all rounded alike, as they would be if each row were rounded.
 users
-    ``sources.rollup_statement`` cumulates what a user has, divides what is more than WHOLE by the
-    same number everywhere, and rounds with one offset of the user.
+    ``sources.rollup_statement`` cumulates what a user has, divides a total above WHOLE by the same
+    number everywhere, and rounds with one offset of the user.
 
 Both are unbiased: an offset is as likely every number of its range.
 """
@@ -22,14 +22,14 @@ from dpframe._sql import is_nan
 from dpframe.budget import SHARE_GRID
 
 WHOLE = 2**40
-"""``max_weight`` as it is read. 2^64 rows of it add up to less than 2^127."""
+"""The whole number that ``max_weight`` is read as. 2^64 rows of it add up to less than 2^127."""
 
 PART = WHOLE // SHARE_GRID
-"""A unit."""
+"""One unit, in the whole numbers that weights are read as."""
 
 
 def measure_sql(value: str, most: float) -> str:
-    """SQL of a weight, BIGINT in 0 to WHOLE, from the SQL of a number or of text that reads as one.
+    """SQL of a weight, BIGINT in 0 to WHOLE, from the SQL of a number or of text that is one.
 
     ``most`` and more, infinity too, is WHOLE. NULL, NaN, negative numbers and other text are 0. No
     value is an error.
@@ -43,6 +43,6 @@ def measure_sql(value: str, most: float) -> str:
 
 
 def units_sql(total: str, keys: str, seed: int) -> str:
-    """SQL of the units of a finest key, BIGINT, from that of the sum of its weights."""
+    """SQL of the units of a finest key, BIGINT, from the SQL of the sum of its weights."""
     offset = f"(hash({keys}, {seed}::UBIGINT) % {PART}::UBIGINT)::HUGEINT"
     return f"(({total} + {offset}) // {PART}::HUGEINT)::BIGINT"

@@ -1,4 +1,4 @@
-"""From whatever holds the rows to what a rollup measures on the parts of a selection. Private."""
+"""Count the rows of any source into what a rollup measures on parts of a selection. Private."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ADVICE: dict[tuple[str, ...], Advice] = {
 
 
 def check_value_type(column: str, duckdb_type: str, *, text: bool = False) -> None:
-    """Raise ColumnError unless a column holds numbers, by its type alone, which is public.
+    """Raise ColumnError unless the type of a column, which is public, is one of numbers.
 
     ``text`` lets texts pass: a CSV file has nothing else.
     """
@@ -52,10 +52,10 @@ def check_value_type(column: str, duckdb_type: str, *, text: bool = False) -> No
 
 
 def check_values(source: object, wanted: Sequence[str], beside: Sequence[str] = ()) -> None:
-    """Raise ColumnError for a column that a source lacks, or, of the ``wanted`` ones, that holds no
+    """Raise ColumnError for a column that a source lacks, or for a ``wanted`` column that holds no
     numbers."""
     if not wanted and not beside:
-        return  # a frame of no columns is none
+        return  # a frame without columns is no source
     if is_spark(source):
         found = SparkFrame(source, tuple(dict.fromkeys([*wanted, *beside]))).types
         for column in wanted:
@@ -69,10 +69,10 @@ def check_values(source: object, wanted: Sequence[str], beside: Sequence[str] = 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Measured(RowParts):
-    """Rows whose nodes are counted, and what they add up to in parts that are known later.
+    """Rows whose nodes are counted; their sums are taken in parts that are known later.
 
-    ``sums`` names what came with the counts: of records whose bounds are known beforehand all that
-    vectors need; else it is counted when the parts are known, from ``source``.
+    ``sums`` names the sums that came with the counts: for records whose bounds are known before,
+    all that vectors need. Other sums are counted from ``source`` when the parts are known.
     """
 
     tree: CountTree
@@ -81,7 +81,7 @@ class Measured(RowParts):
     def parts(
         self, vectors: Sequence[Vector], nodes: Reported, chosen: NDArray[np.int64]
     ) -> list[NDArray[np.object_]]:
-        """Every vector, one number a node; ``chosen`` are the places of nodes in the tree."""
+        """Every vector, one number a node; ``chosen`` has the places of ``nodes`` in the tree."""
         if not vectors:
             return []
         if self.unit.user is None and set(sums_of(vectors)) == set(self.sums) - {ROWS}:
@@ -96,7 +96,7 @@ def _of_tree(
     nodes: Reported,
     chosen: NDArray[np.int64],
 ) -> list[NDArray[np.object_]]:
-    """Of records: what a node has less what the reported nodes below it have."""
+    """Vectors of records: the sums of a node less the sums of the reported nodes below it."""
     below = nodes.ancestor >= 0
 
     def own(totals: NDArray[np.object_]) -> NDArray[np.object_]:
@@ -116,7 +116,7 @@ def _of_tree(
 def of_sums(
     held: Mapping[str, NDArray[np.object_]], vectors: Sequence[Vector]
 ) -> list[NDArray[np.object_]]:
-    """Every vector from what ``sums_of`` names, and from the number of records, ``ROWS``."""
+    """Every vector, from the sums that ``sums_of`` names and the number of records, ``ROWS``."""
     out = []
     for v, place in zip(vectors, _places(vectors), strict=True):
         if v.kind == "rows":
@@ -131,10 +131,10 @@ def of_sums(
 
 
 ROWS = "rows_"
-"""The sum that counts records, where a measure decides."""
+"""The name of the sum that counts records, where a measure decides."""
 
 OWN = {"sum": "x", "outside": "z"}
-"""What a vector is called among the sums of a column."""
+"""The first letter of a sum's name, by the kind of vector."""
 
 
 def measured(
@@ -147,13 +147,13 @@ def measured(
     listed: ListedNodes | None = None,
     progress: bool = False,
 ) -> Measured:
-    """What a rollup starts from. Private. ``vectors`` are those whose bounds are known.
+    """What a rollup starts from. Private. ``vectors`` are the vectors whose bounds are known.
 
     Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
     """
     sums = sums_of(vectors) if unit.user is None else {}
     if unit.measured and unit.user is None:
-        sums[ROWS] = Added(kind="row")  # the tree counts what decides
+        sums[ROWS] = Added(kind="row")  # the tree counts the measure that decides
     if unit.user is not None and listed is not None:
         tree = _uncounted(source, hierarchy, unit, listed)
     else:
@@ -178,7 +178,7 @@ def measured(
 
 
 def added_up(tree: CountTree, sums: tuple[str, ...], hierarchy: Hierarchy) -> Measured:
-    """Records that another engine counted, with all that their measures need."""
+    """Records that another engine counted, with all sums that their measures need."""
     return Measured(
         tree=tree,
         sums=sums,
@@ -190,7 +190,7 @@ def added_up(tree: CountTree, sums: tuple[str, ...], hierarchy: Hierarchy) -> Me
 
 
 def sums_of(vectors: Sequence[Vector]) -> dict[str, Added]:
-    """What is added up of records, by name."""
+    """The values of records that are added up, by name."""
     out = {}
     for v, place in zip(vectors, _places(vectors), strict=True):
         if v.column is not None:
@@ -205,7 +205,7 @@ def sums_of(vectors: Sequence[Vector]) -> dict[str, Added]:
 
 
 def _places(vectors: Sequence[Vector]) -> list[int]:
-    """One number for all vectors of a column with the same bounds."""
+    """A number for each vector: vectors of one column with the same bounds share it."""
     numbers: dict[object, int] = {}
     return [numbers.setdefault((v.column, v.steps), len(numbers)) for v in vectors]
 
@@ -213,7 +213,7 @@ def _places(vectors: Sequence[Vector]) -> list[int]:
 def _uncounted(
     source: object, hierarchy: Hierarchy, unit: PrivacyUnit, listed: ListedNodes
 ) -> CountTree:
-    """Listed nodes, of which nothing is counted yet."""
+    """A tree of the listed nodes with counts of 0: nothing is counted yet."""
     types = _types(source, hierarchy, unit)
     check_key_types(listed, hierarchy, types)
     return CountTree(
@@ -226,7 +226,7 @@ def _uncounted(
 
 
 def _types(source: object, hierarchy: Hierarchy, unit: PrivacyUnit) -> tuple[str, ...]:
-    """Those of the hierarchy's columns; ColumnError for one that cannot be read."""
+    """Types of the hierarchy's columns; ColumnError for a column that cannot be read."""
     if is_spark(source):
         with no_fork():
             from dpframe.sources.spark_counts import check_spark

@@ -1,4 +1,4 @@
-"""From whatever holds the rows to what a rollup measures on the segments of cells. Private."""
+"""Count the rows of any source into what a rollup measures on segments of cells. Private."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from dpframe.vectors import Vector
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class MeasuredCells(RowParts):
-    """Rows whose cells are counted, and what they add up to in segments that are known later.
+    """Rows whose cells are counted; their sums are taken in segments that are known later.
 
-    ``sums`` names what came with the counts, of records whose bounds are known beforehand, where
-    another engine counted; None where nothing did.
+    ``sums`` names the sums that another engine counted together with the cells, for records whose
+    bounds are known beforehand; None if there are none.
     """
 
     cells: CellCounts
@@ -34,7 +34,7 @@ class MeasuredCells(RowParts):
     def parts(
         self, vectors: Sequence[Vector], nodes: Reported, chosen: NDArray[np.int64]
     ) -> list[NDArray[np.object_]]:
-        """Every vector, one number a segment."""
+        """The values of every vector, one number a segment."""
         if not vectors:
             return []
         if self.sums is not None and set(sums_of(vectors)) == set(self.sums):
@@ -44,7 +44,7 @@ class MeasuredCells(RowParts):
     def _of_groups(
         self, names: Sequence[str], vectors: Sequence[Vector], nodes: Reported
     ) -> list[NDArray[np.object_]]:
-        """From what every group of records has: it is in one segment as a whole."""
+        """Vectors from the sums of groups of records: a whole group is in one segment."""
         cells = self.hierarchy
         assert isinstance(cells, Cells)
         kinds = [(0,) * len(cells.of), *reversed(cells.kinds)]
@@ -66,9 +66,9 @@ def measured_cells(
     *,
     progress: bool = False,
 ) -> MeasuredCells:
-    """What a rollup of cells starts from; ``unit`` is what decides which of them are selected, and
-    ``vectors`` are those whose bounds are known."""
-    if is_spark(source) and unit.user is None:  # one statement, where it is enough
+    """What a rollup of cells starts from. ``unit`` decides which cells are selected, and
+    ``vectors`` are the vectors whose bounds are known."""
+    if is_spark(source) and unit.user is None:  # one statement is enough for records
         sums = sums_of(vectors)
         counted = cells_by_spark(source, cells, unit, band, sums=sums)
         return replace(counted_elsewhere(counted, tuple(sums), cells), source=source)
@@ -82,7 +82,7 @@ def measured_cells(
 
 
 def counted_elsewhere(counted: CellCounts, sums: tuple[str, ...], cells: Cells) -> MeasuredCells:
-    """Records that another engine counted, with all that their measures need."""
+    """Records that another engine counted, with all sums that their measures need."""
     return MeasuredCells(
         cells=counted,
         sums=sums,

@@ -1,14 +1,14 @@
-"""From whatever holds the rows to numbers of different users at every node, by one statement.
+"""Count the different users at every node, for any source, with one statement.
 
-A user counts once in the total, and of each level at no more than ``at_most`` of their nodes: the
-first ones in an order by a hash of user, node and a secret seed, so that which they are depends on
-this user and the seed alone. Where users take no part they are not counted at all, so that a node
-where nobody takes part is none. CTEs, in order:
+A user counts once in the total, and in each level at no more than ``at_most`` of their nodes: the
+first nodes in the order of a hash of user, node and a secret seed. So these nodes depend only on
+this user and the seed. At their other nodes users are not counted at all, and a node at which
+nobody is counted does not exist. CTEs, in order:
 
 source  the columns that matter, renamed
 held    users and their different values
 keyed   users and their finest keys
-of_l    users and their different nodes of level l     (of listed keys: placed, chosen and leaves)
+of_l    users and their different nodes of level l (for listed keys: placed, chosen and leaves)
 level_l numbers of users at the nodes of level l
 """
 
@@ -44,7 +44,7 @@ def node_users(
     listed: ListedNodes | None = None,
     progress: bool = False,
 ) -> CountTree:
-    """Numbers of users at nodes with at least ``band``, or at the listed ones. Private.
+    """Numbers of users at nodes with at least ``band`` users, or at the listed nodes. Private.
 
     Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
     """
@@ -75,7 +75,7 @@ def node_users(
 
 
 def _found(table: pa.Table, types: tuple[str, ...]) -> CountTree:
-    """Nodes that stand apart: their counts do not add up, and those above need not be there."""
+    """A tree of unconnected nodes: their counts do not add up, and their parents can be missing."""
     level, count = (table[name].cast(pa.int64()).to_numpy() for name in ("level", "n"))
     return CountTree(
         level=level,
@@ -87,7 +87,7 @@ def _found(table: pa.Table, types: tuple[str, ...]) -> CountTree:
 
 
 def _pairs_of_spark(frame: object, hierarchy: Hierarchy, unit: PrivacyUnit) -> pa.Table:
-    """Users and their different values, which the cluster finds."""
+    """A table of users and their different values, which the Spark cluster finds."""
     columns, user = hierarchy.source_columns, str(unit.user)
     found = check_spark(frame, hierarchy, unit)
     table = fetched(lambda: found.records(columns, user).distinct())
@@ -97,7 +97,7 @@ def _pairs_of_spark(frame: object, hierarchy: Hierarchy, unit: PrivacyUnit) -> p
 def _held(
     hierarchy: Hierarchy, unit: PrivacyUnit, types: tuple[str, ...], user_type: str
 ) -> tuple[list[str], tuple[str, ...]]:
-    """The first CTEs, and the types of the columns then; each value of a user is read once."""
+    """The first CTEs, and the types of their columns; each value of a user is read once."""
     source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=VIEW)
     own = ", ".join(source_columns(hierarchy))
     return [
@@ -116,7 +116,7 @@ def found_sql(
     band: int,
     seed: int,
 ) -> str:
-    """The statement for keys that nobody listed: ``level, n, t1, t2, ...``."""
+    """The statement where no keys are listed; it returns ``level, n, t1, t2, ...``."""
     names, height = finest(hierarchy), hierarchy.height
     depth = hierarchy.depth(names)
     own = ["u", *names, *([] if depth is None else [f"{depth} AS d"])]
@@ -154,7 +154,8 @@ def listed_sql(
     *,
     seed: int,
 ) -> str:
-    """The statement for listed keys: ``place, n``. Of a level users take part at listed nodes."""
+    """The statement for listed keys; it returns ``place, n``. In each level, users are counted only
+    at listed nodes."""
     levels = levels_of(listed)
     at = "".join(f", n{level}" for level in levels)
     parts = [
@@ -171,7 +172,7 @@ def listed_sql(
 
 
 def _first(unit: PrivacyUnit, keys: list[str], rows: str, seed: int) -> str:
-    """The nodes of one level, named by ``keys``, at which users take part."""
+    """A query of the nodes of one level, with columns ``keys``, at which users are counted."""
     order = ascending(row_hash(", ".join(["u", *keys]), seed), *keys)
     return (
         f"SELECT {', '.join(keys)} FROM {rows} QUALIFY row_number() OVER "

@@ -1,8 +1,8 @@
-"""Python objects of a column as text: the rule by type, so that equal objects have equal texts.
+"""Write Python objects of a column as text by rules for their types: equal objects, equal texts.
 
-A user is a group of equal values. Were one user written in two ways, their rows would count as two
-users, and the promise would be half as strong as it says. So only types whose equality is known
-are read, and an object of any other type is missing (docs/known_limits.md).
+A user is a group of equal values. If one user had two texts, their rows would count as two users,
+and the promise would be half as strong as stated. So only types whose equality is known are read,
+and an object of any other type is missing (docs/known_limits.md).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ WHOLE = 2.0**127
 """Whole floating-point numbers below it are written as integers, as ``hierarchy.text_of`` does."""
 
 LARGEST = 2**1024 - 2**970
-"""Whole numbers below it round to a floating-point number that is finite."""
+"""Whole numbers below it round to a finite floating-point number."""
 
 DIGITS = 4000
-"""Decimals with more digits before or behind the point are not written: it would take long."""
+"""Decimals with more digits before or behind the point are not written: that would take long."""
 
 
 def from_objects(values: Any) -> pa.Array:
-    """Python objects as text, each the way SQL would write it; what has no text is missing."""
+    """Python objects as text, each as SQL would write it; an object without a text is missing."""
     from pandas.api.types import infer_dtype  # loaded late: sketches do without pandas
 
     if infer_dtype(values, skipna=True) in ("string", "empty"):
@@ -46,24 +46,24 @@ def from_objects(values: Any) -> pa.Array:
 
 
 def each_as_text(values: Iterable[Any]) -> pa.Array:
-    """Each object as text, without looking at the others."""
+    """Each object as text, independently of all other objects."""
     return pa.array(map(object_text, values), type=pa.large_string())
 
 
 def object_text(value: Any) -> str | None:
-    """The text of an object, None where it is missing or of a type that has none.
+    """The text of an object; None if it is missing, or its type has no texts.
 
-    A text or a missing value is the same here as where Arrow reads a column of texts at once: the
+    For texts and missing values this agrees with Arrow, which reads a column of texts at once:
     other rows decide which of the two reads a value.
     """
     try:
         return _text(value)
-    except Exception:  # whatever an object does when it is asked must not stop the other rows
+    except Exception:  # an object can raise anything, and must not stop the other rows
         return None
 
 
 def _text(value: Any) -> str | None:
-    """None if it is missing; TypeError for a type that is not read."""
+    """The text of an object; None if it is missing. Raises if its type is not read."""
     if isinstance(value, pa.Scalar):
         value = value.as_py()
     if value is None or type(value).__name__ in ("NaTType", "NAType"):
@@ -77,7 +77,7 @@ def _text(value: Any) -> str | None:
 
 
 def _unicode_text(value: str) -> str:
-    text = str.__str__(value)  # of an enum, its value
+    text = str.__str__(value)  # for an enum: its value
     return decoded(text.encode("utf-8", "surrogatepass"))
 
 
@@ -101,7 +101,7 @@ def _number(value: Any) -> str | None:
 
 
 def _decimal(value: Fraction) -> Decimal | Fraction:
-    """A fraction as a decimal, where one is equal."""
+    """A fraction as a decimal, if an equal decimal exists."""
     with localcontext(prec=DIGITS) as context:
         exact = Decimal(value.numerator) / Decimal(value.denominator)
         return value if context.flags[Inexact] else exact
@@ -115,7 +115,7 @@ def _complex(value: Any) -> str | None:
 
 
 def _moment(value: dt.datetime) -> str | None:
-    """The instant in UTC, so that equal instants of two zones are one text. Years that only pandas
+    """The instant in UTC, so that equal instants of two zones have one text. Years that only pandas
     has are missing."""
     if not 1 <= value.year <= 9999:
         return None
@@ -140,8 +140,8 @@ def _with_nanoseconds(whole: dt.timedelta, nano: int) -> str:
 
 
 def _numpy_time(value: Any) -> str | None:
-    """A time or duration of NumPy as Python or pandas writes it, whatever its unit; None where it
-    is beyond what these hold, or has months and no date."""
+    """A time or duration of NumPy, of any unit, as Python or pandas writes it. None if Python and
+    pandas cannot hold it, or if it is a number of months without a date."""
     if np.isnat(value):
         return None
     unit, count = np.datetime_data(value.dtype)
@@ -166,7 +166,7 @@ ATTOSECONDS = {
     "D": 86_400 * 10**18,
     "W": 604_800 * 10**18,
 }
-"""Of NumPy's units; years and months have no one length."""
+"""Attoseconds of NumPy's units; the lengths of years and months differ."""
 
 
 def _interval(value: Any) -> str:
@@ -175,7 +175,7 @@ def _interval(value: Any) -> str:
 
 
 def _items(values: Iterable[Any]) -> list[str]:
-    """Elements of a container; texts in quotes, so that ("a, b",) is not ("a", "b")."""
+    """The texts of a container's elements, texts in quotes: ("a, b",) is not ("a", "b")."""
     texts = [(value, _text(value)) for value in values]
     return [repr(text) if isinstance(value, QUOTED) else str(text) for value, text in texts]
 

@@ -1,10 +1,10 @@
 """Keys of columns of numbers and texts, as sketches count them fastest: one number a node.
 
-A node of level l is the values of its first l columns, each a code in bits of its own: a whole
-number less the least one, a text by its place among those seen so far. There are as many bits as
-the first batch asks for, and what is left of 63. Where later values do not fit, or texts are too
-many to remember, sketches go on with texts, and at last they hold texts in any case: those of
-:mod:`dpframe.sources.stream_sql`, one for one, so that a sketch is what it would be of texts from
+A node of level l is the codes of its first l columns, each in bits of its own: a whole number less
+the least one, or the place of a text among the texts so far. Columns get the bits that the first
+batch needs, and share what is left of 63. If later values do not fit, or there are too many texts
+to remember, sketches go on with texts. At the end they hold texts in any case, the texts of
+:mod:`dpframe.sources.stream_sql`, one for one, so that a sketch is as if it had counted texts from
 the start.
 """
 
@@ -29,10 +29,10 @@ from dpframe.sources.rollup_statement import exact
 from dpframe.sources.stream_sql import stream_sql
 
 BITS = 63
-"""Of a key, so that it is not negative."""
+"""Bits of a key; with one more it could be negative."""
 
 REMEMBERED_BYTES = 2**27
-"""Of the texts of a column."""
+"""The most bytes of a column's texts that are remembered."""
 
 NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 """Types whose values are whole numbers from -2^63 to 2^63 - 1."""
@@ -41,12 +41,12 @@ TEXT = "VARCHAR"
 
 
 def packable(hierarchy: Hierarchy, types: tuple[str, ...]) -> bool:
-    """Whether every level has a column of its own, of whole numbers or texts."""
+    """Whether every level has its own column, of whole numbers or texts."""
     return isinstance(hierarchy, Columns) and all(kind in (*NUMBERS, TEXT) for kind in types)
 
 
 def values_sql(hierarchy: Hierarchy, types: tuple[str, ...], *, view: str = VIEW) -> str:
-    """The columns of the levels as they are, NULL for empty texts."""
+    """A query of the columns of the levels, unchanged but for NULL in place of empty texts."""
     named = zip(hierarchy.source_columns, types, strict=True)
     read = [
         f"nullif({exact(name, kind)}, '')" if kind == TEXT else f"{exact(name, kind)}::BIGINT"
@@ -60,7 +60,7 @@ def values_sql(hierarchy: Hierarchy, types: tuple[str, ...], *, view: str = VIEW
 
 
 class Codes(Protocol):
-    """One column as codes of so many bits; the largest one is NULL."""
+    """The codes of one column, of ``bits`` bits each; the largest code is NULL."""
 
     bits: int
 
@@ -69,13 +69,13 @@ class Codes(Protocol):
         ...
 
     def values(self, codes: NDArray[np.int64], missing: NDArray[np.bool_]) -> pa.Array:
-        """What the codes mean."""
+        """The values that the codes stand for."""
         ...
 
 
 @dataclass(slots=True)
 class NumberCodes:
-    """Whole numbers from ``low`` on."""
+    """Codes of whole numbers: the numbers less ``low``."""
 
     low: int
     bits: int
@@ -93,7 +93,7 @@ class NumberCodes:
 
 @dataclass(slots=True)
 class TextCodes:
-    """Texts by their places in ``known``."""
+    """Codes of texts: their places in ``known``."""
 
     bits: int
     known: pa.Array = field(default_factory=lambda: pa.array([], pa.large_string()))
@@ -122,13 +122,13 @@ def _coded(codes: NDArray[np.int64], column: pa.Array, bits: int) -> NDArray[np.
 
 
 def _ends(column: pa.Array) -> tuple[int, int]:
-    """The least and the largest value; 0 where there is none."""
+    """The smallest and the largest value; 0 if there is no value."""
     found = pc.min_max(column).as_py()
     return (0, 0) if found["min"] is None else (found["min"], found["max"])
 
 
 def codes_for(batch: pa.RecordBatch) -> list[Codes] | None:
-    """Codes with room for a batch, and for others like it; None if 63 bits are too few."""
+    """Codes with room for a batch, and for similar batches; None if 63 bits are too few."""
     is_number = [pa.types.is_integer(column.type) for column in batch.columns]
     pairs = list(zip(batch.columns, is_number, strict=True))
     ends = [
@@ -148,7 +148,7 @@ def codes_for(batch: pa.RecordBatch) -> list[Codes] | None:
 
 
 class Counting:
-    """Sketches of no record yet, which count batches of ``values_sql``."""
+    """Counts batches of ``values_sql`` into sketches that hold no record yet."""
 
     def __init__(self, sketches: Sequence[MisraGries], hierarchy: Hierarchy) -> None:
         self._sketches, self._hierarchy = sketches, hierarchy
@@ -169,7 +169,7 @@ class Counting:
             sketch.update(own)
 
     def _packed(self, batch: pa.RecordBatch) -> list[NDArray[np.int64]] | None:
-        """Of every row its node at each level; None if a value does not fit."""
+        """For each level, the nodes of all rows; None if a value does not fit."""
         if self._codes is None:
             return None
         out, above = [], np.zeros(batch.num_rows, dtype=np.int64)
@@ -182,14 +182,14 @@ class Counting:
         return out
 
     def finish(self) -> None:
-        """From here on the sketches hold texts."""
+        """Make the sketches hold texts from here on."""
         if self._codes is not None:
             for level, sketch in enumerate(self._sketches, 1):
                 sketch._rename("text", partial(self._unpacked, level=level))
         self._codes, self._texts = None, True
 
     def _unpacked(self, keys: pa.Array, level: int) -> pa.Array:
-        """The texts of nodes of a level."""
+        """The texts of a level's nodes."""
         assert self._codes is not None
         numbers, values = keys.to_numpy(zero_copy_only=False), []
         for codes in reversed(self._codes[:level]):
@@ -203,7 +203,7 @@ class Counting:
 def texts_of(hierarchy: Hierarchy, values: Sequence[pa.Array]) -> list[pa.Array]:
     """The texts of rows at every level, from the values of their columns."""
     assert isinstance(hierarchy, Columns)
-    every = replace(hierarchy, invalid="count")  # what is to be dropped is not there any more
+    every = replace(hierarchy, invalid="count")  # rows to drop are gone already
     types = tuple("BIGINT" if pa.types.is_integer(v.type) else TEXT for v in values)
     table = pa.table(dict(zip(hierarchy.source_columns, values, strict=True)))
     with register(table, "the keys of a batch") as relation:

@@ -1,4 +1,4 @@
-"""Parquet files as relations, of which no value makes a call fail."""
+"""Read Parquet files as relations, so that no value makes a call fail."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def open_parquet(
     require(wanted, [*types])
     failing = {name for each in files for name in _failing_columns(each, types)}
     types = {name: types[name] for name in dict.fromkeys(wanted or types)}
-    if failing.isdisjoint(types):  # DuckDB reads the statistics of each column that it is given
+    # DuckDB reads the statistics of every column that it gets, so it gets only wanted ones
+    if failing.isdisjoint(types):
         chosen = ", ".join(map(identifier, types))
         return _duck.scan(f"(SELECT {chosen} FROM {scan})", repr(path))
     table = _read_by_arrow(files, types, path)
@@ -37,7 +38,7 @@ def open_parquet(
 
 
 def _failing_columns(file: Path, types: Mapping[str, str]) -> Iterator[str]:
-    """Columns of which one bad value makes DuckDB's reader fail, by the types alone."""
+    """Columns whose types allow values at which DuckDB's reader fails."""
     from pyarrow import parquet
 
     with parquet.ParquetFile(file) as opened:
@@ -49,22 +50,24 @@ def _failing_columns(file: Path, types: Mapping[str, str]) -> Iterator[str]:
 
 
 CHECKED = r'"(JSON|Time)"|milliseconds'
-"""In logical types of Parquet: a time can be beyond the day, milliseconds beyond what SQL holds."""
+"""A pattern for logical types of Parquet that can hold values at which DuckDB's reader fails: times
+beyond the day, milliseconds beyond what SQL holds."""
 
 
 UNLIKE = r"INTERVAL|.UUID|UUID.|\["
-"""In names of types: Arrow reads the first as bytes, and fails at a NULL among DuckDB's arrays."""
+"""A pattern for DuckDB's types that Arrow reads differently: it reads intervals as bytes, and fails
+at arrays with a NULL."""
 
 
 def _read_by_arrow(files: Sequence[Path], types: Mapping[str, str], path: str) -> pa.Table:
-    """Columns, of which DuckDB knows the types, in memory; Arrow looks at no value."""
+    """The columns of ``types``, DuckDB's types, in memory. Arrow checks no value."""
     from pyarrow import dataset
 
     for name, kind in types.items():
         if re.search(UNLIKE, kind):
             raise ColumnError(
-                f"column {name!r} of {shown(path)} has type {kind}, which is not read beside JSON, "
-                "times of the day, or timestamps in milliseconds or INT96. Write it as text."
+                f"column {name!r} of {shown(path)} has type {kind}, not read beside JSON, times of "
+                "the day, or timestamps in milliseconds or INT96. Write it as text."
             )
     exact = dataset.ParquetReadOptions(coerce_int96_timestamp_unit="us")  # nanoseconds end in 2262
     form = dataset.ParquetFileFormat(read_options=exact)
@@ -77,13 +80,11 @@ def _read_by_arrow(files: Sequence[Path], types: Mapping[str, str], path: str) -
         return table
     except pa.ArrowException as raised:
         error = type(raised).__name__
-    raise SourceError(
-        f"reading {path!r} failed ({error}; its text is withheld, it can quote the data)."
-    )
+    raise SourceError(f"reading {path!r} failed ({error}; its text is withheld).")
 
 
 def _relation(scan: str, path: str, files: Sequence[Path]) -> _duck.OwnRelation:
-    """The files as a relation; SourceError that names the first that is no Parquet file."""
+    """The files as a relation. SourceError names the first file that is no Parquet file."""
     try:
         return _duck.scan(scan, repr(path))
     except SourceError as error:
@@ -93,8 +94,8 @@ def _relation(scan: str, path: str, files: Sequence[Path]) -> _duck.OwnRelation:
 
 
 def _no_parquet(file: Path) -> str | None:
-    """What a file is that is no Parquet file which can be read, by its first and last bytes, which
-    hold no record."""
+    """The message about a file that is no readable Parquet file; None if it is one. It looks at the
+    first and last bytes, which hold no record."""
     if not file.is_file():
         return None
     with file.open("rb") as content:
@@ -105,8 +106,8 @@ def _no_parquet(file: Path) -> str | None:
         return None
     if last == b"PARE":
         return (
-            f"{shown(file)} is encrypted Parquet, which dpframe does not decrypt. Pass a DuckDB "
-            "relation that reads it with its key, as read_parquet(..., encryption_config = ...)."
+            f"{shown(file)} is encrypted Parquet. Pass a DuckDB relation that reads it with its "
+            "key, read_parquet(..., encryption_config = ...)."
         )
     what = "is empty" if not first else "is no Parquet file, or only a part of one"
-    return f"{shown(file)} {what}. Write it again, or give it the ending of what it holds."
+    return f"{shown(file)} {what}. Write it again, or correct its ending."

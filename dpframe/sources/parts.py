@@ -1,6 +1,6 @@
-"""What records or users have in every part of a selection; of users bounded as a whole.
+"""Add up what records or users have in every part of a selection; a user's total is bounded.
 
-Parts are public, so that a bound may depend on them, on the one user and on nothing else. The
+Parts are public, so a bound may depend on them and on the one user, and on nothing else. The
 statement reads the view ``dpframe_source`` once and returns ``part, v0, v1, ...``. Its CTEs, in
 order:
 
@@ -8,7 +8,7 @@ source          the columns that matter, renamed, with the user u and values in 
 keyed           the finest key of every row, k1, k2, ...
 chosen, leaves  the part of every finest key (:mod:`dpframe.sources.located_cells`)
 sums            rows, sums and numbers of values of a (user and) part
-users           what bounds need to know of all parts of a user
+users           what bounds need to know about all parts of a user
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Paths as sketches count them: the texts of :mod:`dpframe.sources.stream_sql`, made of the bytes
-of a batch by compiled code instead of lists of parts."""
+"""Paths as sketches count them: the texts of :mod:`dpframe.sources.stream_sql`, which compiled code
+makes from the bytes of a batch instead of lists of parts."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ PIECE = 32_768
 
 
 def splits_by_byte(hierarchy: Path) -> bool:
-    """Whether parts end at single bytes, whatever is next to them."""
+    """Whether single bytes separate the parts of a path, whatever stands next to them."""
     return len(hierarchy.separator) == 1 and hierarchy.separator.isascii()
 
 
 class PathCounting:
-    """Sketches of paths, which count batches of one column of texts."""
+    """Counts batches of one column of texts into sketches of paths."""
 
     def __init__(self, sketches: Sequence[MisraGries], hierarchy: Path) -> None:
         self._sketches, self._hierarchy = sketches, hierarchy
@@ -55,4 +55,4 @@ class PathCounting:
                 sketch.update(pa.Array.from_buffers(pa.large_string(), n, buffers))
 
     def finish(self) -> None:
-        """Keys are texts all the time."""
+        """Do nothing: the keys of these sketches are always texts."""

@@ -1,7 +1,7 @@
-"""Rows that another program pipes in: CSV, Parquet or Arrow, told by their first bytes.
+"""Read rows that another program pipes in: CSV, Parquet or Arrow, known by their first bytes.
 
-They are kept in a file that only its owner can read, as long as they are counted: what reads files
-reads them, and what is larger than memory fits.
+While they are counted, they are in a file that only its owner can read. So the readers of files
+read them, and rows larger than memory fit.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from dpframe.errors import DpframeError, ParameterError, SourceError
 from dpframe.sources.files import UTF_8, File
 
 STANDARD_INPUT = "standard input"
-"""What receipts and messages call it."""
+"""The name in receipts and messages."""
 
 STARTS = {b"PAR1": ".parquet", b"\x1f\x8b": ".csv.gz", b"ARROW1": ".arrow", b"\xff\xff\xff\xff": ""}
-"""How files begin, and what their names would end in: Parquet, gzip, and Arrow, whose streams have
-no ending of their own."""
+"""How files begin, each with the ending of such files' names: Parquet, gzip, and Arrow, whose
+streams have no ending."""
 
 LONGEST = max(map(len, STARTS))
 
@@ -32,21 +32,21 @@ LONGEST = max(map(len, STARTS))
 def piped_rows(
     stream: TextIO, *, delimiter: str | None = None, encoding: str = UTF_8
 ) -> Iterator[object]:
-    """What a stream of bytes holds, as a source; CSV as :class:`File` reads it.
+    """The rows in a stream of bytes, as a source; CSV as :class:`File` reads it.
 
     Raises
     ------
     ParameterError
-        It is a terminal, on which nobody would type a table.
+        If the stream is a terminal, on which nobody would type a table.
     SourceError
-        It cannot be read, or is no table of Arrow though it begins as one.
+        If it cannot be read, or begins as Arrow data and is no table of Arrow.
     """
     if stream.isatty():
         raise ParameterError(
-            "- reads rows from standard input, and that is a terminal: pipe them in, as in "
-            "dpframe hhh - ip:src ... < visits.csv, or name a file."
+            "standard input (-) is a terminal. Pipe rows in, as dpframe hhh - ip:src ... < "
+            "visits.csv, or name a file."
         )
-    with tempfile.TemporaryDirectory(prefix="dpframe-") as folder:  # only its owner enters
+    with tempfile.TemporaryDirectory(prefix="dpframe-") as folder:  # only the owner can enter it
         try:
             path = _copy_of(stream.buffer, Path(folder))
         except OSError as error:
@@ -74,7 +74,7 @@ def _copy_of(stream: IO[bytes], folder: Path) -> Path:
 
 
 def _arrow_table(path: Path) -> pa.Table:
-    """The rows of a file or a stream of Arrow, mapped into memory."""
+    """The rows of a file or stream of Arrow, mapped into memory."""
     opened = pa.ipc.open_file if path.suffix else pa.ipc.open_stream
     try:
         table = opened(pa.memory_map(str(path))).read_all()

@@ -1,9 +1,9 @@
-"""The finest cells of rows that can matter, in SQL of engines other than DuckDB.
+"""SQL for the finest cells of rows that can matter, in engines other than DuckDB.
 
-The same groups as ``sources.cell_leaves`` makes there, told by the texts of their nodes: ``n``, the
-levels ``l1, l2, ...`` of a group in every dimension, and ``t1, t2, ...``, its keys there. What a
-node counts is found by windows over ``leaves``, so that a row is in one group, whatever an engine
-does to compute them; a join with counted nodes would read the leaves once more.
+The groups are those of ``sources.cell_leaves``, with the texts of their nodes: ``n``, the levels
+``l1, l2, ...`` of a group in every dimension, and ``t1, t2, ...``, its keys there. Windows over
+``leaves`` count the nodes, so that a row is in one group, however an engine computes it; a join
+with counted nodes would read the leaves once more.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The rollup as one SQL statement in a dialect that is not DuckDB's: the same CTEs, the same nodes.
+"""The rollup as one SQL statement in a dialect other than DuckDB's, with the same CTEs and nodes.
 
-Pure text, beside ``rollup_statement``. It returns ``level, n, t1, t2, ...`` in any order; the
-driver puts the rows into preorder (``sources.candidates``). Of several hierarchies at once it
+It is pure text, like ``rollup_statement``. It returns ``level, n, t1, t2, ...`` in any order; the
+driver puts the rows into preorder (``sources.candidates``). For several hierarchies at once it
 returns groups of records (``sources.portable_cells``).
 """
 
@@ -37,11 +37,11 @@ def portable_sql(
     sums: Mapping[str, Added] | None = None,
     value_types: Mapping[str, str] | None = None,
 ) -> str:
-    """The statement; ``types`` are canonical names, ``extra`` more columns of the result, and
-    ``names`` what the view calls the columns, if not by their names. ``sums`` are of records only,
-    of columns of ``value_types``, and come as texts.
+    """The statement. ``types`` are canonical names, ``extra`` are more columns of the result, and
+    ``names`` maps columns to their names in the view, if these differ. ``sums`` are for records
+    only, of columns with ``value_types``.
 
-    Keys come as texts, so that no client reads them as floating-point numbers.
+    Keys and sums come as texts, so that no client reads them as floating-point numbers.
     """
     keys = keys_of(hierarchy, dialect, types)
     added = tuple(sums or ())
@@ -78,11 +78,11 @@ def portable_sql(
 
 
 LISTED = 2_000
-"""Listed nodes that a statement spells out."""
+"""The most listed nodes that a statement spells out."""
 
 
 def _listed(keys: Keys, names: list[str], only: ListedNodes | None) -> str:
-    """A condition that keeps the listed nodes of a short list, to save the transport of others."""
+    """A condition that keeps only listed nodes, to save transport; empty if the list is long."""
     if only is None or len(only.level) > LISTED or not keys.texts_are_the_same:
         return ""
     columns = [column.cast("string").to_pylist() for column in only.keys]
@@ -110,8 +110,8 @@ def source_sql(
     value_types: Mapping[str, str],
     beside: Mapping[str, str] | None = None,
 ) -> str:
-    """``source``: c0, c1, ..., the user u or the weight w, columns ``beside`` in SQL by name, and
-    ``values``."""
+    """The CTE ``source``: c0, c1, ..., the user u or the weight w, the columns ``beside`` (SQL by
+    name), and ``values``."""
     d = keys.dialect
 
     def read(column: str, kind: str) -> str:
@@ -143,17 +143,17 @@ def user_sql(d: Dialect, column: str, kind: str) -> str:
 
 
 DIGITS = "[0-9]+([.]0*)?"
-"""Text of a whole number that is not negative."""
+"""A pattern for the text of a whole number that is not negative."""
 
 
 def _weight(d: Dialect, column: str, kind: str, most: int) -> str:
-    """Whole numbers from 1 to ``most``; larger ones are ``most``, what is none is 0."""
+    """SQL of a weight, from 1 to ``most``: larger numbers are ``most``, anything else is 0."""
     number, text = column, d.text(column, kind)
     whole = f"{column} >= 1"
     if kind == "VARCHAR":
         number = d.parsed_real(f"CASE WHEN {d.matches(text, DIGITS)} THEN {text} END")
         whole = f"{number} >= 1"
-    elif kind not in WHOLE:  # a decimal, of which engines round what they compare
+    elif kind not in WHOLE:  # a decimal, which engines round in comparisons
         whole = f"{whole} AND {d.matches(d.cast_text(column), DIGITS)}"
     return (
         f"CASE WHEN {whole} THEN CASE WHEN {number} >= {most} THEN {d.whole(str(most))} "
@@ -166,7 +166,8 @@ def names_of(keys: Keys | CellKeys) -> list[str]:
 
 
 def keyed(keys: Keys | CellKeys, rows: str, kept: str, where: str = "") -> str:
-    """``rows`` with their finest keys and ``kept`` columns; invalid ones dropped on request."""
+    """A query of ``rows`` with their finest keys and ``kept`` columns; the hierarchy can drop
+    invalid rows."""
     if isinstance(keys, CellKeys):
         return keys.keyed(rows, kept.split(", ") if kept else [], where)
     query, wanted = stepped(keys, f"SELECT * FROM {rows}{where}"), names_of(keys)
@@ -188,7 +189,7 @@ def _plain_leaves(
     where = " WHERE w > 0" if weighted else ""
     names = ", ".join(names_of(keys))
     n, more = _sum(keys, "w") if weighted else "count(*)", _summed(added)
-    if keys.reads_text:  # equal texts first: each is read once
+    if keys.reads_text:  # group equal texts first: each is read once
         own = _read(keys)
         return [
             f"texts AS (SELECT {own}, {n} AS n{more} FROM source{where} GROUP BY {own})",
@@ -211,7 +212,7 @@ def _summed(added: tuple[str, ...]) -> str:
 
 
 def _user_leaves(keys: Keys | CellKeys, unit: PrivacyUnit, seed: int) -> list[str]:
-    """Counts in which one user weighs what the unit allows, whatever their number of rows."""
+    """CTEs of counts in which a user weighs what the unit allows, for any number of rows."""
     names = ", ".join(names_of(keys))
     bounded = _shares(keys, unit.grid, seed) if unit.grid > 1 else _sample(keys, unit, seed)
     return [
@@ -221,7 +222,7 @@ def _user_leaves(keys: Keys | CellKeys, unit: PrivacyUnit, seed: int) -> list[st
 
 
 def _shares(keys: Keys | CellKeys, grid: int, seed: int) -> list[str]:
-    """As for DuckDB: ``grid`` units a user, rounded with one random offset of their own."""
+    """CTEs as for DuckDB: ``grid`` units for each user, rounded with the user's random offset."""
     d, names = keys.dialect, ", ".join(names_of(keys))
     order = ascending(*names_of(keys))
     if keys.reads_text:
@@ -252,7 +253,7 @@ def _shares(keys: Keys | CellKeys, grid: int, seed: int) -> list[str]:
 
 
 def _sample(keys: Keys | CellKeys, unit: PrivacyUnit, seed: int) -> list[str]:
-    """As for DuckDB: rows ranked by a hash of user, number among equals, key and seed."""
+    """CTEs as for DuckDB: rows ranked by a hash of user, number among equal rows, key and seed."""
     d, names = keys.dialect, ", ".join(names_of(keys))
     order = ascending("h", *names_of(keys), "i")
     mark, none = "'='", "'!'"
@@ -272,8 +273,8 @@ def _sample(keys: Keys | CellKeys, unit: PrivacyUnit, seed: int) -> list[str]:
 
 
 def _nodes(keys: Keys, added: tuple[str, ...]) -> list[str]:
-    """Every leaf at each of its levels, then counted: the leaves are computed once, and so is each
-    level, where engines would compute a chain of CTEs again and again."""
+    """CTEs that put every leaf at each of its levels, then count. Leaves and levels are computed
+    once; engines would compute a chain of CTEs again and again."""
     d, height = keys.dialect, keys.hierarchy.height
     names, texts = ", ".join(names_of(keys)), [f"t{i}" for i in range(1, keys.width + 1)]
     depth = keys.depth() or str(height)

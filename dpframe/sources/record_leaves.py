@@ -1,11 +1,11 @@
-"""The finest keys of rows, and how often each occurs by record, in SQL.
+"""SQL that counts how many records have each finest key.
 
-Values are grouped as they are stored, and keys are made of the groups: an expression over every row
-costs more than all the rest where texts are stored as a dictionary. Different values can have one
-key: NULL and empty text, texts that a kind parses. CTEs, over ``source``:
+Stored values are grouped before keys are made: where texts are stored as a dictionary, an
+expression over every row costs more than all the rest. Different values can have one key: NULL and
+empty text, or texts that a kind parses. CTEs, over ``source``:
 
 texts   counts of stored values
-keyed   the finest key of each, k1, k2, ...
+keyed   the finest key of each value, k1, k2, ...
 leaves  counts of the finest keys, in units of the grid
 """
 
@@ -20,7 +20,7 @@ from dpframe.sources.measure import units_sql
 
 
 def first(n: int) -> range:
-    """1 to n."""
+    """The numbers 1 to n."""
     return range(1, n + 1)
 
 
@@ -30,7 +30,8 @@ def finest(hierarchy: Hierarchy) -> tuple[str, ...]:
 
 
 def keyed(hierarchy: Hierarchy, types: tuple[str, ...], rows: str, kept: str) -> str:
-    """``rows`` with their finest keys and ``kept`` columns; invalid ones dropped on request."""
+    """A query of ``rows`` with their finest keys and ``kept`` columns; the hierarchy can drop
+    invalid rows."""
     query, valid, width, read = rows, [], 0, 0
     several = len(hierarchy.dimensions) > 1
     for one in hierarchy.dimensions:
@@ -44,7 +45,7 @@ def keyed(hierarchy: Hierarchy, types: tuple[str, ...], rows: str, kept: str) ->
             f"{'q' if several else 'k'}{i}" for i in range(width + 1, width + one.key_width + 1)
         ]
         width += one.key_width
-        if several:  # whose steps have the same names
+        if several:  # the steps of all dimensions have the same names
             kept_as = ", ".join(f"{k} AS {q}" for k, q in zip(finest(one), named, strict=True))
             query = f"(SELECT * EXCLUDE ({', '.join(made)}), {kept_as} FROM {query})"
         if one.on_invalid == "drop":
@@ -56,7 +57,7 @@ def keyed(hierarchy: Hierarchy, types: tuple[str, ...], rows: str, kept: str) ->
 
 
 def source_columns(hierarchy: Hierarchy) -> tuple[str, ...]:
-    """What ``source`` calls the columns that are read."""
+    """The names in ``source`` of the columns that are read."""
     return tuple(f"c{i}" for i in range(len(hierarchy.source_columns)))
 
 
@@ -68,8 +69,8 @@ def record_leaves(
     added: tuple[str, ...] = (),
     counted: Mapping[str, str] = MappingProxyType({}),
 ) -> list[str]:
-    """The CTEs; ``added`` are sums of a row beside the counts, of which ``counted`` are numbers of
-    those values of another that are not NULL."""
+    """The CTEs. ``added`` names the sums beside the counts; each name in ``counted`` instead counts
+    where the value that it maps to is not NULL."""
     keys, columns = ", ".join(finest(hierarchy)), source_columns(hierarchy)
     of_rows = "".join(
         f", count({counted[name]}) AS {name}" if name in counted else f", sum({name}) AS {name}"
@@ -110,5 +111,5 @@ def record_leaves(
 
 
 def summed(added: tuple[str, ...]) -> str:
-    """Sums of sums, each by its own name."""
+    """The end of a select list: sums of sums, each under its old name."""
     return "".join(f", sum({name}) AS {name}" for name in added)

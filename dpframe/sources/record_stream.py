@@ -1,8 +1,8 @@
-"""From whatever holds the rows to one sketch a level, in one pass and bounded memory.
+"""Read the rows of any source into one sketch per level, in one pass and bounded memory.
 
 Records enter the sketches one after the other in the order of the source. That order must not
-depend on any one record, so only sources that are read as they are stored are taken: a table, a
-frame or a file, filtered and projected, and nothing that joins, groups, samples or sorts.
+depend on any one record, so only sources that are read in stored order are allowed: a table, a
+frame or a file, filtered and projected, and no query that joins, groups, samples or sorts.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ IN_ORDER = (
     *("PANDAS_SCAN", "PYTHON_ARROW_SCAN", "ARROW_SCAN", "PARQUET_SCAN", "READ_PARQUET"),
     *("READ_CSV", "READ_CSV_AUTO", "FILTER", "UNION"),
 )
-"""DuckDB's operators that give rows in the order in which they are stored."""
+"""DuckDB's operators that return rows in the order in which they are stored."""
 
 REMEMBERED = 500_000
-"""Texts whose keys are kept at a time, if a batch has not more."""
+"""Texts whose keys are kept at a time, unless one batch has more."""
 
 REMEMBERED_BYTES = 2**28
 
@@ -48,7 +48,7 @@ REMEMBERED_BYTES = 2**28
 def sketched(
     source: object, hierarchy: Hierarchy, counters: int, *, progress: bool = False
 ) -> tuple[SketchState, ...]:
-    """What one sketch a level holds after all records of a source. Private."""
+    """The states of one sketch per level after all records of a source. Private."""
     empty = [MisraGries(counters) for _ in range(hierarchy.height)]
     counted = fed(empty, source, hierarchy, progress=progress)
     return tuple(sketch._state() for sketch in counted)
@@ -61,7 +61,7 @@ def fed(
     *,
     progress: bool = False,
 ) -> list[MisraGries]:
-    """Copies of one sketch a level that have counted the records of a source too."""
+    """Copies of one sketch per level that have also counted the records of a source."""
     check_eager(source)
     with opened(source, hierarchy.source_columns) as relation:
         copies = [copy.copy(sketch) for sketch in sketches]
@@ -70,24 +70,23 @@ def fed(
 
 
 def check_eager(source: object) -> None:
-    """Raise SourceError for a frame that is still to be computed, by Polars or Spark."""
+    """Raise SourceError for a lazy frame, a foreign frame, or a frame of Spark."""
     source = unrestricted(source)
     kind = type(source)
     if is_spark(source):
         raise SourceError(
-            "a sketch needs rows in an order of their own, and a Spark DataFrame has none: use "
-            "dp.hhh(frame, ..., mechanism='streaming'), which sorts and counts in Spark."
+            "a sketch needs ordered rows, and a Spark DataFrame has no order. Use "
+            "dp.hhh(frame, ..., mechanism='streaming')."
         )
     if kind.__module__.split(".")[0] == "polars" and kind.__name__ == "LazyFrame":
         raise SourceError(
-            "a sketch needs rows in an order of their own, and a lazy frame has none before it is "
-            "computed: pass frame.collect(), or use mechanism='offline' of hhh."
+            "a sketch needs ordered rows, and a lazy frame has no order. Pass frame.collect(), or "
+            "use mechanism='offline' of hhh."
         )
     if is_foreign(source):
         raise SourceError(
-            "a sketch needs rows in an order of their own, and nobody knows how "
-            f"{class_name(source)} orders what it computes: pass an Arrow table, or use "
-            "mechanism='offline' of hhh."
+            f"a sketch needs ordered rows, and the order of {class_name(source)} is unknown. Pass "
+            "an Arrow table, or use mechanism='offline' of hhh."
         )
 
 
@@ -98,7 +97,7 @@ def feed(
     *,
     progress: bool = False,
 ) -> None:
-    """Update one sketch a level with the rows of a relation."""
+    """Update one sketch per level with the rows of a relation."""
     types = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
     read = tuple(types[c] for c in hierarchy.source_columns)
     hierarchy.check_types(read)
@@ -129,7 +128,7 @@ def _feed_packed(
     *,
     progress: bool,
 ) -> None:
-    """The same for sketches of no record yet and columns of numbers and texts."""
+    """Update sketches that hold no record yet, for columns of numbers and texts."""
     statement = values_sql(hierarchy, types)
     _check_operators(relation, statement)
     counting = Counting(sketches, hierarchy)
@@ -141,7 +140,7 @@ def _feed_packed(
 def _of_bytes(
     sketches: Sequence[MisraGries], hierarchy: Hierarchy
 ) -> AddressCounting | PathCounting | None:
-    """What counts texts of a hierarchy by their bytes; None if nothing does."""
+    """The object that counts texts of the hierarchy by their bytes; None if there is none."""
     if isinstance(hierarchy, Ip):
         return AddressCounting(sketches, hierarchy)
     if isinstance(hierarchy, Path) and splits_by_byte(hierarchy):
@@ -153,14 +152,15 @@ def _check_operators(relation: Relation, statement: str) -> None:
     moving = sorted(relation.operators(statement).difference(IN_ORDER))
     if moving:
         raise SourceError(
-            "a sketch needs rows in the order in which they are stored, and this source does more "
-            f"than read them ({', '.join(moving)}): one record could change the order of others. "
-            "Pass a table, a frame or files, or use mechanism='offline' of hhh."
+            "a sketch needs rows in stored order, and this source can change it "
+            f"({', '.join(moving)}). Pass a table, a frame or files, or use mechanism='offline' of "
+            "hhh."
         )
 
 
 def in_order(keys: object) -> object:
-    """Keys as they are; a DuckDB relation as a reader of its rows, whose order must be its own."""
+    """The keys unchanged, or a reader of the rows of a DuckDB relation, which must keep the stored
+    order."""
     if not isinstance(keys, DuckDBPyRelation):
         return keys
     relation, statement = GivenRelation(keys), f"SELECT * FROM {VIEW}"
@@ -174,7 +174,7 @@ def _as_read(batch: pa.RecordBatch) -> list[pa.Array]:
 
 
 class _TextKeys:
-    """Keys of texts, found once for each text as long as it is remembered."""
+    """Finds the keys of texts, once for each text as long as it is remembered."""
 
     def __init__(self, hierarchy: Hierarchy) -> None:
         self._hierarchy, self._statement = hierarchy, keys_sql(hierarchy)
@@ -182,7 +182,7 @@ class _TextKeys:
         self._found = [pa.array([], pa.large_string()) for _ in range(hierarchy.height)]
 
     def __call__(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """Keys of every row, an array a level."""
+        """The keys of every row, one array per level."""
         coded = batch.column(0).cast(pa.large_string()).dictionary_encode("encode")
         coded = pa.DictionaryArray.from_arrays(coded.indices, unicode(coded.dictionary))
         known = pc.index_in(coded.dictionary, self._texts)
@@ -191,7 +191,7 @@ class _TextKeys:
             if (
                 len(self._texts) + len(new) > REMEMBERED
                 or self._texts.nbytes + new.nbytes > REMEMBERED_BYTES
-            ):  # all is forgotten, so the whole batch is new
+            ):  # forget everything: the whole batch is new
                 self._texts, self._found = self._texts[:0], [keys[:0] for keys in self._found]
                 new = coded.dictionary
             self._learn(new)
@@ -215,6 +215,6 @@ class _TextKeys:
 
 
 def shown(batches: Iterator[pa.RecordBatch], wanted: bool) -> Iterator[pa.RecordBatch]:
-    """Batches as they are; whoever waits is told for how long."""
+    """Yield the batches unchanged, and if ``wanted`` show how long sketching takes."""
     with step("sketching", wanted):
         yield from batches

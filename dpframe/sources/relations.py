@@ -1,4 +1,4 @@
-"""Whatever holds the rows, as a relation that a statement can read."""
+"""Open any source of rows as a relation that a statement can read."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from dpframe.sources.within import Reading, Within, unrestricted
 
 
 def opened(source: object, wanted: Sequence[str]) -> AbstractContextManager[_duck.Relation]:
-    """The source as a relation with the wanted columns, closed after use; one that is open already
-    stays open."""
+    """The source as a relation with the wanted columns, closed after use; an open relation stays
+    open."""
     if isinstance(source, Within):
         return _within(source, wanted)
     if isinstance(source, _duck.OwnRelation | _duck.GivenRelation):
@@ -48,7 +48,7 @@ def opened(source: object, wanted: Sequence[str]) -> AbstractContextManager[_duc
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Held:
-    """Columns that were read of a frame, ``what`` it is, and types that Arrow does not tell."""
+    """Columns read from a frame, ``what`` the frame is, and ``types`` that Arrow cannot tell."""
 
     table: pa.Table
     what: str
@@ -56,7 +56,8 @@ class Held:
 
 
 def held(source: object, wanted: Sequence[str], most: int) -> object:
-    """The wanted columns of a frame of ``most`` rows at most; another source as it is."""
+    """The wanted columns of a frame of at most ``most`` rows; any other source is returned
+    unchanged."""
     size = rows_of_frame(source)
     return source if size is None or size > most else _held(source, wanted)
 
@@ -68,13 +69,13 @@ def _held(source: object, wanted: Sequence[str]) -> Held:
 
 @contextmanager
 def _within(source: Within, wanted: Sequence[str]) -> Iterator[_duck.Relation]:
-    """The records of a period."""
+    """The records of a period as a relation."""
     with opened(source.source, list(dict.fromkeys([*wanted, source.column]))) as relation:
         yield relation.within(source.condition(_type_of(relation, source.column)))
 
 
 def reading_of(source: object, period: Period) -> Reading:
-    """How a source's column of times is read; ColumnError where it cannot be. No row is read."""
+    """How a source's column of times is read; ColumnError if that is impossible. Reads no row."""
     if is_spark(source):
         kind = SparkFrame(source, [period.column]).types[period.column]
         return Reading(period=period, kind=kind)
@@ -95,7 +96,7 @@ def _file(path: str | Path, wanted: Sequence[str]) -> Iterator[_duck.Relation]:
 
 
 def _open_file(path: File, wanted: Sequence[str], opening: ExitStack) -> _duck.Relation:
-    """The relation; what cannot be read is an error of ours that quotes no line of it."""
+    """The file as a relation. Raises SourceError, which quotes no line, for an unreadable file."""
     try:
         return open_file(path, wanted, opening)
     except DpframeError:
@@ -108,33 +109,33 @@ def _open_file(path: File, wanted: Sequence[str], opening: ExitStack) -> _duck.R
 
 
 UNREADABLE = {
-    gzip.BadGzipFile: "its name says gzip, and it is none",
-    csv.Error: "its first line is too long, or is not that of a CSV file",
-    ValueError: "this can be no path",
+    gzip.BadGzipFile: "its name says gzip, and it is not",
+    csv.Error: "its first line is too long, or no CSV",
+    ValueError: "it cannot be a path",
 }
 
 
 def rows_of(path: str, wanted: Sequence[str]) -> pa.Table:
-    """The wanted columns of a file that is public, as it stands."""
+    """The wanted columns of a public file, unchanged."""
     with _file(path, wanted) as relation:
         chosen = ", ".join(identifier(name) for name in wanted)
         return relation.query(f"SELECT {chosen} FROM {_duck.VIEW}", False)
 
 
 def only_text(source: object) -> bool:
-    """Whether a source holds nothing but text, as CSV files do: its types say nothing."""
+    """Whether a source holds nothing but text, as CSV files do, so that types tell nothing."""
     source = unrestricted(source)
     return isinstance(source, str | Path) and not str(source).lower().endswith(PARQUET)
 
 
 def csv_reading(source: object) -> str | None:
-    """How CSV files are read, where that is not by default; None of another source."""
+    """How CSV files are read, empty by default; None for any other source."""
     file = unrestricted(source)
     return (file.reading if isinstance(file, File) else "") if only_text(file) else None
 
 
 def describe(source: object) -> str:
-    """What a source is, publicly: the path of a file, otherwise the kind of object."""
+    """A public description of a source: the path of a file, otherwise the kind of object."""
     if isinstance(source, File):
         return (source.name or f"file {os.path.abspath(named(source))}") + source.reading
     if isinstance(source, str | Path):
@@ -145,5 +146,5 @@ def describe(source: object) -> str:
 
 
 def canonical(duckdb_type: str) -> str:
-    """Types that read alike: ENUM as text."""
+    """The name of a type without the values of an ENUM."""
     return "ENUM" if duckdb_type.startswith("ENUM") else duckdb_type

@@ -1,6 +1,6 @@
-"""The rollup as one SQL statement: bound, group by every level, keep what is above the band.
+"""The rollup as one SQL statement: bound users, group by every level, keep nodes above the band.
 
-Pure text: from a plan, the columns' types and a seed to SQL. The statement reads the view
+It is pure text, from a plan, the columns' types and a seed. The statement reads the view
 ``dpframe_source`` once and returns ``level, n, t1, t2, ...`` in preorder. Its CTEs, in order:
 
 source      the columns that matter, renamed: c0, c1, ..., and the user u or the weight w
@@ -75,16 +75,16 @@ def rollup_statement(
 ) -> str:
     """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``.
 
-    ``valid`` names a condition on types, which is an error of the whole result or of none; it is
-    first, where no table is hidden by a name of ours.
-    With ``only``, a short list, nodes that are not listed are left out to save their transport:
-    some can remain. In a ``dialect`` other than DuckDB's, types are those of
-    :mod:`dpframe.dialects`, ``names`` are what the view calls the columns, if not by their names,
-    and rows come in any order: ``sources.candidates`` puts them in theirs.
-    With ``extra`` columns in the result, by name, keys are texts, for any client.
+    ``valid`` is the name and the SQL of a condition on types, which fails for the whole result or
+    not at all; its CTE comes first, where none of our names hides a table.
+    With ``only``, a short list, most nodes that are not listed are left out, to save transport.
+    In a ``dialect`` other than DuckDB's, types are those of :mod:`dpframe.dialects`, ``names`` maps
+    columns to their names in the view, if these differ, and rows come in any order:
+    ``sources.candidates`` sorts them.
+    With ``extra`` columns in the result (SQL by name), keys are texts, for any client.
     ``sums`` are whole numbers of a row of the view, by name: the result has their sum at every
-    node, behind the keys. Of records only; a dialect needs the ``value_types`` of their columns.
-    ``leaves`` is a query of the finest keys and their counts, n, where these are known.
+    node, behind the keys. They are for records only; a dialect needs the ``value_types`` of their
+    columns. ``leaves`` is a query of the finest keys and their counts, n, where these are known.
     """
     if dialect is not None:
         with no_fork():
@@ -133,7 +133,7 @@ def rollup_statement(
         f"candidates AS ({candidates_sql(hierarchy, types, band, added)})",
     ]
     named = (*result_columns(hierarchy), *added)
-    shown = ", ".join(f'{name} AS "{name}"' for name in named)  # in any case
+    shown = ", ".join(f'{name} AS "{name}"' for name in named)  # quoted, to keep the case
     if extra is not None:
         numbers = first(hierarchy.key_width)
         cast = [f'CAST(t{i} AS VARCHAR) AS "t{i}"' for i in numbers]
@@ -157,7 +157,7 @@ def result_columns(hierarchy: Hierarchy) -> tuple[str, ...]:
 
 
 def _each_row_counts_one(cells: Cells, unit: PrivacyUnit) -> bool:
-    """Whether rows are counted, all of them."""
+    """Whether every row counts once, and none is dropped."""
     dropped = any(one.on_invalid == "drop" for one in cells.of)
     return unit.user is None and unit.weight is None and not dropped
 
@@ -171,7 +171,7 @@ def source_sql(
     view: str,
     beside: Mapping[str, str] | None = None,
 ) -> tuple[str, tuple[str, ...]]:
-    """``source``, and the types of its columns; ``beside`` are further ones, in SQL by name."""
+    """The CTE ``source``, and the types of its columns; ``beside`` adds columns (SQL by name)."""
     named = zip(hierarchy.source_columns, types, strict=True)
     columns = [_grouped(*pair, hierarchy.reads_text) for pair in named]
     chosen = [f"{sql} AS c{i}" for i, (sql, _) in enumerate(columns)]
@@ -187,7 +187,8 @@ def source_sql(
 
 
 def _grouped(column: str, kind: str, text: bool) -> tuple[str, str]:
-    """SQL of a column, and its type then; where raw values are grouped, those of one text first."""
+    """SQL of a column, and the type of that SQL. Where a kind reads ``text``, values that can be
+    grouped only by their text become text."""
     if text and kind.split("(")[0] not in ONE_TEXT:
         return text_of(identifier(column), kind), "VARCHAR"
     return exact(column, kind), kind
@@ -199,21 +200,21 @@ ONE_TEXT = (
     *("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "UUID"),
     *("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS", "PANDAS"),
 )
-"""Types whose equal values have equal texts, so that they can be grouped before they are read; of
-others, such as INTERVAL and lists, one record could choose the text for all."""
+"""Types whose equal values have equal texts, so that they can be grouped before they are read. With
+other types, such as INTERVAL and lists, one record could choose the text for all."""
 
 
 def exact(column: str, duckdb_type: str | None) -> str:
-    """A column whose texts are equal only if they are the same bytes, whatever its collation."""
+    """SQL of a column whose texts are equal only if their bytes are, whatever its collation."""
     return identifier(column) + (" COLLATE C" if duckdb_type == "VARCHAR" else "")
 
 
 def _user_leaves(
     hierarchy: Hierarchy, unit: PrivacyUnit, types: tuple[str, ...], seed: int
 ) -> list[str]:
-    """Counts in which one user weighs what the unit allows, whatever their number of rows."""
+    """CTEs of counts in which a user weighs what the unit allows, for any number of rows."""
     if unit.contribution == "items":
-        raise AssertionError("different users are no sums of leaves: sources.node_users")
+        raise AssertionError("users of nodes are no sums of leaves: use sources.node_users")
     names, grid = finest(hierarchy), unit.grid
     if grid > 1 and not unit.measured:
         return _shares_of_rows(hierarchy, types, grid=grid, seed=seed)
@@ -228,7 +229,8 @@ def _user_leaves(
 def user_pairs(
     hierarchy: Hierarchy, types: tuple[str, ...], *, measured: bool = False
 ) -> list[str]:
-    """``pairs``: rows a user and finest key, m, or with ``measured`` the sum of their weights."""
+    """CTEs up to ``pairs``: users and finest keys, with m, the number of their rows, or if
+    ``measured`` the sum of their weights."""
     keys = ", ".join(finest(hierarchy))
     rows, kept, kind = ("sum(w)::HUGEINT", ", w", "HUGEINT") if measured else COUNTED
     own = ", ".join(source_columns(hierarchy))
@@ -259,7 +261,7 @@ def _shares_of_rows(
         own = source_columns(hierarchy)
         read, kept = "texts", ", ".join(own)
     parts = [f"keyed AS ({keyed(hierarchy, types, read, kept)})"]
-    rows = f"keyed LEFT JOIN numbered ON {same(names, 'keyed', 'numbered')}"  # all have one
+    rows = f"keyed LEFT JOIN numbered ON {same(names, 'keyed', 'numbered')}"  # every row finds one
     if hierarchy.reads_text:
         parts = [f"texts AS (SELECT DISTINCT {kept} FROM source)", *parts]
         places = f"(SELECT {kept}, leaf FROM {rows}) AS places"
@@ -268,7 +270,7 @@ def _shares_of_rows(
 
 
 def _levels(hierarchy: Hierarchy, added: tuple[str, ...] = ()) -> list[str]:
-    """level_h from the leaves, then each level from the one below, as far as rows reach."""
+    """CTEs: level_h from the leaves, then each level from the one below, for rows that reach it."""
     depth = hierarchy.depth(finest(hierarchy))
     height = hierarchy.height
     ends = ", d" if depth is not None else ""
@@ -303,7 +305,8 @@ def candidates_sql(
     added: tuple[str, ...] = (),
     root: tuple[str, str] = ("coalesce(sum(n), 0)::BIGINT", "level_1"),
 ) -> str:
-    """Nodes at or above the band, from ``level_l``; ``root`` is its count, and what that is of."""
+    """A query of the nodes at or above the band, from ``level_l``. ``root`` is the SQL of the
+    root's count, and of the table that it reads."""
     width = hierarchy.key_width
     keys = finest(hierarchy)
     ragged = hierarchy.depth(keys) is not None

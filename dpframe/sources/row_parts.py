@@ -1,4 +1,4 @@
-"""What the rows of a source have in every part of a public partition: a second reading. Private."""
+"""Read a source again, for what its rows have in every part of a public partition. Private."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dpframe.vectors import LARGEST, LEAST, Distinct, Searched, Vector
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RowParts:
-    """Rows, and what they add up to in parts that are known later."""
+    """Rows whose sums are taken in parts that are known later."""
 
     source: object
     hierarchy: Hierarchy
@@ -36,7 +36,7 @@ class RowParts:
         return f"{type(self).__name__}(<private>)"
 
     def of_rows(self, vectors: Sequence[Vector], nodes: Reported) -> list[NDArray[np.object_]]:
-        """Every vector, one number a node."""
+        """The values of every vector, one number a node."""
         if is_spark(self.source):
             with no_fork():
                 from dpframe.sources.spark_parts import parts_by_spark
@@ -60,7 +60,7 @@ class RowParts:
         return [_placed(table, "part", f"v{i}", nodes) for i in range(len(vectors))]
 
     def distinct(self, distinct: Distinct, nodes: Reported) -> NDArray[np.object_]:
-        """Numbers of different values, one a node."""
+        """The number of different values at every node."""
         if is_spark(self.source):
             with no_fork():
                 from dpframe.sources.spark_parts import distinct_by_spark
@@ -86,7 +86,7 @@ class RowParts:
         return _placed(table, "place", "n", nodes)
 
     def magnitudes(self, searched: Searched) -> NDArray[np.int64]:
-        """How many values, or users, each bin of magnitudes has."""
+        """The number of values, or of users, in every bin of magnitudes."""
         if is_spark(self.source):
             with no_fork():
                 from dpframe.sources.spark_parts import magnitudes_by_spark
@@ -122,11 +122,11 @@ def columns_of(vectors: Sequence[Vector]) -> list[str]:
 
 
 def _placed(table: pa.Table, place: str, name: str, nodes: Reported) -> NDArray[np.object_]:
-    """One number a node, 0 where a statement found nothing."""
+    """The column ``name`` as one number a node, 0 where the table lacks the node."""
     if table[place].null_count:
         raise SourceError(
-            "the source gave other rows while it was read: write what random(), or LIMIT without "
-            "an order, returns to a table first."
+            "the source changed while it was read. Write what random(), or LIMIT without an "
+            "order, returns to a table."
         )
     out = np.zeros(len(nodes.level), dtype=object)
     out[table[place].cast("int64").to_numpy()] = whole_numbers(table[name])

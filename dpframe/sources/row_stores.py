@@ -1,8 +1,8 @@
-"""What a query selects in SQLite or PostgreSQL, as an Arrow table whose types no value decides.
+"""Read a query of SQLite or PostgreSQL into an Arrow table whose types no value decides.
 
-A column's type is that which the database declares for it. A value that is not of that type, or
-that Arrow cannot hold, is NULL: no value raises an error, or changes how others are read. All other
-types are read as text, as in a CSV file.
+A column has the type that the database declares for it. A value that is not of that type, or that
+Arrow cannot hold, is NULL: no value raises an error, or changes how other values are read. Columns
+of types not listed here are read as text, as in a CSV file.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from dpframe._unicode import decoded
 from dpframe.errors import ParameterError, SourceError
 
 BATCH = 100_000
-"""Rows that are fetched at once."""
+"""How many rows are fetched at once."""
 
 Read = tuple[Callable[[str], str], pa.DataType]
-"""SQL that reads a column, and the type that it has then."""
+"""The SQL that reads a column, and the type of its result."""
 
 VIEW = "dpframe_rows"
 
@@ -42,11 +42,12 @@ AFFINITIES: tuple[tuple[tuple[str, ...], Read], ...] = (
     (("CHAR", "CLOB", "TEXT", "DATE", "TIME"), _TEXT),
     (("REAL", "FLOA", "DOUB", "NUM", "DEC"), _REAL),
 )
-"""What a declared type holds, in this order (SQLite, "Datatypes", 3.1); other columns are text."""
+"""How to read a declared type, by the first words that it has (SQLite, "Datatypes", 3.1); other
+columns are read as text."""
 
 
 def of_sqlite(path: Path, query: str) -> pa.Table:
-    """Rows of a file of SQLite, which is opened read-only. SourceError says what cannot be read."""
+    """Rows of a SQLite file, which is opened read-only. SourceError says what cannot be read."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
             db.text_factory = decoded
@@ -86,16 +87,16 @@ TYPES: dict[int, Read] = {
     1114: _when(_YEARS, "{c}", pa.timestamp("us")),
     1184: _when(_YEARS, "{c}", pa.timestamp("us", "UTC")),
 }
-"""By the number of a type in pg_type: boolean, whole numbers, floats, numeric, date, times."""
+"""How to read a type, by its number in pg_type: boolean, integers, floats, numeric, date, times."""
 
 
 def of_postgres(address: str, query: str) -> pa.Table:
-    """Rows of a PostgreSQL server. SourceError says what cannot be read, and no part of it."""
+    """Rows of a PostgreSQL server. SourceError says what cannot be read, and quotes no value."""
     try:
         import psycopg
     except ImportError:
         raise ParameterError(
-            "a source in PostgreSQL needs the package psycopg: pip install 'psycopg[binary]'."
+            "a source in PostgreSQL needs psycopg. Run pip install 'psycopg[binary]'."
         ) from None
     try:
         with psycopg.connect(address, client_encoding="UTF8", autocommit=False) as db:
@@ -118,7 +119,7 @@ def of_postgres(address: str, query: str) -> pa.Table:
 
 def _select(reads: dict[str, Read], source: str) -> str:
     if not reads:
-        raise SourceError("the query of a source selects no column: name some.")
+        raise SourceError("the query of a source selects no column. Name some.")
     columns = (f"{sql(identifier(name))} AS {identifier(name)}" for name, (sql, _) in reads.items())
     return f"SELECT {', '.join(columns)} FROM {source}"
 
@@ -136,8 +137,8 @@ def _batches(cursor: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def _refused(query: str, where: str, error: str) -> str:
-    """What failed, without the words of the database, which can quote a row."""
+    """The message about a failed query, without the database's words, which can quote a row."""
     return (
-        f"the query {query[:200]!r} cannot be read in {where} ({error}): try it "
-        "there, and check the path or address."
+        f"the query {query[:200]!r} cannot be read in {where} ({error}). Try it there, and check "
+        "the path or address."
     )

@@ -1,6 +1,6 @@
-"""Sources of SQL that a second connection reads, or does not see: refused, or handed over as rows.
+"""Refuse sources of SQL that a second connection does not see, or hand them over as rows.
 
-A second connection to the same database sees what is committed there: no temporary table, no
+A second connection to the same database sees only what is committed there: no temporary table, no
 registered frame and no CTE of the statement.
 """
 
@@ -14,25 +14,24 @@ from dpframe.sources.sql_tables import SOURCE
 
 
 def not_seen(source: SqlSource, what: str, instead: str) -> str:
-    """A statement that fails: as DuckDB says if there is no such source, else with what reads it
-    on a second connection, and how it is read instead."""
+    """A statement that always fails: with DuckDB's error if there is no such source, else with a
+    message that says what reads it on a second connection, and how it is read instead."""
     refused = literal(
-        f"{what} reads the source on a second connection, which does not see it: temporary "
-        f"tables, registered frames and tables that are not committed are read {instead}."
+        f"{what} reads on a second connection, which does not see the source. Temporary tables, "
+        f"registered frames and uncommitted tables are read {instead}."
     )
     return f"SELECT error({refused}) FROM (SELECT count(*) FROM {source.relation})"
 
 
 def relation_seen(source: SqlSource, what: str) -> str:
-    """One row with the text of a source as ``relation``, for a second connection, and ``settings``
-    that it must share; an error where a temporary relation of this connection, which that one does
-    not see, has a name that is used."""
+    """A query of one row for a second connection: the text of a source as ``relation``, and the
+    ``settings`` that it must share. It fails if the text uses the name of a temporary relation of
+    this connection, which the second one does not see."""
     words = "false" if source.qualified else f"regexp_matches({literal(source.relation)}, {NAMED})"
     settings = f"SELECT list({{'name': name, 'value': value}}) FROM duckdb_settings() {SHARED}"
     refused = literal(
-        f"{what} reads the source on a second connection, which would read another table than your "
-        "temporary table or registered frame of that name: write temp.NAME, or give one of them "
-        "another name."
+        f"{what} reads on a second connection, where your temporary table or registered frame is "
+        "another table. Write temp.NAME, or rename one of them."
     )
     return (
         f"SELECT CASE WHEN count(*) > 0 THEN error({refused}) ELSE {literal(source.relation)} END "
@@ -44,11 +43,11 @@ def relation_seen(source: SqlSource, what: str) -> str:
 
 
 SHARED = "WHERE name IN ('TimeZone', 'Calendar')"
-"""Settings that say which day it is in a view that casts times with a zone: a second connection has
-its own, and would count a record in another period than a statement of this one."""
+"""Settings that decide the day in a view that casts times with a zone. A second connection has its
+own, and could count a record in another period than a statement of this connection."""
 
 NAMED = "'(^|\\W)' || regexp_escape(name) || '(\\W|$)', 'i'"
-"""Arguments of regexp_matches: a name as a word of its own."""
+"""Arguments of regexp_matches that find a name as a whole word."""
 
 
 def as_list(columns: Sequence[str]) -> str:
@@ -65,9 +64,9 @@ def as_list(columns: Sequence[str]) -> str:
 
 
 CHANGED = r"\b(U?HUGEINT|BIT|BIGNUM|VARIANT|UNION|GEOMETRY|TIME WITH TIME ZONE)\b"
-"""Types of DuckDB whose values are others in Arrow, or none."""
+"""Types of DuckDB whose values change in Arrow, or do not exist there."""
 
 CAST_FIRST = (
-    ", whose values cannot be handed over from a table that only this connection sees: cast the "
-    "column, to BIGINT, DOUBLE or VARCHAR, or commit the table."
+    ", which cannot be handed over from a table that only this connection sees. Cast the column to "
+    "BIGINT, DOUBLE or VARCHAR, or commit the table."
 )

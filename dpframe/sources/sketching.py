@@ -1,4 +1,4 @@
-"""The count step of a streaming plan: sketches of records, or of users."""
+"""The count step of a streaming plan: make sketches of records, or of users."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpframe.sources.user_stream import user_states
 
 
 class Sketching(Protocol):
-    """What has to be known of a plan."""
+    """What the count step needs to know about a plan."""
 
     @property
     def hierarchy(self) -> Hierarchy: ...
@@ -30,11 +30,11 @@ class Sketching(Protocol):
 
 
 States = tuple[tuple[SketchState, ...], tuple[str, ...]]
-"""What the sketches of all levels hold, private; and the types of the columns, public."""
+"""The states of the sketches of all levels, private; and the types of the columns, public."""
 
 
 def sketch_states(source: object, plan: Sketching, *, progress: bool = False) -> States:
-    """The sketches of a source."""
+    """Count a source into one sketch per level."""
     user = [plan.unit.user] if plan.unit.user is not None else []
     if not user:
         check_eager(source)

@@ -1,9 +1,9 @@
-"""Counts of small frames in NumPy: by columns of texts and whole numbers, and by IPv4 addresses.
+"""Count small frames in NumPy: by columns of texts and whole numbers, and by IPv4 addresses.
 
-DuckDB takes some milliseconds to plan a statement, however few the rows. Here a value is its place
-in the order of its level, a node the place of its path: the tree is that of
-:mod:`dpframe.sources.rollup_statement`, node by node and in the same order. Which way is taken
-depends on the data, so that both must count the same (docs/decisions/0035).
+DuckDB takes some milliseconds to plan a statement, however few rows there are. Here a value is its
+place in the order of its level, and a node is the place of its path. The tree equals the tree of
+:mod:`dpframe.sources.rollup_statement`, node by node and in the same order. The choice between the
+two depends on the data, so both must count the same (docs/decisions/0035).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from dpframe.sources.address_bytes import dotted
 from dpframe.tree import CountTree
 
 MOST = 50_000
-"""Rows from which DuckDB can be faster, depending on how many different values there are."""
+"""The most rows: above, DuckDB can be faster, depending on how many different values there are."""
 
 CELLS = 4_000_000
-"""Places that are held at most, of 8 bytes: each node has one at every level."""
+"""The most places that are held, of 8 bytes each: a node has one at every level."""
 
 TEXTS = (pa.string(), pa.large_string())
 
@@ -42,14 +42,14 @@ KINDS = {
     pa.uint32(): "UINTEGER",
     pa.uint64(): "UBIGINT",
 }
-"""DuckDB's names of types whose values are keys as they are: equal bytes, equal numbers."""
+"""DuckDB's names of types whose values can be keys unchanged: equal bytes, equal numbers."""
 
 Ints = NDArray[np.int64]
 
 
 def counts_small(hierarchy: Hierarchy, unit: PrivacyUnit) -> bool:
-    """Whether this is counted here, where the rows are few and the types fit. Limits of the
-    environment are DuckDB's to heed, and to refuse, however many rows there are."""
+    """Whether the hierarchy and unit can be counted here, if rows are few and types fit. If the
+    environment sets limits, DuckDB counts, which heeds or refuses them, for any number of rows."""
     by_record = unit.user is None and unit.weight is None
     return isinstance(hierarchy, Columns | Ip) and by_record and not wanted()
 
@@ -73,7 +73,7 @@ def small_counts(table: pa.Table, hierarchy: Hierarchy, band: int) -> CountTree 
     kept = (count >= band) | (level == 0)
     pairs = zip(placed, at[:, kept], strict=True)
     keys = [values.take(pa.array(own)) for (_, values), own in pairs]
-    if by_address:  # a node's own is the finest one that it has
+    if by_address:  # a node's own key is the finest key that it has
         keys = [pc.coalesce(*reversed(keys))]
     return CountTree.from_preorder(
         level=level[kept],
@@ -84,8 +84,8 @@ def small_counts(table: pa.Table, hierarchy: Hierarchy, band: int) -> CountTree 
 
 
 def _values(column: pa.Array) -> tuple[Ints, pa.Array]:
-    """The place of every value among the different ones, and these in order: NULL, and empty text,
-    at 0, whether there is one or not."""
+    """The place of every value among the different values, and these values in order. Place 0 is
+    NULL and empty text, even if neither occurs."""
     coded = column.dictionary_encode(null_encoding="encode")
     values = coded.dictionary
     order = pc.array_sort_indices(values, null_placement="at_start").to_numpy()
@@ -102,8 +102,8 @@ def _behind_null(values: pa.Array) -> pa.Array:
 
 
 def _prefixes(column: pa.Array, hierarchy: Hierarchy) -> list[tuple[Ints, pa.Array]] | None:
-    """The same of every level, values as the texts of keys; None unless all are IPv4 addresses in
-    the one way to write them."""
+    """For every level what ``_values`` returns, with the texts of keys as values. None unless all
+    texts are IPv4 addresses in dotted decimals without leading zeros."""
     assert isinstance(hierarchy, Ip)
     if hierarchy.version == 6 or column.type not in TEXTS or column.null_count:
         return None
@@ -120,7 +120,7 @@ def _prefixes(column: pa.Array, hierarchy: Hierarchy) -> list[tuple[Ints, pa.Arr
 
 
 def _nodes(places: Sequence[Ints], sizes: Sequence[int]) -> tuple[Ints, Ints, Ints]:
-    """Level, count, and the place at every level, of all nodes in preorder."""
+    """The level, the count, and the places at every level, of all nodes in preorder."""
     path, rows = np.zeros(len(places[0]), dtype=np.int64), len(places[0])
     counts, at = [np.array([rows])], [np.zeros((len(places), 1), dtype=np.int64)]
     parents: list[Ints] = []
@@ -139,7 +139,8 @@ def _nodes(places: Sequence[Ints], sizes: Sequence[int]) -> tuple[Ints, Ints, In
 
 
 def _different(codes: Ints, size: int) -> tuple[Ints, Ints, Ints]:
-    """Different codes below ``size`` in order, where each row's is among them, and its rows."""
+    """The different codes, below ``size``, in order; the place of each row's code among them; and
+    the number of rows of each code."""
     if size > 4 * len(codes):
         return np.unique(codes, return_inverse=True, return_counts=True)
     times = np.bincount(codes, minlength=size)

@@ -1,8 +1,8 @@
-"""Spark DataFrames, classic and Connect, as relations that statements of Spark SQL run on.
+"""Open Spark DataFrames, classic and Connect, as relations for statements of Spark SQL.
 
 The cluster counts. A statement reads the frame through a temporary view whose name nobody else
-uses, and only what it returns comes to the driver, as Arrow. What Spark says about a row never
-leaves this file. Nothing here loads pyspark: whoever has a frame has loaded it.
+uses, and only its result comes to the driver, as Arrow. Spark's words about a row never leave this
+file. This module does not load pyspark before there is a frame: then the caller has loaded it.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ TYPES = {
     "TimestampNTZType": "TIMESTAMP",
     "NullType": "VARCHAR",
 }
-"""Spark's types under the names that hierarchies know them by; decimals carry their digits."""
+"""Spark's types, with the names that hierarchies know; names of decimals include their digits."""
 
-READ = "text, numbers, booleans, dates and timestamps"
+READ = "text, numbers, booleans, dates or timestamps"
 
 OTHER_VERSION = "the workers have another version of dpframe"
 
@@ -53,16 +53,16 @@ T = TypeVar("T")
 
 
 def is_spark(source: object) -> bool:
-    """Whether this is a DataFrame of Spark, without loading pyspark."""
+    """Whether a source is a DataFrame of Spark; pyspark is not loaded."""
     kind = type(source)
     return kind.__module__.startswith("pyspark.sql.") and kind.__name__ == "DataFrame"
 
 
 class SparkFrame:
-    """A DataFrame under a temporary view; used in a ``with`` block, which drops the view.
+    """A DataFrame with a temporary view; used in a ``with`` block, which drops the view.
 
-    ``columns`` are all names of the frame, ``types`` those of the wanted columns in their order,
-    as DuckDB would name them.
+    ``columns`` are all names of the frame; ``types`` maps the wanted columns, in their order, to
+    DuckDB's names of their types.
     """
 
     def __init__(self, frame: Any, wanted: Sequence[str]) -> None:
@@ -71,8 +71,8 @@ class SparkFrame:
         check_running(frame)
         if withheld(lambda: frame.isStreaming):
             raise SourceError(
-                "a streaming DataFrame has no end and cannot be counted: write it to a table, or "
-                "count its batches in foreachBatch, each with a budget of its own."
+                "a streaming DataFrame has no end. Write it to a table, or count its batches in "
+                "foreachBatch, each with its own budget."
             )
         fields = withheld(lambda: list(frame.schema.fields))
         self.columns = tuple(str(field.name) for field in fields)
@@ -94,7 +94,7 @@ class SparkFrame:
                 withheld(partial(catalog.dropTempView, name))
 
     def records(self, columns: Sequence[str], user: str | None) -> Any:
-        """Columns as ``names`` calls them, for Python: texts are UTF-8. A ``user`` is ``u``."""
+        """The columns for Python, named by ``names``, texts as UTF-8. A ``user`` is ``u``."""
         from pyspark.sql import functions as F
 
         chosen = []
@@ -106,22 +106,22 @@ class SparkFrame:
         return self._frame.select([*chosen, *users])
 
     def _column(self, name: str) -> Any:
-        """A column of the frame; texts are compared by their bytes."""
+        """A column of the frame, whose texts are compared by their bytes."""
         from pyspark.sql import functions as F
 
         plain = F.col("`" + name.replace("`", "``") + "`")
         if self.types[name] != "VARCHAR":
             return plain
         kind = self._kinds[name]
-        if type(kind).__name__ != "StringType":  # of declared length, or void
+        if type(kind).__name__ != "StringType":  # a text of declared length, or void
             plain = plain.cast("string")
         if getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
             plain = F.collate(plain, "UTF8_BINARY")
         return plain
 
     def _identity(self, name: str) -> Any:
-        """The same ids, none of which DuckDB would take for another: it holds fewer times, and no
-        text that is no UTF-8."""
+        """Ids that DuckDB tells apart as Spark does: DuckDB holds fewer times, and only texts in
+        UTF-8."""
         from pyspark.sql import functions as F
 
         column, kind = self._column(name), self.types[name]
@@ -133,7 +133,7 @@ class SparkFrame:
         return column.cast("string") if kind in ("DATE", "TIMESTAMP") else column
 
     def beside(self, statement: str, table: pa.Table) -> pa.Table:
-        """The rows of a statement that reads a public table, too, as ``listed``."""
+        """The rows of a statement that also reads a public table, as ``listed``."""
         session = self._frame.sparkSession
 
         def asked() -> Any:
@@ -143,8 +143,8 @@ class SparkFrame:
         return fetched(asked)
 
     def query(self, statement: str, *, only: pa.Table | None = None) -> pa.Table:
-        """The rows of a statement of Spark SQL; with ``only`` those in a public table, where
-        NULL equals NULL and all columns but ``level`` are text."""
+        """The rows of a statement of Spark SQL; with ``only``, just the rows in this public table,
+        where NULL equals NULL and all columns but ``level`` are text."""
         session = self._frame.sparkSession
         if only is None:
             return fetched(lambda: session.sql(statement))
@@ -171,23 +171,23 @@ def fetched(ask: Callable[[], Any]) -> pa.Table:
 
 
 def duckdb_type(column: str, kind: Any) -> str:
-    """DuckDB's name for a type of Spark; ColumnError for one that statements cannot read."""
+    """DuckDB's name for a type of Spark; ColumnError for a type that statements cannot read."""
     name = type(kind).__name__
     if name == "DecimalType":
         return f"DECIMAL({kind.precision},{kind.scale})"
     if name not in TYPES:
         shown = name.removesuffix("Type").upper()
         raise ColumnError(
-            f"column {column!r} has type {shown}; of a Spark DataFrame dpframe reads {READ}. "
-            "Cast the column, or take out of it what you want to count by."
+            f"column {column!r} has type {shown}, which is not read from Spark. Cast it, or the "
+            f"part to count by, to {READ}."
         )
     return TYPES[name]
 
 
 def shuffle_partitions(frame: Any) -> int:
-    """How many partitions the session shuffles into: a setting, whatever the data are."""
+    """How many partitions the session shuffles into: a setting, independent of the data."""
     text = ""
-    with suppress(SourceError):  # a stopped session: what is stored can still be replayed
+    with suppress(SourceError):  # after a session stopped, a stored release can still be replayed
         text = withheld(lambda: frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
     return int(text) if str(text).isdecimal() and int(text) > 0 else PARTITIONS
 
@@ -201,33 +201,33 @@ def check_running(frame: Any) -> None:
         stopped = session.sparkContext._jsc is None
     if stopped:
         raise SourceError(
-            "the Spark session of the DataFrame has stopped: start one "
-            "(SparkSession.builder.getOrCreate()) and make the DataFrame again."
+            "the Spark session of the DataFrame has stopped. Start one, "
+            "SparkSession.builder.getOrCreate(), and make the DataFrame again."
         )
 
 
 def withheld(call: Callable[[], T]) -> T:
-    """Run a call; Spark's errors become one that quotes nothing."""
+    """Run a call, and replace Spark's errors by a SourceError that quotes nothing."""
     try:
         with _unlogged():
             return call()
     except DpframeError:
         raise
     except Exception as error:
-        failed = f"failed ({type(error).__name__}; its text is withheld, it can quote the data)"
+        failed = f"failed ({type(error).__name__}; its text is withheld)"
         if "No module named 'dpframe'" in str(error):
             failed = (
-                "failed: the Python of Spark's workers has no dpframe. Install it there, or name "
-                "one that has it in PYSPARK_PYTHON before the session starts"
+                "failed: the Python of Spark's workers has no dpframe. Install it there, or set "
+                "PYSPARK_PYTHON before the session starts"
             )
         elif OTHER_VERSION in str(error):
-            failed = f"failed: {OTHER_VERSION} than the driver. Install the same one there"
+            failed = f"failed: {OTHER_VERSION} than the driver. Install the same there"
     # outside of every handler: no traceback or context holds the original
     raise SourceError(f"reading the Spark DataFrame {failed}.")
 
 
 LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql.connect.logging")
-"""In which pyspark, in this process, writes down what failed, with the value at which it did."""
+"""Loggers of pyspark in this process that write down a failure with the value that caused it."""
 
 
 @contextmanager
@@ -238,7 +238,7 @@ def _unlogged() -> Iterator[None]:
     loggers, own = [PySparkLogger.getLogger(name) for name in names], threading.get_ident()
 
     def others(record: LogRecord) -> bool:
-        """Lets pass what other threads log."""
+        """Let records of other threads pass."""
         return record.thread != own
 
     for logger in loggers:
@@ -252,7 +252,7 @@ def _unlogged() -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what pyspark says about versions of pandas, which is not used."""
+    """Mute pyspark's warning about versions of pandas, which is not used."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
         yield

@@ -1,4 +1,4 @@
-"""The rollup counted by Spark: one statement there, the nodes at or above the band here."""
+"""Count the rollup by Spark: one statement runs there, nodes at or above the band come here."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
 def check_spark(
     frame: Any, hierarchy: Hierarchy, unit: PrivacyUnit, beside: Sequence[str] = ()
 ) -> SparkFrame:
-    """The frame; ColumnError for a column that it lacks, or whose type cannot be read."""
+    """The frame; ColumnError if it lacks a column, or has one of a type that cannot be read."""
     if unit.measured:
         raise ParameterError(
-            f"weight ({unit.weight!r}) of hhh is added up in whole numbers of 128 bits, which "
-            "Spark lacks: pass frame.toArrow(), or write the columns to Parquet and name the files."
+            f"weight ({unit.weight!r}) of hhh needs whole numbers of 128 bits, which Spark lacks. "
+            "Pass frame.toArrow(), or write Parquet and pass its path."
         )
     own = [column for column in (unit.user, unit.weight) if column is not None]
     wanted = [*hierarchy.source_columns, *own, *beside]
@@ -52,8 +52,8 @@ def counted_by_spark(
     listed: ListedNodes | None = None,
     sums: Mapping[str, Added] | None = None,
 ) -> tuple[pa.Table, tuple[str, ...]]:
-    """The rows that ``rollup_statement`` gives in DuckDB: level, n, keys and ``sums``, in preorder.
-    Private. And the types of the columns."""
+    """The rows that ``rollup_statement`` returns in DuckDB (level, n, keys and ``sums``, in
+    preorder), and the types of the columns. Private."""
     sums = sums or {}
     source, read = _source(frame, hierarchy, unit, sums)
     if listed is not None:
@@ -115,9 +115,8 @@ def _statement(
 def _listed(
     listed: ListedNodes | None, hierarchy: Hierarchy, types: tuple[str, ...]
 ) -> pa.Table | None:
-    """Listed nodes as the statement writes them: level, t1, ...; None to let all nodes travel.
-
-    Fractions, which Spark writes in its own way, are not looked for there.
+    """Listed nodes as the statement writes them: level, t1, ...; None if Spark is to return all
+    nodes, as it must for fractions, which it writes in its own way.
     """
     if listed is None or any(kind.split("(")[0] in FRACTIONS for kind in types):
         return None

@@ -1,8 +1,8 @@
-"""What a rollup measures when the parts are known, counted by Spark.
+"""Count by Spark what a rollup measures when the parts are known.
 
-As :mod:`dpframe.sources.parts`, ``distinct`` and ``magnitudes`` say for DuckDB, with the reported
-nodes in a small temporary view. A statement reads the frame once: every row gets its part, or its
-node of each reported level, by joins with that view.
+This does in Spark what :mod:`dpframe.sources.parts`, ``distinct`` and ``magnitudes`` do in DuckDB,
+with the reported nodes in a small temporary view. A statement reads the frame once: every row gets
+its part, or its node of each reported level, by joins with that view.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dpframe.sources.spark_counts import check_spark
 from dpframe.vectors import LARGEST, LEAST, Distinct, Searched, Vector
 
 FULL = 10**24
-"""What the values of one user in one part are cut to, in steps: times a bound it has 38 digits."""
+"""The largest total of one user in one part, in steps: times a bound it has 38 digits."""
 
 
 def parts_by_spark(
@@ -39,7 +39,7 @@ def parts_by_spark(
     vectors: Sequence[Vector],
     nodes: Reported,
 ) -> pa.Table:
-    """``part, v0, v1, ...``, as ``parts_statement`` returns them. Private."""
+    """The columns ``part, v0, v1, ...``, as ``parts_statement`` returns them. Private."""
     d, by_user = SPARK, unit.user is not None
     values = values_of(vectors, by_user=by_user)
     numbered = list(zip(numbers(vectors, by_user=by_user), vectors, strict=True))
@@ -86,14 +86,14 @@ def distinct_by_spark(
     distinct: Distinct,
     nodes: Reported,
 ) -> pa.Table:
-    """``place, n``, as ``distinct_statement`` returns them. Private."""
+    """The columns ``place, n``, as ``distinct_statement`` returns them. Private."""
     d, seed = SPARK, random_seed()
     source = check_spark(frame, hierarchy, unit, [distinct.column])
     keys = _keys(source, hierarchy)
     value = d.identifier(source.names[distinct.column])
     own = ["v"] if unit.user is None else ["u", "v"]
     pair, levels = ", ".join(own), levels_of(nodes)
-    several = isinstance(keys, CellKeys)  # of which every row is in one segment
+    several = isinstance(keys, CellKeys)  # every row is in one segment
     each = ["part"] if several else [d.whole("0"), *(f"n{level}" for level in levels)]
     at_each = f"posexplode(array({', '.join(each)}))"
     parts = [
@@ -121,7 +121,7 @@ def distinct_by_spark(
 
 
 def magnitudes_by_spark(frame: object, unit: PrivacyUnit, searched: Searched) -> pa.Table:
-    """``bin, n``, as ``magnitudes_statement`` returns them. Private."""
+    """The columns ``bin, n``, as ``magnitudes_statement`` returns them. Private."""
     d = SPARK
     wanted = [searched.column, *([] if unit.user is None else [unit.user])]
     source = SparkFrame(frame, tuple(dict.fromkeys(wanted)))
@@ -179,7 +179,7 @@ def _source(
 
 
 def _listed(keys: Keys | CellKeys, nodes: Reported) -> pa.Table:
-    """Reported nodes, but for the root: level, t1, ... as the statement writes them, and place."""
+    """Reported nodes without the root: level, t1, ... as the statement writes them, and place."""
     below = [place for place, level in enumerate(nodes.level.tolist()) if level]
     columns: dict[str, object] = {
         "level": pa.array(nodes.level[below].tolist(), pa.int64()),
@@ -194,9 +194,10 @@ def _listed(keys: Keys | CellKeys, nodes: Reported) -> pa.Table:
 
 
 def _placed(keys: Keys | CellKeys, nodes: Reported, listed: str, kept: list[str]) -> str:
-    """``kept`` columns of ``keyed`` with ``part``, the place of the reported node furthest down, 0
-    for the root, and n1, n2, ..., the node at each reported level, NULL where that is not reported.
-    Of cells a level is a kind, and the part is the reported cell that is asked first.
+    """A query of the ``kept`` columns of ``keyed`` with ``part``, the place of the reported node
+    furthest down (0 for the root), and n1, n2, ..., the node at each reported level, NULL where
+    that node is not reported. For cells, a level is a kind, and the part is the reported cell that
+    is asked first.
     """
     d, levels = keys.dialect, levels_of(nodes)
     rows, matched = _matched(keys, levels, kept)
@@ -213,7 +214,8 @@ def _placed(keys: Keys | CellKeys, nodes: Reported, listed: str, kept: list[str]
 def _matched(
     keys: Keys | CellKeys, levels: Sequence[int], kept: list[str]
 ) -> tuple[str, list[list[str]]]:
-    """``keyed`` with its keys at levels, and of every level when a row has a reported node."""
+    """A query of ``keyed`` with its keys at levels, and for every level the conditions that a row
+    meets if it has a reported node."""
     if isinstance(keys, CellKeys):
         cells = keys.hierarchy
         kinds = [cells.kinds[len(cells.kinds) - level] for level in levels]
@@ -238,7 +240,7 @@ def _matched(
 
 
 def _of_kind(keys: CellKeys, kind: Sequence[int], level: int) -> list[str]:
-    """When a row is in a reported cell of a kind."""
+    """The conditions that a row meets if it is in a reported cell of a kind."""
     same, start = list[str](), 1
     for number, (one, depth) in enumerate(zip(keys.of, kind, strict=True), 1):
         if depth:
@@ -251,7 +253,7 @@ def _of_kind(keys: CellKeys, kind: Sequence[int], level: int) -> list[str]:
 
 
 def _written(keys: Keys | CellKeys) -> str:
-    """The texts of reported nodes as Spark writes those of rows: fractions in its own way."""
+    """SQL for the texts of reported nodes as Spark writes the texts of rows: fractions differ."""
     d, out = keys.dialect, list[str]()
     for one in dimensions(keys):
         for i in range(one.width):

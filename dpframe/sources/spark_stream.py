@@ -1,27 +1,28 @@
-"""Streams on Spark: sketches of partitions, made by the workers and merged.
+"""Streams on Spark: workers make sketches of partitions, which are merged.
 
 Rows are shuffled by a hash of the record, or of the user, into as many partitions as the session
-shuffles into, sorted within each, and sketched by the Python of the workers, which needs dpframe.
+shuffles into, sorted within each partition, and sketched by the Python of the workers, which needs
+dpframe.
 
 *Why neighbours stay neighbours.* The release of merged sketches protects a record that enters one
 sketch, where the order of the other records does not depend on it (``merged_streaming``).
 
 * Which partition: ``pmod(hash(record), partitions)``, a function of the record alone. Cutting by
   position would move rows of every partition after the record.
-* Which order: a shuffle delivers rows as its tasks finish, and again otherwise when a task is
+* Which order: a shuffle delivers rows as its tasks finish, and in another order if a task is
   retried. So the rows of a partition are sorted, by a hash of the record and then by all its
-  columns: a total order on records, in which one more is put in somewhere and no two others change
-  places. Rows that compare as equal have equal keys. Users are sorted by their id, and a user's
-  rows are sampled and sorted by a function of that user and the seed, so one user more is
-  put in as a block.
-* Which sketch: a worker begins a new one wherever the number of the partition, a column, changes.
-  It does not matter how Spark deals partitions to tasks, as long as each goes to one.
-* Retries: what a worker returns is a function of its rows, and of the seed that the driver drew.
+  columns: a total order on records, in which one more record is inserted somewhere and no two
+  others change places. Rows that compare as equal have equal keys. Users are sorted by their id,
+  and a user's rows are sampled and sorted by a function of that user and the seed, so one more user
+  is inserted as a block.
+* Which sketch: a worker begins a new sketch wherever the number of the partition, a column,
+  changes. It does not matter how Spark deals partitions to tasks, as long as each goes to one task.
+* Retries: the result of a worker is a function of its rows, and of the seed that the driver drew.
   A source whose rows change when they are read again (``rand()``) is no table, and not protected.
 
-*What travels.* Of a sum, the workers' counters are added by Spark, and those at or above the band
-go to the driver: no noise lifts others over the threshold. Of a bounded merge, at most ``counters``
-for each level and partition.
+*What travels.* For a sum, Spark adds the workers' counters, and counters at or above the band go to
+the driver: no noise lifts the other counters over the threshold. For a bounded merge, at most
+``counters`` counters for each level and partition travel.
 """
 
 from __future__ import annotations
@@ -53,15 +54,15 @@ COUNTED = pa.schema(
     {"part": pa.int32(), "level": pa.int32(), "key": pa.binary(), "value": pa.int64()}
 )
 COUNTED_SQL = "part int, level int, key binary, value long"
-"""What workers return: positive counters, with the number of their partition and level."""
+"""What workers return: positive counters, with the numbers of their partition and level."""
 
 HELD_ROWS = 1_000_000
 HELD_BYTES = 2**28
-"""Rows that a worker holds at a time, about; of users at least one user's."""
+"""About how much a worker holds at a time, but at least all rows of one user."""
 
 
 class Partitioned(Protocol):
-    """What has to be known of a plan."""
+    """What this module needs to know about a plan."""
 
     @property
     def hierarchy(self) -> Hierarchy: ...
@@ -86,7 +87,7 @@ class Partitioned(Protocol):
 
 
 def partitioned_states(frame: Any, plan: Partitioned) -> tuple[SketchState, ...]:
-    """What the merged sketches of all levels hold after a DataFrame. Private."""
+    """The states of the merged sketches of all levels after a DataFrame. Private."""
     from pyspark.sql import functions as F
 
     hierarchy, user = plan.hierarchy, plan.unit.user
@@ -121,7 +122,7 @@ def partitioned_states(frame: Any, plan: Partitioned) -> tuple[SketchState, ...]
 
 
 def _summed(table: pa.Table, plan: Partitioned) -> tuple[SketchState, ...]:
-    """The counters of a sum that reach the band, as its sketches would hold them."""
+    """The counters of a sum that reach the band, as states of its sketches."""
     levels = [_level(table, level) for level in range(1, plan.hierarchy.height + 1)]
     return tuple(
         SketchState(
@@ -138,9 +139,9 @@ def _summed(table: pa.Table, plan: Partitioned) -> tuple[SketchState, ...]:
 
 
 def _bounded(table: pa.Table, plan: Partitioned) -> tuple[SketchState, ...]:
-    """Sketches of users merged in the order of their partitions, which the data do not decide."""
+    """Sketches of users, merged in the order of their partitions, which data do not decide."""
     different = table.group_by(["part", "level", "key"]).aggregate([]).num_rows
-    if different != table.num_rows:  # as where a session has a function "hash" of its own
+    if different != table.num_rows:  # so if a session has its own function "hash"
         raise SourceError("rows of one partition reached several workers.")
     parts = np.asarray(table["part"].to_numpy())
     of = {int(part): table.filter(pa.array(parts == part)) for part in np.unique(parts)}
@@ -176,7 +177,7 @@ def _level(table: pa.Table, level: int) -> tuple[pa.Array, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Worker:
-    """What a worker does with the batches of a task: part, hash, columns of the hierarchy, user."""
+    """Sketch the batches of a task: part, hash, columns of the hierarchy, user."""
 
     hierarchy: Hierarchy
     unit: PrivacyUnit
@@ -186,7 +187,7 @@ class Worker:
     version: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if self.version != __version__:  # the receipt states facts of the driver's
+        if self.version != __version__:  # the receipt states facts of the driver's version
             raise SourceError(OTHER_VERSION)
         with one_task():
             yield from self._sketched(batches)
@@ -219,7 +220,7 @@ class Worker:
                 feed(sketches, relation, self.hierarchy)
 
     def _user(self) -> str:
-        """A name for the column of users, which can be one of the hierarchy's, too."""
+        """A name for the column of users that no column of the hierarchy has."""
         name, taken = "u", {column.lower() for column in self.hierarchy.source_columns}
         while name in taken:
             name += "u"
@@ -236,7 +237,7 @@ class Worker:
         )
 
     def _counted(self, part: int, sketches: list[MisraGries] | UserSketches) -> pa.RecordBatch:
-        """The positive counters of all levels; of records after Algorithm 3."""
+        """The positive counters of all levels; for records, after Algorithm 3."""
         if isinstance(sketches, UserSketches):
             states = sketches.states()
         else:
@@ -257,7 +258,8 @@ class Worker:
 
 
 def _held(batches: Iterator[pa.RecordBatch], *, whole_users: bool) -> Iterator[pa.RecordBatch]:
-    """The same rows in larger batches of one partition, which end with a user's last row."""
+    """The rows in larger batches of one partition each, which end with a user's last row if
+    ``whole_users``."""
     held: list[pa.RecordBatch] = []
     number = size = 0
     for batch in batches:
@@ -287,7 +289,7 @@ def _of_one_part(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _last_user(rows: pa.RecordBatch) -> int:
-    """Where the rows of the last user begin, or of the last few users of one hash."""
+    """The place where the rows of the last user begin, or of the last users with one hash."""
     hashed = rows.column(1).to_numpy()
     others = np.flatnonzero(hashed != hashed[-1])
     return int(others[-1]) + 1 if len(others) else 0

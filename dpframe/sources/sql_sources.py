@@ -1,4 +1,4 @@
-"""Tables and queries of a caller as text that a statement reads."""
+"""Turn a caller's tables and queries into text that a statement reads."""
 
 from __future__ import annotations
 
@@ -14,22 +14,20 @@ PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^".]+?))\s*(\.|$)')
 
 @dataclass(frozen=True, slots=True)
 class SqlSource:
-    """A relation as SQL text, and what is said of it publicly."""
+    """A relation as SQL text, and its public description."""
 
     relation: str
     described: str
     qualified: bool = False
-    """Whether a name has the schema or database before it."""
+    """Whether the name includes the schema or database."""
 
 
 def table_source(name: object) -> SqlSource:
     """A table, view or registered frame from its name: parts separated by dots, quoted or not."""
     if name is None:
-        raise ParameterError(
-            "tbl is missing: give the name of a table, view or registered frame, or query :=."
-        )
+        raise ParameterError("tbl is missing. Name a table, or pass query :=.")
     if not isinstance(name, str):
-        raise ParameterTypeError(f"tbl must be the name of a table, as text; got {name!r}.")
+        raise ParameterTypeError(f"tbl must be a table's name as text; got {name!r}.")
     parts, at = [], 0
     while at < len(name):
         found = PART.match(name, at)
@@ -39,7 +37,7 @@ def table_source(name: object) -> SqlSource:
         at = found.end()
     if not parts or at < len(name) or len(parts) > 3:
         raise ParameterError(
-            f"tbl ({name!r}) must be the name of a table: name, schema.name or "
+            f"tbl ({name!r}) is no name of a table. Write name, schema.name or "
             'database.schema.name, parts with dots or quotes in "double quotes".'
         )
     quoted = ".".join(map(identifier, parts))
@@ -53,7 +51,5 @@ def query_source(query: object, is_one_select: Callable[[str], bool]) -> SqlSour
     text = re.sub(r"[;\s]+$", "", query.strip())
     relation = f"({text}\n)"
     if not (is_one_select(text) and is_one_select(f"FROM {relation}")):
-        raise ParameterError(
-            "query must be one SELECT statement that DuckDB can parse, without parameters."
-        )
+        raise ParameterError("query must be one SELECT that DuckDB parses, without parameters.")
     return SqlSource(relation, f"query {text}")

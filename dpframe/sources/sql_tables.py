@@ -1,9 +1,9 @@
-"""Tables named in SQL text: quoting, columns, and values to read whatever their types are.
+"""Read tables named in SQL text: quote names, find columns, and read values of any type.
 
 A macro's SQL is written while the statement is bound, and asks a second connection for columns and
-types. That connection does not see temporary tables and registered frames of the first one, nor
-what an open transaction did. Where nobody knows a type, values are read as text: the same nodes,
-more slowly. A type that is known is checked when the statement is bound on the first connection.
+types. That connection does not see temporary tables and registered frames of the first connection,
+nor changes of an open transaction. A column whose type is unknown is read as text: that gives the
+same nodes, more slowly. A known type is checked when the first connection binds the statement.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from dpframe.sources.within import Reading, condition_of_any, kind_sql
 from dpframe.tree import ListedNodes
 
 SOURCE = "source_rows"
-"""What the generated SQL calls the relation."""
+"""The alias of the relation in the generated SQL."""
 
 TYPED = (
     *("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT"),
     *("UINTEGER", "UBIGINT", "UHUGEINT", "DECIMAL", "DATE", "TIMESTAMP", "TIMESTAMP_S"),
     *("TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS", "UUID"),
 )
-"""DuckDB's types, without parameters, that are read faster as they are than as text."""
+"""DuckDB's types, without parameters, that are read faster unchanged than as text."""
 
 ELSEWHERE = (
-    "It was looked up as other connections see it: write temp.NAME for a temporary table, and "
-    "commit changes to the table first."
+    "Other connections see the table so: write temp.NAME for a temporary table, or commit changes "
+    "first."
 )
 
-COMMITTED = "It is read as other connections see it: commit changes to the table first."
+COMMITTED = "Other connections see the table so: commit changes first."
 
 
 def statement(
@@ -66,8 +66,8 @@ def statement(
     only: ListedNodes | None = None,
     reading: Reading | Period | None = None,
 ) -> str:
-    """The rollup of a source; ``columns`` are its names and types, None if nobody could say.
-    With ``reading`` only of the rows of its period, or of a period of a column of any type."""
+    """The rollup of a source; ``columns`` are its names and types, None if unknown. ``reading``
+    restricts it to the rows of a period, whose column can have any type."""
     user = [unit.user] if unit.user is not None else []
     wanted = list(dict.fromkeys([*hierarchy.source_columns, *user]))
     seen = {} if columns is None else _seen(hierarchy, unit, columns, ELSEWHERE)
@@ -85,7 +85,7 @@ def statement(
         safe = time if reading.how == "text" else f"TRY_CAST({time} AS {reading.kind})"
         rows += f" WHERE {reading.condition(safe)}"
         typed[reading.period.column] = dict(columns or ())[reading.period.column]
-    if unit.weight is not None:  # under a name of its own: it can be a level, too
+    if unit.weight is not None:  # under a new name: the column can be a level, too
         value = f"{SOURCE}.{identifier(unit.weight)}"
         value = _readable(value, seen[unit.weight]) if seen else _castable(value)
         weight = f"TRY_CAST({value} AS DOUBLE)" if unit.measured else weight_sql(value, unit.most)
@@ -105,7 +105,7 @@ def statement(
 
 
 def reading_of(period: Period, columns: list[tuple[str, str]]) -> Reading:
-    """How the column of a period is read; ColumnError where it is not there or holds no times."""
+    """How the column of a period is read; ColumnError if it is missing or holds no times."""
     try:
         require([period.column], [name for name, _ in columns])
     except ColumnError as error:
@@ -114,14 +114,14 @@ def reading_of(period: Period, columns: list[tuple[str, str]]) -> Reading:
 
 
 def kind_of_times(source: SqlSource, period: Period) -> str:
-    """SQL of the type of a period's column, of a source that nobody has seen yet; reads no row."""
+    """SQL of the type of a period's column, in a source of unknown columns; it reads no row."""
     column = identifier(period.column)
     none = f"SELECT {column} FROM {source.relation} AS {SOURCE} LIMIT 0"
     return f"(SELECT {kind_sql(f'any_value({column})')} FROM ({none}))"
 
 
 def level_types(hierarchy: Hierarchy, columns: list[tuple[str, str]] | None) -> tuple[str, ...]:
-    """Types of the columns that are levels; none for other kinds, and where nobody could say."""
+    """Types of the columns that are levels; empty for other kinds, and if types are unknown."""
     seen = dict(columns or ())
     if isinstance(hierarchy, Cells):
         return tuple(canonical(seen[c]) for c in hierarchy.source_columns) if seen else ()
@@ -137,14 +137,14 @@ def _free(name: str, taken: Sequence[str]) -> str:
 
 
 def check_stored(hierarchy: Hierarchy, unit: PrivacyUnit, columns: list[tuple[str, str]]) -> None:
-    """Raise ColumnError if a source, which another connection reads, has not the columns."""
+    """Raise ColumnError if a source that another connection reads lacks the columns."""
     _seen(hierarchy, unit, columns, COMMITTED)
 
 
 def _seen(
     hierarchy: Hierarchy, unit: PrivacyUnit, columns: list[tuple[str, str]], where: str
 ) -> dict[str, str]:
-    """Types by name, after a check that those of a hierarchy and a unit are there and readable."""
+    """Types by name, after a check that columns of hierarchy and unit exist and are readable."""
     seen = {name: canonical(t) for name, t in columns}
     wanted = dict.fromkeys([*hierarchy.source_columns, unit.user, unit.weight])
     try:
@@ -172,13 +172,13 @@ def _read(column: str, seen: str | None, hierarchy: Hierarchy) -> tuple[str, str
         return f"TRY_CAST({name} AS {seen})", seen
     utc = _zoned_as_text(name)
     if in_hierarchy and hierarchy.kind == "date":
-        utc = f"{utc} || '+00'"  # which a text has to say, if the hierarchy names a zone
+        utc = f"{utc} || '+00'"  # if the hierarchy names a zone, a text must have an offset
     text = f"CASE WHEN {_is_zoned(name)} THEN {utc} ELSE {_as_text(name)} END"
     return text, "VARCHAR"
 
 
 def _readable(value: str, seen: str | None) -> str:
-    """A value that no cast fails on, of a type that is known."""
+    """SQL of a value on which no cast fails, if its type is known."""
     return value if seen is None else guarded_as(value, seen)
 
 
@@ -189,14 +189,15 @@ def _is_typed(kind: str) -> bool:
 def valid_sql(
     source: SqlSource, hierarchy: Hierarchy, unit: PrivacyUnit, typed: Mapping[str, str]
 ) -> tuple[str, str] | None:
-    """A condition, and a name for it that the source does not have; None where all is read.
+    """A name that the source does not use, and a condition with this name; None if every type is
+    readable.
 
-    It is an error, in the words of every door, where a column cannot be read by its type, or has
-    not that which it is read as. Whether there are rows, which is private, makes no difference.
+    The condition fails, with the message of every door, if a column's type cannot be read, or is
+    another than the type that it is read as. It does not depend on rows, which are private.
     """
     cases = {column: [_differs(column, kind)] for column, kind in typed.items()}
     for one in hierarchy.dimensions:
-        if len(one.source_columns) > 1:  # are columns, which read what has a text
+        if len(one.source_columns) > 1:  # of kind columns, which reads every type that has texts
             continue
         check = _refusals(lambda kind, one=one: one.check_types((kind,)))  # type: ignore[misc]
         cases.setdefault(one.source_columns[0], []).append(check)
@@ -220,13 +221,13 @@ def valid_sql(
 
 VALID = "dpframe_valid"
 VALUE = "dpframe_value"
-"""Stands for a column of which the type is asked."""
+"""It stands for the column whose type is asked."""
 
 
 def _differs(column: str, kind: str) -> str:
     other = literal(
-        f"column {column!r} is {kind} for other connections and has another type here: "
-        "commit changes to the table first, or name the table in full, such as temp.NAME."
+        f"column {column!r} is {kind} for other connections and has another type here. "
+        "Commit changes to the table first, or name the table in full, such as temp.NAME."
     )
     return f"WHEN typeof({VALUE}) <> {literal(kind)} THEN error({other})"
 
@@ -234,22 +235,22 @@ def _differs(column: str, kind: str) -> str:
 FRACTIONS = "DECIMAL(18,3)"
 
 EXAMPLES = {"DECIMAL": "DECIMAL(18,0)", "LIST": "LIST[]"}
-"""Types in full, where their name is not what a check looks at."""
+"""Full types, where a check looks at more than the name."""
 
 ASKED = (*KNOWN, FRACTIONS, UNKNOWN := "\ufffc")
-"""Types that a check is asked about; the last stands for those that nobody knows."""
+"""Types that a check is asked about; the last stands for unknown types."""
 
 
 def _refusals(check: Callable[[str], None]) -> str:
-    """Cases of SQL that are the error of ``check`` for the type of VALUE."""
+    """Cases of SQL that raise the error of ``check`` for the type of VALUE."""
     words: dict[tuple[str, str], list[str]] = {}
     for name in ASKED:
         example = EXAMPLES.get(name, name)
         try:
             check(example)
         except ColumnError as error:
-            before, _, after = str(error).partition(f" has type {named(example)};")
-            words.setdefault((f"{before} has type ", f";{after}"), []).append(name)
+            before, _, after = str(error).partition(f" has type {named(example)}")
+            words.setdefault((f"{before} has type ", after), []).append(name)
     kind = f"typeof({VALUE})"
     name = f"split_part({kind}, '(', 1)"
     family = (
@@ -266,19 +267,19 @@ def _refusals(check: Callable[[str], None]) -> str:
 
 
 def _as_text(name: str) -> str:
-    """Any value as text: what ``hierarchy.text_of`` writes, with the type asked of DuckDB."""
+    """SQL of any value as text, as ``hierarchy.text_of`` writes it; DuckDB finds the type."""
     kind, text = f"typeof({name})", f"CAST({name} AS VARCHAR)"
     return (
         f"CASE WHEN {kind} IN ('DOUBLE', 'FLOAT') "
         f"THEN {real_text(f'TRY_CAST({name} AS DOUBLE)', text)} "
         f"WHEN {kind} IN ({', '.join(map(literal, COARSE_TIMES))}) "
         f"THEN CAST(TRY_CAST({name} AS TIMESTAMP) AS VARCHAR) "
-        f"WHEN {_is_unwritable(kind)} THEN NULL ELSE {text} END"  # an error is that of the type
+        f"WHEN {_is_unwritable(kind)} THEN NULL ELSE {text} END"  # errors are raised for types only
     )
 
 
 def _double(name: str, seen: str | None) -> str:
-    """A number; of JSON by its text, as ``TRY_CAST`` raises for a text that is no JSON."""
+    """SQL of a number. JSON is read by its text: ``TRY_CAST`` raises for texts that are no JSON."""
     value = name if seen else _castable(name)
     number, of_text = (f"TRY_CAST({v} AS DOUBLE)" for v in (value, f"CAST({value} AS VARCHAR)"))
     if seen:
@@ -287,12 +288,12 @@ def _double(name: str, seen: str | None) -> str:
 
 
 def _castable(name: str) -> str:
-    """A value, NULL where any cast of it could close the database."""
+    """SQL of a value, NULL where any cast of it could close the database."""
     return f"CASE WHEN {_is_unwritable(f'typeof({name})')} THEN NULL ELSE {name} END"
 
 
 def _is_unwritable(kind: str) -> str:
-    """Whether ``check_writable`` refuses a type."""
+    """SQL for whether ``check_writable`` refuses a type."""
     coarse = ", ".join(map(literal, COARSE_TIMES))
     return (
         f"NOT starts_with({kind}, 'ENUM(') AND {kind} NOT IN ({coarse}) "
@@ -301,7 +302,7 @@ def _is_unwritable(kind: str) -> str:
 
 
 def _without_text(column: str) -> str:
-    """A case of SQL that is the error of ``check_writable`` for the type of VALUE."""
+    """A case of SQL that raises the error of ``check_writable`` for the type of VALUE."""
     kind = f"typeof({VALUE})"
     said = f"{literal(f'column {column!r} has type ')} || split_part({kind}, '(', 1)"
     return f"WHEN {_is_unwritable(kind)} THEN error({said} || {literal(NO_TEXT)})"
@@ -312,7 +313,7 @@ def _is_zoned(name: str) -> str:
 
 
 def _zoned_as_text(name: str) -> str:
-    """In UTC, whatever the zone of the session."""
+    """SQL of a time as text in UTC, whatever the zone of the session."""
     return f"CAST({in_utc(f'TRY_CAST({name} AS TIMESTAMP WITH TIME ZONE)')} AS VARCHAR)"
 
 

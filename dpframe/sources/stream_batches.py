@@ -1,4 +1,4 @@
-"""One sketch a level for records that come in pieces: counting, merging, files. Raw data."""
+"""One sketch per level for records that come in pieces: counting, merging, files. Raw data."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from dpframe.sketches.merging import Method, combined
 from dpframe.sources.record_stream import fed
 
 NAME = "streaming-hhh"
-"""Of the class, in files."""
+"""The name of the class in files."""
 
 
 @known_arguments
 class StreamingHHH:
-    """One Misra-Gries sketch a level of a hierarchy, of one stream or merged. Raw data."""
+    """One Misra-Gries sketch per level of a hierarchy, of one stream or merged. Raw data."""
 
     __slots__ = (
         *("_counters", "_hierarchy", "_levels", "_method", "_released", "_resumed"),
@@ -85,7 +85,7 @@ class StreamingHHH:
     def update(self, source: object, *, progress: bool = True) -> None:
         """Count the records of a source, in its order.
 
-        The state afterwards is that of the records one at a time, however they are split.
+        The state afterwards does not depend on how the records are split into calls.
 
         Parameters
         ----------
@@ -93,7 +93,7 @@ class StreamingHHH:
             As for :func:`dpframe.hhh`: a pandas or Polars frame, Arrow table or record batch,
             DuckDB relation, or path of parquet or CSV files.
         progress
-            Whether notebooks and terminals show what takes longer than two seconds, and how long.
+            Whether notebooks and terminals show steps longer than two seconds, and their time.
 
         Raises
         ------
@@ -107,15 +107,11 @@ class StreamingHHH:
         After an error the sketches are as they were before the call.
         """
         if self._method is not None:
-            raise ParameterTypeError(
-                "merged streams take no records, their counters are no longer those of one stream: "
-                "update a new StreamingHHH and merge it."
-            )
+            raise ParameterTypeError("merged streams take no records. Merge in a new StreamingHHH.")
         if self._released > self._resumed:
             raise ParameterError(
-                "the sketches were released, and take no records: their next release would hold "
-                "the released records again, and both count. Count what comes in a new "
-                "StreamingHHH, or call resume() first if that is what you want."
+                "the sketches were released, and take no records. Use a new StreamingHHH, or call "
+                "resume(): their next release then holds the old records again, and both count."
             )
         streams = cast(list[MisraGries], self._levels)
         self._levels = fed(streams, source, self._hierarchy, progress=progress)
@@ -127,7 +123,8 @@ class StreamingHHH:
 
     @property
     def total(self) -> int:
-        """Records that went in, without dropped ones and those of the root alone. Raw data."""
+        """How many records went in, without dropped records and records that end at the root. Raw
+        data."""
         return self._levels[0].total
 
     @property
@@ -146,8 +143,8 @@ class StreamingHHH:
         level
             From 1, coarse, to the height of the hierarchy.
         label
-            The node as releases show it under ``prefix``. Of a hierarchy of columns also the values
-            of its columns down to the level.
+            The node as releases show it under ``prefix``. For a hierarchy of columns also the
+            values of its columns down to the level.
         """
         if isinstance(label, str):
             wanted = [node for node in self._nodes(level) if node[1] == label]
@@ -155,8 +152,7 @@ class StreamingHHH:
             wanted = [node for node in self._nodes(level) if node[2] == tuple(label)]
         else:
             raise ParameterTypeError(
-                f"label must be text, as in the column prefix of a release; "
-                f"got {type(label).__name__}."
+                f"label must be text, as in column prefix; got {type(label).__name__}."
             )
         return max((count for count, *_ in wanted), default=0)
 
@@ -166,9 +162,9 @@ class StreamingHHH:
         Parameters
         ----------
         n
-            How many at most, from 1.
+            The most nodes to return, from 1.
         level
-            Only nodes of this level. By default of all, and no count is taken off from ancestors.
+            Only nodes of this level. By default of all, and ancestors keep their whole counts.
         """
         most = checked("n", n, 1)
         levels = range(1, self._hierarchy.height + 1) if level is None else [level]
@@ -176,7 +172,7 @@ class StreamingHHH:
         return [(at, label, -count) for count, at, label in sorted(found)[:most]]
 
     def _nodes(self, level: int) -> list[tuple[int, str, tuple[str, ...]]]:
-        """Counter, label and label columns of the nodes of a level."""
+        """The counter, label and label columns of every node of a level."""
         hierarchy = self._hierarchy
         state = self._levels[checked("level", level, 1, hierarchy.height) - 1]._state()
         keys, counts = state.positive()
@@ -195,8 +191,8 @@ class StreamingHHH:
     def save(self, path: str | Path) -> None:
         """Write the sketches to one file, which then holds raw data.
 
-        The file appears as a whole or not at all, readable by the owner only, and replaces one of
-        that name. It remembers releases. SourceError if it cannot be written.
+        The file appears as a whole or not at all, readable by the owner only, and replaces a file
+        of that name. It remembers releases. SourceError if it cannot be written.
         """
         facts = {
             "sketch": NAME,
@@ -244,19 +240,18 @@ Made = TypeVar("Made", bound=StreamingHHH)
 
 
 def merged_streams(given: Iterable[object], method: str, made: type[Made]) -> Made:
-    """Streams of one hierarchy and one k, merged level by level in their order."""
+    """Merge streams of one hierarchy and one k, level by level in their order."""
     chosen: list[StreamingHHH] = []
     seen: streams.Streams = frozenset()
     for stream in given:
         if not isinstance(stream, StreamingHHH):
             raise ParameterTypeError(
-                "sketches of streams merge with each other only; got a StreamingHHH and "
-                f"{type(stream).__name__}."
+                f"a StreamingHHH merges only with its own type; got {type(stream).__name__}."
             )
         if chosen and stream.hierarchy != chosen[0].hierarchy:
             raise ParameterError(
                 f"hierarchies of the streams differ ({chosen[0].hierarchy.spec!r} and "
-                f"{stream.hierarchy.spec!r}): their levels hold different nodes."
+                f"{stream.hierarchy.spec!r}). Merge streams of one hierarchy."
             )
         seen = streams.joined(seen, stream._streams)
         chosen.append(stream)

@@ -1,10 +1,10 @@
-"""Records as a stream: one row a record, in the source's order, one key a level.
+"""SQL of records as a stream: one row per record, in the source's order, one key per level.
 
-Pure text, beside ``rollup_statement``: the same keys, without grouping. ``stream_sql`` reads it
-once and returns ``l1, l2, ...``: the node of the record at each level as text, NULL where the
-record does not reach (:mod:`dpframe.hierarchy.stream_keys`). Where the same texts come again and
-again it is cheaper to read them as they are (``texts_sql``) and to find the keys of each once
-(``keys_sql``).
+It is pure text, like ``rollup_statement``, with the same keys, without grouping. The statement of
+``stream_sql`` reads the source once and returns ``l1, l2, ...``: the record's node at each level as
+text, NULL where the record does not reach the level (:mod:`dpframe.hierarchy.stream_keys`). Where
+texts repeat often, it is cheaper to read them unchanged (``texts_sql``) and to find the keys of
+each text once (``keys_sql``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from dpframe.sources.user_shares import sample
 
 
 def stream_sql(hierarchy: Hierarchy, *, types: tuple[str, ...], view: str = VIEW) -> str:
-    """Keys of every record; ``types`` are the DuckDB types of ``hierarchy.source_columns``."""
+    """A query of the keys of every record; ``types`` are the DuckDB types of
+    ``hierarchy.source_columns``."""
     named = zip(hierarchy.source_columns, types, strict=True)
     chosen = ", ".join(f"{exact(column, t)} AS c{i}" for i, (column, t) in enumerate(named))
     keyed = (
@@ -29,13 +30,13 @@ def stream_sql(hierarchy: Hierarchy, *, types: tuple[str, ...], view: str = VIEW
 
 
 def texts_sql(hierarchy: Hierarchy, *, view: str = VIEW) -> str:
-    """The one text column of a hierarchy, for ``keys_sql``."""
+    """A query of the one text column of a hierarchy, for ``keys_sql``."""
     (column,) = hierarchy.source_columns
     return f"SELECT {exact(column, 'VARCHAR')} AS c0 FROM {view}"
 
 
 def keys_sql(hierarchy: Hierarchy, *, view: str = VIEW) -> str:
-    """Keys of distinct texts ``c0`` with their numbers ``i``, without dropped ones."""
+    """A query of the keys of distinct texts ``c0``, numbered by ``i``, without dropped texts."""
     types = ("VARCHAR",)
     keyed = _keyed(hierarchy, "i, c0 COLLATE C AS c0", types, view)
     finest = ", ".join(_finest(hierarchy))
@@ -53,15 +54,15 @@ def users_sql(
     seed: int,
     view: str = VIEW,
 ) -> str:
-    """Keys of the rows (or different items) that count of every user, sampled as in the rollup.
+    """A query of every user's counted rows (or different items), sampled as in the rollup.
 
-    Column ``u`` numbers the users in ascending order. Rows are sorted by user and key: the order
-    of some users' rows says nothing of another user.
+    Column ``u`` numbers the users in ascending order. Rows are sorted by user and key, so that the
+    order of some users' rows tells nothing about another user.
     """
     source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=view)
     keys = ", ".join(_finest(hierarchy))
     pairs = user_pairs(hierarchy, types)
-    if unit.contribution == "items":  # each once, however often it comes
+    if unit.contribution == "items":  # each item once, however often it comes
         pairs[-1] = f"pairs AS (SELECT DISTINCT u, {keys}, 1 AS m FROM keyed)"
     parts = [source, *pairs, *sample(keys, unit, seed)]
     ranked = f"(SELECT dense_rank() OVER (ORDER BY u ASC NULLS FIRST) AS u, {keys} FROM bounded)"
@@ -77,7 +78,7 @@ def _finest(hierarchy: Hierarchy) -> tuple[str, ...]:
 
 
 def _keyed(hierarchy: Hierarchy, chosen: str, types: tuple[str, ...], view: str) -> str:
-    """A subquery with the finest key besides what was chosen."""
+    """A subquery of the chosen columns and the finest key."""
     query = f"(SELECT {chosen} FROM {view})"
     columns = tuple(f"c{i}" for i in range(len(hierarchy.source_columns)))
     for step in hierarchy.key_steps(columns, types):
@@ -86,7 +87,7 @@ def _keyed(hierarchy: Hierarchy, chosen: str, types: tuple[str, ...], view: str)
 
 
 def _levels(hierarchy: Hierarchy, types: tuple[str, ...], query: str, kept: str) -> str:
-    """The key of every level from the finest one."""
+    """A query of the keys of all levels, from the finest key."""
     finest = _finest(hierarchy)
     where = ""
     if hierarchy.on_invalid == "drop":

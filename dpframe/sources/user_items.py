@@ -1,23 +1,23 @@
-"""From whatever holds the rows to pairs of a user and a value, by one statement.
+"""Read any source into pairs of a user and a value, with one statement.
 
 The statement reads the view ``dpframe_source`` once and returns ``hash, held, value, text``: a row
-a user with the numbers of their values, and one a value with its number and text. Its CTEs, in
-order:
+per user with the numbers of their values, and a row per value with its number and text. Its CTEs,
+in order:
 
 source  the columns that matter, renamed
 keyed   the key of every row, k1
 pairs   users and their different keys
 known   every key, and its number
 
-The hash of a user is that of the id: of ids that are equal and have different hashes, such as
-numbers in a VARIANT, the least one.
+The hash of a user is the hash of the id. Equal ids can have different hashes, such as numbers in a
+VARIANT; then the smallest counts.
 
 Keys are hashed by their texts, which are equal where keys are: no user changes the hash of another
 user's key.
 
-Of a user with more pairs than take part those do whose hash of user, key and a secret seed is
-smallest, so that which they are depends on this user and the seed alone: numbers of users and keys,
-which depend on others too, are not hashed.
+If a user has more than ``items`` pairs, the pairs whose hash of user, key and a secret seed is
+smallest take part. So they depend only on this user and the seed: numbers of users and keys, which
+also depend on other users, are not hashed.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from dpframe.sources.spark_counts import check_spark
 from dpframe.user_items import UserItems
 
 BLOCK = 2**20
-"""Values of users that are put in order at once, about."""
+"""About how many values of users are sorted at once."""
 
 
 def user_items(
     source: object, hierarchy: Hierarchy, unit: PrivacyUnit, items: int, *, progress: bool = False
 ) -> UserItems:
-    """The different values of every user, of whom ``items`` take part. Private.
+    """The different values of every user, of which ``items`` take part. Private.
 
     Raises ColumnError where a column cannot be read.
     """
@@ -69,7 +69,7 @@ def user_items(
 
 
 def _pairs_of_spark(frame: Any, hierarchy: Hierarchy, unit: PrivacyUnit) -> pa.Table:
-    """Users and their different values, which the cluster finds."""
+    """A table of users and their different values, which the Spark cluster finds."""
     (column,) = hierarchy.source_columns
     found = check_spark(frame, hierarchy, unit)
     table = fetched(lambda: found.records([column], unit.user).distinct())
@@ -86,7 +86,7 @@ def items_sql(
     (key,) = finest(hierarchy)
     (text,) = hierarchy.texts(1, (key,), types)
     depth = hierarchy.depth((key,))
-    below = f"(FROM pairs WHERE {depth} > 0)" if depth is not None else "pairs"  # not of the root
+    below = f"(FROM pairs WHERE {depth} > 0)" if depth is not None else "pairs"  # without the root
     parts = [
         source,
         f"keyed AS NOT MATERIALIZED ({keyed(hierarchy, types, 'source', 'u')})",
@@ -106,7 +106,7 @@ def items_sql(
 
 
 def _items(table: pa.Table, items: int, types: tuple[str, ...]) -> UserItems:
-    """The values of users, by the rows of the statement."""
+    """The values of users, from the rows of the statement."""
     hashed, number = table["hash"].to_numpy(), table["value"].is_null().to_numpy()
     users, known = np.flatnonzero(number), np.flatnonzero(~number)
     known = known[np.argsort(table["value"].take(known).to_numpy())]
@@ -127,7 +127,7 @@ def _order(
     of_value: NDArray[np.uint64],
     items: int,
 ) -> None:
-    """Put first, of users who have more than ``items`` values, those that take part."""
+    """For users with more than ``items`` values, put the values that take part first."""
     many = np.diff(starts)
     heavy = np.flatnonzero(many > items)
     for some in np.split(heavy, np.flatnonzero(np.diff(np.cumsum(many[heavy]) // BLOCK)) + 1):
@@ -140,8 +140,8 @@ def _order(
 
 
 def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A permutation of 64-bit numbers in which every bit depends on all (Steele, Lea, Flood 2014,
-    SplitMix)."""
+    """A permutation of 64-bit numbers in which every bit depends on all bits (Steele, Lea, Flood
+    2014, SplitMix)."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
     return bits ^ (bits >> np.uint64(31))

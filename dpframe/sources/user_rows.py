@@ -1,11 +1,12 @@
-"""What users count by the finest keys, where users and keys are whole numbers, in NumPy.
+"""Count users by the finest keys in NumPy, where users and keys are whole numbers.
 
-A row is one number of 63 bits, its user and, below that, its key. Sorted, the rows of a user stand
-together in the order of the keys, which a window function of SQL takes three times as long for.
+A row is one number of 63 bits: its user and, in lower bits, its key. Sorting these numbers puts the
+rows of a user together, in the order of the keys; a window function of SQL takes three times as
+long.
 
-For one seed the counts are those of :mod:`dpframe.sources.user_shares`, hash by hash: SQL counts
-what does not fit 63 bits, and long tables, which DuckDB can spill. Were they others, one user whose
-id or rows change the way could change what all other users count.
+For one seed the counts equal the counts of :mod:`dpframe.sources.user_shares`, hash by hash: SQL
+counts rows that do not fit 63 bits, and long tables, which DuckDB can spill. If counts differed,
+one user whose id or rows change the way could change what all other users count.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ from dpframe.sources.rollup_statement import source_sql
 from dpframe.sources.user_shares import row_hash, user_hash
 
 MOST = 2**25
-"""Rows that are held in memory: 1 GB, with what DuckDB hands over."""
+"""The most rows that are held in memory: 1 GB, with what DuckDB hands over."""
 
 BLOCK = 2**20
-"""Rows that are bounded at once, about: users are not divided."""
+"""About how many rows are bounded at once; users are not divided."""
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Field:
-    """A column in a packed number: values from ``low`` on; the largest code is NULL."""
+    """A column in a packed number: codes are values less ``low``; the largest code is NULL."""
 
     low: int
     bits: int
@@ -50,7 +51,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class UserLeaves:
-    """Packed keys ``k``, each once, with what users count there, ``n``; ``sql`` reads them."""
+    """Packed keys ``k``, each once, with the users' count ``n``; ``sql`` reads them."""
 
     table: pa.Table
     sql: str
@@ -66,10 +67,10 @@ def user_leaves(
     seed: int,
     progress: bool,
 ) -> UserLeaves | None:
-    """What users count at each finest key. Private. None where SQL has to find it."""
+    """The users' counts at each finest key. Private. None where SQL has to count."""
     if unit.user is None or unit.weight is not None or unit.contribution == "items":
         return None
-    if "DPFRAME_MEMORY_LIMIT" in wanted():  # which DuckDB heeds
+    if "DPFRAME_MEMORY_LIMIT" in wanted():  # only DuckDB heeds it
         return None
     if not hierarchy.whole_keys(types) or not {*types, user_type} <= set(NUMBERS):
         return None
@@ -97,18 +98,18 @@ def user_leaves(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Hashed:
-    """What DuckDB's hash of rows is, for their fields and ``kinds``, the types by name."""
+    """DuckDB's hashes of packed rows; ``kinds`` are the types by name."""
 
     fields: Sequence[Field]
     kinds: Mapping[str, str]
     seed: int
 
     def users(self, codes: Ints) -> NDArray[np.uint64]:
-        """Of users."""
+        """The hashes of users."""
         return self._hashes({"u": self._values(codes, 0)}, user_hash)
 
     def rows(self, packed: Ints, number: Ints) -> NDArray[np.uint64]:
-        """Of rows, each with its number among equal ones."""
+        """The hashes of rows, each with its number among equal rows."""
         values, columns = packed, {}
         for place, name in reversed(list(enumerate(self.kinds))):
             columns[name] = self._values(values & self.fields[place].null, place)
@@ -140,7 +141,7 @@ def _field(column: pa.ChunkedArray) -> Field:
 
 
 def packed_rows(rows: pa.Table, fields: Sequence[Field]) -> Ints:
-    """One number a row: the first column in the highest bits."""
+    """One number per row, with the first column in the highest bits."""
     out, start = np.zeros(rows.num_rows, dtype=np.int64), 0
     for batch in rows.to_batches():
         part = out[start : start + batch.num_rows]
@@ -160,7 +161,7 @@ def _codes(column: pa.Array, field: Field) -> Ints:
 
 
 def _unpacking(fields: Sequence[Field], names: Sequence[str], types: Sequence[str]) -> str:
-    """SQL that has the keys, by name, and n."""
+    """SQL that returns the keys, by name, and n."""
     chosen, below = [], sum(field.bits for field in fields)
     for field, name, kind in zip(fields, names, types, strict=True):
         below -= field.bits
@@ -172,10 +173,10 @@ def _unpacking(fields: Sequence[Field], names: Sequence[str], types: Sequence[st
 
 
 def shares(packed: Ints, hashed: Hashed, key_bits: int, grid: int) -> tuple[Ints, Ints]:
-    """Keys and their units: every user has ``grid``, in equal parts a row.
+    """The keys and their units: every user has ``grid`` units, in equal shares for each row.
 
-    Of a user with ``total`` rows the first i have ``floor((grid i + offset) / total)``. ``packed``
-    is in order, and used up.
+    The first i of a user's ``total`` rows have ``floor((grid i + offset) / total)`` units.
+    ``packed`` must be sorted, and is overwritten.
     """
     unit_bits, done = grid.bit_length(), 0
     users = packed >> key_bits
@@ -204,9 +205,10 @@ def shares(packed: Ints, hashed: Hashed, key_bits: int, grid: int) -> tuple[Ints
 
 
 def sampled(packed: Ints, hashed: Hashed, key_bits: int, most: int) -> tuple[Ints, Ints]:
-    """Keys and their rows, of which every user has at most ``most``: those of the least hashes.
+    """The keys and their numbers of rows. Of every user at most ``most`` rows count, those with
+    the smallest hashes.
 
-    ``packed`` is in order, and used up.
+    ``packed`` must be sorted, and is overwritten.
     """
     kept = 0
     for block in _blocks(packed, key_bits):
@@ -231,18 +233,18 @@ def sampled(packed: Ints, hashed: Hashed, key_bits: int, most: int) -> tuple[Int
 
 
 def _in_order(own: Ints, hashes: NDArray[np.uint64]) -> Ints:
-    """Rows by user, then hash, then place; ``own`` are numbers of users from 0, in order."""
+    """The order of rows by user, then hash, then place; ``own`` numbers users from 0, in order."""
     left = BITS - int(own[-1]).bit_length()
     short = (own << left) | (hashes >> np.uint64(64 - left)).astype(np.int64)
     order = np.argsort(short)
     ordered = short[order]
-    if (ordered[1:] == ordered[:-1]).any():  # bits that were left out can decide
+    if (ordered[1:] == ordered[:-1]).any():  # bits that were left out could decide
         return np.lexsort((hashes, own))
     return order
 
 
 def _blocks(packed: Ints, key_bits: int) -> Iterator[Ints]:
-    """Rows of whole users, some at a time."""
+    """Yield the rows in blocks of whole users."""
     start, last = 0, int(packed[-1]) >> key_bits if len(packed) else 0
     while start < len(packed):
         user = int(packed[min(start + BLOCK, len(packed)) - 1]) >> key_bits
@@ -254,13 +256,13 @@ def _blocks(packed: Ints, key_bits: int) -> Iterator[Ints]:
 
 
 def _users(block: Ints, key_bits: int) -> tuple[Ints, Ints]:
-    """Where the rows of each user start, and how many these are."""
+    """The place where the rows of each user start, and how many rows each user has."""
     starts = _starts(block >> key_bits)
     return starts, np.diff(starts, append=len(block))
 
 
 def _starts(ordered: Ints) -> Ints:
-    """Where a value is another one than that before it."""
+    """The places where a value differs from the value before it."""
     new = np.ones(len(ordered), dtype=np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
     return np.flatnonzero(new)

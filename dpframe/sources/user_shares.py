@@ -1,15 +1,15 @@
-"""Shares of a user's weight, by their rows or by what these weigh, in units of whole numbers.
+"""SQL for shares of a user's weight, by their rows or by the rows' weights, in whole units.
 
-By rows: of a user with ``total`` rows, in the order of their keys, row i gets the units between
-``floor((grid (i - 1) + offset) / total)`` and ``floor((grid i + offset) / total)``. All rows get
-``grid``, and a key the sum of its rows: the same number as from one row a user and key with its
-number of rows, since what is between cancels out. Groups of a user and key, where most have one
-row, would take longer than all the rest, and so would sorting texts instead of their numbers.
+By rows: among a user's ``total`` rows, in the order of their keys, row i gets the units between
+``floor((grid (i - 1) + offset) / total)`` and ``floor((grid i + offset) / total)``. All rows of a
+user get ``grid`` units, and a key gets the sum of its rows. Grouping by user and key first would
+give the same number, since the terms between cancel out. But such groups, where most have one row,
+would take longer than all the rest, and so would sorting texts instead of their numbers.
 
 CTEs, over rows ``r`` with the user u and the key of the row:
 
 numbered  every finest key and its number, leaf, in ascending order of the keys
-ranked    of every row its leaf, its place i among the rows of its user, and their total
+ranked    for every row its leaf, its place i among the rows of its user, and their total
 bounded   units of every leaf
 leaves    units of every finest key
 """
@@ -24,11 +24,11 @@ from dpframe.sources.measure import WHOLE
 
 
 def row_shares(keys: Sequence[str], *, grid: int, seed: int, keyed: str, placed: str) -> list[str]:
-    """The CTEs; ``keyed`` is what has all ``keys``, and ``placed`` a FROM clause of ``u`` and
-    ``leaf`` that may name ``numbered``.
+    """The CTEs. ``keyed`` is a table that has all ``keys``, and ``placed`` a FROM clause with ``u``
+    and ``leaf``, which may name ``numbered``.
 
-    The offset of a user depends on that user and the seed only. It is one for all rows of the user:
-    ids that are equal can have different hashes (numbers in a VARIANT, text without case in a
+    The offset of a user depends only on that user and the seed. All rows of the user share it,
+    though equal ids can have different hashes (numbers in a VARIANT, text without case in a
     STRUCT).
     """
     names = ", ".join(keys)
@@ -42,7 +42,7 @@ def row_shares(keys: Sequence[str], *, grid: int, seed: int, keyed: str, placed:
 
 
 def row_shares_of_numbers(keys: Sequence[str], *, grid: int, seed: int, keyed: str) -> list[str]:
-    """The same ``leaves`` from the rows ``keyed`` with u, whose keys are whole numbers."""
+    """The CTEs up to ``leaves``, from the rows ``keyed`` with u, whose keys are whole numbers."""
     names = ", ".join(keys)
     return [
         _ranked(keys, seed, keyed),
@@ -64,9 +64,10 @@ def _units(grid: int) -> str:
 
 
 def measured_shares(keys: Sequence[str], *, grid: int, seed: int) -> list[str]:
-    """The CTEs ``running`` and ``bounded`` over ``pairs``, in which m is what a user and key weigh.
+    """The CTEs ``running`` and ``bounded`` over ``pairs``, in which m is the weight of a user and
+    key.
 
-    A user whose measures add up to less than the whole gets so many units less.
+    A user whose measures add up to less than WHOLE gets proportionally fewer units.
     """
     names, order, offset = ", ".join(keys), ascending(*keys), "(h % total)::HUGEINT"
     return [
@@ -80,9 +81,9 @@ def measured_shares(keys: Sequence[str], *, grid: int, seed: int) -> list[str]:
 
 
 def sample(keys: str, unit: PrivacyUnit, seed: int) -> list[str]:
-    """A uniform sample of at most ``max_contributions`` rows of each user, over all keys.
+    """CTEs of a uniform sample of at most ``max_contributions`` rows of each user, over all keys.
 
-    Rows are ranked by a hash of user, key, number among equals and seed, so the sample depends
+    Rows are ranked by a hash of user, key, number among equal rows and seed, so the sample depends
     neither on the order of the rows nor on other users.
     """
     order = ascending(row_hash(f"u, {keys}, i", seed), *keys.split(", "), "i")
@@ -95,15 +96,15 @@ def sample(keys: str, unit: PrivacyUnit, seed: int) -> list[str]:
 
 
 def user_hash(user: str, seed: int) -> str:
-    """What the offset of a user follows from, in SQL."""
+    """SQL of the hash from which the offset of a user follows."""
     return f"hash({user}, {seed}::UBIGINT)"
 
 
 def row_hash(row: str, seed: int) -> str:
-    """What rows of a user are sampled by, in SQL.
+    """SQL of the hash by which a user's rows are sampled.
 
-    DuckDB adds a number to a hash by an exclusive or, which leaves rows together that agree in
-    their first bits: the second hash takes them apart.
+    DuckDB adds a number to a hash by an exclusive or, which keeps rows together that agree in
+    their first bits: the second hash separates them.
     """
     return f"hash(hash({row}, {seed}::UBIGINT))"
 

@@ -1,8 +1,8 @@
-"""From whatever holds the rows to one sketch a level in which users are bounded.
+"""Read a relation into one sketch per level in which users are bounded.
 
-A user's rows have to be found together and sampled, so DuckDB sorts them by user, on disk where
-memory does not suffice. The sketches stay small. What they are fed depends on the set of rows only,
-so the source may come in any order.
+A user's rows must be read together and sampled, so DuckDB sorts rows by user, on disk where memory
+does not suffice. The sketches stay small. Their input depends only on the set of rows, so the
+source may have any order.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def user_states(
     by_sets: bool,
     progress: bool = False,
 ) -> tuple[SketchState, ...]:
-    """What the sketches of all levels hold after all users of a relation. Private."""
+    """The states of the sketches of all levels after all users of a relation. Private."""
     types = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
     read = tuple(types[c] for c in hierarchy.source_columns)
     hierarchy.check_types(read)
@@ -46,7 +46,7 @@ def user_states(
 
 
 class UserSketches:
-    """One sketch a level that takes users, numbered in ascending order. Raw data."""
+    """One sketch per level that counts users, numbered in ascending order. Raw data."""
 
     def __init__(self, height: int, counters: int, unit: PrivacyUnit, *, by_sets: bool) -> None:
         most, self._once = unit.max_contributions, unit.contribution == "items"
@@ -55,7 +55,7 @@ class UserSketches:
         self._users = 0
 
     def update(self, batches: Iterator[pa.RecordBatch]) -> None:
-        """Count users and their keys, a column a level; users follow those of earlier calls."""
+        """Count users and their keys, one column per level; every call brings new users."""
         last = self._users
         for batch in _whole_users(batches):
             users = pc.add(batch.column(0).cast(pa.int64()), last)
@@ -67,23 +67,23 @@ class UserSketches:
                 sets.update_users(users.filter(known), column.filter(known))
             for plain, column in zip(self._plain, batch.columns[1:], strict=False):
                 kept = column.is_valid()
-                if self._once:  # an item of a user, once at every level
+                if self._once:  # a user's item counts once at every level
                     kept = pc.and_(kept, _new(users, column))
                 plain.update(column.filter(kept))
 
     def states(self) -> tuple[SketchState, ...]:
-        """What the sketches hold."""
+        """The states of the sketches."""
         return tuple(sketch._state() for sketch in (*self._sets, *self._plain))
 
 
 def _new(users: pa.Array, keys: pa.Array) -> pa.Array:
-    """Which rows have another user or key than the row before; equal ones stand together."""
+    """Flags of rows whose user or key differs from the row before; equal rows stand together."""
     same = pc.and_(pc.equal(users[1:], users[:-1]), pc.equal(keys[1:], keys[:-1]))
     return pa.concat_arrays([pa.array([True]), pc.invert(pc.fill_null(same, False))])
 
 
 def _whole_users(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows, all of a user in one batch."""
+    """The rows in batches that hold all rows of a user."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
         users = batch.column(0).to_numpy()

@@ -1,4 +1,4 @@
-"""A column of weights: how many records a row stands for, or how much of a measure it has."""
+"""Read a column of weights: how many records a row stands for, or how much of a measure it has."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ do too."""
 MEASURED = (*READ, *REAL, "DECIMAL")
 """Types that hold a measure."""
 
-HUNDREDTHS = "Count in whole units such as hundredths, in which max_weight is then too"
+HUNDREDTHS = "Count hundredths, max_weight too"
 
 
 def sums(df: str) -> str:
-    """The questions that add up a column as it is; ``df`` is how pandas writes the column."""
+    """Advice on questions that add up fractions; ``df`` is how pandas writes the column."""
     column = df.removeprefix("df[").removesuffix("]")
     return (
-        f" Sums of what is not whole: df.dp.rollup(by, {{'total': dp.sum({column}, lower=0, "
-        f"upper=...)}}, ...). What is heavy by it: df.dp.hhh(..., weight={column}, max_weight=...)."
+        f" Sums of fractions: df.dp.rollup(by, {{'total': dp.sum({column}, lower=0, upper=...)}}, "
+        f"...). Heavy by fractions: df.dp.hhh(..., weight={column}, max_weight=...)."
     )
 
 
 ADVICE: dict[tuple[str, ...], Advice] = {
     REAL: lambda df, sql: (
         f"{HUNDREDTHS}: in pandas ({df} * 100).round().astype('Int64'), in SQL CAST(round({sql} * "
-        "100) AS BIGINT). Whole numbers that a missing value turned into floating-point ones: "
-        f"{df}.astype('Int64').{sums(df)}"
+        f"100) AS BIGINT). Floats by a missing value: {df}.astype('Int64').{sums(df)}"
     ),
     ("DECIMAL",): lambda df, sql: (
         f"{HUNDREDTHS}: in pandas ({df}.astype('Float64') * 100).round().astype('Int64'), in SQL "
@@ -36,8 +35,8 @@ ADVICE: dict[tuple[str, ...], Advice] = {
     ),
     ("VARCHAR", "ENUM"): lambda df, sql: (
         f"{HUNDREDTHS}: in pandas (pd.to_numeric({df}, errors='coerce') * 100).round()"
-        f".astype('Int64'), in SQL CAST(round(TRY_CAST({sql} AS DOUBLE) * 100) AS BIGINT). Of "
-        "texts that are whole numbers leave out * 100."
+        f".astype('Int64'), in SQL CAST(round(TRY_CAST({sql} AS DOUBLE) * 100) AS BIGINT). For "
+        "whole numbers leave out * 100."
     ),
 }
 
@@ -56,11 +55,11 @@ NUMBERS = "Cast the column to numbers (DOUBLE), or name another one."
 
 
 def check_weight_type(unit: PrivacyUnit, duckdb_type: str, *, text: bool = False) -> None:
-    """Raise ColumnError unless a column holds what the unit weighs rows by: whole numbers, or
-    numbers where it is a measure. By its type alone, which is public.
+    """Raise ColumnError unless the type of the weight's column, which is public, is one of whole
+    numbers, or of any numbers if the weight is a measure.
 
-    Fractions of records would count 0, and a column of floating-point numbers is there to hold
-    them. ``text`` lets texts pass: a CSV file has nothing else.
+    A fraction of a record would count 0, and columns of floating-point numbers hold fractions.
+    ``text`` lets texts pass: a CSV file has nothing else.
     """
     column, kind = unit.weight or "", outer(duckdb_type)
     if text and duckdb_type == "VARCHAR":
@@ -79,11 +78,11 @@ def check_weight_type(unit: PrivacyUnit, duckdb_type: str, *, text: bool = False
 
 
 def weight_sql(value: str, most: int) -> str:
-    """SQL of a weight, BIGINT in 0 to ``most``, from the SQL of the value of a column of whole
-    numbers, or of texts that are read as such.
+    """SQL of a weight, BIGINT in 0 to ``most``, from the SQL of a value: a whole number, or a text
+    that is read as one.
 
-    Larger weights become ``most``. NULL, negative ones and texts that are no whole number are 0.
-    No value is an error, nor is a type: ``check_weight_type`` has seen it.
+    Larger weights become ``most``. NULL, negative numbers and texts that are no whole number are 0.
+    No value is an error, and no type is: ``check_weight_type`` has checked it.
     """
     number = f"TRY_CAST({value} AS DOUBLE)"
     return (

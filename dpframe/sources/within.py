@@ -1,9 +1,9 @@
-"""A source restricted to the records of a period: how a column of times is read, and the condition.
+"""Restrict a source to the records of a period: how a column of times is read, and the condition.
 
 A record has one time in a reading. ``axis`` names the reading: a ledger counts two periods as
-disjoint only if they are of one axis, since a table of dates and one of times, or a text and a
-time with a zone, can hold one record under two times. So can times with a zone in nanoseconds and
-what DuckDB makes of them when it scans a frame: it cuts them towards 1970.
+disjoint only if they have the same axis. A table of dates and a table of times, or a text and a
+time with a zone, can hold one record under two times. So can times with a zone in nanoseconds: when
+DuckDB scans a frame, it cuts them towards 1970.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ WORDS: dict[As, str] = {
 }
 
 NANOSECONDS = (datetime(1677, 9, 22), datetime(2262, 4, 11))
-"""Whole days that 64 bits of nanoseconds hold."""
+"""The first and last whole day that 64 bits of nanoseconds hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A period of a column whose type, a name of DuckDB's, is known.
+    """A period and ``kind``, DuckDB's name for the type of its column.
 
-    Raises ColumnError for a type that holds no times, and for a period that its times cannot tell:
-    a time zone where they have none, hours where they are dates.
+    Raises ColumnError for a type that holds no times, and for a period that these times cannot
+    express: a time zone for times without one, or hours for dates.
     """
 
     period: Period
@@ -57,19 +57,19 @@ class Reading:
         if period.zone is not None and self.how != "instants":
             raise ColumnError(
                 f"column {period.column!r} has type {self.kind.split('(')[0]}, without a time "
-                f"zone: its times are compared as they are written. Leave {period.zone!r} out of "
-                "period, or cast the column to TIMESTAMP WITH TIME ZONE."
+                f"zone. Leave {period.zone!r} out of period, or cast the column to TIMESTAMP WITH "
+                "TIME ZONE."
             )
         bounds = () if period.text is None else period.bounds
         if self.how == "dates" and any(bound.hour for bound in bounds):
             raise ColumnError(
-                f"column {period.column!r} has type DATE, which has no hours: write a day or more "
+                f"column {period.column!r} has type DATE, which has no hours. Write a day or more "
                 f"in place of {period.text!r}."
             )
 
     @property
     def how(self) -> As:
-        """How its times are compared."""
+        """How the column's times are compared."""
         if has_zone(self.kind):
             return "instants"
         if self.kind == "DATE":
@@ -84,7 +84,7 @@ class Reading:
 
     @property
     def meaning(self) -> str:
-        """How it is read, for people."""
+        """How the column is read, for people."""
         zone = self.period.zone or "UTC"
         return {
             "instants": f"its bounds are those of the clock of {zone}",
@@ -95,12 +95,13 @@ class Reading:
 
     @property
     def seconds(self) -> tuple[int, int]:
-        """Whole seconds since 1970 on the axis, half open; not of NULL times."""
+        """The period in whole seconds since 1970 on the axis, half open; not for NULL times."""
         return self.period.seconds(instants=self.how == "instants")
 
     @property
     def bounds(self) -> Bounds | None:
-        """Of the period, half open, as the column is read: in UTC, or as written; None for NULL."""
+        """The period's bounds, half open, as the column is read: in UTC or as written; None for
+        NULL times."""
         if self.period.text is None:
             return None
         return self.period.instants if self.how == "instants" else self.period.bounds
@@ -110,9 +111,9 @@ class Reading:
         self.period.check_ended(instants=self.how == "instants")
 
     def condition(self, column: str | None = None) -> str:
-        """SQL of whether a row is of the period: one condition on a column, by which readers of
-        files can skip rows; no value of the column makes it an error. ``column`` is SQL of its
-        values, by default its name."""
+        """SQL for whether a row is in the period: one condition on a column, so that readers of
+        files can skip rows. No value is an error. ``column`` is SQL of the column's values, by
+        default its name."""
         column = identifier(self.period.column) if column is None else column
         if self.how == "text":
             column = f"({moment_sql(column, self.kind)})"
@@ -127,7 +128,7 @@ class Reading:
         return f"{column} >= {self._literal(start)} AND {column} < {self._literal(end)}"
 
     def _literal(self, bound: datetime) -> str:
-        """In the type of the column, whose values are not cast: some could not be."""
+        """A bound in the type of the column. The column is not cast: some values could not be."""
         if self.how == "dates":
             return f"DATE '{bound:%Y-%m-%d}'"
         text = bound.replace(tzinfo=None).isoformat(" ")
@@ -144,8 +145,8 @@ OF_TIMES = (
 
 
 def condition_of_any(period: Period, column: str) -> str:
-    """SQL of whether a row is of a period, whatever type its column turns out to have, which the
-    engine knows before it reads: false where it has none that :class:`Reading` takes."""
+    """SQL for whether a row is in a period, for a column of any type, which the engine knows before
+    it reads. It is false for a type that :class:`Reading` does not take."""
     kind, cases = kind_sql(column), []
     for name in OF_TIMES:
         with suppress(ColumnError):
@@ -164,7 +165,7 @@ def kind_sql(column: str) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Within:
-    """A source, of which only the records of a period are read."""
+    """A source of which only the records in a period are read."""
 
     source: object
     reading: Reading
@@ -177,24 +178,24 @@ class Within:
         return self.reading.period.column
 
     def condition(self, kind: str) -> str:
-        """SQL of whether a row is read; SourceError if the column has another type by now."""
+        """SQL for whether a row is read; SourceError if the column's type has changed."""
         if kind != self.reading.kind:
-            raise SourceError("the source changed while it was read: call again.")
+            raise SourceError("the source changed while it was read. Call again.")
         return self.reading.condition()
 
 
 def within(source: object, reading: Reading) -> object:
-    """The records of a period; what Spark counts is restricted by Spark."""
+    """The source with only the records of a period; Spark restricts its own frames."""
     return _in_spark(source, reading) if is_spark(source) else Within(source, reading)
 
 
 def unrestricted(source: object) -> object:
-    """The source itself, whatever is read of it."""
+    """The source without a restriction to a period."""
     return source.source if isinstance(source, Within) else source
 
 
 def _in_spark(frame: Any, reading: Reading) -> Any:
-    """A DataFrame of the rows of a period."""
+    """A DataFrame of the rows in a period."""
     from pyspark.sql import functions as F
 
     with no_fork():
@@ -204,8 +205,8 @@ def _in_spark(frame: Any, reading: Reading) -> Any:
     column = F.col("`" + period.column.replace("`", "``") + "`")
     if reading.how == "text":
         raise ColumnError(
-            f"column {period.column!r} is text, which Spark reads as times in its own way: cast it "
-            "to a date or timestamp first."
+            f"column {period.column!r} is text, which Spark reads in its own way. Cast it to a "
+            "date or timestamp first."
         )
     if period.text is None:
         return withheld(lambda: frame.where(column.isNull()))

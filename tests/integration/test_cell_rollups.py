@@ -173,5 +173,5 @@ def test_a_query_with_other_rows_at_each_reading_is_refused(by: Any) -> None:
     """Law: an error of ours that says what to do, and no number that lacks records."""
     con = duckdb.connect()
     rows = con.sql("SELECT range % 2 AS a, (random() * 1e9)::BIGINT AS b, 1 AS v FROM range(3000)")
-    with pytest.raises(SourceError, match="other rows while it was read"):
+    with pytest.raises(SourceError, match="changed while it was read"):
         dp.rollup(rows, by, {"s": "sum(v, 0, 1)"}, **BUDGET, user="a")

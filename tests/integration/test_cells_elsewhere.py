@@ -288,10 +288,10 @@ def counted(change: Change) -> Change:
 
 
 WRONG: list[tuple[Change, str]] = [
-    (lambda f: f.iloc[:-1], "not as many rows"),
+    (lambda f: f.iloc[:-1], "candidates lacks rows"),
     (lambda f: f.drop(columns="l2"), "no column 'l2'"),
-    (counted(lambda f: f.query("l1 > 0 or l2 > 0")), "not exactly one row whose levels are all 0"),
-    (counted(lambda f: pd.concat([f, f.query("l2 == 2").head(1)])), "a group twice"),
+    (counted(lambda f: f.query("l1 > 0 or l2 > 0")), "exactly one row with all levels 0"),
+    (counted(lambda f: pd.concat([f, f.query("l2 == 2").head(1)])), "a repeated group"),
     (put("l1", 5), "levels outside 0 to 4"),
     (put("l2", -1), "levels outside 0 to 2"),
     (put("l2", 1), "keys that are no nodes"),
@@ -343,7 +343,7 @@ def test_two_texts_of_one_node_are_one_group(text: str, other: str) -> None:
     ).plan
     rows = [(0, 0, 0, None, None), (9, 1, 1, text, "5"), (9, 1, 1, other, "5")]
     frame = pd.DataFrame(rows, columns=["n", "l1", "l2", "t1", "t2"])
-    with pytest.raises(SourceError, match="a group twice"):
+    with pytest.raises(SourceError, match="a repeated group"):
         dp.hhh(candidates=frame.assign(plan=plan.fingerprint, nodes=3), plan=plan)
 
 

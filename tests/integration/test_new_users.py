@@ -151,7 +151,7 @@ def test_what_goes_in_comes_out() -> None:
     assert isinstance(found, pl.DataFrame)
     reader = pa.Table.from_pandas(SALES[["country"]]).to_reader()
     assert len(dp.hhh(reader, "country", **BUDGET)) == 3
-    with pytest.raises(dp.ParameterTypeError, match=r"got pandas\.Series\. Pass the frame"):
+    with pytest.raises(dp.ParameterTypeError, match=r"cannot be pandas\.Series\. Pass the frame"):
         dp.hhh(SALES["country"], "country", **BUDGET)
 
 

@@ -180,7 +180,7 @@ def test_a_release_inside_of_a_transaction_leaves_it_open() -> None:
 
 @pytest.mark.parametrize("name", ["rows", "rows.xlsx", "rows.parquet.bak"])
 def test_an_unknown_ending_is_refused_with_the_known_ones(tmp_path: Path, name: str) -> None:
-    with pytest.raises(SourceError, match=r"has no known ending: dpframe reads \.parquet"):
+    with pytest.raises(SourceError, match=r"has no known ending \(\.parquet"):
         dp.hhh(str(tmp_path / name), "path:p", **BUDGET)
 
 

@@ -223,7 +223,7 @@ def test_fractions_are_refused_as_weights_and_cents_counted() -> None:
 def test_what_a_refused_weight_says_to_write_counts_hundredths(revenue: pd.Series) -> None:
     """Law: in pandas and in SQL the same whole numbers, none of them rounded to units."""
     df = pd.DataFrame({"x": "a", "revenue": revenue})
-    with pytest.raises(ColumnError, match="hundredths, in which max_weight is then too") as raised:
+    with pytest.raises(ColumnError, match="hundredths, max_weight too") as raised:
         dp.tree_counts(df, ["x"], weight="revenue", **BUDGET)
     found = re.search(r"in pandas (.*), in SQL (.*?)\.( |$)", str(raised.value))
     assert found is not None

@@ -663,13 +663,13 @@ def test_sources_that_can_reorder_records_are_refused(
 ) -> None:
     """Law: refused by every door before anything is drawn, and nothing is charged."""
     ledger = dp.Ledger(tmp_path / "budget.db", epsilon=10.0, delta=1e-3)
-    with pytest.raises(SourceError, match="order in which they are stored"):
+    with pytest.raises(SourceError, match="stored order"):
         dp.hhh(tables.sql(REFUSED[name]), "path:p", ledger=ledger, **OPTIONS)
-    with pytest.raises(SourceError, match="order in which they are stored"):
+    with pytest.raises(SourceError, match="stored order"):
         dp.heavy_hitters(tables.sql(REFUSED[name]), "p", ledger=ledger, **OPTIONS)
     dp.register(tables, ledger=ledger)
     call = "FROM dp_hhh(query := $q, hierarchy := 'path:p', mechanism := 'streaming', "
-    with pytest.raises(duckdb.Error, match="order in which they are stored"):
+    with pytest.raises(duckdb.Error, match="stored order"):
         tables.execute(f"{call} epsilon := 1, delta := 1e-6)", {"q": REFUSED[name]}).fetchall()
     assert len(ledger.releases()) == 0
 
@@ -681,9 +681,9 @@ def test_a_view_is_looked_through(tables: duckdb.DuckDBPyConnection, tmp_path: P
     tables.execute("CREATE VIEW joined AS SELECT t.p FROM t JOIN u USING (i)")
     tables.execute("CREATE VIEW filtered AS SELECT p FROM t WHERE i > 9")
     call = "FROM dp_hhh('{}', 'path:p', epsilon := 1, delta := 1e-6, mechanism := 'streaming')"
-    with pytest.raises(duckdb.Error, match="order in which they are stored"):
+    with pytest.raises(duckdb.Error, match="stored order"):
         tables.execute(call.format("joined")).fetchall()
-    with pytest.raises(SourceError, match="order in which they are stored"):
+    with pytest.raises(SourceError, match="stored order"):
         dp.hhh(tables.view("joined"), "path:p", ledger=ledger, **OPTIONS)
     assert len(ledger.releases()) == 0
     assert tables.execute(call.format("filtered")).fetchall()
@@ -762,7 +762,7 @@ def test_the_check_of_the_order_does_not_depend_on_the_data() -> None:
         "SELECT c FROM p WHERE salary > 5000 LIMIT 1",
         "SELECT c FROM p QUALIFY row_number() OVER () % 2 = 0",
     ):
-        with pytest.raises(dp.SourceError, match="order in which they are stored"):
+        with pytest.raises(dp.SourceError, match="stored order"):
             dp.hhh(con.sql(statement), ["c"], mechanism="streaming", **BUDGET)
     assert con.execute("SELECT current_setting('explain_output')").fetchall() == before
 
@@ -807,7 +807,7 @@ def test_sketches_of_keys_take_the_relations_that_streams_take(
         with pytest.raises(TypeError, match="order of its own"):
             MisraGries(20).update(rows)
         return
-    rule = "preserve_insertion_order" if name == "any order" else "order in which they are stored"
+    rule = "preserve_insertion_order" if name == "any order" else "stored order"
     for update in (
         lambda: keys.update(rows),
         lambda: users.update_users(rows, ["a"]),

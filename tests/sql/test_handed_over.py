@@ -99,7 +99,7 @@ def test_a_hidden_table_is_not_read_in_the_place_of_what_hides_it(
         ("CREATE TEMP VIEW kept AS FROM main.kept LIMIT 9", "DROP VIEW temp.kept"),
     ):
         con.execute(make)
-        with pytest.raises(duckdb.Error, match=r"second connection.*write temp\.NAME"):
+        with pytest.raises(duckdb.Error, match=r"second connection.*Write temp\.NAME"):
             con.execute(ask.format(source)).fetchall()
         con.execute(ask.format("'main.kept'")).fetchall()
         con.execute(drop)
@@ -119,10 +119,10 @@ def test_the_temporary_table_in_full_is_what_is_measured(con: duckdb.DuckDBPyCon
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("1::HUGEINT", "HUGEINT.*cast the column"),
-        ("[1::UHUGEINT]", "UHUGEINT.*cast the column"),
-        ("'101'::BIT", "BIT.*cast the column"),
-        ("'10:00:00+02'::TIMETZ", "TIME WITH TIME ZONE.*cast the column"),
+        ("1::HUGEINT", "HUGEINT.*Cast the column"),
+        ("[1::UHUGEINT]", "UHUGEINT.*Cast the column"),
+        ("'101'::BIT", "BIT.*Cast the column"),
+        ("'10:00:00+02'::TIMETZ", "TIME WITH TIME ZONE.*Cast the column"),
         ("'12'", "has type VARCHAR; a measure adds up numbers"),
         ("DATE '2024-01-01'", "has type DATE; a measure adds up numbers"),
     ],

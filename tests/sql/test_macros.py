@@ -220,8 +220,8 @@ def test_a_mistake_is_answered_as_in_python(lasting: Lasting, wrong: dict[str, A
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (f"dp_hhh(NULL, 'columns:k', {BUDGET})", "tbl is missing: give the name of a table"),
-        (f"dp_hhh(7, 'columns:k', {BUDGET})", "tbl must be the name of a table, as text; got 7"),
+        (f"dp_hhh(NULL, 'columns:k', {BUDGET})", "tbl is missing"),
+        (f"dp_hhh(7, 'columns:k', {BUDGET})", "tbl must be a table's name"),
         (f"dp_hhh('a.b.c.d', 'columns:k', {BUDGET})", "database.schema.name"),
         (f"dp_hhh('nowhere', 'columns:k', {BUDGET})", "Table with name nowhere does not exist"),
         (hhh(query="FROM visits"), "tbl and query are both given"),

@@ -187,7 +187,7 @@ def test_a_query_is_one_select_and_stays_inside(
     """Law: what is not one SELECT, by itself and in parentheses, is refused before it runs."""
     given = {"q": query}
     call = "dp_hhh(query := $q, hierarchy := 'columns:k', epsilon := 1.0, delta := 1e-6)"
-    with pytest.raises(duckdb.Error, match="query must be one SELECT statement"):
+    with pytest.raises(duckdb.Error, match="query must be one SELECT"):
         con.execute(f"FROM {call}", given)
     assert intact(con)
     assert charges(ledger) == 0

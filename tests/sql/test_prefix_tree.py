@@ -282,7 +282,7 @@ def test_no_number_is_refused(lasting: Lasting, name: str, bad: str) -> None:
 
 
 MISTAKES = [
-    (call(None), "tbl is missing: give the name of a table"),
+    (call(None), "tbl is missing"),
     (call("nowhere"), "Table with name nowhere does not exist"),
     (call(query="FROM visits"), "tbl and query are both given"),
     (call(None, query="FROM nowhere"), "Table with name nowhere does not exist"),
@@ -290,10 +290,7 @@ MISTAKES = [
     (call("visits", "kk"), "ColumnError: column 'kk' does not exist. Did you mean 'k'"),
     (call(user="whom"), "column 'whom' does not exist. Did you mean 'who'"),
     (call("visits", "listed"), "column 'listed' does not exist"),
-    (
-        call("here"),
-        "temporary tables, registered frames and tables that are not committed are read",
-    ),
+    (call("here"), "registered frames and uncommitted tables are read from Python"),
     (call("temp.here"), "from Python by dp.prefix_tree"),
     (call("given"), "from Python by dp.prefix_tree"),
     (f"{CALL[:-1]}, iteration := 3)", "Candidate macros: dp_prefix_tree(tbl := "),
@@ -316,7 +313,7 @@ def test_a_table_of_an_open_transaction_is_refused(
 ) -> None:
     con.execute("BEGIN")
     con.execute("CREATE TABLE new AS FROM visits")
-    assert "not committed" in said(con, f"FROM {call('new')}")
+    assert "uncommitted" in said(con, f"FROM {call('new')}")
     con.execute("ROLLBACK")
     assert charges(ledger) == 0
 

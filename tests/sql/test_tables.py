@@ -107,7 +107,7 @@ def test_a_type_that_is_not_the_expected_one_is_an_error_of_ours(
     con.execute(f"CREATE TEMP TABLE t AS SELECT {here} AS k FROM range(500)")
     for call in (hhh("t"), hhh("t", "path:who", user="k"), hhh("t", "date:k")):
         words = said(con, f"FROM {call}")
-        said_so = ("for other connections", "as other connections see it", "has type")
+        said_so = ("for other connections", "Other connections see the table so", "has type")
         assert any(part in words for part in said_so)
 
 
@@ -141,7 +141,7 @@ def test_tables_of_an_open_transaction(con: duckdb.DuckDBPyConnection) -> None:
     assert labels(con, hhh("t")) == ["*", "new"]
     con.execute("ALTER TABLE visits ALTER n TYPE VARCHAR")
     assert labels(con) == ["*", "fresh", *LABELS[1:]]
-    assert "commit changes to the table first" in said(con, f"FROM {hhh(hierarchy='columns:n')}")
+    assert "Commit changes to the table first" in said(con, f"FROM {hhh(hierarchy='columns:n')}")
     con.execute("ROLLBACK")
     con.execute("BEGIN")
     con.execute("ALTER TABLE visits ALTER n TYPE VARCHAR")

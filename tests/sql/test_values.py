@@ -117,7 +117,7 @@ def nodes(con: duckdb.DuckDBPyConnection, spec: str, seen: bool) -> dict[Any, in
         )
         tree = tree_of(con.sql(text).to_arrow_table())
     except (dp.ColumnError, duckdb.Error) as error:
-        return str(error).removeprefix("Invalid Input Error: ").split(" It was looked up")[0]
+        return str(error).removeprefix("Invalid Input Error: ").split(" Other connections see")[0]
     paths = tree_paths(tree, hierarchy)
     assert len(set(paths)) == len(paths)
     return dict(zip(paths, tree.count.tolist(), strict=True))

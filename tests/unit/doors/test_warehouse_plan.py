@@ -131,8 +131,8 @@ def of_threshold_60() -> tuple[Any, pd.DataFrame]:
 
 
 REFUSED: list[tuple[Callable[[pd.DataFrame], Any], str]] = [
-    (lambda f: f.head(len(f) - 1), "not as many rows as the statement returned"),
-    (lambda f: pd.concat([f, f]), "not as many rows as the statement returned"),
+    (lambda f: f.head(len(f) - 1), "candidates lacks rows"),
+    (lambda f: pd.concat([f, f]), "candidates lacks rows"),
     (lambda f: f.head(0), "empty"),
     (lambda f: f.assign(plan="0" * 32), "another plan"),
     (lambda f: f.assign(plan=None), "another plan"),

@@ -88,16 +88,16 @@ def test_what_fails_in_another_library_is_not_quoted() -> None:
 
 def test_sketches_need_an_order_that_is_known() -> None:
     """Law: rows of another engine may be moved by one of them."""
-    with pytest.raises(SourceError, match=r"nobody knows how narwhals\.LazyFrame orders"):
+    with pytest.raises(SourceError, match=r"order of narwhals\.LazyFrame is unknown"):
         dp.hhh(SOURCES["narwhals, lazy"](), "country", mechanism="streaming", **BUDGET)
 
 
 @pytest.mark.parametrize(
     ("source", "named"),
     [
-        (pd.Series(["FR"]), r"got pandas\.Series"),
-        ({"country": ["FR"]}, "got dict"),
-        (pd.Series(["FR"]).to_numpy(), r"got numpy\.ndarray"),
+        (pd.Series(["FR"]), r"source cannot be pandas\.Series"),
+        ({"country": ["FR"]}, "source cannot be dict"),
+        (pd.Series(["FR"]).to_numpy(), r"source cannot be numpy\.ndarray"),
     ],
 )
 def test_what_is_no_frame_is_named_with_its_library(source: Any, named: str) -> None:

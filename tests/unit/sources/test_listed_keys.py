@@ -181,7 +181,7 @@ def test_times_and_decimals_are_read_as_data() -> None:
         )
     }
     assert len(names) == 1
-    with pytest.raises(dp.ParameterError, match="Write it as text"):
+    with pytest.raises(dp.ParameterError, match="Write the text"):
         listed_nodes([Decimal("1.50")], dp.columns("x"))
     for held in (["1.50"], pa.array([Decimal("1.50")])):
         assert paths_of(listed_nodes(held, dp.columns("x")), dp.columns("x")) == [(), ("1.50",)]
@@ -198,17 +198,17 @@ def test_a_key_above_another_one_is_a_key() -> None:
 # -- what is refused -----------------------------------------------------------------------------
 
 WRONG: list[tuple[Any, Any, type[Exception], str]] = [
-    ([], PATH, ParameterError, r"keys has 0 keys; list 1 to"),
-    ([(Unshown(), 1)], PATH, ParameterError, r"keys has a tuple; a key must be one value of"),
+    ([], PATH, ParameterError, r"keys has 0 keys"),
+    ([(Unshown(), 1)], PATH, ParameterError, r"keys has a tuple. A key must be one value of"),
     (pd.DataFrame({"x": []}), PATH, ParameterError, r"keys has 0 keys"),
-    ("Food", PATH, ParameterError, r"keys is the text 'Food': pass a list of keys, \['Food'\]"),
-    ({"Food": 1}, PATH, ParameterTypeError, r"keys must be a list of keys.*; got dict"),
+    ("Food", PATH, ParameterError, r"keys is the text 'Food'\. Pass a list of keys, \['Food'\]"),
+    ({"Food": 1}, PATH, ParameterTypeError, r"keys must be a list.*; got dict"),
     ({"Food"}, PATH, ParameterTypeError, r"got set"),
     (None, PATH, ParameterTypeError, r"got NoneType"),
     (7, PATH, ParameterTypeError, r"got int"),
     (b"Food", PATH, ParameterTypeError, r"got bytes"),
-    (["a", "b", "a"], PATH, ParameterError, r"2 keys that mean 'a': list each key once"),
-    (["A/b", "A/b/"], PATH, ParameterError, r"2 keys that mean 'A/b'.* written differently"),
+    (["a", "b", "a"], PATH, ParameterError, r"2 keys that mean 'a'. List each"),
+    (["A/b", "A/b/"], PATH, ParameterError, r"2 keys that mean 'A/b'.* in one spelling"),
     (["a/b/c/1", "a/b/c/2", "a/b/c"], PATH, ParameterError, r"3 keys that mean 'a/b/c'"),
     (
         ["10.0.0.1", "::ffff:10.0.0.1"],
@@ -233,21 +233,21 @@ WRONG: list[tuple[Any, Any, type[Exception], str]] = [
     ([("a", None)], PAIR, ParameterError, r"keys has \('a', None\), which is malformed"),
     ([("a", "b"), (None, "b")], PAIR, ParameterError, r"keys has \(None, 'b'\), which"),
     ([("a", "")], PAIR, ParameterError, r"keys has \('a', ''\), which is malformed"),
-    ([("a", "b"), ("a",)], PAIR, ParameterError, r"keys has \('a',\); a key must be a tuple of 2"),
+    ([("a", "b"), ("a",)], PAIR, ParameterError, r"keys has \('a',\). A key must be a tuple of 2"),
     ([("a", "b", "c")], PAIR, ParameterError, r"tuple of 2 values, for columns 'a', 'b'"),
-    (["ab"], PAIR, ParameterError, r"keys has 'ab'; a key must be a tuple of 2 values"),
-    (pd.Series(["ab"]), PAIR, ParameterError, r"keys has 'ab'; a key must be a tuple of 2"),
-    (pa.array(["ab"]), PAIR, ParameterError, r"keys has 'ab'; a key must be a tuple of 2"),
-    ([("a", "b")], PATH, ParameterError, r"\('a', 'b'\); a key must be one value of column 'x'"),
-    ([("a",)], PATH, ParameterError, r"\('a',\); a key must be one value of column 'x'"),
-    ([("a", "b")], dp.columns("x"), ParameterError, r"a key must be one value of column 'x'"),
+    (["ab"], PAIR, ParameterError, r"keys has 'ab'. A key must be a tuple of 2 values"),
+    (pd.Series(["ab"]), PAIR, ParameterError, r"keys has 'ab'. A key must be a tuple of 2"),
+    (pa.array(["ab"]), PAIR, ParameterError, r"keys has 'ab'. A key must be a tuple of 2"),
+    ([("a", "b")], PATH, ParameterError, r"\('a', 'b'\). A key must be one value of column 'x'"),
+    ([("a",)], PATH, ParameterError, r"\('a',\). A key must be one value of column 'x'"),
+    ([("a", "b")], dp.columns("x"), ParameterError, r"A key must be one value of column 'x'"),
     (
         pd.DataFrame({"c": [1]}),
         PAIR,
         ColumnError,
-        r"keys lacks columns 'a', 'b': .* must have the columns of the hierarchy, columns 'a', 'b'",
+        r"keys lacks columns 'a', 'b'.*columns 'a', 'b'",
     ),
-    (pl.DataFrame({"a": [1]}), PAIR, ColumnError, r"keys lacks column 'b': a frame of keys"),
+    (pl.DataFrame({"a": [1]}), PAIR, ColumnError, r"keys lacks column 'b'"),
     (pa.table({"y": [1]}), PATH, ColumnError, r"keys lacks column 'x'"),
     (np.array([1, 2]), dp.date("x"), ColumnError, r"has type BIGINT; date reads dates"),
 ]
@@ -281,9 +281,9 @@ def test_lists_have_at_most_so_many_nodes(monkeypatch: pytest.MonkeyPatch) -> No
     """Keys and nodes are both bounded."""
     monkeypatch.setattr(key_tables, "MOST", 5)
     monkeypatch.setattr(keys, "MOST", 5)
-    with pytest.raises(ParameterError, match="keys has 6 keys; list 1 to 5 keys"):
+    with pytest.raises(ParameterError, match="keys has 6 keys"):
         listed_nodes(list("abcdef"), PATH)
-    with pytest.raises(ParameterError, match="keys has 3 keys, with those above them 7 nodes"):
+    with pytest.raises(ParameterError, match=r"keys has 3 keys.* 7 nodes"):
         listed_nodes(["a/b", "c/d", "e/f"], PATH)
     assert len(listed_nodes(["a/b", "c/d"], PATH).level) == 5
 
@@ -322,12 +322,12 @@ def test_a_finite_domain_has_every_leaf(hierarchy: Hierarchy, leaves: int) -> No
     ],
 )
 def test_other_kinds_have_no_finite_domain(spec: str) -> None:
-    with pytest.raises(ParameterError, match=r"keys='domain' needs .* number .* Pass a list"):
+    with pytest.raises(ParameterError, match=r"keys='domain' needs .* Pass a list .* number "):
         listed_nodes("domain", as_hierarchy(spec))
 
 
 def test_intervals_that_numbers_cannot_tell_apart_are_no_domain() -> None:
-    with pytest.raises(ParameterError, match="narrower than floating-point numbers can tell"):
+    with pytest.raises(ParameterError, match="too narrow for floating-point"):
         listed_nodes("domain", dp.number("x", lower=1e16, upper=1e16 + 4, depth=8))
 
 
@@ -336,28 +336,28 @@ def test_intervals_that_numbers_cannot_tell_apart_are_no_domain() -> None:
 TYPED = [
     ("INTEGER", "7", None),
     ("INTEGER", "-7", None),
-    ("INTEGER", "abc", "holds no such value"),
-    ("INTEGER", "99999999999", "holds no such value"),
-    ("INTEGER", "01", "would show it as '1'"),
-    ("INTEGER", "9.5", "holds no such value"),
-    ("DECIMAL(5,2)", "1.505", "holds no such value"),
-    ("INTEGER", "1.0", "would show it as '1'"),
+    ("INTEGER", "abc", "cannot hold"),
+    ("INTEGER", "99999999999", "cannot hold"),
+    ("INTEGER", "01", "would show as '1'"),
+    ("INTEGER", "9.5", "cannot hold"),
+    ("DECIMAL(5,2)", "1.505", "cannot hold"),
+    ("INTEGER", "1.0", "would show as '1'"),
     ("UBIGINT", "18446744073709551615", None),
     ("HUGEINT", str(2**100), None),
     ("DATE", "2013-05-01", None),
-    ("DATE", "2013-5-1", "would show it as '2013-05-01'"),
-    ("DATE", "May", "holds no such value"),
+    ("DATE", "2013-5-1", "would show as '2013-05-01'"),
+    ("DATE", "May", "cannot hold"),
     ("BOOLEAN", "true", None),
-    ("BOOLEAN", "t", "would show it as 'true'"),
-    ("BOOLEAN", "abc", "holds no such value"),
+    ("BOOLEAN", "t", "would show as 'true'"),
+    ("BOOLEAN", "abc", "cannot hold"),
     ("DOUBLE", "1", None),
     ("DOUBLE", "0.1", None),
-    ("DOUBLE", "1.0", "would show it as '1'"),
-    ("DOUBLE", "nan", "holds no such value"),
+    ("DOUBLE", "1.0", "would show as '1'"),
+    ("DOUBLE", "nan", "cannot hold"),
     ("DECIMAL(5,2)", "1.50", None),
-    ("DECIMAL(5,2)", "1.5", "has type DECIMAL and would show it as '1.50'"),
+    ("DECIMAL(5,2)", "1.5", "of type DECIMAL would show as '1.50'"),
     ("TIMESTAMP", "2013-05-01 10:00:00", None),
-    ("TIMESTAMP", "2013-05-01", "would show it as '2013-05-01 00:00:00'"),
+    ("TIMESTAMP", "2013-05-01", "would show as '2013-05-01 00:00:00'"),
     ("TIMESTAMP WITH TIME ZONE", "2013-05-01 10:00:00", None),
     ("UUID", "eeccb8c5-9943-b2bb-bb5e-222f4e14b687", None),
     ("VARCHAR", "01", None),
@@ -375,7 +375,7 @@ def test_a_key_that_no_value_can_have_is_an_error(kind: str, key: str, words: st
     if words is None:
         check_key_types(listed, PAIR, ("VARCHAR", kind))
         return
-    with pytest.raises(ColumnError, match=f"keys has '{key}' for column 'b'.*{words}"):
+    with pytest.raises(ColumnError, match=f"keys has '{key}', which column 'b'.*{words}"):
         check_key_types(listed, PAIR, ("VARCHAR", kind))
     check_key_types(listed_nodes([key], PATH), PATH, (kind,))
 
@@ -396,11 +396,11 @@ def test_keys_of_a_wrong_type_are_refused_before_the_data_are_read() -> None:
     """By the type alone: an empty table is enough."""
     empty = pa.table({"a": pa.array([], pa.string()), "b": pa.array([], pa.int64())})
     listed = listed_nodes([("x", "one")], PAIR)
-    with pytest.raises(ColumnError, match="keys has 'one' for column 'b', which has type BIGINT"):
+    with pytest.raises(ColumnError, match="keys has 'one', which column 'b' of type BIGINT"):
         exact_counts(empty, PAIR, RECORDS, 1, listed=listed)
     source = sql_sources.table_source("t")
     seen = [("a", "VARCHAR"), ("b", "BIGINT")]
-    with pytest.raises(ColumnError, match="keys has 'one' for column 'b', which has type BIGINT"):
+    with pytest.raises(ColumnError, match="keys has 'one', which column 'b' of type BIGINT"):
         sql_tables.statement(source, PAIR, RECORDS, band=1, seed=1, columns=seen, only=listed)
 
 

@@ -190,5 +190,5 @@ def test_bytes_are_written_as_duckdb_writes_them(raw: bytes) -> None:
 def test_decimals_in_a_list_of_keys_are_refused() -> None:
     """Law: a key that would silently match nothing is told how to be written."""
     frame = pd.DataFrame({"x": [Decimal("1.50")] * 9})
-    with pytest.raises(dp.ParameterError, match="Write it as text"):
+    with pytest.raises(dp.ParameterError, match="Write the text"):
         dp.tree_counts(frame, ["x"], keys=[Decimal("1.50")], epsilon=1.0)

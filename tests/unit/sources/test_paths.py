@@ -101,7 +101,7 @@ def test_files_that_are_read_together_name_the_same_columns(twins: Path) -> None
     """Columns of a CSV go by place: another header would put values under the wrong name."""
     Path("m1.csv").write_text("p,q\na,b\n")
     Path("m2.csv").write_text("q,p\nb,a\n")
-    with pytest.raises(dp.SourceError, match=r"'m2\.csv' and 'm1\.csv' name other columns"):
+    with pytest.raises(dp.SourceError, match=r"'m2\.csv' and 'm1\.csv' have different first lines"):
         rows_of("m*.csv", ["p"])
 
 

@@ -221,7 +221,7 @@ def test_sources_without_an_order_of_their_own_are_refused() -> None:
         "SELECT country, city FROM t USING SAMPLE 10 ROWS",
         "SELECT country, max(city) AS city FROM t GROUP BY country",
     ):
-        with pytest.raises(SourceError, match="order in which they are stored"):
+        with pytest.raises(SourceError, match="stored order"):
             sketch.update(con.sql(statement))
     con.execute("SET preserve_insertion_order = false")
     with pytest.raises(SourceError, match="preserve_insertion_order"):
@@ -238,12 +238,12 @@ def test_sources_without_an_order_of_their_own_are_refused() -> None:
         (FRAME[["row", "country"]].assign(citi="x"), ColumnError, "Did you mean 'citi'"),
         ("nowhere.parquet", SourceError, "does not exist"),
         ("table.xlsx", SourceError, "no known ending"),
-        ([1, 2], ParameterTypeError, "got list"),
-        (None, ParameterTypeError, "got NoneType"),
+        ([1, 2], ParameterTypeError, "source cannot be list"),
+        (None, ParameterTypeError, "source cannot be NoneType"),
         (
             type("DataFrame", (), {"__module__": "pyspark.sql.classic.dataframe"})(),
             SourceError,
-            "a Spark DataFrame has none",
+            "a Spark DataFrame has no order",
         ),
     ],
 )

@@ -243,7 +243,7 @@ OPENED: list[Wrong] = [
     ({"hierarchy": "path:plaice"}, ColumnError, ("'plaice'", "Did you mean 'place'?")),
     ({"weight": "vists"}, ColumnError, ("'vists'", "Did you mean 'visits'?")),
     ({"weight": ""}, ColumnError, ("weight ('')", "name of a column")),
-    ({"weight": "who"}, ColumnError, ("column 'who'", "VARCHAR", "Count in whole units")),
+    ({"weight": "who"}, ColumnError, ("column 'who'", "VARCHAR", "Count hundredths")),
     ({"user": "whom"}, ColumnError, ("'whom'", "Did you mean 'who'?")),
     ({"hierarchy": ["year"], "keys": ["new"]}, ColumnError, ("keys has 'new'", "'year'")),
     ({"hierarchy": ["year"], "keys": ["02001"]}, ColumnError, ("keys has '02001'", "'2001'")),
