@@ -43,7 +43,7 @@ def rollup_lines(plan: RollupNumbers, words: Words, axes: Sequence[Line]) -> lis
         Line("mechanism", "rollup", words.mechanism),
         *axes,
         *_selection(plan, words),
-        *_measured(plan),
+        *_level_lines(plan),
         *(line for name in plan.asked.measures for line in _measure(plan, name, words)),
         Line(
             "computed delta",
@@ -79,7 +79,7 @@ def _selection(plan: RollupNumbers, words: Words) -> list[Line]:
     ]
 
 
-def _measured(plan: RollupNumbers) -> list[Line]:
+def _level_lines(plan: RollupNumbers) -> list[Line]:
     """What is measured of sums and counts: known where nodes are listed."""
     if isinstance(plan.hierarchy, Cells) or not (plan.paid or plan.searching):
         return []  # each segment of cells is measured, and nothing above it

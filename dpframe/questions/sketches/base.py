@@ -125,7 +125,7 @@ class SketchPlan(ABC, Generic[L, N]):
         """Least q with P(Z > q) <= mass; Z is symmetric."""
 
     @abstractmethod
-    def published(self) -> list[Line]:
+    def key_lines(self) -> list[Line]:
         """Which keys are published."""
 
     @abstractmethod
@@ -188,7 +188,7 @@ class SketchPlan(ABC, Generic[L, N]):
                 half_width=-(-self.above // self.grid),
                 confidence=asked.confidence,
             ),
-            *self.published(),
+            *self.key_lines(),
         ]
 
     def receipt(self, name: str | None = None) -> Receipt:

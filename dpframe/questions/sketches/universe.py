@@ -69,7 +69,7 @@ class UniversePlan(SketchPlan[PureLaws, NoisyCounts]):
     def reach(self, mass: float) -> int:
         return self.laws.reach(mass)
 
-    def published(self) -> list[Line]:
+    def key_lines(self) -> list[Line]:
         largest = f"largest {self.counters} of {len(self.keys)} keys"
         return [Line("published", largest, "keys that are not listed are never published")]
 
