@@ -22,9 +22,8 @@ from dpframe.mechanisms import prefix_tree
 from dpframe.mechanisms.prefix_tree import FoundItems
 from dpframe.postprocess.discovered import discovered, marginal_frequencies
 from dpframe.questions.prefix_tree.ask import PREFIX_TREE
-from dpframe.questions.prefix_tree.asked import PrefixAsked
-from dpframe.questions.prefix_tree.lines import error_of
-from dpframe.questions.prefix_tree.plan import make_prefix_plan
+from dpframe.questions.prefix_tree.numbers import PrefixAsked
+from dpframe.questions.prefix_tree.plan import PrefixPlan
 from dpframe.sources.devices import population
 
 if TYPE_CHECKING:
@@ -208,9 +207,9 @@ def _found(
     trie: str | None, asked: PrefixAsked, fleet: Population, votes: int
 ) -> tuple[FoundItems, dict[str, float]]:
     if trie is None:
-        plan = make_prefix_plan(asked, fleet.devices)
+        plan = PrefixPlan.for_devices(asked, fleet.devices)
         local = float("nan") if plan.local_epsilon is None else plan.local_epsilon
-        facts = {"local_epsilon": local, "standard_error": error_of(plan)}
+        facts = {"local_epsilon": local, "standard_error": plan.standard_error}
         return plan.run(fleet), {**facts, "sampled": asked.search.taking_part}
     epsilon, delta, rounds = asked.budget.epsilon, asked.budget.delta, asked.reports
     if trie == "triehh":

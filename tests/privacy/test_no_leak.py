@@ -370,8 +370,6 @@ OF_RELEASED_NUMBERS = {
     "dpframe.asking.frame",
     "dpframe.questions.hhh.advice",
     "dpframe.questions.hhh.plan",
-    "dpframe.questions.prefix_tree.frame",
-    "dpframe.questions.synthesize.frame",
     "dpframe.questions.tree_counts.frame",
     "dpframe.sketches._encode",
     "dpframe.sketches._kernels",
@@ -441,7 +439,7 @@ def test_a_plan_cannot_reach_data() -> None:
     for question in ("hhh", "tree_counts", "synthesize", "prefix_tree", "sketches"):
         reached, shows = reachable(f"dpframe.questions.{question}.plan")
         assert not reached & readers, question
-        assert shows or question == "sketches"
+        assert shows or question == "prefix_tree"  # which imports pandas itself
     assert "dpframe.questions.hhh.streaming" in reachable("dpframe.questions.hhh.plan")[0]
     assert {"duckdb", "dpframe.sources.counting"} <= reachable("dpframe.asking.answer")[0]
 

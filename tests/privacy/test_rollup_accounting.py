@@ -19,8 +19,7 @@ from dpframe.mechanisms.measured_parts import FINE, PARTS, cost, rounded_up, sca
 from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.questions.rollup import count as counting
 from dpframe.questions.rollup.ask import explain_rollup, rollup
-from dpframe.questions.rollup.limits import LARGEST_SCALE
-from dpframe.questions.rollup.plan import RollupPlan
+from dpframe.questions.rollup.plan import LARGEST_SCALE, RollupPlan
 from tests.members import in_turn, some
 
 from .rollup_outputs import Row, plan_of, table_of

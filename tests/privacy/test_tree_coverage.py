@@ -40,7 +40,6 @@ from dpframe.postprocess import adding_up
 from dpframe.postprocess.adding_up import added_up, in_records
 from dpframe.postprocess.selected import plain_interval
 from dpframe.questions.tree_counts.ask import tree_counts
-from dpframe.questions.tree_counts.frame import tree_frame
 from dpframe.questions.tree_counts.plan import TreePlan, make_tree_plan
 from dpframe.testing import seeded_noise
 from dpframe.tree import CountTree, ListedNodes, NoisyTree
@@ -91,7 +90,7 @@ def test_frames_of_neighbours_with_the_same_noisy_counts_are_equal(data: st.Data
         for records, values in ((table, noise), (more(table, x), moved)):
             tree = tree_of(records)
             drawn = replace(plan, laws=told(tree, SMALL, values))
-            frames.append(tree_frame(drawn.run(tree), drawn))
+            frames.append(drawn.frame(drawn.run(tree)))
         pd.testing.assert_frame_equal(*frames)
 
 

@@ -15,7 +15,7 @@ from dpframe.hierarchy import as_hierarchy
 from dpframe.periods import Period, period_from_option
 from dpframe.questions.hhh.heavy_hitters import FLAT_MECHANISMS
 from dpframe.questions.hhh.plan import MECHANISMS
-from dpframe.questions.prefix_tree.asked import PREFIX_MECHANISMS
+from dpframe.questions.prefix_tree.numbers import PREFIX_MECHANISMS
 from dpframe.questions.tree_counts.plan import TREE_MECHANISMS
 from dpframe.sources.files import PARQUET, SEPARATORS
 from dpframe.sources.relations import rows_of

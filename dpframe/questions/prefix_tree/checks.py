@@ -18,7 +18,7 @@ from dpframe.federated.encoding import (
 )
 from dpframe.federated.segments import Segments
 from dpframe.mechanisms.prefix_tree import Search
-from dpframe.questions.prefix_tree.asked import (
+from dpframe.questions.prefix_tree.numbers import (
     PREFIX_MECHANISMS,
     Accountant,
     PrefixAsked,

@@ -10,8 +10,8 @@ from dpframe.asking.plan import Counted
 from dpframe.errors import ParameterError, SourceError
 from dpframe.federated.encoding import LETTERS, BinaryEncoding
 from dpframe.federated.population import Population
-from dpframe.questions.prefix_tree.asked import PrefixAsked
-from dpframe.questions.prefix_tree.plan import PrefixPlan, make_prefix_plan, to_nobody
+from dpframe.questions.prefix_tree.numbers import PrefixAsked
+from dpframe.questions.prefix_tree.plan import PrefixPlan, to_nobody
 from dpframe.sources.devices import count_devices, population
 from dpframe.sources.sql_tables import check_stored
 
@@ -24,7 +24,7 @@ def opens(asked: PrefixAsked) -> list[str]:
 def sized(asked: PrefixAsked, source: object, progress: bool) -> PrefixPlan:
     """The plan for the users of a source, whose number is public."""
     users = count_devices(source, asked.hierarchy, asked.user)
-    return replace(make_prefix_plan(asked, users), say=told if progress else to_nobody)
+    return replace(PrefixPlan.for_devices(asked, users), say=told if progress else to_nobody)
 
 
 def declared_plan(asked: PrefixAsked) -> PrefixPlan:
@@ -34,7 +34,7 @@ def declared_plan(asked: PrefixAsked) -> PrefixPlan:
             "devices is missing: the noise depends on the number of users, pass devices=, for "
             "example 100000."
         )
-    return make_prefix_plan(asked, asked.declared)
+    return PrefixPlan.for_devices(asked, asked.declared)
 
 
 def count(source: object, plan: PrefixPlan, progress: bool) -> Counted[Population]:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dpframe.asking.card import Line, Text, claim, noise_line, rounded_up
-from dpframe.federated.server import standard_error
-
-if TYPE_CHECKING:
-    from dpframe.questions.prefix_tree.plan import PrefixPlan
+from dpframe.questions.prefix_tree.numbers import PrefixNumbers
 
 PAPERS = {
     "reports": "Chadha et al. (2023), OptPrefixTree, Algorithms 2 to 5",
@@ -22,12 +17,12 @@ MOST_SHOWN = 80
 COUNTS = "users who reported an item when it was found, each at most one item an iteration"
 
 
-def prefix_guarantee(plan: PrefixPlan) -> str:
+def prefix_guarantee(plan: PrefixNumbers) -> str:
     """The privacy claim towards whoever sees the sums, as one sentence."""
     return claim(plan.budget, plan.neighbours)
 
 
-def local_guarantee(plan: PrefixPlan) -> str | None:
+def local_guarantee(plan: PrefixNumbers) -> str | None:
     """The privacy claim towards whoever sees single reports; None without them."""
     if plan.local_epsilon is None:
         return None
@@ -38,7 +33,7 @@ def local_guarantee(plan: PrefixPlan) -> str | None:
     )
 
 
-def prefix_lines(plan: PrefixPlan) -> list[Line]:
+def prefix_lines(plan: PrefixNumbers) -> list[Line]:
     """The lines of the plan and of the card."""
     asked, search = plan.asked, plan.asked.search
     segments, local = search.segments, local_guarantee(plan)
@@ -94,7 +89,9 @@ def prefix_lines(plan: PrefixPlan) -> list[Line]:
     if plan.noise is not None:
         out.append(noise_line("noise", plan.noise, 1, "added to the count of every cell"))
     out += [
-        Line("standard error", round(error_of(plan), 3), "of the count of a rare item, in users"),
+        Line(
+            "standard error", round(plan.standard_error, 3), "of the count of a rare item, in users"
+        ),
         Line(
             "false positives",
             search.false_positives,
@@ -106,7 +103,7 @@ def prefix_lines(plan: PrefixPlan) -> list[Line]:
     return out
 
 
-def left_out(plan: PrefixPlan) -> str:
+def left_out(plan: PrefixNumbers) -> str:
     """Which items are never found, whoever holds them, and what is not read of others."""
     encoding, length = plan.asked.search.encoding, plan.asked.search.segments.length
     letters = encoding.alphabet
@@ -119,22 +116,13 @@ def left_out(plan: PrefixPlan) -> str:
     )
 
 
-def error_of(plan: PrefixPlan) -> float:
-    """Standard error of the estimate for an item that nobody else holds."""
-    if plan.noise is not None:
-        return plan.noise.sd
-    assert plan.local_epsilon is not None
-    expected = max(1, round(plan.devices * plan.asked.search.taking_part))
-    return standard_error(1, devices=expected, local_epsilon=plan.local_epsilon)
-
-
-def _selection(plan: PrefixPlan) -> str:
+def _selection(plan: PrefixNumbers) -> str:
     search = plan.asked.search
     kind = "as frequent as it is" if search.weighted else "each different one as likely"
     return f"one at random, {kind}" + (", below the prefixes" if search.conditioned else "")
 
 
-def _accountant(plan: PrefixPlan) -> str:
+def _accountant(plan: PrefixNumbers) -> str:
     if plan.noise is not None:
         return "exact laws of bounded noise, composed by privacy loss distributions"
     if plan.asked.accountant == "aggregate":

@@ -9,7 +9,7 @@ from dpframe.asking.receipt import Receipt
 from dpframe.hierarchy import Cells
 from dpframe.mechanisms import cell_rollup, rollup
 from dpframe.questions.hhh.cells import ASSIGNED, cells_line, order_of
-from dpframe.questions.rollup.lines import Words
+from dpframe.questions.rollup.lines import Words, rollup_lines
 from dpframe.questions.rollup.plan import RollupPlan
 
 OF_CELLS = Words(
@@ -26,8 +26,6 @@ OF_CELLS = Words(
 class CellRollupPlan(RollupPlan):
     """As of one hierarchy, with the number of kinds in the place of its height; segments add up to
     everything, and none lies above another."""
-
-    words = OF_CELLS
 
     @property
     def cells(self) -> Cells:
@@ -58,11 +56,11 @@ class CellRollupPlan(RollupPlan):
             counts=self.counts,
         )
 
-    @property
-    def axes(self) -> list[Line]:
-        """The hierarchies, and the order in which kinds of cells are asked."""
+    def lines(self) -> list[Line]:
+        """With the order in which kinds of cells are asked."""
         names = reversed(self.cells.level_names)
-        return [cells_line(self.cells), Line("order", "; ".join(names), ASSIGNED)]
+        order = Line("order", "; ".join(names), ASSIGNED)
+        return rollup_lines(self, OF_CELLS, [cells_line(self.cells), order])
 
     def receipt(self, name: str | None = None) -> Receipt:
         """With the order in which kinds are asked."""

@@ -13,7 +13,7 @@ from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Cells, Hierarchy, as_hierarchies
 from dpframe.measure_texts import measures_from
 from dpframe.measures import AUTO, Measure
-from dpframe.questions.rollup.base import Asked
+from dpframe.questions.rollup.numbers import Asked
 from dpframe.questions.rollup.plan import RollupPlan, make_rollup_plan
 from dpframe.sources.keys import listed_nodes
 from dpframe.tree import ListedNodes

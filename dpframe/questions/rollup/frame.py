@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -16,16 +15,16 @@ from dpframe.mechanisms.rollup import Estimate, Nodes, NoisyRollup
 from dpframe.postprocess.mean_intervals import mean_ends
 from dpframe.postprocess.rollup_noise import floats
 from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
-
-if TYPE_CHECKING:
-    from dpframe.questions.rollup.plan import RollupPlan
+from dpframe.questions.rollup.numbers import RollupNumbers
 
 Reals = NDArray[np.float64]
 Ends = tuple[NDArray[np.generic], NDArray[np.generic], NDArray[np.generic]]
 """Values, and the ends of their intervals."""
 
 
-def rollup_frame(noisy: NoisyRollup, plan: RollupPlan, types: Sequence[str] = ()) -> pd.DataFrame:
+def rollup_frame(
+    noisy: NoisyRollup, plan: RollupNumbers, types: Sequence[str] = ()
+) -> pd.DataFrame:
     """Columns level, prefix, (one a level, or two a dimension,) and name, name_lower,
     name_upper for every measure."""
     order, columns = _nodes(plan.hierarchy, noisy.nodes, types)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from dpframe.asking.proofs import Game, numbered
 from dpframe.hierarchy import Cells
 from dpframe.questions.hhh.offline import selection_game
+from dpframe.questions.rollup.numbers import RollupNumbers
 from dpframe.vectors import vectors_of
 
 if TYPE_CHECKING:
     from dpframe.mechanisms.node_counts import NodeCounts
     from dpframe.mechanisms.rollup import Paid, Searching
-    from dpframe.questions.rollup.plan import RollupPlan
 
 
-def rollup_game(plan: RollupPlan) -> Game:
+def rollup_game(plan: RollupNumbers) -> Game:
     """Of a plan: of what is selected no number is released, and scales follow from what is shown,
     so that the game says what all of a vector's noise may lose."""
     selection, tables = plan.selection, [count.table for count in plan.counts.values()]

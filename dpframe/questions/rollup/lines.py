@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from dpframe.asking.card import Line, Text, guarantee, noise_line, rounded_up
 from dpframe.hierarchy import Cells
 from dpframe.measures import Measure
 from dpframe.postprocess.above import PARTS, level_strategy
-
-if TYPE_CHECKING:
-    from dpframe.questions.rollup.plan import RollupPlan
-
-MANY = 1000
-"""Values of the mean whose error is told."""
+from dpframe.questions.rollup.numbers import MANY, RollupNumbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,15 +36,15 @@ OF_NODES = Words(
 )
 
 
-def lines(plan: RollupPlan) -> list[Line]:
-    """Everything, for the card."""
+def rollup_lines(plan: RollupNumbers, words: Words, axes: Sequence[Line]) -> list[Line]:
+    """The lines of the plan and of the card; ``axes`` say what the numbers are rolled up by."""
     return [
         Line("guarantee", guarantee(plan), "what is promised, against anybody who sees the result"),
-        Line("mechanism", "rollup", plan.words.mechanism),
-        *plan.axes,
-        *_selection(plan),
-        *_measured(plan),
-        *(line for name in plan.asked.measures for line in _measure(plan, name)),
+        Line("mechanism", "rollup", words.mechanism),
+        *axes,
+        *_selection(plan, words),
+        *_level_lines(plan),
+        *(line for name in plan.asked.measures for line in _measure(plan, name, words)),
         Line(
             "computed delta",
             rounded_up(plan.delta_spent) if plan.delta_spent else 0,
@@ -59,7 +53,7 @@ def lines(plan: RollupPlan) -> list[Line]:
     ]
 
 
-def _selection(plan: RollupPlan) -> list[Line]:
+def _selection(plan: RollupNumbers, words: Words) -> list[Line]:
     selection = plan.selection
     if selection is None:
         return [Line("keys", "listed", "every listed node is shown, whatever is below it")]
@@ -71,7 +65,7 @@ def _selection(plan: RollupPlan) -> list[Line]:
             "selection",
             selection.budget.epsilon,
             "epsilon that decides which {nodes} are shown, {share:.2g} of all",
-            nodes=plan.words.nodes,
+            nodes=words.nodes,
             share=share,
         ),
         Line.of(
@@ -79,13 +73,13 @@ def _selection(plan: RollupPlan) -> list[Line]:
             selection.threshold,
             "{counted} {threshold}",
             counted=what,
-            threshold=plan.words.threshold,
+            threshold=words.threshold,
         ),
         noise_line("test noise", selection.test_noise, grid, "in units of {counted}", counted=what),
     ]
 
 
-def _measured(plan: RollupPlan) -> list[Line]:
+def _level_lines(plan: RollupNumbers) -> list[Line]:
     """What is measured of sums and counts: known where nodes are listed."""
     if isinstance(plan.hierarchy, Cells) or not (plan.paid or plan.searching):
         return []  # each segment of cells is measured, and nothing above it
@@ -108,7 +102,7 @@ def measured_line(weights: Mapping[int, Fraction]) -> Line:
     )
 
 
-def _measure(plan: RollupPlan, name: str) -> list[Line]:
+def _measure(plan: RollupNumbers, name: str, words: Words) -> list[Line]:
     """What a measure is, what it costs, and how far off it will be."""
     measure = plan.asked.measures[name]
     epsilon = float(plan.epsilon_of(name))
@@ -119,7 +113,7 @@ def _measure(plan: RollupPlan, name: str) -> list[Line]:
             measure.spec,
             "epsilon {epsilon:.4g}; {counts}{drawn}",
             epsilon=epsilon,
-            counts=_counts(measure, plan),
+            counts=_counts(measure, plan, words),
             drawn=drawn,
             name=name,
         )
@@ -146,8 +140,8 @@ def _measure(plan: RollupPlan, name: str) -> list[Line]:
                 of,
                 name=name,
                 error=error,
-                everywhere=plan.words.everywhere,
-                own=plan.words.own,
+                everywhere=words.everywhere,
+                own=words.own,
                 many=MANY,
                 confidence=confidence,
             )
@@ -171,14 +165,14 @@ def _bounds(measure: Measure) -> str:
     )
 
 
-def _clipping(measure: Measure, plan: RollupPlan) -> str:
+def _clipping(measure: Measure, plan: RollupNumbers) -> str:
     whose = "one value"
     if plan.unit.user is not None and measure.kind == "sum":
         whose = "everything that one user adds up to"
     return f"of {whose}; what is beyond is cut, a bias that no interval covers"
 
 
-def _counts(measure: Measure, plan: RollupPlan) -> str:
+def _counts(measure: Measure, plan: RollupNumbers, words: Words) -> str:
     """What a measure counts or adds up."""
     by_user = plan.unit.user is not None
     if measure.kind == "count":
@@ -188,10 +182,8 @@ def _counts(measure: Measure, plan: RollupPlan) -> str:
             return "counts users, each weighing 1 in total, divided evenly over their records"
         return f"counts records, at most {measure.at_most} of each user"
     if measure.kind == "distinct":
-        of = f", at most {measure.at_most} {plan.words.pairs}"
-        return (
-            f"different values {plan.words.everywhere}{of if by_user else ''}; they do not add up"
-        )
+        of = f", at most {measure.at_most} {words.pairs}"
+        return f"different values {words.everywhere}{of if by_user else ''}; they do not add up"
     if measure.kind == "mean":
         each = ", in which every user weighs 1" if by_user else ""
         return f"mean of the values that are not NULL{each}"

@@ -13,17 +13,16 @@ from dpframe.measures import Measure
 from dpframe.mechanisms.rollup import NoisyRollup
 from dpframe.postprocess.nesting import nearest_reported
 from dpframe.questions.rollup.frame import number_of_values
+from dpframe.questions.rollup.numbers import RollupNumbers
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from dpframe.questions.rollup.plan import RollupPlan
 
 FEW = 10
 """A column with values in less than one row of so many is said to be mostly missing."""
 
 
-def notices(plan: RollupPlan, noisy: NoisyRollup, frame: pd.DataFrame) -> list[Line]:
+def notices(plan: RollupNumbers, noisy: NoisyRollup, frame: pd.DataFrame) -> list[Line]:
     """Lines on nothing shown, intervals wider than their numbers, keys that are mostly invalid,
     columns that are mostly missing, and bounds that cut most values, as far as released numbers
     say so."""
@@ -52,7 +51,7 @@ def notices(plan: RollupPlan, noisy: NoisyRollup, frame: pd.DataFrame) -> list[L
     ]
 
 
-def _nothing_shown(plan: RollupPlan, frame: pd.DataFrame) -> list[Line]:
+def _nothing_shown(plan: RollupNumbers, frame: pd.DataFrame) -> list[Line]:
     """By the threshold of the selection."""
     chosen = plan.selection
     if chosen is None or (frame["level"] > 0).any():
@@ -73,7 +72,7 @@ def _wide(frame: pd.DataFrame, name: str, measure: Measure) -> list[Line]:
     return wider_than_numbers(frame, (name, f"{name}_lower", f"{name}_upper"), name=name)
 
 
-def _invalid(plan: RollupPlan, frame: pd.DataFrame) -> list[Line]:
+def _invalid(plan: RollupNumbers, frame: pd.DataFrame) -> list[Line]:
     """By the first count, else by the first sum of values that are not negative."""
     counts = [n for n, m in plan.asked.measures.items() if m.kind == "count"]
     chosen = [*counts, *(n for n, m in plan.asked.measures.items() if _positive(m))]
@@ -89,7 +88,7 @@ def _positive(measure: Measure) -> bool:
     return measure.kind == "sum" and isinstance(measure.lower, float) and measure.lower >= 0
 
 
-def _rows(plan: RollupPlan, total: pd.DataFrame) -> tuple[float, float] | None:
+def _rows(plan: RollupNumbers, total: pd.DataFrame) -> tuple[float, float] | None:
     """The interval of what single values are compared to: records, or users who weigh 1 each."""
     for name, measure in plan.asked.measures.items():
         if measure.kind == "count" and measure.at_most is None:
@@ -99,7 +98,7 @@ def _rows(plan: RollupPlan, total: pd.DataFrame) -> tuple[float, float] | None:
 
 
 def _missing(
-    plan: RollupPlan, noisy: NoisyRollup, total: pd.DataFrame, name: str, measure: Measure
+    plan: RollupNumbers, noisy: NoisyRollup, total: pd.DataFrame, name: str, measure: Measure
 ) -> list[Line]:
     """A line where hardly any value of a column seems to be there."""
     rows = _rows(plan, total)
@@ -133,7 +132,7 @@ def _missing(
     ]
 
 
-def _cut(plan: RollupPlan, total: pd.DataFrame, name: str, measure: Measure) -> list[Line]:
+def _cut(plan: RollupNumbers, total: pd.DataFrame, name: str, measure: Measure) -> list[Line]:
     """A line where most values are beyond the bounds."""
     rows = _rows(plan, total)
     if not measure.clipped or rows is None or rows[0] <= 0:

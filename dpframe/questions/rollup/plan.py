@@ -13,38 +13,28 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, TypeVar
 
 from dpframe._forking import no_fork
-from dpframe.accounting.compose import Profile, whole_profile
-from dpframe.accounting.parts import STEP, together
 from dpframe.asking.card import Line, hierarchy_line
-from dpframe.asking.level_plan import LevelPlan
-from dpframe.asking.proofs import Game
+from dpframe.asking.proofs import Game, proof_facts
 from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget
 from dpframe.errors import BudgetError, advising
 from dpframe.hierarchy import Cells
 from dpframe.measures import Measure
 from dpframe.mechanisms import rollup
-from dpframe.mechanisms.measured_parts import rounded_up
 from dpframe.mechanisms.node_counts import NodeCounts, node_counts
-from dpframe.mechanisms.rollup import Paid, Read, Searching
-from dpframe.postprocess.intervals import half_width
-from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
+from dpframe.mechanisms.rollup import Paid, Searching
 from dpframe.questions.hhh.checks import Asked as Selecting
 from dpframe.questions.hhh.offline import OfflinePlan, offline_plan
-from dpframe.questions.rollup.base import Asked
-from dpframe.questions.rollup.curve import parts
 from dpframe.questions.rollup.game import rollup_game
-from dpframe.questions.rollup.limits import check_least, check_scales
-from dpframe.questions.rollup.lines import MANY, OF_NODES, Words, lines, measured_line
-from dpframe.questions.rollup.receipt import bounds_found, noise_told, rollup_receipt
+from dpframe.questions.rollup.lines import OF_NODES, measured_line, rollup_lines
+from dpframe.questions.rollup.numbers import Asked, RollupNumbers
+from dpframe.questions.rollup.receipt import noise_facts, released_bounds, rollup_facts
 from dpframe.questions.rollup.sharing import drawn_and_read
-from dpframe.tree import ListedNodes
-from dpframe.vectors import Vector, distinct_of, searches_of
+from dpframe.steps import WHOLE_DIGITS
+from dpframe.vectors import distinct_of, searches_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,118 +52,17 @@ UNSHOWN = 0.02, 0.1, 0.3
 """``release_share`` of a selection whose counts are not released: as good as nothing, or the first
 whose table, which is never drawn from, is not too long."""
 
+LEAST = 1e-6
+"""Epsilon of a measure, below which noise would hide everything."""
+
+LARGEST_SCALE = 2**54
+"""Scale of noise on parts alone: a draw beyond 64 bits, which would be an error, has a chance below
+1e-200."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class RollupPlan(LevelPlan[Asked]):
-    """Everything about a rollup except the data and the draw.
-
-    ``paid`` are the vectors that each measure that adds up draws, with their epsilons, ``read`` the
-    sums that are read from those of a mean, which are paid for there; ``searching`` are
-    measures whose bounds are found first, and ``counts`` those of different values, which do not
-    add up.
-    """
-
-    selection: OfflinePlan | None
-    paid: Mapping[str, tuple[Paid, ...]]
-    read: Mapping[str, Read]
-    searching: Mapping[str, Searching]
-    counts: Mapping[str, NodeCounts]
-
-    words: ClassVar[Words] = OF_NODES
-
-    @property
-    def listed(self) -> ListedNodes | None:
-        return self.asked.listed
-
-    @property
-    def axes(self) -> list[Line]:
-        """What the numbers are rolled up by."""
-        return [hierarchy_line(self.hierarchy)]
-
-    @property
-    def decides(self) -> str:
-        """What the selection counts: records, users, or the measure of this name."""
-        if self.asked.heavy is not None:
-            return self.asked.heavy
-        return "records" if self.unit.user is None else "users"
-
-    @property
-    def request(self) -> dict[str, object]:
-        """The arguments that this plan answers, as plain JSON types; stored in users' ledgers."""
-        return self.asked.request
-
-    # -- what follows -------------------------------------------------------------------------
-
-    @property
-    def band(self) -> int:
-        """Units below which a count can never be selected."""
-        return 1 if self.selection is None else self.selection.band
-
-    @property
-    def types(self) -> dict[str, str]:
-        """The columns of measures in a result, with DuckDB's types."""
-        kinds = {"count": "BIGINT", "distinct": "BIGINT"}
-        return {
-            f"{name}{end}": "BIGINT" if "_clipped" in end else kinds.get(measure.kind, "DOUBLE")
-            for name, measure in self.asked.measures.items()
-            for end in measure.columns
-        }
-
-    @property
-    def vectors(self) -> tuple[Vector, ...]:
-        """What is measured on the parts."""
-        return tuple(paid.vector for several in self.paid.values() for paid in several)
-
-    def epsilon_of(self, name: str) -> Fraction:
-        """What a measure costs; a mean without what sums that are read from it add."""
-        for one in (self.counts, self.searching):
-            if name in one:
-                return one[name].epsilon
-        own = self.read[name].epsilon if name in self.read else Fraction(0)
-        others = sum((r.epsilon for r in self.read.values() if r.of == name), Fraction(0))
-        return sum((p.cost for p in self.paid[name]), own - others)
-
-    @property
-    def epsilon_spent(self) -> Fraction:
-        """All epsilons, added up exactly; at most that of the budget."""
-        own = Fraction(0) if self.selection is None else Fraction(self.selection.budget.epsilon)
-        return sum((self.epsilon_of(name) for name in self.asked.measures), own)
-
-    @property
-    def delta_spent(self) -> float:
-        """That of the selection, and of different values."""
-        own = 0.0 if self.selection is None else self.selection.delta_spent
-        return own + sum(count.delta for count in self.counts.values())
-
-    @cached_property
-    def profile(self) -> Profile:
-        """That of the selection, of every measure and of every search as parts."""
-        losses = parts(self, self.budget.epsilon * STEP)
-        return whole_profile(self.budget, 1, lambda epsilons: together(losses, epsilons))
-
-    @cached_property
-    def errors(self) -> dict[str, float]:
-        """Half widths of the intervals of what one node has of its own, in the measure's unit,
-        where nothing above it is measured; a mean is one of ``MANY`` values, and at a bound. None
-        for measures whose bounds are searched.
-        """
-        found = {name: float(self.half_width(name)) for name in self.counts}
-        for name in self.paid:
-            paid = self.paid[self.read[name].of if name in self.read else name]
-            scales = [rounded_up(p.vector.most / p.epsilon) for p in paid]
-            spread = np.array([2 * float(scale) ** 2 for scale in scales])
-            first = paid[0].vector
-            if self.asked.measures[name].kind == "mean":
-                sd = math.sqrt(spread[0]) * first.bounds.step / MANY
-                found[name] = deviation_factor(self.confidence) * sd
-            else:
-                half = int(whole_half_width(spread[:1], self.confidence, np.ones(1))[0])
-                found[name] = half * first.bounds.step if first.column else half / first.unit
-        return found
-
-    def half_width(self, name: str) -> int:
-        """Of the intervals of a number of different values."""
-        return half_width(self.counts[name].noise, 1, self.confidence)
+class RollupPlan(RollupNumbers):
+    """Everything about a rollup except the data and the draw."""
 
     @cached_property
     def game(self) -> Game:
@@ -198,11 +87,13 @@ class RollupPlan(LevelPlan[Asked]):
 
     def lines(self) -> list[Line]:
         """What is known before the data are read."""
-        return lines(self)
+        return rollup_lines(self, OF_NODES, [hierarchy_line(self.hierarchy)])
 
     def receipt(self, name: str | None = None) -> Receipt:
-        """The receipt of a release of this plan."""
-        return rollup_receipt(self, name)
+        """The receipt of a release of this plan; holds nothing that depends on the data."""
+        card = [q.row for q in self.lines()]
+        proof = proof_facts(self, "rollup")
+        return Receipt({**rollup_facts(self, name), **proof, "card": card})
 
     def frame(self, noisy: rollup.NoisyRollup, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """Reported nodes with their measures, in natural order."""
@@ -218,13 +109,13 @@ class RollupPlan(LevelPlan[Asked]):
         with no_fork():
             from dpframe.questions.rollup.notices import notices  # loads pandas
 
-        said = facts.with_bounds(bounds_found(self, noisy))
-        said = said.and_told({"measures": noise_told(self, noisy, said)}, [])
+        facts = facts.with_bounds(released_bounds(self, noisy))
+        facts = facts.and_told({"measures": noise_facts(self, noisy, facts)}, [])
         if noisy.weights:
             weights = {str(at): float(weight) for at, weight in noisy.weights.items() if at >= 0}
-            told = [] if self.listed is not None else [measured_line(noisy.weights)]
-            said = said.and_told({"levels_measured": weights}, told)
-        return said.with_notices(notices(self, noisy, frame))
+            lines = [] if self.listed is not None else [measured_line(noisy.weights)]
+            facts = facts.and_told({"levels_measured": weights}, lines)
+        return facts.with_notices(notices(self, noisy, frame))
 
 
 P = TypeVar("P", bound=RollupPlan)
@@ -239,7 +130,7 @@ def make_rollup_plan(asked: Asked, kind: type[P]) -> P:
         epsilon *= 1 - (default if share is None else Fraction(share))
     total = sum((Fraction(m.share) for m in asked.measures.values()), Fraction(0))
     each = {name: epsilon * Fraction(m.share) / total for name, m in asked.measures.items()}
-    check_least(each, asked)
+    _check_least(each, asked)
     counts = _node_counts(asked, each, delta)
     spent = sum(count.delta for count in counts.values())
     by_user, selection = asked.unit.user is not None, None
@@ -253,7 +144,7 @@ def make_rollup_plan(asked: Asked, kind: type[P]) -> P:
         for name, measure in others.items()
         if measure.searched
     }
-    check_scales(paid, searching, counts)
+    _check_scales(paid, searching, counts)
     return kind(
         asked=asked,
         selection=selection,
@@ -262,6 +153,34 @@ def make_rollup_plan(asked: Asked, kind: type[P]) -> P:
         searching=searching,
         counts=counts,
     )
+
+
+def _check_least(each: Mapping[str, Fraction], asked: Asked) -> None:
+    """BudgetError for a measure that would drown."""
+    for name, own in each.items():
+        if own < Fraction(LEAST):
+            raise BudgetError(
+                f"measure {name!r} would get epsilon {float(own):.2g} of {asked.budget.epsilon:g}: "
+                "ask for fewer measures, raise its share=, or raise epsilon."
+            )
+
+
+def _check_scales(
+    paid: Mapping[str, tuple[Paid, ...]],
+    searching: Mapping[str, Searching],
+    counts: Mapping[str, NodeCounts],
+) -> None:
+    """BudgetError for noise beyond 64 bits."""
+    vectors = {name: [p.vector.most / p.epsilon for p in each] for name, each in paid.items()}
+    scales = {name: max(several) for name, several in vectors.items() if several}
+    scales |= {name: 2 * 10**WHOLE_DIGITS / one.rest for name, one in searching.items()}
+    scales |= {name: count.distinct.touched / count.epsilon for name, count in counts.items()}
+    for name, scale in scales.items():
+        if scale > LARGEST_SCALE:
+            raise BudgetError(
+                f"measure {name!r} would get noise beyond 64 bits: raise epsilon or its share=, or "
+                "lower at_most or the bounds."
+            )
 
 
 def _searching(measure: Measure, epsilon: Fraction, by_user: bool) -> Searching:

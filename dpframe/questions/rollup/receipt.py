@@ -5,16 +5,15 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpframe._forking import no_fork
-from dpframe.asking.proofs import proof_facts
 from dpframe.asking.receipt import UNTRACKED, Receipt, law_facts, promised, stamp
 from dpframe.hierarchy import Cells
 from dpframe.postprocess.above import PARTS
+from dpframe.postprocess.mean_noise import BY_VALUE
+from dpframe.questions.rollup.numbers import RollupNumbers
 
 if TYPE_CHECKING:
     from dpframe.mechanisms.node_counts import NodeCounts
     from dpframe.mechanisms.rollup import Estimate, NoisyRollup
-    from dpframe.questions.rollup.plan import RollupPlan
 
 PAPER = (
     "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, corrected; discrete Laplace "
@@ -22,56 +21,52 @@ PAPER = (
 )
 
 
-def rollup_receipt(plan: RollupPlan, name: str | None) -> Receipt:
-    """The receipt of a release of this plan; holds nothing that depends on the data."""
+def rollup_facts(plan: RollupNumbers, name: str | None) -> dict[str, Any]:
+    """The facts of the receipt but proof and card; they hold nothing that depends on the data."""
     selection = plan.selection
-    return Receipt(
-        {
-            "release": name,
-            **stamp(),
-            "mechanism": "rollup",
-            "paper": PAPER,
-            **promised(plan, plan.delta_spent),
-            "hierarchy": plan.hierarchy.spec,
-            "height": plan.height,
-            "levels": list(plan.hierarchy.level_names),
-            **({"segments": True} if isinstance(plan.hierarchy, Cells) else {}),
-            "threshold": None if selection is None else selection.threshold,
-            "selection": None
-            if selection is None
-            else {"epsilon": selection.budget.epsilon, "measure": plan.asked.heavy},
-            "remainder": True,
-            "keys": None if plan.listed is None else plan.listed.name,
-            "confidence": plan.confidence,
-            "measures": {name: _measure(plan, name) for name in plan.asked.measures},
-            "noise": None
-            if selection is None
-            else law_facts(selection.test_noise, selection.grid, selection.unit.worth),
-            "intervals": "lower and upper hold the true value with the stated confidence, given "
-            "what is shown; not what clipping to the bounds takes away",
-            "budget": UNTRACKED,
-            "ledger": None,
-            **proof_facts(plan, "rollup"),
-            "card": [q.row for q in plan.lines()],
-        }
-    )
+    return {
+        "release": name,
+        **stamp(),
+        "mechanism": "rollup",
+        "paper": PAPER,
+        **promised(plan, plan.delta_spent),
+        "hierarchy": plan.hierarchy.spec,
+        "height": plan.height,
+        "levels": list(plan.hierarchy.level_names),
+        **({"segments": True} if isinstance(plan.hierarchy, Cells) else {}),
+        "threshold": None if selection is None else selection.threshold,
+        "selection": None
+        if selection is None
+        else {"epsilon": selection.budget.epsilon, "measure": plan.asked.heavy},
+        "remainder": True,
+        "keys": None if plan.listed is None else plan.listed.name,
+        "confidence": plan.confidence,
+        "measures": {name: _measure(plan, name) for name in plan.asked.measures},
+        "noise": None
+        if selection is None
+        else law_facts(selection.test_noise, selection.grid, selection.unit.worth),
+        "intervals": "lower and upper hold the true value with the stated confidence, given "
+        "what is shown; not what clipping to the bounds takes away",
+        "budget": UNTRACKED,
+        "ledger": None,
+    }
 
 
-def noise_told(plan: RollupPlan, noisy: NoisyRollup, facts: Receipt) -> dict[str, Any]:
+def noise_facts(plan: RollupNumbers, noisy: NoisyRollup, facts: Receipt) -> dict[str, Any]:
     """The facts on measures, with the noise of each: what intervals of any confidence follow from.
 
     Public: scales follow from parameters, found bounds and the shown nodes.
     """
-    told = {}
+    measures = {}
     for name, known in facts["measures"].items():
         counts = plan.counts.get(name)
-        told[name] = {
+        measures[name] = {
             **known,
             "noise": [_scales(estimate) for estimate in noisy.measures[name]]
             if counts is None
             else [_law(counts)],
         }
-    return told
+    return measures
 
 
 def _law(counts: NodeCounts) -> dict[str, Any]:
@@ -92,15 +87,8 @@ def _scales(estimate: Estimate) -> dict[str, Any]:
             "parts" if at == PARTS else str(at): _exact(scale)
             for at, scale in estimate.scales.items()
         },
-        **(_by_value() if vector.kind in ("above", "below") else {}),
+        **(BY_VALUE if vector.kind in ("above", "below") else {}),
     }
-
-
-def _by_value() -> dict[str, str]:
-    with no_fork():
-        from dpframe.postprocess.mean_noise import BY_VALUE
-
-    return BY_VALUE
 
 
 def _exact(scale: Fraction) -> float | int:
@@ -108,7 +96,7 @@ def _exact(scale: Fraction) -> float | int:
     return int(scale) if scale.denominator == 1 and scale > 2**53 else float(scale)
 
 
-def bounds_found(plan: RollupPlan, noisy: NoisyRollup) -> dict[str, tuple[float, float]]:
+def released_bounds(plan: RollupNumbers, noisy: NoisyRollup) -> dict[str, tuple[float, float]]:
     """The bounds that a search found, by measure."""
     found = {}
     for name in plan.searching:
@@ -118,7 +106,7 @@ def bounds_found(plan: RollupPlan, noisy: NoisyRollup) -> dict[str, tuple[float,
     return found
 
 
-def _measure(plan: RollupPlan, name: str) -> dict[str, Any]:
+def _measure(plan: RollupNumbers, name: str) -> dict[str, Any]:
     measure = plan.asked.measures[name]
     return {
         "spec": measure.spec,

@@ -5,96 +5,24 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dpframe.accounting.compose import Profile, whole_profile
-from dpframe.asking.card import Line
-from dpframe.asking.receipt import Receipt
-from dpframe.budget import Budget, per_record
-from dpframe.errors import BudgetError
+from dpframe.asking.card import Line, Text
+from dpframe.asking.proofs import proof_facts
+from dpframe.asking.receipt import UNTRACKED, Receipt, stamp
+from dpframe.budget import Budget
 from dpframe.mechanisms.sketch_release import NoisyCounts, NoisySketch
 from dpframe.questions.sketches.frame import Intervals, sketch_frame
-from dpframe.questions.sketches.lines import heading
-from dpframe.questions.sketches.receipt import measured, sketch_receipt
+from dpframe.questions.sketches.lines import guarantee, noise_text
+from dpframe.questions.sketches.numbers import NAMES, PAPERS, Asked, Structure
 from dpframe.sketches import SketchState
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Structure = Literal["variant", "standard", "sum", "bounded", "users"]
-"""What a record can change: a stream's sketch (two kinds), a merge (two ways), users' sets."""
-
-LEAST_EPSILON = 1e-4
-"""Of a record; below it the tables of the noise get too long."""
-
 ROUNDING = 1e-12
 """Above the rounding of a convolved probability; taken off the chance to miss."""
-
-SOURCE = "Lebeda, Tetek (PODS 2023)"
-
-NAMES: dict[Structure, str] = {
-    "variant": "misra-gries",
-    "standard": "misra-gries-standard",
-    "sum": "merged-sum",
-    "bounded": "merged-bounded",
-    "users": "privacy-aware-misra-gries",
-}
-
-PAPERS: dict[Structure, str] = {
-    "variant": f"{SOURCE}, Algorithm 2, with alpha and C + alpha released",
-    "standard": f"{SOURCE}, section 5.1, with alpha and C + alpha released",
-    "sum": f"{SOURCE}, Algorithm 3 and section 7",
-    "bounded": f"{SOURCE}, Corollary 2 and Theorem 5, with integer noise",
-    "users": f"{SOURCE}, Algorithm 4 and Corollary 10, with integer noise",
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What is to be released, of which sketch; public.
-
-    Parameters
-    ----------
-    structure, unit, counters, sketches
-        Of the sketch: what moves, "record" or "user", k, and how many streams it holds. It knows no
-        column of users, and so no :class:`dpframe.budget.PrivacyUnit`.
-    max_contributions
-        Records of one user, by promise of the caller; 1 protects single records.
-    budget
-        ``delta`` is 0 with a universe.
-    universe
-        Public keys, ascending; None for keys that nobody listed.
-    records
-        Public upper bound on the records (or items of users) that went in.
-    levels
-        Sketches that one record enters: of a merge with one a level their number.
-    """
-
-    structure: Structure
-    unit: str
-    counters: int
-    sketches: int = 1
-    max_contributions: int = 1
-    budget: Budget
-    universe: pa.Array | None = None
-    records: int | None = None
-    confidence: float = 0.95
-    levels: int = 1
-
-    @property
-    def record(self) -> Budget:
-        """The budget of one record; BudgetError if no table could be drawn from."""
-        record, most = per_record(self.budget, self.max_contributions), self.max_contributions
-        if record.epsilon < LEAST_EPSILON and most > 1:
-            raise BudgetError(
-                f"epsilon ({self.budget.epsilon:g}) divided over max_contributions ({most}) "
-                f"leaves less than {LEAST_EPSILON:g} for a record: raise epsilon, or lower "
-                "max_contributions."
-            )
-        return record
-
 
 L = TypeVar("L")
 N = TypeVar("N", NoisySketch, NoisyCounts)
@@ -118,11 +46,6 @@ class SketchPlan(ABC, Generic[L, N]):
         return self.asked.structure
 
     @property
-    def unit(self) -> str:
-        """What moves in the sketch: "record" or "user"."""
-        return self.asked.unit
-
-    @property
     def counters(self) -> int:
         return self.asked.counters
 
@@ -139,37 +62,12 @@ class SketchPlan(ABC, Generic[L, N]):
         return self.asked.budget
 
     @property
-    def universe(self) -> pa.Array | None:
-        return self.asked.universe
-
-    @property
     def records(self) -> int | None:
         return self.asked.records
 
     @property
     def confidence(self) -> float:
         return self.asked.confidence
-
-    @property
-    def levels(self) -> int:
-        return self.asked.levels
-
-    @property
-    def neighbours(self) -> str:
-        """What differs between neighbouring streams."""
-        if self.unit == "user":
-            return "adding or removing one user with all their items"
-        if self.max_contributions == 1:
-            return "adding or removing one record"
-        return (
-            f"adding or removing one user with all their records, of which there are at most "
-            f"{self.max_contributions} (promised by the caller)"
-        )
-
-    @property
-    def counts(self) -> str:
-        """What the counts of the release count."""
-        return "users with an item" if self.unit == "user" else "records"
 
     # -- what a release says ------------------------------------------------------------------
 
@@ -227,7 +125,7 @@ class SketchPlan(ABC, Generic[L, N]):
         """Least q with P(Z > q) <= mass; Z is symmetric."""
 
     @abstractmethod
-    def published(self) -> list[Line]:
+    def key_lines(self) -> list[Line]:
         """Which keys are published."""
 
     @abstractmethod
@@ -275,11 +173,62 @@ class SketchPlan(ABC, Generic[L, N]):
 
     def lines(self) -> list[Line]:
         """What is known before the sketch is released."""
-        return [*heading(self), *self.published()]
+        asked, meaning = self.asked, "what is promised, against anybody who sees the result"
+        return [
+            Line("guarantee", guarantee(asked), meaning),
+            Line("mechanism", self.mechanism, self.paper),
+            Line("counts", asked.counts, "what the numbers count"),
+            Line.of("counters", asked.counters, "of each of {n} sketches", n=asked.sketches),
+            Line("sensitivity", self.sensitivity, "what the noise has to cover"),
+            Line("noise", noise_text(self.noise["count"]), "in every count"),
+            Line.of(
+                "noise error",
+                Text("+-{half_width} with confidence {confidence:g}"),
+                "of a count, from the noise alone",
+                half_width=-(-self.above // self.grid),
+                confidence=asked.confidence,
+            ),
+            *self.key_lines(),
+        ]
 
     def receipt(self, name: str | None = None) -> Receipt:
         """The receipt of the first release; holds nothing of the sketch."""
-        return sketch_receipt(self, name)
+        asked = self.asked
+        several = asked.max_contributions > 1
+        return Receipt(
+            {
+                "release": name,
+                **stamp(),
+                "mechanism": self.mechanism,
+                "paper": self.paper,
+                "guarantee": guarantee(asked),
+                "epsilon": self.budget.epsilon,
+                "delta": self.budget.delta,
+                "computed_delta": self.delta_spent,
+                "neighbours": asked.neighbours,
+                "counts": asked.counts,
+                "user": None,
+                "contribution": "records" if several or asked.unit == "user" else None,
+                "max_contributions": asked.max_contributions if several else None,
+                "hierarchy": None,
+                "counters": asked.counters,
+                "sketches": asked.sketches,
+                "sensitivity": self.sensitivity,
+                "threshold": None if self.threshold is None else self.threshold / self.grid,
+                "universe": None if asked.universe is None else len(asked.universe),
+                "records": asked.records,
+                "confidence": asked.confidence,
+                "noise": self.noise,
+                "sketch_error": None,
+                "unpublished_at_most": None,
+                "intervals": self.meaning,
+                "release_number": 1,
+                **proof_facts(self, "sketches"),
+                "budget": UNTRACKED,
+                "ledger": None,
+                "card": [q.row for q in self.lines()],
+            }
+        )
 
     def frame(self, noisy: N, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """Columns key, count, lower, upper; sorted by key."""
@@ -287,8 +236,13 @@ class SketchPlan(ABC, Generic[L, N]):
 
     def answered(self, facts: Receipt, noisy: N, frame: pd.DataFrame, /) -> Receipt:
         """The receipt with what the release itself says."""
-        return measured(
-            facts,
-            sketch_error=self.sketch_error(noisy),
-            unpublished=self.unpublished_at_most(noisy),
-        )
+        error, unpublished = self.sketch_error(noisy), self.unpublished_at_most(noisy)
+        rows: list[list[object]] = []
+        if error is not None:
+            meaning = "released too: how far counts can be above the truth, itself noisy"
+            rows.append(["sketch error", error, meaning])
+        if unpublished is not None:
+            meaning = f"true count of a key that is not published, confidence {self.confidence:g}"
+            rows.append(["unpublished at most", unpublished, meaning])
+        own = {"sketch_error": error, "unpublished_at_most": unpublished}
+        return facts.and_also({**own, "card": [*facts["card"], *rows]})

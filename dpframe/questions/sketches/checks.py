@@ -10,7 +10,8 @@ import pyarrow as pa
 from dpframe.asking.given import DELTA, EPSILON, amount, number, whole
 from dpframe.budget import Budget
 from dpframe.errors import BudgetError, DpframeError, ParameterError, ParameterTypeError
-from dpframe.questions.sketches.base import SketchPlan, Structure
+from dpframe.questions.sketches.base import SketchPlan
+from dpframe.questions.sketches.numbers import Structure
 from dpframe.questions.sketches.plan import make_sketch_plan
 from dpframe.sketches._batches import whole as as_column
 from dpframe.sketches._sketch import LARGEST, Sketch

@@ -18,30 +18,28 @@ For a key that is fixed beforehand, ``P(published, and its interval misses) <= 1
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe.mechanisms.sketch_release import NoisyCounts, NoisySketch
+from dpframe.questions.sketches.numbers import Asked
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from dpframe.questions.sketches.base import SketchPlan
-
 
 Numbers = NDArray[np.int64]
 Intervals = tuple[Numbers, Numbers, Numbers | None]
 """Counts, what the true ones are at least and, where it is known, at most; whole numbers."""
 
 
-def sketch_frame(keys: pa.Array, found: Intervals) -> pd.DataFrame:
+def sketch_frame(keys: pa.Array, intervals: Intervals) -> pd.DataFrame:
     """Columns key, count, lower, upper; sorted by key."""
     import pandas as pd
 
-    count, lower, upper = found
+    count, lower, upper = intervals
     bound = pd.array([pd.NA] * len(count), dtype="Int64") if upper is None else upper
     return pd.DataFrame(
         {
@@ -53,30 +51,30 @@ def sketch_frame(keys: pa.Array, found: Intervals) -> pd.DataFrame:
     )
 
 
-def of_one_stream(noisy: NoisySketch, *, above: int, below: int) -> Intervals:
+def stream_intervals(noisy: NoisySketch, *, above: int, below: int) -> Intervals:
     """Intervals of one stream."""
     count = noisy.upper
     lower = count - max(noisy.decrements + below, above)
     return count, np.maximum(lower, 0), np.maximum(count + above, 0)
 
 
-def of_counts(noisy: NoisyCounts, plan: SketchPlan[Any, NoisyCounts]) -> Intervals:
+def count_intervals(noisy: NoisyCounts, asked: Asked, *, above: int, below: int) -> Intervals:
     """Intervals of the rest."""
-    g, values, most = noisy.unit, noisy.values, lost(noisy, plan)
+    g, values, most = noisy.unit, noisy.values, most_lost(noisy, asked)
     count = (2 * values + g) // (2 * g)  # rounded after the noise
-    lower = np.maximum(np.minimum(-((plan.below - values) // g), count), 0)
+    lower = np.maximum(np.minimum(-((below - values) // g), count), 0)
     if most is None:
         return count, lower, None
-    upper = np.maximum((values + plan.above + most) // g, count)
+    upper = np.maximum((values + above + most) // g, count)
     return count, lower, np.maximum(upper, 0)
 
 
-def lost(noisy: NoisyCounts, plan: SketchPlan[Any, NoisyCounts]) -> int | None:
+def most_lost(noisy: NoisyCounts, asked: Asked) -> int | None:
     """What a released value is at most below the truth before noise, in its units, if the caller
     said how many records there are."""
-    if plan.records is None:
+    if asked.records is None:
         return None
-    return plan.records if noisy.unit > 1 else plan.records // (plan.counters + 1)
+    return asked.records if noisy.unit > 1 else asked.records // (asked.counters + 1)
 
 
 def _column(keys: pa.Array) -> pd.Series:

@@ -16,10 +16,10 @@ from dpframe.accounting.sparse_gaussian import GshmLaws, gshm_delta, gshm_laws
 from dpframe.asking.proofs import Game
 from dpframe.errors import BudgetError
 from dpframe.mechanisms.sketch_release import NoisyCounts, sparse, summed
-from dpframe.questions.sketches.base import Asked
-from dpframe.questions.sketches.frame import Intervals, lost, of_counts
+from dpframe.questions.sketches.frame import Intervals, count_intervals, most_lost
 from dpframe.questions.sketches.game import merged_game, sum_game
 from dpframe.questions.sketches.lines import counts_meaning, counts_move, lattice_moves
+from dpframe.questions.sketches.numbers import Asked
 from dpframe.questions.sketches.tables import TablePlan
 from dpframe.sketches import SketchState
 
@@ -32,13 +32,13 @@ class LossyPlan(TablePlan[M, NoisyCounts]):
 
     @property
     def meaning(self) -> str:
-        return counts_meaning(self)
+        return counts_meaning(self.asked)
 
     def intervals(self, noisy: NoisyCounts) -> Intervals:
-        return of_counts(noisy, self)
+        return count_intervals(noisy, self.asked, above=self.above, below=self.below)
 
     def unpublished_at_most(self, noisy: NoisyCounts) -> int | None:
-        most = lost(noisy, self)
+        most = most_lost(noisy, self.asked)
         if most is None:
             return None
         return (self.threshold - 1 + self.unpublished + most) // noisy.unit
@@ -58,7 +58,7 @@ class SumPlan(LossyPlan[LatticeLaws]):
 
     @property
     def sensitivity(self) -> str:
-        return lattice_moves(self)
+        return lattice_moves(self.asked)
 
     @property
     def game(self) -> Game:
@@ -73,7 +73,7 @@ class SumPlan(LossyPlan[LatticeLaws]):
             scale=laws.scale,
             theta=laws.theta,
             counters=self.counters,
-            sketches=self.levels,
+            sketches=self.asked.levels,
             epsilon=epsilon,
             merged=laws.merged,
         )
@@ -94,7 +94,7 @@ class SparsePlan(LossyPlan[GshmLaws]):
 
     @property
     def sensitivity(self) -> str:
-        return counts_move(self)
+        return counts_move(self.asked)
 
     @property
     def game(self) -> Game:
@@ -108,7 +108,7 @@ class SparsePlan(LossyPlan[GshmLaws]):
             scale=laws.scale,
             t=laws.t,
             changed=laws.changed,
-            sketches=self.levels,
+            sketches=self.asked.levels,
             epsilon=epsilon,
         )
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from dpframe.budget import Budget
-from dpframe.questions.sketches.base import Asked, SketchPlan, Structure
+from dpframe.questions.sketches.base import SketchPlan
 from dpframe.questions.sketches.lossy import SparsePlan, SumPlan, sparse_plan, sum_plan
+from dpframe.questions.sketches.numbers import Asked, Structure
 from dpframe.questions.sketches.single_stream import single_stream_plan
 from dpframe.questions.sketches.universe import universe_plan
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from dpframe.asking.plan import Counted, Draws
+from dpframe.asking.receipt import Receipt
 from dpframe.asking.release import drawn
 from dpframe.ledger import chosen_ledger
-from dpframe.questions.sketches.receipt import numbered
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,9 +31,18 @@ def next_release(
     def begun() -> None:
         sketch._released += 1
 
-    facts = numbered(plan.receipt(), sketch._released + 1)
+    facts = with_number(plan.receipt(), sketch._released + 1)
     book = chosen_ledger(ledger)
     release = drawn(
         lambda: Counted(state()), plan, facts, source="sketch", ledger=book, begun=begun
     )
     return release.to_frame()
+
+
+def with_number(receipt: Receipt, number: int) -> Receipt:
+    """The receipt of the ``number``-th release of the same sketches."""
+    card = list(receipt["card"])
+    if number > 1:
+        count = "both count" if number == 2 else "all count"
+        card.append(["releases", number, f"release {number} of this sketch; {count}"])
+    return receipt.and_also({"release_number": number, "card": card})

@@ -14,10 +14,10 @@ from dpframe.asking.proofs import Game
 from dpframe.asking.receipt import law_facts
 from dpframe.mechanisms.sketch_release import NoisySketch, single_stream
 from dpframe.noise import NoiseTable
-from dpframe.questions.sketches.base import Asked
-from dpframe.questions.sketches.frame import Intervals, of_one_stream
+from dpframe.questions.sketches.frame import Intervals, stream_intervals
 from dpframe.questions.sketches.game import sketch_game
 from dpframe.questions.sketches.lines import CHANCE
+from dpframe.questions.sketches.numbers import Asked
 from dpframe.questions.sketches.tables import TablePlan
 from dpframe.sketches import SketchState
 
@@ -43,7 +43,7 @@ class SingleStreamPlan(TablePlan[SketchLaws, NoisySketch]):
     def game(self) -> Game:
         """The sketch of one stream."""
         standard = self.counters if self.structure == "standard" else None
-        return sketch_game(self.laws, self.levels, standard, self.max_contributions)
+        return sketch_game(self.laws, self.asked.levels, standard, self.max_contributions)
 
     def delta_at(self, epsilon: float) -> float:
         laws = self.laws
@@ -52,7 +52,7 @@ class SingleStreamPlan(TablePlan[SketchLaws, NoisySketch]):
             family=laws.family,
             scale=laws.scale,
             theta=laws.theta,
-            sketches=self.levels,
+            sketches=self.asked.levels,
             epsilon=epsilon,
             unshared=laws.unshared,
         )
@@ -70,7 +70,7 @@ class SingleStreamPlan(TablePlan[SketchLaws, NoisySketch]):
         return single_stream(counted, self.laws)
 
     def intervals(self, noisy: NoisySketch) -> Intervals:
-        return of_one_stream(noisy, above=self.above, below=self.below)
+        return stream_intervals(noisy, above=self.above, below=self.below)
 
     def sketch_error(self, noisy: NoisySketch) -> int:
         return noisy.decrements

@@ -62,7 +62,7 @@ class TablePlan(SketchPlan[T, N]):
         noise = self.laws.noise
         return max(0, int(np.argmax(noise.at_least() <= mass)) + noise.lowest - 1)
 
-    def published(self) -> list[Line]:
+    def key_lines(self) -> list[Line]:
         shown = f"{self.compared} from which keys are shown"
         return [
             Line("threshold", self.threshold / self.grid, shown),

@@ -11,10 +11,11 @@ from dpframe.accounting.sketch_pure import PureLaws, pure_laws
 from dpframe.asking.card import Line
 from dpframe.asking.proofs import Game
 from dpframe.mechanisms.sketch_release import NoisyCounts, top_of_universe
-from dpframe.questions.sketches.base import SOURCE, Asked, SketchPlan
-from dpframe.questions.sketches.frame import Intervals, of_counts
+from dpframe.questions.sketches.base import SketchPlan
+from dpframe.questions.sketches.frame import Intervals, count_intervals
 from dpframe.questions.sketches.game import universe_game
 from dpframe.questions.sketches.lines import counts_meaning, counts_move, lattice_moves
+from dpframe.questions.sketches.numbers import SOURCE, Asked
 from dpframe.sketches import SketchState
 
 
@@ -46,7 +47,7 @@ class UniversePlan(SketchPlan[PureLaws, NoisyCounts]):
 
     @property
     def sensitivity(self) -> str:
-        return lattice_moves(self) if self.grid > 1 else counts_move(self)
+        return lattice_moves(self.asked) if self.grid > 1 else counts_move(self.asked)
 
     @property
     def noise(self) -> dict[str, Any]:
@@ -55,7 +56,7 @@ class UniversePlan(SketchPlan[PureLaws, NoisyCounts]):
 
     @property
     def meaning(self) -> str:
-        return counts_meaning(self)
+        return counts_meaning(self.asked)
 
     @property
     def game(self) -> Game:
@@ -68,7 +69,7 @@ class UniversePlan(SketchPlan[PureLaws, NoisyCounts]):
     def reach(self, mass: float) -> int:
         return self.laws.reach(mass)
 
-    def published(self) -> list[Line]:
+    def key_lines(self) -> list[Line]:
         largest = f"largest {self.counters} of {len(self.keys)} keys"
         return [Line("published", largest, "keys that are not listed are never published")]
 
@@ -76,7 +77,7 @@ class UniversePlan(SketchPlan[PureLaws, NoisyCounts]):
         return top_of_universe(counted, self.keys, self.laws)
 
     def intervals(self, noisy: NoisyCounts) -> Intervals:
-        return of_counts(noisy, self)
+        return count_intervals(noisy, self.asked, above=self.above, below=self.below)
 
 
 def universe_plan(asked: Asked, universe: pa.Array) -> UniversePlan:

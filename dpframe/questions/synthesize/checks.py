@@ -177,7 +177,7 @@ def synthetic_plan(
     return make_synthetic_plan(
         domain=wanted.domain,
         digest=wanted.digest,
-        schema="" if schema is None else written(schema),
+        schema="" if schema is None else schema_text(schema),
         shape=shape,
         split=chosen("split", given["split"], SPLITS),
         epsilon=amount("epsilon", given["epsilon"], *EPSILON, "for example 1.0"),
@@ -185,18 +185,18 @@ def synthetic_plan(
     )
 
 
-def written(schema: pa.Schema) -> str:
+def schema_text(schema: pa.Schema) -> str:
     """A schema as text, without metadata."""
     plain = schema.remove_metadata()
     return base64.b64encode(plain.serialize().to_pybytes()).decode("ascii")
 
 
 def read_schema(text: str) -> pa.Schema:
-    """The schema that ``written`` wrote."""
+    """The schema that ``schema_text`` wrote."""
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
-def joined(first: pa.Schema, later: pa.Schema) -> pa.Schema | None:
+def common_schema(first: pa.Schema, later: pa.Schema) -> pa.Schema | None:
     """The schema of batches with these two, None if their columns hold other kinds of values.
 
     That of the first one, but for columns of no type. Kinds are as coarse as a single record

@@ -8,7 +8,7 @@ from typing import Any, cast
 from dpframe.asking.plan import Counted
 from dpframe.domains import Domain
 from dpframe.noise import random_seed
-from dpframe.questions.synthesize.checks import Fitting, RowDomain, written
+from dpframe.questions.synthesize.checks import Fitting, RowDomain, schema_text
 from dpframe.questions.synthesize.generator import check_dtypes
 from dpframe.questions.synthesize.plan import SyntheticPlan
 from dpframe.sketches.hot_partition import HotPartition
@@ -30,7 +30,7 @@ def with_schema(asked: Fitting, schema: Any) -> Fitting:
     shape = asked.plan.shape
     if asked.seed is None:
         shape = replace(shape, seed=random_seed())
-    plan = replace(asked.plan, schema=written(schema), shape=shape)
+    plan = replace(asked.plan, schema=schema_text(schema), shape=shape)
     return replace(asked, schema=schema, plan=plan)
 
 

@@ -21,7 +21,7 @@ from dpframe._paths import content_of, local
 from dpframe.asking.receipt import Receipt
 from dpframe.asking.release import Release
 from dpframe.errors import SourceError
-from dpframe.questions.synthesize.checks import RowDomain, read_schema, written
+from dpframe.questions.synthesize.checks import RowDomain, read_schema, schema_text
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -64,7 +64,7 @@ def generator_bytes(content: Content) -> bytes:
 
     facts = {
         "asked": content.asked.to_dict(),
-        "schema": written(content.schema),
+        "schema": schema_text(content.schema),
         "dtypes": content.dtypes,
         "sealed": True,
     }

@@ -8,21 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from dpframe._forking import no_fork
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.privhp import PartitionLaws, Split, partition_laws
-from dpframe.asking.card import Line
-from dpframe.asking.proofs import Game
-from dpframe.asking.receipt import Receipt
+from dpframe.asking.card import Line, Text, guarantee
+from dpframe.asking.proofs import Game, proof_facts
+from dpframe.asking.receipt import UNTRACKED, Receipt, promised, stamp
 from dpframe.budget import Budget, PrivacyUnit, per_record
 from dpframe.mechanisms import privhp as hot_partition
 from dpframe.mechanisms.privhp import Partition
-from dpframe.questions.synthesize.lines import synthetic_lines
-from dpframe.questions.synthesize.receipt import synthetic_receipt
 from dpframe.sketches.hot_partition import HotPartition, Shape
 
 if TYPE_CHECKING:
     import pandas as pd
+
+PAPER = "Holland, Camtepe, Thapa, Xue, Private Synthetic Data Generation in Small Memory (PrivHP)"
 
 DEFAULT_HOT = 1024
 """Cells of a level that are refined, if nobody says how many."""
@@ -116,18 +115,102 @@ class SyntheticPlan:
 
     def lines(self) -> list[Line]:
         """What is known before the data are read."""
-        return synthetic_lines(self)
+        shape, scales = self.shape, self.laws.scales
+        exact = [float(scale) * 2**0.5 for scale in scales[: shape.exact + 1]]
+        hashed = [float(scale) * 2**0.5 for scale in scales[shape.exact + 1 :]]
+        out = [
+            Line("guarantee", guarantee(self), "against anybody who sees the generator"),
+            Line("mechanism", "synthetic, PrivHP", PAPER),
+            Line("domain", self.domain, "what rows can be, declared by the caller"),
+            Line(
+                "counts",
+                self.unit.counts,
+                "rows with a missing value in these columns are left out",
+            ),
+            Line("k", shape.hot, "cells of a level that are divided further"),
+            Line("depth", shape.depth, "halvings of the domain"),
+            Line("exact levels", shape.exact, "levels that are counted cell by cell"),
+            Line.of(
+                "noise, exact levels",
+                Text("sd {first:.3g} to {last:.3g}"),
+                "discrete Laplace, unbounded, added to every cell there",
+                first=min(exact),
+                last=max(exact),
+            ),
+        ]
+        if hashed:
+            kind = "count-min" if shape.rows == 1 else "count sketch"
+            out += [
+                Line.of(
+                    "sketch",
+                    Text("{kind}, {rows} x {width}"),
+                    "of each of the {levels} levels below",
+                    kind=kind,
+                    rows=shape.rows,
+                    width=shape.width,
+                    levels=len(hashed),
+                ),
+                Line.of(
+                    "noise, sketched levels",
+                    Text("sd {first:.3g} to {last:.3g}"),
+                    "discrete Laplace, unbounded, added to every cell of the sketches",
+                    first=min(hashed),
+                    last=max(hashed),
+                ),
+            ]
+        out += [
+            Line("split", self.split, "how epsilon is divided over levels"),
+            Line.of(
+                "memory",
+                Text("{megabytes:.3g} MB"),
+                "of the counts, whatever the data",
+                megabytes=8 * shape.cells / 1000000.0,
+            ),
+            Line.of(
+                "computed epsilon",
+                Text("{epsilon:.6g}"),
+                "sum over levels, exact",
+                epsilon=self.unit.moves * float(self.laws.epsilon),
+            ),
+            Line("computed delta", "0", "pure: noise without bounds, scales rounded up"),
+        ]
+        return out
 
     def receipt(self, name: str | None = None) -> Receipt:
-        """The receipt of a release of this plan."""
-        return synthetic_receipt(self, name)
+        """The receipt of a release of this plan; holds nothing that depends on the data."""
+        return Receipt(
+            {
+                "release": name,
+                **stamp(),
+                "mechanism": "synthetic-privhp",
+                "paper": PAPER,
+                **promised(self, 0.0),
+                "hierarchy": self.domain,
+                "columns": list(self.columns),
+                "height": self.shape.depth,
+                "levels": [f"1/{2**level}" for level in range(1, self.shape.depth + 1)],
+                "threshold": None,
+                "remainder": None,
+                "confidence": None,
+                "k": self.shape.hot,
+                "width": self.shape.width,
+                "rows": self.shape.rows,
+                "split": self.split,
+                "noise": {"scales": [float(scale) for scale in self.laws.scales]},
+                "intervals": "no intervals",
+                **proof_facts(self, "synthesize"),
+                "budget": UNTRACKED,
+                "ledger": None,
+                "card": [q.row for q in self.lines()],
+            }
+        )
 
     def frame(self, noisy: Partition, types: tuple[str, ...] = (), /) -> pd.DataFrame:
-        """The cells and their counts."""
-        with no_fork():
-            from dpframe.questions.synthesize.frame import synthetic_frame  # loads pandas
+        """The cells and their counts, from which rows are sampled."""
+        import pandas as pd  # late: `import dpframe` does not load it
 
-        return synthetic_frame(noisy)
+        parts = {"level": noisy.level, "code": noisy.code, "count": noisy.count}
+        return pd.DataFrame({**parts, "leaf": noisy.leaf})
 
     def answered(self, facts: Receipt, noisy: Partition, frame: pd.DataFrame, /) -> Receipt:
         """The receipt as it is: cells are no rows that notices are about."""

@@ -19,12 +19,12 @@ from dpframe.ledger import chosen_ledger
 from dpframe.questions.synthesize.ask import DEFAULT_SPLIT
 from dpframe.questions.synthesize.checks import (
     RowDomain,
-    joined,
+    common_schema,
     read_schema,
     row_domain,
+    schema_text,
     shape_from,
     synthetic_plan,
-    written,
 )
 from dpframe.questions.synthesize.count import dtypes_of
 from dpframe.questions.synthesize.generator import Generator
@@ -115,7 +115,7 @@ class PrivHP:
         """
         self._check_open("update")
         schema = both = schema_of(batch, self._asked.domain)
-        if self._schema is not None and (both := joined(self._schema, schema)) is None:
+        if self._schema is not None and (both := common_schema(self._schema, schema)) is None:
             raise ParameterTypeError(
                 "the columns have other types than in the first batch: cast them, so that "
                 f"synthetic rows have one type; wanted {[str(t) for t in self._schema.types]}."
@@ -147,7 +147,7 @@ class PrivHP:
         seen = streams.joined(self._streams, other._streams)
         schema = other._schema if self._schema is None else self._schema
         if schema is not None and other._schema is not None:
-            schema = joined(schema, other._schema)
+            schema = common_schema(schema, other._schema)
             if schema is None:
                 raise ParameterTypeError(
                     "the columns have other types in the other stream: cast them."
@@ -203,7 +203,7 @@ class PrivHP:
             "sketch": NAME,
             **asdict(self._state.shape),
             "asked": self._asked.to_dict(),
-            "schema": None if self._schema is None else written(self._schema),
+            "schema": None if self._schema is None else schema_text(self._schema),
             "dtypes": self._dtypes,
             "released": self._released,
             "resumed": self._resumed,

@@ -6,8 +6,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
+import numpy as np
+
 from dpframe._forking import no_fork
-from dpframe.asking.card import Line
+from dpframe.asking.card import Line, Text, guarantee, hierarchy_line, rounded_up
 from dpframe.asking.level_plan import LevelPlan
 from dpframe.asking.notices import (
     mostly_invalid,
@@ -15,12 +17,11 @@ from dpframe.asking.notices import (
     nothing_shown,
     wider_than_numbers,
 )
-from dpframe.asking.receipt import Receipt
+from dpframe.asking.proofs import proof_facts
+from dpframe.asking.receipt import UNTRACKED, Receipt, stamp
 from dpframe.budget import Budget, PrivacyUnit, group_delta
 from dpframe.hierarchy import Hierarchy
 from dpframe.postprocess.level_weights import deepest_level
-from dpframe.questions.tree_counts.lines import ending, heading
-from dpframe.questions.tree_counts.receipt import tree_receipt
 from dpframe.tree import CountTree, ListedNodes, NoisyTree
 
 if TYPE_CHECKING:
@@ -118,6 +119,11 @@ class TreePlan(LevelPlan[Asked], ABC, Generic[L]):
     # -- what a mechanism says ----------------------------------------------------------------
 
     @property
+    def unit_name(self) -> str:
+        """What one of the counts is, in a word."""
+        return "users" if self.grid > 1 or self.unit.nodes is not None else "records"
+
+    @property
     def moved_by_user(self) -> int | None:
         """How many counts one user moves, where users count once at each of their nodes."""
         return None
@@ -174,7 +180,7 @@ class TreePlan(LevelPlan[Asked], ABC, Generic[L]):
     # -- what follows -------------------------------------------------------------------------
 
     @property
-    def held(self) -> str:
+    def coverage(self) -> str:
         """What the intervals of counts hold."""
         held = "lower and upper hold the true count with the stated confidence"
         if self.listed is None:
@@ -187,7 +193,7 @@ class TreePlan(LevelPlan[Asked], ABC, Generic[L]):
     def intervals(self) -> str:
         """What the intervals of the release mean."""
         weighed = "; of the weights as they are counted, not as they were cut or left out"
-        return self.held if self.unit.weight is None else self.held + weighed
+        return self.coverage if self.unit.weight is None else self.coverage + weighed
 
     @property
     def delta_spent(self) -> float:
@@ -196,18 +202,115 @@ class TreePlan(LevelPlan[Asked], ABC, Generic[L]):
 
     def lines(self) -> list[Line]:
         """What is known before the data are read."""
-        return [*heading(self), *self.own_lines(), *ending(self)]
+        spent = Line("computed delta", "0", "pure: noise without bounds, scales rounded up")
+        if self.delta_spent:
+            meaning = "upper bound from the tables that are drawn from"
+            spent = Line("computed delta", rounded_up(self.delta_spent), meaning)
+        return [
+            Line("guarantee", guarantee(self), "against anybody who sees the result"),
+            Line.of("mechanism", Text("tree counts, {method}"), self.paper, method=self.method),
+            hierarchy_line(self.hierarchy),
+            Line("counts", self.unit.counts, self.unit.what_counts),
+            *self._weights(),
+            self._keys(),
+            *self.own_lines(),
+            Line("adds up", self.consistent, self._additivity()),
+            spent,
+        ]
+
+    def _weights(self) -> list[Line]:
+        """What becomes of weights that are not counted as they are: an error would tell of a
+        record. Weights may be texts where nobody knows the source."""
+        if self.unit.weight is None:
+            return []
+        texts = ", and texts (of a CSV file) that are no whole number, such as 12.50,"
+        nothing = "missing and negative ones" + (texts if self.text_weights else "")
+        return [
+            Line.of(
+                "weights",
+                Text("whole numbers up to {most}"),
+                "larger ones count {most}; {nothing} count 0; intervals do not cover that",
+                most=self.unit.most,
+                nothing=nothing,
+            )
+        ]
+
+    def _keys(self) -> Line:
+        if self.listed is not None:
+            nodes = Text("{n} listed nodes")
+            meaning = "all are released, those of count 0 too"
+            return Line.of("keys", nodes, meaning, n=len(self.listed.level))
+        return Line("keys", "unknown", "found in the data; small nodes are not shown")
+
+    def _additivity(self) -> str:
+        if self.unit.nodes is not None:
+            return "different users do not: who is at two nodes counts at both, above them once"
+        if self.consistent:
+            parents = "parents the sum of their children and <other>"
+            return f"counts are whole, not negative, and {parents}"
+        return "counts as they were drawn: unbiased noise, signed, parents need not be sums"
 
     def receipt(self, name: str | None = None) -> Receipt:
-        """The receipt of a release of this plan."""
-        return tree_receipt(self, name)
+        """The receipt of a release of this plan; holds nothing that depends on the data."""
+        unit = self.unit
+        bounded = unit.user is not None and self.grid == 1 and unit.nodes is None
+        return Receipt(
+            {
+                "release": name,
+                **stamp(),
+                "mechanism": f"tree-{self.method}",
+                "paper": self.paper,
+                "guarantee": guarantee(self),
+                "epsilon": self.budget.epsilon,
+                "delta": self.budget.delta,
+                "computed_delta": self.delta_spent,
+                "neighbours": unit.sentence,
+                "counts": unit.counts,
+                "user": unit.user,
+                "contribution": unit.contribution if unit.user is not None else None,
+                "max_contributions": unit.moves if bounded else None,
+                **({} if unit.nodes is None else {"at_most": unit.nodes, "adds_up": False}),
+                **self._moved(),
+                "weight": unit.weight,
+                "max_weight": unit.max_weight,
+                "hierarchy": self.hierarchy.spec,
+                "height": self.height,
+                "levels": list(self.hierarchy.level_names),
+                "keys": None if self.listed is None else self.listed.name,
+                "threshold": self.least_shown,
+                "remainder": True,
+                "consistent": self.consistent,
+                "level_weights": list(self.weights),
+                "confidence": self.confidence,
+                "noise": self.noise,
+                "intervals": self.intervals,
+                **proof_facts(self, "tree_counts"),
+                "budget": UNTRACKED,
+                "ledger": None,
+                "card": [q.row for q in self.lines()],
+            }
+        )
+
+    def _moved(self) -> dict[str, object]:
+        """How many counts a user moves, and how many nodes are listed on each level."""
+        if self.moved_by_user is None or self.listed is None:
+            return {}
+        nodes = np.bincount(self.listed.level, minlength=self.height + 1)[1:].tolist()
+        return {"moved": self.moved_by_user, "listed": nodes}
 
     def frame(self, noisy: NoisyTree, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """Released counts, in natural order."""
         with no_fork():
             from dpframe.questions.tree_counts.frame import tree_frame  # loads pandas
 
-        return tree_frame(noisy, self, types)
+        return tree_frame(
+            noisy,
+            self.hierarchy,
+            types,
+            grid=self.grid,
+            consistent=self.consistent,
+            adds_up=self.adds_up,
+        )
 
     def answered(self, facts: Receipt, noisy: NoisyTree, frame: pd.DataFrame, /) -> Receipt:
         """The receipt with notices."""

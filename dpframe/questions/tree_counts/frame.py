@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -11,30 +10,34 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe import _compute as pc
-from dpframe.hierarchy import OTHER
+from dpframe.hierarchy import OTHER, Hierarchy
 from dpframe.postprocess.adding_up import added_up, in_records
 from dpframe.postprocess.level_values import level_column, natural_order, text_column
 from dpframe.postprocess.nesting import joint
 from dpframe.tree import NoisyTree
 
-if TYPE_CHECKING:
-    from dpframe.questions.tree_counts.base import TreePlan
 
-
-def tree_frame(noisy: NoisyTree, plan: TreePlan[Any], types: Sequence[str] = ()) -> pd.DataFrame:
+def tree_frame(
+    noisy: NoisyTree,
+    hierarchy: Hierarchy,
+    types: Sequence[str],
+    *,
+    grid: int,
+    consistent: bool,
+    adds_up: bool,
+) -> pd.DataFrame:
     """Columns level, prefix, (one a level,) residual, count, lower, upper; in natural order.
 
     ``residual`` is what no row below covers: a count minus those of its children in the frame.
     Residuals add up to the total. Where counts do not add up it is the count. The ``<other>`` rows
     carry the label of their parent and ``<other>`` behind it.
     """
-    hierarchy = plan.hierarchy
-    tree = added_up(noisy, plan.grid) if plan.consistent else in_records(noisy, plan.grid)
+    tree = added_up(noisy, grid) if consistent else in_records(noisy, grid)
     residual = tree.count.copy()
-    if plan.adds_up:
+    if adds_up:
         np.subtract.at(residual, tree.parent[1:], tree.count[1:])
     keys = tuple(pc.cast(key, pa.string()) for key in tree.keys)
-    labels = _labels(tree, plan, keys)
+    labels = _labels(tree, hierarchy, keys)
     order = natural_order(hierarchy, tree.level, labels, keys, types, tree.other)
     level, other = tree.level[order], tree.other[order]
     columns: dict[str, object] = {"level": level, "prefix": text_column(labels.take(order))}
@@ -47,11 +50,11 @@ def tree_frame(noisy: NoisyTree, plan: TreePlan[Any], types: Sequence[str] = ())
     return pd.DataFrame(columns)
 
 
-def _labels(tree: NoisyTree, plan: TreePlan[Any], keys: tuple[pa.ChunkedArray, ...]) -> pa.Array:
+def _labels(tree: NoisyTree, hierarchy: Hierarchy, keys: tuple[pa.ChunkedArray, ...]) -> pa.Array:
     """Labels of nodes; of ``<other>`` nodes that of the parent and ``<other>``."""
     own: NDArray[np.int64] = tree.level - tree.other
-    labels = plan.hierarchy.labels(own, keys)
-    between = joint(plan.hierarchy) or " "
+    labels = hierarchy.labels(own, keys)
+    between = joint(hierarchy) or " "
     under_root = pa.array(tree.other & (own == 0))
     below = pc.binary_join_element_wise(labels, OTHER, between)
     named = pc.if_else(pa.array(tree.other), below, labels)

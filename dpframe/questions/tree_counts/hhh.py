@@ -16,7 +16,6 @@ from dpframe.noise import NoiseTable
 from dpframe.questions.hhh.checks import Asked as HeavyHittersAsked
 from dpframe.questions.hhh.offline import offline_laws, offline_profile, selection_game
 from dpframe.questions.tree_counts.base import Asked, TreePlan
-from dpframe.questions.tree_counts.lines import what_counts
 from dpframe.tree import CountTree, NoisyTree
 
 
@@ -73,7 +72,7 @@ class HeavyHittersPlan(TreePlan[Laws]):
         }
 
     def own_lines(self) -> list[Line]:
-        grid, what, release = self.grid, what_counts(self), self.laws.release
+        grid, what, release = self.grid, self.unit_name, self.laws.release
         most = self.threshold + -(self.test_noise.lowest // grid) - 1
         return [
             Line.of(

@@ -22,7 +22,6 @@ from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.postprocess.intervals import half_width
 from dpframe.postprocess.level_weights import best_weights
 from dpframe.questions.tree_counts.base import SOURCE, Asked, TreePlan
-from dpframe.questions.tree_counts.lines import what_counts
 from dpframe.tree import CountTree, ListedNodes, NoisyTree
 
 LONGEST_PROFILE = 2_000_000
@@ -104,7 +103,7 @@ class HistogramsPlan(TreePlan[TreeLaws]):
         return {"count": widest / self.grid}
 
     def own_lines(self) -> list[Line]:
-        grid, what = self.grid, what_counts(self)
+        grid, what = self.grid, self.unit_name
         noises = [
             noise_line("noise {name}", noise, grid, "added to every count there", name=name)
             for name, noise in _alike(self.laws)
@@ -182,7 +181,7 @@ class UnknownPlan(HistogramsPlan):
     def own_lines(self) -> list[Line]:
         shown = [str(-(-t // self.grid)) for t in self.thresholds]
         text = shown[0] if len(set(shown)) == 1 else ", ".join(shown)
-        meaning = f"noisy {what_counts(self)} from which a node is shown, a level"
+        meaning = f"noisy {self.unit_name} from which a node is shown, a level"
         return [Line("threshold", text, meaning), *super().own_lines()]
 
     def run(self, counted: CountTree, /) -> NoisyTree:

@@ -54,7 +54,7 @@ class ItemsPlan(HistogramsPlan):
         return f"items-{self.laws.family}"
 
     @property
-    def held(self) -> str:
+    def coverage(self) -> str:
         return (
             "lower and upper hold the number of users as they are counted, with the stated "
             "confidence: they do not cover what at_most takes away, which makes counts too low"

@@ -58,7 +58,7 @@ class RelativePlan(TreePlan[RelativeLaws]):
         return Game({"kind": "relative", "steps": steps}, (), self.unit.moves)
 
     @property
-    def held(self) -> str:
+    def coverage(self) -> str:
         return (
             "lower and upper hold the true count of a node with the stated confidence if the data "
             f"have no more than {self.laws.largest} records"

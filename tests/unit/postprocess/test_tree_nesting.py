@@ -14,7 +14,7 @@ from dpframe.postprocess.adding_up import added_up, in_records
 from dpframe.postprocess.level_values import natural_order
 from dpframe.postprocess.nesting import areas, nearest_reported
 from dpframe.questions.tree_counts.ask import TREE_COUNTS
-from dpframe.questions.tree_counts.frame import _labels, tree_frame
+from dpframe.questions.tree_counts.frame import _labels
 from dpframe.questions.tree_counts.plan import TreePlan
 from dpframe.sources.counting import exact_counts
 from dpframe.testing import seeded_noise
@@ -39,9 +39,9 @@ def expect_parents(source: pd.DataFrame, spec: Any, **arguments: Any) -> pd.Data
     """The frame, after a comparison with the parents that the mechanism knew."""
     noisy, plan, types = released(source, spec, **arguments)
     tree = added_up(noisy, plan.grid) if plan.consistent else in_records(noisy, plan.grid)
-    frame = tree_frame(noisy, plan, types)
+    frame = plan.frame(noisy, types)
     keys = tuple(key.cast("string") for key in tree.keys)
-    labels = _labels(tree, plan, keys)
+    labels = _labels(tree, plan.hierarchy, keys)
     order = natural_order(plan.hierarchy, tree.level, labels, keys, types, tree.other)
     row_of = np.argsort(order)
     known = [int(row_of[a]) if a >= 0 else -1 for a in tree.parent[order].tolist()]

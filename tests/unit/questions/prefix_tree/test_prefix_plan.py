@@ -19,8 +19,7 @@ from dpframe.errors import BudgetError, ParameterError
 from dpframe.federated import local_epsilon, segment_length, standard_error
 from dpframe.federated.segments import Segments
 from dpframe.questions.prefix_tree.ask import PREFIX_TREE
-from dpframe.questions.prefix_tree.lines import error_of
-from dpframe.questions.prefix_tree.plan import PrefixPlan, make_prefix_plan
+from dpframe.questions.prefix_tree.plan import PrefixPlan
 from tests.members import some, tries
 from tests.naive_prefixes import bits_needed
 
@@ -30,7 +29,7 @@ anywhere = tries(25, 100, deadline=None, suppress_health_check=[HealthCheck.too_
 
 def plan(users: int, **more: Any) -> PrefixPlan:
     told = {"column": "w", "user": "u", "epsilon": 1.0, "delta": 1e-6, **more}
-    return make_prefix_plan(PREFIX_TREE.plan(told), users)
+    return PrefixPlan.for_devices(PREFIX_TREE.plan(told), users)
 
 
 # -- iterations ----------------------------------------------------------------------------------
@@ -195,7 +194,9 @@ def test_declared_users_decide_the_noise_and_the_rest_is_true() -> None:
     assert made.local_epsilon is not None
     assert (made.devices, made.reporting) == (80_000, 2000)
     assert "80,000" in made.neighbours
-    assert error_of(made) == standard_error(1, devices=80_000, local_epsilon=made.local_epsilon)
+    assert made.standard_error == standard_error(
+        1, devices=80_000, local_epsilon=made.local_epsilon
+    )
     said = {q.name: q.value for q in made.lines()}
     assert (said["devices"], said["devices counted on"]) == (80_000, 2000)
 
@@ -204,7 +205,7 @@ def test_errors_are_those_of_the_reports_that_are_expected() -> None:
     """Law: with a chance of 0.3 to take part, 0.3 of the users report."""
     made = plan(5000, participation=0.3, epsilon=8.0)
     assert made.local_epsilon is not None
-    assert error_of(made) == standard_error(1, devices=1500, local_epsilon=made.local_epsilon)
+    assert made.standard_error == standard_error(1, devices=1500, local_epsilon=made.local_epsilon)
 
 
 def test_an_explanation_is_the_plan() -> None:
