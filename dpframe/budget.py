@@ -20,7 +20,7 @@ LARGEST_WEIGHT = 10**9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """(epsilon, delta) of one release: epsilon > 0 and 0 <= delta < 1; 0 where it is pure."""
+    """(epsilon, delta) of one release: epsilon > 0 and 0 <= delta < 1, with 0 where it is pure."""
 
     epsilon: float
     delta: float
@@ -55,7 +55,7 @@ class PrivacyUnit:
 
     @property
     def grid(self) -> int:
-        """Units that a record or user weighs in the counts, with ``measured`` at most."""
+        """Units that a record or user weighs in the counts; with ``measured``, at most."""
         shared = self.user is not None and self.contribution == "share"
         return SHARE_GRID if shared or self.measured else 1
 
@@ -124,7 +124,7 @@ class PrivacyUnit:
 
     @property
     def what_counts(self) -> str:
-        """What ``counts`` is about; of shares, what they do not say."""
+        """The label of ``counts``; for shares also what they do not say."""
         if self.counts.endswith("evenly over their records"):
             return (
                 "what the numbers count: who has records at several nodes is a part of one at "

@@ -79,7 +79,7 @@ class ReplayedNotice(UserWarning):
 
 @contextmanager
 def advising(text: str, *, given: bool) -> Iterator[None]:
-    """Adds what else the caller can do to a BudgetError, if the argument for it was given."""
+    """Add to a BudgetError what else the caller can do, if the argument for it was given."""
     try:
         yield
     except BudgetError as error:

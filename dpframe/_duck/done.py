@@ -20,7 +20,7 @@ GROUPS = ("GROUP_BY", "AGGREGATE", "DISTINCT", "CTE_SCAN")
 
 
 def share_of_reading(cursor: DuckDBPyConnection, statement: str) -> float:
-    """What DuckDB will say, of 1, when a statement comes to its first grouping; 1 if unknown."""
+    """The share that DuckDB will report when a statement is at its first grouping; 1 if unknown."""
     try:
         rows = cursor.execute(f"EXPLAIN (FORMAT json) {statement}").fetchall()
         steps = [step for root in json.loads(rows[-1][1]) for step in _steps(root)]
@@ -31,7 +31,7 @@ def share_of_reading(cursor: DuckDBPyConnection, statement: str) -> float:
 
 
 def percent(said: Callable[[], float], reading: float) -> Callable[[], float]:
-    """What is done, in percent, of what DuckDB says, in percent."""
+    """A function of what is done, in percent, from what DuckDB says, in percent."""
 
     def done() -> float:
         part = max(0.0, said()) / 100

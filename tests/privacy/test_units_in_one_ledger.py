@@ -226,7 +226,7 @@ def test_the_first_release_says_what_a_ledger_protects(tmp_path: Path) -> None:
     ROWS.dp.hhh(["k"], epsilon=1.0, delta=1e-6, ledger=ledger)
     assert (ledger.protects, Ledger(ledger.path).protects) == (RECORDS, RECORDS)
     assert ledger.summary()["protects"][0] == "adding or removing one record"
-    with pytest.raises(LedgerError, match="which stays"):
+    with pytest.raises(LedgerError, match="Leave protects out"):
         Ledger(ledger.path, protects="u")
     ROWS.dp.rollup(["k"], measures=SUM, epsilon=1.0, user="u", ledger=ledger, **KEYS)
     assert ledger.spent.epsilon == 3
