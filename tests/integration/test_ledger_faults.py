@@ -619,8 +619,8 @@ def test_a_ledger_that_may_not_be_written_replays_and_charges_nothing() -> None:
 @pytest.mark.parametrize(
     ("totals", "error", "words"),
     [
-        ({"epsilon": 3.0}, dp.BudgetError, "both totals: pass delta="),
-        ({"delta": 1e-5}, dp.BudgetError, "both totals: pass epsilon="),
+        ({"epsilon": 3.0}, dp.BudgetError, "both totals. Pass delta="),
+        ({"delta": 1e-5}, dp.BudgetError, "both totals. Pass epsilon="),
         ({"epsilon": 0.0, "delta": 1e-5}, dp.BudgetError, r"epsilon \(0.0\), a total"),
         ({"epsilon": -1, "delta": 1e-5}, dp.BudgetError, r"epsilon \(-1\), a total"),
         ({"epsilon": math.nan, "delta": 1e-5}, dp.BudgetError, r"epsilon \(nan\)"),
@@ -714,7 +714,7 @@ def test_a_ledger_is_the_file_that_was_named(
 def test_a_ledger_of_a_name_that_is_refused_now_still_opens(tmp_path: Path, name: str) -> None:
     """Law: SQLite reads these names as something else, so that no ledger is made of one; a file
     that has it already is that file."""
-    with pytest.raises(dp.ParameterError, match="no name of a file.*outlasts this process"):
+    with pytest.raises(dp.ParameterError, match=r"no name of a file.*outlasts this process"):
         Ledger(tmp_path / name, **TOTALS)
     Ledger(tmp_path / "budget.db", **TOTALS)
     (tmp_path / "budget.db").rename(tmp_path / name)
