@@ -34,7 +34,7 @@ class Axis:
     @cached_property
     def above(self) -> Ints:
         """Shape (n, levels + 1): for every node its ancestor at every level, itself at its own
-        level, -1 at levels below its own."""
+        level, -1 at deeper levels."""
         table = np.full((len(self.level), int(self.level.max(initial=0)) + 1), -1, dtype=np.int64)
         table[0, 0] = 0
         for depth in range(1, table.shape[1]):

@@ -25,8 +25,8 @@ class Vector:
 
     ``kind`` is what it adds up: "rows", "users" (each 1 in total, divided over their rows), the
     "sum" of a column, by how much its values are "above" the lower bound, by how much "below" the
-    upper one, or its values "outside" of the bounds. By user, users who weigh 1 each add up to the
-    last three. ``unit`` is what one row, user or step of a value is divided into; ``most`` is in
+    upper one, or its values "outside" of the bounds. In the last three, by user, each user weighs 1
+    in total. ``unit`` is what one row, user or step of a value is divided into; ``most`` is in
     these units.
     """
 
