@@ -215,7 +215,7 @@ def per_record(budget: Budget, moves: int) -> Budget:
 
 
 def group_delta(budget: Budget, moves: int, delta: float) -> float:
-    """Delta of a group whose records cost ``delta`` each, at most that of the budget."""
+    """Delta of a group whose records cost ``delta`` each, at most the delta of the budget."""
     if budget.delta == 0:
         return 0.0
     return budget.delta * min(1.0, delta / per_record(budget, moves).delta)

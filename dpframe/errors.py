@@ -39,7 +39,7 @@ class BudgetError(ParameterError):
 
 
 class ThresholdError(ParameterError):
-    """The threshold is below the smallest one that keeps the guarantee."""
+    """The threshold is below the smallest threshold that keeps the guarantee."""
 
 
 class HierarchyError(ParameterError):

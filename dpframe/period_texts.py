@@ -36,7 +36,7 @@ OF_PANDAS = {
     "h": "%Y-%m-%dT%H",
 }
 """Frequencies of ``pandas.Period`` that are units, and how these are written. Weeks to a Sunday are
-those of ISO 8601; what ends on other days or in other months is a range of days."""
+weeks of ISO 8601; a period that ends on another day or in another month is a range of days."""
 
 PARTS = re.compile(
     r"(\d{4})[-/. ]?(?:([WQ])-?(\d{1,2})|(\d{1,2})(?:[-/.](\d{1,2})(?:[T ](\d{1,2})[:\d.]*)?)?)",

@@ -38,7 +38,7 @@ class Vector:
 
     @property
     def of_total(self) -> bool:
-        """Whether the bounds are those of a user's total, if users are protected."""
+        """Whether the bounds are for a user's total, if users are protected."""
         return self.kind in ("sum", "outside")
 
     @property

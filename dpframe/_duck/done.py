@@ -27,7 +27,7 @@ def share_of_reading(cursor: DuckDBPyConnection, statement: str) -> float:
         before = sum(weight for weight, grouped in steps if not grouped)
         return before / sum(weight for weight, _ in steps)
     except (duckdb.Error, ValueError, LookupError, TypeError, ArithmeticError):
-        return 1.0  # another version's plan: what it says is shown as it is
+        return 1.0  # another version's plan: DuckDB's percentage is shown as it is
 
 
 def percent(said: Callable[[], float], reading: float) -> Callable[[], float]:

@@ -228,7 +228,7 @@ def beside(
 ) -> OwnRelation:
     """A relation as a second connection to the same database sees it; texts compare exactly.
 
-    ``settings`` of the first connection are those of the second one, too: views can depend on them.
+    The second connection gets the ``settings`` of the first one: views can depend on them.
     """
 
     def connected() -> DuckDBPyConnection:

@@ -68,7 +68,7 @@ class SpillFolder:
         self.let_go()
 
     def let_go(self) -> None:
-        """Give up the lock; a forked child does not hold that of its parent."""
+        """Give up the lock; a forked child does not hold the lock of its parent."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

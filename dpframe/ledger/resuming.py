@@ -21,7 +21,7 @@ from dpframe.ledger.standing import Paid, standing
 from dpframe.ledger.totals import totals
 
 UNFINISHED = "-unfinished-"
-"""In the name of the file of a draw, between those of the ledger and of the release."""
+"""In the name of a draw's file, between the name of the ledger and the id of the release."""
 
 OF_A_DRAW = ("release_id", "time", "steps")
 """Facts in which two receipts of one plan can differ; ``steps`` depends on the ledger."""

@@ -227,7 +227,7 @@ class Segments:
         return epsilon, delta
 
     def _within(self, axis: str, first: int, last: int) -> Iterator[tuple[Units, int, int, Units]]:
-        """Sums whose maximum is that of a stretch: at its beginning, and in the nodes within it.
+        """Sums whose maximum is the most of a stretch: at its beginning, and in nodes within it.
 
         Each comes with level, place and what was spent before; level -1 is the beginning itself.
         """
