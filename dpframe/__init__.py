@@ -59,7 +59,7 @@ _HOMES = {
     "dpframe.questions.synthesize.generator": ("Generator",),
     "dpframe.questions.synthesize.privhp": ("PrivHP",),
 }
-"""Where the public names are that are not loaded yet, but for the functions that ask."""
+"""Modules of the public names that are loaded on first use, except the questions."""
 
 _HOME = {name: home for home, names in _HOMES.items() for name in names} | _listed.HOMES
 
@@ -120,7 +120,7 @@ __all__ = [
 ]
 __all__ += _listed.__all__
 
-if not TYPE_CHECKING:  # who reads types would take any name for one that is there
+if not TYPE_CHECKING:  # a type checker would take any name for one that exists
 
     def __getattr__(name: str) -> Any:
         if name not in _HOME:
@@ -193,7 +193,7 @@ else:
 
 
 def __dir__() -> list[str]:
-    """What is public."""
+    """The public names."""
     return sorted(__all__)
 
 

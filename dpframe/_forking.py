@@ -1,5 +1,5 @@
 """What a fork waits for, and locks that a forked child would wait for. Threads of the parent do not
-exist in the child: what one of them held there would be held for ever.
+exist in the child: a lock that one of them holds would be held there for ever.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ LONGEST_WAIT = 60.0
 
 _changes = threading.Condition()
 _inside: Counter[int] = Counter()
-"""How often each thread is inside."""
+"""How many blocks of ``no_fork`` each thread is inside of."""
 
 
 class AtFork(NamedTuple):
-    """What happens around a fork: a lock that is held, a database that is let go."""
+    """Calls around a fork, for instance to hold a lock or to let go of a database."""
 
     before: Callable[[], object]
     in_parent: Callable[[], object]
@@ -37,19 +37,19 @@ _one = threading.Lock()
 _all: list[AtFork] = []
 atexit.register(_all.clear)  # what it holds would outlive the interpreter, and DuckDB complains
 _begun: list[AtFork] = []
-"""Those whose ``before`` this fork has called: a module can load while a fork waits."""
+"""Entries whose ``before`` this fork has called: a module can load while a fork waits."""
 
 
 def at_fork(
     before: Callable[[], object], in_parent: Callable[[], object], in_child: Callable[[], object]
 ) -> None:
-    """Have these called around each fork; what is called after it only where ``before`` was."""
+    """Call these around each fork; ``in_parent`` or ``in_child`` only if ``before`` was called."""
     _all.append(AtFork(before, in_parent, in_child))
 
 
 @contextmanager
 def no_fork() -> Iterator[None]:
-    """Something that a fork of another thread waits for: a transaction, modules that load."""
+    """Let forks of other threads wait for the block, such as a transaction or loading modules."""
     thread = threading.get_ident()
     with _changes:
         _inside[thread] += 1
@@ -64,13 +64,13 @@ def no_fork() -> Iterator[None]:
 
 
 def loaded(home: str, name: str) -> Any:
-    """What a module has under a name. The module is loaded if nobody has done that."""
+    """Return what a module has under a name. Load the module if nothing has done that."""
     with no_fork():
         return getattr(importlib.import_module(home), name)
 
 
 def others_inside() -> bool:
-    """Whether another thread is inside."""
+    """Whether another thread is inside of ``no_fork``."""
     with _changes:
         return bool({*_inside} - {threading.get_ident()})
 
@@ -95,8 +95,8 @@ def _wait() -> None:
 
 
 def _loading() -> bool:
-    """Whether another thread loads a module of whatever library: a child that needs it would wait
-    for ever. A thread that forks while it loads one itself waits for nobody, who may wait for it.
+    """Whether another thread loads a module of any library: a child that needs it would wait for
+    ever. A thread that forks while it loads a module waits for no other, which may wait for it.
     """
     locks = [one() for one in [*getattr(importlib._bootstrap, "_module_locks", {}).values()]]
     owners = {getattr(lock, "owner", None) for lock in locks} - {None}
@@ -127,7 +127,7 @@ def _after(where: Literal["in_parent", "in_child"]) -> None:
 
 
 def _free_properties() -> None:
-    """Those of ``cached_property``, which have locks in Python 3.11."""
+    """Renew the locks that ``cached_property`` has in Python 3.11."""
     modules = [module for name, module in sys.modules.items() if name.startswith("dpframe.")]
     for kind in [value for module in modules for value in vars(module).values()]:
         if isinstance(kind, type) and kind.__module__.startswith("dpframe."):

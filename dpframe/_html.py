@@ -1,6 +1,6 @@
 """What a notebook shows of an object: a few plain lines, and the rest folded below them.
 
-Colours are those of the page, so that it can be read on a light and on a dark one.
+Colours are the page's own, so that it can be read on a light and on a dark page.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ CELL = "text-align:left;vertical-align:top;padding:.1em .8em .1em 0;white-space:
 def folded(title: str, lines: Iterable[str], more: str, rows: Iterable[Sequence[str]]) -> str:
     """HTML of a title, lines, and a table that opens below ``more``.
 
-    All of them are text, and are escaped here. The first cell of a row is its heading.
+    All arguments are text, and are escaped here. The first cell of a row is its heading.
     """
     shown = "".join(f"<div>{html.escape(line)}</div>" for line in lines)
     table = "".join(_row(row) for row in rows)

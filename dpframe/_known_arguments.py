@@ -1,4 +1,4 @@
-"""Calls that do not fit a signature, answered in our words and in the name of what was called."""
+"""Errors for calls that do not fit a signature, in our words and by the name of what was called."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_K
 
 
 def known_arguments(called: T) -> T:
-    """A function that answers a call that it does not know: a name with the one that was meant.
+    """Let a function explain calls that do not fit it: an unknown name by the name that was meant.
 
-    Of a class, its constructor and its public methods do. Errors of ours that leave it are short.
+    In a class, this holds for the constructor and the public methods. Our errors have short
+    tracebacks then.
     """
     if not inspect.isclass(called):
         return cast(T, _checked(called))
@@ -41,7 +42,7 @@ def known_arguments(called: T) -> T:
 
 
 def short(called: T) -> T:
-    """A function whose errors of ours have no frames of ours."""
+    """Let a function raise our errors without frames of ours."""
 
     @functools.wraps(called)
     def call(*args: Any, **arguments: Any) -> Any:
@@ -104,7 +105,7 @@ def _misfit(
         return f"{name} {first} by name; got {len(given)} without a name.{_for_example(name, docs)}"
     twice = [p for p in places[: len(given)] if p in arguments]
     if twice:
-        return f"{name} has {twice[0]!r} twice, by place and by name: leave one out."
+        return f"{name} has {twice[0]!r} by place and name. Leave one out."
     missing = [
         p.name
         for p in parameters.values()
@@ -116,12 +117,12 @@ def _misfit(
 
 
 def lacks(name: str, missing: Sequence[str], docs: Sequence[str | None]) -> str:
-    """What a call of a function lacks, and one that has it, out of docstrings."""
+    """The message about arguments that a call lacks, with an example out of docstrings."""
     return f"{name} lacks {', '.join(missing)}.{_for_example(name, docs)}"
 
 
 def _name(function: Callable[..., object]) -> str:
-    """Of a function, or of the class that it makes."""
+    """The name of a function, or of the class that it constructs."""
     return function.__qualname__.removesuffix(".__init__").split(".")[-1]
 
 
@@ -159,8 +160,9 @@ CALLED: Mapping[str, Sequence[str]] = {
     "threshold": ("min_count", "minimum", "min_size", "cutoff"),
     "user": ("id", "person", "privacy_id", "privacy_unit", "uid", "user_column", "user_id"),
 }
-"""Arguments, first the one that is meant where a function has several, and what people call them.
-Names that are written alike can mean something else: ``columns`` is not ``counters``."""
+"""What people call arguments, by their names here. If a function has several of these names, the
+first is meant. Names that are written alike can mean something else: ``columns`` is not
+``counters``."""
 
 OF_TIME = (
     "Levels of time are the hierarchy 'date:COLUMN'. Records of one time are chosen by period."
@@ -173,11 +175,11 @@ LACKING: Mapping[str, tuple[str, str]] = {
     "keys": ("threshold", "It finds keys itself. Listed keys are counted by tree_counts."),
     "seed": ("epsilon", "Nobody may know the noise before it is drawn. Leave it out."),
 }
-"""Arguments that a function lacks on purpose, if it has the first name here, and what to do."""
+"""Arguments that functions lack on purpose: if a function has the first name here, what to do."""
 
 
 def meant(name: str, known: Sequence[str]) -> str:
-    """What to write for a name that is not known, or else all names that are."""
+    """The hint for an unknown name: what to write, or else all known names."""
     near, plain = nearest_name(name, known), _plain(name)
     if near is not None:
         return f" Did you mean {near!r}?"
@@ -188,7 +190,7 @@ def meant(name: str, known: Sequence[str]) -> str:
 
 
 def nearest_name(name: str, known: Sequence[str]) -> str | None:
-    """The one of the known names that was probably meant."""
+    """The known name that was probably meant."""
     names = {_plain(option): option for option in known}
     for arguments, words in CALLED.items():
         for argument in arguments.split() if _plain(name) in words else ():
@@ -201,13 +203,13 @@ def nearest_name(name: str, known: Sequence[str]) -> str | None:
 
 
 def _plain(name: str) -> str:
-    """An argument's name, of an option too."""
+    """The name of an argument, also from an option of the command line."""
     return name.lstrip("-").replace("-", "_").lower()
 
 
 def shown(value: object) -> str:
-    """A value that was given where another type belongs, as an error may show it: text and numbers
-    as they are, of all else the type, as a frame would print its rows."""
+    """A value of a wrong type as an error may show it: text and numbers as they are, of all else
+    only the type, because a frame would print its rows."""
     if value is None or isinstance(value, str | bool | numbers.Number):
         return repr(value)[:200]
     return type(value).__name__

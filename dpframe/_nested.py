@@ -41,7 +41,7 @@ def with_children(array: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa
     if pa.types.is_struct(kind):
         fields = [change(array.field(i)) for i in range(kind.num_fields)]
         there = array.is_valid().to_numpy(zero_copy_only=False)  # fields of a slice start at 0
-        nulls = int((~there).sum())  # told: the entries of a map must be known to have none
+        nulls = int((~there).sum())  # counted: Arrow must know that entries of a map have none
         own = [pa.array(there).buffers()[1] if nulls else None]
         named = [pa.field(kind.field(i).name, field.type) for i, field in enumerate(fields)]
         return pa.Array.from_buffers(pa.struct(named), len(array), own, nulls, children=fields)

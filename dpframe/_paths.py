@@ -22,7 +22,7 @@ from typing import IO
 from dpframe.errors import ParameterError, ParameterTypeError, SourceError
 
 LEFT = 24 * 3600.0
-"""Seconds after which a file that nobody finished is one that a dead process left."""
+"""Seconds after which an unfinished file counts as left by a dead process."""
 
 PAGES = (".html", ".htm")
 """How the name of a page ends. Another ending would promise what is not in the file."""
@@ -31,7 +31,7 @@ ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 """How an address begins, such as ``https://`` or ``s3://``."""
 
 LONG = 200
-"""Characters of a path in a message."""
+"""Characters of a path in a message, at most."""
 
 
 def shown(path: str | os.PathLike[str]) -> str:
@@ -41,7 +41,7 @@ def shown(path: str | os.PathLike[str]) -> str:
 
 
 def named(path: str | os.PathLike[str]) -> Path:
-    """The file of a path, there or still to be made."""
+    """The file that a path names, whether it exists or not."""
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
         raise ParameterTypeError(f"path must be a file name; got {type(path).__name__}.")
     if "\0" in os.fspath(path):
@@ -50,7 +50,7 @@ def named(path: str | os.PathLike[str]) -> Path:
 
 
 def local(path: object, name: str = "path") -> Path:
-    """The same for files of our own: sketches, streams, generators, pages.
+    """The file that a path names, for files of our own: sketches, streams, generators, pages.
 
     Raises
     ------
@@ -67,20 +67,20 @@ def local(path: object, name: str = "path") -> Path:
         )
     if ADDRESS.match(text):
         raise ParameterError(
-            f"{name} ({text!r}) is an address, and only files of this machine are read and "
-            "written: copy the file, and pass the name of the copy."
+            f"{name} ({text!r}) is an address, not a file of this machine. Copy the file, and pass "
+            "the name of the copy."
         )
     in_memory = os.path.basename(text).startswith((":memory:", "file:"))
     if "\0" in text or not text or (in_memory and not os.path.lexists(text)):
         raise ParameterError(
-            f"{name} ({text!r}) is no name of a file, which outlasts this process. Name one, such "
-            "as 'budget.db'."
+            f"{name} ({text!r}) is no name of a file. Name one that outlasts this process, such as "
+            "'budget.db'."
         )
     return named(text)
 
 
 def content_of(path: Path, start: bytes, what: str) -> bytes:
-    """All of a file that starts with ``start``, or with as much of it as it has.
+    """The content of a file that starts with ``start``, or with as much of it as the file has.
 
     Raises SourceError if it cannot be read, or starts in another way: it is not ``what`` then.
     """
@@ -92,7 +92,7 @@ def content_of(path: Path, start: bytes, what: str) -> bytes:
         raise SourceError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from error
     if not start.startswith(head) or not head:
         raise SourceError(
-            f"{str(path)!r} is no {what} of dpframe: choose a file that save() wrote."
+            f"{str(path)!r} is no {what} of dpframe. Choose a file that save() wrote."
         )
     return content
 
@@ -109,7 +109,7 @@ def matching(path: str | os.PathLike[str]) -> list[Path]:
     found = glob.glob(pattern, recursive=True, include_hidden=True)
     files = sorted(filter(os.path.isfile, found))
     if not files:
-        raise SourceError(f"{shown(path)} does not exist: check the path.")
+        raise SourceError(f"{shown(path)} does not exist. Check the path.")
     return [Path(name) for name in files]
 
 
@@ -129,7 +129,7 @@ def check_target(name: str, path: str | os.PathLike[str], endings: tuple[str, ..
     if not os.path.isdir(file.parent):
         raise ParameterError(f"{shown} is in a folder that does not exist.")
     if os.path.isdir(file):
-        raise ParameterError(f"{shown} is a folder: name a file in it.")
+        raise ParameterError(f"{shown} is a folder. Name a file in it.")
     try:
         if _there(file) and not os.access(file, os.W_OK):
             raise PermissionError(errno.EACCES, "it may not be written")
@@ -139,7 +139,7 @@ def check_target(name: str, path: str | os.PathLike[str], endings: tuple[str, ..
             os.unlink(beside)
     except OSError as error:
         raise ParameterError(
-            f"{shown} cannot be written ({error.strerror}): check the rights on its folder, or "
+            f"{shown} cannot be written ({error.strerror}). Check the rights on its folder, or "
             "name another."
         ) from error
 
@@ -190,7 +190,7 @@ def _there(file: Path) -> bool:
 
 
 def _takes_place(file: Path) -> bool:
-    """Whether a new file may take its place, as it may not that of a device or a pipe."""
+    """Whether a new file may take the place of this one: not if it is a device or a pipe."""
     return not _there(file) or file.is_file()
 
 
@@ -213,7 +213,7 @@ def _forget(folder: Path) -> None:
 
 
 def _keep_name(folder: Path) -> None:
-    """Have the folder on disk too, where the system lets us."""
+    """Write the folder to disk too, where the system allows it."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -1,8 +1,8 @@
 """What is being done, and for how long, where a person waits for it: in notebooks, on terminals.
 
-Nothing is shown in the first two seconds, in a pipe, in tests, or after the end. What is shown is
-the name of a step and its time, of a query that reads data its percentage, and of steps whose
-number is public how many are done. No number of rows.
+Nothing is shown in the first two seconds, in a pipe, in tests, or after the end. Shown are the name
+of a step and its time; for a query that reads data also its percentage, and for steps whose number
+is public how many are done. No number of rows is shown.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ AFTER, EVERY = 2.0, 0.5
 """Seconds before anything is shown, and between two looks."""
 
 IN_A_TEST = "PYTEST_CURRENT_TEST"
-"""What pytest has in the environment while a test runs, also in that of other processes."""
+"""The variable that pytest sets while a test runs; processes that the test starts inherit it."""
 
 UNKNOWN = 79, 23
 """Columns and rows of a terminal that does not say how many it has."""
@@ -36,14 +36,14 @@ PART = "{desc}: {percentage:3.0f}% |{bar}| {elapsed}"
 
 @dataclass(eq=False, slots=True)
 class Step:
-    """One of those that are going on."""
+    """A step that is going on."""
 
     name: str
     done: Done | None
 
 
 class _Steps(threading.local):
-    """What this thread does, the innermost last."""
+    """The steps of this thread, the innermost last."""
 
     def __init__(self) -> None:
         self.inner: list[Step] = []
@@ -54,8 +54,8 @@ _steps = _Steps()
 
 @contextmanager
 def step(name: str, wanted: bool = True, done: Done | None = None) -> Iterator[Step]:
-    """Something that can take long. Within another step it takes its place until it ends; else
-    it is shown if it is ``wanted`` and somebody looks."""
+    """Show a step that can take long. Within another step it takes the outer step's place until it
+    ends; otherwise it is shown if it is ``wanted`` and somebody looks."""
     here, inner = Step(name, done), _steps.inner
     if not inner and not (wanted and is_watched()):
         yield here
@@ -84,7 +84,7 @@ def goes_on() -> bool:
 
 
 def told(name: str) -> None:
-    """Another name for what this thread does, for instance with its public number."""
+    """Rename the step of this thread, for instance to show its public number."""
     if _steps.inner:
         _steps.inner[-1].name = name
 
@@ -131,7 +131,7 @@ def _watch(inner: list[Step], over: threading.Event, start: float) -> None:
 def _percent(now: Step) -> float:
     try:
         return 0.0 if now.done is None else min(100.0, max(0.0, now.done()))
-    except Exception:  # it has just ended, and who could tell is closed
+    except Exception:  # the step has just ended, and its connection is closed
         return 0.0
 
 

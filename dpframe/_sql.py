@@ -23,5 +23,5 @@ def is_nan(number: str) -> str:
 
 
 def ascending(*columns: str, nulls: str = "LAST") -> str:
-    """What stands behind ORDER BY: a connection can have other defaults than DuckDB."""
+    """Columns for ORDER BY, with all said: a connection can have other defaults than DuckDB."""
     return ", ".join(f"{column} ASC NULLS {nulls}" for column in columns)

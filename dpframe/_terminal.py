@@ -23,7 +23,7 @@ def visible(text: str) -> str:
 
 
 STYLES = {"strong": "1", "faint": "2", "wrong": "1;31"}
-"""What a terminal is told to write text in; of SGR, ECMA-48."""
+"""How a terminal shall write text: codes of SGR, ECMA-48."""
 
 
 def coloured(out: IO[str]) -> bool:

@@ -2,7 +2,7 @@
 that out.
 
 The message of such an error is all that there is to know. Errors that are not ours keep every
-frame; ``DPFRAME_TRACEBACK=full`` in the environment keeps those of ours, too.
+frame; ``DPFRAME_TRACEBACK=full`` in the environment keeps all frames of our errors, too.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any, TypeVar
 E = TypeVar("E", bound=BaseException)
 
 OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
-"""How names of files of the package begin."""
+"""How the names of the package's files begin."""
 
 SETTING, FULL = "DPFRAME_TRACEBACK", "full"
 
 
 def shortened(error: E, around: BaseException | None) -> E:
-    """An error of ours without frames of ours, for whoever raises it to the caller.
+    """Take our frames off an error of ours that is raised to the caller next.
 
-    ``around`` is what the caller was handling already. The frame that raises it is there all the
-    same; Python and IPython leave it out when they show the error.
+    ``around`` is the exception that the caller was handling already. The frame that raises the
+    error stays; the hooks of Python and IPython leave it out when they show the error.
     """
     if _full():
         return error
@@ -52,7 +52,7 @@ def _is_ours(trace: TracebackType) -> bool:
 
 
 def trimmed(trace: TracebackType | None) -> TracebackType | None:
-    """A traceback without frames of ours at its end; as it is where no other is left."""
+    """A traceback without frames of ours at its end; unchanged if it has no other frame."""
     links = []
     link = trace
     while link is not None:
@@ -76,11 +76,11 @@ def rendered(error: BaseException) -> list[str]:
 
 
 BY_IPYTHON = "_render_traceback_"
-"""What IPython asks of an error; those of ours have it."""
+"""The method that IPython asks an error for; our errors have it."""
 
 
 def _shown(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """``sys.excepthook``: as Python does, but for the frames at the end of our own errors."""
+    """Show an error as Python does, without the frames at the end of our own errors."""
     if hasattr(kind, BY_IPYTHON) and not _full():
         trace = error.__traceback__ = trimmed(trace)
     sys.__excepthook__(kind, error, trace)

@@ -31,8 +31,8 @@ def unicode_table(table: pa.Table) -> pa.Table:
         if _holds_text(field.type):
             if not _repairable(field.type):
                 raise ColumnError(
-                    f"column {field.name!r} has an Arrow type of which text inside cannot be read "
-                    "safely (a union or a list view): cast the column to text."
+                    f"column {field.name!r} has text in a union or a list view, which cannot be "
+                    "read safely. Cast the column to text."
                 )
             repaired = _repaired(column)
             if any(new is not old for new, old in zip(repaired, column.chunks, strict=True)):
@@ -53,7 +53,7 @@ def _repaired(column: pa.ChunkedArray) -> list[pa.Array]:
 
 
 def unicode(array: pa.Array) -> pa.Array:
-    """An array; the same one if its text is UTF-8."""
+    """An array whose text is UTF-8; the same array if it was already."""
     kind = array.type
     if not _holds_text(kind) or _is_valid(array):
         return array
@@ -73,7 +73,7 @@ def is_unicode(text: str) -> bool:
 
 
 ESCAPES = "dpframe.escapes"
-"""The name of how codecs write bytes that are no text of an encoding."""
+"""The name under which codecs find how to write bytes that are no text of an encoding."""
 
 
 def _escapes(error: UnicodeError) -> tuple[str, int]:

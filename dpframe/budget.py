@@ -20,7 +20,7 @@ LARGEST_WEIGHT = 10**9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """(epsilon, delta) of one release: epsilon > 0 and 0 <= delta < 1; 0 where it is pure."""
+    """(epsilon, delta) of one release: epsilon > 0 and 0 <= delta < 1, with 0 where it is pure."""
 
     epsilon: float
     delta: float
@@ -55,7 +55,7 @@ class PrivacyUnit:
 
     @property
     def grid(self) -> int:
-        """Units that a record or user weighs in the counts, with ``measured`` at most."""
+        """Units that a record or user weighs in the counts; with ``measured``, at most."""
         return SHARE_GRID if self.shared or self.measured else 1
 
     @property
@@ -128,7 +128,7 @@ class PrivacyUnit:
 
     @property
     def what_counts(self) -> str:
-        """What ``counts`` is about; of shares, what they do not say."""
+        """The label of ``counts``; for shares also what they do not say."""
         if self.shared and not self.measured and self.weight is None:
             return (
                 "what the numbers count: who has records at several nodes is a part of one at "
@@ -219,7 +219,7 @@ def per_record(budget: Budget, moves: int) -> Budget:
 
 
 def group_delta(budget: Budget, moves: int, delta: float) -> float:
-    """Delta of a group whose records cost ``delta`` each, at most that of the budget."""
+    """Delta of a group whose records cost ``delta`` each, at most the delta of the budget."""
     if budget.delta == 0:
         return 0.0
     return budget.delta * min(1.0, delta / per_record(budget, moves).delta)

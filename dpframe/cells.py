@@ -33,8 +33,8 @@ class Axis:
 
     @cached_property
     def above(self) -> Ints:
-        """Shape (n, levels + 1): the node above each at every level, itself at its own, -1 at
-        those that it has not."""
+        """Shape (n, levels + 1): for every node its ancestor at every level, itself at its own
+        level, -1 at deeper levels."""
         table = np.full((len(self.level), int(self.level.max(initial=0)) + 1), -1, dtype=np.int64)
         table[0, 0] = 0
         for depth in range(1, table.shape[1]):
@@ -44,14 +44,14 @@ class Axis:
         return table
 
     def at(self, level: int) -> Places:
-        """The node of a level above every node, -1 where there is none."""
+        """For every node its ancestor at a level, -1 where there is none."""
         if level >= self.above.shape[1]:
             return np.full(len(self.level), -1, dtype=np.int32)
         return self.above[:, level].astype(np.int32)
 
     def ranked(self, level: int) -> tuple[Places, int]:
-        """The rank of that node among those of the level, -1 where there is none; how many there
-        are."""
+        """For every node the rank of its ancestor at a level among the nodes of that level, -1
+        where there is none; and how many nodes the level has."""
         here = self.level == level
         rank = (np.cumsum(here) - 1).astype(np.int32)
         nodes = self.at(level)
@@ -67,13 +67,13 @@ class CellCounts:
     axes
         The nodes of every dimension.
     places
-        Of every dimension int32, shape (groups,): positions in its axis.
+        For every dimension int32, shape (groups,): positions in its axis.
     count
         int64, shape (groups,); units of the plan's grid.
     types
         DuckDB's types of the columns that are read. Public.
     sums
-        What else was added up: a column of whole numbers each, of any size, shape (groups,).
+        What else was added up: for each a column of whole numbers of any size, shape (groups,).
     """
 
     axes: tuple[Axis, ...]
@@ -95,7 +95,7 @@ class CellCounts:
         types: tuple[str, ...] = (),
         sums: tuple[NDArray[np.object_], ...] = (),
     ) -> CellCounts:
-        """The same, after a check that the groups add up to what every node counts: a record in two
+        """Counts, after a check that the groups add up to what every node counts: a record in two
         groups would pay twice. Raises SourceError if they do not."""
         for axis, counted, place in zip(axes, of_nodes, places, strict=True):
             of_groups = np.zeros(len(axis.level), dtype=np.int64)
@@ -105,8 +105,8 @@ class CellCounts:
                 np.add.at(of_groups, axis.parent[here], of_groups[here])
             if (of_groups[1:] != counted[1:]).any():
                 raise SourceError(
-                    "the cells do not add up: the source changed while it was read, or the "
-                    "database compares values in a way that dpframe does not know."
+                    "the cells do not add up. The source changed while it was read, or the "
+                    "database compares values in a way unknown to dpframe."
                 )
         return cls(axes=axes, places=places, count=count, types=types, sums=sums)
 
@@ -118,8 +118,8 @@ def segments(
 ) -> Ints:
     """The part of every group: the place of the first reported cell that has it, 0 for the rest.
 
-    ``kinds`` and ``keys``, by dimension, are those of the reported cells, which are public: the
-    rest first, then the cells, those asked last first.
+    ``kinds`` and ``keys``, by dimension, belong to the reported cells, which are public: first the
+    rest, then the cells in the reverse of the order in which they were asked.
     """
     part = np.zeros(len(cells.count), dtype=np.int64)
     free = np.ones(len(cells.count), dtype=np.bool_)
@@ -155,11 +155,11 @@ def _named(axis: Axis) -> dict[tuple[int, tuple[str | None, ...]], int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NoisyCells:
-    """What a mechanism released, one entry a reported cell, the total last if it is. Public.
+    """What a mechanism released, one entry a reported cell; last the total, if reported. Public.
 
-    ``kind`` is the position of its kind in the order in which they are asked, the number of kinds
-    for the total. ``keys`` are the texts of its node in every dimension. ``residual``, and
-    ``count`` where whole counts are released, are in units of the grid.
+    ``kind`` is the position of the cell's kind in the order in which kinds are asked; for the total
+    it is the number of kinds. ``keys`` are the texts of the cell's node in every dimension.
+    ``residual``, and ``count`` where whole counts are released, are in units of the grid.
     """
 
     kind: Ints

@@ -3,8 +3,8 @@
 pandas keeps ``attrs`` where they no longer fit, for instance after ``assign`` or ``concat``. The
 digest knows every row of the release, and of all but very long ones every cell, so that rows and
 columns that were left out or put in another order are told from numbers that were changed. It is
-a function of released values alone, and the same whatever types hold them. It finds mistakes;
-whoever wants to can make another.
+a function of released values alone, and the same whatever types hold them. It finds mistakes, not
+forgeries: anybody can make another digest.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ EXTRACT = "an extract of the release"
 Codes: TypeAlias = NDArray[np.uint64]
 
 CELLS = 200_000
-"""Cells up to which each has two bytes: of longer releases only whole rows are known."""
+"""Cells up to which each has two bytes: for longer releases only whole rows are known."""
 
 MISSING, FRACTION = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03)
-"""Code of a missing value, and what tells other numbers from whole ones: any two of 64 bits."""
+"""The code of a missing value, and what tells other numbers from whole ones: any two of 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Standing:
 
     @property
     def needs(self) -> str:
-        """What is said where all columns are needed and some were left out."""
+        """The message where all columns are needed and some were left out."""
         return f"all columns of the release are needed, and this frame has no {_listed(self.lacks)}"
 
     @property
@@ -73,10 +73,10 @@ class Standing:
 
 
 def seal(frame: pd.DataFrame, facts: Mapping[str, Any], *, rows: bool = True) -> pd.DataFrame:
-    """The same frame, with a receipt and a digest in its attrs.
+    """Put a receipt and a digest into the attrs of a frame, and return the frame.
 
-    Without ``rows``, for synthetic ones, the digest is of all of them together: fewer of them are
-    then no extract.
+    Without ``rows``, for synthetic rows, the digest is of all rows together: fewer rows are no
+    extract then.
     """
     columns = [str(name) for name in frame.columns]
     cells = _cells(frame, columns)
@@ -165,7 +165,7 @@ def _cells(frame: pd.DataFrame, columns: Sequence[str]) -> Codes:
     out = np.zeros((len(columns), len(frame)), dtype=np.uint64)
     for place, name in enumerate(columns):
         column = frame[name]
-        whole = column.dtype == np.int64  # of NumPy, and as it is
+        whole = column.dtype == np.int64  # NumPy's, whose values are used as they are
         out[place] = _mixed(column.to_numpy().view(np.uint64) if whole else _values(_array(column)))
     return out
 

@@ -39,7 +39,7 @@ class BudgetError(ParameterError):
 
 
 class ThresholdError(ParameterError):
-    """The threshold is below the smallest one that keeps the guarantee."""
+    """The threshold is below the smallest threshold that keeps the guarantee."""
 
 
 class HierarchyError(ParameterError):
@@ -79,7 +79,7 @@ class ReplayedNotice(UserWarning):
 
 @contextmanager
 def advising(text: str, *, given: bool) -> Iterator[None]:
-    """Adds what else the caller can do to a BudgetError, if the argument for it was given."""
+    """Add to a BudgetError what else the caller can do, if the argument for it was given."""
     try:
         yield
     except BudgetError as error:

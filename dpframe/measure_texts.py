@@ -51,17 +51,17 @@ PART = re.compile(
 def parsed(text: str, column: str = "amount") -> tuple[str, Measure]:
     """A measure that is written as text, and the name of its column in the result.
 
-    ``column`` is the one that a text which lacks it is about, for what an error says.
+    ``column`` is the column in the examples of errors about a text that names none.
 
     Raises
     ------
     ParameterError
-        If it is none; what it could have been.
+        If the text is no measure; it says what could have been meant.
     """
     alias = ALIAS.match(text)
     call = CALL.match(alias["what"]) if alias is not None else None
     if alias is None or call is None:
-        raise ParameterError(f"measure {text!r} is not understood: write {EXAMPLES}.")
+        raise ParameterError(f"measure {text!r} is not understood. Write {EXAMPLES}.")
     measure = _called(text, call["kind"].lower(), call["inside"], quoted(column))
     return _unquoted(alias["name"]) if alias["name"] else measure.default_name, measure
 
@@ -89,9 +89,9 @@ def _called(text: str, kind: str, inside: str | None, column: str) -> Measure:
     if "lower" in TAKES[kind] and not {"lower", "upper"} <= {*given}:
         named = quoted(str(given["column"]))
         raise ParameterError(
-            f"measure {text!r} lacks bounds, between which values count. Write "
-            f"'{kind}({named}, 0, 500)' with bounds that are known without the data, or "
-            f"'{kind}({named}, auto, auto)' to have them found privately."
+            f"measure {text!r} lacks bounds of its values. Write '{kind}({named}, 0, 500)' with "
+            f"bounds known without the data, or '{kind}({named}, auto, auto)' to find them "
+            "privately."
         )
     of = [given.pop("column")] if "column" in given else []
     make: Any = MADE[kind]
@@ -100,13 +100,14 @@ def _called(text: str, kind: str, inside: str | None, column: str) -> Measure:
 
 
 def _no_measure(text: str, kind: str, inside: str) -> ParameterError:
-    """What to raise for a function that is no measure: one that answers the same, if there is."""
+    """The error for a function that is no measure; it names the measure that answers the same, if
+    there is one."""
     what = instead_of(kind, inside) or f" Write {EXAMPLES}."
     return ParameterError(f"measure {text!r}: {kind!r} is none of {', '.join(TAKES)}.{what}")
 
 
 def instead_of(kind: str, inside: str = "") -> str:
-    """What to write for a function of another language; empty for one that nobody knows."""
+    """What to write for a function of another language; empty for an unknown function."""
     if SPREAD.fullmatch(kind):
         return _spread(inside)
     for name, others in OTHER_NAMES.items():
@@ -119,7 +120,7 @@ def _spread(inside: str) -> str:
     column = inside.partition(",")[0].strip()
     column = column if column.isidentifier() else "amount"
     return (
-        " How values are spread, tree_counts says: count the ranges of "
+        " tree_counts shows how values are spread: count the ranges of "
         f"'number:{column}?lower=0&upper=500' with keys 'domain'."
     )
 
@@ -147,7 +148,7 @@ def _parts(text: str, inside: str) -> Iterator[tuple[str | None, str]]:
     while at < len(inside) or (at and inside[at - 1 : at] == ","):
         part = PART.match(inside, at)
         if part is None or not part["value"] or part.end() == at:
-            raise ParameterError(f"measure {text!r} is not understood: write {EXAMPLES}.")
+            raise ParameterError(f"measure {text!r} is not understood. Write {EXAMPLES}.")
         yield part["key"], part["value"]
         at = part.end()
 
@@ -161,8 +162,8 @@ def _read(text: str, name: str, value: str) -> object:
         return float(value)
     except ValueError:
         raise ParameterError(
-            f"measure {text!r}: {name} ({value!r}) must be a number. A name with commas or "
-            'brackets stands in double quotes: sum("a, b", 0, 500).'
+            f"measure {text!r}: {name} ({value!r}) must be a number. Put a name with commas or "
+            'brackets in double quotes: sum("a, b", 0, 500).'
         ) from None
 
 
@@ -185,19 +186,19 @@ def measures_from(value: object) -> dict[str, Measure]:
     Raises
     ------
     ParameterError, ParameterTypeError
-        If there is none, if one is none, or if two have one name.
+        If there is no measure, if something is no measure, or if two have one name.
     """
     if value is None:
         raise ParameterError(
-            f"measures is missing: pass measures='count', or another such as {EXAMPLES}."
+            f"measures is missing. Pass measures='count', or another such as {EXAMPLES}."
         )
     named = list(_named(value))
     if not named:
-        raise ParameterError(f"measures is empty: name what is measured, for example {EXAMPLES}.")
+        raise ParameterError(f"measures is empty. Name what is measured, for example {EXAMPLES}.")
     out: dict[str, Measure] = {}
     for name, measure in named:
         if name in out:
-            raise ParameterError(f"two measures are named {name!r}: name each once.")
+            raise ParameterError(f"two measures are named {name!r}. Give each its own name.")
         out[name] = measure
     return out
 
@@ -206,9 +207,7 @@ def _named(value: object) -> Iterator[tuple[str, Measure]]:
     if isinstance(value, Mapping):
         for name, measure in value.items():
             if not isinstance(name, str) or not name or not is_unicode(name):
-                raise ParameterTypeError(
-                    f"measures has {name!r}, which is no name for a column: use text."
-                )
+                raise ParameterTypeError(f"measures has {name!r} as a column's name. Use text.")
             _check_alias(name, measure)
             yield name, measure if isinstance(measure, Measure) else _one(measure, name)[1]
     elif isinstance(value, str | Measure):
@@ -218,18 +217,18 @@ def _named(value: object) -> Iterator[tuple[str, Measure]]:
             yield _one(measure)
     else:
         raise ParameterTypeError(
-            "measures must map names to measures, for example {'orders': 'count', 'revenue': "
-            f"dp.sum('amount', lower=0, upper=500)}}, or list texts; got {type(value).__name__}."
+            f"measures must map names to measures or list texts; got {type(value).__name__}. For "
+            "example: {'orders': 'count', 'revenue': dp.sum('amount', lower=0, upper=500)}."
         )
 
 
 def _check_alias(name: str, value: object) -> None:
-    """Raise ParameterError for a text that has another name than the mapping has for it."""
+    """Raise ParameterError for a text with another name than its key in the mapping."""
     alias = ALIAS.match(value) if isinstance(value, str) else None
     if alias is not None and alias["name"] and _unquoted(alias["name"]) != name:
         raise ParameterError(
-            f"measure {value!r} has two names, {_unquoted(alias['name'])!r} and its key {name!r}: "
-            "leave AS out of a mapping's values, or list texts."
+            f"measure {value!r} has two names, {_unquoted(alias['name'])!r} and its key {name!r}. "
+            "Leave AS out of a mapping's values, or list texts."
         )
 
 

@@ -21,18 +21,18 @@ from dpframe.steps import Steps
 Kind = Literal["count", "sum", "mean", "distinct"]
 
 AUTO: Literal["auto"] = "auto"
-"""Instead of a bound: a power of two that is found privately."""
+"""In the place of a bound: find a power of two privately."""
 
 Bound = float | Literal["auto"]
 
 LARGEST_BOUND = 1e15
-"""Bounds of values, in absolute terms."""
+"""The largest bound of values, in absolute terms."""
 
 LEAST_BOUND = 1e-200
-"""Of the larger bound, in absolute terms: a value in steps of it is a double on the way."""
+"""The least larger bound, in absolute terms: a value in steps of it is a double on the way."""
 
 MOST_SHARE = 1e6
-"""Of a budget, relative to another one."""
+"""The largest share of the budget, relative to other measures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +40,9 @@ class Measure:
     """One measure of a rollup; made by :func:`count`, :func:`sum` and :func:`mean`.
 
     ``column`` is None for what counts rows. ``lower`` and ``upper`` are the bounds of values, None
-    for what has none; ``share`` is the part of the budget, relative to those of other measures.
-    ``at_most`` is how many rows of a user a count of rows counts, None counts every user as 1; of
-    distinct values how many of a user count at each level.
+    for a measure without bounds; ``share`` is the part of the budget, relative to other measures.
+    ``at_most`` says for a count how many rows of a user count (None counts every user as 1), and
+    for distinct values how many of a user count at each level.
     """
 
     kind: Kind
@@ -70,7 +70,7 @@ class Measure:
 
     @property
     def steps(self) -> Steps:
-        """Of values between the bounds; only of sums and means."""
+        """The steps of values between the bounds; only for sums and means."""
         assert isinstance(self.lower, float)
         assert isinstance(self.upper, float)
         return Steps(self.lower, self.upper)
@@ -81,7 +81,7 @@ class Measure:
         return AUTO in (self.lower, self.upper)
 
     def within(self, lower: float, upper: float) -> Measure:
-        """The same with these bounds."""
+        """This measure with these bounds."""
         return replace(self, lower=lower, upper=upper)
 
     @property
@@ -103,8 +103,8 @@ def count(*, at_most: int | None = None, share: float = 1.0) -> Measure:
     Parameters
     ----------
     at_most
-        With ``user=``: rows are counted, at most so many of each user (1 to 1e9); who has more
-        counts so many, spread over what they have. None counts users, divided over their rows.
+        With ``user=``: count rows, at most so many of each user (1 to 1e9); a user with more rows
+        counts as so many, spread over all of them. None counts users, divided over their rows.
     share
         Part of the budget, relative to other measures.
 
@@ -128,17 +128,17 @@ def sum(
     Parameters
     ----------
     column
-        Of integers, decimals or floating-point numbers. NULL, NaN and infinite values count
-        nothing.
+        A column of integers, decimals or floating-point numbers. NULL, NaN and infinite values
+        count nothing.
     lower, upper
-        Bounds of one value; with ``user=`` of everything a user adds up to, 0 between them. What
-        is beyond is cut to the bound, which is a bias that no interval covers. The noise grows
-        with the larger one, in absolute terms; it must not be learned from the data. "auto" finds
-        one, a power of two, privately, for a quarter of the measure's epsilon each; the receipt
-        says which.
+        Bounds of one value; with ``user=`` bounds of everything that a user adds up to, with 0
+        between them. What is beyond a bound is cut to it, a bias that no interval covers. The noise
+        grows with the bound that is larger in absolute terms, which must not be learned from the
+        data. "auto" finds a bound, a power of two, privately, for a quarter of the measure's
+        epsilon each; the receipt says which.
     clipped
         Whether the number of values that were cut is a further measure, ``NAME_clipped``, for a
-        tenth of the measure's epsilon; with ``user=`` that of users, divided over their values.
+        tenth of the measure's epsilon; with ``user=`` it counts users, divided over their values.
     share
         Part of the budget, relative to other measures.
 
@@ -189,11 +189,12 @@ def distinct(column: str, *, at_most: int | None = None, share: float = 1.0) -> 
     Parameters
     ----------
     column
-        Of any type; NULL is no value. With ``user=`` it can be the user: how many users a node has.
+        A column of any type; NULL is no value. With ``user=`` it can be the column of users: how
+        many users a node has.
     at_most
-        With ``user=``, and needed then: at how many nodes of a level a user counts, or of another
-        column, how many pairs of a node and a value of each user count at each level (1 to 1,000).
-        Which of them is chosen at random.
+        Needed with ``user=`` (1 to 1,000): for the column of users, at how many nodes of a level a
+        user counts; for another column, how many pairs of a node and a value of each user count at
+        each level. Which of them count is chosen at random.
     share
         Part of the budget, relative to other measures.
 
@@ -205,10 +206,10 @@ def distinct(column: str, *, at_most: int | None = None, share: float = 1.0) -> 
     """
     if not isinstance(column, str):
         raise ParameterTypeError(
-            f"dp.distinct needs the name of a column, as text; got {type(column).__name__}."
+            f"dp.distinct needs the name of a column; got {type(column).__name__}."
         )
     if not column or not is_unicode(column):
-        raise ColumnError(f"dp.distinct({column!r}) must name a column, by text that is not empty.")
+        raise ColumnError(f"dp.distinct({column!r}) must name a column by non-empty text.")
     if at_most is not None:
         at_most = _whole("at_most", at_most, 1, 1_000)
     return Measure(kind="distinct", column=column, at_most=at_most, share=_share(share))
@@ -224,28 +225,28 @@ def _bounded(
 ) -> Measure:
     if not isinstance(column, str):
         raise ParameterTypeError(
-            f"dp.{kind} needs the name of a column, as text; got {type(column).__name__}."
+            f"dp.{kind} needs the name of a column; got {type(column).__name__}."
         )
     if not column or not is_unicode(column):
-        raise ColumnError(f"dp.{kind}({column!r}) must name a column, by text that is not empty.")
+        raise ColumnError(f"dp.{kind}({column!r}) must name a column by non-empty text.")
     what = f"dp.{kind}({column!r})"
     low, high = _bound(f"lower of {what}", lower), _bound(f"upper of {what}", upper)
     if not isinstance(low, str) and not isinstance(high, str) and low >= high:
         raise ParameterError(
-            f"{what} has lower {_number(low)} and upper {_number(high)}: lower must be below "
-            "upper, and what is beyond them is cut."
+            f"{what} has lower {_number(low)} and upper {_number(high)}, but lower must be below "
+            "upper."
         )
     for name, bound, beyond in (("lower", low, 1), ("upper", high, -1)):
         if AUTO in (low, high) and not isinstance(bound, str) and bound * beyond > 0:
             raise ParameterError(
-                f"{what} has {name}={_number(bound)} and searches the other bound, which lies on "
-                "the other side of 0: pass both bounds, or 0."
+                f"{what} has {name}={_number(bound)} and searches the other bound, on the other "
+                "side of 0. Pass both bounds, or 0."
             )
     given = [abs(bound) for bound in (low, high) if not isinstance(bound, str)]
     if len(given) == 2 and max(given) < LEAST_BOUND:
         raise ParameterError(
-            f"{what} has lower {_number(low)} and upper {_number(high)}: one of them must be at "
-            f"least {LEAST_BOUND:g} in absolute terms; write the values in a smaller unit."
+            f"{what} has lower {_number(low)} and upper {_number(high)}, both below "
+            f"{LEAST_BOUND:g} in absolute terms. Write the values in a smaller unit."
         )
     return Measure(
         kind=kind, column=column, lower=low, upper=high, clipped=clipped, share=_share(share)
@@ -257,8 +258,8 @@ def _bound(what: str, value: object) -> Bound:
         return AUTO
     if value is None:
         raise ParameterError(
-            f"{what} is missing: say between which bounds values count, for example lower=0, "
-            "upper=500. They must not be learned from the data; what is beyond is cut."
+            f"{what} is missing. Say between which bounds values count, for example lower=0, "
+            "upper=500; they must not be learned from the data."
         )
     number = _real(what, value)
     if not math.isfinite(number) or abs(number) > LARGEST_BOUND:
@@ -273,7 +274,7 @@ def _share(value: object) -> float:
     number = _real("share", value)
     if not 1 / MOST_SHARE <= number <= MOST_SHARE:
         raise ParameterError(
-            f"share ({value!r}) must be a number from {1 / MOST_SHARE:g} to {MOST_SHARE:g}, "
+            f"share ({value!r}) must be a number from {1 / MOST_SHARE:g} to {MOST_SHARE:g}. It is "
             "relative to other measures."
         )
     return number

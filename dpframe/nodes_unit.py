@@ -1,4 +1,4 @@
-"""A user as the unit of privacy, who counts once at each of their nodes, of every level some."""
+"""A user as the unit of privacy, who counts once at each of their nodes, up to some a level."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ AT_MOST = 16
 """Nodes of a level that a user counts at, where nobody says how many."""
 
 MOST = 1000
-"""Nodes of a level that can be asked for."""
+"""Nodes of a level that can be asked for, at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,8 @@ def operating_system_bits(n: int) -> NDArray[np.uint64]:
 
 _replaced: ContextVar[str | None] = ContextVar("replaced", default=None)
 _open: dict[str, Bits] = {}
-"""Other bits, by name, until the block that brought them ends: a copied context outlives it."""
+"""Replacements of the bits, by name, until the block that made them ends: a copied context outlives
+the block."""
 
 
 @contextmanager
@@ -101,7 +102,7 @@ class NoiseTable:
 
     @property
     def ends(self) -> tuple[int, int] | None:
-        """Smallest and largest value; of unbounded noise None."""
+        """Smallest and largest value; None for unbounded noise."""
         return self.lowest, self.highest
 
     @property
@@ -149,7 +150,7 @@ def table(family: str, lowest: int, density: NDArray[np.float64]) -> NoiseTable:
     mode = int(np.argmax(density))
     rest = TOTAL - int(weights.sum(dtype=object)) if len(weights) < 2 else _rest(weights)
     if int(weights[mode]) + rest >= TOTAL:
-        raise BudgetError("the noise would be a constant in a 64-bit table: lower epsilon.")
+        raise BudgetError("the noise would be constant in 64 bits. Lower epsilon.")
     weights[mode] = np.uint64(int(weights[mode]) + rest)
     inside = np.flatnonzero(weights)
     return NoiseTable(family, lowest + int(inside[0]), weights[inside[0] : inside[-1] + 1].copy())
@@ -256,7 +257,7 @@ def unbounded_laplace(scale: Fraction, n: int) -> NDArray[np.int64]:
     """
     t, s = scale.numerator, scale.denominator
     if not 0 < t < 2**62 > s:
-        raise ValueError("the scale must be a positive fraction of integers below 2**62")
+        raise ValueError("scale must be a positive fraction of integers below 2**62")
     out = np.empty(n, dtype=np.int64)
     waiting = np.arange(n)
     while len(waiting):
@@ -319,10 +320,10 @@ def random_seed() -> int:
 
 
 def device_choices() -> PublicRandom:
-    """For what devices choose to report, and which take part: no privacy rests on it."""
+    """A generator for what devices report, and which take part: no privacy rests on it."""
     return np.random.default_rng(random_seed())
 
 
 def public_generator(seed: int | None = None) -> np.random.Generator:
-    """For samples from what is released, never for noise: by a seed from 0 on, or none."""
+    """A generator for samples from what is released, never for noise; a seed is from 0 on."""
     return np.random.default_rng(random_seed() if seed is None else seed)

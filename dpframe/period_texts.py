@@ -1,4 +1,4 @@
-"""How periods are written: the text of each unit, values that mean the same, what was meant."""
+"""How periods are written: the text of each unit, values that mean one, hints for other texts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Unit = Literal["year", "quarter", "month", "week", "day", "hour"]
 Bounds = tuple[datetime, datetime]
 
 YEARS = (1000, 9998)
-"""Four digits, and every bound in every zone is a ``datetime``."""
+"""First and last year: four digits, and every bound in every zone is a ``datetime``."""
 
 EXAMPLES = (
     "'2026', '2026-Q4', '2026-11', '2026-W47', '2026-11-22', '2026-11-22T13' or a range such as "
@@ -36,7 +36,7 @@ OF_PANDAS = {
     "h": "%Y-%m-%dT%H",
 }
 """Frequencies of ``pandas.Period`` that are units, and how these are written. Weeks to a Sunday are
-those of ISO 8601; what ends on other days or in other months is a range of days."""
+weeks of ISO 8601; a period that ends on another day or in another month is a range of days."""
 
 PARTS = re.compile(
     r"(\d{4})[-/. ]?(?:([WQ])-?(\d{1,2})|(\d{1,2})(?:[-/.](\d{1,2})(?:[T ](\d{1,2})[:\d.]*)?)?)",
@@ -94,12 +94,12 @@ def one(text: str) -> tuple[Unit, Bounds]:
             continue
         numbers = [int(part) for part in found.groups()]
         if not YEARS[0] <= numbers[0] <= YEARS[1]:
-            raise ParameterError(f"period ({text!r}) must be of a year from 1000 to 9998.")
+            raise ParameterError(f"period ({text!r}) must have a year from 1000 to 9998.")
         try:
             return unit, bounds(*numbers)
         except ValueError:
             raise ParameterError(_missing(unit, text, numbers[0])) from None
-    raise ParameterError(f"period ({text[:60]!r}) cannot be read: write {EXAMPLES}.{_hint(text)}")
+    raise ParameterError(f"period ({text[:60]!r}) cannot be read. Write {EXAMPLES}.{_hint(text)}")
 
 
 def _missing(unit: Unit, text: str, year: int) -> str:
@@ -110,12 +110,12 @@ def _missing(unit: Unit, text: str, year: int) -> str:
 
 
 def _exists(text: str) -> bool:
-    """Like ``is_written``, for a text that may lead to no other hint."""
+    """Like ``is_written``, but without a hint for a text that cannot be read: hints ask this."""
     return any(pattern.fullmatch(text) for pattern, _ in READ.values()) and is_written(text)
 
 
 def is_written(text: str) -> bool:
-    """Whether a text is that of a period of some unit, and that period exists."""
+    """Whether a text names a period of some unit, and that period exists."""
     try:
         one(text)
     except ParameterError:
@@ -126,7 +126,7 @@ def is_written(text: str) -> bool:
 def written(value: object) -> object:
     """The text of a value that is one period exactly: a ``datetime.date`` is a day, a
     ``numpy.datetime64`` of years, months, days or hours one of these, a ``pandas.Period`` of whole
-    hours what it holds. Others as they are."""
+    hours what it holds. Other values are returned as they are."""
     if isinstance(value, date) and not isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, np.datetime64) and np.datetime_data(value)[0] in OF_NUMPY:
@@ -150,7 +150,7 @@ def _of_pandas(value: Any) -> object:
 
 
 def hint_of_type(value: object) -> str:
-    """What to write for a value that is no period."""
+    """The hint for a value that is no period: what to write."""
     if isinstance(value, datetime | np.datetime64) and value != value:  # NaT
         return " Records without a time are None."
     if isinstance(value, datetime):
@@ -166,10 +166,10 @@ def hint_of_type(value: object) -> str:
 
 
 def _hint(text: str) -> str:
-    """What a text that cannot be read may have meant, if that is a period."""
+    """The hint for a text that cannot be read: the period that it may have meant, if any."""
     text = text.upper()
     if FREQUENCY.fullmatch(text):
-        return " A frequency is none: write its first and last day, '2026-11-15..2026-11-21'."
+        return " A frequency is no period: write its first and last day, '2026-11-15..2026-11-21'."
     if text in ("NULL", "NONE"):
         return " Records without a time are None, without quotation marks."
     ends = RANGE.fullmatch(text)

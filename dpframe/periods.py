@@ -38,7 +38,7 @@ class Period:
     text
         The period in its canonical writing; None for the records whose time is NULL.
     zone
-        The IANA name of the time zone whose clock the bounds are of; None where none was given.
+        The IANA name of the time zone whose clock shows the bounds; None where none was given.
     start, end
         The bounds as that clock shows them, without a zone, half open; None for NULL times.
     """
@@ -56,15 +56,16 @@ class Period:
 
     @property
     def bounds(self) -> Bounds:
-        """Of times that are compared as they are written."""
+        """The bounds for times that are compared as they are written."""
         assert self.start is not None, "NULL times have no bounds"
         assert self.end is not None
         return self.start, self.end
 
     @property
     def instants(self) -> Bounds:
-        """Of times with a zone: instants, in UTC. Where the clocks of the zone go back, a bound is
-        the first time that they show it; ParameterError for an hour that they leave out."""
+        """The bounds for times with a zone: instants, in UTC. Where the clocks of the zone go back,
+        a bound is the first time that they show it; ParameterError for an hour that they leave out.
+        """
         start, end = (_instant(bound, self.zone) for bound in self.bounds)
         if start >= end:
             raise ParameterError(
@@ -83,8 +84,8 @@ class Period:
         """Raise ParameterError for a period that is not over: a release of it would be kept, and
         replayed without the records that still come.
 
-        Times as they are written are compared with what the clock of this machine shows, or that
-        of the zone of ``now``; instants with the instant that it is.
+        Times as they are written are compared with what the clock of this machine shows, or the
+        clock of the zone of ``now``; instants are compared with the present instant.
         """
         if self.text is None:
             return
@@ -94,9 +95,8 @@ class Period:
             clock = (self.zone or "UTC") if instants else "by this machine's clock"
             ends = f"{self.bounds[1]:%Y-%m-%d %H:%M} {clock}"
             raise ParameterError(
-                f"period ({self.text!r}) is not over: it ends at {ends}, and records that come "
-                "until then would be missing for good. Wait until it is over, or pass data=, your "
-                "name for the state of the data, for a release of what is there now."
+                f"period ({self.text!r}) is not over: it ends at {ends}. Wait until then, or pass "
+                "data=, your name for the state of the data, to release what is there now."
             )
 
 
@@ -112,24 +112,26 @@ def as_period(given: object) -> Period | None:
         return None
     if isinstance(given, Period):
         if given != as_period(given.request):  # a name replays the text, a ledger has seconds
-            raise ParameterError(f"period ({given.text!r}) has other bounds: pass column and text.")
+            raise ParameterError(
+                f"period ({given.text!r}) has other bounds than its text. Pass column and text."
+            )
         return given
     if not isinstance(given, tuple | list):
         raise ParameterTypeError(
-            "period must be a column of times and a period, and a time zone if the column has "
-            f"one: ('when', '2026-W47'), in SQL ['when', '2026-W47']; got {type(given).__name__}."
-            f"{_meant(given)}"
+            "period must be a column of times, a period and perhaps a time zone; got "
+            f"{type(given).__name__}. For example: ('when', '2026-W47'), in SQL "
+            f"['when', '2026-W47'].{_meant(given)}"
         )
     if not 2 <= len(given) <= 3:
         raise ParameterError(
-            f"period must have two or three parts, a column, a period and perhaps a time zone: "
-            f"('when', '2026-W47'); got {len(given)}."
+            f"period must have two or three parts; got {len(given)}. Pass a column of times, a "
+            "period and perhaps a time zone: ('when', '2026-W47')."
         )
     column, text, zone = (*given, None)[:3]
     if not isinstance(column, str):
         raise ParameterTypeError(
-            "period must begin with the name of a column of times, as text: ('when', '2026-W47'); "
-            f"got {type(column).__name__}."
+            "period must begin with the name of a column of times; got "
+            f"{type(column).__name__}. For example: ('when', '2026-W47')."
         )
     zone = None if zone is None else _known_zone(zone)
     if text is None:
@@ -141,8 +143,8 @@ def as_period(given: object) -> Period | None:
         return Period(column=column, text=None)
     if is_written(column) and isinstance(text, str) and not is_written(text.partition("..")[0]):
         raise ParameterError(
-            f"period ({column!r}, {text[:60]!r}) must begin with the column of times, and then say "
-            f"which period: ({text[:60]!r}, {column!r})."
+            f"period ({column!r}, {text[:60]!r}) must begin with the column of times. Write "
+            f"({text[:60]!r}, {column!r})."
         )
     text, (start, end) = _read(text)
     period = Period(column=column, text=text, zone=zone, start=start, end=end)
@@ -152,7 +154,7 @@ def as_period(given: object) -> Period | None:
 
 
 def _meant(given: object) -> str:
-    """What to write for a text that names a period without a column, or as an option does."""
+    """The hint for a text that names a period without a column, or as an option does."""
     if not isinstance(given, str):
         return ""
     column, _, text = given.rpartition("=")
@@ -167,8 +169,8 @@ def period_from_option(text: str) -> Period:
     column, equals, rest = text.rpartition("=")
     if not equals:
         raise ParameterError(
-            f"period ({text!r}) must be a column of times and a period: when=2026-W47, or with a "
-            "time zone when=2026-W47@Europe/Berlin."
+            f"period ({text!r}) must be a column of times and a period. Write when=2026-W47, or "
+            "with a time zone when=2026-W47@Europe/Berlin."
         )
     written, at, zone = rest.partition("@")
     period = as_period((column, None if written == "NULL" else written, zone if at else None))
@@ -221,8 +223,7 @@ def _read(text: object) -> tuple[str, Bounds]:
     text = written(text)
     if not isinstance(text, str):
         raise ParameterTypeError(
-            f"period must name a period as text: {EXAMPLES}; got {type(text).__name__}."
-            f"{hint_of_type(text)}"
+            f"period must be text; got {type(text).__name__}. Write {EXAMPLES}.{hint_of_type(text)}"
         )
     text = text.strip()
     if ".." not in text:
@@ -230,9 +231,7 @@ def _read(text: object) -> tuple[str, Bounds]:
     first, _, last = (part.strip() for part in text.partition(".."))
     (start, at_least), (begin, end) = one(first)[1], one(last)[1]
     if begin < start or end < at_least:
-        raise ParameterError(
-            f"period ({text[:60]!r}) ends before it begins: write the earlier end first."
-        )
+        raise ParameterError(f"period ({text[:60]!r}) ends before it begins. Swap its ends.")
     first, last = first.upper(), last.upper()
     return (first if first == last else f"{first}..{last}"), (start, end)
 
@@ -240,7 +239,7 @@ def _read(text: object) -> tuple[str, Bounds]:
 def _of_unit(unit: Unit, text: object) -> Bounds:
     canonical, bounds = _read(text)
     if ".." in canonical or one(canonical)[0] != unit:
-        raise ParameterError(f"period ({canonical!r}) is no {unit}: write one of {EXAMPLES}.")
+        raise ParameterError(f"period ({canonical!r}) is no {unit}. Write one of {EXAMPLES}.")
     return bounds
 
 
@@ -252,7 +251,7 @@ def _known_unit(unit: str) -> Unit:
 
 @cache
 def _zone(name: str) -> tzinfo | None:
-    """A time zone by its name; None if this machine knows none of that name."""
+    """A time zone by its name; None if this machine does not know it."""
     if name == "UTC":
         return UTC  # also where a machine has no zones
     import zoneinfo
@@ -269,13 +268,13 @@ def _known_zone(zone: object) -> str:
         )
     if is_written(zone):
         raise ParameterError(
-            f"period has a time zone in its third part, and {zone!r} is none: write a range as one "
-            "text, such as '2026-W40..2026-W47'."
+            f"the third part of period is a time zone; got {zone!r}. Write a range as one text, "
+            "such as '2026-W40..2026-W47'."
         )
     if _zone(zone) is None:
         raise ParameterError(
-            f"the time zone of period ({zone[:60]!r}) is none that this machine knows: write an "
-            "IANA name such as 'Europe/Berlin' or 'UTC', or install tzdata."
+            f"the time zone of period ({zone[:60]!r}) is unknown to this machine. Write an IANA "
+            "name such as 'Europe/Berlin' or 'UTC', or install tzdata."
         )
     return zone
 

@@ -21,7 +21,7 @@ def rounded_normal(sigma: float, bound: int) -> NoiseTable:
 def normal_density(sigma: float, bound: int) -> NDArray[np.float64]:
     """Mass of (z - 1/2, z + 1/2) for z = -bound .. bound, up to a factor, to 11 digits.
 
-    For wide laws by the series of the integral over its middle, of Hermite polynomials.
+    For wide laws the integral is a series around its middle, in Hermite polynomials.
     """
     if sigma < WIDE:
         ends = (np.arange(bound + 2) - 0.5) / (sigma * math.sqrt(2))

@@ -1,8 +1,8 @@
 """Values as whole numbers: what a sum on the private side adds up, exactly.
 
 A value is clipped to its bounds and written as a multiple of a step, a power of ten that whole
-numbers and decimals are multiples of. No floating-point number is ever summed: addition of those
-rounds, and what it rounds depends on all rows (Mironov, "On Significance of the Least Significant
+numbers and decimals are multiples of. No floating-point number is ever summed: adding such numbers
+rounds, and how it rounds depends on all rows (Mironov, "On Significance of the Least Significant
 Bits for Differential Privacy", 2012; Casacuberta et al., "Widespread Underestimation of
 Sensitivity in Differentially Private Libraries", 2022).
 """
@@ -22,7 +22,7 @@ WHOLE_DIGITS = 13
 
 FARTHEST = 10**15
 """Steps beyond which a single value is cut before it enters the total of a user, whose bound cuts
-that further: sums of all rows of all users fit 128 bits, times a bound."""
+further: sums of all rows of all users fit 128 bits, times a bound."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Steps:
 
     @property
     def step(self) -> float:
-        """In units of the value."""
+        """The step in units of the value."""
         return float(Fraction(10) ** -self.decimals)
 
     def value(self, steps: float) -> float:
@@ -91,7 +91,7 @@ class Steps:
 
 
 def value_sql(column: str, steps: Steps, *, clipped: bool) -> str:
-    """SQL of a value in steps, BIGINT; NULL where there is none: NULL, NaN, infinite, no number.
+    """SQL of a value in steps, BIGINT; NULL for what is no value: NULL, NaN, infinite, no number.
 
     ``column`` is the SQL of a number, or of text that is read as one. Without ``clipped`` only
     values beyond ``FARTHEST`` are cut. What a value becomes depends on this value alone.

@@ -52,7 +52,7 @@ class CountTree:
         types: tuple[str, ...] = (),
         sums: tuple[pa.ChunkedArray, ...] = (),
     ) -> CountTree:
-        """In preorder the parent is the last node before that is one level higher.
+        """The tree of nodes in preorder: a parent is the last node before that is a level higher.
 
         Raises SourceError if these are no counts of a tree: an accounting by paths would not
         hold for them.
@@ -69,8 +69,8 @@ class CountTree:
         np.add.at(below, parent[1:], count[1:])
         if level[0] != 0 or (parent[1:] < 0).any() or (below > count).any():
             raise SourceError(
-                "the rollup is no tree: the source changed while it was read, or the database "
-                "compares values in a way that dpframe does not know."
+                "the rollup is no tree. The source changed while it was read, or the database "
+                "compares values in a way unknown to dpframe."
             )
         return cls(level=level, parent=parent, count=count, keys=keys, types=types, sums=sums)
 

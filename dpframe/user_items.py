@@ -1,10 +1,10 @@
 """The different values that users have, on the private side of a release, and what they weigh.
 
-All arithmetic is that of whole numbers, so that the norm of what a user adds is surely within its
-bound. What a user adds depends on this user, on public numbers of the values and on nothing else.
+All arithmetic is on whole numbers, so that the norm of what a user adds is surely within its bound.
+What a user adds depends on this user, on public numbers of the values and on nothing else.
 
-Long tables are added up by compiled loops where numba is installed, all others by numpy, which
-takes longer; both give the same numbers.
+Compiled loops add up long tables where numba is installed; numpy adds up all others, which takes
+longer. Both give the same numbers.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Whole = NDArray[np.int64]
 class UserItems:
     """The different values of every user. Private.
 
-    Those of user ``u`` are ``value[starts[u]:starts[u + 1]]``, numbers from 0 on; ``keys`` has the
-    text of every number. The first ``items`` of every user are those that count when values are
+    The values of user ``u`` are ``value[starts[u]:starts[u + 1]]``, numbers from 0 on; ``keys`` has
+    the text of every number. The first ``items`` values of every user count when values are
     searched.
     """
 
@@ -62,16 +62,16 @@ class UserItems:
 
     @property
     def searched(self) -> NDArray[np.bool_]:
-        """Which values somebody takes part with; of one user, so many as take part. Others could be
-        found by noise alone."""
+        """Which values at least one user takes part with; one user adds at most ``items`` of them.
+        Other values could be found by noise alone."""
         if (loops := _loops(len(self.value))) is not None:
             return np.asarray(loops.taken(self.starts, self.value, self.items, self.values))
         part = self.value[self.taking_part]
         return np.asarray(np.bincount(part, minlength=self.values) > 0)
 
     def weighed(self, importance: Whole, norm: int) -> Whole:
-        """What users give to every value, in proportion to its ``importance``; of each a vector of
-        whole numbers whose Euclidean norm is at most ``norm``."""
+        """What all users give to every value. Each gives in proportion to the ``importance`` of
+        values: a vector of whole numbers whose Euclidean norm is at most ``norm``."""
         if (loops := _loops(len(self.value))) is not None:
 
             def of_some(first: int, last: int) -> Whole:
@@ -93,9 +93,9 @@ class UserItems:
         return np.bincount(np.minimum(bits, bins) - 1, minlength=bins).astype(np.int64)
 
     def counted(self, found: NDArray[np.bool_], norm: int, at_most: int) -> Whole:
-        """Weights of users at the ``found`` values alone: of one who has up to ``at_most`` of them
-        the root of norm^2 / at_most at each, of one with n more than that the root of norm^2 / n;
-        rounded down, so that their Euclidean norm is at most ``norm``."""
+        """Weights of all users at the ``found`` values alone. A user with up to ``at_most`` of them
+        gives the root of norm^2 / at_most to each, a user with n > at_most the root of norm^2 / n:
+        rounded down, so that a user's Euclidean norm is at most ``norm``."""
         weight = floor_root(norm * norm // np.maximum(self._held(found), at_most))
         if (loops := _loops(len(self.value))) is not None:
 
@@ -109,8 +109,8 @@ class UserItems:
         return _sums(value, weight[user], self.values)[found]
 
     def _added(self, of_some: Callable[[int, int], Whole]) -> Whole:
-        """The sum of what users add who are not before the ``first`` and before the ``last``, a
-        part of them a thread."""
+        """The sum of what all users add, each thread for a range of them: ``of_some(first, last)``
+        is for the users from ``first`` on and before ``last``."""
         parts = min(pa.cpu_count(), THREADS)
         ends = [np.searchsorted(self.starts, len(self.value) * i // parts) for i in range(parts)]
         ends.append(len(self.starts) - 1)
@@ -129,11 +129,11 @@ LONG = 2**20
 """Pairs from which on loops are compiled."""
 
 THREADS = 4
-"""At most so many, each with numbers of its own for all values."""
+"""Threads, at most: each has numbers of its own for all values."""
 
 
 def _loops(pairs: int) -> Any:
-    """The compiled loops, where there are so many pairs and a library that compiles them."""
+    """The compiled loops, if there are enough pairs and a library that compiles them; else None."""
     if pairs < LONG:
         return None
     try:

@@ -25,8 +25,8 @@ class Vector:
 
     ``kind`` is what it adds up: "rows", "users" (each 1 in total, divided over their rows), the
     "sum" of a column, by how much its values are "above" the lower bound, by how much "below" the
-    upper one, or its values "outside" of the bounds. By user the last three are those of users who
-    weigh 1 each. ``unit`` is what one row, user or step of a value is divided into, ``most`` in
+    upper one, or its values "outside" of the bounds. In the last three, by user, each user weighs 1
+    in total. ``unit`` is what one row, user or step of a value is divided into; ``most`` is in
     these units.
     """
 
@@ -38,12 +38,12 @@ class Vector:
 
     @property
     def of_total(self) -> bool:
-        """Whether the bounds are those of a user's total, if users are protected."""
+        """Whether the bounds are for a user's total, if users are protected."""
         return self.kind in ("sum", "outside")
 
     @property
     def bounds(self) -> Steps:
-        """Of values; only of vectors of a column."""
+        """The steps of values; only for vectors of a column."""
         assert self.steps is not None
         return self.steps
 
@@ -71,8 +71,8 @@ class Distinct:
 
 
 def distinct_of(measure: Measure, *, user: str | None, height: int | None) -> Distinct | None:
-    """What a measure counts node by node, if it does: at ``height`` levels and the root, or, if
-    that is None, in the segments of cells, of which a record is in one."""
+    """What a measure counts node by node, if it does: at ``height`` levels and the root; if that is
+    None, in the segments of cells, where a record is in one segment."""
     if measure.kind != "distinct" or measure.column is None:
         return None
     most = 1 if user is None else measure.at_most or 1
@@ -90,8 +90,8 @@ def distinct_of(measure: Measure, *, user: str | None, height: int | None) -> Di
 class Searched:
     """A bound that is searched: the upper one among what is above 0, or the lower one below.
 
-    ``of_total`` says that with users it is one of what a user adds up to, else of their largest
-    value.
+    ``of_total`` says that with users it bounds what a user adds up to; otherwise it bounds their
+    largest value.
     """
 
     column: str
@@ -100,8 +100,8 @@ class Searched:
 
 
 LEAST, LARGEST = -30, 49
-"""Exponents of the first and the last bin of magnitudes, which take what is beyond, too: v above 0
-is in bin floor(log2 v)."""
+"""Exponents of the first and the last bin of magnitudes; these bins take what is beyond them, too.
+A value v above 0 is in bin floor(log2 v)."""
 
 
 def searches_of(measure: Measure) -> tuple[Searched, ...]:
@@ -119,18 +119,18 @@ def searches_of(measure: Measure) -> tuple[Searched, ...]:
 
 
 CUT = Fraction(1, 10)
-"""Part of the epsilon of a sum that counts what was cut."""
+"""The part of a sum's epsilon that counts what was cut."""
 
 
 def vectors_of(
     measure: Measure, *, by_user: bool
 ) -> tuple[tuple[tuple[Vector, ...], Fraction], ...]:
-    """What a measure is made of, each with its part of the measure's epsilon; nothing where it does
-    not add up. Vectors that stand together are moved by ``most`` together, not each: they are paid
-    for as one.
+    """The vectors of a measure, in groups with their parts of the measure's epsilon; none for a
+    measure that does not add up. The vectors of a group together move by ``most``, not each of
+    them: they are paid for as one.
 
-    A mean is made of how far values are above the lower bound and below the upper one: of one value
-    both are the distance of the bounds, whatever it is. Their sum tells how many values there are,
+    A mean is made of how far values are above the lower bound and below the upper one: for any one
+    value the two add up to the distance of the bounds. Their sum tells how many values there are,
     their difference how far these are from the middle.
     """
     if measure.kind == "distinct":

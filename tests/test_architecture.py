@@ -164,30 +164,6 @@ def _reached(imports: Imports, module: str) -> set[str]:
     return seen
 
 
-def _in_circles(imports: Imports) -> set[str]:
-    """Modules of questions that import themselves, by way of others."""
-    rooms = {name: targets for name, targets in imports.items() if _room(name) == "questions"}
-    return {
-        name
-        for name, targets in rooms.items()
-        if any(name in _reached(rooms, target) for target in targets)
-    }
-
-
-IN_CIRCLES = "questions.hhh."
-"""The room that has some still."""
-
-
-def test_no_files_of_a_question_import_each_other() -> None:
-    """Law: numbers, words about them, and the plan on top: whoever changes one knows what depends
-    on it. Imports for type checkers count too."""
-    imports = _all_imports()
-    assert {name for name in _in_circles(imports) if not name.startswith(IN_CIRCLES)} == set()
-    imports["questions.rollup.numbers"] |= {"questions.rollup.plan"}
-    found = _in_circles(imports)
-    assert {"questions.rollup.numbers", "questions.rollup.lines", "questions.rollup.plan"} <= found
-
-
 def _data(modules: set[str]) -> set[str]:
     """Modules that read data, or open what does."""
     rooms = ("sources", "doors", "_duck")

@@ -1,4 +1,4 @@
-"""What is asked of a connection first: its settings, and what a statement would do."""
+"""Checks of a connection before it is used: its settings, and what a statement would do."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ ORDERED = (
 
 
 def check_order(setting: pa.Table) -> None:
-    """Raise SourceError where the order of rows is left to chance, or texts count as others."""
+    """Raise SourceError if the order of rows is left to chance, or if different texts are equal."""
     check_collation(setting["collation"][0].as_py())
     if not setting["kept"][0].as_py():
         raise SourceError(
-            "the connection reads rows in any order, and a sketch needs that of the table: "
+            "the connection reads rows in any order, but a sketch needs the table's order. "
             "SET preserve_insertion_order = true first."
         )
 
@@ -32,14 +32,14 @@ def check_collation(name: str | None) -> None:
     """Raise SourceError for a default collation under which different texts are equal."""
     if name not in (None, "", "binary", "C", "c"):
         raise SourceError(
-            "the connection has a default collation, under which texts that differ count as one: "
+            "the connection has a default collation that makes different texts equal. "
             "RESET default_collation first."
         )
 
 
 def operators(ask: Callable[[str], DuckDBPyRelation | None], statement: str) -> set[str]:
-    """Of the plan as it is written and as it will run: optimising depends on the data, and can
-    hide what the statement does."""
+    """Names of the operators of a plan, as written and as it will run: optimising depends on the
+    data, and can hide what the statement does."""
 
     def rows(query: str) -> list[tuple[Any, ...]]:
         answer = ask(query)
@@ -51,8 +51,8 @@ def operators(ask: Callable[[str], DuckDBPyRelation | None], statement: str) -> 
     both = before.lower() == "all"
     if locked and not both:
         raise SourceError(
-            "a sketch needs to see what the source does, and the configuration of the connection "
-            "is locked: SET explain_output = 'all' before locking it and pass a relation, or use "
+            "a sketch cannot see what the source does: the configuration is locked. "
+            "SET explain_output = 'all' before locking it and pass a relation, or use "
             "mechanism='offline'."
         )
     if not both:
@@ -64,9 +64,7 @@ def operators(ask: Callable[[str], DuckDBPyRelation | None], statement: str) -> 
             rows(f"SET explain_output = {literal(before)}")
     plan = dict(plans)
     if not {"logical_plan", "physical_plan"} <= plan.keys():
-        raise SourceError(
-            "DuckDB does not say what the source does: use mechanism='offline' of hhh."
-        )
+        raise SourceError("DuckDB does not say what the source does. Use mechanism='offline'.")
     inlined = {"CTE", "CTE_SCAN"}  # unless they are in the plan that runs
     return (_names(plan["logical_plan"]) - inlined) | _names(plan["physical_plan"])
 

@@ -22,11 +22,11 @@ def add_functions(
     texts: dict[str, Callable[..., str]],
     arrows: dict[str, tuple[Callable[..., pa.Array], str]],
 ) -> None:
-    """Scalar functions of any arguments, unless the database has them: some give text, foldable
-    while a statement is bound; some take and give Arrow arrays, run once for every row.
+    """Add scalar functions of any arguments, unless the database has them: ``texts`` return text,
+    foldable while a statement is bound; ``arrows`` take and return Arrow arrays, run once a row.
 
-    A cursor adds them, so that no transaction of the caller takes them back, and looks where no
-    macro of the caller has one of their names.
+    A cursor adds them, so that no transaction of the caller takes them back. It looks in the system
+    schema, where no macro of the caller has one of their names.
     """
     with _adding, con.cursor() as cursor:
         with suppress(duckdb.InvalidInputException):  # the configuration may be locked
@@ -66,7 +66,7 @@ def sees_function(con: DuckDBPyConnection, name: str) -> bool:
 
 @contextmanager
 def _unless_there() -> Iterator[None]:
-    """Being refused is how to learn of a name: to list what a database has takes far longer."""
+    """Ignore that a name exists already: trying it is far faster than listing what there is."""
     try:
         yield
     except duckdb.CatalogException as error:
@@ -115,9 +115,9 @@ def is_open(con: DuckDBPyConnection) -> bool:
 
 
 def is_default(con: DuckDBPyConnection) -> bool:
-    """Whether a connection is that of ``duckdb.sql``, which lives on when its object is gone.
+    """Whether a connection is the one of ``duckdb.sql``, which lives on when its object is gone.
 
-    Asking starts that connection with its threads if nobody has: a fork then meets them.
+    This call starts that connection with its threads if nothing has: a fork then meets them.
     """
     return con is duckdb.default_connection()
 

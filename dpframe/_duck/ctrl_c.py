@@ -14,8 +14,8 @@ T = TypeVar("T")
 
 @contextmanager
 def listening(stop: Callable[[], None] | None = None) -> Iterator[list[BaseException]]:
-    """What the handler of Ctrl-C raises meanwhile, usually KeyboardInterrupt: DuckDB makes a
-    RuntimeError of it, as of what any handler raises.
+    """Collect what the handler of Ctrl-C raises in the block, usually KeyboardInterrupt: DuckDB
+    turns whatever a handler raises into a RuntimeError.
 
     ``stop`` interrupts the connection that works: DuckDB's other threads hear no signal, and
     without it the end of the statement waits until each has read its part.

@@ -20,7 +20,7 @@ OLDEST = "v1.0.0"
 
 
 def create_database(path: Path, tables: Mapping[str, pa.Table], script: str) -> None:
-    """A new database file of released tables and what a script of ours adds; OSError if not."""
+    """Make a database file of released tables and what a script of ours adds; OSError if not."""
     try:
         with duckdb.connect(path, config={"storage_compatibility_version": OLDEST}) as con:
             for name, table in tables.items():
@@ -64,8 +64,8 @@ def selected(path: Path, query: str) -> Iterator[duckdb.DuckDBPyRelation]:
         con = duckdb.connect(path, read_only=True)
     except duckdb.Error as error:
         raise SourceError(
-            f"{str(path)!r} cannot be opened as a database of DuckDB ({type(error).__name__}): "
-            "check the path, and that nobody has it open for writing."
+            f"{str(path)!r} cannot be opened as a database of DuckDB ({type(error).__name__}). "
+            "Check the path, and that nobody has it open for writing."
         ) from None
     with con:
         with suppress(duckdb.Error):  # without ICU nothing depends on it
@@ -77,9 +77,9 @@ def selected(path: Path, query: str) -> Iterator[duckdb.DuckDBPyRelation]:
             failed = type(error).__name__
         if failed is not None:  # outside of the handler: no context holds the original
             raise SourceError(
-                f"the query {query[:200]!r} cannot be read ({failed}): try it in DuckDB on "
+                f"the query {query[:200]!r} cannot be read ({failed}). Try it in DuckDB on "
                 f"{str(path)!r}."
             )
         if relation is None:
-            raise SourceError(f"the query {query[:200]!r} selects nothing: write one SELECT.")
+            raise SourceError(f"the query {query[:200]!r} selects nothing. Write one SELECT.")
         yield relation

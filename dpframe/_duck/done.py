@@ -20,18 +20,18 @@ GROUPS = ("GROUP_BY", "AGGREGATE", "DISTINCT", "CTE_SCAN")
 
 
 def share_of_reading(cursor: DuckDBPyConnection, statement: str) -> float:
-    """What DuckDB will say, of 1, when a statement comes to its first grouping; 1 if unknown."""
+    """The share that DuckDB will report when a statement is at its first grouping; 1 if unknown."""
     try:
         rows = cursor.execute(f"EXPLAIN (FORMAT json) {statement}").fetchall()
         steps = [step for root in json.loads(rows[-1][1]) for step in _steps(root)]
         before = sum(weight for weight, grouped in steps if not grouped)
         return before / sum(weight for weight, _ in steps)
     except (duckdb.Error, ValueError, LookupError, TypeError, ArithmeticError):
-        return 1.0  # another version's plan: what it says is shown as it is
+        return 1.0  # another version's plan: DuckDB's percentage is shown as it is
 
 
 def percent(said: Callable[[], float], reading: float) -> Callable[[], float]:
-    """What is done, in percent, of what DuckDB says, in percent."""
+    """A function of what is done, in percent, from what DuckDB says, in percent."""
 
     def done() -> float:
         part = max(0.0, said()) / 100

@@ -1,4 +1,4 @@
-"""Values that DuckDB holds and cannot write: SQL that is no error on any of them, by type alone."""
+"""SQL that fails on no value that DuckDB holds and cannot write; it depends on the type alone."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dpframe._sql import identifier, literal
 
 
 def readable(columns: Sequence[str], kinds: Sequence[DuckDBPyType]) -> str:
-    """All columns in a SELECT, with values that DuckDB can compute with, by their types alone.
+    """SQL of all columns for a SELECT, with values that DuckDB can compute with, by type alone.
 
-    Those of type JSON are texts: ``TRY_CAST`` of JSON to a number raises for a text that is no
-    JSON. Inside of other types it stays, because DuckDB would parse it when it casts back.
+    Columns of type JSON become texts: ``TRY_CAST`` of JSON to a number raises for a text that is no
+    JSON. Inside of other types JSON stays, because DuckDB would parse it when it casts back.
     """
     given = zip(map(identifier, columns), kinds, strict=True)
     values = [
@@ -27,9 +27,9 @@ def readable(columns: Sequence[str], kinds: Sequence[DuckDBPyType]) -> str:
 
 
 def guarded(value: str, kind: DuckDBPyType, depth: int = 0) -> str:
-    """SQL of a value that no cast fails on: DuckDB looks at none that it is given by Arrow.
+    """SQL of a value on which no cast fails: DuckDB does not check values that Arrow gives it.
 
-    Times are the nearest within the day, and other values that are malformed are missing.
+    A time becomes the nearest time within the day; other malformed values become NULL.
     """
     if kind.id in ("time", "time_ns"):
         first, last = (f"{kind} '{time}'" for time in ("00:00:00", "24:00:00"))
@@ -45,7 +45,7 @@ def guarded(value: str, kind: DuckDBPyType, depth: int = 0) -> str:
     if kind.id in ("list", "array"):
         items = _guarded_items(value, _parts(kind)[0][1], depth)
         return value if items == value else f"CAST({items} AS {kind})"
-    if kind.id == "map":  # a key that has to change could be there twice then: no map has one
+    if kind.id == "map":  # a changed key could be there twice, which no map allows
         own, others = f"map_keys({value})", f"map_values({value})"
         (_, key), (_, other) = _parts(kind)
         keys, values = _guarded_items(own, key, depth), _guarded_items(others, other, depth)
@@ -71,7 +71,7 @@ def _guarded_items(value: str, kind: DuckDBPyType, depth: int) -> str:
 
 
 def guarded_as(value: str, name: str) -> str:
-    """``guarded`` of a value whose type is known by name, and NULL where it is another one."""
+    """``guarded`` for a value whose type is known by name; NULL where it has another type."""
     with own().connection.cursor() as cursor:
         cast = f"TRY_CAST({value} AS {name})"
         safe = guarded(cast, cursor.sqltype(name))
@@ -90,4 +90,4 @@ VALID = {
         "AND date_part('timezone', {0}) BETWEEN -57599 AND 57599"
     ),
 }
-"""Whether a value of a type can be written as text, which is no error for any of them."""
+"""SQL by type: whether a value can be written as text. It fails on no value of the type."""

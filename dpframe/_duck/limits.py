@@ -14,18 +14,18 @@ from dpframe._sql import literal
 from dpframe.errors import ParameterError
 
 LIMITS = {"DPFRAME_MEMORY_LIMIT": "memory_limit", "DPFRAME_THREADS": "threads"}
-"""Names in the environment, and those of DuckDB's settings."""
+"""Names in the environment, and the names of DuckDB's settings."""
 
 EXAMPLES = {"DPFRAME_MEMORY_LIMIT": "a size such as 4GB", "DPFRAME_THREADS": "a number such as 2"}
 
 
 def wanted() -> dict[str, str]:
-    """What is set now; an empty value is none."""
+    """The limits that the environment sets now; an empty value sets none."""
     return {name: os.environ[name] for name in LIMITS if os.environ.get(name)}
 
 
 def set_limits(connection: DuckDBPyConnection, now: Mapping[str, str]) -> None:
-    """Set what is wanted, and DuckDB's own where nothing is.
+    """Set the limits of the environment, and DuckDB's own where it has none.
 
     Raises:
         ParameterError: for a value that DuckDB does not take.
@@ -36,8 +36,8 @@ def set_limits(connection: DuckDBPyConnection, now: Mapping[str, str]) -> None:
             heard(partial(connection.execute, statement))
         except duckdb.Error:
             raise ParameterError(
-                f"{name} in the environment is {now.get(name)!r}: "
-                f"give {EXAMPLES[name]}, or unset it."
+                f"{name} in the environment is {now.get(name)!r}. "
+                f"Give {EXAMPLES[name]}, or unset it."
             ) from None
 
 

@@ -21,21 +21,21 @@ from dpframe._sql import literal
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """A connection to the database of this process, and where that spills to."""
+    """A connection to the database of this process, and the folder that this database spills to."""
 
     connection: DuckDBPyConnection
     folder: SpillFolder
     name: str
     limits: dict[str, str] = field(default_factory=dict)
-    """Those of the environment that are in force."""
+    """Limits of the environment that are in force."""
 
     def ready(self) -> str:
-        """To be called before each statement: a cleaner may have removed the folder."""
+        """Make the spill folder if a cleaner has removed it. To be called before each statement."""
         return self.folder.ready(self.name)
 
     @contextmanager
     def one_thread(self) -> Iterator[None]:
-        """Threads need memory each before they spill: one needs the least."""
+        """Run the block with one thread: each thread needs memory before it spills."""
         with self.connection.cursor() as cursor:
             found = cursor.execute("SELECT current_setting('threads')").fetchone()
             assert found is not None
@@ -49,7 +49,7 @@ class Own:
 IN_DOUBT = "in doubt"
 
 _owned: dict[int, Own] = {}
-"""By process: what was inherited is never used, nor destroyed."""
+"""Databases by process: one inherited from a parent is never used, nor destroyed."""
 
 _folders: dict[int, SpillFolder] = {}
 
@@ -60,7 +60,7 @@ _opening = threading.Lock()
 
 
 def own() -> Own:
-    """What belongs to this process."""
+    """The database of this process, made if there is none yet."""
     process = os.getpid()
     with _opening:
         if process not in _owned:
@@ -86,8 +86,8 @@ def forget() -> None:
 
 @contextmanager
 def one_task() -> Iterator[None]:
-    """For a process that works on tasks beside others and may end without its exit: one thread,
-    and no files left."""
+    """Run a task in a process that works beside others and may end without its exit: with one
+    thread, and leaving no files."""
     connection = own().connection
     connection.execute("SET threads = 1")
     try:

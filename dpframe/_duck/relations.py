@@ -58,8 +58,7 @@ class Relation(Protocol):
         ...
 
     def within(self, condition: str) -> Relation:
-        """The same with the rows alone for which a condition holds, which is SQL and no error on
-        any of them."""
+        """The relation with only the rows for which a condition holds: SQL that fails on no row."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -95,7 +94,7 @@ class OwnRelation:
             return self._cursor.view(VIEW)  # DESCRIBE would plan and run a statement
 
         def seen() -> tuple[tuple[str, ...], tuple[str, ...]]:
-            described = _described(stored := view("*"))  # which follows the view
+            described = _described(stored := view("*"))  # a relation that follows the view
             if (columns := readable(described[0], stored.types)) != "*":
                 view(columns)
             return described
@@ -152,7 +151,7 @@ class GivenRelation:
     """A relation of the caller, run on the caller's own connection, leaving nothing behind."""
 
     def __init__(self, relation: DuckDBPyRelation) -> None:
-        # DuckDB 2 keeps it there, without a name that is public; other versions end later
+        # DuckDB 2 has the connection there, under a private name; other versions stop later
         self._stop = getattr(getattr(relation, "_con", None), "interrupt", None)
         self.columns, self.types = withheld(RELATION, lambda: _described(relation))
         columns, self._relation = readable(self.columns, relation.types), relation
@@ -183,7 +182,7 @@ class GivenRelation:
         ask = partial(self._relation.query, VIEW)
         try:
             used = withheld(RELATION, lambda: planned(ask, f"SELECT * FROM {VIEW}"))
-        except SourceError:  # who reads it once will say what is wrong
+        except SourceError:  # the first real reading will say what is wrong
             return False
         return used <= REPEATED
 
@@ -229,7 +228,7 @@ def beside(
 ) -> OwnRelation:
     """A relation as a second connection to the same database sees it; texts compare exactly.
 
-    ``settings`` of the first connection are those of the second one, too: views can depend on them.
+    The second connection gets the ``settings`` of the first one: views can depend on them.
     """
 
     def connected() -> DuckDBPyConnection:
@@ -242,9 +241,8 @@ def beside(
                 cursor.execute(f"SET {name} = {literal(value)}")
             except duckdb.InvalidInputException:
                 raise SourceError(
-                    f"{what} is read on a second connection, which has another {name} and cannot "
-                    f"be given yours: SET GLOBAL {name} = {literal(value)} before the "
-                    "configuration is locked."
+                    f"{what} is read on a second connection, which cannot be given your {name}. "
+                    f"SET GLOBAL {name} = {literal(value)} before the configuration is locked."
                 ) from None
         if search_path:
             cursor.execute(f"SET search_path = {literal(search_path)}")
@@ -260,7 +258,7 @@ def _rows(result: DuckDBPyRelation | None) -> pa.Table:
 
 
 def without_views(table: pa.Table) -> pa.Table:
-    """Texts in a type that Arrow can take rows of, whatever the connection writes."""
+    """A table whose texts have a type that Arrow can take rows of, whatever DuckDB wrote."""
     return table.cast(_schema(table.schema))
 
 
@@ -287,7 +285,7 @@ def _batches(
     stop: Callable[[], None] | None = None,
     most: int | None = None,
 ) -> Pieces:
-    """About ``BATCH_ROWS`` at a time, or as they come, and ``most`` of them."""
+    """The rows in batches: about ``BATCH_ROWS`` rows each, or as they come, at most ``most``."""
 
     def start() -> pa.RecordBatchReader:
         relation = result()
@@ -298,7 +296,7 @@ def _batches(
 
     reader, held = withheld(what, start, stop=stop), []
     while (batch := withheld(what, lambda: next(reader, None), stop=stop)) is not None:
-        held.append(batch)  # DuckDB gives at most what it reads at once
+        held.append(batch)  # DuckDB returns at most what it reads at once
         rows, size = sum(part.num_rows for part in held), sum(part.nbytes for part in held)
         if most or rows >= BATCH_ROWS or size >= BATCH_BYTES:
             yield withheld(what, partial(together, held))

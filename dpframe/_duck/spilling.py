@@ -22,9 +22,9 @@ PREFIX = "dpframe-spill-"
 class SpillFolder:
     """A folder that nobody else can enter, with the folders of DuckDB in it.
 
-    What DuckDB makes is readable for all, but it makes one folder and not the one above: where
-    this one vanishes while a statement runs, the statement fails. A lock on the folder, which ends
-    with the process, tells later processes, and the cleaner of systemd, that it is in use.
+    The folder that DuckDB makes is readable for all, but DuckDB does not make the folder above it:
+    if this one vanishes while a statement runs, the statement fails. A lock on the folder, which
+    ends with the process, tells later processes, and the cleaner of systemd, that it is in use.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class SpillFolder:
                 self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
             except OSError:
                 raise SourceError(
-                    "there is no temporary folder that can be written to: set TMPDIR to one."
+                    "there is no temporary folder that can be written to. Set TMPDIR to one."
                 ) from None
             if self._held():
                 break  # or a process that starts now has removed it
@@ -45,7 +45,7 @@ class SpillFolder:
         self._end = Finalize(None, self._removed, exitpriority=0)  # of this process, of no child
 
     def ready(self, name: str) -> str:
-        """The folder ``name`` in this one; what was removed meanwhile is made again."""
+        """Return the folder ``name`` in this one; make again what was removed meanwhile."""
         with suppress(FileExistsError):
             self.path.mkdir(mode=0o700)
             self._held()
@@ -53,14 +53,14 @@ class SpillFolder:
         if not (_ours(found) or (found.st_dev, found.st_ino) == self._made):  # or as another user
             raise SourceError(
                 f"the temporary folder {str(self.path)!r} was removed and made again by somebody "
-                "else: start a new process, and find out who."
+                "else. Start a new process, and find out who."
             )
         with suppress(OSError):  # if it is not there, DuckDB says so once it needs it
             (self.path / name).mkdir(mode=0o700)
         return str(self.path / name)
 
     def remove(self) -> None:
-        """At the exit of the process at the latest; in a child this does nothing."""
+        """Remove the folder now and not at the exit of the process; in a child do nothing."""
         self._end()
 
     def _removed(self) -> None:
@@ -68,7 +68,7 @@ class SpillFolder:
         self.let_go()
 
     def let_go(self) -> None:
-        """Give up the lock; a forked child does not hold that of its parent."""
+        """Give up the lock; a forked child does not hold the lock of its parent."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -78,7 +78,7 @@ class SpillFolder:
         self.let_go()
         with suppress(FileNotFoundError):
             made = self.path.lstat()
-            self._made = made.st_dev, made.st_ino  # of nothing else while it is open below
+            self._made = made.st_dev, made.st_ino  # no other folder's, while it is open below
         if fcntl is None:
             return True
         try:
@@ -92,7 +92,7 @@ class SpillFolder:
 
 
 def _ours(found: os.stat_result) -> bool:
-    """Whether it is a folder of this user, and of no other."""
+    """Whether it is a folder of this user that no other user can enter."""
     if fcntl is None:
         return stat.S_ISDIR(found.st_mode)
     private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077

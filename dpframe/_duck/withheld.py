@@ -14,9 +14,8 @@ from dpframe.errors import DpframeError, SourceError
 T = TypeVar("T")
 
 MEMORY = (
-    "ran out of memory: free memory or disk space, or set a larger DPFRAME_MEMORY_LIMIT if the "
-    "environment has one (for a relation, SET threads = 1 or a larger memory_limit on its "
-    "connection), or use mechanism='streaming', which needs memory for its counters only"
+    "ran out of memory. Free memory or disk space, or raise DPFRAME_MEMORY_LIMIT (for a relation, "
+    "SET threads = 1 or a larger memory_limit on its connection), or use mechanism='streaming'"
 )
 
 
@@ -26,8 +25,8 @@ def withheld(
     less: Callable[[], T] | None = None,
     stop: Callable[[], None] | None = None,
 ) -> T:
-    """Run a call, and if memory does not suffice the one that needs ``less``; DuckDB's errors
-    become one that names the source and quotes nothing. ``stop`` interrupts the connection."""
+    """Run a call, and if memory does not suffice the call that needs ``less``. DuckDB's errors
+    become an error that names the source and quotes nothing. ``stop`` interrupts the connection."""
     failed = None
     with listening(stop) as raised:
         try:
@@ -43,7 +42,7 @@ def withheld(
         except Exception as error:  # in a stream Arrow passes on what DuckDB says
             failed = f"failed ({type(error).__name__}; its text is withheld, it can quote the data)"
             if type(error).__name__ == "ResourceInUseException":
-                failed = "failed: its connection has an unfinished result, fetch all of that first"
+                failed = "failed: its connection has an unfinished result. Fetch all of that first"
             if isinstance(error, duckdb.FatalException | duckdb.InternalException):
                 forget()  # that database answers no more
     # outside of every handler: no traceback or context holds the original

@@ -1,6 +1,6 @@
 """A budget that cannot be overspent: kept in a file, charged before noise is drawn.
 
-What a ledger is made of is loaded when there is one: most first calls have none.
+The modules of a ledger are loaded when one is opened: most first calls use none.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ _HOMES = {
     "Spending": "dpframe.ledger.totals",
     "Stored": "dpframe.ledger.results",
 }
-"""Where the names are that are not loaded yet."""
+"""Modules of the names that are loaded on first use."""
 
 __all__ = [
     "Blocks",
@@ -33,7 +33,7 @@ __all__ = [
     "use_ledger",
 ]
 
-if not TYPE_CHECKING:  # who reads types would take any name for one that is there
+if not TYPE_CHECKING:  # a type checker would take any name for one that exists
 
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from dpframe.errors import ParameterError, ParameterTypeError
 
 FARTHEST = 2**47
-"""Seconds from 1970 to either end of what is kept: four million years, beyond all calendars."""
+"""Seconds from 1970 to either end of an axis: four million years, beyond all calendars."""
 
 NULL_FIRST, NULL_LAST = -FARTHEST, 1 - FARTHEST
 """The one second that stands for NULL times: no period of times reaches it."""
@@ -18,9 +18,9 @@ NULL_FIRST, NULL_LAST = -FARTHEST, 1 - FARTHEST
 class Blocks:
     """The part of an axis that a release reads: ``first <= time < last``.
 
-    A release that is charged with blocks answers from those records alone whose time on the axis
-    lies there; whoever charges it vouches for that. Releases whose blocks do not overlap cost a
-    ledger what the dearest of them costs (docs/decisions/0022-blocks.md).
+    A release that is charged with blocks reads only records whose time on the axis lies in them;
+    whoever charges it vouches for that. Releases whose blocks do not overlap cost a ledger what
+    the dearest of them costs (docs/decisions/0022-blocks.md).
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Blocks:
                 raise ParameterError(f"{name} ({value!r}) must be less than 2**47 s from 1970.")
         if self.first >= self.last:
             raise ParameterError(
-                f"first ({self.first!r}) must be before last ({self.last!r}): last is the second "
+                f"first ({self.first!r}) must be before last ({self.last!r}), the first second "
                 "after the block."
             )
 
@@ -80,12 +80,12 @@ class Blocks:
         return self.first == NULL_FIRST
 
     def overlaps(self, other: Blocks) -> bool:
-        """Whether a record may be in both: always, where they are of different axes."""
+        """Whether a record may be in both blocks: always, if their axes differ."""
         return self.axis != other.axis or (self.first < other.last and other.first < self.last)
 
 
 def text_of(first: int, last: int) -> str:
-    """A stretch of an axis for people: its first moment, and the first one after it."""
+    """A stretch of an axis as people read it: its first moment, and the first moment after it."""
     if (first, last) == (NULL_FIRST, NULL_LAST):
         return "NULL"
     return f"{moment(first)} to before {moment(last)}"

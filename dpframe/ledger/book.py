@@ -42,12 +42,13 @@ class Ledger(Forecasting, Prepayments):
     path
         The file. It is made if it does not exist and both totals are given.
     epsilon, delta
-        Totals: epsilon > 0, 0 < delta < 1. For an existing ledger they may be left out, and must
-        be the ones that it was made with.
+        Totals: epsilon > 0, 0 < delta < 1. For an existing ledger leave them out, or pass the
+        totals that it was made with.
     accountant
-        "sum" (default): epsilons and deltas of releases add up. "pld": so they do, but releases
-        can be reserved beforehand (:meth:`reserve`), and those of one reservation compose by
-        privacy loss distributions made from their exact curves. Fixed when the ledger is made.
+        "sum" (default): epsilons and deltas of releases add up. "pld": they add up too, but
+        releases can be reserved beforehand (:meth:`reserve`), and the releases of one reservation
+        compose by privacy loss distributions made from their exact curves. Fixed when the ledger
+        is made.
     protects
         What the totals hold for: "records", or the name of the column of users ("user:NAME" for a
         name such as "records"; "replace:NAME" or "remove:NAME" for what a prefix tree protects). A
@@ -65,8 +66,8 @@ class Ledger(Forecasting, Prepayments):
     All releases charged to one ledger together are (epsilon, delta)-differentially private for
     what the ledger protects (:attr:`protects`). Every question, budget and reservation may be
     chosen after looking at earlier results. A charge is on disk before noise is drawn, and is never
-    given back. Charges made without the ledger are not known to it. What the file holds is public:
-    parameters and released numbers.
+    given back. The ledger knows nothing of releases that were drawn without it. What the file holds
+    is public: parameters and released numbers.
 
     Examples
     --------
@@ -114,17 +115,17 @@ class Ledger(Forecasting, Prepayments):
         ):
             raise LedgerError(
                 f"ledger {str(path)!r} was made with epsilon={self.epsilon:g}, "
-                f"delta={self.delta:g}, accountant={self.accountant!r}: leave the totals out, or "
+                f"delta={self.delta:g}, accountant={self.accountant!r}. Leave the totals out, or "
                 "make a new ledger elsewhere."
             )
         if old:
             with suppress(LedgerError), self._writing():
-                pass  # writing upgrades; what may only be read is read as it is
+                pass  # opening for writing upgrades; a file that may only be read stays as it is
         if unit is not None:
             self._protect(unit)
 
     def _protect(self, unit: str) -> None:
-        """Say what the totals hold for, where nobody did; LedgerError if it is something else."""
+        """Fix what the totals hold for, if nothing did; LedgerError if that is another unit."""
         known = self.protects
         if known is None:
             with self._writing() as db:
@@ -132,8 +133,8 @@ class Ledger(Forecasting, Prepayments):
             known = self.protects
         if known != unit:
             raise LedgerError(
-                f"the totals of ledger {str(self._path)!r} hold for {protection_words(known)}, "
-                "which stays. Leave protects out, or make a new ledger elsewhere."
+                f"ledger {str(self._path)!r} protects {protection_words(known)}, which is fixed. "
+                "Leave protects out, or make a new ledger elsewhere."
             )
 
     def __repr__(self) -> str:
@@ -171,16 +172,16 @@ class Ledger(Forecasting, Prepayments):
 
     @property
     def left(self) -> Spending:
-        """What remains for any release, reservations paid for; some blocks may have more."""
+        """What remains for any release after reservations; some blocks may have more left."""
         with self._reading() as db:
             return totals(db).left
 
     def charge(self, charge: Charge) -> Paid:
-        """Spend, or use a reservation; returns what is left, once it is on disk.
+        """Spend, or use a reservation. Return what is left once the charge is on disk.
 
         Raises OverBudgetError, and charges nothing, if the totals do not allow it.
         """
-        profile = self._law(charge)  # not while others wait
+        profile = self._law(charge)  # before the lock, for which other processes wait
         with self._writing() as db:
             return charged(db, charge, profile)
 
@@ -196,7 +197,7 @@ class Ledger(Forecasting, Prepayments):
     # -- results under a name ------------------------------------------------------------------
 
     def drawing(self) -> AbstractContextManager[None]:
-        """One draw under a name at a time: whoever comes second finds the first one's result."""
+        """Allow one draw under a name at a time: the next caller finds the result of the first."""
         return store.alone(self._path, DRAWING)
 
     def find(self, name: str, request: dict[str, Any] | None = None) -> Stored | None:
@@ -236,8 +237,8 @@ class Ledger(Forecasting, Prepayments):
         except LedgerError as error:
             raise LedgerError(
                 f"release {stored.name!r} was charged, but its result could not be stored and is "
-                f"withheld: {error} Calling again replays what is stored under that name by then, "
-                "or draws and pays anew."
+                f"withheld: {error} Call again: that replays what the name has by then, or pays "
+                "anew."
             ) from error
 
     # -- reading -------------------------------------------------------------------------------
@@ -247,8 +248,8 @@ class Ledger(Forecasting, Prepayments):
 
         ``saved_epsilon`` is what reservations, filters and disjoint periods save against that sum.
         ``reserved`` is the number of releases that are paid for and not drawn yet. ``left`` is what
-        any release finds, ``unread`` what one finds of a period that no release with a period has
-        read. ``protects`` says what the total holds for, in the words of the receipts.
+        is left for any release, ``unread`` what is left for a period that no release with a period
+        has read. ``protects`` says what the total holds for, in the words of the receipts.
         """
         with self._reading() as db:
             return summary(db, str(self._path))
@@ -259,9 +260,10 @@ class Ledger(Forecasting, Prepayments):
         Parameters
         ----------
         limit
-            Only the newest so many.
+            How many releases at most, the newest ones.
         before
-            Only those with a smaller ``number``: the first one of a page gives the page before.
+            Only releases with a smaller ``number``: the first number of a page gives the page
+            before it.
         """
         with self._reading() as db:
             return releases(db, limit, before)
@@ -270,21 +272,21 @@ class Ledger(Forecasting, Prepayments):
         """One row a block: a stretch of time that the same releases with a period read.
 
         ``axis`` is the column and how it is read, ``first`` the first moment of the block, ``last``
-        the first one after it; both missing for NULL times. ``spent`` is what the releases with a
-        period there cost together, ``left`` what is left for another one there.
+        the first moment after it; both are missing for NULL times. ``spent`` is what the releases
+        with a period there cost together, ``left`` what is left for another such release.
         """
         with self._reading() as db:
             return by_block.blocks_frame(db)
 
     def within(self, *, days: float) -> Spending:
-        """What all releases cost whoever has all records within so many consecutive days.
+        """What all releases cost a user whose records lie within so many consecutive days.
 
         The total holds for one record, or one user within one block (:meth:`blocks`). For a user
-        who is there longer this is the worst over all windows of that length, wherever they begin:
-        the sum of all releases that read any of it, and of those without a period. So 28 days
-        touch up to five weekly periods. With several columns their worst windows add up; NULL
-        times are a window of their own. ``days=0`` is :attr:`spent`; the result may be more than
-        the totals.
+        with records over a longer time this is the cost of the worst window of that length,
+        wherever it begins: the sum of all releases that read any part of the window, and of all
+        releases without a period. So 28 days touch up to five weekly periods. With several columns
+        their worst windows add up; NULL times are a window of their own. ``days=0`` is
+        :attr:`spent`; the result may be more than the totals.
 
         Examples
         --------
@@ -300,8 +302,8 @@ class Ledger(Forecasting, Prepayments):
     def verify(self) -> None:
         """Read the whole file and compare it with its seals; LedgerError if it is damaged.
 
-        Opening does this for up to two thousand entries. Of longer histories it looks at the newest
-        thousand and at another thousand in turn; what is shown or charged is always checked.
+        Opening does this for up to two thousand entries. In longer histories it checks the newest
+        thousand and another thousand in turn; what is shown or charged is always checked.
         """
         with self._reading() as db:
             check_history(db, whole=True)

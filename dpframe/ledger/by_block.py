@@ -1,4 +1,4 @@
-"""What a ledger holds by block, and what it holds of whoever is there longer."""
+"""What a ledger has spent in every block, and in the worst window of several days."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def charged_spans(db: sqlite3.Connection) -> tuple[Entry, dict[str, list[Span]]]:
-    """The last entry, and of every axis what was charged to blocks of it."""
+    """The last entry, and for every axis the charges to its blocks."""
     now, spans = totals(db), dict[str, list[Span]]()
     last = newest(db, now)
     for entry in entries(db, now):
@@ -34,7 +34,7 @@ def charged_spans(db: sqlite3.Connection) -> tuple[Entry, dict[str, list[Span]]]
 
 
 def blocks_frame(db: sqlite3.Connection) -> pd.DataFrame:
-    """One row a stretch of an axis that the same releases read."""
+    """A frame with one row for each stretch of an axis that the same releases read."""
     import pandas as pd
 
     now, (last, spans) = totals(db), charged_spans(db)
@@ -69,7 +69,7 @@ def blocks_frame(db: sqlite3.Connection) -> pd.DataFrame:
 
 
 def within(db: sqlite3.Connection, seconds: int) -> Units:
-    """The most that touches a window of so many seconds on every axis, and what touches all."""
+    """The cost of the worst window of so many seconds on every axis, with charges to all blocks."""
     last, spans = charged_spans(db)
     tops = tops_of(last.tops)
     epsilon, delta = totals(db).spent_units

@@ -1,4 +1,4 @@
-"""What a release will cost a ledger, and what it is."""
+"""The charge of a release: what it will cost a ledger, and for what."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from dpframe.ledger.totals import Exact, Units
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
-    """What a release will cost, and what it is; public, written into the history.
+    """What a release will cost, and for what; public, written into the history.
 
-    ``blocks`` is the time that it reads, where its source is restricted to that; None touches all.
+    ``blocks`` is the time that the release reads, if its source is restricted to it; None touches
+    all blocks.
     """
 
     release_id: str
@@ -32,9 +33,9 @@ class Charge:
     name: str | None = None
     blocks: Blocks | None = None
     told: Callable[[], Told | None] = lambda: None
-    """What Gaussian noise tells, for filters; None of other noise."""
+    """What Gaussian noise reveals, for filters; None for other noise."""
     steps: int = 1
-    """Between neighbours of what the ledger protects."""
+    """Steps of the release between neighbours of what the ledger protects."""
 
     def for_unit(self, unit: str | None) -> Charge:
         """The charge to a ledger that protects ``unit``; LedgerError if it has no price for it."""
@@ -51,13 +52,13 @@ class Charge:
 
     @property
     def units(self) -> Units:
-        """What it costs, rounded up."""
+        """The cost in units of the store, rounded up."""
         units = units_up(self.epsilon, EPSILON_UNIT), units_up(self.delta, DELTA_UNIT)
         return in_steps(units, (Fraction(self.epsilon), Fraction(self.delta)), self.steps)[0]
 
     @property
     def exact_cost(self) -> Exact:
-        """What it costs."""
+        """The cost as it was asked for, not rounded."""
         return times_steps((Fraction(self.epsilon), Fraction(self.delta)), self.steps)
 
     @property

@@ -1,7 +1,7 @@
 """Which ledger a call uses: the one it is given, or the one chosen with ``use_ledger``.
 
-A choice belongs to a context (:mod:`contextvars`) and is never looked for in threads. Where the
-context does not say which ledger is meant the call is refused: to charge somebody else's ledger, or
+A choice belongs to a context (:mod:`contextvars`) and is never looked for in threads. If the
+context does not say which ledger is meant, the call is refused: a charge to the wrong ledger, or to
 none, cannot be taken back.
 """
 
@@ -31,27 +31,28 @@ _numbers = itertools.count()
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class _Choice:
-    """A ledger, or none: for a block, or from a statement on, to the end of the block it is in."""
+    """A choice of a ledger, or of none: for a ``with`` block, or by a statement, from there to the
+    end of the block around it."""
 
     ledger: Ledger | None
     around: _Choice | None = None
     """The block that a statement is in."""
     frame: FrameType | None = None
-    """Of the ``with`` statement, while the block is open."""
+    """The frame of the ``with`` statement, while its block is open."""
     is_block: bool = False
     generator: bool = False
-    """Whether that is in a generator, which others run in between."""
+    """Whether that frame is a generator's: other code runs while the generator waits."""
     token: Token[tuple[_Choice, ...]] | None = None
-    """Tells the context that entered the block."""
+    """By this token the context that entered the block is recognised."""
     program: bool = False
     """Whether it is a statement at the top level of a script or notebook."""
     ended: bool = False
-    """Another context left the block."""
+    """Whether another context left the block."""
     number: int = field(default_factory=_numbers.__next__)
 
     @property
     def block(self) -> _Choice | None:
-        """What it lasts for."""
+        """The block that the choice lasts for."""
         return self if self.is_block else self.around
 
 
@@ -62,7 +63,7 @@ _program: _Choice | None = None
 """The last statement at the top level of a script or notebook, for contexts that chose nothing."""
 
 _choices: weakref.WeakSet[_Choice] = weakref.WeakSet()
-"""All others, while a context knows them or their block is open."""
+"""All other choices, while a context knows them or their block is open."""
 
 _adding = threading.Lock()
 
@@ -79,11 +80,11 @@ class use_ledger:
     -----
     ``ledger=`` on a call goes first. Then the choice of the context counts, as in
     :mod:`contextvars`: tasks and ``asyncio.to_thread`` inherit it, plain threads and the workers of
-    pools and of ``run_in_executor`` do not; ``contextvars.copy_context().run`` hands it on. What
-    chose nothing uses the ledger of a statement at the top level of the script or in a cell of the
-    notebook, and is refused while somebody else uses another one. In a generator, a block counts
-    for the generator itself; the call is refused where that leaves open which ledger is meant
-    (docs/known_limits.md). A spawned process starts without.
+    pools and of ``run_in_executor`` do not; ``contextvars.copy_context().run`` hands it on. A
+    context that chose nothing uses the ledger of a statement at the top level of the script or in a
+    cell of the notebook; its call is refused while another context uses another ledger. In a
+    generator, a block counts for the generator itself; a call is refused if that leaves open which
+    ledger is meant (docs/known_limits.md). A spawned process starts without a ledger.
 
     Examples
     --------
@@ -101,7 +102,7 @@ class use_ledger:
         self._state(_stack())
 
     def _state(self, frames: list[FrameType]) -> None:
-        """Choose from here on; without keeping alive what is replaced, which may be taken back."""
+        """Make the choice from here on. What it replaces can come back, but is not kept alive."""
         global _program
         here = list(_mine())
         around = (c for c in reversed(here) if c.is_block and _lasts(c, frames))
@@ -120,7 +121,7 @@ class use_ledger:
         _here.set((*here, stated))
 
     def _take_back(self) -> None:
-        """The statement that made this object was the head of a block, if nothing came between."""
+        """Undo the statement if nothing came between: it was the head of a ``with`` block."""
         global _program
         stated, program = self._stated(), self._program_before
         if stated is None or _here.get()[-1:] != (stated,):
@@ -159,25 +160,24 @@ class use_ledger:
 
     def __reduce__(self) -> NoReturn:
         raise ParameterTypeError(
-            "use_ledger is a choice of the context that made it and cannot be copied or pickled: "
-            "pass the ledger on, and call dp.use_ledger(ledger) where it arrives."
+            "use_ledger belongs to its context and cannot be copied or pickled. "
+            "Pass the ledger on, and call dp.use_ledger(ledger) where it arrives."
         )
 
 
 def current_ledger() -> Ledger | None:
-    """The ledger of ``use_ledger``, if any; LedgerError where nobody can say which."""
+    """The ledger of ``use_ledger``, if any; LedgerError if it is unclear which."""
     found = _found(_stack())
-    if isinstance(found, str):  # what keeps the error keeps no choice alive
+    if isinstance(found, str):  # a text: whoever keeps the error keeps no choice alive
         raise LedgerError(
-            f"nobody can say which ledger to charge: {found}. Pass ledger=, or call dp.use_ledger "
-            "here, with None for no ledger; contextvars.copy_context().run hands a choice on to "
-            "threads and executors."
+            f"the ledger to charge is unclear: {found}. Pass ledger= or call dp.use_ledger(ledger "
+            "or None) here; contextvars.copy_context().run hands a choice on."
         )
     return found
 
 
 def _found(frames: list[FrameType]) -> Ledger | str | None:
-    """The ledger, or why nobody can say which."""
+    """The ledger, or a text that says why it is unclear."""
     here, inside = _mine(), _enclosing(frames)
     if not here:
         return _of_the_program() if inside is None else inside.ledger
@@ -192,13 +192,13 @@ def _found(frames: list[FrameType]) -> Ledger | str | None:
         return chosen.ledger
     if inside is not None and _path(inside.ledger) == _path(chosen.ledger):
         return chosen.ledger
-    return "a block of use_ledger in a generator is open that this call may not be in"
+    return "a generator has an open use_ledger block, perhaps around this call"
 
 
 def _of_the_program() -> Ledger | str | None:
     ledger = None if _program is None else _program.ledger
     if _others_chose_than(ledger):
-        gc.collect()  # contexts that are over, in cycles of a task or an exception, count no more
+        gc.collect()  # contexts that are over may live on in cycles of a task or an exception
         if _others_chose_than(ledger):
             return "this thread or task chose none, and others did"
     return ledger
@@ -209,7 +209,7 @@ def _others_chose_than(ledger: Ledger | None) -> bool:
 
 
 def _mine() -> tuple[_Choice, ...]:
-    """The choices of this context, without blocks of its own that another one left."""
+    """The choices of this context, without those of its blocks that another context left."""
     here = _here.get()
     for choice in here:
         if choice.ended and _entered_here(choice):
@@ -219,13 +219,13 @@ def _mine() -> tuple[_Choice, ...]:
 
 
 def _entered_here(block: _Choice) -> bool:
-    """Whether this context entered a block. True once: then the block is over."""
+    """Whether this context entered a block. True at most once: the block is over then."""
     now, token = _here.get(), block.token
     if token is None:
         return False
     try:
         _here.reset(token)
-    except ValueError:  # it is another one, or a copy
+    except ValueError:  # this is another context, or a copy
         return False
     block.token = None
     _here.set(now)
@@ -247,7 +247,7 @@ def _all() -> list[_Choice]:
 
 
 def _stack() -> list[FrameType]:
-    """The frames of this thread below this module, the last call first."""
+    """The frames of this thread that called this module, the last call first."""
     ours = (__name__, known_arguments.__module__)
     frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_globals.get("__name__") in ours:
@@ -270,13 +270,13 @@ def _enclosing(frames: list[FrameType]) -> _Choice | None:
 
 
 def _lasts(block: _Choice, frames: list[FrameType]) -> bool:
-    """Whether what is stated now is in a block; it is not beside a generator that waits."""
+    """Whether a statement made now is in a block; it is not if the block's generator waits."""
     return not block.generator or block.frame in frames
 
 
 def _owner(frame: FrameType) -> FrameType:
-    """The frame of the ``with`` statement: what contextlib makes of a generator is entered and left
-    like a block."""
+    """The frame of the ``with`` statement; for a generator that contextlib runs, the frame that
+    enters and leaves it like a block."""
     while _is_generator(frame) and frame.f_back is not None and _is_contextlib(frame.f_back):
         frame = frame.f_back
         while frame.f_back is not None and _is_contextlib(frame):
@@ -293,7 +293,7 @@ def _is_generator(frame: FrameType) -> bool:
 
 
 def _is_top_level(frame: FrameType) -> bool:
-    """Of a script, or of a cell of a notebook."""
+    """Whether a frame is the top level of a script, or of a cell of a notebook."""
     return frame.f_globals.get("__name__") == "__main__" and frame.f_locals is frame.f_globals
 
 

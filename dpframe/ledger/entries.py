@@ -1,11 +1,11 @@
-"""What is written into a ledger's history: charges, each under a seal over what came before.
+"""The history of a ledger: charges, each with a seal over itself and all that came before.
 
 Nothing written is ever changed or removed. A seal is a checksum: whoever may write the file can
 forge it, but a flipped bit, a truncated page or a row edited by hand does not go unnoticed.
 
-What is read is checked: every charge and every opening the totals against the last entry and its
-seal, every listing the entries that it lists. Opening a long ledger looks at its newest entries and
-at a part of the older ones, in turn; ``check_history(whole=True)`` at all of it.
+Whatever is read is checked. Every charge and every opening compares the totals with the last entry
+and its seal; every listing checks the entries that it lists. Opening a long ledger checks its
+newest entries and, in turn, a part of the older ones; ``check_history(whole=True)`` checks all.
 """
 
 from __future__ import annotations
@@ -96,9 +96,9 @@ class Entry(NamedTuple):
             return False
         first_format = self.open is None
         if first_format and now.accountant == "pld":
-            return True  # composed: not to be had from two entries
+            return True  # composed: two entries do not determine the sums
         if before.open is None and now.accountant == "pld":
-            return self.spent == (self.epsilon, self.delta)  # all before, restated
+            return self.spent == (self.epsilon, self.delta)  # this entry restates all before it
         rise: Units | None = self.cost
         if self.axis is not None and self.under is None:
             rise = self._rise(before)
@@ -110,7 +110,7 @@ class Entry(NamedTuple):
         )
 
     def _rise(self, before: Entry) -> Units | None:
-        """How much fuller the fullest block of the axis is; None if that cannot be."""
+        """By how much the fullest block of the axis rose; None if the sums are impossible."""
         tops, were = tops_of(self.tops), tops_of(before.tops)
         now = tops.pop(self.axis or "", None)
         was = were.pop(self.axis or "", None) or (0, 0)
@@ -125,7 +125,7 @@ class Entry(NamedTuple):
 
 
 def _origin(now: Totals) -> Entry:
-    """What the first entry follows."""
+    """A stand-in for the entry before the first."""
     first = seal(now.ledger_id, now.accountant, now.epsilon, now.delta)
     return Entry(
         number=0,
@@ -161,7 +161,7 @@ def _columns(db: sqlite3.Connection) -> str:
 def entries(
     db: sqlite3.Connection, now: Totals, first: int = 1, last: int = 2**63 - 1
 ) -> Iterator[Entry]:
-    """Entries with these numbers, oldest first; LedgerError at one that is not as written."""
+    """Entries with these numbers, oldest first; LedgerError at an entry that was changed."""
     columns = _columns(db)
     row = db.execute(
         f"SELECT {columns} FROM charges WHERE number < ? ORDER BY number DESC NULLS LAST LIMIT 1",
@@ -181,11 +181,11 @@ def entries(
 
 
 def newest(db: sqlite3.Connection, now: Totals) -> Entry:
-    """The last entry, after which is spent what the totals say; LedgerError if not."""
+    """The last entry; LedgerError if its sums are not what the totals say is spent."""
     (last,) = db.execute("SELECT max(number) FROM charges").fetchone()
     entry = _origin(now) if last is None else next(entries(db, now, last))
     if now.cap(entry.spent) != now.spent_units:
-        raise damaged("what it has spent is not what its history says")
+        raise damaged("its spending differs from its history")
     return entry
 
 
@@ -204,7 +204,7 @@ def append(db: sqlite3.Connection, before: Entry, entry: Entry) -> None:
 
 
 def entry_of(charge: Charge, profile: Profile, spent: Units) -> Entry:
-    """A charge that the totals pay for, as it will be written; its axes as in an empty ledger."""
+    """The entry of a charge that the totals pay for, with axes as in an empty ledger."""
     blocks = charge.blocks
     return Entry(
         number=0,
@@ -231,8 +231,8 @@ def entry_of(charge: Charge, profile: Profile, spent: Units) -> Entry:
 
 
 def exact_cost_of(entry: Entry, steps: int | None = None) -> Exact:
-    """What an entry costs as it was asked for; in units where they are not those of its receipt.
-    With ``steps`` for so many, else for those that were charged."""
+    """The cost of an entry as it was asked for, or in units where these differ from its receipt:
+    for ``steps``, if given, else for the steps that were charged."""
     said = json.loads(entry.receipt)
     steps = steps or said.get("steps", 1)
     if "cost" in said:  # of a reservation or filter
@@ -248,7 +248,7 @@ def exact_cost_of(entry: Entry, steps: int | None = None) -> Exact:
 
 
 def cost_of_steps(entry: Entry) -> Exact | None:
-    """What was charged, where neighbours of what the ledger protects are two steps apart."""
+    """What was charged, if neighbours of what the ledger protects are two steps apart, or None."""
     two = entry.under is None and json.loads(entry.receipt).get("steps", 1) > 1
     return exact_cost_of(entry) if two else None
 

@@ -1,8 +1,8 @@
 """Privacy filters: amounts that a ledger has paid for, which Gaussian releases use up in any way.
 
-Who opens one need not know how many releases come, nor with which budgets: each may be chosen after
-looking at the answers before (:mod:`dpframe.accounting.filtering`). To the ledger a filter is one
-interactive mechanism of its (epsilon, delta), as a reservation is, and costs that.
+Whoever opens a filter need not know how many releases come, nor with which budgets: each may be
+chosen after looking at the answers before (:mod:`dpframe.accounting.filtering`). To the ledger a
+filter is one interactive mechanism of its (epsilon, delta), as a reservation is, and costs that.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from dpframe.ledger.totals import Units, checked_total
 class Filter:
     """Amounts that a ledger has paid for, and the part of them that is left.
 
-    ``epsilon`` and ``delta`` are what all releases that use it up cost together, ``releases`` how
-    many did so far. ``left`` is the part from 0 to 1 that is left of the sum of squares, which is
-    what Gaussian noise uses up: a release of twice the noise takes a quarter. ``ends_left`` is that
-    of what the ends of noise tables take, which follows the deltas of the releases.
+    ``epsilon`` and ``delta`` are what all releases that use it up cost together, ``releases`` is
+    how many have used it so far. ``left`` is the part from 0 to 1 that is left of the sum of
+    squares, which is what Gaussian noise uses up: a release of twice the noise takes a quarter.
+    ``ends_left`` is the part that is left for the ends of noise tables; what these take follows the
+    deltas of the releases.
     """
 
     filter_id: str
@@ -46,7 +47,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldFilter:
-    """A filter, what is left of it, and for what neighbours."""
+    """An open filter: what is left of it, and which neighbours it is for."""
 
     reservation_id: str
     epsilon: float
@@ -58,7 +59,7 @@ class HeldFilter:
     def after(
         self, profile: Profile, told: Callable[[], Told | None], neighbours: str | None
     ) -> HeldFilter | None:
-        """What it is after a release that it pays for; None if it does not."""
+        """The filter after a release that it pays for; None if it does not pay."""
         if without_period(neighbours) != self.neighbours:
             return None
         said = told()
@@ -76,12 +77,12 @@ class HeldFilter:
 
     @property
     def remaining(self) -> Amounts:
-        """As entries have it."""
+        """What is left, as entries store it."""
         return self.left
 
     @property
     def words(self) -> str:
-        """For a receipt."""
+        """The text in a receipt."""
         return f"a filter, of which {100 * self.part:.3g} % of the squares are left"
 
     @property
@@ -90,68 +91,67 @@ class HeldFilter:
 
     @property
     def part(self) -> float:
-        """Of the sum of squares, what is left, rounded down."""
+        """The part of the sum of squares that is left, rounded down."""
         return self.left[0] * 10**6 // self.whole[0] / 1e6
 
     @property
     def ends(self) -> float:
-        """Of what the ends of tables take, what is left, rounded down."""
+        """The part that is left for the ends of tables, rounded down."""
         return self.left[1] * 10**6 // self.whole[1] / 1e6
 
 
 def priced(epsilon: object, delta: object) -> tuple[tuple[float, float], Units, Amounts]:
-    """What a filter costs, also in units, and what it holds; BudgetError if that is nothing."""
+    """The cost of a filter, also in units, and its amounts; BudgetError if it can hold nothing."""
     e, d = checked_total(epsilon, delta)
     if not filtering.SMALLEST <= e <= filtering.LARGEST:
         raise BudgetError(
-            f"epsilon ({epsilon!r}) of a filter must be from {filtering.SMALLEST:g} to "
+            f"a filter's epsilon ({epsilon!r}) must be from {filtering.SMALLEST:g} to "
             f"{filtering.LARGEST:g}."
         )
     amounts = filtering.amounts_of(e, d)
     if not all(amounts):
-        raise BudgetError(f"delta ({delta!r}) of a filter is too small to hold any release.")
+        raise BudgetError(f"a filter's delta ({delta!r}) is too small for any release.")
     return (e, d), (units_up(e, EPSILON_UNIT), units_up(d, DELTA_UNIT)), amounts
 
 
 def checked(
     plan: Planned, told: Told | None, epsilon: float, delta: float, amounts: Amounts
 ) -> None:
-    """That a filter holds one release of this plan at least."""
+    """Raise an error unless a filter holds at least one release of this plan."""
     if told is None:
         raise ParameterError(
-            "a filter pays for releases with mechanism='offline-gaussian' only, whose cost is a "
-            "sum of squares; this plan has other noise. Explain one with that mechanism, or "
-            "reserve a number of releases of this law."
+            "plan has other noise than mechanism='offline-gaussian', for which filters pay. "
+            "Explain one with that mechanism, or reserve a number of releases of this law."
         )
     if filtering.rest(amounts, filtering.uses(told, epsilon)) is None:
         best, most = filtering.best_below(told, epsilon, delta)
         instead = (
-            f"one of epsilon {best:g} holds {most}, for at a larger epsilon the rounding of 64-bit "
-            "tables counts for more"
+            f"A filter of epsilon {best:g} holds {most}: at a larger epsilon the rounding of "
+            "64-bit tables counts for more"
             if most
-            else "give it more, or releases less; about half of the delta of a release is taken "
-            "from a quarter of that of the filter"
+            else "Give it more, or releases less: a release takes about half of its delta from a "
+            "quarter of the filter's delta"
         )
         raise BudgetError(
             f"the filter would not hold a single release of ({plan.budget.epsilon:g}, "
-            f"{plan.budget.delta:g}): {instead}."
+            f"{plan.budget.delta:g}). {instead}."
         )
 
 
 def text_of(epsilon: float, amounts: Amounts) -> str:
-    """What an entry keeps in the place of a law."""
+    """The text that the entry of a filter has in the place of a law."""
     return json.dumps({"filter": list(amounts), "epsilon": epsilon})
 
 
 def is_filter(profile: str) -> bool:
-    """Whether an entry is of a filter."""
+    """Whether the entry with this profile is a filter."""
     return profile.startswith("{")
 
 
 def held_filter(
     reservation_id: str, profile: str, left: object, neighbours: str, steps: int = 1
 ) -> HeldFilter:
-    """A filter as an entry has it."""
+    """An open filter, from the columns of its entry."""
     said = json.loads(profile)
     whole = _amounts(said["filter"])
     there = _amounts(left)
@@ -174,7 +174,7 @@ def _amounts(value: object) -> Amounts:
 
 
 def filter_of(entry: Entry, left: Amounts, drawn: int) -> Filter:
-    """A filter as its entry has it."""
+    """What callers see of a filter, from its entry."""
     neighbours = json.loads(entry.receipt)["neighbours"]
     held = held_filter(entry.release_id, entry.profile, list(left), neighbours)
     return Filter(

@@ -34,19 +34,19 @@ DAYS |= {"year": 365.25}
 """Lengths of what ``every`` can name, in days, on average."""
 
 FARTHEST = timedelta(days=365_250)
-"""Dates further away are not told."""
+"""Dates further away are left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Forecast:
     """How many more releases fit, and the day of the first that does not.
 
-    ``reserved`` are paid for already, ``added_up`` fit the rest one by one, ``reserving`` if they
-    are reserved now; None where the ledger composes nothing. ``out`` and ``out_reserving`` are
-    dates, None without ``every`` or beyond a thousand years. All these read any time; ``elsewhere``
-    is how many fit in each period that no other one touches, None where nothing was charged by
-    period yet. ``protects`` is the unit of the ledger, and ``steps`` of the release lie between
-    neighbours of that.
+    ``reserved`` releases are paid for already. ``added_up`` more fit one by one, ``reserving`` more
+    if they are reserved now (None where the ledger composes nothing). ``out`` and ``out_reserving``
+    are dates, None without ``every`` or beyond a thousand years. All these are for releases of any
+    time; ``elsewhere`` is how many fit in each period that no other period touches, None where
+    nothing was charged by period yet. ``protects`` is the unit of the ledger, and ``steps`` of the
+    release lie between neighbours of that unit.
     """
 
     epsilon: float
@@ -86,9 +86,9 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foreseen:
-    """What a charge finds in the blocks that it reads: spent, left, and left ``after`` it, if it
-    ``fits``; ``paid_by`` says what has paid for it already, ``steps`` of the release lie between
-    neighbours of what the ledger ``protects``."""
+    """What a charge finds in the blocks that it reads: what is spent, left, and left ``after`` it,
+    if it ``fits``. ``paid_by`` says what has paid for it already; ``steps`` of the release lie
+    between neighbours of what the ledger ``protects``."""
 
     spent: Spending
     left: Spending
@@ -101,7 +101,7 @@ class Foreseen:
 
 @known_arguments
 class Forecasting(OpenedFile):
-    """What a ledger says of releases to come."""
+    """The methods of a ledger that forecast releases to come."""
 
     def foresee(self, charge: Charge) -> Foreseen:
         """What a charge would do now; nothing is charged."""
@@ -149,7 +149,7 @@ class Forecasting(OpenedFile):
 
 
 def foreseen(here: Standing, charge: Charge, paid: Held | HeldFilter | None) -> Foreseen:
-    """What a charge would do, and what pays for it after it, if anything does."""
+    """What a charge would do; ``paid`` is the reservation that pays for it, after it, if any."""
     there, cost = left_in(here.now, here.segments, charge.blocks), charge.units
     left = max(0, there[0]), max(0, there[1])
     after = left[0] - cost[0], left[1] - cost[1]
@@ -183,8 +183,8 @@ def _until(day: date | None) -> str:
 def forecast(
     here: Standing, rooms: Sequence[Room], plan: Planned, profile: Profile, every: object
 ) -> Forecast:
-    """How many more of ``plan`` the totals leave room for. ``rooms`` are that of any release, and
-    those of the periods of every axis that nothing has read."""
+    """How many more releases of ``plan`` the totals have room for. ``rooms`` starts with the room
+    of any release; then for every axis comes the room of a period that nothing has read."""
     now, told = here.now, neighbours_of(plan)
     steps = steps_of(facts_of(plan), now.protects)
     left = left_in(now, here.segments, None)
@@ -210,7 +210,7 @@ def forecast(
 
 
 def _added_up(plan: Planned, room: Room, steps: int) -> int:
-    """A charge costs at least one unit of each."""
+    """How many more fit one by one; each costs at least one unit of epsilon and one of delta."""
     epsilon = max(1, units_up(plan.budget.epsilon, EPSILON_UNIT))
     delta = max(1, units_up(plan.budget.delta, DELTA_UNIT))
     asked = Fraction(plan.budget.epsilon), Fraction(plan.budget.delta)
@@ -233,7 +233,7 @@ def _reserving(plan: Planned, left: Units) -> int:
 
 
 def _costs(plan: Planned, releases: int, delta: float, left: Units) -> bool:
-    """Whether so many cost no more than ``left``."""
+    """Whether a reservation of so many costs no more than ``left``."""
     try:
         cost = price(plan, releases, delta)[1]
     except BudgetError:  # delta as a float is below the units that are left
@@ -250,7 +250,7 @@ def _step(every: object) -> timedelta | None:
         return every
     if not isinstance(every, str):
         raise ParameterTypeError(
-            f"every must be one of {', '.join(DAYS)}, or a timedelta; got {shown(every)}."
+            f"every must be one of {', '.join(DAYS)} or a timedelta; got {shown(every)}."
         )
     if every not in DAYS:
         raise ParameterError(f"every ({every!r}) must be one of {', '.join(DAYS)}.")
@@ -258,7 +258,7 @@ def _step(every: object) -> timedelta | None:
 
 
 def _day(releases: int, step: timedelta | None) -> date | None:
-    """Of the first release that does not fit, if the next one is today."""
+    """The day of the first release that does not fit, if the next one is today."""
     if step is None or releases > FARTHEST / step:
         return None
     return (datetime.now() + releases * step).date()

@@ -15,8 +15,8 @@ _locks: set[sqlite3.Connection] = set()
 
 @contextmanager
 def lock_of_parent(db: sqlite3.Connection) -> Iterator[None]:
-    """A lock that can be held for long, with nothing written; closed at the end, and at once in a
-    child."""
+    """Hold a lock, perhaps for long, with nothing written. Its connection is closed at the end, and
+    at once in a forked child."""
     _locks.add(db)
     try:
         yield

@@ -1,4 +1,4 @@
-"""What a ledger holds, as frames."""
+"""The contents of a ledger, as frames."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FACTS = ("mechanism", "hierarchy", "neighbours")
-"""Shown from every receipt."""
+"""Facts that are shown from every receipt."""
 
 
 def summary(db: sqlite3.Connection, path: str) -> pd.DataFrame:
@@ -73,7 +73,7 @@ def summary(db: sqlite3.Connection, path: str) -> pd.DataFrame:
 
 
 def _protects(db: sqlite3.Connection, now: Totals, last: Entry) -> str:
-    """What the totals hold for; of a ledger that mixes units what each release is for."""
+    """What the totals hold for; if a ledger mixes units, also what its releases protect."""
     said = "; ".join(protected(db, now, last))
     if now.protects is None:
         return said
@@ -91,7 +91,7 @@ def _plain_of(made: Reservation) -> int:
 
 
 def _plain(db: sqlite3.Connection, one: Filter) -> int:
-    """What the releases that a filter paid for would have added up to; what it cost, at least."""
+    """The sum of the epsilons of a filter's releases, or what it cost if that is more."""
     (drawn,) = db.execute(
         "SELECT coalesce(sum(epsilon), 0) FROM charges WHERE releases IS NULL AND under = ?",
         (one.filter_id,),
@@ -100,14 +100,14 @@ def _plain(db: sqlite3.Connection, one: Filter) -> int:
 
 
 def text_dtype() -> Any:
-    """The dtype of texts, also where all are missing."""
+    """The dtype of texts, even where all are missing."""
     import pandas as pd
 
     return pd.Series([""]).dtype
 
 
 def reserved_frame(db: sqlite3.Connection) -> pd.DataFrame:
-    """One row a reservation, oldest first."""
+    """A frame with one row a reservation, oldest first."""
     import pandas as pd
 
     rows = [asdict(made) for made in reservations(db)]
@@ -121,7 +121,7 @@ def reserved_frame(db: sqlite3.Connection) -> pd.DataFrame:
 
 
 def releases(db: sqlite3.Connection, limit: object = None, before: object = None) -> pd.DataFrame:
-    """One row a release, oldest first; ``stored`` says that its name replays it."""
+    """A frame with one row a release, oldest first; ``stored`` says that its name replays it."""
     import pandas as pd
 
     rows = _page(db, _whole("limit", limit), _whole("before", before))
@@ -146,7 +146,7 @@ def releases(db: sqlite3.Connection, limit: object = None, before: object = None
 
 
 def _facts(entry: Entry) -> tuple[str | None, ...]:
-    """What is shown of a receipt, and the period; the rest of it is not kept in memory."""
+    """The facts shown from a receipt, and its period; the rest is not kept in memory."""
     said = json.loads(entry.receipt)
     period, blocks = period_in(said), entry.blocks
     if period is None and blocks is not None:
@@ -164,8 +164,8 @@ def _page(db: sqlite3.Connection, limit: int | None, before: int | None) -> list
     """The newest releases below a number; reservations are not among them."""
     now = totals(db)
     last = newest(db, now).number if before is None else before - 1
-    known = store.format_of(db)  # by number, not by the index:
-    found = "" if known < schema.RESERVATIONS else "AND +releases IS NULL"
+    known = store.format_of(db)
+    found = "" if known < schema.RESERVATIONS else "AND +releases IS NULL"  # +: not by the index
     row = db.execute(
         f"SELECT min(number) FROM (SELECT number FROM charges WHERE number <= ? {found} "
         "ORDER BY number DESC NULLS LAST LIMIT ?)",
@@ -187,7 +187,7 @@ def _whole(name: str, value: object) -> int | None:
 
 
 def reservations(db: sqlite3.Connection) -> Iterator[Reservation]:
-    """All that was reserved, oldest first, but for filters."""
+    """All reservations except filters, oldest first."""
     left = _remaining(db)
     for entry in _paid_before(db):
         if not is_filter(entry.profile):
@@ -217,10 +217,10 @@ def _paid_before(db: sqlite3.Connection) -> Iterator[Entry]:
         return
     now = totals(db)
     numbers = db.execute(
-        "SELECT number FROM charges WHERE releases > 0 "  # by their index:
-        "ORDER BY +number ASC NULLS FIRST"
+        "SELECT number FROM charges WHERE releases > 0 "
+        "ORDER BY +number ASC NULLS FIRST"  # +: found by the index of reservations, then sorted
     ).fetchall()
     for (number,) in numbers:
         for entry in entries(db, now, number, number):
-            if entry.profile != "[]":  # not the releases of the first format
+            if entry.profile != "[]":  # not the restated releases of the first format
                 yield entry

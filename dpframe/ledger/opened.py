@@ -1,4 +1,4 @@
-"""A ledger's file while it is open: every transaction begins by finding it as it was opened."""
+"""A ledger's file while it is open: every transaction first checks that it is the same file."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ class OpenedFile:
             yield db
 
     def _same(self, db: sqlite3.Connection) -> None:
-        """Totals, accountant and what is spent are those that were opened, or came after."""
+        """Check that this is the file that was opened, with the same totals and no less history."""
         now = totals(db)
         if now.ledger_id != self.ledger_id:
             raise LedgerError(
-                f"ledger {str(self._path)!r} is not the file that was opened, another took its "
-                "place: find out why before releasing anything, then open it anew."
+                f"ledger {str(self._path)!r} was replaced by another file since it was opened. "
+                "Find out why before releasing anything, then open it anew."
             )
         if now.fixed != self._made.fixed:
-            raise damaged("its totals or accountant are not those that it was opened with")
+            raise damaged("its totals or accountant have changed")
         if newest(db, now).number < self._last:
             raise damaged("it holds less than when it was opened")

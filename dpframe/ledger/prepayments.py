@@ -41,10 +41,10 @@ class Prepayments(OpenedFile):
         """Pay now for Gaussian releases to come, however many and whatever their budgets.
 
         A *privacy filter*: later releases with ``mechanism="offline-gaussian"`` that protect the
-        same use it up, each by what it tells, and cost nothing more. Their number, budgets,
-        thresholds and questions may be chosen after looking at earlier answers. What a release
-        takes follows the square of its epsilon, nearly: many small ones fit. One that does not fit
-        is charged on top. What is not used is not given back.
+        same unit use it up, each by what it reveals, and cost nothing more. Their number, budgets,
+        thresholds and questions may be chosen after looking at earlier answers. A release takes
+        nearly in proportion to the square of its epsilon, so that many small releases fit. A
+        release that does not fit is charged on top. What is not used is not given back.
 
         Parameters
         ----------
@@ -52,9 +52,9 @@ class Prepayments(OpenedFile):
             What ``dp.explain`` or its kind returns for such a release, or a series of
             :func:`plan_series`. The filter is for what it protects: records, or users of a column.
         epsilon, delta
-            Of all releases together that the filter pays for: epsilon from 0.01 to 100. A quarter
-            of delta is for the ends of noise tables, of which a release takes about half of its own
-            delta.
+            The cost of all releases together that the filter pays for: epsilon from 0.01 to 100. A
+            quarter of delta is for the ends of noise tables; from it a release takes about half of
+            its own delta.
 
         Raises
         ------
@@ -104,8 +104,8 @@ class Prepayments(OpenedFile):
         """Pay now for several later releases of one law; together they cost less than their sum.
 
         Every later release with the law of ``plan`` uses one of them, whatever it asks and
-        wherever it is called, and costs nothing more. One with another law, and one after the last,
-        is charged on top. What is not used is not given back.
+        wherever it is called, and costs nothing more. A release with another law, or after the last
+        of them, is charged on top. What is not used is not given back.
 
         Parameters
         ----------
@@ -117,8 +117,8 @@ class Prepayments(OpenedFile):
         releases
             How many, at most 100,000.
         delta
-            Delta of all of them together, at least the sum. Epsilon is what holds at that delta by
-            privacy loss distributions, or the plain sum where that is no more.
+            Delta of all releases together, at least the sum of their deltas. Epsilon is what holds
+            at that delta by privacy loss distributions, or the plain sum where that is no more.
 
         Raises
         ------

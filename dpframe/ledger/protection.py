@@ -24,8 +24,8 @@ RECORDS = "records"
 """One record is added or removed."""
 
 USER, REPLACED, EMPTIED = "user:", "replace:", "remove:"
-"""Before the name of a column: one of its users is added or removed, gets other records, or has
-none, and is counted all the same. The last two are what prefix trees protect."""
+"""Prefixes of the name of a column: one of its users is added or removed; gets other records; or
+loses all records and is counted all the same. Prefix trees protect the last two."""
 
 ONE_RECORD = "adding or removing one record"
 
@@ -46,7 +46,7 @@ def checked_protection(value: object) -> str | None:
     if value in ("", USER, REPLACED, EMPTIED, SEVERAL):
         raise ParameterError(
             f"protects ({value!r}) must be 'records' or the name of a column of users. Write "
-            "'user:NAME' where a column has such a name."
+            "'user:NAME' for a column of that name."
         )
     return (
         value if value == RECORDS or value.startswith((USER, REPLACED, EMPTIED)) else USER + value
@@ -71,8 +71,8 @@ def protection_words(unit: str | None) -> str:
 
 
 def unit_of(receipt: Mapping[str, Any]) -> str:
-    """What a release protects, from its receipt. How many records of a user count is no part of
-    it. A unit that only this kind of release has is its sentence."""
+    """The unit that a release protects, from its receipt. How many records of a user count is no
+    part of the unit. A unit without a name of its own is the sentence in the receipt."""
     sentence, user = str(receipt.get("neighbours")), receipt.get("user")
     if user is not None and sentence.startswith("adding or removing one user"):
         return f"{USER}{user}"
@@ -82,8 +82,8 @@ def unit_of(receipt: Mapping[str, Any]) -> str:
         return f"{EMPTIED}{user}"
     if user is not None or sentence == ITEMS:
         return sentence
-    row = receipt.get("max_weight") is not None  # whatever it weighs
-    promised = receipt.get("max_contributions") is not None  # of so many records of a user
+    row = receipt.get("max_weight") is not None  # a row, whatever it weighs
+    promised = receipt.get("max_contributions") is not None  # so many records of a user
     return RECORDS if row or promised or sentence == ONE_RECORD else sentence
 
 
@@ -113,19 +113,19 @@ def steps_of(receipt: Mapping[str, Any], unit: str | None) -> int:
     if unit.startswith((REPLACED, EMPTIED)) and own in (USER + user, EMPTIED + user):
         return 2
     raise LedgerError(
-        f"the release protects {protection_words(own)}, and the ledger's totals hold for "
-        f"{protection_words(unit)}, which no number of steps bounds. {_remedy(unit, own)}"
+        f"the release protects {protection_words(own)}, but the ledger protects "
+        f"{protection_words(unit)}. {_remedy(unit, own)}"
     )
 
 
 def _remedy(unit: str, own: str) -> str:
     """What to do about a release that is refused."""
-    if own.startswith(ONE_RECORD):  # of which a row stands for many
+    if own.startswith(ONE_RECORD):  # a row stands for many records
         return "Give a max_weight, which protects whole rows, or charge another ledger."
     if unit.startswith(USER) and own == RECORDS:
         name = unit.removeprefix(USER)
         return f"Pass user={name!r}, or charge a ledger made with protects='records'."
-    return "Charge another ledger: no total of both holds for either."
+    return "Charge another ledger: a total of both would hold for neither."
 
 
 def unit_of_history(receipts: Iterable[Mapping[str, Any]]) -> str | None:
@@ -154,8 +154,8 @@ def times_steps(asked: Exact, steps: int) -> Exact:
     if steps == 1:
         return asked
     epsilon, delta = asked
-    if epsilon > 700:  # no delta is above 1
+    if epsilon > 700:  # exp would overflow, and no delta is above 1
         return 2 * epsilon, Fraction(delta > 0)
-    above = math.nextafter(float(epsilon), math.inf)  # a sum of charges can be no float
+    above = math.nextafter(float(epsilon), math.inf)  # a sum of charges need not be a float
     growth = Fraction(math.exp(above)) * (1 + Fraction(1, 2**50))
     return 2 * epsilon, (1 + growth) * delta

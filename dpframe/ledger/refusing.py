@@ -1,4 +1,4 @@
-"""What is left where, and the words of a charge that does not fit."""
+"""What is left in which blocks, and the error for a charge that does not fit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpframe.ledger.totals import Exact, Totals, Units, exact, largest
 
 
 def left_in(now: Totals, segments: Segments, blocks: Blocks | None) -> Units:
-    """What a release that reads these blocks may cost at most; without blocks, any release."""
+    """The most that a release of these blocks may cost; without blocks, that any release may."""
     left = now.epsilon - now.spent_epsilon, now.delta - now.spent_delta
     if blocks is None:
         return left
@@ -26,7 +26,7 @@ def left_in(now: Totals, segments: Segments, blocks: Blocks | None) -> Units:
 
 
 def elsewhere(now: Totals, segments: Segments, axis: str) -> Units:
-    """What is left where nothing has been charged to blocks of an axis."""
+    """What is left for a period of an axis that no block charged so far touches."""
     left, top = left_in(now, segments, None), segments.top(axis)
     return left[0] + top[0], left[1] + top[1]
 
@@ -34,15 +34,15 @@ def elsewhere(now: Totals, segments: Segments, axis: str) -> Units:
 def spent_exactly(
     db: sqlite3.Connection | None, now: Totals, blocks: Blocks | None, unread: str | None = None
 ) -> Exact:
-    """What was asked for and touches these blocks, without blocks any, at most: the exact sum.
-    Without what was charged to blocks of the axis ``unread``."""
+    """The exact sum of what was asked for and touches the fullest moment of these blocks; without
+    blocks, of all. Charges to blocks of the axis ``unread`` are left out."""
     if db is None:
         return exact(now.spent_units)
     total, axes = exact((0, 0)), dict[str, list[tuple[int, int, Exact]]]()
     for entry in entries(db, now):
         restated = entry.releases is not None and entry.profile == "[]"
         if now.accountant == "pld" and (entry.open is None or restated):
-            total = exact(entry.spent)  # of the first format, which composed all up to here
+            total = exact(entry.spent)  # in the first format, which composed all up to here
         elif entry.under is None and entry.axis is None:
             total = _sum(total, exact_cost_of(entry))
         elif entry.under is None and entry.axis != unread:
@@ -73,7 +73,7 @@ class Room:
     total: tuple[float, float]
 
     def fits(self, cost: Units, asked: Exact) -> tuple[bool, bool]:
-        """Whether epsilon fits, and delta."""
+        """Whether epsilon fits, and whether delta fits."""
         epsilon, delta = (
             cost[which] <= self.units[which]
             or self.spent[which] + asked[which] <= largest(self.total[which])
@@ -92,7 +92,7 @@ class Room:
         return max(whole, int((largest(self.total[which]) - self.spent[which]) // asked))
 
     def left(self, which: int) -> Fraction:
-        """What is left of what was asked for."""
+        """What the exact sum leaves of the total."""
         return max(Fraction(0), Fraction(self.total[which]) - self.spent[which])
 
 
@@ -103,8 +103,8 @@ def room_in(
     blocks: Blocks | None,
     unread: str | None = None,
 ) -> Room:
-    """The room of a release that reads these blocks, without blocks any; with ``unread``, blocks of
-    that axis to which nothing was charged."""
+    """The room of a release of these blocks; without blocks, of any release; with ``unread``, of a
+    period of that axis to which nothing was charged."""
     left = elsewhere(now, segments, unread) if unread else left_in(now, segments, blocks)
     return Room(left, spent_exactly(db, now, blocks, unread), now.total)
 
@@ -117,9 +117,8 @@ def check_fits(
     asked: Exact,
     blocks: Blocks | None,
 ) -> None:
-    """OverBudgetError if a cost does not fit: which block is full, what is left there, and
-    elsewhere. What was asked for is added up only where units do not fit and rounding could be
-    why."""
+    """Raise OverBudgetError if a cost does not fit, with the block that is full, what is left there
+    and elsewhere. The exact sum is computed only if units do not fit and rounding could be why."""
     left = left_in(now, segments, blocks)
     above = max(cost[0] - left[0], cost[1] - left[1])
     if above <= 0:
@@ -133,7 +132,7 @@ def check_fits(
         if not room.fits(cost, asked)[which]:
             there = room.left(which)
             over = _as_decimal(asked[which]) - _as_decimal(there)
-            if over <= 0:  # beyond the digits of both
+            if over <= 0:  # their decimals do not differ
                 over = asked[which] - there
             lines.append(
                 f"{name} requested {float(asked[which]):.6g}, "
@@ -149,8 +148,8 @@ def check_fits(
 
 
 def _rounded(db: sqlite3.Connection | None) -> int:
-    """Units that rounding can have added at most: two for each entry and for the cost, which can
-    be of two steps, and one for the total."""
+    """The most units that rounding can have added: two for each entry and for the cost, which can
+    be for two steps, and one for the total."""
     last = 0
     if db is not None:
         (last,) = db.execute("SELECT max(number) FROM charges").fetchone()
@@ -163,7 +162,7 @@ def _as_decimal(number: Fraction) -> Fraction:
 
 
 def _where(now: Totals, segments: Segments, blocks: Blocks | None, which: int) -> str:
-    """The fullest block of every axis that the release reads."""
+    """Words for the fullest block of every axis that the release reads."""
     axes = segments.tops if blocks is None else (blocks.axis,)
     full = []
     for axis in axes:
@@ -178,7 +177,7 @@ def _where(now: Totals, segments: Segments, blocks: Blocks | None, which: int) -
 def _elsewhere(
     now: Totals, segments: Segments, blocks: Blocks | None, which: int, unit: Decimal
 ) -> str:
-    """What a release of a period that nothing has read would find."""
+    """Words for what is left for a period that nothing was charged to, if that is more."""
     axes = list(segments.tops) if blocks is None else [blocks.axis]
     most = max((elsewhere(now, segments, axis)[which] for axis in axes), default=0)
     if most <= max(0, left_in(now, segments, blocks)[which]):

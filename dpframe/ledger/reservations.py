@@ -1,8 +1,8 @@
 """Reservations: releases of one law that are paid for together, before the first is drawn.
 
-A law and a number that are fixed beforehand compose by privacy loss distributions, whatever is
-asked in between and of whom (:mod:`dpframe.accounting.compose`). The whole of it is charged at
-once, as one release of that (epsilon, delta) would be; so the totals of a ledger are plain sums
+Releases whose law and number are fixed beforehand compose by privacy loss distributions, whatever
+is asked in between and of whom (:mod:`dpframe.accounting.compose`). They are charged at once, as
+one release of their joint (epsilon, delta) would be; so the totals of a ledger are plain sums
 (docs/decisions/0011-what-a-ledger-adds-up.md).
 """
 
@@ -26,18 +26,19 @@ from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, units_up
 from dpframe.ledger.totals import Accountant, Exact, Totals, Units, exact, largest
 
 MOST = 100_000
-"""Releases of one reservation."""
+"""Releases of one reservation, at most."""
 
 SLACK = 1e-6, 2e-15
-"""Relative and absolute: what two computations of the same curve may differ by, at most. Curves are
-reserved with that much more delta, and one lower by more than five times as much is another law."""
+"""By how much two computations of one curve may differ at most, relative and absolute. Curves are
+reserved with that much more delta; a curve that is lower by over five times as much is another law.
+"""
 
 ROUNDING = 1e-14
 """Delta kept back for each release of a composition, above the rounding of long convolutions."""
 
 
 class Planned(Protocol):
-    """A plan of a release."""
+    """A plan of a release, as far as reservations need it."""
 
     @property
     def budget(self) -> Budget: ...
@@ -70,7 +71,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """A reservation with releases left: the law that may use one, and for what neighbours."""
+    """A reservation with releases left: their law, and the neighbours that they are for."""
 
     reservation_id: str
     releases: int
@@ -82,7 +83,7 @@ class Held:
     def after(
         self, profile: Profile, told: Callable[[], Told | None], neighbours: str | None
     ) -> Held | None:
-        """What it is after a release that it pays for; None if it does not."""
+        """The reservation after a release that it pays for; None if it does not pay."""
         return replace(self, left=self.left - 1) if self.pays_for(profile, neighbours) else None
 
     def fits(self, profile: Profile, told: Told | None, neighbours: str) -> int:
@@ -91,12 +92,12 @@ class Held:
 
     @property
     def remaining(self) -> int:
-        """As entries have it."""
+        """What is left, as entries store it."""
         return self.left
 
     @property
     def words(self) -> str:
-        """For a receipt."""
+        """The text in a receipt."""
         return f"a reservation of {self.releases} releases, of which {self.left} are left"
 
     @property
@@ -104,11 +105,12 @@ class Held:
         return {"id": self.reservation_id, "releases": self.releases, "left": self.left}
 
     def pays_for(self, profile: Profile, neighbours: str | None) -> bool:
-        """Whether a release has the reserved law: the same budget and, but for rounding, curve.
+        """Whether a release has the reserved law: its budget and, except for rounding, its curve.
 
-        Where only the budget was reserved, which every release of that budget keeps, it is enough:
-        earlier versions knew no more of some plans. One of a period is paid for, too: a reservation
-        touches every period, and its law is for users wherever their records lie.
+        If only the budget was reserved, the budget is enough, because every release of that budget
+        keeps it: earlier versions knew no more of some plans. A release of a period is paid for,
+        too: a reservation touches every period, and its law is for users wherever their records
+        lie.
         """
         if without_period(neighbours) != self.neighbours:
             return False
@@ -138,7 +140,7 @@ def neighbours_of(plan: Any) -> str:
 
 
 def facts_of(plan: Any) -> dict[str, Any]:
-    """What the receipt of a release of a plan will say of what it protects."""
+    """The receipt that a release of a plan will have, or of it what the release protects."""
     return (
         dict(plan.receipt(None))
         if hasattr(plan, "receipt")
@@ -147,36 +149,36 @@ def facts_of(plan: Any) -> dict[str, Any]:
 
 
 def told_by(plan: object) -> Told | None:
-    """What a release tells, if its cost is a sum of squares: of Gaussian noise; None of other."""
+    """What a release with Gaussian noise reveals: its cost is a sum of squares. None for others."""
     found: Told | None = getattr(plan, "told", None)
     return found
 
 
 def composes(accountant: Accountant) -> None:
-    """Raise ParameterError if a ledger reserves nothing."""
+    """Raise ParameterError if a ledger with this accountant cannot reserve releases."""
     if accountant != "pld":
         raise ParameterError(
-            "this ledger was made with accountant='sum', where epsilons and deltas add up: "
-            "make one with accountant='pld' to reserve releases."
+            "this ledger was made with accountant='sum', which cannot reserve releases. Make one "
+            "with accountant='pld'."
         )
 
 
 def planned(explained: Any) -> Planned:
-    """The plan of what ``dp.explain`` and its kind return."""
+    """The plan in what ``dp.explain`` and its kind return."""
     plan = getattr(explained, "plan", explained)
     if not all(hasattr(plan, part) for part in ("budget", "profile", "request", "unit")):
         raise ParameterTypeError(
-            "plan must be what dp.explain or its kind returns, such as dp.explain_rollup, or a "
-            f"series of dp.plan_series; got {type(explained).__name__}."
+            "plan must come from dp.explain, dp.explain_rollup or dp.plan_series; got "
+            f"{type(explained).__name__}."
         )
     found: Planned = plan
     return found
 
 
 def price(plan: Planned, releases: object, delta: object) -> tuple[int, Units]:
-    """How many releases, checked, and what they cost together, in units.
+    """The checked number of releases, and what they cost together, in units.
 
-    The composed epsilon at ``delta``, or the plain sums where those are no more.
+    They cost the composed epsilon at ``delta``, or the plain sums where those are no more.
     """
     if isinstance(releases, bool) or not isinstance(releases, int):
         raise ParameterTypeError(f"releases must be a whole number; got {shown(releases)}.")
@@ -191,9 +193,8 @@ def price(plan: Planned, releases: object, delta: object) -> tuple[int, Units]:
         units_up(delta, DELTA_UNIT) < plain[1] and (parts > largest(delta) or not parts)
     ):
         raise BudgetError(
-            f"delta ({delta!r}), for all releases together, must be below 1 and at least their "
-            f"sum, {releases} x {plan.budget.delta:g}; twice that leaves room for a smaller "
-            "epsilon."
+            f"delta ({delta!r}) must be below 1 and at least {releases} x {plan.budget.delta:g}, "
+            "the sum of all releases. Twice that leaves room for a smaller epsilon."
         )
     usable = float(delta) - releases * ROUNDING
     together = composed_epsilon([(reserved_law(plan.profile), releases)], max(usable, 0.0))
@@ -209,8 +210,8 @@ def _plain(plan: Planned, releases: int) -> Units:
 
 
 def exact_price(plan: Planned, releases: int, delta: object, cost: Units) -> Exact:
-    """What a reservation of this price costs as it was asked for: the plain sum, or the composed
-    epsilon in units and the delta of all."""
+    """The exact cost of a reservation of this price: the plain sum, or the composed epsilon in
+    units and the delta that was asked for."""
     if cost == _plain(plan, releases) and plan.budget.delta:
         epsilon = releases * Fraction(plan.budget.epsilon)
         return epsilon, releases * Fraction(plan.budget.delta)
@@ -223,9 +224,9 @@ def exact_price(plan: Planned, releases: int, delta: object, cost: Units) -> Exa
 def restated(now: Totals, plain: Units, profiles: Iterable[tuple[Profile, int]]) -> Units:
     """What the releases of a ledger cost that were composed before there were reservations.
 
-    They stood at the total delta, which would leave none. Midway between the plain sum of their
-    deltas and the total, their epsilon is a little larger: the same claim, under the same condition
-    (their laws and number fixed beforehand), at another point of its curve.
+    Their cost was stated at the total delta, which would leave none. Midway between the plain sum
+    of their deltas and the total, their epsilon is a little larger: the same claim, under the same
+    condition (their laws and number fixed beforehand), at another point of its curve.
     """
     if now.spent_units == plain or plain[1] >= now.delta:
         return now.spent_units
@@ -237,12 +238,12 @@ def restated(now: Totals, plain: Units, profiles: Iterable[tuple[Profile, int]])
 
 
 def profile_of(text: str) -> Profile:
-    """A law as an entry has it."""
+    """A law from the text in its entry."""
     return tuple((e, d) for e, d in json.loads(text))
 
 
 def reservation_of(entry: Entry, left: int) -> Reservation:
-    """A reservation as its entry has it."""
+    """What callers see of a reservation, from its entry."""
     e, d = profile_of(entry.profile)[-1]
     return Reservation(
         reservation_id=entry.release_id,

@@ -1,4 +1,4 @@
-"""Results that a ledger stores under a name, each under a seal."""
+"""Results that a ledger stores under a name, each with a seal."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def write_result(db: sqlite3.Connection, stored: Stored) -> None:
 
 
 def packed(stored: Stored) -> bytes:
-    """A result for a file of its own, from which it can be told whether all of it was written."""
+    """A result as bytes for a file of its own, with a checksum: whether all of it was written."""
     about = (stored.name, stored.release_id, stored.request, stored.receipt)
     content = json.dumps(about).encode() + b"\n" + stored.frame
     return hashlib.sha256(content).digest() + content
 
 
 def unpacked(data: bytes) -> Stored | None:
-    """The result of ``packed``; None if some of it is missing."""
+    """The result that ``packed`` wrote; None if some of it is missing."""
     told, content = data[:32], data[32:]
     if hashlib.sha256(content).digest() != told:
         return None
@@ -86,11 +86,12 @@ def read_result(db: sqlite3.Connection, name: str) -> Stored | None:
 
 
 IGNORED = {"release_share": ("laplace", "gaussian", "paper")}
-"""Arguments that were taken and ignored before they were refused; stored requests hold them."""
+"""Arguments, and mechanisms that once ignored and now refuse them; stored requests hold them."""
 
 
 def _without_ignored(request: dict[str, Any]) -> dict[str, Any]:
-    """A stored request without what had no part in its answer: whoever leaves it out replays."""
+    """A stored request without arguments that had no part in its answer: calls need not repeat them
+    to replay it."""
     mechanism = request.get("mechanism")
     unused = [name for name, ignoring in IGNORED.items() if mechanism in ignoring]
     return {**request, **{name: None for name in unused if name in request}}
@@ -102,14 +103,14 @@ KINDS = {
     "prefix tree": "prefix_tree",
     "synthetic": "synthesize",
 }
-"""What ``counts`` of a request says was asked."""
+"""The question that was asked, by ``counts`` of the request."""
 
 
 def differs(name: str, stored: dict[str, Any], asked: dict[str, Any]) -> str:
-    """What differs between the stored request of a name and the one that is asked."""
+    """The message about a request that differs from the one stored under its name."""
     was, now = (KINDS.get(request.get("counts")) for request in (stored, asked))
     if was != now and was is not None:
-        return f"{name!r} is a release of {was}: use another name to draw (and pay) anew."
+        return f"{name!r} is a release of {was}. Use another name to draw (and pay) anew."
     keys = [k for k in {**stored, **asked} if stored.get(k) != asked.get(k)]
     parts = [f"{k} was {stored.get(k)!r} and is now {asked.get(k)!r}" for k in keys]
     return (

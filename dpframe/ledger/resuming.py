@@ -1,4 +1,4 @@
-"""A release that was paid for and never drawn to its end, because its process died: paid once."""
+"""A release that was charged but not stored, because its process died, is paid for only once."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from dpframe.ledger.standing import Paid, standing
 from dpframe.ledger.totals import totals
 
 UNFINISHED = "-unfinished-"
-"""In the name of the file of a draw, between those of the ledger and of the release."""
+"""In the name of a draw's file, between the name of the ledger and the id of the release."""
 
 OF_A_DRAW = ("release_id", "time", "steps")
-"""What two receipts of one plan differ in; the steps are those of the ledger."""
+"""Facts in which two receipts of one plan can differ; ``steps`` depends on the ledger."""
 
 
 class ResumingLedger(Ledger):
     """A ledger whose charge pays for another draw, if its process died before the first was stored.
 
     While a release is drawn a file beside the ledger has its id. It is empty until the draw is
-    made: then the draw is written to it, and after that to the ledger. So what a dead process left
-    is one of these.
+    made: then the draw is written to it, and after that to the ledger. So a dead process leaves one
+    of these.
 
     * No file, or nothing charged: the next draw is charged, as ever.
     * An empty file: what was drawn, if anything, was in the memory of a process that is gone. The
-      charge pays for one more draw of the very same plan and source under that name, of which the
-      result is stored with the number, time and id of the charge.
-    * A draw in the file: that is what is stored, and nothing is drawn. It may have been seen, here
-      or in pages of the ledger's file that were written when the process died.
-    * A part of a draw: it is never shown, and another one is charged.
+      charge pays for one more draw of the very same plan and source under that name, whose result
+      is stored with the number, time and id of the charge.
+    * A whole draw in the file: this draw is stored, and nothing is drawn. It may have been seen,
+      here or in pages of the ledger's file that were written when the process died.
+    * A part of a draw: it is never shown, and another draw is charged.
 
-    Whoever ends a draw alive removes the file, with a result or with an error. An error can depend
-    on the noise, as that of a result too large for the disk does: what was charged for it stays
-    charged, and another draw is charged anew.
+    A process that ends a draw alive removes the file, with a result or with an error. An error can
+    depend on the noise, for instance if a result is too large for the disk: its charge stays, and
+    another draw is charged anew.
 
-    To be used where every charge and its result are made under :meth:`drawing`, as ``released``
-    does with a name: whoever holds that lock is alone, and who held it before is done or gone.
+    Use it where every charge and its result are made under :meth:`drawing`, as ``released`` does
+    with a name: whoever holds that lock is alone, and the holder before it is done or dead.
 
     Privacy
     -------
-    What anybody sees is one draw of the law that was paid for. Assumed is that the *death* of a
-    process does not depend on the noise that it had drawn: a kill, a loss of power, a restart.
+    What anybody sees is one draw of the law that was paid for. This assumes that the *death* of a
+    process (a kill, a loss of power, a restart) does not depend on the noise that it had drawn.
     """
 
     _here: Path | None = None
@@ -60,7 +60,7 @@ class ResumingLedger(Ledger):
 
     @contextmanager
     def drawing(self) -> Iterator[None]:
-        """One draw at a time, of which a file says that it is not over."""
+        """Allow one draw at a time; a file beside the ledger says that it is not over."""
         with super().drawing():
             self._here = None
             self._tidy()
@@ -74,7 +74,7 @@ class ResumingLedger(Ledger):
         return self.path.with_name(f"{self.path.name}{UNFINISHED}{release_id}")
 
     def _tidy(self) -> None:
-        """Store draws that are whole; remove all files but the empty ones of what was charged."""
+        """Store whole draws; remove all files but the empty ones of releases that were charged."""
         for file in self.path.parent.glob(f"{escape(self.path.name)}{UNFINISHED}*"):
             with self._reading() as db:
                 release_id = file.name.removeprefix(f"{self.path.name}{UNFINISHED}")
@@ -91,8 +91,9 @@ class ResumingLedger(Ledger):
     def keep(self, stored: Stored) -> None:
         """Store a charged result under its name, which must be free.
 
-        SQLite writes pages into the ledger's file before a transaction is over, where a copy of it
-        can have them though the transaction is undone later: so the draw is settled before.
+        SQLite writes pages into the ledger's file before a transaction is over. A copy of the file
+        can have these pages though the transaction is undone later: so the draw is settled before,
+        in a file of its own.
         """
         if self._here is not None and self._here.exists():
             try:
@@ -123,11 +124,11 @@ class ResumingLedger(Ledger):
                 )
         self._here = self._file(charge.release_id)
         with suppress(OSError):  # then it is not resumed
-            self._here.touch(self.path.stat().st_mode & 0o777)  # no kill falls between
+            self._here.touch(self.path.stat().st_mode & 0o777)  # first: no kill falls between
         return super().charge(charge)
 
     def check(self, charge: Charge) -> None:
-        """Raise OverBudgetError if ``charge`` could not be made now, nor is made already."""
+        """Raise OverBudgetError if ``charge`` does not fit now and was not made before."""
         with self._reading() as db:
             found = self._cut_off(db, charge)
         if found is None:
@@ -149,8 +150,8 @@ class ResumingLedger(Ledger):
         return None
 
     def _left(self, release_id: str) -> bool:
-        """Whether a dead process left a draw to be made, or, where only a rehearsal looks, one
-        that is whole."""
+        """Whether a dead process left a draw to be made, or a whole draw, which only a rehearsal
+        finds."""
         try:
             draw = self._file(release_id).read_bytes()
         except OSError:
@@ -159,7 +160,7 @@ class ResumingLedger(Ledger):
 
 
 def _waits(db: sqlite3.Connection, release_id: str) -> bool:
-    """Whether a release is charged and nothing is stored of it."""
+    """Whether a release is charged but not stored."""
     (charged,) = db.execute(
         "SELECT count(*) FROM charges WHERE release_id = ? AND NOT EXISTS "
         "(SELECT 1 FROM results WHERE results.release_id = charges.release_id)",
@@ -169,18 +170,18 @@ def _waits(db: sqlite3.Connection, release_id: str) -> bool:
 
 
 def _same(entry: Entry, charge: Charge) -> bool:
-    """Whether an entry is of the same plan, source and blocks."""
+    """Whether an entry has the plan, source and blocks of a charge."""
     about = entry.source == charge.source and entry.blocks == charge.blocks
     return about and _plan(entry.receipt) == _plan(charge.receipt)
 
 
 def _plan(receipt: str) -> dict[str, object]:
-    """What a receipt says of a plan; budget, law and unit of privacy are in it."""
+    """The facts of a receipt that follow from the plan, with budget, law and unit of privacy."""
     return {name: fact for name, fact in json.loads(receipt).items() if name not in OF_A_DRAW}
 
 
 class _Rehearsal(ResumingLedger):
-    """A copy, which leaves no files beside the ledger."""
+    """A copy of a ledger, which leaves no files beside that ledger."""
 
     original: Path
 

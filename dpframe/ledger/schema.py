@@ -6,13 +6,13 @@ APPLICATION_ID = 0x64706C67
 """Marks the file as a ledger of dpframe ("dplg")."""
 
 FORMATS = (1, 2, 3, 4)
-"""What can be read. The first knew no reservations, the second no blocks, the third only units of
-totals."""
+"""Formats that can be read. The first knew no reservations, the second no blocks; the third had
+totals only in units."""
 
 FORMAT = FORMATS[-1]
 
 RESERVATIONS, BLOCKS, ASKED = 2, 3, 4
-"""The first format that has them."""
+"""The first format that has each of these."""
 
 SEGMENTS = """
 CREATE TABLE segments (  -- a tree an axis, derived from the charges; see ledger/segments.py
@@ -128,4 +128,4 @@ DROP TRIGGER totals_do_not_change;
 {TOTALS_STAY}
 """,
 }
-"""From each format to the next; what was there keeps its seals."""
+"""Statements from each format to the next; entries that exist keep their seals."""

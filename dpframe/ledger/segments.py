@@ -1,12 +1,12 @@
 """What has been spent along every axis of time: a tree of sums, read and written along two paths.
 
 A charge with blocks adds its cost where they begin and takes it off where they end; what a moment
-has spent is the sum of all that begins or ends up to it. A node of the tree holds the sum of what
-is below it and the greatest of its sums up to a moment, so that the fullest block of any stretch is
-known from the nodes along its two ends, however many blocks and charges there are.
+has spent is the sum of all that begins or ends up to it. A node of the tree holds the sum of the
+moments below it and the greatest of their sums up to one of them, so that the fullest block of any
+stretch is known from the nodes along its two ends, however many blocks and charges there are.
 
-A node has a digest of its children, and every entry of the history, under its seal, that of the
-root: what is read here is what was written, or LedgerError.
+A node has a digest of its children, and every entry of the history has the digest of the root,
+under its seal: reading a node that was changed raises LedgerError.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BITS = 6
 """A node has up to 2**BITS children: few levels, and groups that take one read."""
 
 ROOT = 8
-"""Level of the root, which the last entry has; 2**(BITS * ROOT) places hold every second."""
+"""Level of the root, which is in the last entry; 2**(BITS * ROOT) places hold every second."""
 
 
 class Node(NamedTuple):
@@ -58,12 +58,12 @@ NOTHING = Node(0, 0, 0, 0, "")
 
 
 def tops_of(text: str | None) -> dict[str, Top]:
-    """The axes of an entry; none in the formats before there were any."""
+    """The fullest block of every axis, from the text in an entry; none in older formats."""
     return {axis: Top(*top) for axis, top in json.loads(text or "{}").items()}
 
 
 def over(children: Iterable[tuple[int, Node]]) -> Node:
-    """The node above these, which are in order."""
+    """The parent of these nodes, which are in order."""
     epsilon = delta = 0
     top_epsilon = top_delta = LEAST
     written = []
@@ -80,7 +80,7 @@ def over(children: Iterable[tuple[int, Node]]) -> Node:
 
 
 def leaf(epsilon: int, delta: int) -> Node:
-    """A moment at which so much begins, or ends."""
+    """The node of a moment at which so much begins, or ends."""
     return Node(epsilon, delta, epsilon, delta, "")
 
 
@@ -100,7 +100,7 @@ def built(charges: Iterable[tuple[int, int, Units]]) -> dict[tuple[int, int], No
 
 
 class Segments:
-    """The trees of a ledger within one transaction; without ``db`` those of one that has none."""
+    """The trees of a ledger within one transaction; without ``db``, of a ledger without trees."""
 
     def __init__(self, db: sqlite3.Connection | None, tops: dict[str, Top]) -> None:
         self._db = db
@@ -114,7 +114,7 @@ class Segments:
         return top[:2] if isinstance(top, Top) else (0, 0)
 
     def fullest(self, blocks: Blocks) -> Units:
-        """What the fullest moments of a stretch have spent: of epsilon, and of delta."""
+        """The most epsilon, and the most delta, that any moment of these blocks has spent."""
         if blocks not in self._known_fullest:
             sums = [sums for sums, *_ in self._within(blocks.axis, blocks.first, blocks.last)]
             most = max(e for e, _ in sums), max(d for _, d in sums)
@@ -143,7 +143,7 @@ class Segments:
         return begin, last if end is None else min(last, end - FARTHEST)
 
     def add(self, blocks: Blocks, cost: Units) -> str:
-        """Write a charge; the axes as its entry keeps them."""
+        """Write a charge. Return the axes as its entry stores them."""
         axis, changed = blocks.axis, set()
         before = self.fullest(blocks)
         self._known_fullest = {blocks: (before[0] + cost[0], before[1] + cost[1])}
@@ -176,7 +176,7 @@ class Segments:
     def check(self, charges: dict[str, list[tuple[int, int, Units]]]) -> None:
         """Compare everything with what the history says was charged; LedgerError if it differs."""
         if charges.keys() != self.tops.keys():
-            raise damaged("its axes are not those of its history")
+            raise damaged("its axes differ from its history")
         count = 0
         for axis, of_axis in charges.items():
             nodes = built(of_axis)
@@ -187,9 +187,9 @@ class Segments:
             if written != {key: list(node) for key, node in nodes.items()} or (
                 self.tops[axis] != root[2:]
             ):
-                raise damaged("what its blocks have spent is not what its history says")
+                raise damaged("the spending of its blocks differs from its history")
         if [(count,)] != self._rows("SELECT count(*) FROM segments", ()):
-            raise damaged("its blocks are not those of its history")
+            raise damaged("its blocks differ from its history")
 
     def _rows(self, query: str, values: tuple[object, ...]) -> list[Any]:
         return [] if self._db is None else self._db.execute(query, values).fetchall()
@@ -205,12 +205,12 @@ class Segments:
             )
             group = {row[0]: Node(*row[1:]) for row in rows}
             if over(group.items()) != self._known(axis, level, place):
-                raise damaged("what its blocks have spent is not what was written")
+                raise damaged("the spending of its blocks was changed")
             self._groups[axis, level, place] = group
         return self._groups[axis, level, place]
 
     def _known(self, axis: str, level: int, place: int) -> Node:
-        """A node as its parent, or the last entry, has it."""
+        """A node as its parent stores it, or the last entry for the root."""
         if level < ROOT:
             return self._groups[axis, level + 1, place >> BITS].get(place, NOTHING)
         return Node(0, 0, *self.tops[axis]) if axis in self.tops else NOTHING
@@ -227,9 +227,9 @@ class Segments:
         return epsilon, delta
 
     def _within(self, axis: str, first: int, last: int) -> Iterator[tuple[Units, int, int, Units]]:
-        """Sums whose greatest is that of a stretch: at its beginning, and of the nodes within.
+        """Sums whose maximum is the most of a stretch: at its beginning, and in nodes within it.
 
-        Each with level, place and what was spent before; level -1 for the beginning itself.
+        Each comes with level, place and what was spent before; level -1 is the beginning itself.
         """
         yield self._sum_to(axis, first), -1, first, (0, 0)
         open_, low, high = [(ROOT, 0, (0, 0))], first + FARTHEST + 1, last + FARTHEST

@@ -18,7 +18,7 @@ LISTED = ("number", "time", "release", "mechanism", "hierarchy", "epsilon", "del
 
 
 def ledger_html(summary: pd.DataFrame, releases: pd.DataFrame) -> str:
-    """Of ``ledger.summary()``, and of its newest releases, oldest first."""
+    """HTML of ``ledger.summary()``, and of the newest releases, oldest first."""
     (facts,) = summary.to_dict("records")
     listed = [[_text(row[name]) for name in LISTED] for row in releases.to_dict("records")]
     total = f"({facts['epsilon']:g}, {facts['delta']:g})"
@@ -37,6 +37,6 @@ def ledger_html(summary: pd.DataFrame, releases: pd.DataFrame) -> str:
 
 
 def _text(value: object) -> str:
-    if value is None or value != value:  # nothing is there
+    if value is None or value != value:  # missing
         return ""
     return f"{value:.6g}" if isinstance(value, float) else visible(str(value))

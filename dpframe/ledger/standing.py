@@ -1,4 +1,4 @@
-"""What the next charge of a ledger is added to, and whether it fits."""
+"""The state of a ledger that the next charge is added to, and whether it fits."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Standing:
     db: sqlite3.Connection | None = None
 
     def reservation_for(self, charge: Charge, profile: Profile) -> Held | HeldFilter | None:
-        """The oldest reservation that pays for a release, else the oldest filter, after it."""
+        """The oldest reservation that pays for a release, else the oldest filter, after paying."""
         for held in sorted(self.held, key=lambda one: isinstance(one, HeldFilter)):
             if charge.steps > held.steps:
                 continue
@@ -128,7 +128,7 @@ class Standing:
         )
 
     def with_filter(self, plan: Planned, asked: Exact, cost: Units, amounts: Amounts) -> Entry:
-        """The entry of a filter, which costs what all releases may that use it up."""
+        """The entry of a filter, which costs what all releases together may that use it up."""
         return self._paid_before(
             plan,
             cost,
@@ -178,7 +178,7 @@ class Standing:
         return self._written(entry)
 
     def plus(self, cost: Units, asked: Exact, blocks: Blocks | None = None) -> Units:
-        """Spent with one cost more; OverBudgetError if that is too much.
+        """What is spent with one more cost; OverBudgetError if that is too much.
 
         Without blocks the cost is added to all that is spent. With blocks it is added to what they
         have spent, and the fullest block of their axis counts.
@@ -194,12 +194,12 @@ class Standing:
         return self.now.spent_epsilon + rise[0], self.now.spent_delta + rise[1]
 
     def left_in(self, blocks: Blocks | None) -> Spending:
-        """What a release that reads these blocks finds."""
+        """What is left for a release of these blocks."""
         left = left_in(self.now, self.segments, blocks)
         return spending((max(0, left[0]), max(0, left[1])))
 
     def _written(self, entry: Entry) -> Entry:
-        """An entry with what it protects, and axes as they are."""
+        """An entry with the axes as they are, and all that was protected so far."""
         known = dict.fromkeys((*self.protects, *said_of(entry)))
         return entry._replace(tops=json.dumps(self.segments.tops), protects=json.dumps(list(known)))
 
@@ -210,12 +210,12 @@ class Standing:
 
 
 def standing(db: sqlite3.Connection) -> Standing:
-    """What the next charge is added to; LedgerError where the file is not as it was written."""
+    """The state that the next charge is added to; LedgerError if the file was changed."""
     now = totals(db)
     last = newest(db, now)
     left = json.loads(last.open or "{}")
     return Standing(
-        now.after(last.spent),  # some units above the totals at the end
+        now.after(last.spent),  # can be some units above the totals
         last,
         tuple(_held(db, now, *one) for one in left.items()),
         Segments(db if store.format_of(db) >= schema.BLOCKS else None, tops_of(last.tops)),

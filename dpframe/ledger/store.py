@@ -1,8 +1,8 @@
 """The ledger's file: one SQLite database, one connection an operation, every write one transaction.
 
-Amounts are integers, rounded up when spent: billionths of a thousandth of epsilon and 1e-18 of
-delta, so that sums are exact and ten charges of 0.1 are 1. The file is in rollback-journal mode
-with full synchronisation: it is a single file at rest, and a commit is on disk before it returns.
+Amounts are integers, rounded up when spent, in units of 1e-12 of epsilon and 1e-18 of delta, so
+that sums are exact and ten charges of 0.1 are 1. The file is in rollback-journal mode with full
+synchronisation: it is a single file at rest, and a commit is on disk before it returns.
 
 Triggers keep the history, the stored results and the totals as they were written, and epsilon as
 spent, whoever writes SQL into the file; seals (``entries.check_history``) show what got past them,
@@ -69,7 +69,7 @@ def create(path: Path, timeout: float, budget: tuple[object, ...]) -> None:
     if sqlite3.sqlite_version_info < OLDEST:
         raise LedgerError(
             f"a ledger needs SQLite {OLDEST[0]}.{OLDEST[1]} or later; this Python has "
-            f"{sqlite3.sqlite_version}: use another build of Python."
+            f"{sqlite3.sqlite_version}. Use another build of Python."
         )
     with (
         _explained(path),
@@ -130,12 +130,12 @@ def alone(path: Path, timeout: float) -> Iterator[None]:
 
 def _open(path: Path, timeout: float) -> sqlite3.Connection:
     if path.exists() and not path.is_file():
-        raise LedgerError(f"ledger {str(path)!r} is a folder or a device: give the path of a file.")
+        raise LedgerError(f"ledger {str(path)!r} is a folder or a device. Give the path of a file.")
     if not path.exists():
         raise LedgerError(
-            f"ledger {str(path)!r} does not exist: check the path, or make it with totals of its "
-            "own, dp.Ledger(path, epsilon=3.0, delta=1e-5), in a shell dpframe ledger PATH "
-            "--epsilon 3 --delta 1e-5."
+            f"ledger {str(path)!r} does not exist. Check the path, or make it with totals: "
+            "dp.Ledger(path, epsilon=3.0, delta=1e-5), in a shell dpframe ledger PATH --epsilon 3 "
+            "--delta 1e-5."
         )
     db = sqlite3.connect(f"{path.as_uri()}?mode=rw", timeout=0, isolation_level=None, uri=True)
     try:
@@ -147,12 +147,12 @@ def _open(path: Path, timeout: float) -> sqlite3.Connection:
 
 
 def format_of(db: sqlite3.Connection) -> int:
-    """The format that a file has; less than FORMAT if it still has to be brought there."""
+    """The format of a file; less than FORMAT if it still has to be upgraded."""
     return _mark(db, "user_version")
 
 
 def upgrade(db: sqlite3.Connection) -> None:
-    """Bring the tables to the format that is written, within the transaction of a write."""
+    """Bring the tables to the present format, within the transaction of a write."""
     for known in range(format_of(db), FORMAT):
         for statement in _statements(UPGRADES[known]):
             db.execute(statement)
@@ -168,13 +168,13 @@ def _check_marks(db: sqlite3.Connection, path: Path) -> None:
     known = _mark(db, "user_version")
     if _mark(db, "application_id") != APPLICATION_ID or known not in FORMATS:
         raise LedgerError(
-            f"{str(path)!r} is no ledger of this version of dpframe: choose another path"
+            f"{str(path)!r} is no ledger of this version of dpframe. Choose another path"
             + (f", or install a later version (its format is {known})." if known > FORMAT else ".")
         )
 
 
 def _patiently(db: sqlite3.Connection, statement: str, timeout: float) -> None:
-    """Run a statement that takes a lock. Waits in Python: Ctrl-C is heard, and turns are short."""
+    """Run a statement that takes a lock. Wait in Python: Ctrl-C is heard, and turns are short."""
     last = time.monotonic() + timeout
     pause = 0.0005
     while True:
@@ -214,40 +214,40 @@ def _statements(script: str) -> list[str]:
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """SQLite's errors in our words; nothing in a ledger is secret, so nothing is withheld."""
+    """Raise SQLite's errors in our words; nothing in a ledger is secret, so nothing is withheld."""
     try:
         yield
     except sqlite3.Error as error:
         raise LedgerError(f"ledger {str(path)!r} {_reason(error)}") from error
     except UnicodeDecodeError as error:  # in a name or a message of SQLite
-        raise LedgerError(f"ledger {str(path)!r} is damaged: {DAMAGED}") from error
+        raise LedgerError(f"ledger {str(path)!r} is damaged. {DAMAGED}") from error
     except OSError as error:
         raise LedgerError(f"ledger {str(path)!r} cannot be opened: {error.strerror}.") from error
 
 
 DAMAGED = (
-    "stop releasing and restore a copy that has every charge; an older copy, or a new ledger in "
-    "its place, would forget what was released."
+    "Stop releasing, and restore a copy that has every charge: an older copy or a new ledger would "
+    "forget releases."
 )
 
 
 def damaged(how: str) -> LedgerError:
     """The error for a file that is not as it was written."""
-    return LedgerError(f"the ledger is damaged, {how}: {DAMAGED}")
+    return LedgerError(f"the ledger is damaged, {how}. {DAMAGED}")
 
 
 def _reason(error: sqlite3.Error) -> str:
     text = str(error)
     if "locked" in text or "busy" in text:
-        return "is locked by another process: try again, or find out who holds it."
+        return "is locked by another process. Try again, or find out who holds it."
     if "readonly" in text or "read-only" in text:
-        return "cannot be written: give this process the right to write the file and its folder."
+        return "cannot be written. Give this process the right to write the file and its folder."
     if "full" in text or "disk I/O" in text:
-        return "cannot grow, the disk is full or failing: make room."
+        return "cannot grow, the disk is full or failing. Make room."
     if "unable to open" in text:
-        return "cannot be opened: check that the folder exists and may be written."
+        return "cannot be opened. Check that the folder exists and may be written."
     if "not a database" in text:
-        return f"is no ledger, or is damaged: check the path. If it was one, {DAMAGED}"
+        return f"is no ledger, or is damaged. Check the path. If it was a ledger: {DAMAGED}"
     if "malformed" in text or "no such" in text:
-        return f"is damaged ({text}): {DAMAGED}"
+        return f"is damaged ({text}). {DAMAGED}"
     return f"failed: {text}."

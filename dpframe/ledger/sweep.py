@@ -10,7 +10,7 @@ from dpframe.ledger.blocks import NULL_FIRST
 from dpframe.ledger.totals import Units
 
 Span = tuple[int, int, Units]
-"""First second, the one after the last, and what was charged for it."""
+"""The first second, the second after the last, and what was charged for them."""
 
 
 def stretches(charges: Iterable[Span]) -> list[tuple[int, int, Units, int]]:
@@ -32,7 +32,7 @@ def stretches(charges: Iterable[Span]) -> list[tuple[int, int, Units, int]]:
 
 
 def worst(charges: Sequence[Span], seconds: int) -> Units:
-    """The most that the charges cost that touch one window of so many seconds, wherever it begins.
+    """The largest cost of all charges that touch one window of so many seconds, wherever it begins.
 
     A window that begins at s touches [first, last) if first - seconds < s < last, and s need not be
     a whole second: between k and k + 1 it does for first - seconds <= k < last. NULL times are no

@@ -37,7 +37,7 @@ HALF_ULP = Fraction(1, 2**53)
 
 
 def largest(total: float) -> Fraction:
-    """What parts of a total may add up to: n n-th parts, each rounded to a float."""
+    """The most that parts of a total may add up to: n n-th parts, each rounded to a float."""
     return Fraction(total) * (1 + HALF_ULP)
 
 
@@ -47,7 +47,7 @@ def exact(units: Units) -> Exact:
 
 
 def rounded_up(amounts: Exact) -> Units:
-    """Fractions in units of the store."""
+    """Fractions in units of the store, rounded up."""
     return (
         math.ceil(amounts[0] / Fraction(EPSILON_UNIT)),
         math.ceil(amounts[1] / Fraction(DELTA_UNIT)),
@@ -68,8 +68,8 @@ def spending(units: Units) -> Spending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """The one row of a ledger's budget. Where it is what the next charge is added to, ``spent`` are
-    sums of what was rounded up, and can be some units above the totals."""
+    """The one row of a ledger's budget. In the state that the next charge is added to, the spent
+    amounts are sums of what was rounded up, and can be some units above the totals."""
 
     ledger_id: str
     accountant: Accountant
@@ -83,7 +83,7 @@ class Totals:
 
     @property
     def total(self) -> tuple[float, float]:
-        """As it was asked for, which may be no multiple of a unit."""
+        """The totals as they were asked for, which need not be multiples of a unit."""
         return self.asked or (amount(self.epsilon, EPSILON_UNIT), amount(self.delta, DELTA_UNIT))
 
     @staticmethod
@@ -94,7 +94,7 @@ class Totals:
         return uuid.uuid4().hex, accountant, *units_of(asked), json.dumps(asked), protects
 
     def is_of(self, asked: tuple[float, float]) -> bool:
-        """Whether these totals are the same."""
+        """Whether these are the totals that were asked for, in units."""
         return units_of(asked) == (self.epsilon, self.delta)
 
     @property
@@ -125,16 +125,16 @@ class Totals:
 
 
 def totals(db: sqlite3.Connection) -> Totals:
-    """The budget as it stands."""
+    """The totals of a ledger, and what is spent now."""
     asked = "asked, protects" if format_of(db) >= schema.ASKED else "NULL, NULL"
     row = db.execute(
         f"SELECT ledger_id, accountant, epsilon, delta, spent_epsilon, spent_delta, {asked} "
         "FROM budget"
     ).fetchone()
     if row is None:
-        raise LedgerError(f"the ledger is damaged, it has no totals: {DAMAGED}")
+        raise LedgerError(f"the ledger is damaged, it has no totals. {DAMAGED}")
     if not all(isinstance(units, int) for units in row[2:6]):
-        raise LedgerError(f"the ledger is damaged, its totals are no numbers: {DAMAGED}")
+        raise LedgerError(f"the ledger is damaged, its totals are no numbers. {DAMAGED}")
     return Totals(
         ledger_id=row[0],
         accountant=row[1],
@@ -157,7 +157,7 @@ def _read_total(text: str | None, units: Units) -> tuple[float, float] | None:
     except (TypeError, ValueError, ArithmeticError):
         same = False
     if not same:
-        raise damaged("its totals are not those that it was made with")
+        raise damaged("its totals have changed")
     return epsilon, delta
 
 
@@ -171,13 +171,13 @@ def checked_total(epsilon: object, delta: object) -> tuple[float, float]:
     found: list[float] = []
     for name, value, high in (("epsilon", epsilon, 1e6), ("delta", delta, 1.0)):
         if value is None:
-            raise BudgetError(f"a ledger needs both totals: pass {name}= too.")
+            raise BudgetError(f"a ledger needs both totals. Pass {name}= too.")
         total = as_float(value)
         if total is None:
             raise ParameterTypeError(f"{name} must be a number; got {shown(value)}.")
         if not 0 < total < high:  # also refuses NaN
             raise BudgetError(
-                f"{name} ({value!r}), a total, must be above 0 and below {high:g}: for example "
+                f"{name} ({value!r}), a total, must be above 0 and below {high:g}. For example: "
                 "epsilon=3.0, delta=1e-5."
             )
         found.append(total)

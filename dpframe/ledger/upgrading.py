@@ -16,15 +16,15 @@ from dpframe.ledger import store
 from dpframe.ledger.entries import append, check_history, entries, newest, protected
 from dpframe.ledger.protection import unit_of_history
 from dpframe.ledger.reservations import profile_of, restated
-from dpframe.ledger.schema import FORMAT, RESERVATIONS
+from dpframe.ledger.schema import RESERVATIONS
 from dpframe.ledger.totals import totals
 
 
 def upgrade(db: sqlite3.Connection, path: Path) -> None:
     """Bring a file to the present format, within the transaction of a write.
 
-    The whole file is checked before, and copied: ``FILE-format-N`` beside it. What releases without
-    blocks have cost stays what it is, for all blocks. LedgerError if the copy cannot be written.
+    The whole file is checked first, and copied to ``FILE-format-N`` beside it. The cost of releases
+    without blocks stays what it is, for all blocks. LedgerError if the copy cannot be written.
     """
     check_history(db, whole=True)
     known = store.format_of(db)
@@ -32,10 +32,9 @@ def upgrade(db: sqlite3.Connection, path: Path) -> None:
         _copy(db, path, known)
     except OSError as error:
         raise LedgerError(
-            f"ledger {str(path)!r} has format {known} of an earlier version and must be brought to "
-            f"format {FORMAT} before it is charged, but no copy of it can be written beside it "
-            f"({error.strerror}): make room, or give the right to write the folder. Until then "
-            "it can only be read."
+            f"ledger {str(path)!r} of format {known} cannot be upgraded: no copy can be written "
+            f"beside it ({error.strerror}). Make room, or allow writing the folder; until then it "
+            "can only be read."
         ) from error
     _brought(db, known)
 
@@ -50,7 +49,7 @@ def _brought(db: sqlite3.Connection, known: int) -> None:
 
 
 def _copy(db: sqlite3.Connection, path: Path, known: int) -> None:
-    """The file as it is, under a name that no other state of it has."""
+    """Copy the file as it is, under a name that no other state of it has."""
     image = db.serialize()
     copy, number = path.with_name(f"{path.name}-format-{known}"), 1
     while copy.exists():
@@ -71,9 +70,9 @@ def _copy(db: sqlite3.Connection, path: Path, known: int) -> None:
 
 
 def _from_first(db: sqlite3.Connection) -> None:
-    """A file of the first format, which knew no reservations.
+    """Upgrade a file of the first format, which knew no reservations.
 
-    What "pld" composed becomes one entry, with all of its releases drawn; from there on, sums.
+    What "pld" composed becomes one entry, with all of its releases drawn; later charges add up.
     """
     now = totals(db)
     last, plain, laws, releases = newest(db, now), (0, 0), Counter[str](), 0

@@ -27,7 +27,7 @@ class WrittenRelease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenReservation:
-    """What was paid for several releases; the law of one of them, none for a filter."""
+    """What was paid for several releases, and the law of one of them; no law for a filter."""
 
     name: str
     epsilon: Fraction
@@ -38,8 +38,8 @@ class WrittenReservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """All of a history. ``restated`` says that an older version composed releases of it. What is
-    paid for several releases is that of one step."""
+    """A whole history. ``restated`` says that an older version composed some of its releases. What
+    is paid for several releases is the cost of one step."""
 
     releases: tuple[WrittenRelease, ...]
     reservations: tuple[WrittenReservation, ...]

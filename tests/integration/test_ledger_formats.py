@@ -119,7 +119,7 @@ def test_a_file_that_cannot_be_copied_is_read_and_says_why_it_is_not_charged(
     assert (len(ledger.blocks()), ledger.within(days=7)) == (0, ledger.spent)
     ledger.check(charge(0.1, 1e-7, day=3))
     ledger.verify()
-    with pytest.raises(dp.LedgerError, match=r"format 2.*no copy of it can be written.*No space"):
+    with pytest.raises(dp.LedgerError, match=r"format 2.*no copy.*No space"):
         ledger.charge(charge(0.1, 1e-7, day=3))
     assert old.read_bytes() == before
     assert [p.name for p in old.parent.iterdir()] == [old.name]

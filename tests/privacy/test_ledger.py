@@ -511,7 +511,7 @@ def test_an_open_ledger_notices_every_flipped_bit_of_its_totals(
         for wrong in flipped(db, column):
             db.execute(f"UPDATE budget SET {column} = ?", (wrong,))
             for use in (lambda: ledger.charge(charge(0.1, 1e-7)), lambda: ledger.left):
-                with pytest.raises(dp.LedgerError, match=r"damaged|another took its place"):
+                with pytest.raises(dp.LedgerError, match=r"damaged|replaced by another file"):
                     use()
         db.execute(f"UPDATE budget SET {column} = ?", (right,))
     assert (ledger.left.epsilon, charges(ledger.path)) == (0.0, 1)
@@ -557,7 +557,7 @@ def test_an_open_ledger_does_not_charge_a_file_that_took_its_place(
     new = Ledger(tmp_path / "new.db", epsilon=3.0, delta=1e-5)
     shutil.move(new.path, spent.path)
     for use in (hhh, lambda b: b.spent, lambda b: b.recall("daily"), lambda b: b.summary()):
-        with pytest.raises(dp.LedgerError, match="another took its place"):
+        with pytest.raises(dp.LedgerError, match="replaced by another file"):
             use(spent)
     assert charges(spent.path) == 0
 

@@ -33,7 +33,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
 
 
 def refused() -> Any:
-    return pytest.raises(dp.LedgerError, match=r"nobody can say which ledger.*Pass ledger=")
+    return pytest.raises(dp.LedgerError, match=r"the ledger to charge is unclear.*Pass ledger=")
 
 
 def in_thread(work: Callable[[], Any]) -> Any:
@@ -383,6 +383,6 @@ def test_a_choice_does_not_travel(one: Ledger, way: Callable[[object], object]) 
     """Law: a copy would choose somewhere without being asked; the error says what to send."""
     with dp.use_ledger(one):
         use = dp.use_ledger(one)
-        with pytest.raises(dp.ParameterTypeError, match=r"pass the ledger on"):
+        with pytest.raises(dp.ParameterTypeError, match=r"Pass the ledger on"):
             way(use)
     assert current_ledger() is None

@@ -224,5 +224,5 @@ def test_totals_as_asked_cannot_be_changed(tmp_path: Path) -> None:
             db.execute("UPDATE budget SET asked = '[0.4, 1e-5]'")
         db.execute("DROP TRIGGER totals_do_not_change")
         db.execute("UPDATE budget SET asked = '[0.4, 1e-5]'")
-    with pytest.raises(dp.LedgerError, match="totals are not those"):
+    with pytest.raises(dp.LedgerError, match="totals have changed"):
         Ledger(ledger.path)

@@ -183,7 +183,7 @@ def test_too_many_and_doubled_arguments_are_answered() -> None:
         FRAME.dp.hhh("path:place", 1.0, 1e-6)
     with pytest.raises(ParameterTypeError, match=r"^explain takes source and hierarchy first"):
         wrongly.explain(FRAME, "path:place", 1.0)
-    with pytest.raises(ParameterTypeError, match=r"^hhh has 'hierarchy' twice"):
+    with pytest.raises(ParameterTypeError, match=r"^hhh has 'hierarchy' by place and name"):
         FRAME.dp.hhh("path:place", hierarchy="path:n")
     with pytest.raises(ParameterTypeError, match=r"^hhh has no argument 'candidates'"):
         FRAME.dp.hhh("path:place", candidates=FRAME)

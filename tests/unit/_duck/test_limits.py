@@ -41,9 +41,9 @@ def test_limits_are_those_of_the_environment_now(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("DPFRAME_MEMORY_LIMIT", "much", "give a size such as 4GB, or unset it"),
-        ("DPFRAME_THREADS", "0", "give a number such as 2, or unset it"),
-        ("DPFRAME_THREADS", "2'; SELECT 1", "give a number such as 2, or unset it"),
+        ("DPFRAME_MEMORY_LIMIT", "much", "Give a size such as 4GB, or unset it"),
+        ("DPFRAME_THREADS", "0", "Give a number such as 2, or unset it"),
+        ("DPFRAME_THREADS", "2'; SELECT 1", "Give a number such as 2, or unset it"),
     ],
 )
 def test_a_limit_that_is_none_is_refused_until_it_is_unset(

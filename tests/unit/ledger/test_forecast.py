@@ -119,7 +119,7 @@ def test_what_was_reserved_for_users_pays_for_releases_of_periods(tmp_path: Path
     for left, week in ((3, "2026-W01"), (2, "2026-W02"), (1, "2026-W02")):
         rows.dp.hhh(ledger=ledger, **{**year.arguments, "period": ("when", week)})
         assert (ledger.forecast(year).reserved, ledger.spent) == (left, spent)
-    with pytest.raises(LedgerError, match="totals hold for"):
+    with pytest.raises(LedgerError, match="the ledger protects"):
         rows.dp.hhh(ledger=ledger, **{**year.arguments, "user": "v"})
 
 

@@ -201,7 +201,7 @@ OBJECTS: list[tuple[Callable[[], object], type[DpframeError], tuple[str, ...]]] 
     (
         lambda: dp.rollup(FRAME, ["c"], {"revenue": "sum(x, 0, 5) AS paid"}, **BUDGET),
         ParameterError,
-        ("two names, 'paid' and its key 'revenue'", "leave AS out"),
+        ("two names, 'paid' and its key 'revenue'", "Leave AS out"),
     ),
     (
         lambda: dp.explain_rollup(["c"], {"n": 'count as "N"'}, **BUDGET),
@@ -230,7 +230,7 @@ def test_a_mapping_in_sql_has_no_second_names() -> None:
         dp.register(con)
         con.execute("CREATE TABLE t AS SELECT 'x' AS a FROM range(900)")
         for other in ("count AS m", 'count as "N"', "COUNT AS  m "):
-            with pytest.raises(duckdb.Error, match=r"two names.*leave AS out"):
+            with pytest.raises(duckdb.Error, match=r"two names.*Leave AS out"):
                 con.execute(ask.format(f"{{'n': '{other}'}}"))
         for same in ("count", "count AS n", 'count AS "n"'):
             found = con.sql(ask.format(f"{{'n': '{same}'}}")).columns

@@ -49,7 +49,7 @@ def test_paths_are_local_files_by_name(
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
     for address in ("s3://bucket/file", "gs://bucket/file", "https://host/file", "file:///file"):
         for call in (load, saved.save):
-            with pytest.raises(dp.ParameterError, match="only files of this machine"):
+            with pytest.raises(dp.ParameterError, match="not a file of this machine"):
                 call(address)
     with (tmp_path / "file").open("rb") as stream:
         for other in (stream, b"file", 3, None):
