@@ -20,17 +20,15 @@ def unit_by_nodes(given: Given, *, exact: bool) -> NodesUnit | None:
         if given.get("at_most") is not None:
             given.whole("at_most", 1, 2**53)
             raise ParameterError(
-                f"at_most ({given['at_most']!r}) goes with user= and contribution='items' where "
-                "nodes are counted exactly: it bounds the nodes of a level that a user counts at. "
-                "Leave it out."
+                f"at_most ({given['at_most']!r}) needs user=, contribution='items' and a mechanism "
+                "with exact counts. Leave it out."
             )
         return None
     for name in ("max_contributions", "weight", "max_weight"):
         if given.get(name) is not None:
             raise ParameterError(
-                f"{name} ({given[name]!r}) does not go with contribution='items', which counts a "
-                "user once at each of at most at_most nodes a level: "
-                + ("pass at_most= instead." if name == "max_contributions" else "leave it out.")
+                f"{name} ({given[name]!r}) does not go with contribution='items'. "
+                + ("Pass at_most= instead." if name == "max_contributions" else "Leave it out.")
             )
     return NodesUnit(
         user=column_name("user", given["user"]),

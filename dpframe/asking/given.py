@@ -110,8 +110,7 @@ class Given(Mapping[str, object]):
                 continue
             named = " or ".join(f"mechanism={other!r}" for other in known)
             raise ParameterError(
-                f"{name} ({value!r}) {what}: it goes with {named}, and mechanism={mechanism!r} "
-                "does not take it. Leave it out."
+                f"{name} ({value!r}) {what}, and goes only with {named}. Leave it out."
             )
 
 
@@ -130,8 +129,8 @@ def check_contribution(
     ways = [f"contribution={other!r}" for other in beside.get(mechanism, ())]
     ways += [f"mechanism={other!r}" for other, kinds in beside.items() if kind in kinds]
     raise ParameterError(
-        f"contribution={kind!r} does not go with mechanism={mechanism!r}: "
-        + ", or ".join(["pass contribution='records' with max_contributions=", *ways])
+        f"contribution={kind!r} does not go with mechanism={mechanism!r}. "
+        + ", or ".join(["Pass contribution='records' with max_contributions=", *ways])
         + "."
     )
 
@@ -143,10 +142,7 @@ def release_name(value: object) -> str | None:
     if not isinstance(value, str):
         raise ParameterTypeError(f"release must be a name, as text; got {shown(value)}.")
     if not value.strip() or len(value) > 200 or not value.isprintable():
-        raise ParameterError(
-            f"release ({value[:200]!r}) must be a name of 1 to 200 printable characters, for "
-            "example 'ips-2026-11'."
-        )
+        raise ParameterError(f"release ({value[:200]!r}) must have 1 to 200 printable characters.")
     return value
 
 
@@ -156,14 +152,10 @@ def data_name(value: object) -> str | None:
         return None
     if not isinstance(value, str):
         raise ParameterTypeError(
-            "data must be your name for the state of the data, as text, for example '2026-11-03'; "
-            f"got {type(value).__name__}."
+            f"data must be text, such as '2026-11-03'; got {type(value).__name__}."
         )
     if not value.strip() or len(value) > 200 or not value.isprintable():
-        raise ParameterError(
-            f"data ({value[:200]!r}) must be your name for the state of the data, 1 to 200 "
-            "printable characters, for example '2026-11-03'."
-        )
+        raise ParameterError(f"data ({value[:200]!r}) must have 1 to 200 printable characters.")
     return value
 
 
@@ -175,8 +167,8 @@ def unit_from(user: object, contribution: object, max_contributions: object) -> 
         ):
             if value is not None:
                 raise ParameterError(
-                    f"{name} ({value!r}) needs user=: name the column that identifies a person, "
-                    f"or leave {name} out to protect single records."
+                    f"{name} ({value!r}) needs user=. Name the column that identifies a person, "
+                    f"or leave {name} out."
                 )
         return PrivacyUnit()
     user = column_name("user", user)
@@ -185,14 +177,14 @@ def unit_from(user: object, contribution: object, max_contributions: object) -> 
     if kind == "share":
         if max_contributions is not None:
             raise ParameterError(
-                f"max_contributions ({max_contributions!r}) goes with contribution='records'; "
-                "with shares every user weighs 1 and needs no bound."
+                f"max_contributions ({max_contributions!r}) does not bound shares. Pass "
+                "contribution='records' too."
             )
         return PrivacyUnit(user=user)
     if max_contributions is None:
         raise ParameterError(
-            f"contribution={kind!r} needs max_contributions=, the number of {kind} counted of "
-            "each user; it must not be learned from the data."
+            f"contribution={kind!r} needs max_contributions=, a number of {kind} for each user. "
+            "Choose it without the data."
         )
     bound = whole("max_contributions", max_contributions, 1, 1_000_000)
     return PrivacyUnit(user=user, contribution=kind, max_contributions=bound)
@@ -205,10 +197,7 @@ def column_name(argument: str, value: object) -> str:
             f"{argument} must be the name of a column; got {type(value).__name__}."
         )
     if not value or not is_unicode(value):
-        raise ColumnError(
-            f"{argument} ({value!r}) must be the name of a column: text that is not empty and that "
-            "UTF-8 can write. Rename the column."
-        )
+        raise ColumnError(f"{argument} ({value!r}) is empty or not UTF-8. Rename the column.")
     return value
 
 
@@ -221,7 +210,7 @@ def amount(name: str, value: object, low: float, high: float, advice: str) -> fl
         raise ParameterTypeError(f"{name} must be a number, {advice}; got {shown(value)}.")
     if not low <= real <= high:  # also refuses NaN
         raise BudgetError(
-            f"{name} ({value!r}) must be a finite number from {low:g} to {high:g}: {advice}."
+            f"{name} ({value!r}) must be a number from {low:g} to {high:g}, {advice}."
         )
     return real
 
@@ -247,9 +236,7 @@ def whole(name: str, value: object, low: int, high: int) -> int:
     if not isinstance(value, Integral) and (real := as_float(value)) is not None:
         given = int(real) if real.is_integer() and real == value else value
     if isinstance(given, bool) or not isinstance(given, Integral):
-        raise ParameterTypeError(
-            f"{name} must be a whole number of at least {low}; got {shown(value)}."
-        )
+        raise ParameterTypeError(f"{name} must be a whole number >= {low}; got {shown(value)}.")
     if not low <= int(given) <= high:
         raise ParameterError(f"{name} ({value!r}) must be a whole number from {low} to {high}.")
     return int(given)
@@ -275,7 +262,6 @@ def flat_hierarchy(column: object) -> Hierarchy:
     """One level: the values of a column."""
     if not isinstance(column, str):
         raise ParameterTypeError(
-            f"column must be the name of one column, as text; got {type(column).__name__}. "
-            "For several levels use hhh."
+            f"column must be text; got {type(column).__name__}. Use hhh for levels."
         )
     return columns(column)

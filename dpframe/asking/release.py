@@ -99,8 +99,7 @@ def keeper(ledger: Ledger | None, name: str) -> Ledger:
     """The ledger that keeps a release under a name; ParameterError if there is none."""
     if ledger is None:
         raise ParameterError(
-            f"release={name!r} needs a ledger, which keeps the result: pass ledger=, or "
-            "call dp.use_ledger first."
+            f"release={name!r} needs a ledger. Pass ledger=, or call dp.use_ledger first."
         )
     return ledger
 
@@ -243,7 +242,7 @@ def receipt_of(metadata: dict[bytes, bytes] | None) -> Receipt | None:
         facts = json.loads(text)
     if not isinstance(facts, dict):
         raise SourceError(
-            "what the schema metadata holds under 'dpframe' is no receipt: the file is damaged, or "
-            "another program wrote it."
+            "the schema metadata holds no receipt under 'dpframe'. The file is damaged, or another "
+            "program wrote it."
         )
     return Receipt(facts)

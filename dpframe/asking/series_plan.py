@@ -127,8 +127,8 @@ class SeriesPlan:
         known = chosen_ledger(ledger)
         if known is None:
             raise ParameterError(
-                "reserve needs a ledger: pass ledger=, made with accountant='pld', or call "
-                "dp.use_ledger first."
+                "reserve needs a ledger with accountant='pld'. Pass ledger=, or call dp.use_ledger "
+                "first."
             )
         return known.reserve(self.plan, releases=self.releases, delta=self.total.delta)
 

@@ -44,8 +44,8 @@ def solved(error: object, arguments: Mapping[str, object], planned: Callable[[fl
     """
     if arguments.get("epsilon") is not None:
         raise ParameterError(
-            f"epsilon ({arguments['epsilon']!r}) and error ({error!r}) do not go together: leave "
-            "epsilon out, and the smallest one that keeps the error is found."
+            f"epsilon ({arguments['epsilon']!r}) and error ({error!r}) do not go together. Leave "
+            "epsilon out."
         )
     low, high = EPSILON
     guess, found, nearest = 1.0, None, None
@@ -67,8 +67,8 @@ def solved(error: object, arguments: Mapping[str, object], planned: Callable[[fl
     if found is None:
         if nearest is None:
             planned(1.0)  # says what else is wrong with the arguments
-        told = "" if nearest is None else f" the smallest found is {_told(nearest.errors, error)}."
-        raise BudgetError(f"no epsilon keeps error={error!r}:{told} Allow more.")
+        told = "" if nearest is None else f": the smallest found is {_told(nearest.errors, error)}"
+        raise BudgetError(f"no epsilon keeps error={error!r}{told}. Allow more.")
     return found
 
 
@@ -90,21 +90,20 @@ def _wanted(error: object, errors: Errors) -> dict[str, float]:
     """The largest errors, by name."""
     if not errors:
         raise ParameterError(
-            f"error ({error!r}) needs an error that is known before data are read, and this "
-            "question has none with these arguments: leave error out, and pass epsilon."
+            f"error ({error!r}) is not known here before data are read. Pass epsilon instead."
         )
     named = error if isinstance(error, Mapping) else {next(iter(errors)): error}
     if not isinstance(error, Mapping) and len(errors) > 1:
         raise ParameterError(
-            f"error ({error!r}) must say of which measure, for example "
-            f"error={{{next(iter(errors))!r}: {error!r}}}; there are {', '.join(errors)}."
+            f"error ({error!r}) must name one of {', '.join(errors)}, as in "
+            f"error={{{next(iter(errors))!r}: {error!r}}}."
         )
     if not named:
         raise ParameterError("error is empty: name a measure and its largest error.")
     for name in named:
         if name not in errors:
             raise ParameterError(
-                f"error names {name!r}, of which no error is known before data are read; known are "
+                f"error of {name!r} is not known before data are read. Known are "
                 f"{', '.join(errors)}."
             )
     return {name: _positive(name, most) for name, most in named.items()}

@@ -161,14 +161,12 @@ def dialect_from(value: object) -> str:
 
 def source_from(value: object) -> str:
     if not isinstance(value, str):
-        raise ParameterTypeError(
-            f"table must be the name of a table in the warehouse, as text; got {value!r}."
-        )
+        raise ParameterTypeError(f"table must be a name, as text; got {value!r}.")
     text = value.strip()
     if not text or ";" in text:
         raise ParameterError(
-            f"table ({value!r}) must be the name of a table as the warehouse's SQL writes it, or "
-            "one query in parentheses, without a semicolon."
+            f"table ({value!r}) must be one table or query without a semicolon. Put a query in "
+            "parentheses."
         )
     return text
 
@@ -237,8 +235,8 @@ def finished(
     for missing, value in (("candidates", candidates), ("plan", plan)):
         if value is None:
             raise ParameterError(
-                f"{missing} is missing: candidates= is the result of a statement of "
-                f"dp.{question.rollup}, and plan= the plan that belongs to it."
+                f"{missing} is missing. Pass candidates=, the statement's result, and plan=, both "
+                f"of dp.{question.rollup}."
             )
     if not isinstance(plan, WarehousePlan):
         raise ParameterTypeError(
@@ -246,18 +244,17 @@ def finished(
         )
     if plan.question != question.name:
         raise ParameterError(
-            f"plan is one for dp.{plan.question}: pass it there, or use dp.{question.rollup}."
+            f"plan is for dp.{plan.question}. Pass it there, or use dp.{question.rollup}."
         )
     for given, value in others.items():
         if given == "period" and value is not None:
             raise ParameterError(
-                "period must be left out beside candidates=, which are counted already: pass it to "
-                f"dp.{question.rollup}, whose statement reads its records alone."
+                f"period does not go with candidates=. Pass it to dp.{question.rollup}."
             )
         if value is not question.parameters[given].default:
             raise ParameterError(
-                f"{given} must be left out beside candidates= and plan=: the plan says it. Make "
-                f"another plan with dp.{question.rollup}."
+                f"{given} must be left out beside plan=. Make another plan with "
+                f"dp.{question.rollup}."
             )
     inner = question.fitted(plan.plan, plan)
     about = replace(about, period=plan.period, reading=plan.reading)

@@ -188,17 +188,16 @@ def cells_plan(asked: Asked) -> CellsPlan:
     """Choose the noise; what cannot count cells is refused with its reason."""
     if asked.mechanism != "offline":
         raise ParameterError(
-            f"mechanism={asked.mechanism!r} does not take several hierarchies at once "
-            f"({asked.hierarchy.spec!r}): {WHY.get(asked.mechanism, OF_CHAINS)}. Use "
-            "mechanism='offline', or pass one hierarchy."
+            f"mechanism={asked.mechanism!r} takes one hierarchy, not {asked.hierarchy.spec!r}: "
+            f"{WHY.get(asked.mechanism, OF_CHAINS)}. Use mechanism='offline', or pass one."
         )
     if not asked.totals:
         laws, threshold = offline_laws(asked)
         return CellsPlan(asked=asked, threshold=threshold, laws=laws)
     if asked.unit.grid > 1 or asked.unit.moves > 1:
         raise ParameterError(
-            "totals (True) counts records, of a user one at most: leave user and weight out, or "
-            "pass contribution='records' and max_contributions=1."
+            "totals (True) counts single records. Leave user and weight out, or pass "
+            "contribution='records' and max_contributions=1."
         )
     whole = asked.budget
     counts = level_laws(
@@ -217,7 +216,6 @@ WHOLE = ("count", "count_lower", "count_upper")
 
 OF_CHAINS = "it counts the nodes of one tree"
 WHY: dict[str, Any] = {
-    "streaming": "a sketch knows no record that a finer cell has taken, and of cells that overlap "
-    "their counts cannot be subtracted from each other",
+    "streaming": "a sketch does not know which records a finer cell has taken",
 }
 """Why a mechanism counts no cells."""

@@ -109,8 +109,8 @@ def unit_of(given: Given, mechanism: str) -> PrivacyUnit:
     by_nodes = unit_by_nodes(given, exact=mechanism == "offline")
     if by_nodes is not None and given["remainder"]:
         raise ParameterError(
-            f"remainder ({given['remainder']!r}) does not go with contribution='items', whose "
-            "counts do not add up: level 0 is the number of all users, always. Leave it out."
+            f"remainder ({given['remainder']!r}) does not go with contribution='items'. Leave it "
+            "out."
         )
     if by_nodes is not None:
         return by_nodes
@@ -124,28 +124,25 @@ def measured_unit(given: Given) -> PrivacyUnit:
     if weight is None:
         if bound is not None:
             raise ParameterError(
-                f"max_weight ({bound!r}) needs weight=: name the column of which every row or user "
-                "counts at most so much, such as 'bytes', or leave max_weight out."
+                f"max_weight ({bound!r}) needs weight=. Name the column that it bounds, or leave "
+                "max_weight out."
             )
         return unit
     weight = column_name("weight", weight)
     each = "row" if unit.user is None else "user, over all rows,"
     if bound is None:
         raise ParameterError(
-            f"max_weight is missing: pass max_weight=, how much of {weight!r} one {each} counts at "
-            "most. Choose it from what is known without the data, such as the usual largest value: "
-            "noise grows with it, and what is above is cut off. It must not come from the data."
+            f"max_weight is missing. Pass max_weight=, the most of {weight!r} that one {each} "
+            "counts. Do not take it from the data."
         )
     if weight == unit.user:
         raise ColumnError(
-            f"weight ({weight!r}) and user are the same column: weight is what is added up, user "
-            "who is protected."
+            f"weight ({weight!r}) and user are the same column. Name the column that is added up."
         )
     if unit.contribution != "share":
         raise ParameterError(
-            f"contribution={unit.contribution!r} does not go with weight ({weight!r}): a user's "
-            "weights count up to max_weight in total, over all their rows. Leave contribution and "
-            "max_contributions out."
+            f"contribution={unit.contribution!r} does not go with weight ({weight!r}). Leave "
+            "contribution and max_contributions out."
         )
     return replace(
         unit,

@@ -167,9 +167,8 @@ def _plan(given: Given) -> HhhPlan[Any, Any]:
         given.unit  # noqa: B018  # what needs user= is refused
         if given.whole("at_most", 1, 2**53) is not None:
             raise ParameterError(
-                f"at_most ({shown(given['at_most'])}) needs user=: it bounds what a user counts, "
-                "where the question is how many different users have a value. Name the column "
-                "that identifies a person, or leave at_most out to count records."
+                f"at_most ({shown(given['at_most'])}) needs user=. Name the column that identifies "
+                "a person, or leave at_most out."
             )
     usual = given["mechanism"] is None
     if usual:
@@ -179,8 +178,7 @@ def _plan(given: Given) -> HhhPlan[Any, Any]:
     flat = given.but(hierarchy=given.column, remainder=False, acknowledge=False, totals=False)
     if mechanism == "offline" and given["contribution"] == "items":
         raise ParameterError(
-            "contribution='items' of one column is mechanism='rounds', which finds more: leave "
-            "mechanism out."
+            "contribution='items' of one column needs mechanism='rounds'. Leave mechanism out."
         )
     if mechanism != "rounds":
         return hhh_plan(flat)

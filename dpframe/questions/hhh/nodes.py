@@ -157,8 +157,7 @@ def nodes_plan(asked: Asked, at_most: int) -> NodesPlan:
     for name in ("release_share", "totals"):
         if value := getattr(asked, name):
             raise ParameterError(
-                f"{name} ({value!r}) does not go with contribution='items', which draws once for "
-                "every node and counts its users. Leave it out."
+                f"{name} ({value!r}) does not go with contribution='items'. Leave it out."
             )
     times = (1, *[at_most] * asked.hierarchy.height)
     laws = node_laws(

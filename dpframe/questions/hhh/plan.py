@@ -83,8 +83,7 @@ def _plan(asked: Asked) -> HhhPlan[Any, Any]:
     if asked.unit.nodes is not None:
         if isinstance(asked.hierarchy, Cells):
             raise ParameterError(
-                "contribution='items' counts the different users of the nodes of one hierarchy: "
-                "pass one, or leave contribution out for several at once."
+                "contribution='items' takes one hierarchy. Pass one, or leave contribution out."
             )
         with no_fork():
             from dpframe.questions.hhh.nodes import nodes_plan
@@ -92,8 +91,8 @@ def _plan(asked: Asked) -> HhhPlan[Any, Any]:
         return nodes_plan(asked, asked.unit.nodes)
     if asked.unit.measured and asked.mechanism not in MEASURES:
         raise ParameterError(
-            f"mechanism={asked.mechanism!r} counts records and adds up no weight "
-            f"({asked.unit.weight!r}): use mechanism='offline', or leave weight and max_weight out."
+            f"mechanism={asked.mechanism!r} adds up no weight ({asked.unit.weight!r}). Use "
+            "mechanism='offline', or leave weight and max_weight out."
         )
     if isinstance(asked.hierarchy, Cells):
         with no_fork():
@@ -101,9 +100,6 @@ def _plan(asked: Asked) -> HhhPlan[Any, Any]:
 
         return cells_plan(asked)
     if asked.totals:
-        raise ParameterError(
-            "totals (True) is of several hierarchies at once: with one, count is the whole count "
-            "of a node already. Leave it out."
-        )
+        raise ParameterError("totals (True) needs several hierarchies at once. Leave it out.")
     plan: HhhPlan[Any, Any] = loaded(*MECHANISMS[asked.mechanism])(asked)
     return plan

@@ -282,14 +282,13 @@ def rounds_plan(given: Given) -> RoundsPlan:
     """The least noise and threshold, from unchecked arguments."""
     if given["user"] is None:
         raise ParameterError(
-            "mechanism='rounds' needs user=: it finds values that many different users have, and "
-            "counts these. Name the column that identifies a person, or leave mechanism out to "
-            "count records."
+            "mechanism='rounds' needs user=. Name the column that identifies a person, or leave "
+            "mechanism out."
         )
     if given["contribution"] not in (None, "items"):
         raise ParameterError(
-            f"contribution={given['contribution']!r} does not go with mechanism='rounds', which "
-            "counts different users: leave contribution out, or pass mechanism='offline'."
+            f"contribution={given['contribution']!r} does not go with mechanism='rounds'. Leave "
+            "contribution out, or pass mechanism='offline'."
         )
     items = given.whole("max_contributions", 1, MOST_ITEMS)
     user = column_name("user", given["user"])
