@@ -1,4 +1,4 @@
-"""Different users at nodes, as they are asked for: by ``contribution="items"`` and ``at_most``."""
+"""The arguments that count different users at nodes: ``contribution="items"`` and ``at_most``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dpframe.nodes_unit import AT_MOST, MOST, NodesUnit
 
 
 def unit_by_nodes(given: Given, *, exact: bool) -> NodesUnit | None:
-    """Who is protected where different users are counted at nodes; None where something else is.
+    """Return the unit of privacy where different users are counted at nodes; None elsewhere.
 
-    ``exact`` is whether this mechanism counts users so: others have a set of values of each, or
-    refuse what they do not count.
+    ``exact`` says whether the mechanism counts users exactly at every node. Other mechanisms keep
+    a set of values of each user, or refuse items.
     """
     by_items = given["contribution"] == "items" and given["user"] is not None
     if not (by_items and exact):
@@ -38,12 +38,12 @@ def unit_by_nodes(given: Given, *, exact: bool) -> NodesUnit | None:
 
 
 def to_be_refused(given: Given) -> Given:
-    """``given`` with a bound, where the mechanism counts no items and says so itself."""
+    """Return ``given`` with a bound, so that a mechanism without items can refuse them itself."""
     return given.but(max_contributions=given["max_contributions"] or 1)
 
 
 def moved_lines(paid: NodeLaws, at_most: int | None) -> list[Line]:
-    """What one user counts at."""
+    """Return the lines on how many nodes one user counts at, and how many counts they move."""
     return [
         Line(
             "at_most",

@@ -1,4 +1,4 @@
-"""Every argument of every front door, checked once: name, value, rule, next step."""
+"""Check the arguments of all front doors. A message has name, value, rule and next step."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ SMALL = "well below one over the number of people"
 
 
 class Given(Mapping[str, object]):
-    """The arguments of one call, unchecked; its methods check one and return it with its type.
+    """The unchecked arguments of one call. Each method checks one and returns it with its type.
 
-    What is None was left to dpframe: ``whole`` and ``number`` return None for it.
+    None means that the caller left the choice to dpframe: ``whole`` and ``number`` return None.
     """
 
     def __init__(self, arguments: Mapping[str, object]) -> None:
@@ -42,23 +42,23 @@ class Given(Mapping[str, object]):
         return len(self._arguments)
 
     def but(self, **others: object) -> Given:
-        """The same with other arguments."""
+        """Return a copy in which the arguments ``others`` are replaced."""
         return Given({**self._arguments, **others})
 
     def whole(self, name: str, low: int, high: int) -> int | None:
-        """A whole number within bounds."""
+        """Return a whole number within bounds, or None if it was left out."""
         return None if self[name] is None else whole(name, self[name], low, high)
 
     def number(self, name: str, low: float, high: float) -> float | None:
-        """A number within bounds."""
+        """Return a number within bounds, or None if it was left out."""
         return None if self[name] is None else number(name, self[name], low, high)
 
     def flag(self, name: str) -> bool:
-        """True or False."""
+        """Return True or False."""
         return flag(name, self[name])
 
     def chosen(self, name: str, known: Sequence[Name]) -> Name:
-        """One of several names."""
+        """Return a name that must be one of ``known``."""
         return chosen(name, self[name], known)
 
     @property
@@ -67,12 +67,12 @@ class Given(Mapping[str, object]):
 
     @property
     def hierarchies(self) -> Hierarchy:
-        """A hierarchy, or several at once."""
+        """One hierarchy, or several that are asked at once."""
         return as_hierarchies(self["hierarchy"])
 
     @property
     def column(self) -> Hierarchy:
-        """One level: the values of a column."""
+        """The hierarchy of one level that the values of a column are."""
         return flat_hierarchy(self["column"])
 
     @property
@@ -93,17 +93,19 @@ class Given(Mapping[str, object]):
 
     @property
     def period(self) -> Period | None:
-        """The records that are read, by a column of times."""
+        """The period, by a column of times, whose records alone are read."""
         return as_period(self["period"])
 
     @property
     def unit(self) -> PrivacyUnit:
-        """Who is protected, without weights."""
+        """The unit of privacy, without weights."""
         return unit_from(self["user"], self["contribution"], self["max_contributions"])
 
     def goes(self, table: GoesWith, mechanism: str) -> None:
-        """Raise ParameterError for an argument that was given and that a mechanism does not take:
-        whoever gives it expects something of it, and a stored request would hold it."""
+        """Raise ParameterError for a given argument that the mechanism does not take.
+
+        It is not ignored: the caller expects an effect, and a stored request would hold it.
+        """
         for name, (known, what) in table.items():
             value = self[name]
             if value is None or value is False or mechanism in known:
@@ -115,14 +117,16 @@ class Given(Mapping[str, object]):
 
 
 GoesWith = Mapping[str, tuple[tuple[str, ...], str]]
-"""Arguments that only some mechanisms take, and what they do."""
+"""For each argument that only some mechanisms take: these mechanisms, and what it does."""
 
 
 def check_contribution(
     unit: PrivacyUnit, mechanism: str, beside: Mapping[str, tuple[Contribution, ...]]
 ) -> None:
-    """Raise ParameterError for what a mechanism does not count of a user; each counts "records",
-    and ``beside`` says what else."""
+    """Raise ParameterError for a ``contribution`` that a mechanism does not count.
+
+    Every mechanism counts "records"; ``beside`` says what it counts besides.
+    """
     kind = unit.contribution
     if unit.user is None or kind in ("records", *beside.get(mechanism, ())):
         return
@@ -136,7 +140,7 @@ def check_contribution(
 
 
 def release_name(value: object) -> str | None:
-    """The name of a release: text that people and file systems can read."""
+    """Check the name of a release: text that people and file systems can read."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -147,7 +151,7 @@ def release_name(value: object) -> str | None:
 
 
 def data_name(value: object) -> str | None:
-    """The caller's name for the state of the data."""
+    """Check the caller's name for the state of the data."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -191,7 +195,7 @@ def unit_from(user: object, contribution: object, max_contributions: object) -> 
 
 
 def column_name(argument: str, value: object) -> str:
-    """The name of a column that an argument says."""
+    """Check that an argument is the name of a column."""
     if not isinstance(value, str):
         raise ParameterTypeError(
             f"{argument} must be the name of a column; got {type(value).__name__}."
@@ -202,7 +206,7 @@ def column_name(argument: str, value: object) -> str:
 
 
 def amount(name: str, value: object, low: float, high: float, advice: str) -> float:
-    """Part of a privacy budget, which has no default."""
+    """Check a part of a privacy budget, which has no default."""
     if value is None:
         raise BudgetError(f"{name} is missing: pass {name}=, {advice}. There is no default.")
     real = as_float(value)
@@ -216,7 +220,7 @@ def amount(name: str, value: object, low: float, high: float, advice: str) -> fl
 
 
 def number(name: str, value: object, low: float, high: float) -> float:
-    """A number within bounds."""
+    """Check a number within bounds."""
     real = as_float(value)
     if real is None:
         raise ParameterTypeError(
@@ -231,7 +235,7 @@ def number(name: str, value: object, low: float, high: float) -> float:
 
 
 def whole(name: str, value: object, low: int, high: int) -> int:
-    """A whole number within bounds, also from a float that is one."""
+    """Check a whole number within bounds; a float such as 3.0 is one, too."""
     given: Any = value
     if not isinstance(value, Integral) and (real := as_float(value)) is not None:
         given = int(real) if real.is_integer() and real == value else value
@@ -259,7 +263,7 @@ def chosen(name: str, value: object, known: Sequence[Name]) -> Name:
 
 
 def flat_hierarchy(column: object) -> Hierarchy:
-    """One level: the values of a column."""
+    """Return the hierarchy whose only level is the values of a column."""
     if not isinstance(column, str):
         raise ParameterTypeError(
             f"column must be text; got {type(column).__name__}. Use hhh for levels."
