@@ -1,1 +1,1 @@
-"""The steps that all questions share: arguments, plan, charge, receipt. No question is named here."""
+"""The steps that all questions share: arguments, plan, charge, receipt. Names no question."""

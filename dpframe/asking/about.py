@@ -63,7 +63,7 @@ class About:
         return about if self.period is None else about.read_as(reading_of(source, self.period))
 
     def read_as(self, reading: Reading) -> About:
-        """Return a copy with this reading of the column, after the check that the period is over."""
+        """Return a copy with this reading of the column, after a check that the period is over."""
         if self.data is None:
             reading.check_ended()
         return replace(self, reading=reading)

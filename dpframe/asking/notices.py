@@ -123,7 +123,7 @@ def wider_than_numbers(
     frame
         Rows of a release.
     columns
-        The column of the number, whose true value is never below 0, and those of its interval.
+        The columns of a number, whose true value is never below 0, and of its interval's ends.
     name
         The name of the measure, if there are several.
     """

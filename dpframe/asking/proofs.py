@@ -41,7 +41,7 @@ class Game:
 
 
 def numbered(*tables: NoiseTable) -> tuple[list[int], tuple[NoiseTable, ...]]:
-    """Return the different tables among ``tables``, and for each table its number there, first."""
+    """Number ``tables``: return the number of each, and the different tables in this order."""
     first: dict[tuple[int, bytes], int] = {}
     own: list[NoiseTable] = []
     numbers = []
@@ -57,7 +57,7 @@ def numbered(*tables: NoiseTable) -> tuple[list[int], tuple[NoiseTable, ...]]:
 def counts_game(laws: TreeLaws, least: Sequence[int | None], moves: int) -> Game:
     """Return the game of counts that move by one, or by the shares of a user.
 
-    There is one count for each of ``laws``; it is shown from ``least`` on, or always if that is None.
+    There is one count for each of ``laws``; it is shown from ``least`` on, always if that is None.
     """
     bounded = [noise for noise in laws.noises if isinstance(noise, NoiseTable)]
     numbers, tables = numbered(*bounded)

@@ -54,7 +54,7 @@ class Question(Generic[A, P]):
     planned
         Returns what is asked for, from unchecked arguments. Sees no data.
     count
-        The private step: true counts of a source for a plan. The flag says whether to show progress.
+        The private step: true counts of a source for a plan. The flag is whether to show progress.
     fitted
         Adds public facts of a source to what is asked for: types, partitions.
     opens

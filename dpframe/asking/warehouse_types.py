@@ -1,4 +1,4 @@
-"""Types of the columns that a statement for a warehouse reads, as they are said; checked."""
+"""Check the types that a caller gives for the columns of a warehouse's statement."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ def column_types(
     values: Sequence[str] = (),
     period: Period | None = None,
 ) -> tuple[tuple[str, str], ...]:
-    """Canonical types of the columns that the statement reads; text where none is given. Those of
-    ``values``, which are added up, and that of the times of a ``period`` must be."""
+    """Return the canonical types of the columns that the statement reads; the default is text.
+
+    The types of ``values``, which are added up, and of the times of a ``period`` must be given.
+    """
     if given is not None and not isinstance(given, Mapping):
         raise ParameterTypeError(
             f"types must be a dict of column types; got {type(given).__name__}."
@@ -70,7 +72,7 @@ def column_types(
 
 
 def _check_weight(unit: PrivacyUnit, kind: str, *, given: bool) -> None:
-    """The type of a weight must be said: read as text, fractions would count 0 unnoticed."""
+    """Check a weight's type. It must be given: read as text, fractions would count 0 unnoticed."""
     column = unit.weight
     if not given:
         raise ColumnError(
@@ -85,7 +87,8 @@ def _check_weight(unit: PrivacyUnit, kind: str, *, given: bool) -> None:
 
 
 def _check_times(period: Period, kind: str, dialect: str, *, given: bool) -> None:
-    """The type of times must be said: it is how they are compared, and on what axis of a ledger."""
+    """Check the type of times. It must be given: it decides how times are compared, and the axis
+    of a ledger."""
     column = period.column
     if not given:
         raise ColumnError(
@@ -102,8 +105,10 @@ def _check_times(period: Period, kind: str, dialect: str, *, given: bool) -> Non
 
 
 def _check_names(named: list[object], read: list[str]) -> None:
-    """Refuse what looks like a mistake in the name of a column that has no type; others may be
-    there, as in the schema of a whole table."""
+    """Refuse a name that looks like a misspelt column without a type.
+
+    Types of other columns are allowed, as in the schema of a whole table.
+    """
     if not all(isinstance(column, str) for column in named):
         raise ParameterTypeError("types must name columns as text.")
     others = {str(column).lower(): column for column in named if column not in read}
