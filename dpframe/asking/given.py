@@ -214,7 +214,7 @@ def amount(name: str, value: object, low: float, high: float, advice: str) -> fl
         raise ParameterTypeError(f"{name} must be a number, {advice}; got {shown(value)}.")
     if not low <= real <= high:  # also refuses NaN
         raise BudgetError(
-            f"{name} ({value!r}) must be a number from {low:g} to {high:g}, {advice}."
+            f"{name} ({value!r}) must be a finite number from {low:g} to {high:g}, {advice}."
         )
     return real
 

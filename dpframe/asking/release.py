@@ -1,4 +1,4 @@
-"""Make a release, in five steps: plan, count, charge, perturb, tidy."""
+"""Make a release, in five verbs: plan, count, charge, perturb, tidy."""
 
 from __future__ import annotations
 
