@@ -27,7 +27,7 @@ from dpframe.tree import CountTree, NoisyNodes
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedPlan(HhhPlan[PrintedLaws, CountTree]):
-    """One draw for all tests beside the two of a node."""
+    """One draw for all tests, besides the two draws of a node."""
 
     paper = "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, as printed"
 
