@@ -201,7 +201,9 @@ def column_name(argument: str, value: object) -> str:
             f"{argument} must be the name of a column; got {type(value).__name__}."
         )
     if not value or not is_unicode(value):
-        raise ColumnError(f"{argument} ({value!r}) is empty or not UTF-8. Rename the column.")
+        raise ColumnError(
+            f"{argument} ({value!r}) must be the name of a column in UTF-8. Rename it."
+        )
     return value
 
 

@@ -103,7 +103,7 @@ def _wanted(error: object, errors: Errors) -> dict[str, float]:
     for name in named:
         if name not in errors:
             raise ParameterError(
-                f"error of {name!r} is not known before data are read. Known are "
+                f"error of {name!r} is not known before data are read. Name one of "
                 f"{', '.join(errors)}."
             )
     return {name: _positive(name, most) for name, most in named.items()}

@@ -284,7 +284,7 @@ def test_the_command_line_reads_texts_of_csv(
     assert abs(rows["UK"]["count"] - 25_000) <= 350  # the largest error that its noise can make
     assert f"{rows['UK']['count']:.2f} " in capsys.readouterr().out
     assert cli.main(["hhh", str(file), "columns:country", *flags[:1], "--epsilon=1"]) == 2
-    assert "pass --max-weight" in capsys.readouterr().err
+    assert "Pass --max-weight" in capsys.readouterr().err
 
 
 def test_duckdb_as_a_warehouse_counts_a_measure(frame: pd.DataFrame) -> None:

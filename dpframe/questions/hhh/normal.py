@@ -14,7 +14,7 @@ from dpframe.questions.hhh.checks import Asked, in_records
 from dpframe.questions.hhh.offline import OfflinePlan
 
 RELEASE_SHARE = 1 / 3
-"""Part of mu^2, what a release tells, for released counts; the tests share the rest."""
+"""Part of mu^2 for the released counts; the tests share the rest."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,7 +40,7 @@ MOST_ITEMS = 100_000
 """Most values of a user that a caller can ask for."""
 
 RELEASE_SHARE = 0.2
-"""Part of what a release tells that is for counts. A tenth fewer values are found for it."""
+"""Part of mu^2 for the counts: a tenth fewer values are found than without counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
