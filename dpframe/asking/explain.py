@@ -100,7 +100,7 @@ def explaining(
     def explain(*args: object, **given: object) -> Explanation[Any]:
         first = list(args)
         if about not in given and len(first) + sum(n in given for n in placed) == len(placed):
-            first.insert(0, given.pop(source, None))  # by name, or without one
+            first.insert(0, given.pop(source, None))  # the source comes by name, or is left out
         elif not first:
             given.setdefault(source, None)
         arguments = bound(explain, signature, first, given)

@@ -128,7 +128,7 @@ def wider_than_numbers(
         The name of the measure, if there are several.
     """
     value, lower, upper = (frame[name].to_numpy(np.float64, na_value=np.nan) for name in columns)
-    wide = upper - lower > np.abs(value)  # and not where one is missing
+    wide = upper - lower > np.abs(value)  # False where a number is missing
     if not wide.any():
         return []
     total, below = (frame["level"] == 0).to_numpy(), _nodes(frame).to_numpy(np.bool_)
@@ -174,7 +174,7 @@ def _columns(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[str]:
     for depth, (name, column) in enumerate(zip(shown, hierarchy.source_columns, strict=True), 1):
         of_text = frame[name].astype(object) == INVALID
         own = of_text | (frame[name].isna() & frame["prefix"].astype("str").str.endswith(INVALID))
-        above = of_text | frame[name].isna()  # where types are kept, and no row is below <other>
+        above = of_text | frame[name].isna()  # a typed column has no <invalid>; no row is below <other>
         invalid = share[((level == depth) & own) | ((level > depth) & above)].sum()
         if 2 * invalid > max(share.sum(), 0):
             found.append(column)

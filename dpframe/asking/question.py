@@ -127,7 +127,7 @@ class Question(Generic[A, P]):
 
         The first one is what the question is about, and has no default.
         """
-        _, *rest = self.parameters.values()  # the source
+        _, *rest = self.parameters.values()  # without the source
         beside = (*OF_RELEASE, *OF_WAREHOUSE)
         return {
             p.name: None if p.default is p.empty else p.default

@@ -84,7 +84,7 @@ class Receipt(Mapping[str, Any]):
     def digits(self) -> int:
         """Decimals of the released numbers: none for counts.
 
-        A measure has those of the multiples that it is rounded to.
+        A measure has the decimals of the multiples to which it is rounded.
         """
         if not self._is_measure:
             return 0
@@ -301,7 +301,7 @@ def promised(plan: Promises, computed_delta: float) -> dict[str, Any]:
 def law_facts(law: NoiseTable | UnboundedNoise, grid: int, worth: float = 1) -> dict[str, Any]:
     """Return a law of noise as plain JSON types, in records, users or a measure.
 
-    ``grid`` units are ``worth`` of these.
+    ``grid`` units are ``worth`` records, users or units of the measure.
     """
     ends = law.ends
     return {

@@ -68,8 +68,8 @@ def released(
     known = already(request, ledger, name)
     if known is not None:
         return known
-    assert ledger is not None  # or `already` raises
-    with ledger.drawing():  # whoever comes second replays
+    assert ledger is not None  # `already` raises without one
+    with ledger.drawing():  # of two calls at once the second replays
         known = already(request, ledger, name)
         if known is not None:
             return known

@@ -164,7 +164,7 @@ def _plan(given: Given) -> HhhPlan[Any, Any]:
     """Return the plan of heavy hitters of one level, without a remainder."""
     given.whole("k", 1, 2**53)
     if given["user"] is None:
-        given.unit  # noqa: B018  # what needs user= is refused
+        given.unit  # noqa: B018  # refuses arguments that need user=
         if given.whole("at_most", 1, 2**53) is not None:
             raise ParameterError(
                 f"at_most ({shown(given['at_most'])}) needs user=. Name the column that identifies "

@@ -190,7 +190,7 @@ class UserSetsPlan(SketchedPlan[GshmLaws]):
 
     @property
     def delta_spent(self) -> float:
-        return self.record_delta  # of a user already
+        return self.record_delta  # computed for a user already
 
     def run(self, counted: States, /) -> NoisyNodes:
         return merged_streaming.run(
