@@ -174,7 +174,8 @@ def _columns(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[str]:
     for depth, (name, column) in enumerate(zip(shown, hierarchy.source_columns, strict=True), 1):
         of_text = frame[name].astype(object) == INVALID
         own = of_text | (frame[name].isna() & frame["prefix"].astype("str").str.endswith(INVALID))
-        above = of_text | frame[name].isna()  # a typed column has no <invalid>; no row is below <other>
+        # a typed column has no text <invalid>, and no row is below <other>
+        above = of_text | frame[name].isna()
         invalid = share[((level == depth) & own) | ((level > depth) & above)].sum()
         if 2 * invalid > max(share.sum(), 0):
             found.append(column)

@@ -51,7 +51,7 @@ def column_types(
     for column in values:
         if column not in named:
             raise ColumnError(
-                f"types lacks the measured {column!r}. Add, for example, "
+                f"types lacks {column!r}, a measure. Add, for example, "
                 f"types={{{column!r}: 'double'}}."
             )
         check_value_type(column, found[column])
@@ -76,7 +76,7 @@ def _check_weight(unit: PrivacyUnit, kind: str, *, given: bool) -> None:
     column = unit.weight
     if not given:
         raise ColumnError(
-            f"types lacks the weight {column!r}. Add, for example, types={{{column!r}: 'bigint'}}."
+            f"types lacks {column!r}, the weight. Add, for example, types={{{column!r}: 'bigint'}}."
         )
     if kind == "DECIMAL":
         raise ColumnError(
@@ -92,7 +92,7 @@ def _check_times(period: Period, kind: str, dialect: str, *, given: bool) -> Non
     column = period.column
     if not given:
         raise ColumnError(
-            f"types lacks the times {column!r}. Add, for example, "
+            f"types lacks {column!r} of period. Add, for example, "
             f"types={{{column!r}: 'timestamp'}}."
         )
     reading = Reading(period=period, kind=kind)

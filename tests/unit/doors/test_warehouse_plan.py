@@ -455,7 +455,7 @@ def test_weeks_are_refused_where_they_would_have_to_be_computed() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        ({}, ColumnError, "types lacks the times 'when'"),
+        ({}, ColumnError, "types lacks 'when' of period"),
         ({"types": {"when": "text"}}, ColumnError, "is text, no times in postgres"),
         ({"types": {"when": "integer"}}, ColumnError, "period reads"),
         (
