@@ -38,7 +38,7 @@ class Asked:
     def at_least(self, smallest: int) -> float:
         """Return the threshold, by default the smallest private one.
 
-        ``smallest`` is that in records or users; a measure's threshold is in its own numbers.
+        ``smallest`` is the smallest in records or users; a measure's threshold is in its numbers.
         ThresholdError if the caller's threshold is smaller.
         """
         unit, least = self.unit, smallest * self.unit.worth

@@ -29,7 +29,7 @@ def heading(plan: HhhPlan[Any, Any]) -> list[Line]:
 
 
 def _measure(unit: PrivacyUnit) -> list[Line]:
-    """Return the line on how weights are cut and rounded; no error may reveal a weight."""
+    """Return the line on how weights are cut and rounded, as no exception may tell."""
     if not unit.measured:
         return []
     more = "larger ones count" if unit.user is None else "users with more in total count"
