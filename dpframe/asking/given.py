@@ -112,7 +112,8 @@ class Given(Mapping[str, object]):
                 continue
             named = " or ".join(f"mechanism={other!r}" for other in known)
             raise ParameterError(
-                f"{name} ({value!r}) {what}, and goes only with {named}. Leave it out."
+                f"{name} ({value!r}) {what}, and goes only with {named}, not "
+                f"mechanism={mechanism!r}. Leave it out."
             )
 
 
