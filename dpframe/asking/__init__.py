@@ -1,1 +1,1 @@
-"""How every question is asked: arguments, plan, charge, receipt. Knows no single question."""
+"""The steps that all questions share: arguments, plan, charge, receipt. Names no question."""

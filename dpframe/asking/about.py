@@ -1,4 +1,4 @@
-"""Which data a release is about, as the caller says: a state of them, a period of them."""
+"""What the caller says of the data of a release: the name of their state, and a period."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """What a call says of its data beside where they are.
+    """What a call says of its data, besides the source.
 
     Parameters
     ----------
@@ -28,9 +28,9 @@ class About:
     period
         The records that are read, by a column of times.
     reading
-        How that column is read; known when the types of the source are.
+        How the column of times is read; None until the types of the source are known.
     csv
-        How CSV files are read, None of another source.
+        How CSV files are read; None for other sources.
     """
 
     data: str | None = None
@@ -40,27 +40,30 @@ class About:
 
     @classmethod
     def of(cls, arguments: Mapping[str, object]) -> About:
-        """From unchecked arguments of a call."""
+        """Check the arguments of a call that say what its data are."""
         return cls(data=data_name(arguments.get("data")), period=as_period(arguments.get("period")))
 
     @property
     def request(self) -> dict[str, object]:
-        """What a name answers; only what is given, as in what was stored before it could be."""
+        """The part of a stored request that names the data.
+
+        Arguments that were left out are missing, so that older requests stay equal.
+        """
         data: dict[str, object] = {} if self.data is None else {"data": self.data}
         return data if self.period is None else {**data, "period": self.period.request}
 
     def read_in(self, source: object) -> About:
-        """With how a source's column of times is read. Reads no row.
+        """Return a copy that knows how this source's column of times is read. Reads no row.
 
         Raises ColumnError for a column that is not there or holds no times, and ParameterError for
-        a period that is not over: a release of it would be stored, and replayed for good, without
-        the records that come after it. With ``data`` the caller says of which state it is.
+        a period that is not over: its release would be stored and replayed for good, without the
+        records that come later. A caller who gives ``data`` says which state is meant.
         """
         about = replace(self, csv=csv_reading(source))
         return about if self.period is None else about.read_as(reading_of(source, self.period))
 
     def read_as(self, reading: Reading) -> About:
-        """With how the column is read, after the same check."""
+        """Return a copy with this reading of the column, after a check that the period is over."""
         if self.data is None:
             reading.check_ended()
         return replace(self, reading=reading)
@@ -71,7 +74,7 @@ class About:
 
     @property
     def blocks(self) -> Blocks | None:
-        """What a ledger charges: the period, on the axis of its column and how that is read."""
+        """The period as a ledger charges it; its axis is the column and how it is read."""
         reading = self.reading
         if reading is None:
             return None
@@ -84,7 +87,7 @@ class About:
         return Blocks(axis=reading.axis, first=first, last=last)
 
     def facts(self, said: Mapping[str, Any]) -> dict[str, Any]:
-        """What a receipt says of it, beside what it ``said`` before."""
+        """Return the facts that a receipt gets in addition to what it ``said`` before."""
         out: dict[str, Any] = {} if self.data is None else {"data": self.data}
         if self.csv is not None:
             out["card"] = [*said["card"], ["source", f"CSV{self.csv}", TEXT_ONLY]]
@@ -111,7 +114,7 @@ class About:
         }
 
     def on(self, lines: Sequence[Line], user: str | None) -> list[Line]:
-        """The lines of a card with the period, which is part of a promise to users."""
+        """Return the lines of a card and one on the period, which a promise to users names too."""
         if self.period is None:
             return [*lines]
         if user is not None:

@@ -1,4 +1,4 @@
-"""What a ledger says of a release that is explained: what it would cost, and whether it fits."""
+"""What an explained release would cost in the ledger, and whether it fits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpframe.ledger.reservations import told_by
 def affordable(
     plan: Plan[object, object], about: About, ledger: Ledger | None, name: str | None = None
 ) -> list[Line]:
-    """A line for the card of an explanation; none without a ledger. Nothing is charged."""
+    """Return a line for the card of an explanation, none without a ledger. Charges nothing."""
     if ledger is None:
         return []
     if name is not None and ledger.find(name) is not None:

@@ -1,4 +1,4 @@
-"""From a call to its release: every front door in Python asks here."""
+"""From a call to its release. Every front door in Python calls this module."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PLANNING = "planning the noise"
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[A]):
-    """What was asked for, with the public facts of the source; and what was released."""
+    """What a call asked for, with the public facts of the source, and what was released."""
 
     asked: A
     release: Release
@@ -52,8 +52,10 @@ def answer(
     plan: object = None,
     **planning: object,
 ) -> Answer[A]:
-    """Answer a call of ``question.ask`` with its unchecked arguments. Those that a plan is made of
-    are ``planning``."""
+    """Answer a call of ``question.ask`` with its unchecked arguments.
+
+    ``planning`` holds the arguments that a plan is made of.
+    """
     with step(PLANNING, flag("progress", progress)):
         about = {"data": data, "period": planning.get("period")}
         if candidates is not None or plan is not None:
@@ -84,7 +86,7 @@ def answer(
 
 
 def _in_categories(answer: Answer[Any], source: object) -> Release:
-    """What is stored has texts; what comes back has the types of the source."""
+    """Return the release with labels in the types of the source; it is stored with texts."""
     hierarchy = getattr(answer.asked, "hierarchy", None)
     levels = () if hierarchy is None else hierarchy.label_columns
     if not levels:
@@ -107,8 +109,10 @@ def asked_of(
     progress: bool,
     place: str | None = None,
 ) -> Answer[A]:
-    """The release of what is asked for, or its replay; ``place`` is what the source is called, if
-    not what kind of object it is."""
+    """Return the release of what is asked for, or its replay.
+
+    ``place`` names the source; by default its kind of object does.
+    """
     what: Any = question.fitted(asked, source)
     place = describe(source) if place is None else place
     with step(PLANNING, progress):
@@ -138,7 +142,7 @@ def _asked(
 def _released(
     question: Question[A, Any], what: A, source: object, progress: bool, kept: dict[str, Any]
 ) -> Release:
-    """A new release; a source that is open to be sized is closed before noise is drawn."""
+    """Make a new release. A source that was opened to be sized is closed before noise is drawn."""
     with ExitStack() as opening:
         if question.opens is not None:
             source = opening.enter_context(opened(source, question.opens(what)))

@@ -1,4 +1,4 @@
-"""Different users at nodes, as they are asked for: by ``contribution="items"`` and ``at_most``."""
+"""The arguments that count different users at nodes: ``contribution="items"`` and ``at_most``."""
 
 from __future__ import annotations
 
@@ -10,27 +10,25 @@ from dpframe.nodes_unit import AT_MOST, MOST, NodesUnit
 
 
 def unit_by_nodes(given: Given, *, exact: bool) -> NodesUnit | None:
-    """Who is protected where different users are counted at nodes; None where something else is.
+    """Return the unit of privacy where different users are counted at nodes; None elsewhere.
 
-    ``exact`` is whether this mechanism counts users so: others have a set of values of each, or
-    refuse what they do not count.
+    ``exact`` says whether the mechanism counts users exactly at every node. Other mechanisms keep
+    a set of values of each user, or refuse items.
     """
     by_items = given["contribution"] == "items" and given["user"] is not None
     if not (by_items and exact):
         if given.get("at_most") is not None:
             given.whole("at_most", 1, 2**53)
             raise ParameterError(
-                f"at_most ({given['at_most']!r}) goes with user= and contribution='items' where "
-                "nodes are counted exactly: it bounds the nodes of a level that a user counts at. "
-                "Leave it out."
+                f"at_most ({given['at_most']!r}) needs user=, contribution='items' and a mechanism "
+                "with exact counts. Leave it out."
             )
         return None
     for name in ("max_contributions", "weight", "max_weight"):
         if given.get(name) is not None:
             raise ParameterError(
-                f"{name} ({given[name]!r}) does not go with contribution='items', which counts a "
-                "user once at each of at most at_most nodes a level: "
-                + ("pass at_most= instead." if name == "max_contributions" else "leave it out.")
+                f"{name} ({given[name]!r}) does not go with contribution='items'. "
+                + ("Pass at_most= instead." if name == "max_contributions" else "Leave it out.")
             )
     return NodesUnit(
         user=column_name("user", given["user"]),
@@ -40,12 +38,12 @@ def unit_by_nodes(given: Given, *, exact: bool) -> NodesUnit | None:
 
 
 def to_be_refused(given: Given) -> Given:
-    """``given`` with a bound, where the mechanism counts no items and says so itself."""
+    """Return ``given`` with a bound, so that a mechanism without items can refuse them itself."""
     return given.but(max_contributions=given["max_contributions"] or 1)
 
 
 def moved_lines(paid: NodeLaws, at_most: int | None) -> list[Line]:
-    """What one user counts at."""
+    """Return the lines on how many nodes one user counts at, and how many counts they move."""
     return [
         Line(
             "at_most",

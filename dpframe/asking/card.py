@@ -1,4 +1,4 @@
-"""Cards: lines that are known of a release before the data are read, as data and as text."""
+"""Cards: lines on a release that are known before the data are read, as data and as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpframe.noise import NoiseTable, UnboundedNoise
 
 
 class Promises(Protocol):
-    """What has to be known of a plan."""
+    """What a guarantee needs to know of a plan."""
 
     @property
     def budget(self) -> Budget: ...
@@ -31,7 +31,7 @@ def guarantee(plan: Promises) -> str:
 
 
 def claim(budget: Budget, neighbours: str) -> str:
-    """What a budget promises for two tables that differ so; without delta it is pure."""
+    """Return what a budget promises for ``neighbours``; without delta the promise is pure."""
     epsilon, delta = budget.epsilon, budget.delta
     spent = f"({epsilon:g}, {delta:g})" if delta else f"{epsilon:g}"
     return f"{spent}-differential privacy for {neighbours}"
@@ -56,7 +56,7 @@ class Line:
     meaning
         A template.
     values
-        What stands in the templates, by name; None where the texts are those of a stored card.
+        What fills the templates, by name; None if the texts come from a stored card.
     """
 
     id: str
@@ -66,7 +66,7 @@ class Line:
 
     @classmethod
     def of(cls, id: str, value: object, meaning: str, /, **values: object) -> Line:
-        """A line with templates and what fills them."""
+        """Return a line with templates and the values that fill them."""
         return cls(id, value, meaning, values)
 
     def _fill(self, template: str) -> str:
@@ -79,7 +79,7 @@ class Line:
 
     @property
     def content(self) -> object:
-        """The value, as a text where it is a template."""
+        """The value; a template is filled."""
         return self._fill(self.value) if isinstance(self.value, Text) else self.value
 
     @property
@@ -99,7 +99,7 @@ class Line:
 
 
 def rounded_up(x: float) -> str:
-    """Four digits, never below ``x``."""
+    """Return ``x`` with four digits, rounded up."""
     mantissa, exponent = f"{x:.3e}".split("e")
     if float(f"{mantissa}e{exponent}") < x:
         mantissa = f"{float(mantissa) + 0.001:.3f}"
@@ -107,7 +107,8 @@ def rounded_up(x: float) -> str:
 
 
 def hierarchy_line(hierarchy: Hierarchy) -> Line:
-    """The columns and their levels, of many the first and the last."""
+    """Return the line on the columns and their levels; of more than six levels, the first three
+    and the last are named."""
     names = hierarchy.level_names
     few = ", ".join(names if len(names) <= 6 else (*names[:3], "...", names[-1]))
     reading = f"; {hierarchy.reading}" if hierarchy.reading else ""
@@ -122,8 +123,8 @@ def hierarchy_line(hierarchy: Hierarchy) -> Line:
 
 
 def worth_of(units: int, unit: PrivacyUnit, *, up: bool) -> float:
-    """Units of the grid as whole records or users, at least 1, or as what a unit measures to four
-    digits."""
+    """Convert units of the grid to whole records or users, at least 1; to four digits if the unit
+    is a measure. ``up`` is the direction of rounding."""
     if not unit.measured:
         return max(1, -(-units // unit.grid) if up else units // unit.grid)
     exact = Fraction(units) * Fraction(unit.worth) / unit.grid
@@ -135,7 +136,8 @@ def worth_of(units: int, unit: PrivacyUnit, *, up: bool) -> float:
 def noise_line(
     id: str, law: NoiseTable | UnboundedNoise, grid: float, meaning: str, /, **values: object
 ) -> Line:
-    """A law of noise in records or users, or in a measure of which ``grid`` units are 1."""
+    """Return the line on a law of noise, in records, users or a measure, of which ``grid`` units
+    are 1."""
     facts = {"family": law.family, "sd": law.sd / grid, **values}
     if law.ends is None:
         return Line.of(id, Text("{family}, sd {sd:.4g}"), meaning, **facts)
@@ -145,29 +147,28 @@ def noise_line(
 
 
 def shown(value: object) -> str:
-    """A value as people read it."""
+    """Write a value as people read it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def card_text(title: str, lines: list[Line]) -> str:
-    """Lines as text."""
+    """Write a title and lines as text."""
     wide = max(len(line.name) for line in lines)
     rows = [visible(f"{line.name:<{wide}}  {line.shown}  ({line.said})") for line in lines]
     return "\n".join([title, "-" * len(title), *rows])
 
 
 ERRORS = ("typical error", "error of", "standard error", "noise")
-"""Lines that say how far numbers are off, by how they begin, the plainest first."""
+"""How the names of lines on errors begin, the plainest first."""
 
 LOUD = ("noise source", "frame", "notice", "replayed")
-"""Lines that say something against a result, or what it is, before anything else."""
+"""Names of lines that come first: they warn of a result, or say what it is."""
 
 
 def said_first(lines: Sequence[Line]) -> list[str]:
-    """What a card says in a few lines: what it has to say against itself, the promise, how far
-    numbers are off, and the budget."""
+    """Return a card in a few lines: warnings, the promise, one error, and the budget."""
     loud = [line for line in lines if line.name in LOUD]
     promise = [line for line in lines if line.name == "guarantee"]
     wide = next((q for name in ERRORS for q in lines if q.name.startswith(name)), None)
@@ -179,6 +180,6 @@ def said_first(lines: Sequence[Line]) -> list[str]:
 
 
 def html_card(title: str, lines: list[Line], first: Iterable[str]) -> str:
-    """Lines as HTML: the first ones, and all of them folded below."""
+    """Write a card as HTML: ``first`` in view, and all lines folded below."""
     rows = [(line.name, line.shown, line.said) for line in lines]
     return folded(title, map(visible, first), "all of it", [[*map(visible, row)] for row in rows])

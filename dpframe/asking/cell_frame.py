@@ -1,4 +1,4 @@
-"""Reported cells as a frame: a label and a level a dimension, whole numbers, intervals."""
+"""Reported cells as a frame: a label and a level for every dimension, numbers and intervals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class OfCells(Protocol):
-    """What has to be known of a plan."""
+    """What a frame of cells needs to know of a plan."""
 
     @property
     def cells(self) -> Cells: ...
@@ -35,19 +35,19 @@ class OfCells(Protocol):
 
     @property
     def total_half_width(self) -> int:
-        """Of the interval for a whole count, in units."""
+        """Half width of the interval for a whole count, in units."""
 
     def half_width(self, terms: int) -> int:
-        """Of the interval for a count of that many releases, in units."""
+        """Half width of the interval for a count with ``terms`` draws of noise, in units."""
 
 
 def cell_frame(noisy: NoisyCells, plan: OfCells) -> pd.DataFrame:
-    """Columns level, prefix, for every dimension its label, ``*`` where it is rolled up, and its
-    level, then residual, lower and upper.
+    """Return the columns level and prefix, then for every dimension its label (``*`` where it is
+    rolled up) and its level, then residual, lower and upper.
 
-    ``level`` numbers the kinds of cells from the last one asked, 1, to the first, which is the
-    finest; 0 is the total. Rows are in its order, and of one kind in the order of the values,
-    dimension after dimension.
+    ``level`` numbers the kinds of cells: the kind asked last is 1, and the kind asked first, the
+    finest, has the largest number; 0 is the total. Rows are sorted by level, then by the values of
+    one dimension after the other.
     """
     level = len(plan.cells.kinds) - noisy.kind
     order, shown = cell_columns(plan.cells, level, noisy.keys)
@@ -62,8 +62,10 @@ def cell_frame(noisy: NoisyCells, plan: OfCells) -> pd.DataFrame:
 def cell_columns(
     cells: Cells, level: Ints, keys: Sequence[Sequence[pa.ChunkedArray]]
 ) -> tuple[Ints, dict[str, object]]:
-    """The order of cells, and their columns in it: level, prefix, two a dimension; ``keys`` are
-    those of every dimension."""
+    """Return the order of cells and their sorted columns: level, prefix, and two a dimension.
+
+    ``keys`` holds the keys of every dimension.
+    """
     depth = np.array([*cells.kinds, (0,) * len(cells.of)], dtype=np.int64)[len(cells.kinds) - level]
     found = [
         _labels(one, depth[:, i], own)
@@ -83,8 +85,11 @@ def cell_columns(
 
 
 def _labels(one: Hierarchy, depth: Ints, keys: Sequence[pa.ChunkedArray]) -> tuple[pa.Array, Ints]:
-    """The labels of nodes of a dimension, and their ranks: equal for equal nodes, of which each is
-    named and sorted once, in however many cells it is."""
+    """Return the labels of a dimension's nodes, and their ranks.
+
+    Each different node is named and sorted once, however many cells it is in; equal nodes have
+    equal ranks.
+    """
     node = depth
     for key in keys:
         coded = key.combine_chunks().dictionary_encode("encode").indices.to_numpy()
@@ -100,7 +105,7 @@ def _labels(one: Hierarchy, depth: Ints, keys: Sequence[pa.ChunkedArray]) -> tup
 def numbers(
     units: Ints, plan: OfCells, half: int, names: tuple[str, str, str]
 ) -> dict[str, object]:
-    """A number and the ends of its interval, by name."""
+    """Return the columns of a number and of the ends of its interval, by name."""
     ends = {names[0]: units, names[1]: units - half, names[2]: units + half}
     if plan.unit.measured:
         return {name: end * (plan.unit.worth / plan.grid) for name, end in ends.items()}

@@ -1,4 +1,4 @@
-"""What a call would do: the same call, answered by its plan. Spends nothing and reads no data."""
+"""Explain a call: answer it with its plan. Spends nothing and reads no data."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ if TYPE_CHECKING:  # typing would keep every module alive until the interpreter 
         ) -> Explanation[Any]: ...
 
     class ExplainsFrame(Protocol[P]):
-        """The same as a method of a frame, which is the source."""
+        """An ``Explains`` that is a method of a frame, which is the source."""
 
         @overload
         def __call__(self, *args: P.args, **arguments: P.kwargs) -> Explanation[Any]: ...
@@ -87,7 +87,7 @@ def explaining(
     ask: Callable[Concatenate[Any, P], object],
     example: str,
 ) -> Explains[P]:
-    """``dp.explain`` and its like, from the declaration of a question."""
+    """Make ``dp.explain`` or another explaining function from the declaration of a question."""
     source, about, *_ = question.parameters
     placed = [
         p.name
@@ -100,7 +100,7 @@ def explaining(
     def explain(*args: object, **given: object) -> Explanation[Any]:
         first = list(args)
         if about not in given and len(first) + sum(n in given for n in placed) == len(placed):
-            first.insert(0, given.pop(source, None))  # by name, or without one
+            first.insert(0, given.pop(source, None))  # the source comes by name, or is left out
         elif not first:
             given.setdefault(source, None)
         arguments = bound(explain, signature, first, given)
@@ -133,8 +133,10 @@ def explaining(
 def asked_for(
     question: Question[Any, Any], arguments: Mapping[str, object], error: object
 ) -> tuple[Any, Line | None]:
-    """What is asked for; with ``error`` by the smallest epsilon that keeps it, and a line that
-    says so."""
+    """Return what is asked for, and a line on the epsilon that was found for ``error``.
+
+    With ``error`` the smallest epsilon that keeps it is taken; without, the line is None.
+    """
     if error is None:
         return question.plan(arguments), None
 
@@ -151,7 +153,7 @@ def asked_for(
 
 
 def _about(arguments: dict[str, Any], source: object) -> About:
-    """What a call says of its data; of a source that is there the column of times is checked."""
+    """Return what a call says of its data; if there is a source, its column of times is checked."""
     about = About.of(arguments)
     if about.period is None or source is None:
         return about
@@ -159,13 +161,13 @@ def _about(arguments: dict[str, Any], source: object) -> About:
 
 
 def _with_error(signature: inspect.Signature) -> inspect.Signature:
-    """The call, with how exact it is to be in the place of how private."""
+    """Return the signature with a keyword ``error``, which can take the place of ``epsilon``."""
     error = inspect.Parameter("error", inspect.Parameter.KEYWORD_ONLY, default=None)
     return signature.replace(parameters=[*signature.parameters.values(), error])
 
 
 def _checked_release(arguments: dict[str, object]) -> tuple[Ledger | None, str | None]:
-    """What says how a release is kept, checked as it would be: the ledger and the name."""
+    """Return the ledger and the name of a release, checked as a release would check them."""
     ledger, name = chosen_ledger(arguments.get("ledger")), release_name(arguments.get("release"))
     flag("progress", arguments.get("progress", False))
     if name is not None:

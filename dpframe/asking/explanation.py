@@ -33,12 +33,12 @@ class Explanation(Mapping[str, Any], Generic[P]):
     solved: Line | None = None
     """The epsilon that was found for an error."""
     about: About = ANY
-    """What else the call says of its data: a period of them."""
+    """What the call says of its data, such as their period."""
     afforded: tuple[Line, ...] = ()
-    """What the ledger says of it, where one is given or in use."""
+    """Lines on what the release would find in the ledger, if one is given or in use."""
 
     advice: tuple[Line, ...] = ()
-    """What else could be asked for."""
+    """Lines on other mechanisms that could be asked for."""
 
     @property
     def lines(self) -> list[Line]:
@@ -49,7 +49,7 @@ class Explanation(Mapping[str, Any], Generic[P]):
 
     @cached_property
     def _facts(self) -> dict[str, Any]:
-        """The value of every line by its name; of several lines of a name the first."""
+        """The value of every line by its name; the first line of a name counts."""
         budget = self.plan.budget
         values = {line.name: line.content for line in reversed(self.lines)}
         ordered = {line.name: values[line.name] for line in self.lines}
@@ -67,7 +67,7 @@ class Explanation(Mapping[str, Any], Generic[P]):
     def __len__(self) -> int:
         return len(self._facts)
 
-    if not TYPE_CHECKING:  # who reads types would take any name for one that is there
+    if not TYPE_CHECKING:  # or type checkers would accept any name
 
         def __getattr__(self, name: str) -> Any:
             if name.startswith("_"):
@@ -85,7 +85,7 @@ class Explanation(Mapping[str, Any], Generic[P]):
         """The proof of a release of this plan, as text: what :func:`dpframe.verify` checks.
 
         JSON (docs/verifying.md): the promise, the game that the mechanism is, and the tables that
-        it draws from. Nothing is spent. ParameterError where no proof is written for it yet.
+        it draws from. Nothing is spent. ParameterError if this mechanism has no proof yet.
         """
         text = proof_text(self.plan)
         if text is None:

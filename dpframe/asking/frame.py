@@ -1,4 +1,4 @@
-"""Released nodes as a frame: labels, whole numbers, intervals, one order."""
+"""Released nodes as a frame: labels, numbers and intervals, always in one order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpframe.tree import NoisyNodes
 
 
 class Tidied(Protocol):
-    """What has to be known of a plan."""
+    """What a frame of nodes needs to know of a plan."""
 
     @property
     def hierarchy(self) -> Hierarchy: ...
@@ -30,14 +30,14 @@ class Tidied(Protocol):
     def unit(self) -> PrivacyUnit: ...
 
     def half_width(self, terms: int) -> int:
-        """Of the interval for a count of that many releases, in units."""
+        """Half width of the interval for a count with ``terms`` draws of noise, in units."""
 
 
 def tidy(noisy: NoisyNodes, plan: Tidied, types: Sequence[str] = ()) -> pd.DataFrame:
-    """Columns level, prefix, (one a level,) residual, count, lower, upper; in natural order. The
-    numbers are int64, of a measure float64.
+    """Return the columns level, prefix, (one a level,) residual, count, lower, upper, in natural
+    order. The numbers are int64; float64 if the unit is a measure.
 
-    ``types`` are the DuckDB types of the columns of levels, where they are known.
+    ``types`` are the DuckDB types of the levels' columns, if they are known.
     """
     grid = plan.grid
     order, columns = node_columns(plan.hierarchy, noisy.level, noisy.keys, types)
@@ -64,7 +64,7 @@ def node_columns(
     keys: Sequence[pa.ChunkedArray],
     types: Sequence[str] = (),
 ) -> tuple[NDArray[np.int64], dict[str, object]]:
-    """The order of nodes, and their columns in it: level, prefix and one a level."""
+    """Return the order of nodes and their sorted columns: level, prefix and one a level."""
     texts = tuple(pc.cast(key, pa.string()) for key in keys)
     labels = hierarchy.labels(level, texts)
     order = natural_order(hierarchy, level, labels, texts, types)
@@ -78,12 +78,12 @@ def node_columns(
 
 
 def _around(noisy: NoisyNodes, plan: Tidied) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Intervals for the noise in the counts."""
+    """Return both ends of the intervals of counts, which cover their noise."""
     different, where = np.unique(noisy.terms, return_inverse=True)
     half = np.array([plan.half_width(int(k)) for k in different], dtype=np.int64)[where]
     return noisy.count - half, noisy.count + half
 
 
 def rounded(units: NDArray[np.int64], grid: int) -> NDArray[np.int64]:
-    """Units to whole counts, halves up."""
+    """Round units to whole counts, halves up."""
     return (2 * units + grid) // (2 * grid)

@@ -1,4 +1,4 @@
-"""Every argument of every front door, checked once: name, value, rule, next step."""
+"""Check the arguments of all front doors. A message has name, value, rule and next step."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ SMALL = "well below one over the number of people"
 
 
 class Given(Mapping[str, object]):
-    """The arguments of one call, unchecked; its methods check one and return it with its type.
+    """The unchecked arguments of one call. Each method checks one and returns it with its type.
 
-    What is None was left to dpframe: ``whole`` and ``number`` return None for it.
+    None means that the caller left the choice to dpframe: ``whole`` and ``number`` return None.
     """
 
     def __init__(self, arguments: Mapping[str, object]) -> None:
@@ -42,23 +42,23 @@ class Given(Mapping[str, object]):
         return len(self._arguments)
 
     def but(self, **others: object) -> Given:
-        """The same with other arguments."""
+        """Return a copy in which the arguments ``others`` are replaced."""
         return Given({**self._arguments, **others})
 
     def whole(self, name: str, low: int, high: int) -> int | None:
-        """A whole number within bounds."""
+        """Return a whole number within bounds, or None if it was left out."""
         return None if self[name] is None else whole(name, self[name], low, high)
 
     def number(self, name: str, low: float, high: float) -> float | None:
-        """A number within bounds."""
+        """Return a number within bounds, or None if it was left out."""
         return None if self[name] is None else number(name, self[name], low, high)
 
     def flag(self, name: str) -> bool:
-        """True or False."""
+        """Return True or False."""
         return flag(name, self[name])
 
     def chosen(self, name: str, known: Sequence[Name]) -> Name:
-        """One of several names."""
+        """Return a name that must be one of ``known``."""
         return chosen(name, self[name], known)
 
     @property
@@ -67,12 +67,12 @@ class Given(Mapping[str, object]):
 
     @property
     def hierarchies(self) -> Hierarchy:
-        """A hierarchy, or several at once."""
+        """One hierarchy, or several that are asked at once."""
         return as_hierarchies(self["hierarchy"])
 
     @property
     def column(self) -> Hierarchy:
-        """One level: the values of a column."""
+        """The hierarchy of one level that the values of a column are."""
         return flat_hierarchy(self["column"])
 
     @property
@@ -93,77 +93,74 @@ class Given(Mapping[str, object]):
 
     @property
     def period(self) -> Period | None:
-        """The records that are read, by a column of times."""
+        """The period, by a column of times, whose records alone are read."""
         return as_period(self["period"])
 
     @property
     def unit(self) -> PrivacyUnit:
-        """Who is protected, without weights."""
+        """The unit of privacy, without weights."""
         return unit_from(self["user"], self["contribution"], self["max_contributions"])
 
     def goes(self, table: GoesWith, mechanism: str) -> None:
-        """Raise ParameterError for an argument that was given and that a mechanism does not take:
-        whoever gives it expects something of it, and a stored request would hold it."""
+        """Raise ParameterError for a given argument that the mechanism does not take.
+
+        It is not ignored: the caller expects an effect, and a stored request would hold it.
+        """
         for name, (known, what) in table.items():
             value = self[name]
             if value is None or value is False or mechanism in known:
                 continue
             named = " or ".join(f"mechanism={other!r}" for other in known)
             raise ParameterError(
-                f"{name} ({value!r}) {what}: it goes with {named}, and mechanism={mechanism!r} "
-                "does not take it. Leave it out."
+                f"{name} ({value!r}) {what}, and goes only with {named}, not "
+                f"mechanism={mechanism!r}. Leave it out."
             )
 
 
 GoesWith = Mapping[str, tuple[tuple[str, ...], str]]
-"""Arguments that only some mechanisms take, and what they do."""
+"""For each argument that only some mechanisms take: these mechanisms, and what it does."""
 
 
 def check_contribution(
     unit: PrivacyUnit, mechanism: str, beside: Mapping[str, tuple[Contribution, ...]]
 ) -> None:
-    """Raise ParameterError for what a mechanism does not count of a user; each counts "records",
-    and ``beside`` says what else."""
+    """Raise ParameterError for a ``contribution`` that a mechanism does not count.
+
+    Every mechanism counts "records"; ``beside`` says what it counts besides.
+    """
     kind = unit.contribution
     if unit.user is None or kind in ("records", *beside.get(mechanism, ())):
         return
     ways = [f"contribution={other!r}" for other in beside.get(mechanism, ())]
     ways += [f"mechanism={other!r}" for other, kinds in beside.items() if kind in kinds]
     raise ParameterError(
-        f"contribution={kind!r} does not go with mechanism={mechanism!r}: "
-        + ", or ".join(["pass contribution='records' with max_contributions=", *ways])
+        f"contribution={kind!r} does not go with mechanism={mechanism!r}. "
+        + ", or ".join(["Pass contribution='records' with max_contributions=", *ways])
         + "."
     )
 
 
 def release_name(value: object) -> str | None:
-    """The name of a release: text that people and file systems can read."""
+    """Check the name of a release: text that people and file systems can read."""
     if value is None:
         return None
     if not isinstance(value, str):
         raise ParameterTypeError(f"release must be a name, as text; got {shown(value)}.")
     if not value.strip() or len(value) > 200 or not value.isprintable():
-        raise ParameterError(
-            f"release ({value[:200]!r}) must be a name of 1 to 200 printable characters, for "
-            "example 'ips-2026-11'."
-        )
+        raise ParameterError(f"release ({value[:200]!r}) must have 1 to 200 printable characters.")
     return value
 
 
 def data_name(value: object) -> str | None:
-    """The caller's name for the state of the data."""
+    """Check the caller's name for the state of the data."""
     if value is None:
         return None
     if not isinstance(value, str):
         raise ParameterTypeError(
-            "data must be your name for the state of the data, as text, for example '2026-11-03'; "
-            f"got {type(value).__name__}."
+            f"data must be text, such as '2026-11-03'; got {type(value).__name__}."
         )
     if not value.strip() or len(value) > 200 or not value.isprintable():
-        raise ParameterError(
-            f"data ({value[:200]!r}) must be your name for the state of the data, 1 to 200 "
-            "printable characters, for example '2026-11-03'."
-        )
+        raise ParameterError(f"data ({value[:200]!r}) must have 1 to 200 printable characters.")
     return value
 
 
@@ -175,8 +172,8 @@ def unit_from(user: object, contribution: object, max_contributions: object) -> 
         ):
             if value is not None:
                 raise ParameterError(
-                    f"{name} ({value!r}) needs user=: name the column that identifies a person, "
-                    f"or leave {name} out to protect single records."
+                    f"{name} ({value!r}) needs user=. Name the column that identifies a person, "
+                    f"or leave {name} out."
                 )
         return PrivacyUnit()
     user = column_name("user", user)
@@ -185,35 +182,34 @@ def unit_from(user: object, contribution: object, max_contributions: object) -> 
     if kind == "share":
         if max_contributions is not None:
             raise ParameterError(
-                f"max_contributions ({max_contributions!r}) goes with contribution='records'; "
-                "with shares every user weighs 1 and needs no bound."
+                f"max_contributions ({max_contributions!r}) does not bound shares. Pass "
+                "contribution='records' too."
             )
         return PrivacyUnit(user=user)
     if max_contributions is None:
         raise ParameterError(
-            f"contribution={kind!r} needs max_contributions=, the number of {kind} counted of "
-            "each user; it must not be learned from the data."
+            f"contribution={kind!r} needs max_contributions=, a number of {kind} for each user. "
+            "Choose it without the data."
         )
     bound = whole("max_contributions", max_contributions, 1, 1_000_000)
     return PrivacyUnit(user=user, contribution=kind, max_contributions=bound)
 
 
 def column_name(argument: str, value: object) -> str:
-    """The name of a column that an argument says."""
+    """Check that an argument is the name of a column."""
     if not isinstance(value, str):
         raise ParameterTypeError(
             f"{argument} must be the name of a column; got {type(value).__name__}."
         )
     if not value or not is_unicode(value):
         raise ColumnError(
-            f"{argument} ({value!r}) must be the name of a column: text that is not empty and that "
-            "UTF-8 can write. Rename the column."
+            f"{argument} ({value!r}) must be the name of a column in UTF-8. Rename it."
         )
     return value
 
 
 def amount(name: str, value: object, low: float, high: float, advice: str) -> float:
-    """Part of a privacy budget, which has no default."""
+    """Check a part of a privacy budget, which has no default."""
     if value is None:
         raise BudgetError(f"{name} is missing: pass {name}=, {advice}. There is no default.")
     real = as_float(value)
@@ -221,13 +217,13 @@ def amount(name: str, value: object, low: float, high: float, advice: str) -> fl
         raise ParameterTypeError(f"{name} must be a number, {advice}; got {shown(value)}.")
     if not low <= real <= high:  # also refuses NaN
         raise BudgetError(
-            f"{name} ({value!r}) must be a finite number from {low:g} to {high:g}: {advice}."
+            f"{name} ({value!r}) must be a finite number from {low:g} to {high:g}, {advice}."
         )
     return real
 
 
 def number(name: str, value: object, low: float, high: float) -> float:
-    """A number within bounds."""
+    """Check a number within bounds."""
     real = as_float(value)
     if real is None:
         raise ParameterTypeError(
@@ -242,14 +238,12 @@ def number(name: str, value: object, low: float, high: float) -> float:
 
 
 def whole(name: str, value: object, low: int, high: int) -> int:
-    """A whole number within bounds, also from a float that is one."""
+    """Check a whole number within bounds; a float such as 3.0 is one, too."""
     given: Any = value
     if not isinstance(value, Integral) and (real := as_float(value)) is not None:
         given = int(real) if real.is_integer() and real == value else value
     if isinstance(given, bool) or not isinstance(given, Integral):
-        raise ParameterTypeError(
-            f"{name} must be a whole number of at least {low}; got {shown(value)}."
-        )
+        raise ParameterTypeError(f"{name} must be a whole number >= {low}; got {shown(value)}.")
     if not low <= int(given) <= high:
         raise ParameterError(f"{name} ({value!r}) must be a whole number from {low} to {high}.")
     return int(given)
@@ -272,10 +266,9 @@ def chosen(name: str, value: object, known: Sequence[Name]) -> Name:
 
 
 def flat_hierarchy(column: object) -> Hierarchy:
-    """One level: the values of a column."""
+    """Return the hierarchy whose only level is the values of a column."""
     if not isinstance(column, str):
         raise ParameterTypeError(
-            f"column must be the name of one column, as text; got {type(column).__name__}. "
-            "For several levels use hhh."
+            f"column must be text; got {type(column).__name__}. Use hhh for levels."
         )
     return columns(column)

@@ -1,4 +1,4 @@
-"""What plans over the levels of a hierarchy have in common: what they were asked for."""
+"""The base of plans over the levels of a hierarchy: they read their facts from what was asked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpframe.hierarchy import Hierarchy
 
 
 class OfLevels(Protocol):
-    """The arguments of all of them, checked."""
+    """The checked arguments that all plans over levels have."""
 
     @property
     def hierarchy(self) -> Hierarchy: ...
@@ -36,8 +36,10 @@ A = TypeVar("A", bound=OfLevels)
 
 @dataclass(frozen=True, kw_only=True)
 class LevelPlan(Generic[A]):
-    """Everything about a release but the data and the draw: the base of a room's own plans, which
-    add noise and cost, and answer the protocol ``Rollup``."""
+    """Everything about a release except the data and the draw.
+
+    The plans of a room derive from it, add noise and cost, and answer the protocol ``Rollup``.
+    """
 
     asked: A
 
@@ -55,7 +57,7 @@ class LevelPlan(Generic[A]):
 
     @property
     def grid(self) -> int:
-        """Units that a record, or a user, is counted in."""
+        """How many units of the counts a record or user is."""
         return self.unit.grid
 
     @property
@@ -72,11 +74,13 @@ class LevelPlan(Generic[A]):
 
     @property
     def errors(self) -> Mapping[str, float]:
-        """Half widths of the intervals of what one node has of its own, by the name of a measure,
-        where they are known before the data are read."""
+        """Half widths of intervals by the name of a measure, for what one node has of its own.
+
+        Empty where they are not known before the data are read.
+        """
         return {}
 
     @cached_property
     def profile(self) -> Profile:
-        """What the release keeps at smaller epsilons too, where it is computed; here one point."""
+        """The points (epsilon, delta) that the release keeps; here only the budget."""
         return ((self.budget.epsilon, self.budget.delta),)

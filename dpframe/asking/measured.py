@@ -1,4 +1,4 @@
-"""The measures of a released rollup, from its receipt: their columns, and what can be drawn."""
+"""The measures of a released rollup, read from its receipt: their columns, what can be drawn."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Shown = Literal["count", "sum", "mean", "distinct", "clipped"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownMeasure:
-    """One number a node: its column in a release, and two more for the ends of its interval.
+    """A measure of a release: the column of its number, and two for the ends of its interval.
 
-    ``of`` is the column of the source, None for what counts rows; ``signed`` says whether the true
+    ``of`` is the column of the source, None if rows are counted. ``signed`` says whether the true
     value can be below 0.
     """
 
@@ -29,12 +29,12 @@ class ShownMeasure:
 
     @property
     def columns(self) -> tuple[str, str, str]:
-        """Value, lower and upper end."""
+        """The columns of the value and of its lower and upper end."""
         return self.name, f"{self.name}_lower", f"{self.name}_upper"
 
     @property
     def adds_up(self) -> bool:
-        """Whether a node has what its parts have together."""
+        """Whether the value of a node is the sum of the values of its parts."""
         return self.kind in ("count", "sum", "clipped")
 
     @property
@@ -44,12 +44,12 @@ class ShownMeasure:
 
     @property
     def drawn(self) -> bool:
-        """Whether widths can show it: parts that are never more than the whole."""
+        """Whether widths in a chart can show it: no part is ever more than the whole."""
         return self.adds_up and not self.signed
 
 
 def shown_measures(facts: Mapping[str, Any]) -> list[ShownMeasure]:
-    """The measures of a receipt, in the order of their columns; none of other questions."""
+    """Return the measures of a receipt in the order of their columns; none if it is no rollup's."""
     out = []
     for name, said in (facts.get("measures") or {}).items():
         _, measure = parsed(said["spec"])
@@ -64,7 +64,7 @@ def shown_measures(facts: Mapping[str, Any]) -> list[ShownMeasure]:
 
 
 def digits(half: float) -> int:
-    """Decimals that a value is shown with whose interval has this half width: two digits of it."""
+    """Return the decimals to show of a value, so that two digits of the half width are seen."""
     if not math.isfinite(half) or half <= 0:
         return 0
     return min(12, max(0, 1 - math.floor(math.log10(half))))

@@ -1,4 +1,4 @@
-"""What has to be said of a release by its own numbers: free, as they are public."""
+"""Notices on a release, drawn from its own numbers. These are public, so notices are free."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 
 def mostly_invalid(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[Line]:
-    """A line for every column of which most of what was counted is <invalid>."""
+    """Return a line for every column in which most of what was counted is <invalid>."""
     return [_notice(column, hierarchy.kind) for column in _columns(frame, hierarchy)]
 
 
 def no_weights(frame: pd.DataFrame, column: str) -> list[Line]:
-    """A line where weights are texts and the total may be 0: what is no whole number counts 0."""
+    """Return a line if weights are texts and the total may be 0: other texts than whole numbers
+    count 0."""
     total = frame.loc[frame["level"] == 0, "lower"]
     if len(total) and total.min() > 0:
         return []
@@ -40,8 +41,10 @@ def no_weights(frame: pd.DataFrame, column: str) -> list[Line]:
 
 
 def no_measure(frame: pd.DataFrame, unit: PrivacyUnit) -> list[Line]:
-    """A line where the total of a measure may be 0: a bound far above all rows looks the same as a
-    column of which nothing reads as a number."""
+    """Return a line if the total of a measure may be 0.
+
+    The reason stays open: a bound far above all rows looks the same as a column without numbers.
+    """
     total = frame.loc[frame["level"] == 0, "lower"]
     if not len(total) or total.min() > 0:
         return []
@@ -67,20 +70,20 @@ def nothing_shown(
     what: str,
     certain: float | None = None,
 ) -> list[Line]:
-    """A line where no node reached the threshold: how large one can be, and what to change.
+    """Return a line if no node reached the threshold: how large one can be, and what to change.
 
     Parameters
     ----------
     frame
         ``level`` and ``prefix`` of every row.
     threshold
-        From which count on a node is shown, in numbers of the release; None where all are.
+        The count from which a node is shown, as the release counts; None if all are shown.
     smallest
-        The least threshold that is private for what was asked, None if nobody knows.
+        The least threshold that is private for what was asked; None if it is not known.
     what
         What is counted, in a word.
     certain
-        From which count on every node is shown, None if there is none.
+        The count from which every node is shown; None if there is none.
     """
     if threshold is None or _nodes(frame).any():
         return []
@@ -106,26 +109,26 @@ def nothing_shown(
 
 
 def _nodes(frame: pd.DataFrame) -> pd.Series[bool]:
-    """Which rows are nodes that were found or asked for, and not all or the rest of something."""
+    """Return which rows are nodes that were found or asked for, neither the total nor a rest."""
     return (frame["level"] > 0) & ~frame["prefix"].astype("str").str.endswith(OTHER)
 
 
 def wider_than_numbers(
     frame: pd.DataFrame, columns: Sequence[str] = ("count", "lower", "upper"), *, name: str = ""
 ) -> list[Line]:
-    """A line where most intervals are wider than their numbers: noise is most of what is there.
+    """Return a line if most intervals are wider than their numbers: these are mostly noise.
 
     Parameters
     ----------
     frame
         Rows of a release.
     columns
-        The number, which cannot be below 0 in truth, and the ends of its interval.
+        The columns of a number, whose true value is never below 0, and of its interval's ends.
     name
-        Of the measure, if there are several.
+        The name of the measure, if there are several.
     """
     value, lower, upper = (frame[name].to_numpy(np.float64, na_value=np.nan) for name in columns)
-    wide = upper - lower > np.abs(value)  # and not where one is missing
+    wide = upper - lower > np.abs(value)  # False where a number is missing
     if not wide.any():
         return []
     total, below = (frame["level"] == 0).to_numpy(), _nodes(frame).to_numpy(np.bool_)
@@ -162,16 +165,17 @@ HOLDS = {
 
 
 def _columns(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[str]:
-    """Columns of which more than half of what was counted is <invalid>, by the released numbers."""
+    """Return the columns in which, by the released numbers, more than half is <invalid>."""
     if not frame["prefix"].astype("str").str.contains(INVALID, regex=False).any():
-        return []  # as usual: whatever is <invalid>, the labels of it and of what is below say so
+        return []  # the usual case: an <invalid> node and all nodes below it have it in their label
     level, share = frame["level"], frame["residual"]  # residuals add up to all that is released
     found = []
     shown = hierarchy.label_columns or ("prefix",)
     for depth, (name, column) in enumerate(zip(shown, hierarchy.source_columns, strict=True), 1):
         of_text = frame[name].astype(object) == INVALID
         own = of_text | (frame[name].isna() & frame["prefix"].astype("str").str.endswith(INVALID))
-        above = of_text | frame[name].isna()  # where types are kept, and no row is below <other>
+        # a typed column has no text <invalid>, and no row is below <other>
+        above = of_text | frame[name].isna()
         invalid = share[((level == depth) & own) | ((level > depth) & above)].sum()
         if 2 * invalid > max(share.sum(), 0):
             found.append(column)

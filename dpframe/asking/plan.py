@@ -1,4 +1,4 @@
-"""What every plan of a release answers. A plan sees no data and draws nothing but in ``run``."""
+"""The protocols that plans of releases answer. A plan sees no data, and draws only in ``run``."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Counted(Generic[T]):
-    """What a mechanism starts from, ``private``; and the types of the columns, which are public."""
+    """The input of a mechanism, ``private``, and the types of the columns, which are public."""
 
     private: T
     types: tuple[str, ...] = ()
 
 
 class Elsewhere(ABC):
-    """What stands for a source that another engine reads."""
+    """The stand-in for a source that another engine reads."""
 
     @property
     @abstractmethod
     def weights_are_text(self) -> bool:
-        """Whether the types say nothing of the weights."""
+        """Whether the column of weights holds text, whose type says nothing of its values."""
 
 
 class Spends(Protocol):
@@ -48,11 +48,11 @@ class Spends(Protocol):
 
     @property
     def profile(self) -> Profile:
-        """What it keeps at smaller epsilons too, for composing it with others."""
+        """The points (epsilon, delta) that it keeps, to compose it with other releases."""
 
 
 class Draws(Spends, Protocol[C, N]):
-    """What can be drawn: C is private, N public."""
+    """A plan that can be drawn, from C, which is private, to N, which is public."""
 
     def run(self, counted: C, /) -> N:
         """The only noisy step."""
@@ -61,10 +61,10 @@ class Draws(Spends, Protocol[C, N]):
         """The receipt of a release of this plan; holds nothing that depends on the data."""
 
     def frame(self, noisy: N, types: tuple[str, ...] = (), /) -> pd.DataFrame:
-        """What was drawn, for people."""
+        """The drawn result as a frame for people."""
 
     def answered(self, facts: Receipt, noisy: N, frame: pd.DataFrame, /) -> Receipt:
-        """The receipt with what the released numbers themselves say."""
+        """The receipt with what the released numbers say, such as notices."""
 
 
 class Plan(Draws[C, N], Protocol[C, N]):
@@ -83,7 +83,7 @@ class Plan(Draws[C, N], Protocol[C, N]):
 
 
 class Rollup(Plan[Any, Any], Protocol):
-    """A plan whose counts are those of a rollup: one statement of SQL makes them."""
+    """A plan whose input is the counts of a rollup, made by one statement of SQL."""
 
     @property
     def hierarchy(self) -> Hierarchy:

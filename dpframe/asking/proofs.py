@@ -1,8 +1,8 @@
 """Proofs of receipts: what a claim rests on, written down for a verifier that shares no code.
 
 A proof is a text of JSON: the promise, the game that the mechanism is, the tables that it draws
-from. It is made of a plan, so that no number in it can come from data (docs/verifying.md). A plan
-that has a proof has a ``game``; one without has none yet.
+from. It is made from a plan, so that no number in it can come from data (docs/verifying.md). Plans
+with a proof have a ``game``; plans without a game have no proof yet.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 FORMAT, VERSION = "dpframe proof", 1
 
 LONGEST_INSIDE = 40_000
-"""Characters of a proof up to which it is inside of the receipt; else only its digest is."""
+"""Most characters of a proof inside a receipt; of a longer proof the receipt has the digest."""
 
 LONGEST_ALONE = 400_000
-"""The same where no arguments make the plan again: a sketch is in no file that could be read."""
+"""Most characters where no arguments make the plan again: no file holds the sketch."""
 
 
 @dataclass(frozen=True, eq=False)
 class Game:
-    """What a mechanism is for a verifier: facts as plain JSON types, with tables by number."""
+    """A mechanism as a verifier sees it: facts as plain JSON types, which number the tables."""
 
     facts: Mapping[str, object]
     tables: tuple[NoiseTable, ...] = ()
@@ -41,7 +41,7 @@ class Game:
 
 
 def numbered(*tables: NoiseTable) -> tuple[list[int], tuple[NoiseTable, ...]]:
-    """The number of each of ``tables`` among those that differ, and these."""
+    """Number ``tables``: return the number of each, and the different tables in this order."""
     first: dict[tuple[int, bytes], int] = {}
     own: list[NoiseTable] = []
     numbers = []
@@ -55,8 +55,10 @@ def numbered(*tables: NoiseTable) -> tuple[list[int], tuple[NoiseTable, ...]]:
 
 
 def counts_game(laws: TreeLaws, least: Sequence[int | None], moves: int) -> Game:
-    """Counts that move by one, or by the shares of a user: one for each of ``laws``, shown from
-    ``least`` on, or all where that is None."""
+    """Return the game of counts that move by one, or by the shares of a user.
+
+    There is one count for each of ``laws``; it is shown from ``least`` on, always if that is None.
+    """
     bounded = [noise for noise in laws.noises if isinstance(noise, NoiseTable)]
     numbers, tables = numbered(*bounded)
     levels: list[dict[str, object]] = [
@@ -71,12 +73,12 @@ def counts_game(laws: TreeLaws, least: Sequence[int | None], moves: int) -> Game
 
 
 def _scale(noise: NoiseTable | UnboundedNoise, scale: float) -> float | str:
-    """Without bounds exactly, in units; else in records."""
+    """Return the scale of unbounded noise exactly, in units; of a table ``scale``, in records."""
     return str(noise.scale) if isinstance(noise, UnboundedNoise) else scale
 
 
 def proof_text(plan: Draws[Any, Any]) -> str | None:
-    """The proof of a plan; None where no proof is written yet."""
+    """Return the proof of a plan; None if its mechanism has no proof yet."""
     game: Game | None = getattr(plan, "game", None)
     if game is None:
         return None
@@ -100,8 +102,11 @@ UNKNOWN = "no proof is written for releases of this mechanism yet: its promise r
 
 
 def proof_facts(plan: Draws[Any, Any], question: str) -> dict[str, Any]:
-    """The proof for a receipt: its digest, and the text itself where it is short; else by which
-    arguments of which question its text is made again."""
+    """Return the facts on the proof that a receipt holds.
+
+    These are its digest, and its text if that is short; else the question and the arguments that
+    make the text again.
+    """
     text = proof_text(plan)
     facts: dict[str, Any] = {"version": VERSION, "sha256": None, "text": None}
     if text is None:

@@ -1,4 +1,4 @@
-"""A question: its declaration, and the steps that are its own."""
+"""A question: its declaration, and the steps in which it differs from other questions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpframe.asking.plan import Counted, Plan, Rollup
 from dpframe.sources.counting import check_readable
 
 A = TypeVar("A")
-"""What is asked for: a plan, or what becomes one with the size of the data."""
+"""What is asked for: a plan, or what becomes a plan when the size of the data is known."""
 P = TypeVar("P", bound=Plan[Any, Any])
 
 OF_RELEASE = ("ledger", "release", "data", "progress")
@@ -43,50 +43,51 @@ def _as_it_is(asked: Any, *_: object) -> Any:
 
 @dataclass(frozen=True)
 class Question(Generic[A, P]):
-    """One question of the package. Its signature and docstring, ``ask``, are the declaration from
-    which every door is made.
+    """One question of the package.
+
+    The signature and docstring of ``ask`` are the declaration from which every door is made.
 
     Parameters
     ----------
     ask
         The public function: a source first, then what it is asked about, then keywords.
     planned
-        What is asked for, from unchecked arguments. Sees no data.
+        Returns what is asked for, from unchecked arguments. Sees no data.
     count
-        The private step: true counts of a source for a plan; and whether to show progress.
+        The private step: true counts of a source for a plan. The flag is whether to show progress.
     fitted
-        What is asked for, with public facts of a source: types, partitions.
+        Adds public facts of a source to what is asked for: types, partitions.
     opens
-        The columns of a source that is opened once, to be sized and counted; None where counting
-        alone opens it.
+        The columns of a source that is opened once, to be sized and counted; None if only
+        counting opens it.
     sized
-        The plan of that for a source, where it depends on the public size of the data.
+        Returns the plan for a source, if the plan depends on the public size of the data.
     declared
-        The plan of what is asked for without any source, to be explained.
+        Returns the plan to explain when there is no source.
     checked
         Raises ColumnError for a column that a source lacks or whose type a plan cannot read; by
         default for the columns of its hierarchy.
     former
         The request that an older version stored for the same call, if there is one.
     advice
-        What else could be asked for, for an explanation.
+        Returns lines of an explanation on what else could be asked for.
     rollup
         The public function that writes the statement by which a warehouse counts, if there is one.
     rolled_up
-        The plan, where a statement of SQL counts for it; None where a second connection does that
+        Returns the plan if a statement of SQL counts for it; None if a second connection counts
         while the statement runs.
     result_types
-        What such a statement knows of its result before that: from the columns of a source, as
-        pairs of name and type, the types of levels, or of rows by name. Raises ColumnError for a
-        column that is not there or cannot be read.
+        Returns what such a statement knows of its result before it runs: the types of levels, or
+        of rows by name. Takes the columns of a source as pairs of name and type. Raises
+        ColumnError for a column that is not there or cannot be read.
     laws
-        Arguments that choose a law, each of which may have the least error in a series of releases:
-        the usual one first.
+        Arguments that choose a law, the usual law first. Each may have the least error in a series
+        of releases.
     columns
-        The columns of a source that are read, where a statement of SQL can hand over the rows that
-        no second connection sees; None where it cannot, for any plan or for this one.
+        Returns the columns that are read, if a statement of SQL can hand over rows that no second
+        connection sees. None, or a function that returns None, where it cannot.
     instead
-        Where only some of the mechanisms need a second connection, which, and what needs none.
+        If only some mechanisms need a second connection: these, and what needs none.
     """
 
     ask: Callable[..., Any]
@@ -112,19 +113,21 @@ class Question(Generic[A, P]):
 
     @property
     def about(self) -> str:
-        """What it is asked about: a hierarchy, one column, or what rows can be."""
+        """The argument that the question is about: a hierarchy, a column, or what rows can be."""
         return next(iter(self.planning))
 
     @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
-        """Of the declaration, in its order."""
+        """The parameters of the declaration, in its order."""
         return inspect.signature(self.ask).parameters
 
     @cached_property
     def planning(self) -> Mapping[str, object]:
-        """The arguments that a plan is made of, with their defaults: what the question is about
-        first, which has none."""
-        _, *rest = self.parameters.values()  # the source
+        """The arguments that a plan is made of, with their defaults.
+
+        The first one is what the question is about, and has no default.
+        """
+        _, *rest = self.parameters.values()  # without the source
         beside = (*OF_RELEASE, *OF_WAREHOUSE)
         return {
             p.name: None if p.default is p.empty else p.default
@@ -134,16 +137,16 @@ class Question(Generic[A, P]):
 
     @property
     def call(self) -> inspect.Signature:
-        """The call that is explained: of no warehouse, and its source may be left out."""
+        """The signature to explain: without a warehouse's arguments; the source may be left out."""
         own = [p for p in self.parameters.values() if p.name not in OF_WAREHOUSE]
         return inspect.Signature(
             [p.replace(default=None) if p.default is p.empty else p for p in own]
         )
 
     def given(self, arguments: Mapping[str, object]) -> Given:
-        """The planning arguments among ``arguments``, and defaults for what is not there."""
+        """Return the planning arguments among ``arguments``, and defaults for missing ones."""
         return Given({name: arguments.get(name, value) for name, value in self.planning.items()})
 
     def plan(self, arguments: Mapping[str, object]) -> A:
-        """What is asked for."""
+        """Return what the arguments ask for."""
         return self.planned(self.given(arguments))

@@ -1,4 +1,4 @@
-"""What a release says about itself: a receipt, and a card for people."""
+"""The receipt of a release, and its card for people."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SECRET = "operating system"
 REPLACED = "replaced by a seeded generator: NOT private"
-"""Where noise came from."""
+"""The two sources of noise."""
 
 SUBJECTS = {
     "tree": "Counts",
@@ -37,8 +37,8 @@ UNTRACKED = "no ledger: nothing tracks what this and other releases cost in tota
 class Receipt(Mapping[str, Any]):
     """The public facts of one release, as a read-only mapping that prints as a privacy card.
 
-    Facts are attributes too, ``receipt.epsilon``, but for one called as a method is: what was
-    listed is ``receipt["keys"]``.
+    Facts are attributes too, ``receipt.epsilon``, unless a method has the fact's name: the listed
+    keys are ``receipt["keys"]``.
     """
 
     epsilon: float
@@ -61,7 +61,7 @@ class Receipt(Mapping[str, Any]):
         except KeyError:
             raise KeyError(lacking("receipt", key, self._facts)) from None
 
-    if not TYPE_CHECKING:  # who reads types would take any name for one that is there
+    if not TYPE_CHECKING:  # or type checkers would accept any name
 
         def __getattr__(self, name: str) -> Any:
             return fact_as_attribute(self, "receipt", name)
@@ -82,8 +82,10 @@ class Receipt(Mapping[str, Any]):
 
     @property
     def digits(self) -> int:
-        """Digits after the point of the released numbers: none of counts, of a measure those of the
-        multiples that it is rounded to."""
+        """Decimals of the released numbers: none for counts.
+
+        A measure has the decimals of the multiples to which it is rounded.
+        """
         if not self._is_measure:
             return 0
         step = self["max_weight"] / SHARE_GRID
@@ -91,7 +93,7 @@ class Receipt(Mapping[str, Any]):
 
     @property
     def _is_measure(self) -> bool:
-        """Whether a weight is added up that is no number of records."""
+        """Whether the numbers are sums of a weight that is not a number of records."""
         return self.get("max_weight") is not None and not self["mechanism"].startswith("tree-")
 
     @property
@@ -112,7 +114,7 @@ class Receipt(Mapping[str, Any]):
         return json.dumps(self._facts, ensure_ascii=False)
 
     def of_frame(self, standing: Standing | None) -> Receipt:
-        """With what has to be said where a frame is not as it was released, under ``frame``."""
+        """Return the receipt, with a warning under ``frame`` if a frame is not as released."""
         if standing is None or not standing.sentence:
             return self
         facts = {"frame_changed": standing.changed, "frame_extract": standing.is_extract}
@@ -120,11 +122,11 @@ class Receipt(Mapping[str, Any]):
         return Receipt({**self._facts, "frame": standing.sentence, **told})
 
     def and_also(self, facts: Mapping[str, Any]) -> Receipt:
-        """With further facts, or others in the place of what was said."""
+        """Return the receipt with further facts, which replace facts of the same name."""
         return Receipt({**self._facts, **facts}) if facts else self
 
     def paid(self, ledger: Ledger, paid: Paid) -> Receipt:
-        """With what the ledger holds after this release."""
+        """Return the receipt with what the ledger holds after this release."""
         left, used = paid.left, paid.reservation
         text = (
             f"of ({ledger.epsilon:g}, {ledger.delta:g}) in the ledger, "
@@ -159,7 +161,10 @@ class Receipt(Mapping[str, Any]):
         return Receipt(known)
 
     def with_sketch_error(self, error: Sequence[int] | None) -> Receipt:
-        """With the released bound on the error of sketches, coarse to fine, if there is one."""
+        """Return the receipt with the released bounds on the errors of sketches, if any.
+
+        The bounds are listed by level, coarse to fine.
+        """
         if error is None:
             return self
         shown = Line(
@@ -171,7 +176,7 @@ class Receipt(Mapping[str, Any]):
         return Receipt({**self._facts, "sketch_error": list(error), "card": card})
 
     def with_bounds(self, found: Mapping[str, tuple[float, float]]) -> Receipt:
-        """With the bounds of measures that a search found, if there are any."""
+        """Return the receipt with the bounds of measures that a search found, if any."""
         if not found:
             return self
         measures = {
@@ -191,15 +196,17 @@ class Receipt(Mapping[str, Any]):
         return Receipt({**self._facts, "measures": measures, "card": [*self["card"], *said]})
 
     def and_told(self, facts: Mapping[str, Any], lines: Sequence[Line]) -> Receipt:
-        """With what the release itself says, as facts and at the end of the card, in the place of
-        what the plan could say."""
+        """Return the receipt with what only the release can say, as facts and as lines.
+
+        The lines go to the end of the card and replace the plan's lines of the same name.
+        """
         known = {q.name for q in lines}
         card = [line for line in self["card"] if line[0] not in known]
         card += [q.row for q in lines]
         return Receipt({**self._facts, **facts, "card": card})
 
     def with_notices(self, notices: Sequence[Line]) -> Receipt:
-        """With what the released numbers say about the question; on top of the card."""
+        """Return the receipt with notices on the released numbers, on top of the card."""
         if not notices:
             return self
         card = [*(line.row for line in notices), *self["card"]]
@@ -208,7 +215,7 @@ class Receipt(Mapping[str, Any]):
 
     @property
     def card_lines(self) -> list[Line]:
-        """The lines of the card, with what was not known when the release was made."""
+        """The lines of the card, with what became known after the release was made."""
         card = [Line(*line) for line in self["card"]]
         if "frame" in self:
             how = "extract" if self.get("frame_extract") else "changed"
@@ -243,13 +250,13 @@ class Receipt(Mapping[str, Any]):
 
 
 def lacking(what: str, key: object, known: Iterable[str]) -> str:
-    """What is said of a key that is not there."""
+    """Return the message for a key that is not there."""
     return f"{what} has no {key!r}.{meant(str(key), tuple(known))}"
 
 
 def fact_as_attribute(facts: Mapping[str, Any], what: str, name: str) -> Any:
-    """A fact by the name of an attribute; AttributeError if there is none."""
-    if name.startswith("_"):  # asked of objects that are being made, and by notebooks of all
+    """Return a fact by the name of an attribute; AttributeError if there is none."""
+    if name.startswith("_"):  # Python asks while it makes an object, and notebooks always
         raise AttributeError(name)
     if name not in facts:
         raise AttributeError(lacking(what, name, facts))
@@ -257,12 +264,13 @@ def fact_as_attribute(facts: Mapping[str, Any], what: str, name: str) -> Any:
 
 
 def replay_words(receipt: Receipt) -> str:
-    """What a replay is, in a few words."""
+    """Say in a few words what a replay is."""
     return f"drawn on {receipt['time']}, nothing was charged"
 
 
 def stamp() -> dict[str, Any]:
-    """What tells releases apart: a random id, the time, the version; and whose noise it is."""
+    """Return the facts that tell releases apart (a random id, the time, the version), and the
+    source of noise."""
     return {
         "release_id": uuid.uuid4().hex,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -274,7 +282,7 @@ def stamp() -> dict[str, Any]:
 
 
 def promised(plan: Promises, computed_delta: float) -> dict[str, Any]:
-    """What is promised, to whom, and what the accountant computed for it."""
+    """Return the facts on the promise, its unit of privacy, and the delta that was computed."""
     unit = plan.unit
     return {
         "guarantee": guarantee(plan),
@@ -291,8 +299,10 @@ def promised(plan: Promises, computed_delta: float) -> dict[str, Any]:
 
 
 def law_facts(law: NoiseTable | UnboundedNoise, grid: int, worth: float = 1) -> dict[str, Any]:
-    """A law of noise as plain JSON types, in records or users, or in a measure, of which ``grid``
-    units are ``worth``."""
+    """Return a law of noise as plain JSON types, in records, users or a measure.
+
+    ``grid`` units are ``worth`` records, users or units of the measure.
+    """
     ends = law.ends
     return {
         "family": law.family,

@@ -1,4 +1,4 @@
-"""A release, in five verbs: plan, count, charge, perturb, tidy."""
+"""Make a release, in five verbs: plan, count, charge, perturb, tidy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ N = TypeVar("N")
 T = TypeVar("T")
 
 LEAST_CHARGE = 1e-18
-"""Delta that a release with delta = 0 is charged: no ledger takes a charge of nothing."""
+"""The delta charged for a release with delta = 0: no ledger takes a charge of nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +39,7 @@ class Release:
     receipt: Receipt
 
     def to_frame(self) -> pd.DataFrame:
-        """The frame with the receipt in ``attrs["dp"]``, and what tells whether it was changed."""
+        """The frame with the receipt in ``attrs["dp"]``, and a digest that shows later changes."""
         return seal(self.frame.copy(), self.receipt.to_dict())
 
     def to_arrow(self) -> pa.Table:
@@ -58,16 +58,18 @@ def released(
     name: str | None,
     about: About = ANY,
 ) -> Release:
-    """Run a plan, made without data, on what ``counted`` fetches when it is needed; or replay what
-    its name already answered."""
+    """Run a plan, or replay the release that ``name`` already has.
+
+    The plan was made without data; ``counted`` fetches its input only when it is needed.
+    """
     if name is None:
         return _drawn(counted, plan, source, ledger, None, about)
     request = asked_for(plan.request, source, about)
     known = already(request, ledger, name)
     if known is not None:
         return known
-    assert ledger is not None  # or `already` raises
-    with ledger.drawing():  # whoever comes second replays
+    assert ledger is not None  # `already` raises without one
+    with ledger.drawing():  # of two calls at once the second replays
         known = already(request, ledger, name)
         if known is not None:
             return known
@@ -78,7 +80,7 @@ def released(
 
 
 def asked_for(request: Mapping[str, object], source: str, about: About) -> dict[str, object]:
-    """What a name answers."""
+    """Return the request of a named release: arguments, source, and what the data are."""
     return {**request, "source": source, **about.request}
 
 
@@ -88,7 +90,7 @@ def already(
     name: str | None,
     former: dict[str, object] | None = None,
 ) -> Release | None:
-    """What a name already answered, None if it is new or there is no name. Nothing is read."""
+    """Return the release that a name already has; None for a new name or none. Reads no data."""
     if name is None:
         return None
     stored = kept(request, keeper(ledger, name), name, former)
@@ -96,11 +98,10 @@ def already(
 
 
 def keeper(ledger: Ledger | None, name: str) -> Ledger:
-    """The ledger that keeps a release under a name; ParameterError if there is none."""
+    """Return the ledger, which is to keep a named release; ParameterError if there is none."""
     if ledger is None:
         raise ParameterError(
-            f"release={name!r} needs a ledger, which keeps the result: pass ledger=, or "
-            "call dp.use_ledger first."
+            f"release={name!r} needs a ledger. Pass ledger=, or call dp.use_ledger first."
         )
     return ledger
 
@@ -111,7 +112,7 @@ def kept(
     name: str,
     former: dict[str, object] | None = None,
 ) -> Stored | None:
-    """What a ledger keeps under a name, as it is stored.
+    """Return what a ledger stores under a name; None if it stores nothing there.
 
     ``former`` is the request that an older version stored for the same call.
     """
@@ -147,7 +148,7 @@ def drawn(
     blocks: Blocks | None = None,
     begun: Callable[[], None] = lambda: None,
 ) -> Release:
-    """Count, charge, perturb, tidy. ``begun`` is called when it is charged and nothing drawn."""
+    """Count, charge, perturb, tidy. ``begun`` is called between the charge and the first draw."""
     with no_fork():
         import pandas  # noqa: F401  # before anything is charged
 
@@ -169,9 +170,10 @@ def charged(
     name: str | None = None,
     blocks: Blocks | None = None,
 ) -> tuple[T, Receipt]:
-    """True counts that are paid for, and the receipt of that; whoever draws calls this first.
+    """Return true counts that are paid for, and the receipt of the charge.
 
-    What is spent is fixed before ``counted`` reads the data, and on disk when this returns.
+    Every draw starts here: the cost is fixed before ``counted`` reads the data, and it is on disk
+    when this function returns.
     """
     if ledger is None:
         return counted(), facts
@@ -199,7 +201,7 @@ def charged(
 
 @contextmanager
 def stays_charged(facts: Receipt, ledger: Ledger | None) -> Iterator[None]:
-    """Where a release is charged, drawn and stored: who stops it is told what may be spent."""
+    """Tell a user who stops the block, which charges, draws or stores, what may be spent."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -229,13 +231,13 @@ def _stored(release: Release, name: str, request: dict[str, object]) -> Stored:
 
 
 def replayed(stored: Stored) -> Release:
-    """A stored result as it was released; its receipt says that it is one."""
+    """Return a stored result as it was released, with a receipt that says so."""
     facts = {**json.loads(stored.receipt), "replayed": True}
     return Release(stored.to_arrow().to_pandas(), Receipt(facts))
 
 
 def receipt_of(metadata: dict[bytes, bytes] | None) -> Receipt | None:
-    """The receipt in Arrow or Parquet schema metadata, if any; SourceError if it is damaged."""
+    """Return the receipt in Arrow or Parquet schema metadata, if any; SourceError if damaged."""
     text, facts = (metadata or {}).get(b"dpframe"), None
     if text is None:
         return None
@@ -243,7 +245,7 @@ def receipt_of(metadata: dict[bytes, bytes] | None) -> Receipt | None:
         facts = json.loads(text)
     if not isinstance(facts, dict):
         raise SourceError(
-            "what the schema metadata holds under 'dpframe' is no receipt: the file is damaged, or "
-            "another program wrote it."
+            "the schema metadata holds no receipt under 'dpframe'. The file is damaged, or another "
+            "program wrote it."
         )
     return Receipt(facts)

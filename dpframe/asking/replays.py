@@ -10,11 +10,11 @@ from dpframe.asking.release import Release
 from dpframe.errors import ReplayedNotice
 
 _noticed: set[tuple[object, ...]] = set()
-"""Releases and the lines that asked for them: pandas makes Python forget which it has warned of."""
+"""Replays that were noticed, with the line that asked: pandas resets Python's own record of it."""
 
 
 def told(result: Release) -> Release:
-    """A result; a replay with a notice, once for each line that asks."""
+    """Return ``result``, and warn if it is a replay, once for each line of code that asks."""
     facts = result.receipt
     if facts["replayed"]:
         frame: FrameType | None = sys._getframe()

@@ -1,4 +1,4 @@
-"""What a series of releases should ask for, so that all of them stay within one total."""
+"""Plan a series: what each release should ask for, so that all stay within one total."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from dpframe.ledger.reservations import Reservation
 
 DELTA_PART = 0.25
-"""Part of the total delta that the deltas of single releases add up to, where they are composed;
-the rest buys a smaller epsilon of all together."""
+"""Part of the total delta for the single releases where they are composed; the rest buys a smaller
+epsilon for all together."""
 
 CLOSE = 0.99
-"""Part of the total epsilon that a series found must use."""
+"""Part of the total epsilon that a series must use for the search to end."""
 
 TURNS = 24
+"""Most epsilons that the search tries."""
 
 NAMES = {
     "sum": "equal parts of the total, added up",
@@ -37,14 +38,14 @@ NAMES = {
     "chosen": "the law with the least error, reserved",
     "disjoint": "each may cost the total: for periods that share no record, and a user within one",
 }
-"""The ways, and what they mean."""
+"""The ways to divide a total, and what they mean."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
     """One way to divide a total over releases: the plan of each, and what all cost together.
 
-    ``plan`` and ``together`` are None where there is none, and ``why`` says why not.
+    Where no plan is possible, ``plan`` and ``together`` are None and ``why`` gives the reason.
     """
 
     name: str
@@ -55,18 +56,24 @@ class Way:
 
     @property
     def errors(self) -> Mapping[str, float]:
-        """Half widths of the intervals of what one node has of its own, by measure."""
+        """Half widths of intervals by measure, for what one node has of its own."""
         return {} if self.plan is None else self.plan.errors
 
     @property
     def shown_from(self) -> float | None:
-        """From which count a node is certain to be shown, or from which it is; None: all are."""
+        """The count from which a node is certain to be shown; None if all are shown.
+
+        If nothing is certain, the count from which a node is shown.
+        """
         return None if self.plan is None else _shown_from(self.plan)
 
     @property
     def badness(self) -> float:
-        """What ways are ranked by: the geometric mean of half widths and of where nodes are shown
-        from. Both shrink alike with the noise, and neither alone says how good a release is."""
+        """The number by which ways are ranked, the smaller the better.
+
+        It is the geometric mean of the half widths and of ``shown_from``. Both shrink alike with
+        the noise, and neither alone says how good a release is.
+        """
         numbers = [*self.errors.values()]
         if self.shown_from is not None:
             numbers.append(float(self.shown_from))
@@ -75,7 +82,7 @@ class Way:
         return math.exp(sum(map(math.log, map(float, numbers))) / len(numbers))
 
     def row(self) -> dict[str, object]:
-        """For people."""
+        """The way as a row of a table for people."""
         plan, errors = self.plan, list(self.errors.values())
         return {
             "way": self.name,
@@ -93,13 +100,13 @@ class Way:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SeriesPlan:
-    """Ways to make so many releases within a total, and the one to take.
+    """Ways to make a number of releases within a total, and the way to take.
 
     Prints as a table. ``arguments`` go to the question, for every release of the series;
-    ``reserve(ledger)`` pays for all of them. ``to_frame()`` has one row a way: its ``mechanism``,
-    ``epsilon``, ``delta`` and ``threshold`` of one release, the ``half_width`` of the interval of
-    what one node has of its own (of several measures the widest), the count from which a node is
-    certain to be shown, and the epsilon and delta of all together.
+    ``reserve(ledger)`` pays for all of them. ``to_frame()`` has one row a way: the ``mechanism``,
+    ``epsilon``, ``delta`` and ``threshold`` of one release; the ``half_width`` of the interval for
+    what one node has of its own (the widest of several measures); the count from which a node is
+    certain to be shown; and the epsilon and delta of all releases together.
     """
 
     question: str
@@ -110,25 +117,28 @@ class SeriesPlan:
 
     @property
     def arguments(self) -> dict[str, object]:
-        """What every release of the series is asked with."""
+        """The arguments of every release of the series."""
         return dict(self.chosen.arguments)
 
     @property
     def plan(self) -> Any:
-        """Of one release."""
+        """The plan of one release."""
         return self.chosen.plan
 
     @short
     def reserve(self, ledger: Ledger | str | Path | None = None) -> Reservation | None:
-        """Pay for all releases of the series now, in a ledger or that of ``use_ledger``; None where
-        nothing has to be reserved: equal parts, and disjoint periods, are charged one by one."""
+        """Pay for all releases of the series now, in ``ledger`` or the ledger of ``use_ledger``.
+
+        Returns None if nothing has to be reserved: equal parts and disjoint periods are charged one
+        by one.
+        """
         if self.chosen.name in ("sum", "disjoint"):
             return None
         known = chosen_ledger(ledger)
         if known is None:
             raise ParameterError(
-                "reserve needs a ledger: pass ledger=, made with accountant='pld', or call "
-                "dp.use_ledger first."
+                "reserve needs a ledger with accountant='pld'. Pass ledger=, or call dp.use_ledger "
+                "first."
             )
         return known.reserve(self.plan, releases=self.releases, delta=self.total.delta)
 
@@ -182,7 +192,7 @@ def _cells(way: Way, chosen: bool) -> tuple[str, ...]:
 
 
 def _shown_from(plan: Any) -> float | None:
-    """Of the selection, where a plan has one of its own."""
+    """Return ``Way.shown_from`` of a plan, or of its selection if it has one."""
     own = getattr(plan, "selection", None) or plan
     for name in ("certainly_reported", "least_shown"):
         if (found := getattr(own, name, None)) is not None:
@@ -191,7 +201,7 @@ def _shown_from(plan: Any) -> float | None:
 
 
 Planned = Callable[[Mapping[str, object]], Any]
-"""The plan of a call's arguments; raises where there is none."""
+"""A function that returns the plan of a call's arguments, and raises if there is none."""
 
 
 def series_ways(
@@ -202,8 +212,10 @@ def series_ways(
     releases: int,
     total: Spending,
 ) -> tuple[Way, ...]:
-    """All ways, in the order of `NAMES`. ``laws`` are the arguments that choose a law, the usual
-    one first."""
+    """Return all ways in the order of ``NAMES``.
+
+    ``laws`` are the arguments that choose a law, the usual law first.
+    """
     usual = {**arguments, **laws[0]}
     part = _down(total.epsilon / releases), _down(total.delta / releases)
     laws = [laws[0], *(law for law in laws[1:] if _fits(planned, {**arguments, **law}, part))]
@@ -227,12 +239,14 @@ def series_ways(
 
 
 def _fits(planned: Planned, arguments: Mapping[str, object], budget: tuple[float, float]) -> bool:
-    """Whether a law that nobody asked for goes with the rest: Gaussian noise of a selection counts
-    no cells and no different users."""
+    """Return whether a law that the caller did not name goes with the other arguments.
+
+    For example, Gaussian noise of a selection counts no cells and no different users.
+    """
     try:
         planned({**arguments, "epsilon": budget[0], "delta": budget[1]})
     except ParameterError as error:
-        return isinstance(error, BudgetError | ThresholdError)  # a way says so itself
+        return isinstance(error, BudgetError | ThresholdError)  # reported by the way itself
     return True
 
 
@@ -247,7 +261,7 @@ def _single(
     budget: tuple[float, float],
     together: Spending | None,
 ) -> Way:
-    """Every release with the same budget."""
+    """Return the way in which every release has the same budget."""
     epsilon, delta = budget
     asked = {**arguments, "epsilon": epsilon, "delta": delta}
     try:
@@ -259,7 +273,7 @@ def _single(
 def _composed(
     planned: Planned, arguments: Mapping[str, object], releases: int, total: Spending
 ) -> Way:
-    """The largest epsilon of a release at which a reservation of all costs at most the total."""
+    """Search the largest epsilon of a release at which reserving all keeps within the total."""
     delta = _down(DELTA_PART * total.delta / releases)
     low, high = total.epsilon / releases, 2 * total.epsilon
     guess = _down(total.epsilon / math.sqrt(releases))
@@ -268,7 +282,7 @@ def _composed(
         way, used = _reserved(planned, arguments, (guess, delta), releases, total)
         if used > 1:
             high = guess
-        else:  # too little, or so little that no noise is known that would do
+        else:  # epsilon is too small, or so small that no known noise would do
             low = guess
         if (way.plan is None and found.plan is None) or (used <= 1 and way.plan is not None):
             found = way
@@ -286,8 +300,10 @@ def _reserved(
     releases: int,
     total: Spending,
 ) -> tuple[Way, float]:
-    """A reservation of releases with this budget, and the part of the total epsilon it costs; 0
-    where there is no plan."""
+    """Return the way that reserves releases with this budget, and its part of the total epsilon.
+
+    The part is 0 if there is no plan.
+    """
     way = _single("pld", planned, arguments, budget, None)
     if way.plan is None:
         return way, 0.0
@@ -296,7 +312,7 @@ def _reserved(
 
 
 def _down(number: float) -> float:
-    """Four digits, not above."""
+    """Round down to four digits."""
     unit = 10.0 ** (math.floor(math.log10(number)) - 3)
     found = float(f"{math.floor(number / unit * (1 + 1e-12)) * unit:.4g}")
     return found if found <= number else float(f"{found - unit:.4g}")

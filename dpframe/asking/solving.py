@@ -1,4 +1,4 @@
-"""The smallest epsilon at which a release is as exact as somebody wants it to be."""
+"""Find the smallest epsilon at which a release is as exact as the caller wants."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ DIGITS = 3
 """Digits of an epsilon that is found."""
 
 STEP = 1 + 10.0 ** (1 - DIGITS) / 2
-"""Ratio of epsilons that are told apart."""
+"""Least ratio of two epsilons that the search tells apart."""
 
 Errors = Mapping[str, float]
 """Half widths of intervals, by the name of a measure."""
 
 
 def solved(error: object, arguments: Mapping[str, object], planned: Callable[[float], Any]) -> Any:
-    """The plan with the smallest epsilon, to three digits and rounded up, that keeps errors.
+    """Return the plan with the smallest epsilon that keeps errors, rounded up to three digits.
 
     Parameters
     ----------
@@ -30,28 +30,28 @@ def solved(error: object, arguments: Mapping[str, object], planned: Callable[[fl
         A number, or numbers by the name of a measure: largest half widths of intervals, in the
         measure's unit.
     arguments
-        Of the call, which must leave epsilon out.
+        The arguments of the call, which must leave epsilon out.
     planned
-        The plan with an epsilon, which may tell its errors before the data are read,
-        ``plan.errors``.
+        Returns the plan with an epsilon. ``plan.errors`` has the errors that are known before the
+        data are read.
 
     Raises
     ------
     BudgetError
         If no epsilon is enough.
     ParameterError, ParameterTypeError
-        If ``error`` asks for what this question does not tell.
+        If ``error`` asks for an error that this question does not know.
     """
     if arguments.get("epsilon") is not None:
         raise ParameterError(
-            f"epsilon ({arguments['epsilon']!r}) and error ({error!r}) do not go together: leave "
-            "epsilon out, and the smallest one that keeps the error is found."
+            f"epsilon ({arguments['epsilon']!r}) and error ({error!r}) do not go together. Leave "
+            "epsilon out."
         )
     low, high = EPSILON
     guess, found, nearest = 1.0, None, None
     while low * STEP < high and low < guess < high:
         plan = _planned(planned, guess)
-        if plan is None:  # no noise is known that would do: too far up, or too far down
+        if plan is None:  # no known noise would do: epsilon is too large, or too small
             low, high = (low, guess) if guess > 1 else (guess, high)
             guess = _up(math.sqrt(low * high))
             continue
@@ -66,14 +66,14 @@ def solved(error: object, arguments: Mapping[str, object], planned: Callable[[fl
             guess = _up(math.sqrt(low * high))
     if found is None:
         if nearest is None:
-            planned(1.0)  # says what else is wrong with the arguments
-        told = "" if nearest is None else f" the smallest found is {_told(nearest.errors, error)}."
-        raise BudgetError(f"no epsilon keeps error={error!r}:{told} Allow more.")
+            planned(1.0)  # raises if something else is wrong with the arguments
+        told = "" if nearest is None else f": the smallest found is {_told(nearest.errors, error)}"
+        raise BudgetError(f"no epsilon keeps error={error!r}{told}. Allow more.")
     return found
 
 
 def _planned(planned: Callable[[float], Any], epsilon: float) -> Any:
-    """The plan, None if there is none with this epsilon."""
+    """Return the plan with this epsilon, None if there is none."""
     try:
         return planned(epsilon)
     except (BudgetError, ThresholdError):
@@ -81,30 +81,29 @@ def _planned(planned: Callable[[float], Any], epsilon: float) -> Any:
 
 
 def _up(epsilon: float) -> float:
-    """Three digits, not below."""
+    """Round up to three digits."""
     unit = 10.0 ** (math.floor(math.log10(epsilon)) - DIGITS + 1)
     return float(f"{math.ceil(epsilon / unit * (1 - 1e-12)) * unit:.{DIGITS}g}")
 
 
 def _wanted(error: object, errors: Errors) -> dict[str, float]:
-    """The largest errors, by name."""
+    """Return the largest error that is wanted, by the name of a measure."""
     if not errors:
         raise ParameterError(
-            f"error ({error!r}) needs an error that is known before data are read, and this "
-            "question has none with these arguments: leave error out, and pass epsilon."
+            f"error ({error!r}) is not known here before data are read. Pass epsilon instead."
         )
     named = error if isinstance(error, Mapping) else {next(iter(errors)): error}
     if not isinstance(error, Mapping) and len(errors) > 1:
         raise ParameterError(
-            f"error ({error!r}) must say of which measure, for example "
-            f"error={{{next(iter(errors))!r}: {error!r}}}; there are {', '.join(errors)}."
+            f"error ({error!r}) must name one of {', '.join(errors)}, as in "
+            f"error={{{next(iter(errors))!r}: {error!r}}}."
         )
     if not named:
         raise ParameterError("error is empty: name a measure and its largest error.")
     for name in named:
         if name not in errors:
             raise ParameterError(
-                f"error names {name!r}, of which no error is known before data are read; known are "
+                f"error of {name!r} is not known before data are read. Name one of "
                 f"{', '.join(errors)}."
             )
     return {name: _positive(name, most) for name, most in named.items()}
@@ -122,7 +121,7 @@ def _told(errors: Errors, error: object) -> str:
 
 
 def solved_line(epsilon: float, error: object, errors: Errors) -> Line:
-    """What was found, by a plan that has ``errors``."""
+    """Return the line on the epsilon that was found, by a plan that has ``errors``."""
     named = _wanted(error, errors)
     most = ", ".join(f"{name} within +-{value:.12g}" for name, value in named.items())
     return Line.of(

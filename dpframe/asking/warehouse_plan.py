@@ -1,4 +1,4 @@
-"""A plan and the statement that counts for it elsewhere; what its result must satisfy."""
+"""A plan for a warehouse: the statement that counts there, and what its result must satisfy."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ from dpframe.vectors import Vector
 
 EXACT = "current_setting('default_collation') IN ('', 'binary', 'C', 'c')"
 INEXACT = "under this default_collation texts that differ count as one: RESET default_collation"
-"""A session in which one record could change the texts of others gets no result, whatever the rows
-are: every result has a root."""
+"""Under such a collation one record could change the texts of others. The session then gets no
+result, whatever the rows are: the condition is in every row, and every result has a root."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WarehousePlan(Elsewhere):
-    """The plan of a release whose counting another engine does, and what it must return.
+    """The plan of a release for which another engine counts, and what the engine must return.
 
-    ``columns`` are those of the result, in any order: ``level`` and ``n``, whole numbers; ``t1``,
-    ``t2``, ... texts, NULL for <invalid> and for what a level does not have; ``plan``, the
-    fingerprint of this plan, and ``nodes``, the number of rows, in every row. Rows come in any
-    order: one for the root (level 0), and every node of levels 1 to ``height`` with at least
-    ``band`` units. Equal arguments make equal plans, so that another process can finish.
+    ``columns`` names the columns of the result, in any order: ``level`` and ``n``, whole numbers;
+    ``t1``, ``t2``, ... texts, NULL for <invalid> and for keys that a level does not have; ``plan``,
+    the fingerprint of this plan, and ``nodes``, the number of rows, in every row. Rows come in any
+    order: one row for the root (level 0), and one for every node of levels 1 to ``height`` with at
+    least ``band`` units. Equal arguments make equal plans, so that another process can finish.
 
-    Of several hierarchies at once rows are groups of records, ``l1``, ``l2``, ... in the place of
-    ``level``: every record is in one, that of the finest nodes above it with at least ``band``
-    units; levels of 0 are all of a dimension, and there is a row in which they all are.
+    With several hierarchies at once, rows are groups of records, and ``l1``, ``l2``, ... replace
+    ``level``. Every record is in one group: the group of the finest nodes above the record with at
+    least ``band`` units. Level 0 stands for all of a dimension; one row has level 0 everywhere.
 
-    Of a rollup of measures, ``vectors`` are what these add up; then there are further columns of
-    whole numbers, as texts, before ``plan``.
+    In a rollup of measures, ``vectors`` holds what these add up. The result then has further
+    columns of whole numbers, as texts, before ``plan``.
     """
 
     plan: Rollup
@@ -91,7 +91,7 @@ class WarehousePlan(Elsewhere):
 
     @cached_property
     def sums(self) -> dict[str, Added]:
-        """What is added up, by the name of its column."""
+        """What the statement adds up, by the name of its column."""
         return sums_of(self.vectors or ())
 
     @property
@@ -101,7 +101,7 @@ class WarehousePlan(Elsewhere):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of all that is public of this plan; equal for equal plans."""
+        """A hash of this plan's public facts; equal for equal plans."""
         facts: list[Any] = [1, self.plan.request, self.band, self.table, self.dialect, self.types]
         if self.period is not None:
             facts.append(self.period.request)
@@ -117,9 +117,10 @@ class WarehousePlan(Elsewhere):
         return dict(self.types).get(self.plan.unit.weight or "") == TEXT
 
     def counted(self, candidates: object) -> Counted[Any]:
-        """The tree of a result, or what a rollup measures on. Private.
+        """Return the tree of a result, or what a rollup measures on. Private.
 
-        Raises SourceError where it is not as it must be."""
+        Raises SourceError if the result is not what the plan asks for.
+        """
         hierarchy, dialect = self.plan.hierarchy, DIALECTS.get(self.dialect)
         facts: dict[str, Any] = {
             "columns": self.columns,
@@ -161,20 +162,18 @@ def dialect_from(value: object) -> str:
 
 def source_from(value: object) -> str:
     if not isinstance(value, str):
-        raise ParameterTypeError(
-            f"table must be the name of a table in the warehouse, as text; got {value!r}."
-        )
+        raise ParameterTypeError(f"table must be a name, as text; got {value!r}.")
     text = value.strip()
     if not text or ";" in text:
         raise ParameterError(
-            f"table ({value!r}) must be the name of a table as the warehouse's SQL writes it, or "
-            "one query in parentheses, without a semicolon."
+            f"table ({value!r}) must be one table or query without a semicolon. Put a query in "
+            "parentheses."
         )
     return text
 
 
 def statement(plan: WarehousePlan) -> RollupSql:
-    """The text, with a fresh secret seed."""
+    """Return the plan's statement, with a fresh secret seed."""
     inner, types = plan.plan, dict(plan.types)
     unit = inner.unit
     seed = random_seed()
@@ -208,7 +207,7 @@ def statement(plan: WarehousePlan) -> RollupSql:
 
 
 def _within(plan: WarehousePlan) -> str:
-    """The table, or the rows of it that are of the period."""
+    """Return the table, or a query for its rows of the period."""
     reading, dialect = plan.reading, DIALECTS.get(plan.dialect)
     if reading is None:
         return plan.table
@@ -233,12 +232,15 @@ def finished(
     name: str | None,
     about: About,
 ) -> tuple[Any, Release]:
-    """The plan and the release of candidates; ``others`` are the arguments that the plan says."""
+    """Return the plan and the release of candidates.
+
+    ``others`` holds the arguments that the plan already fixes.
+    """
     for missing, value in (("candidates", candidates), ("plan", plan)):
         if value is None:
             raise ParameterError(
-                f"{missing} is missing: candidates= is the result of a statement of "
-                f"dp.{question.rollup}, and plan= the plan that belongs to it."
+                f"{missing} is missing. Pass candidates=, the statement's result, and plan=, both "
+                f"of dp.{question.rollup}."
             )
     if not isinstance(plan, WarehousePlan):
         raise ParameterTypeError(
@@ -246,18 +248,17 @@ def finished(
         )
     if plan.question != question.name:
         raise ParameterError(
-            f"plan is one for dp.{plan.question}: pass it there, or use dp.{question.rollup}."
+            f"plan is for dp.{plan.question}. Pass it there, or use dp.{question.rollup}."
         )
     for given, value in others.items():
         if given == "period" and value is not None:
             raise ParameterError(
-                "period must be left out beside candidates=, which are counted already: pass it to "
-                f"dp.{question.rollup}, whose statement reads its records alone."
+                f"period does not go with candidates=. Pass it to dp.{question.rollup}."
             )
         if value is not question.parameters[given].default:
             raise ParameterError(
-                f"{given} must be left out beside candidates= and plan=: the plan says it. Make "
-                f"another plan with dp.{question.rollup}."
+                f"{given} must be left out beside plan=. Make another plan with "
+                f"dp.{question.rollup}."
             )
     inner = question.fitted(plan.plan, plan)
     about = replace(about, period=plan.period, reading=plan.reading)

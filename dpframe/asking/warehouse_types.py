@@ -1,4 +1,4 @@
-"""Types of the columns that a statement for a warehouse reads, as they are said; checked."""
+"""Check the types that a caller gives for the columns of a warehouse's statement."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ def column_types(
     values: Sequence[str] = (),
     period: Period | None = None,
 ) -> tuple[tuple[str, str], ...]:
-    """Canonical types of the columns that the statement reads; text where none is given. Those of
-    ``values``, which are added up, and that of the times of a ``period`` must be."""
+    """Return the canonical types of the columns that the statement reads; the default is text.
+
+    The types of ``values``, which are added up, and of the times of a ``period`` must be given.
+    """
     if given is not None and not isinstance(given, Mapping):
         raise ParameterTypeError(
-            f"types must be a dict of column names and their types; got {type(given).__name__}."
+            f"types must be a dict of column types; got {type(given).__name__}."
         )
     named = dict(given or {})
     unit, hierarchy = plan.unit, plan.hierarchy
@@ -49,7 +51,7 @@ def column_types(
     for column in values:
         if column not in named:
             raise ColumnError(
-                f"types lacks {column!r}, which is added up: say its type, as in "
+                f"types lacks {column!r}, a measure. Add, for example, "
                 f"types={{{column!r}: 'double'}}."
             )
         check_value_type(column, found[column])
@@ -62,75 +64,73 @@ def column_types(
         for column, kind in zip(hierarchy.source_columns, types, strict=True):
             if hierarchy.kind == "columns" and kind == "DECIMAL":
                 raise ColumnError(
-                    f"keys of column {column!r} of decimals are told by their digits: give these, "
-                    f"as in types={{{column!r}: 'decimal(10,2)'}}."
+                    f"decimal keys of {column!r} need digits, as in "
+                    f"types={{{column!r}: 'decimal(10,2)'}}."
                 )
         check_key_types(plan.listed, hierarchy, types)
     return tuple(found.items())
 
 
 def _check_weight(unit: PrivacyUnit, kind: str, *, given: bool) -> None:
-    """The type of a weight must be said: read as text, fractions would count 0 unnoticed."""
+    """Check a weight's type. It must be given: read as text, fractions would count 0 unnoticed."""
     column = unit.weight
     if not given:
         raise ColumnError(
-            f"types lacks {column!r}, the weight: say its type, as in "
-            f"types={{{column!r}: 'bigint'}}. A weight is a whole number; floating-point numbers "
-            "and decimals are rounded to whole units first."
+            f"types lacks {column!r}, the weight. Add, for example, types={{{column!r}: 'bigint'}}."
         )
     if kind == "DECIMAL":
         raise ColumnError(
-            f"column {column!r} has type DECIMAL, which does not say that it holds whole numbers: "
-            f"if it does, give its digits, as in types={{{column!r}: 'decimal(38,0)'}}."
+            f"column {column!r} has type DECIMAL, which may hold fractions. If it does not, give "
+            f"digits, as in types={{{column!r}: 'decimal(38,0)'}}."
         )
     check_weight_type(unit, kind, text=True)
 
 
 def _check_times(period: Period, kind: str, dialect: str, *, given: bool) -> None:
-    """The type of times must be said: it is how they are compared, and on what axis of a ledger."""
+    """Check the type of times. It must be given: it decides how times are compared, and the axis
+    of a ledger."""
     column = period.column
     if not given:
         raise ColumnError(
-            f"types lacks {column!r}, whose times are those of period: say its type, as in "
+            f"types lacks {column!r} of period. Add, for example, "
             f"types={{{column!r}: 'timestamp'}}."
         )
     reading = Reading(period=period, kind=kind)
     if reading.how == "text" and dialect != DUCKDB:
         raise ColumnError(
-            f"column {column!r} is text, which {dialect} reads as times in its own way: cast it to "
-            "a date or timestamp, in a view or in table= as a query in parentheses."
+            f"column {column!r} is text, no times in {dialect}. Cast it to a date or timestamp, in "
+            "a view or a query as table=."
         )
     reading.check_ended()
 
 
 def _check_names(named: list[object], read: list[str]) -> None:
-    """Refuse what looks like a mistake in the name of a column that has no type; others may be
-    there, as in the schema of a whole table."""
+    """Refuse a name that looks like a misspelt column without a type.
+
+    Types of other columns are allowed, as in the schema of a whole table.
+    """
     if not all(isinstance(column, str) for column in named):
-        raise ParameterTypeError("types must be a dict of names of columns, as text.")
+        raise ParameterTypeError("types must name columns as text.")
     others = {str(column).lower(): column for column in named if column not in read}
     for column in read:
         near = difflib.get_close_matches(column.lower(), others, n=1, cutoff=0.8)
         if column not in named and near:
             raise ColumnError(
-                f"types has {others[near[0]]!r}, and not {column!r}, which the statement reads: "
-                "write names of columns as the hierarchy does."
+                f"types has {others[near[0]]!r}, and not {column!r}. Write names as the hierarchy "
+                "does."
             )
 
 
 def _canonical(dialect: str, column: str, name: object) -> str:
     if not isinstance(name, str):
-        raise ParameterTypeError(
-            f"types: the type of column {column!r} must be text, such as 'double'; got {name!r}."
-        )
+        raise ParameterTypeError(f"types: type of column {column!r} must be text; got {name!r}.")
     if dialect == DUCKDB:
         found = canonical(_duck.type_name(name) or "")
     else:
         found = DIALECTS[dialect].canonical(name)
     if not found:
         raise ColumnError(
-            f"types: column {column!r} has type {name!r}, which dpframe does not read in "
-            f"{dialect}. It reads texts, booleans, numbers, dates and timestamps: cast the column "
-            "in a view, or in table= as a query in parentheses."
+            f"types: column {column!r} has type {name!r}, unknown in {dialect}. Cast it to text, "
+            "boolean, number, date or timestamp, in a view or a query as table=."
         )
     return found

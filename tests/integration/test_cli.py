@@ -140,10 +140,9 @@ def test_mistakes_are_answered_by_name_and_next_step(
 MISTAKES = {
     "hhh t.parquet columns:x --epsilon 1": "pass --delta,",
     "hhh t.parquet columns:x --epsilon 1 --delta 1e-6 --release r": "--release needs --ledger,",
-    "hhh t.parquet columns:x --epsilon 1 --delta 1e-6 --mechanism paper": "--mechanism paper is "
-    "the algorithm as printed, kept for comparison: pass --acknowledge to run it, or use "
-    "--mechanism offline,",
-    "explain columns:x --epsilon 1 --delta 1e-6 --mechanism paper --acknowledge": "pass "
+    "hhh t.parquet columns:x --epsilon 1 --delta 1e-6 --mechanism paper": "Pass --acknowledge, or "
+    "use --mechanism offline.",
+    "explain columns:x --epsilon 1 --delta 1e-6 --mechanism paper --acknowledge": "Pass "
     "--no-remainder.",
     "explain-heavy-hitters x --epsilon 1 --delta 1e-6 -k 0": "k (0) must be a whole number",
     "tree-counts t.parquet columns:x --epsilon 1": "list the keys: --keys FILE or "

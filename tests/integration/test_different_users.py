@@ -113,10 +113,10 @@ def test_on_the_command_line(tmp_path: Path) -> None:
 
 REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (dp.explain, {"hierarchy": "ip:a * ip:b"}, "one hierarchy"),
-    (dp.explain, {"max_contributions": 3}, "pass at_most= instead"),
-    (dp.explain, {"remainder": True}, "level 0 is the number of all users"),
-    (dp.explain, {"release_share": 0.3}, "draws once"),
-    (dp.explain, {"weight": "w", "max_weight": 2}, "leave it out"),
+    (dp.explain, {"max_contributions": 3}, "Pass at_most= instead"),
+    (dp.explain, {"remainder": True}, "remainder .* does not go with contribution='items'"),
+    (dp.explain, {"release_share": 0.3}, "release_share .* does not go with contribution='items'"),
+    (dp.explain, {"weight": "w", "max_weight": 2}, "weight .* Leave it out"),
     (dp.explain, {"mechanism": "laplace"}, "mechanism='offline'"),
     (dp.explain, {"at_most": 1001}, "from 1 to 1000"),
     (dp.explain, {"threshold": 3}, "smallest private threshold"),

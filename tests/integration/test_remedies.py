@@ -745,7 +745,7 @@ def test_arguments_are_named_as_sql_takes_them(flights: pd.DataFrame) -> None:
             (
                 "dp_hhh('f', 'carrier', epsilon := 1, delta := 1e-6, user := 'aircraft', "
                 "contribution := 'records'",
-                "contribution := 'records' needs max_contributions :=, the",
+                "contribution := 'records' needs max_contributions :=,",
                 "max_contributions := 3",
             ),
         ):

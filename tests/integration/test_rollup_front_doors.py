@@ -300,9 +300,9 @@ WRONG_ERRORS = [
     (["--error=many"], "must end in a number"),
     (["--error=30", "--error=paid=300"], "one number alone"),
     (["--error=paid=3", "--error=paid=4"], "each measure once"),
-    (["--error=30"], "must say of which measure"),
-    (["--error=price=30"], "names 'price'"),
-    (["--error=paid=30", "--epsilon=1"], "leave epsilon out"),
+    (["--error=30"], "must name one of"),
+    (["--error=price=30"], "error of 'price'"),
+    (["--error=paid=30", "--epsilon=1"], "Leave epsilon out"),
     (["--error=paid=0"], "finite number"),
     (["--error=paid=nan"], "finite number"),
 ]

@@ -274,7 +274,7 @@ def test_the_type_of_a_weight_in_a_warehouse_is_said() -> None:
     made: dict[str, Any] = {"table": "t", "dialect": "postgres", **BUDGET, "weight": "w"}
     for types, words in (
         (None, "types lacks 'w', the weight.*types={'w': 'bigint'}"),
-        ({"w": "numeric"}, "does not say that it holds whole numbers"),
+        ({"w": "numeric"}, "DECIMAL, which may hold fractions"),
         ({"w": "numeric(9,2)"}, "has type DECIMAL; a weight is read from whole numbers"),
         ({"w": "float8"}, "has type DOUBLE; a weight is read from whole numbers"),
     ):

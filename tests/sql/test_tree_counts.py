@@ -132,7 +132,7 @@ def test_a_draw_for_each_row_is_refused_by_name(
     [
         ("epsilon := 1.0", ("BudgetError: delta is missing", "keys := [...]")),
         (f"{BUDGET}, mechanism := 'laplase'", ("Did you mean 'laplace'?",)),
-        (f"{BUDGET}, threshold := 2", ("ThresholdError: threshold (2)", "raise threshold")),
+        (f"{BUDGET}, threshold := 2", ("ThresholdError: threshold (2)", "Raise threshold")),
         (f"{BUDGET}, level_weights := [1, 0]", ("level_weights", "2 positive numbers")),
         (f"{BUDGET}, level_weights := [1]", ("level_weights", "got 1")),
         (f"{BUDGET}, max_weight := 3", ("max_weight (3)", "weight :=")),

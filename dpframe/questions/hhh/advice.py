@@ -1,4 +1,4 @@
-"""Which mechanism to take: what the other one would give for the same parameters."""
+"""Advise on the mechanism: what the other mechanism would give for the same parameters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpframe.questions.hhh.rounds import ITEMS, plan_of
 from dpframe.sketches import DEFAULT_COUNTERS
 
 COMPARED = ("offline", "offline-gaussian", "streaming", "rounds")
-"""Mechanisms with which others are compared."""
+"""Mechanisms that are compared with another one."""
 
 NODE_BYTES = 120
 """Memory of the offline mechanism for every distinct node, measured (docs/benchmarks.md)."""
@@ -28,7 +28,7 @@ COUNTER_BYTES = 290
 
 
 def advice(plan: HhhPlan[Any, Any]) -> list[Line]:
-    """Error and memory of the offline and the streaming mechanism, and which one to take."""
+    """Return lines on error and memory of the offline and the streaming mechanism, and advice."""
     if plan.mechanism not in COMPARED or plan.unit.measured or isinstance(plan.hierarchy, Cells):
         return []
     if plan.unit.user is not None:
@@ -70,7 +70,7 @@ def advice(plan: HhhPlan[Any, Any]) -> list[Line]:
 
 
 def advice_of_users(plan: HhhPlan[Any, Any]) -> list[Line]:
-    """What shares and rounds of weights would find in one column, and with which error."""
+    """Return lines on what shares and rounds would find in one column, and with which error."""
     user, kind = plan.unit.user, plan.unit.contribution
     if plan.height > 1 or user is None or kind == "records" or plan.counters is not None:
         return []
@@ -113,7 +113,7 @@ def advice_of_users(plan: HhhPlan[Any, Any]) -> list[Line]:
 
 
 HELD = (1, 10, 100)
-"""Values of every user, for examples."""
+"""Numbers of values that every user has, for examples."""
 
 
 def _needed(users: Sequence[float]) -> str:
@@ -122,7 +122,7 @@ def _needed(users: Sequence[float]) -> str:
 
 
 def _as(plan: HhhPlan[Any, Any], mechanism: str) -> HhhPlan[Any, Any] | None:
-    """The plan with another mechanism at its own smallest threshold; None if there is none."""
+    """Return the plan of ``mechanism`` at its own smallest threshold; None if there is none."""
     if plan.mechanism == mechanism:
         return plan
     try:

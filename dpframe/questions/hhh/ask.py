@@ -1,4 +1,4 @@
-"""``dp.hhh``: the same for every source."""
+"""``dp.hhh``: hierarchical heavy hitters of any source."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def hhh(
     hierarchy
         ``"ip:src"``, a list of columns from coarse to fine, or an object such as
         ``dp.ip("src")``; see :mod:`dpframe.hierarchy`. Its height never depends on the data.
-        Several at once with "offline": ``"ip:src * ip:dst"``, ``dp.cube(["country", "product"])``
+        "offline" takes several at once: ``"ip:src * ip:dst"``, ``dp.cube(["country", "product"])``
         (docs/cubes.md).
     epsilon, delta
         The privacy budget of this release: 1e-4 to 50 and 1e-12 to 0.1. No defaults.
@@ -74,7 +74,7 @@ def hhh(
         Residual count from which a node is reported, with ``weight`` the residual sum, which need
         not be whole. By default the smallest private one.
     user
-        Column that identifies a person; all rows of one are protected together. NULL ids count
+        Column that identifies a person, whose rows are protected together. NULL ids count
         as one user. Without it single records are protected. Ids beyond 2^53 must be whole numbers
         or text: pandas makes floats of integers for one NULL, and equal floats are one user.
     contribution
@@ -84,17 +84,17 @@ def hhh(
         each of at most ``at_most`` nodes a level; with "streaming" above ``max_contributions``
         leaves.
     max_contributions
-        With ``contribution="records"``, or "items" of "streaming": how many of each user, at least
-        1.
+        With ``contribution="records"``, or "items" of "streaming": how many of them count for each
+        user, at least 1.
     weight
-        Column of numbers, such as bytes or revenue: nodes are heavy by its sum. Whole numbers,
-        decimals and floating-point ones; missing and negative ones and NaN count 0, infinity
-        ``max_weight``, and text is refused but in CSV files, where what is no number counts 0. With
-        "offline" or "offline-gaussian" and "share" alone.
+        Column of numbers, such as bytes or revenue: nodes are heavy by its sum. It holds whole
+        numbers, decimals or floating-point numbers. Missing and negative numbers and NaN count 0,
+        infinity counts ``max_weight``. Text is refused except in CSV files, where text that is no
+        number counts 0. Only with "offline" or "offline-gaussian", and "share".
     max_weight
-        With ``weight``: a row, or with ``user`` all rows of a user together, counts at most so
-        much; what is above is cut off. Noise and the smallest threshold grow with it: choose it
-        from what is known without the data, never from them.
+        With ``weight``: the most that a row counts, or with ``user`` all rows of a user together;
+        what is above is cut off. Noise and the smallest threshold grow with it: choose it from
+        what is known without the data, never from the data.
     mechanism
         "offline" (default: exact counts), "offline-gaussian" (the same with Gaussian noise: more
         for one release, less for many that are reserved together, :func:`plan_series`),
@@ -107,16 +107,17 @@ def hhh(
         Part of epsilon (0.01 to 0.99) spent on reported counts; the rest decides what is
         reported. Default a third (half for a single level without remainder).
     confidence
-        Of the intervals, 0.5 to 0.999999.
+        Confidence of the intervals, 0.5 to 0.999999.
     acknowledge
         Must be True for ``mechanism="paper"``.
     counters
-        With ``mechanism="streaming"``: counters of each sketch, from 2; default 2000. Before noise,
-        counts are too high by at most the number of records over ``counters + 1``.
+        With ``mechanism="streaming"``: counters of each sketch, at least 2; default 2000. Before
+        noise, counts are too high by at most the number of records over ``counters + 1``.
     totals
-        Of several hierarchies: release the whole count of every reported cell too, whatever other
-        cells have taken of it, as ``count``, ``count_lower`` and ``count_upper``. Half of epsilon
-        and delta is for that, with Gaussian noise for one count of every kind. Of records only.
+        With several hierarchies: release the whole count of every reported cell too, including
+        records that other cells have taken, as ``count``, ``count_lower`` and ``count_upper``. Half
+        of epsilon and delta pays for it, with Gaussian noise for one count of every kind of cells.
+        Only records can be counted.
     period
         Only the records of a period: a column of times and its text, ``("when", "2026-W47")``, and
         a time zone where the column has one. Years, quarters, months, ISO weeks, days, hours and
@@ -140,9 +141,9 @@ def hhh(
         Instead of everything above but ``ledger``, ``release`` and ``data``: what a statement of
         :func:`rollup_sql` returned, and its plan.
     at_most
-        With ``contribution="items"``: nodes of a level that a user counts at, 1 to 1000; 16 by
-        default. One with more counts at a uniform sample of so many. Noise and threshold grow with
-        its root.
+        With ``contribution="items"``: most nodes of a level that a user counts at, 1 to 1000; 16 by
+        default. A user with more nodes counts at a uniform sample. Noise and threshold grow with
+        the square root of ``at_most``.
 
     Returns
     -------
@@ -150,8 +151,8 @@ def hhh(
         ``level`` (int64, 0 = everything), ``prefix`` (label), for ``columns`` hierarchies one
         column a level, in the type of the source, ``residual``, ``count`` (int64, may be negative;
         unbiased given what is reported, except for the baselines), ``lower`` and ``upper``
-        (interval for the true count). With ``weight`` these four are sums of it, float64, of what
-        is not cut off. By level and value, ``<invalid>`` last
+        (interval for the true count). With ``weight`` these four are float64: sums of the weight,
+        without what is cut off. Rows are sorted by level and value, ``<invalid>`` last
         (docs/sql.md, "Order and types"). The receipt is in ``attrs["dp"]`` and
         ``result.dp.receipt``.
 

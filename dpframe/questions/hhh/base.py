@@ -1,4 +1,4 @@
-"""What the plans of all mechanisms of heavy hitters have in common. Sees no data."""
+"""The base of the plans of all mechanisms of heavy hitters. Sees no data."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
     held: ClassVar[str] = (
         "lower and upper hold the true count with the stated confidence, given the selection"
     )
-    """What the intervals of counts hold."""
+    """What the intervals of counts mean."""
 
     node: ClassVar[str] = "node"
-    """What is reported, in a word."""
+    """A word for what is reported."""
 
     one_residual: ClassVar[str] = "of a count that holds one reported residual"
-    """What the typical error on the card is of."""
+    """The count to which the typical error on the card belongs."""
 
     by_user_sets: ClassVar[bool] = False
     """Whether sketches take a user at a time, and nothing released bounds their error."""
@@ -64,7 +64,7 @@ class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
     """No mechanism takes listed keys."""
 
     partitions: ClassVar[int | None] = None
-    """Of a source whose partitions are sketched on their own."""
+    """The number of partitions of a source, if each has sketches of its own."""
 
     former: Mapping[str, object] | None = None
     """The request by which earlier versions stored the answer of another mechanism to the same
@@ -78,7 +78,7 @@ class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
 
     @property
     def items(self) -> int | None:
-        """How many different values of a user take part, where no tree is counted."""
+        """How many different values of a user take part; None if a tree is counted."""
         return None
 
     @property
@@ -93,14 +93,14 @@ class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
 
     @property
     def counted(self) -> str:
-        """What a unit of the counts is, in a word."""
+        """A word for what is counted: records, users, or the column of a measure."""
         if self.unit.measured:
             return repr(self.unit.weight)
         return "users" if self.grid > 1 or self.unit.nodes is not None else "records"
 
     @property
     def shown_threshold(self) -> float:
-        """The threshold as a whole number, where it is one, of a measure too."""
+        """The threshold, as an int if it is whole, also for a measure."""
         return int(self.threshold) if float(self.threshold).is_integer() else self.threshold
 
     @property
@@ -110,12 +110,12 @@ class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
             return self.threshold
         try:
             return self.remake(replace(self.asked, threshold=None)).threshold
-        except DpframeError:  # a mechanism that needs one
+        except DpframeError:  # the mechanism needs a threshold
             return None
 
     @property
     def threshold_units(self) -> int:
-        """The threshold as it is compared with counts."""
+        """The threshold in units, in which it is compared with counts."""
         return in_units(self.threshold, self.unit)
 
     # -- what a mechanism says ----------------------------------------------------------------
@@ -123,12 +123,12 @@ class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
     @property
     @abstractmethod
     def test_noise(self) -> NoiseTable:
-        """The noise that decides, as drawn, centred for the threshold."""
+        """The noise that decides what is reported, as it is drawn: centred for the threshold."""
 
     @property
     @abstractmethod
     def count_noise(self) -> NoiseTable:
-        """The noise in what is reported."""
+        """The noise in reported counts."""
 
     @property
     @abstractmethod
@@ -155,11 +155,11 @@ class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
 
     @abstractmethod
     def lines(self) -> list[Line]:
-        """Everything about a release that is known before the data are read."""
+        """The lines of the card: what is known before the data are read."""
 
     @property
     def game(self) -> Game | None:
-        """What it draws, for a verifier; None where no proof is written yet."""
+        """What the plan draws, for a verifier; None if its mechanism has no proof yet."""
         return None
 
     # -- what follows -------------------------------------------------------------------------
@@ -180,7 +180,7 @@ class HhhPlan(LevelPlan[Asked], ABC, Generic[L, C]):
         return group_delta(self.budget, self.unit.moves, self.record_delta)
 
     def half_width(self, terms: int) -> int:
-        """Half width of the interval for a count of that many releases, in units."""
+        """Half width of the interval for a count with ``terms`` draws of noise, in units."""
         return half_width(self.count_noise, max(1, terms), self.confidence)
 
     @property

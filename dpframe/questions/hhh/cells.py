@@ -31,13 +31,15 @@ ASSIGNED = (
 )
 
 FOR_TOTALS = 0.5
-"""Part of epsilon and delta that whole counts get."""
+"""Part of epsilon and delta for whole counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellsPlan(OfflinePlan):
-    """As for one hierarchy, the number of kinds in the place of its height; with ``totals`` a
-    second part of the budget is for the whole counts of what was reported."""
+    """The offline plan for several hierarchies; the number of kinds of cells is its height.
+
+    With ``totals`` a second part of the budget is for the whole counts of reported cells.
+    """
 
     totals: LevelLaws | None = None
 
@@ -54,12 +56,12 @@ class CellsPlan(OfflinePlan):
 
     @property
     def record_delta(self) -> float:
-        """Of both parts together: epsilons and deltas add up."""
+        """Delta of both parts together: epsilons and deltas add up."""
         return self.laws.delta + (0.0 if self.totals is None else self.totals.delta)
 
     @cached_property
     def profile(self) -> Profile:
-        """Of both parts one point."""
+        """The curve of the selection; with whole counts one point, for both parts together."""
         if self.totals is not None:
             return ((self.budget.epsilon, self.budget.delta),)
         return offline_profile(
@@ -68,8 +70,10 @@ class CellsPlan(OfflinePlan):
 
     @property
     def game(self) -> Game | None:
-        """That of a path with so many tests as there are kinds; then, of whole counts, one count of
-        each kind and the total."""
+        """The game of a path with one test for each kind of cells.
+
+        With whole counts, a second step has one count of each kind, and the total.
+        """
         selection = super().game
         if self.totals is None or selection is None:
             return selection
@@ -90,13 +94,13 @@ class CellsPlan(OfflinePlan):
 
     @property
     def total_half_width(self) -> int:
-        """Of the interval for a whole count."""
+        """Half width of the interval for a whole count."""
         assert self.totals is not None
         return half_width(self.totals.noise, 1, self.confidence)
 
     @property
     def types(self) -> dict[str, str]:
-        """The columns of the result and DuckDB's types of them."""
+        """The columns of the result, and their DuckDB types."""
         number = "DOUBLE" if self.unit.measured else "BIGINT"
         found = {"level": "BIGINT", "prefix": "VARCHAR"}
         for name in self.cells.names:
@@ -127,12 +131,12 @@ class CellsPlan(OfflinePlan):
 
     def answered(self, facts: Receipt, noisy: NoisyCells, frame: pd.DataFrame, /) -> Receipt:  # type: ignore[override]
         nothing = [] if (frame["level"] > 0).any() else self._nothing_shown(frame)
-        cells = frame[frame["level"] > 0]  # of the rest little is left, and that is as it should be
+        cells = frame[frame["level"] > 0]  # the rest is small by design: no notice on it
         wide = wider_than_numbers(cells, ("residual", "lower", "upper"))
         return facts.with_notices([*nothing, *wide])
 
     def receipt(self, name: str | None = None) -> Receipt:
-        """With the order in which kinds are asked."""
+        """The receipt with the order in which kinds of cells are asked."""
         facts = order_of(self.cells)
         if self.totals is not None:
             facts["whole_counts"] = {
@@ -173,32 +177,31 @@ class CellsPlan(OfflinePlan):
 
 
 def cells_line(cells: Cells) -> Line:
-    """How many kinds of cells there are."""
+    """Return the line on the number of kinds of cells."""
     meaning = "{kinds} kinds of cells, besides the total"
     return Line.of("hierarchies", cells.spec, meaning, kinds=len(cells.level_names))
 
 
 def order_of(cells: Cells) -> dict[str, object]:
-    """What receipts say of cells: the order in which kinds are asked, and the hierarchies."""
+    """Return the facts of receipts of cells: the order of the kinds, and the hierarchies."""
     order = [cells.kind_name(kind) for kind in cells.kinds]
     return {"order": order, "dimensions": [one.spec for one in cells.of]}
 
 
 def cells_plan(asked: Asked) -> CellsPlan:
-    """Choose the noise; what cannot count cells is refused with its reason."""
+    """Choose the noise; a mechanism that cannot count cells is refused with its reason."""
     if asked.mechanism != "offline":
         raise ParameterError(
-            f"mechanism={asked.mechanism!r} does not take several hierarchies at once "
-            f"({asked.hierarchy.spec!r}): {WHY.get(asked.mechanism, OF_CHAINS)}. Use "
-            "mechanism='offline', or pass one hierarchy."
+            f"mechanism={asked.mechanism!r} takes one hierarchy, not {asked.hierarchy.spec!r}: "
+            f"{WHY.get(asked.mechanism, OF_CHAINS)}. Use mechanism='offline', or pass one."
         )
     if not asked.totals:
         laws, threshold = offline_laws(asked)
         return CellsPlan(asked=asked, threshold=threshold, laws=laws)
     if asked.unit.grid > 1 or asked.unit.moves > 1:
         raise ParameterError(
-            "totals (True) counts records, of a user one at most: leave user and weight out, or "
-            "pass contribution='records' and max_contributions=1."
+            "totals (True) counts single records. Leave user and weight out, or pass "
+            "contribution='records' and max_contributions=1."
         )
     whole = asked.budget
     counts = level_laws(
@@ -217,7 +220,6 @@ WHOLE = ("count", "count_lower", "count_upper")
 
 OF_CHAINS = "it counts the nodes of one tree"
 WHY: dict[str, Any] = {
-    "streaming": "a sketch knows no record that a finer cell has taken, and of cells that overlap "
-    "their counts cannot be subtracted from each other",
+    "streaming": "a sketch does not know which records a finer cell has taken",
 }
-"""Why a mechanism counts no cells."""
+"""Reasons why a mechanism counts no cells, if not ``OF_CHAINS``."""

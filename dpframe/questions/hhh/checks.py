@@ -1,4 +1,4 @@
-"""What heavy hitters can be asked for: every argument, checked once, and as it is stored."""
+"""The arguments of heavy hitters: checked once, and written as they are stored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpframe.hierarchy import Hierarchy
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What a plan is asked for; None is left to dpframe."""
+    """The checked arguments of a plan; None leaves the choice to dpframe."""
 
     hierarchy: Hierarchy
     unit: PrivacyUnit
@@ -33,11 +33,14 @@ class Asked:
     """Whether the mechanism was left to dpframe."""
     totals: bool = False
     part_of: float | None = None
-    """Epsilon of the rollup of which this is the selection."""
+    """Epsilon of the whole rollup, if this is its selection."""
 
     def at_least(self, smallest: int) -> float:
-        """The threshold, by default the smallest private one, which is ``smallest`` records or
-        users; of a measure in its own numbers. ThresholdError below it."""
+        """Return the threshold, by default the smallest private one.
+
+        ``smallest`` is the smallest in records or users; a measure's threshold is in its numbers.
+        ThresholdError if the caller's threshold is smaller.
+        """
         unit, least = self.unit, smallest * self.unit.worth
         if self.threshold is None:
             return least
@@ -71,8 +74,10 @@ class Asked:
 
     @property
     def request(self) -> dict[str, object]:
-        """The arguments as plain JSON types; what was left to dpframe is None, so that a later
-        version of dpframe recognises them."""
+        """The arguments as plain JSON types.
+
+        What was left to dpframe is None, so that a later version recognises the request.
+        """
         return {
             "hierarchy": self.hierarchy.spec,
             **self.budget.request,
@@ -89,28 +94,30 @@ class Asked:
 
 
 def in_units(threshold: float, unit: PrivacyUnit) -> int:
-    """A threshold as counts are compared with it, rounded up to a unit of the grid; products with
-    ``worth`` are within rounding of one."""
+    """Return a threshold in units, rounded up to a unit of the grid.
+
+    Products with ``worth`` may miss a whole unit by a rounding error, which is forgiven.
+    """
     exact = Fraction(threshold) * unit.grid / Fraction(unit.worth)
     return math.ceil(exact - ROUNDING)
 
 
 def in_records(threshold: float, unit: PrivacyUnit) -> Fraction:
-    """The same in whole records or users, of which a measure has parts."""
+    """Return a threshold in records or users, rounded up to a unit of the grid."""
     return Fraction(in_units(threshold, unit), unit.grid)
 
 
 ROUNDING = Fraction(1, 2**20)
-"""Of a unit: a threshold is within it of what it was meant to be, in floating-point numbers."""
+"""Largest error of a floating-point threshold, as a part of a unit."""
 
 
 def unit_of(given: Given, mechanism: str) -> PrivacyUnit:
-    """Who is protected: by nodes where different users are counted exactly, not in a sketch."""
+    """Return the unit of privacy; by nodes if different users are counted exactly, not sketched."""
     by_nodes = unit_by_nodes(given, exact=mechanism == "offline")
     if by_nodes is not None and given["remainder"]:
         raise ParameterError(
-            f"remainder ({given['remainder']!r}) does not go with contribution='items', whose "
-            "counts do not add up: level 0 is the number of all users, always. Leave it out."
+            f"remainder ({given['remainder']!r}) does not go with contribution='items'. Leave it "
+            "out."
         )
     if by_nodes is not None:
         return by_nodes
@@ -119,33 +126,33 @@ def unit_of(given: Given, mechanism: str) -> PrivacyUnit:
 
 
 def measured_unit(given: Given) -> PrivacyUnit:
-    """Who is protected, by a measure too, which needs a bound; questions without one have none."""
+    """Return the unit of privacy, with the bound of a measure if a weight is added up.
+
+    Questions without weights have none of these arguments.
+    """
     unit, weight, bound = given.unit, given.get("weight"), given.get("max_weight")
     if weight is None:
         if bound is not None:
             raise ParameterError(
-                f"max_weight ({bound!r}) needs weight=: name the column of which every row or user "
-                "counts at most so much, such as 'bytes', or leave max_weight out."
+                f"max_weight ({bound!r}) needs weight=. Name the column that it bounds, or leave "
+                "max_weight out."
             )
         return unit
     weight = column_name("weight", weight)
     each = "row" if unit.user is None else "user, over all rows,"
     if bound is None:
         raise ParameterError(
-            f"max_weight is missing: pass max_weight=, how much of {weight!r} one {each} counts at "
-            "most. Choose it from what is known without the data, such as the usual largest value: "
-            "noise grows with it, and what is above is cut off. It must not come from the data."
+            f"max_weight is missing. Pass max_weight=, the most of {weight!r} that one {each} "
+            "counts. Do not take it from the data."
         )
     if weight == unit.user:
         raise ColumnError(
-            f"weight ({weight!r}) and user are the same column: weight is what is added up, user "
-            "who is protected."
+            f"weight ({weight!r}) and user are the same column. Name the column that is added up."
         )
     if unit.contribution != "share":
         raise ParameterError(
-            f"contribution={unit.contribution!r} does not go with weight ({weight!r}): a user's "
-            "weights count up to max_weight in total, over all their rows. Leave contribution and "
-            "max_contributions out."
+            f"contribution={unit.contribution!r} does not go with weight ({weight!r}). Leave "
+            "contribution and max_contributions out."
         )
     return replace(
         unit,
@@ -156,11 +163,11 @@ def measured_unit(given: Given) -> PrivacyUnit:
 
 
 LEAST_MEASURE, LARGEST_MEASURE = 1e-200, 1e200
-"""Parts and multiples of a bound between them are numbers, too."""
+"""Between these bounds, parts and multiples of ``max_weight`` are still finite numbers above 0."""
 
 
 def asked_for(given: Given, mechanism: str) -> Asked:
-    """What unchecked arguments ask of a mechanism."""
+    """Check the arguments that a mechanism is asked with."""
     streaming = mechanism == "streaming"
     unit = unit_of(given, mechanism)
     return Asked(
@@ -179,7 +186,7 @@ def asked_for(given: Given, mechanism: str) -> Asked:
 
 
 def _counters(given: Given, streaming: bool) -> int | None:
-    """The size of a sketch, where there is one."""
+    """Return the size of a sketch, None without sketches."""
     if given["counters"] is None and not streaming:
         return None
     with no_fork():
@@ -190,7 +197,7 @@ def _counters(given: Given, streaming: bool) -> int | None:
 
 
 def _threshold(given: Given, unit: PrivacyUnit) -> float | None:
-    """A whole number of records or users; of a measure any positive number."""
+    """Return a whole number of records or users; for a measure, any positive number."""
     if not unit.measured:
         return given.whole("threshold", 1, 2**53)
     if (threshold := given["threshold"]) is None:

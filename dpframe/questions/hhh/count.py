@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def fitted(plan: Any, source: object) -> HhhPlan[Any, Any] | PartitionPlan:
-    """The plan for a source: Spark keeps sketches of partitions."""
+    """Return the plan for a source: Spark keeps sketches of partitions."""
     if plan.counters is not None and is_spark(source):
         with no_fork():
             from dpframe.questions.hhh.partitioned import partition_plan
@@ -28,25 +28,26 @@ def fitted(plan: Any, source: object) -> HhhPlan[Any, Any] | PartitionPlan:
 
 
 def rolled_up(plan: Any) -> HhhPlan[Any, Any] | None:
-    """A plan that starts from the counts of a tree; sketches and pairs are made of rows."""
+    """Return the plan if it starts from the counts of a tree; None if it needs rows."""
     if plan.unit.nodes is not None:
         return None
     return plan if plan.counters is None and plan.items is None else None
 
 
 def columns(plan: Any) -> Sequence[str] | None:
-    """What is read of a source whose rows are handed over, for pairs of a user and a value."""
+    """Return the columns to hand over where values of users or users at nodes are counted; else
+    None."""
     if plan.items is None and plan.unit.nodes is None:
         return None
     return list(dict.fromkeys([*plan.hierarchy.source_columns, plan.unit.user]))
 
 
 SKETCHES = ("mechanism='streaming'", "by mechanism='offline'")
-"""What reads the rows of a table, and what counts them instead."""
+"""The mechanism that needs the rows of a table, and what to use without them."""
 
 
 def count(source: object, plan: Any, progress: bool) -> Counted[Any]:
-    """What the mechanism of a plan starts from."""
+    """Count a source for the mechanism of a plan."""
     if plan.counters is None:
         if plan.items is not None:
             with no_fork():

@@ -1,4 +1,4 @@
-"""What a verifier takes of rounds of weights: laws, for their tables would be too long."""
+"""The game of rounds of weights, for a verifier. It names laws: their tables would be too long."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dpframe.asking.proofs import Game
 
 
 def rounds_game(laws: RoundLaws) -> Game:
-    """Gaussian noise on weights of every round, on sizes and on counts."""
+    """Return the game: Gaussian noise on the weights of every round, on sizes and on counts."""
     return Game(
         {
             "kind": "rounds",

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 
 FLAT_MECHANISMS = ("rounds", *(name for name in MECHANISMS if name != "paper"))
-"""The algorithm as printed is there to be compared, and has arguments that are not here."""
+"""Without "paper": it serves comparisons, and needs arguments that are missing here."""
 
 OF_ROUNDS: GoesWith = {
     "at_most": (("rounds",), "bounds the released values of a user that count fully"),
     "counters": GOES_WITH["counters"],
 }
-"""Arguments of rounds alone, and one that these do not take."""
+"""The argument that only rounds take, and the argument of sketches, which rounds do not take."""
 
 
 @known_arguments
@@ -66,9 +66,9 @@ def heavy_hitters(
 ) -> pd.DataFrame:
     """The frequent values of one column, with noisy counts, differentially private.
 
-    :func:`hhh` for a hierarchy of one level: values whose count reaches a threshold. With ``user``
-    those that many different users have, and how many: a user is counted at every value, so that
-    counts do not add up.
+    :func:`hhh` for a hierarchy of one level: values whose count reaches a threshold. With ``user``,
+    the values that many different users have, and the numbers of users: a user counts at every
+    value, so that counts do not add up.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def heavy_hitters(
     column
         The column.
     k
-        At most so many values, those with the largest noisy counts; by default all that are
+        Return at most ``k`` values, those with the largest noisy counts; by default all that are
         released. Choosing among released values costs nothing.
     epsilon, delta, threshold, user, counters, confidence, period, ledger, release, data, progress
         As for :func:`hhh`.
@@ -91,14 +91,14 @@ def heavy_hitters(
         With ``user`` "items" (default: different users are counted), "share" (a user weighs 1 in
         total, divided evenly over their records, so that counts add up) or "records".
     max_contributions
-        Different values of a user that take part when values are searched, by default 500; or the
-        records, or items of a stream, of a user that count.
+        Most different values of a user that take part when values are searched, by default 500.
+        With "records", or "items" of "streaming": how many of them count for each user.
     release_share
         Part of the budget for the counts, by default 0.2 in rounds; else as for :func:`hhh`.
     at_most
-        How many of the released values of one user count fully, in rounds: one who has n more than
-        that counts the root of at_most / n at each. It makes counts too low, which intervals do
-        not cover, and keeps noise small; by default it is found privately.
+        In rounds: how many of the released values of one user count fully. A user with n values,
+        more than ``at_most``, counts the root of at_most / n at each. This keeps noise small, but
+        makes counts too low, which intervals do not cover. By default it is found privately.
 
     Returns
     -------
@@ -161,15 +161,14 @@ def heavy_hitters(
 
 
 def _plan(given: Given) -> HhhPlan[Any, Any]:
-    """That of heavy hitters of one level, without the rest."""
+    """Return the plan of heavy hitters of one level, without a remainder."""
     given.whole("k", 1, 2**53)
     if given["user"] is None:
-        given.unit  # noqa: B018  # what needs user= is refused
+        given.unit  # noqa: B018  # refuses arguments that need user=
         if given.whole("at_most", 1, 2**53) is not None:
             raise ParameterError(
-                f"at_most ({shown(given['at_most'])}) needs user=: it bounds what a user counts, "
-                "where the question is how many different users have a value. Name the column "
-                "that identifies a person, or leave at_most out to count records."
+                f"at_most ({shown(given['at_most'])}) needs user=. Name the column that identifies "
+                "a person, or leave at_most out."
             )
     usual = given["mechanism"] is None
     if usual:
@@ -179,8 +178,7 @@ def _plan(given: Given) -> HhhPlan[Any, Any]:
     flat = given.but(hierarchy=given.column, remainder=False, acknowledge=False, totals=False)
     if mechanism == "offline" and given["contribution"] == "items":
         raise ParameterError(
-            "contribution='items' of one column is mechanism='rounds', which finds more: leave "
-            "mechanism out."
+            "contribution='items' of one column needs mechanism='rounds'. Leave mechanism out."
         )
     if mechanism != "rounds":
         return hhh_plan(flat)
@@ -192,7 +190,7 @@ def _plan(given: Given) -> HhhPlan[Any, Any]:
 
 
 def _former(plan: Any) -> Mapping[str, object] | None:
-    """What the same call asked for before rounds were the answer to it."""
+    """Return the request of the same call from before rounds answered it, if there is one."""
     former: Mapping[str, object] | None = plan.former
     return former
 

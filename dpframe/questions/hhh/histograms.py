@@ -1,4 +1,4 @@
-"""The baselines ``laplace`` and ``gaussian``: a noisy histogram a level, composed."""
+"""The baselines ``laplace`` and ``gaussian``: one noisy histogram for each level, composed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpframe.tree import CountTree, NoisyNodes
 
 @dataclass(frozen=True, kw_only=True)
 class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
-    """One draw for a node, which decides and is in the count."""
+    """One draw for a node: it decides whether the node is shown, and it is in the count."""
 
     paper = "stability histogram a level, composed (Bun, Nissim, Stemmer 2019)"
     held = (
@@ -47,7 +47,7 @@ class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
 
     @cached_property
     def profile(self) -> Profile:
-        """The exact curve of one histogram a level."""
+        """The exact curve of one histogram for each level."""
         return whole_profile(self.budget, self.unit.moves, self._curve)
 
     def _curve(self, epsilons: Sequence[float]) -> Profile:
@@ -56,7 +56,7 @@ class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
 
     @property
     def game(self) -> Game:
-        """A count a level that moves by one; the total is always shown."""
+        """The game of one count for each level that moves by one; the total is always shown."""
         level = {"table": 0, "least": self.laws.threshold}
         total = [{"table": 0, "least": None}] if self.remainder else []
         levels = [*total, *[level] * self.height]

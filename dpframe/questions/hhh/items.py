@@ -1,4 +1,4 @@
-"""A user as the unit of privacy, of whom different values are counted, each once."""
+"""The unit of privacy that is a user whose different values are counted, each once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dpframe.budget import WholeUser
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemsUnit(WholeUser):
-    """A user with all their records, of which the different values are counted."""
+    """A user with all their records; their different values are counted."""
 
     at_most: int | None = None
     given: int | None = None
-    """``max_contributions``, if it was given."""
+    """``max_contributions`` of the call; None if it was left out."""
 
     @property
     def request(self) -> dict[str, object]:

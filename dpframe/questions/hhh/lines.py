@@ -1,4 +1,4 @@
-"""What is known of heavy hitters before the data are read, for plans that count exactly."""
+"""Lines of the cards of heavy hitters: what is known before the data are read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpframe.questions.hhh.base import HhhPlan
 
 
 def heading(plan: HhhPlan[Any, Any]) -> list[Line]:
-    """The lines that every mechanism starts with."""
+    """Return the lines that the card of every mechanism starts with."""
     return [
         Line("guarantee", guarantee(plan), "what is promised, against anybody who sees the result"),
         Line("mechanism", plan.mechanism, plan.paper),
@@ -29,7 +29,7 @@ def heading(plan: HhhPlan[Any, Any]) -> list[Line]:
 
 
 def _measure(unit: PrivacyUnit) -> list[Line]:
-    """What becomes of weights that are not counted as they are: no error may tell of one."""
+    """Return the line on how weights are cut and rounded, as no exception may tell."""
     if not unit.measured:
         return []
     more = "larger ones count" if unit.user is None else "users with more in total count"
@@ -54,7 +54,7 @@ def _measure(unit: PrivacyUnit) -> list[Line]:
 
 
 def ending(plan: HhhPlan[Any, Any]) -> list[Line]:
-    """The lines that every mechanism ends with."""
+    """Return the lines that the card of every mechanism ends with."""
     return [
         Line("remainder", plan.remainder, "whether the rest is released as level 0"),
         Line(
@@ -66,7 +66,7 @@ def ending(plan: HhhPlan[Any, Any]) -> list[Line]:
 
 
 def threshold_line(plan: HhhPlan[Any, Any]) -> Line:
-    """From which residual a node is reported."""
+    """Return the line on the residual from which a node is reported."""
     return Line.of(
         "threshold",
         plan.shown_threshold,
@@ -77,7 +77,7 @@ def threshold_line(plan: HhhPlan[Any, Any]) -> Line:
 
 
 def coverage_lines(plan: HhhPlan[Any, Any]) -> list[Line]:
-    """Which residuals are reported."""
+    """Return the lines on which residuals are reported."""
     return [
         Line(
             "chance at threshold",
@@ -92,7 +92,7 @@ def coverage_lines(plan: HhhPlan[Any, Any]) -> list[Line]:
 
 
 def noise_lines(plan: HhhPlan[Any, Any]) -> list[Line]:
-    """The two draws."""
+    """Return the lines on the two draws of noise."""
     grid = plan.grid / plan.unit.worth
     return [
         noise_line("test noise", plan.test_noise, grid, "decides what is reported"),
@@ -101,7 +101,7 @@ def noise_lines(plan: HhhPlan[Any, Any]) -> list[Line]:
 
 
 def error_lines(plan: HhhPlan[Any, Any]) -> list[Line]:
-    """How far reported counts are from the truth."""
+    """Return the lines on how far reported counts are from the truth."""
     what = plan.counted
     # shares are rounded to whole users after the noise: up to half a user more
     bound: float = -(-(plan.count_noise.highest + plan.grid // 2) // plan.grid)

@@ -1,4 +1,4 @@
-"""The release of merged sketches of one stream a level. Sees no data."""
+"""The plan that releases merged sketches of streams, one sketch for each level. Sees no data."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ SELECTION = "Biswas et al. (2024), Algorithm 3, corrected"
 
 @dataclass(frozen=True, kw_only=True)
 class MergedStreamPlan:
-    """The release of merged sketches of one stream a level: laws for all levels, and a selection.
+    """The plan that releases merged streams: laws for the sketches of all levels, and a selection.
 
-    ``threshold``, in records, is what the residual of a node must reach.
+    A node is reported if its residual reaches ``threshold``, in records.
     """
 
     hierarchy: Hierarchy
@@ -37,14 +37,14 @@ class MergedStreamPlan:
     threshold: int
 
     unit: ClassVar[PrivacyUnit] = PrivacyUnit()
-    """One record."""
+    """The unit of privacy is one record."""
 
     @property
     def grid(self) -> int:
         return self.sketch.grid
 
     def half_width(self, terms: int) -> int:
-        """Of the interval for the noise in a count, which has one draw, in units."""
+        """Half width of the interval for the noise in a count, which has one draw, in units."""
         return self.sketch.above
 
     def run(self, counted: Sequence[SketchState], /) -> NoisyNodes:
@@ -78,7 +78,7 @@ class MergedStreamPlan:
         return merged_stream_receipt(self, name)
 
     def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
-        """As ``tidy``; what merged sketches lose is added to ``upper`` where declared."""
+        """The frame of ``tidy``; ``upper`` covers what sketches lose, if ``records`` is known."""
         import pandas as pd
 
         with no_fork():
@@ -104,7 +104,7 @@ def make_merged_stream_plan(
     records: int | None = None,
     confidence: float = 0.95,
 ) -> MergedStreamPlan:
-    """A plan for ``sketches`` streams; the default threshold is the smallest private one."""
+    """Make a plan for ``sketches`` streams; the default threshold is the smallest private one."""
     sketch = make_level_plan(
         structure=method,
         unit="record",
@@ -121,7 +121,7 @@ def make_merged_stream_plan(
 
 
 def merged_stream_receipt(plan: MergedStreamPlan, name: str | None) -> Receipt:
-    """The receipt of merged streams; holds nothing of the sketches."""
+    """Return the receipt of merged streams; it holds nothing of the sketches."""
     sketch, hierarchy = plan.sketch, plan.hierarchy
     mechanism, source = _stream_names(plan)
     own = {
@@ -140,13 +140,13 @@ def merged_stream_receipt(plan: MergedStreamPlan, name: str | None) -> Receipt:
 
 
 def _stream_names(plan: MergedStreamPlan) -> tuple[str, str]:
-    """The mechanism, and its source."""
+    """Return the name of the mechanism, and its literature."""
     source = f"{plan.sketch.paper}, a sketch a level; selection of {SELECTION}"
     return f"streaming-{plan.sketch.mechanism}", source
 
 
 def merged_stream_lines(plan: MergedStreamPlan) -> list[Line]:
-    """The lines of the plan and of the card."""
+    """Return the lines of the plan, which the card shows too."""
     sketch, hierarchy = plan.sketch, plan.hierarchy
     name, source = _stream_names(plan)
     lines = {q.name: q for q in sketch.lines()}

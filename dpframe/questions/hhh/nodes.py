@@ -1,4 +1,4 @@
-"""Nodes that many different users have, found from data, and how many have each."""
+"""The plan that finds nodes with many different users, and counts the users of each node."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class NodesPlan(HhhPlan[NodeLaws, CountTree]):
-    """One draw for a node, which decides and is in the count."""
+    """One draw for a node: it decides whether the node is shown, and it is in the count."""
 
     paper = (
         "a noisy number of users at every node, and a threshold (stability histograms: Bun, "
@@ -42,7 +42,7 @@ class NodesPlan(HhhPlan[NodeLaws, CountTree]):
 
     @property
     def mechanism(self) -> str:
-        """Asked for as "offline", by what is counted."""
+        """The name in receipts; the caller asks for "offline" with ``contribution="items"``."""
         return "items"
 
     @property
@@ -51,12 +51,12 @@ class NodesPlan(HhhPlan[NodeLaws, CountTree]):
 
     @cached_property
     def count_noise(self) -> NoiseTable:
-        """Of all levels."""
+        """The noise of the counts of all levels."""
         return self.laws.tables[0]
 
     @property
     def game(self) -> Game:
-        """As many counts as one user moves; the total is always shown."""
+        """The game of as many counts as one user moves; the total is always shown."""
         moved = self.laws.moved
         least = [None, *[self.threshold_units] * (len(moved.noises) - 1)]
         return counts_game(moved, least, 1)
@@ -153,12 +153,11 @@ def _smallest(laws: NodeLaws) -> int:
 
 
 def nodes_plan(asked: Asked, at_most: int) -> NodesPlan:
-    """The least noise and threshold."""
+    """Choose the smallest noise and threshold within the budget."""
     for name in ("release_share", "totals"):
         if value := getattr(asked, name):
             raise ParameterError(
-                f"{name} ({value!r}) does not go with contribution='items', which draws once for "
-                "every node and counts its users. Leave it out."
+                f"{name} ({value!r}) does not go with contribution='items'. Leave it out."
             )
     times = (1, *[at_most] * asked.hierarchy.height)
     laws = node_laws(

@@ -14,13 +14,16 @@ from dpframe.questions.hhh.checks import Asked, in_records
 from dpframe.questions.hhh.offline import OfflinePlan
 
 RELEASE_SHARE = 1 / 3
-"""Part of what is told that the released counts get; the tests share the rest."""
+"""Part of mu^2 for the released counts; the tests share the rest."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NormalPlan(OfflinePlan):
-    """As the offline mechanism. Its cost grows with the squares of what noise hides, so that a
-    series of n releases needs the square root of n times the noise of one, and not n times it."""
+    """The offline mechanism with Gaussian noise.
+
+    Its cost grows with the squares of what noise hides. So a series of n releases needs the square
+    root of n times the noise of one release, not n times that noise.
+    """
 
     paper = "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, corrected; Gaussian"
 
@@ -29,12 +32,12 @@ class NormalPlan(OfflinePlan):
 
     @property
     def delta_spent(self) -> float:
-        """Of the unit of privacy, which needs no group: what it moves is in the accounting."""
+        """Delta of the unit of privacy. The accounting covers what it moves: no group delta."""
         return self.laws.delta
 
     @property
     def game(self) -> Game | None:
-        """The path of one record, whatever its tables are; of more, squares that add up."""
+        """The game of a path for one record, whatever the tables are; else squares add up."""
         game = super().game
         assert game is not None
         facts, moves = game.facts, self.unit.moves
@@ -51,12 +54,12 @@ class NormalPlan(OfflinePlan):
 
     @cached_property
     def profile(self) -> Profile:
-        """The curve of Gaussian noise, whatever moves."""
+        """The curve of Gaussian noise, for whatever the unit of privacy moves."""
         return whole_profile(self.budget, 1, self._curve)
 
     @cached_property
     def told(self) -> normal.Told:
-        """What a release tells, which privacy filters add up."""
+        """Bounds on what a release tells of a unit of privacy; privacy filters add these up."""
         return normal.told(self.laws, height=self.height, moves=self.unit.moves)
 
     def _curve(self, epsilons: Sequence[float]) -> Profile:
@@ -67,7 +70,7 @@ class NormalPlan(OfflinePlan):
 
 
 def normal_plan(asked: Asked) -> NormalPlan:
-    """The least Gaussian noise within the budget; of records and users alike."""
+    """Choose the smallest Gaussian noise within the budget, for records and users alike."""
     share = asked.release_share
     with advising("move release_share towards the middle", given=share is not None):
         laws = normal.normal_laws(

@@ -31,7 +31,7 @@ from dpframe.tree import CountTree, NoisyNodes
 
 @dataclass(frozen=True, kw_only=True)
 class OfflinePlan(HhhPlan[Laws, CountTree]):
-    """Two draws for a node: one decides, the other is in the count."""
+    """Two draws for a node: one decides whether it is reported, the other is in the count."""
 
     paper = "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, corrected"
 
@@ -53,7 +53,8 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
 
     @property
     def game(self) -> Game | None:
-        """The path of one record; of shares, and of long tables, all units wherever they lie."""
+        """The game of a path for one record; for shares and long tables, of all units wherever
+        they lie."""
         return selection_game(
             self.laws,
             self.test_noise,
@@ -65,8 +66,11 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
 
     @cached_property
     def profile(self) -> Profile:
-        """The exact curve for records; shares, and tables that are too long for the recursion,
-        have that of tests and releases as two parts."""
+        """The exact curve for records.
+
+        Shares, and tables that are too long for the recursion, have the curve of two parts: tests
+        and releases.
+        """
         return offline_profile(
             self.laws, self.budget, self.unit.moves, height=self.height, remainder=self.remainder
         )
@@ -108,8 +112,11 @@ def selection_game(
     moves: int,
     released: bool = True,
 ) -> Game:
-    """What a verifier takes of a selection: ``test`` is the law of the tests, centred. Where
-    nothing is ``released`` it is only seen what is selected."""
+    """Return the game of a selection, for a verifier.
+
+    ``test`` is the law of the tests, centred. If nothing is ``released``, an observer only sees
+    which nodes are selected.
+    """
     numbers, tables = numbered(test, *[laws.release][:released])
     facts: dict[str, object] = {
         "kind": "path",
@@ -133,7 +140,7 @@ def selection_game(
 def offline_profile(
     laws: Laws, budget: Budget, moves: int, *, height: int, remainder: bool
 ) -> Profile:
-    """What these laws keep at smaller epsilons, for groups of ``moves`` records."""
+    """Return the points (epsilon, delta) that these laws keep, for groups of ``moves`` records."""
 
     def curve(epsilons: Sequence[float]) -> Iterable[tuple[float, float]]:
         if not offline_hhh.has_profile(laws):
@@ -147,12 +154,12 @@ def offline_profile(
 
 
 def default_release_share(height: int, remainder: bool) -> float:
-    """Part of epsilon that the released count gets; a third from three paid nodes on."""
+    """Return the part of epsilon for released counts; a third from three paid nodes on."""
     return 1 / min(3, max(2, height + remainder))
 
 
 def offline_laws(asked: Asked) -> tuple[Laws, float]:
-    """The least noise within the budget, and the threshold."""
+    """Return the smallest noise within the budget, and the threshold."""
     height, remainder, share = asked.hierarchy.height, asked.remainder, asked.release_share
     record = per_record(asked.budget, asked.unit.moves)
     with advising("move release_share towards the middle", given=share is not None):

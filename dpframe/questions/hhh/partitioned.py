@@ -1,13 +1,13 @@
-"""Sketches of one source in partitions, merged: what they release and cost. Sees no data.
+"""The plan for a source in partitions, whose sketches are merged: noise and cost. Sees no data.
 
-A record, or all rows of a user, enters one partition, chosen by a hash of itself. Two merges:
+A record, or all rows of a user, enters one partition, chosen by its hash. There are two merges:
 
 sum      sketches of single records, post-processed and added (Lebeda and Tetek, section 7): the
          sensitivity of one sketch, however many there are. Users are groups of records.
 bounded  sketches of users' sets, k counters at any time: a user moves at most k of them by 1, in
          one direction, as in one sketch.
 
-Of users that count once at a node the one with less noise is taken, from parameters alone.
+If users count once at a node, the merge with less noise is taken, from parameters alone.
 """
 
 from __future__ import annotations
@@ -82,8 +82,10 @@ class PartitionPlan:
 
     @property
     def band(self) -> int:
-        """Units of a merged counter below which no noise lifts it over the threshold: the one under
-        which nothing is published, and the one that was asked for, below which nothing is shown."""
+        """Units of a merged counter below which no noise can lift it over both thresholds.
+
+        Below the sketch's threshold nothing is published; below the caller's nothing is shown.
+        """
         sketch = self.merged.sketch
         least = max(sketch.threshold, self.merged.threshold * self.merged.grid)
         return max(1, least - sketch.laws.noise.highest)
@@ -128,7 +130,7 @@ class PartitionPlan:
         )
 
     def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
-        """As of one sketch; what merged sketches lose is private."""
+        """The frame of merged streams; what merged sketches lose is private."""
         return self.merged.frame(noisy, types)
 
     def answered(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
@@ -137,7 +139,7 @@ class PartitionPlan:
 
 
 def partition_plan(asked: StreamPlan, partitions: int) -> PartitionPlan:
-    """The plan that does what a streaming plan asks for, on partitions."""
+    """Return the plan that does on partitions what a streaming plan asks for."""
     sketch = _sketch(asked, partitions)
     threshold = -(-sketch.threshold // sketch.grid)
     if asked.asked.threshold is not None:
@@ -147,7 +149,7 @@ def partition_plan(asked: StreamPlan, partitions: int) -> PartitionPlan:
 
 
 def _sketch(asked: StreamPlan, partitions: int) -> SumPlan | SparsePlan:
-    """The sum, or for items of users the merge of sets where it has less noise."""
+    """Return the plan of the sum; for items of users, of the merge with less noise."""
     if asked.unit.contribution != "items" or asked.unit.user is None:
         return _made(asked, partitions, "sum")
     sets = _made(asked, partitions, "users")

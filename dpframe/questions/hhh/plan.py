@@ -1,4 +1,4 @@
-"""What a release of heavy hitters will do and cost: the mechanisms, and the choice among them.
+"""Plan a release of heavy hitters: the table of mechanisms, and the choice of a plan.
 
 This module sees no data: it may import the mathematics, never a source (a test checks that).
 """
@@ -24,7 +24,7 @@ MECHANISMS: Mapping[str, tuple[str, str]] = {
     "gaussian": ("dpframe.questions.hhh.histograms", "histogram_plan"),
     "paper": ("dpframe.questions.hhh.printed", "printed_plan"),
 }
-"""Where each makes its plan: a module that is loaded when it is first asked."""
+"""For each mechanism: its module, loaded when it is first used, and the function that plans."""
 
 GOES_WITH: Mapping[str, tuple[tuple[str, ...], str]] = {
     "release_share": (("offline", "offline-gaussian"), "divides epsilon between two draws"),
@@ -35,28 +35,28 @@ GOES_WITH: Mapping[str, tuple[tuple[str, ...], str]] = {
         "releases what no reported node covers",
     ),
 }
-"""Arguments that only some mechanisms take, and what they do."""
+"""For each argument that only some mechanisms take: these mechanisms, and what it does."""
 
 CONTRIBUTIONS: Mapping[str, tuple[Contribution, ...]] = {
     "offline": ("share", "items"),
     "offline-gaussian": ("share",),
     "streaming": ("items",),
 }
-"""What mechanisms count of a user beside records: shares need a grid, items a set a user."""
+"""What mechanisms count of a user besides records: shares need a grid, items a set a user."""
 
 MEASURES = "offline", "offline-gaussian"
 """Mechanisms that add up a weight."""
 
 
 def hhh_plan(given: Given) -> HhhPlan[Any, Any]:
-    """A plan from unchecked arguments."""
+    """Make a plan from unchecked arguments."""
     mechanism = given.chosen("mechanism", tuple(MECHANISMS))
     given.flag("acknowledge")
     if given["remainder"] is not None:
         given.flag("remainder")
     own = (
         given.but(remainder=None) if mechanism == "paper" else given
-    )  # it says itself what it lacks
+    )  # its plan refuses a remainder itself
     own.goes(GOES_WITH, mechanism)
     return _plan(asked_for(given, mechanism))
 
@@ -83,8 +83,7 @@ def _plan(asked: Asked) -> HhhPlan[Any, Any]:
     if asked.unit.nodes is not None:
         if isinstance(asked.hierarchy, Cells):
             raise ParameterError(
-                "contribution='items' counts the different users of the nodes of one hierarchy: "
-                "pass one, or leave contribution out for several at once."
+                "contribution='items' takes one hierarchy. Pass one, or leave contribution out."
             )
         with no_fork():
             from dpframe.questions.hhh.nodes import nodes_plan
@@ -92,8 +91,8 @@ def _plan(asked: Asked) -> HhhPlan[Any, Any]:
         return nodes_plan(asked, asked.unit.nodes)
     if asked.unit.measured and asked.mechanism not in MEASURES:
         raise ParameterError(
-            f"mechanism={asked.mechanism!r} counts records and adds up no weight "
-            f"({asked.unit.weight!r}): use mechanism='offline', or leave weight and max_weight out."
+            f"mechanism={asked.mechanism!r} adds up no weight ({asked.unit.weight!r}). Use "
+            "mechanism='offline', or leave weight and max_weight out."
         )
     if isinstance(asked.hierarchy, Cells):
         with no_fork():
@@ -101,9 +100,6 @@ def _plan(asked: Asked) -> HhhPlan[Any, Any]:
 
         return cells_plan(asked)
     if asked.totals:
-        raise ParameterError(
-            "totals (True) is of several hierarchies at once: with one, count is the whole count "
-            "of a node already. Leave it out."
-        )
+        raise ParameterError("totals (True) needs several hierarchies at once. Leave it out.")
     plan: HhhPlan[Any, Any] = loaded(*MECHANISMS[asked.mechanism])(asked)
     return plan

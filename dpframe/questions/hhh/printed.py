@@ -27,7 +27,7 @@ from dpframe.tree import CountTree, NoisyNodes
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedPlan(HhhPlan[PrintedLaws, CountTree]):
-    """One draw for all tests beside the two of a node."""
+    """One draw for all tests, besides the two draws of a node."""
 
     paper = "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, as printed"
 
@@ -81,27 +81,23 @@ def printed_plan(asked: Asked) -> PrintedPlan:
     if height >= 5:
         bound = printed_lower_bound(record.epsilon, height)
         raise ParameterError(
-            f"mechanism='paper' is refused at height {height}: the printed algorithm is not "
-            f"private from height 5 on; at epsilon={record.epsilon:g} its delta is at least "
-            f"{bound:.1e}, not the requested {record.delta:g} (docs/soundness.md). "
-            "Use mechanism='offline'."
+            f"mechanism='paper' is refused at height {height}: from 5 on it is not private. Its "
+            f"delta is at least {bound:.1e}, not {record.delta:g} (docs/soundness.md). Use "
+            "mechanism='offline'."
         )
     if not asked.acknowledge:
         raise ParameterError(
-            "mechanism='paper' is the algorithm as printed, kept for comparison: pass "
-            "acknowledge=True to run it, or use mechanism='offline', which has less noise."
+            "mechanism='paper' is only for comparison. Pass acknowledge=True, or use "
+            "mechanism='offline'."
         )
     if asked.remainder:
-        raise ParameterError(
-            "mechanism='paper' releases no remainder, and adding one is not private at height 4: "
-            "pass remainder=False."
-        )
+        raise ParameterError("mechanism='paper' releases no remainder. Pass remainder=False.")
     smallest = printed_hhh.smallest_threshold(record.epsilon, record.delta, height)
     threshold = int(replace(asked, budget=record).at_least(smallest))
     laws = printed_hhh.printed_laws(record.epsilon, height, threshold)
     if laws.delta > record.delta:
         raise ParameterError(
-            f"mechanism='paper' costs delta={laws.delta:.2g} at threshold {threshold}, more than "
-            f"the requested {record.delta:g}: raise threshold."
+            f"mechanism='paper' costs delta={laws.delta:.2g} at threshold {threshold}, not "
+            f"{record.delta:g}. Raise threshold."
         )
     return PrintedPlan(asked=asked, threshold=threshold, laws=laws)

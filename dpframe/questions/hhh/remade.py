@@ -1,4 +1,4 @@
-"""The law of the tests of a release, from its receipt: the plan is made again and compared."""
+"""Find the law of a release's tests from its receipt: make the plan again, and compare."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ RELEASED = {
     "tree-hhh": "offline",
     "rollup": "offline",
 }
-"""Mechanisms that test residuals, and whose plan has the law."""
+"""Mechanisms that test residuals, with the mechanism of ``hhh`` whose plan has the law."""
 
 UNSHOWN = 0.02
 """``release_share`` of the selection of a rollup, whose counts are not released."""
 
 
 def law_of_tests(receipt: Mapping[str, Any]) -> NoiseTable | None:
-    """The table that this release was tested with, or None where the receipt does not say enough.
+    """Return the table of the release's tests, or None if the receipt does not say enough.
 
-    A receipt tells family, spread and ends of the law, and the arguments that it was chosen by. The
-    law that they choose now is the one if all that is told of it agrees, to the last digit; after
-    another ``release_share``, or in another version that chooses otherwise, it does not.
+    A receipt has the family, spread and ends of the law, and the arguments that chose it. The law
+    that they choose now is the law of the release if all these facts agree, to the last digit.
+    They do not after another ``release_share``, or in a version that chooses otherwise.
     """
     noise, other = receipt.get("noise"), dict[str, Any]()
     mechanism = RELEASED.get(receipt["mechanism"])
@@ -56,7 +56,7 @@ def law_of_tests(receipt: Mapping[str, Any]) -> NoiseTable | None:
 
 
 def _arguments(receipt: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the declaration that a receipt tells; of which period they were is no part of a
+    """Return the arguments of ``hhh`` that a receipt holds, except the period: it is no part of a
     law."""
     told = {name: receipt.get(name) for name in HHH.planning if name != "period"}
     return {name: value for name, value in told.items() if value is not None}

@@ -1,4 +1,4 @@
-"""The mechanism ``rounds``: values that many users have, found by weights, and counts of users."""
+"""The mechanism ``rounds``: find values that many users have, by weights, and count the users."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ITEMS = 500
-"""Values of a user that take part when values are searched: more cost more than they find."""
+"""Values of a user that take part in the search by default: more would cost more than they find."""
 
 MOST_ITEMS = 100_000
-"""Values of a user that can be asked for."""
+"""Most values of a user that a caller can ask for."""
 
 RELEASE_SHARE = 0.2
-"""Part of what is told that counts get: a tenth fewer values are found than without counts."""
+"""Part of mu^2 for the counts: a tenth fewer values are found than without counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NoisyValues:
-    """What was released: counts in units of ``1 / grid`` of users. Public."""
+    """Released values and their counts, in units of ``1 / grid`` of a user. Public."""
 
     count: np.ndarray
     key: pa.ChunkedArray
@@ -72,7 +72,7 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
 
     @property
     def grid(self) -> int:
-        """Units that a user is counted in; known here where ``at_most`` was asked for."""
+        """How many units of the counts a user is; final only if ``at_most`` was asked for."""
         return weighted_rounds.grid_of(self.laws, self.asked.at_most or 1)
 
     @property
@@ -94,17 +94,17 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
 
     @property
     def delta_spent(self) -> float:
-        """Of a user: what they move is in the accounting."""
+        """Delta of a user. What a user moves is in the accounting: no group delta."""
         return self.laws.delta
 
     @property
     def chance_at_threshold(self) -> float:
-        """The noise in a score is symmetric."""
+        """A half, as the noise in a score is symmetric."""
         return 0.5
 
     @cached_property
     def profile(self) -> Profile:
-        """The curve of Gaussian noise, and the chance of a value of one user."""
+        """The curve of Gaussian noise, and of the chance that a value of one user is found."""
         return whole_profile(self.budget, 1, self._curve)
 
     def _curve(self, epsilons: Sequence[float]) -> Profile:
@@ -121,14 +121,14 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
 
     @property
     def errors(self) -> Mapping[str, float]:
-        """Of a bound that is searched nothing is known before."""
+        """Half width of a count; empty if ``at_most`` is searched, and so not known before."""
         if self.asked.at_most is None:
             return {}
         return {"count": self.half_width(1) / self.grid}
 
     @property
     def game(self) -> Game:
-        """Gaussian noise on weights of every round, sizes and counts."""
+        """The game of Gaussian noise on the weights of every round, on sizes and on counts."""
         return rounds_game(self.laws)
 
     def run(self, counted: UserItems, /) -> Any:
@@ -151,7 +151,7 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
         return tidy(nodes, self._counting(noisy.at_most), types)
 
     def _counting(self, at_most: int) -> RoundsPlan:
-        """The plan as if so many values of a user had been asked for."""
+        """Return the plan as if the caller had asked for ``at_most``."""
         unit: Any = self.unit
         unit = replace(unit, at_most=at_most)
         return replace(self, asked=replace(self.asked, at_most=at_most, unit=unit))
@@ -227,7 +227,7 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
         ]
 
     def count_lines(self) -> list[Line]:
-        """How far counts are from those that at_most leaves."""
+        """The lines on ``at_most``, and on the errors of counts beyond those of ``at_most``."""
         sd = self.laws.count.sigma / self.grid
         return [
             Line(
@@ -248,7 +248,7 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
         ]
 
     def _unknown_lines(self) -> list[Line]:
-        """The same before at_most is known."""
+        """The lines on ``at_most`` and on the error of counts, before ``at_most`` is known."""
         one = self.laws.count.sigma / self.laws.count.norm
         return [
             Line(
@@ -267,7 +267,7 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
 
 
 def _shown(released: FoundValues, keys: pa.ChunkedArray, threshold: float | None) -> NoisyValues:
-    """Values whose noisy count reaches what was asked for (post-processing)."""
+    """Return the values whose noisy count reaches the threshold (post-processing)."""
     least = -np.inf if threshold is None else threshold * released.grid
     kept = released.count >= least
     return NoisyValues(
@@ -279,17 +279,16 @@ def _shown(released: FoundValues, keys: pa.ChunkedArray, threshold: float | None
 
 
 def rounds_plan(given: Given) -> RoundsPlan:
-    """The least noise and threshold, from unchecked arguments."""
+    """Check arguments, and choose the smallest noise and threshold."""
     if given["user"] is None:
         raise ParameterError(
-            "mechanism='rounds' needs user=: it finds values that many different users have, and "
-            "counts these. Name the column that identifies a person, or leave mechanism out to "
-            "count records."
+            "mechanism='rounds' needs user=. Name the column that identifies a person, or leave "
+            "mechanism out."
         )
     if given["contribution"] not in (None, "items"):
         raise ParameterError(
-            f"contribution={given['contribution']!r} does not go with mechanism='rounds', which "
-            "counts different users: leave contribution out, or pass mechanism='offline'."
+            f"contribution={given['contribution']!r} does not go with mechanism='rounds'. Leave "
+            "contribution out, or pass mechanism='offline'."
         )
     items = given.whole("max_contributions", 1, MOST_ITEMS)
     user = column_name("user", given["user"])
@@ -315,7 +314,7 @@ def rounds_plan(given: Given) -> RoundsPlan:
 
 
 def plan_of(asked: Asked) -> RoundsPlan:
-    """The same for checked ones."""
+    """Choose the smallest noise and threshold for checked arguments."""
     with advising("move release_share towards the middle", given=asked.release_share is not None):
         laws = round_laws(
             epsilon=asked.budget.epsilon,
@@ -328,6 +327,8 @@ def plan_of(asked: Asked) -> RoundsPlan:
 
 
 def in_rounds(given: Given) -> bool:
-    """Whether rounds answer what leaves the mechanism to dpframe: of users whatever does not ask
-    for shares or records."""
+    """Return whether rounds answer a call that leaves the mechanism to dpframe.
+
+    They do with ``user``, unless the call asks for shares or records.
+    """
     return given["user"] is not None and given["contribution"] in (None, "items")

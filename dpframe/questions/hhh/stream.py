@@ -1,6 +1,6 @@
 """``dp.StreamingHHH``: hierarchical heavy hitters of a stream that comes in pieces.
 
-The counting is that of :mod:`dpframe.sources.stream_batches`; here it gets a private way out.
+:mod:`dpframe.sources.stream_batches` counts; this module adds the private release.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class StreamingHHH(raw.StreamingHHH):
 
     Privacy
     -------
-    Only what ``release`` returns is private; see there. Otherwise this is raw data, and so is what
-    its methods return, its files, the time they take and the memory they need. ``repr`` shows
-    parameters only. The order of records must not depend on any one of them.
+    Only what ``release`` returns is private; see there. The object itself is raw data, and so are
+    its files, what its other methods return, and the time and memory that they need. ``repr`` shows
+    parameters only. The order of records must not depend on any single record.
 
     References
     ----------
@@ -75,13 +75,13 @@ class StreamingHHH(raw.StreamingHHH):
     def resume(self) -> None:
         """Let a released stream take records again.
 
-        Its next release holds the records of the last one too, and both count: each is charged, and
-        what protects a record is the sum of them. Does nothing if there was no release.
+        The next release holds the records of the last release too. Each is charged, and the promise
+        for a record is the sum of both. Does nothing if there was no release.
         """
         self._resumed = self._released
 
     def merge(self, other: StreamingHHH) -> StreamingHHH:
-        """This and another stream, level by level; see :func:`dpframe.merge_sketches`."""
+        """Merge this and another stream, level by level; see :func:`dpframe.merge_sketches`."""
         method = self._method or (other.method if isinstance(other, StreamingHHH) else None)
         return raw.merged_streams([self, other], method or "bounded", StreamingHHH)
 
@@ -105,23 +105,24 @@ class StreamingHHH(raw.StreamingHHH):
             Residual count from which a node is reported, from 1. By default the smallest that the
             noise affords.
         confidence
-            Of the intervals, 0.5 to 0.999999.
+            Confidence of the intervals, 0.5 to 0.999999.
         ledger
             A :class:`dpframe.Ledger` (or its path) that the release is charged to, before noise is
             drawn. Default: the one of :class:`dpframe.use_ledger`, else none.
         records
-            Of merged streams: a public upper bound on the records that went in, for ``upper``. It
+            For merged streams: a public upper bound on the records that went in, for ``upper``. It
             is not checked against the data.
 
         Returns
         -------
         pandas.DataFrame
-            That of ``dp.hhh(..., mechanism="streaming")``: ``level``, ``prefix``, one text column
-            a level for hierarchies of columns, and ``residual``, ``count``, ``lower``, ``upper``
-            (int64), by level and label. The receipt is in ``attrs["dp"]`` and ``.dp.receipt``.
+            The frame of ``dp.hhh(..., mechanism="streaming")``: ``level``, ``prefix``, one text
+            column a level for hierarchies of columns, and ``residual``, ``count``, ``lower``,
+            ``upper`` (int64), by level and label. The receipt is in ``attrs["dp"]`` and
+            ``.dp.receipt``.
 
-            Of merged streams ``count`` is at most n / (k + 1) below the truth, n the number of
-            records, plus noise, and ``upper`` (Int64) is missing without ``records``.
+            For merged streams, ``count`` is at most n / (k + 1) below the truth, plus noise, where
+            n is the number of records; ``upper`` (Int64) is missing without ``records``.
 
         Raises
         ------
@@ -133,10 +134,10 @@ class StreamingHHH(raw.StreamingHHH):
         Privacy
         -------
         (epsilon, delta)-differential privacy for adding or removing one record. Assumed: the order
-        of the other records does not depend on that one, and for merged streams neither does which
-        stream they enter. Assumed public: every argument, hierarchy, k, the number of streams. Not
-        covered: running time, files, and what other methods return. Every release is new noise and
-        a new charge; releases add up.
+        of the other records does not depend on that record, and for merged streams neither does
+        which stream they enter. Assumed public: every argument, hierarchy, k, the number of
+        streams. Not covered: running time, files, and what other methods return. Every release has
+        new noise and a new charge; releases add up.
 
         References
         ----------
@@ -164,7 +165,7 @@ class StreamingHHH(raw.StreamingHHH):
 def stream_plan(
     streams: raw.StreamingHHH, given: Given, records: object
 ) -> HhhPlan[Any, Any] | MergedStreamPlan:
-    """A plan from unchecked arguments and the public parameters of streams."""
+    """Make a plan from unchecked arguments and the public parameters of streams."""
     method = streams.method
     if method is None:
         known_records(records, "variant", None)

@@ -1,4 +1,4 @@
-"""One sketch a level in one pass; for users those of whichever sketch has the least noise."""
+"""The plans with one sketch for each level, in one pass; users get the sketch with least noise."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PAPER = (
 
 @dataclass(frozen=True, kw_only=True)
 class SketchedPlan(HhhPlan[L, States]):
-    """One draw for a counter, which decides and is in the count."""
+    """One draw for a counter: it decides whether the node is reported, and it is in the count."""
 
     paper = PAPER
 
@@ -62,20 +62,20 @@ class SketchedPlan(HhhPlan[L, States]):
     @property
     @abstractmethod
     def hidden(self) -> int:
-        """Noisy counters below this are not even looked at."""
+        """The value below which noisy counters are not even looked at."""
 
     @property
     @abstractmethod
     def sketch_line(self) -> Line:
-        """Which sketch it is."""
+        """The line that names the sketch."""
 
     @property
     @abstractmethod
     def error(self) -> str:
-        """How the error of the sketch shows."""
+        """Text of the line on the sketch's error: its direction, and whether it is released."""
 
     def error_noise(self) -> list[Line]:
-        """The noise in the error that is released, if it is."""
+        """The line on the noise in the released error, if it is released."""
         return []
 
     def remake(self, asked: Asked) -> StreamingPlan | UserSetsPlan:
@@ -137,7 +137,7 @@ class StreamingPlan(SketchedPlan[SketchLaws]):
 
     @property
     def game(self) -> Game:
-        """A sketch a level, each of one stream."""
+        """The game of one sketch for each level, each of one stream."""
         return sketch_game(self.laws, self.height, None, self.unit.moves)
 
     @cached_property
@@ -161,7 +161,7 @@ class StreamingPlan(SketchedPlan[SketchLaws]):
 
 @dataclass(frozen=True, kw_only=True)
 class UserSetsPlan(SketchedPlan[GshmLaws]):
-    """Privacy-aware sketches, which take a user at a time."""
+    """Privacy-aware sketches, which take one user at a time."""
 
     held = (
         "lower holds the noise; nothing released says how far a count is too low, so upper is "
@@ -172,7 +172,7 @@ class UserSetsPlan(SketchedPlan[GshmLaws]):
 
     @property
     def game(self) -> Game:
-        """Counts that move the same way, of whole users."""
+        """The game of counts of whole users that all move in one direction."""
         return merged_game(self.laws, 1)
 
     @property
@@ -190,7 +190,7 @@ class UserSetsPlan(SketchedPlan[GshmLaws]):
 
     @property
     def delta_spent(self) -> float:
-        return self.record_delta  # of a user already
+        return self.record_delta  # computed for a user already
 
     def run(self, counted: States, /) -> NoisyNodes:
         return merged_streaming.run(

@@ -73,7 +73,7 @@ WRONG: list[tuple[dict[str, Any], type[DpframeError], tuple[str, ...]]] = [
     ({**USER, "contribution": ""}, ParameterError, ("contribution ('')", "share, records")),
     ({**USER, "contribution": "record"}, ParameterError, ("Did you mean 'records'?",)),
     ({**USER, "max_contributions": 3}, ParameterError, ("max_contributions (3)", "'records'")),
-    (RECORDS, ParameterError, ("contribution='records'", "max_contributions=", "learned")),
+    (RECORDS, ParameterError, ("contribution='records'", "max_contributions=", "data")),
     ({**RECORDS, "max_contributions": 0}, ParameterError, ("max_contributions (0)", "from 1")),
     ({**RECORDS, "max_contributions": 10**7}, ParameterError, ("max_contributions", "1000000")),
     # mechanism
@@ -141,8 +141,7 @@ def test_what_a_mechanism_would_ignore_is_refused(
     with pytest.raises(ParameterError) as raised:
         door(**{**GOOD, "hierarchy": "path:place?depth=4", **given})
     assert str(raised.value).startswith(name)
-    for part in (f"goes with mechanism={goes}", f"mechanism={given['mechanism']!r} does not take"):
-        assert part in str(raised.value)
+    assert f"only with mechanism={goes}" in str(raised.value)
 
 
 def test_a_stored_request_with_an_ignored_argument_replays(
@@ -213,8 +212,8 @@ def test_numbers_of_numpy_are_numbers() -> None:
             ParameterError,
             r"refused at height 5: .*delta is at",
         ),
-        ({}, ParameterError, "pass acknowledge=True"),
-        ({"acknowledge": True}, ParameterError, "pass remainder=False"),
+        ({}, ParameterError, "acknowledge=True"),
+        ({"acknowledge": True}, ParameterError, "remainder=False"),
         (
             {"acknowledge": True, "remainder": False, "threshold": 9},
             ThresholdError,
@@ -380,7 +379,7 @@ def test_what_no_mechanism_counts_of_a_user_is_refused_in_the_same_words(
             if mechanism in known:
                 explain("path:place?depth=3", **call, **budget)
                 continue
-            refused = f"^contribution='{kind}' does not go with mechanism='{mechanism}': pass "
+            refused = f"^contribution='{kind}' does not go with mechanism='{mechanism}'"
             with pytest.raises(ParameterError, match=refused) as raised:
                 explain("path:place?depth=3", **call, **budget)
             assert all(f"mechanism='{other}'" in str(raised.value) for other in known)

@@ -112,8 +112,8 @@ def test_a_column_of_the_result_keeps_its_name() -> None:
 @pytest.mark.parametrize(
     ("column", "wrong", "error", "said"),
     [
-        (["word"], {}, dp.ParameterTypeError, "name of one column"),
-        (None, {}, dp.ParameterTypeError, "name of one column"),
+        (["word"], {}, dp.ParameterTypeError, "column must be text"),
+        (None, {}, dp.ParameterTypeError, "column must be text"),
         ("wrd", {}, dp.ColumnError, "Did you mean 'word'?"),
         ("word", {"k": 0}, dp.ParameterError, "k (0)"),
         ("word", {"k": 2.5}, dp.ParameterTypeError, "k must be a whole number"),

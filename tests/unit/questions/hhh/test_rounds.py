@@ -188,7 +188,7 @@ def test_the_command_line_gives_them(tmp_path: Path) -> None:
         ({"contribution": "items"}, "contribution ('items') needs user="),
         ({"user": "who", "at_most": 0}, "at_most (0)"),
         ({"user": "who", "contribution": "share", "at_most": 3}, "mechanism='rounds'"),
-        ({"user": "who", "contribution": "share", "mechanism": "rounds"}, "different users"),
+        ({"user": "who", "contribution": "share", "mechanism": "rounds"}, "contribution='share'"),
         ({"user": "who", "counters": 9}, "mechanism='streaming'"),
         ({"user": "who", "max_contributions": 0}, "max_contributions (0)"),
         ({"user": "who", "delta": 1e-12}, "contribution='share'"),

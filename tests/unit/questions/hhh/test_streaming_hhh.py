@@ -308,12 +308,12 @@ FEW = pd.DataFrame({"p": ["a/b"] * 200, "u": range(200)})
         (
             {"counters": 50, "mechanism": "offline"},
             ParameterError,
-            "goes with mechanism='streaming'",
+            "only with mechanism='streaming'",
         ),
         (
             {"counters": 50, "mechanism": "laplace"},
             ParameterError,
-            "goes with mechanism='streaming'",
+            "only with mechanism='streaming'",
         ),
         ({"remainder": True}, ParameterError, r"remainder \(True\) releases what no"),
         ({"user": "u"}, ParameterError, "streaming"),

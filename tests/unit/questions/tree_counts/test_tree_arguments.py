@@ -249,7 +249,7 @@ OPENED: list[Wrong] = [
     ({"hierarchy": ["year"], "keys": ["02001"]}, ColumnError, ("keys has '02001'", "'2001'")),
     ({"hierarchy": "date:year", "keys": ["2001-01-01"]}, ColumnError, ("'year'", "to_timestamp")),
     ({"release": "r"}, ParameterError, ("release='r'", "needs a ledger")),
-    ({"release": ""}, ParameterError, ("release ('')", "ips-2026-11")),
+    ({"release": ""}, ParameterError, ("release ('')", "200 printable")),
 ]
 
 
