@@ -213,7 +213,9 @@ def test_a_new_question_has_its_commands_by_itself(
         return out
 
     receipt = dpframe.hhh(visits, "ip:src", epsilon=1.0, delta=1e-6).attrs["dp"]
-    toy = replace(HHH, ask=medians, planned=lambda given: dict(given), rollup=None)
+    toy = replace(
+        HHH, ask=medians, planned=lambda given: dict(given), advice=lambda _: [], rollup=None
+    )
     monkeypatch.setattr(questions.add_question_commands, "__defaults__", ((*QUESTIONS, toy),))
     out = visits.with_name("out.csv")
     command = ["medians", str(visits), "src", "--epsilon=2", "--exact", "--no-clipped"]
