@@ -31,8 +31,7 @@ def declared_plan(asked: PrefixAsked) -> PrefixPlan:
     """The plan for the number of devices that the caller declares; no data are read for it."""
     if asked.declared is None:
         raise ParameterError(
-            "devices is missing: the noise depends on the number of users, pass devices=, for "
-            "example 100000."
+            "devices is missing. Pass the number of users, for example devices=100000."
         )
     return PrefixPlan.for_devices(asked, asked.declared)
 
@@ -60,7 +59,7 @@ def item_types(asked: PrefixAsked, columns: list[tuple[str, str]]) -> tuple[str,
 def checked_population(found: Population, plan: PrefixPlan) -> Population:
     """Raise SourceError if the source has lost users since they were counted."""
     if found.devices < plan.devices:
-        raise SourceError("the source changed while it was read: call again.")
+        raise SourceError("the source changed while it was read. Call again.")
     return found
 
 

@@ -121,8 +121,8 @@ class PrefixNumbers:
         """
         if asked.declared is not None and devices < asked.declared:
             raise ParameterError(
-                f"devices ({asked.declared:,}) is more than the {devices:,} users of the source: "
-                "declare a number that is certainly reached."
+                f"devices ({asked.declared:,}) is more than the {devices:,} users of the source. "
+                "Declare a number that is certainly reached."
             )
         counted = devices if asked.declared is None else asked.declared
         if asked.mechanism != "reports":
@@ -134,14 +134,13 @@ class PrefixNumbers:
         )
         if usable <= 0:
             raise BudgetError(
-                f"64-bit tables of sums do not reach delta={delta:g} at epsilon={epsilon:g}: lower "
-                "epsilon, raise delta, or mechanism='gaussian'."
+                f"64-bit tables of sums do not reach delta={delta:g} at epsilon={epsilon:g}. "
+                "Lower epsilon, raise delta, or pass mechanism='gaussian'."
             )
         local = _local_epsilon(asked, reporting, epsilon, usable) if reporting > 1 else 0.0
         if local <= 0:
             raise BudgetError(
-                f"{reporting:,} reports an iteration are too few to hide each other at epsilon="
-                f"{epsilon:g}, delta={delta:g} with {asked.reports} reports of every device: fewer "
+                f"{reporting:,} reports an iteration are too few to hide each other. Take fewer "
                 "iterations or rounds, more devices, a larger budget, or mechanism='gaussian'."
             )
         return cls(asked=asked, devices=devices, reporting=reporting, local_epsilon=local)
@@ -282,7 +281,7 @@ def _central_noise(asked: PrefixAsked) -> NoiseTable:
     noise = law(scale)
     if _central_delta(noise, asked, epsilon) > delta:
         raise BudgetError(
-            f"no noise table reaches delta={delta:g} at epsilon={epsilon:g}: raise delta, or move "
+            f"no noise table reaches delta={delta:g} at epsilon={epsilon:g}. Raise delta, or move "
             "epsilon towards 1."
         )
     return noise

@@ -160,8 +160,9 @@ def _check_least(each: Mapping[str, Fraction], asked: Asked) -> None:
     for name, own in each.items():
         if own < Fraction(LEAST):
             raise BudgetError(
-                f"measure {name!r} would get epsilon {float(own):.2g} of {asked.budget.epsilon:g}: "
-                "ask for fewer measures, raise its share=, or raise epsilon."
+                f"measure {name!r} would get epsilon {float(own):.2g} of "
+                f"{asked.budget.epsilon:g}. Ask for fewer measures, raise its share=, or raise "
+                "epsilon."
             )
 
 
@@ -178,8 +179,8 @@ def _check_scales(
     for name, scale in scales.items():
         if scale > LARGEST_SCALE:
             raise BudgetError(
-                f"measure {name!r} would get noise beyond 64 bits: raise epsilon or its share=, or "
-                "lower at_most or the bounds."
+                f"measure {name!r} would get noise beyond 64 bits. Raise epsilon or its share=, "
+                "or lower at_most or the bounds."
             )
 
 

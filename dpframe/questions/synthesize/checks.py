@@ -65,8 +65,7 @@ def row_domain(columns: object, *, depth: object, keys: object) -> RowDomain:
     """What rows can be, from unchecked arguments."""
     if columns is None:
         raise ParameterTypeError(
-            "columns is missing: say what rows can be, for example "
-            "'number:distance?lower=0&upper=5000'."
+            "columns is missing. Declare them, for example 'number:distance?lower=0&upper=5000'."
         )
     levels = None if depth is None else whole("depth", depth, 1, 60)
     hierarchies = {",".join(h.source_columns): h for h in _hierarchies(columns)}
@@ -171,8 +170,8 @@ def synthetic_plan(
     user, most = given.get("user"), given.get("max_contributions")
     if user is not None and most is None:
         raise ParameterError(
-            f"max_contributions is missing: with user ({user!r}) say how many rows of each are "
-            "counted; it must not be learned from the data."
+            f"max_contributions is missing for user ({user!r}). Say how many rows of each user "
+            "are counted; it must not be learned from the data."
         )
     return make_synthetic_plan(
         domain=wanted.domain,
@@ -229,5 +228,5 @@ def _kind(kind: pa.DataType) -> str:
 def check_sample(n: object) -> int:
     """The number of rows to draw."""
     if n is None:
-        raise ParameterTypeError("n is missing: say how many rows to draw, for example n=1000.")
+        raise ParameterTypeError("n is missing. Pass a number of rows, like n=1000.")
     return whole("n", n, 0, 10**9)

@@ -225,7 +225,7 @@ def check_dtypes(wanted: RowDomain, dtypes: dict[str, str]) -> None:
             if kind.startswith(UNDRAWN.get(type(axis), ())):
                 dense = f"source[{name!r}].sparse.to_dense() in its place"
                 raise ColumnError(
-                    f"column {name!r} has type {kind}, of which no rows can be drawn: pass "
+                    f"column {name!r} has type {kind}, of which no rows can be drawn. Pass "
                     f"{dense if kind.startswith('Sparse') else 'it as numbers or times'}."
                 )
 

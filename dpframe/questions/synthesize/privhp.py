@@ -117,8 +117,8 @@ class PrivHP:
         schema = both = schema_of(batch, self._asked.domain)
         if self._schema is not None and (both := common_schema(self._schema, schema)) is None:
             raise ParameterTypeError(
-                "the columns have other types than in the first batch: cast them, so that "
-                f"synthetic rows have one type; wanted {[str(t) for t in self._schema.types]}."
+                "the columns have other types than in the first batch. Cast them to "
+                f"{[str(t) for t in self._schema.types]}."
             )
         dtypes = dtypes_of(batch, self._asked)
         new = counted_codes(
@@ -143,15 +143,13 @@ class PrivHP:
         self._check_open("merge")
         other._check_open("merge")
         if other._asked.digest != self._asked.digest:
-            raise ParameterError("these count different domains: make both with the same columns.")
+            raise ParameterError("other counts a different domain. Give both the same columns.")
         seen = streams.joined(self._streams, other._streams)
         schema = other._schema if self._schema is None else self._schema
         if schema is not None and other._schema is not None:
             schema = common_schema(schema, other._schema)
             if schema is None:
-                raise ParameterTypeError(
-                    "the columns have other types in the other stream: cast them."
-                )
+                raise ParameterTypeError("the other stream has columns of other types. Cast them.")
         both = object.__new__(PrivHP)
         both._asked, both._state = self._asked, self._state.merge(other._state)
         both._schema = schema
@@ -193,8 +191,7 @@ class PrivHP:
     def sample(self, n: int) -> NoReturn:
         """Raises: rows are drawn from what ``finish`` returns."""
         raise ParameterError(
-            f"sample({n!r}) before finish: call generator = stream.finish(epsilon=...), which adds "
-            "the noise, then generator.sample(n)."
+            f"sample({n!r}) before finish is not private. Call finish(epsilon=...).sample(n)."
         )
 
     def save(self, path: str | Path) -> None:
@@ -232,8 +229,8 @@ class PrivHP:
     def _check_open(self, what: str) -> None:
         if self._released > self._resumed:
             raise ParameterError(
-                f"{what} after finish: what was released would no longer be what the stream holds. "
-                "Call resume() first if further rows may be counted with the earlier ones."
+                f"{what} after finish needs resume(). Call it first if further rows may be counted "
+                "with the earlier ones."
             )
 
 

@@ -195,7 +195,7 @@ def histogram_plan(asked: Asked) -> ListedPlan | UnknownPlan:
     listed, family = asked.listed, asked.mechanism
     if listed is not None and asked.threshold is not None:
         raise ParameterError(
-            f"threshold ({asked.threshold!r}) must be left out: listed keys are all shown."
+            f"threshold ({asked.threshold!r}) does not go with keys. Leave it out."
         )
     shares = level_shares(asked)
     record = per_record(asked.budget, asked.unit.moves)
