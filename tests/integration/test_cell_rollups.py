@@ -144,7 +144,7 @@ def test_an_empty_table_and_one_record_look_alike() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"keys": [("a", "b")], "delta": None}, "^keys does not go with .*or leave keys out"),
+        ({"keys": [("a", "b")], "delta": None}, "^keys does not go with .*eave keys out"),
         ({"measures": {"src_level": "count"}}, "'src_level'"),
         ({"threshold": 3}, "14 kinds of cells"),
     ],

@@ -1,4 +1,4 @@
-"""``dp.PrivHP``: a generator of synthetic rows for a stream that comes in pieces."""
+"""``dp.PrivHP``: a generator of synthetic rows for a stream that arrives in pieces."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ if TYPE_CHECKING:
     from dpframe.ledger import Ledger
 
 NAME = "privhp"
-"""Of the class, in files."""
+"""The name of the class in files."""
 
 
 @known_arguments
 class PrivHP:
     """Counts for a private generator of synthetic rows, in memory independent of the data.
 
-    What :func:`dpframe.synthesize` does with a source at once, for rows that come in pieces, over
-    time, or in several places.
+    It does what :func:`dpframe.synthesize` does with one source, for rows that arrive in pieces,
+    over time, or in several places.
 
     Parameters
     ----------
     columns, k, width, rows, depth, keys, seed
-        As for :func:`dpframe.synthesize`. Sketches that are to be merged need the same ones, the
-        seed of the hash functions too.
+        As for :func:`dpframe.synthesize`. Sketches can be merged only if all these arguments are
+        equal, also the seed of the hash functions.
 
     Privacy
     -------
-    Only what ``finish`` returns is private. Otherwise this is raw data, and so are its files.
-    ``repr`` shows parameters only. Neither the order of rows nor batches matter.
+    Only the result of ``finish`` is private. The object itself is raw data, and so are its files.
+    ``repr`` shows parameters only. Neither the order of rows nor their batches matter.
 
     References
     ----------
@@ -110,8 +110,8 @@ class PrivHP:
     def update(self, batch: object, *, progress: bool = True) -> None:
         """Count the rows of a frame, Arrow table, DuckDB relation or file: all of them or none.
 
-        The columns must hold what they hold in the first batch, whose types synthetic rows have:
-        numbers, text, dates or times. Rows that lack a value are left out.
+        The columns must hold the kinds of values of the first batch: numbers, text, dates or times.
+        Synthetic rows have the types of the first batch. Rows that lack a value are left out.
         """
         self._check_open("update")
         schema = both = schema_of(batch, self._asked.domain)
@@ -128,15 +128,15 @@ class PrivHP:
             progress=flag("progress", progress),
         )
         self._state = self._state.merge(new)
-        if self._schema is None or both != self._schema:  # a column had no type so far
+        if self._schema is None or both != self._schema:  # until now a column had no type
             self._dtypes = dtypes | self._dtypes
         self._schema = both
 
     def merge(self, other: PrivHP) -> PrivHP:
-        """Both streams together. No row may be in both.
+        """A stream that holds the rows of both. No row may be in both streams.
 
-        Raises ParameterError if the other has other columns, bounds, keys, sizes or another seed,
-        or holds a stream that this one holds too (itself, a copy, the same file).
+        Raises ParameterError if ``other`` has different columns, bounds, keys, sizes or another
+        seed, or holds a stream that this one holds too (itself, a copy, the same file).
         """
         if not isinstance(other, PrivHP):
             raise ParameterTypeError(f"other must be a PrivHP; got {type(other).__name__}.")
@@ -167,8 +167,8 @@ class PrivHP:
     ) -> Generator:
         """The generator, differentially private: noise is drawn here, after the charge.
 
-        Every call is new noise and a new charge; what protects a row is the sum of them. After it
-        the stream takes no rows unless ``resume`` is called.
+        Every call draws new noise and makes a new charge; the charges of a row add up. After it the
+        stream takes no rows unless ``resume`` is called.
         """
         schema = self._schema or _usual_schema(self._asked)
         plan = synthetic_plan(
@@ -189,7 +189,7 @@ class PrivHP:
         self._resumed = self._released
 
     def sample(self, n: int) -> NoReturn:
-        """Raises: rows are drawn from what ``finish`` returns."""
+        """Raise ParameterError: only the result of ``finish`` draws rows."""
         raise ParameterError(
             f"sample({n!r}) before finish is not private. Call finish(epsilon=...).sample(n)."
         )
@@ -210,7 +210,7 @@ class PrivHP:
 
     @classmethod
     def load(cls, path: str | Path) -> PrivHP:
-        """Read what ``save`` wrote. Raises SourceError if that is no such file."""
+        """Read a file that ``save`` wrote. Raises SourceError if the file is something else."""
         return files.read_counts(path, NAME, cls.__name__, cls._restored)
 
     @classmethod
@@ -239,7 +239,7 @@ def _empty(shape: Shape) -> HotPartition:
 
 
 def _usual_schema(wanted: RowDomain) -> pa.Schema:
-    """Types for a stream that saw no batch."""
+    """The schema of rows for a stream that saw no batch."""
     fields = []
     for axis in wanted.domain.axes:
         kind = pa.string()
