@@ -87,7 +87,7 @@ class RollupPlan(RollupNumbers):
         )
 
     def lines(self) -> list[Line]:
-        """What is known before the data are read."""
+        """The card lines, all known before the data are read."""
         return rollup_lines(self, OF_NODES, [hierarchy_line(self.hierarchy)])
 
     def receipt(self, name: str | None = None) -> Receipt:

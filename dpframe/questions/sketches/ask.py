@@ -65,7 +65,7 @@ class _Releasable(Sketch):
             Protect a user with at most so many records instead of a single record, 1 to a million.
             The sketch does not know users: that nobody has more is the caller's promise.
         confidence
-            Of the intervals, 0.5 to 0.999999.
+            Confidence of the intervals, 0.5 to 0.999999.
         ledger
             A :class:`dpframe.Ledger` (or its path) that the release is charged to, before noise is
             drawn. Default: the one of :class:`dpframe.use_ledger`, else none.
@@ -165,7 +165,7 @@ class MergedSketch(_Releasable, raw.MergedSketch):
     __doc__ = raw.MergedSketch.__doc__
 
     def merge(self, other: Sketch) -> MergedSketch:
-        """This and another sketch of as many counters, by the same method."""
+        """Merge this and another sketch of as many counters, by the method of this sketch."""
         return merge_sketches([self, other], method=self._method)
 
 

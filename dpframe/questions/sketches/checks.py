@@ -47,7 +47,7 @@ def sketch_plan_from(
 
 
 def hint(value: object) -> int | None:
-    """About how many records there are, as a public number."""
+    """The checked hint of a merge: about how many records there are, as a public number."""
     return None if value is None else whole("records", value, 0, 2**53)
 
 

@@ -18,7 +18,7 @@ N = TypeVar("N")
 
 
 class Counting(Protocol):
-    """A sketch that remembers how often it was released."""
+    """A sketch, or a stream with a sketch per level, that counts its releases."""
 
     _released: int
 

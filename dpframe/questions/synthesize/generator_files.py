@@ -133,7 +133,7 @@ def _seal_in(content: bytes) -> int:
 
 
 def _check_size(metadata: pq.FileMetaData, size: int) -> None:
-    """ValueError unless the file can hold the rows that it says it has."""
+    """Raise ValueError unless the file can hold the rows that it says it has."""
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     chunks = [(g.num_rows, g.column(i).num_values) for g in groups for i in range(g.num_columns)]
     rows = sum(group.num_rows for group in groups)

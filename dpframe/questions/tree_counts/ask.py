@@ -89,7 +89,7 @@ def tree_counts(
         How the budget is divided: one positive number for each level, level 0 first. By default the
         division with the smallest largest error.
     threshold
-        Noisy count from which a node is shown. By default the smallest private one.
+        Noisy count from which a node is shown. By default the smallest private threshold.
     consistent
         True (default): counts are whole and not negative, and every node is the sum of its children
         and an ``<other>`` row. False: counts as they were drawn; they may be negative, and are
