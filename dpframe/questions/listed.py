@@ -1,4 +1,4 @@
-"""The list of questions, and the functions by which they are asked. ``dpframe`` exports these."""
+"""The list of questions, and the functions that ask them. ``dpframe`` exports these functions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dpframe._forking import loaded
 
 READ = TYPE_CHECKING
-"""For imports that nobody runs: mypy orders modules by what they import, other than in an
+"""For imports that only mypy reads. It orders modules by their imports, except the imports under
 ``if TYPE_CHECKING``, and has to know a function before a method is made of it."""
 
 ROOMS = {
@@ -22,11 +22,11 @@ ROOMS = {
     "dpframe.questions.synthesize.ask": ("SYNTHESIZE", "synthesize", "explain_synthesize"),
     "dpframe.questions.prefix_tree.ask": ("PREFIX_TREE", "prefix_tree", "explain_prefix_tree"),
 }
-"""Where each question is declared: its declaration, the function that asks it, and the one that
-explains it. A room is loaded when it is first asked."""
+"""For each module that declares a question: the declaration, the function that asks the question,
+and the function that explains it. A module is loaded when its question is first asked."""
 
 HOMES = {name: home for home, (_, *functions) in ROOMS.items() for name in functions}
-"""Where every function is."""
+"""The module of every function."""
 
 __all__ = [
     "explain",
@@ -43,7 +43,7 @@ __all__ = [
     "tree_counts",
 ]
 
-if not TYPE_CHECKING:  # who reads types would take any name for one that is there
+if not TYPE_CHECKING:  # else a type checker would believe that every name exists
 
     def __getattr__(name: str) -> Any:
         if name == "QUESTIONS":

@@ -145,9 +145,8 @@ MISTAKES = {
     "explain columns:x --epsilon 1 --delta 1e-6 --mechanism paper --acknowledge": "Pass "
     "--no-remainder.",
     "explain-heavy-hitters x --epsilon 1 --delta 1e-6 -k 0": "k (0) must be a whole number",
-    "tree-counts t.parquet columns:x --epsilon 1": "list the keys: --keys FILE or "
-    "--keys domain; then --delta 0",
-    "synthesize t.parquet number:x --epsilon 1": "for example -n 1000",
+    "tree-counts t.parquet columns:x --epsilon 1": "--keys FILE or --keys domain",
+    "synthesize t.parquet number:x --epsilon 1": "-n 1000",
     "ledger none.db": "dpframe ledger PATH --epsilon 3",
 }
 

@@ -121,7 +121,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (dp.explain, {"at_most": 1001}, "from 1 to 1000"),
     (dp.explain, {"threshold": 3}, "smallest private threshold"),
     (dp.explain, {"contribution": "share", "at_most": 2}, "contribution='items'"),
-    (dp.explain_tree_counts, {}, "pass keys=, or let hhh, asked"),
+    (dp.explain_tree_counts, {}, "contribution=.items. .* keys="),
     (dp.explain_tree_counts, {"mechanism": "relative", "keys": ["a"]}, "finds keys by itself"),
 ]
 

@@ -141,7 +141,7 @@ def test_a_draw_for_each_row_is_refused_by_name(
         (f"{BUDGET}, consistent := 1", ("consistent must be True or False",)),
         (f"{BUDGET}, alpha := 0.5", ("alpha (0.5)", "mechanism := 'relative'")),
         (f"{BUDGET}, release := 'r', keys := ['a', 'a']", ("keys has 2 keys", "once")),
-        ("epsilon := 1.0, keys := ['v0'], mechanism := 'hhh'", ("leave keys out",)),
+        ("epsilon := 1.0, keys := ['v0'], mechanism := 'hhh'", ("Leave keys out",)),
         ("epsilon := 1.0, keys := 5", ("ParameterTypeError: keys must be a list",)),
     ],
 )

@@ -66,29 +66,30 @@ def prefix_tree(
 ) -> pd.DataFrame:
     """Frequent items of users who each hold many, found without collecting them.
 
-    A simulation of a federated deployment over a frame: every user is a device, which answers each
+    This simulates a federated deployment over a frame: every user is a device, which answers each
     question with a randomised report, and the server sees sums of reports only. Items are found
-    prefix by prefix, so that they need not be listed anywhere.
+    prefix by prefix, so that nobody has to list them.
 
     Parameters
     ----------
     source
         As for :func:`hhh`.
     column
-        The items: words, URLs, paths. Read as text; missing and empty ones are no items.
+        The items: words, URLs, paths. They are read as text; missing and empty values are no items.
     user
-        Column that identifies a person; each is a device, also with no items. As for :func:`hhh`,
-        ids beyond 2^53 must not be floating-point numbers.
+        Column that identifies a person. Each person is a device, also without items. As for
+        :func:`hhh`, ids beyond 2^53 must not be floating-point numbers.
     epsilon, delta
-        The privacy budget of all reports together, towards whoever sees their sums: 1e-4 to 50 and
+        The privacy budget of all reports together, against whoever sees their sums: 1e-4 to 50 and
         1e-12 to 0.1. No defaults.
     devices
-        A number of users that the source is certain to have, to plan the noise for; fewer are an
-        error. By default all of them. Their number is public: neighbours have the same.
+        A number of users that the source is certain to have; the noise is planned for it. Fewer
+        users are an error. By default the number of all users. It is public: neighbours have the
+        same number.
     iterations
-        T, questions of a round, 1 to 100. More follow longer items with more noise.
+        T, questions of a round, 1 to 100. More questions reach longer items, with more noise.
     rounds
-        Searches one after the other, 1 to 20; later ones leave out what earlier ones found.
+        Searches one after the other, 1 to 20; later searches leave out what earlier searches found.
     length
         r, bits of an item, 1 to 4096: ten characters in 60. Longer items are cut after the last
         character that fits, and shown with an ellipsis.
@@ -98,12 +99,12 @@ def prefix_tree(
         "adaptive" (as many bits a question as ``limit`` allows below the prefixes found), "even",
         or a list with the bits of every question, which add up to ``length``.
     false_positives
-        Expected items that nobody has, at most, in parts of what is kept; 0.001 to 10.
+        The largest expected number of items that nobody has, per kept item; 0.001 to 10.
     selection
-        Which item of a user is reported: "unweighted" (each different one as likely) or "weighted"
-        (as frequent as it is).
+        Which item of a user is reported: "unweighted" (each different item with equal chance) or
+        "weighted" (with a chance in proportion to its frequency).
     conditioned
-        True: among the items below the prefixes found. False: among all.
+        True: a device reports an item below the found prefixes. False: any of its items.
     encoding, alphabet, public
         "binary" (six bits a character of the default alphabet), or "huffman", fitted on ``public``
         items; ``alphabet`` are the characters that items are made of, by default small letters
@@ -113,18 +114,18 @@ def prefix_tree(
     deny
         Items that are public already and that nobody shall report.
     participation
-        Chance with which a device takes part in a question, 0.001 to 1. No amplification is
-        claimed for it.
+        The chance that a device takes part in a question, 0.001 to 1. No amplification is claimed
+        for it.
     mechanism
         "reports" (devices randomise), or the baselines "laplace" and "gaussian": a trusted server
         adds noise to exact counts.
     accountant
         "aggregate" (the exact law of the sums) or "shuffle" (a bound for any randomiser).
     neighbours
-        "replace": all records of one user are replaced. "remove": they are removed, or added, and
-        the device still reports, as one without items.
+        "replace": all records of one user are replaced. "remove": all records of one user are
+        removed, or added, and the device still reports, like a device without items.
     confidence
-        Of the intervals, 0.5 to 0.999999.
+        Confidence of the intervals, 0.5 to 0.999999.
     period
         Only the records of a period, such as ``("when", "2026-W47")``; as for :func:`hhh`.
     ledger, release, data, progress
@@ -134,7 +135,7 @@ def prefix_tree(
     -------
     pandas.DataFrame
         The column (text), ``count`` (int64, estimated number of users who reported the item when it
-        was found), ``lower`` and ``upper`` (int64, interval for that number, given that the item is
+        was found), ``lower`` and ``upper`` (int64, interval for this number, given that the item is
         shown), largest count first. The receipt is in ``attrs["dp"]`` and ``result.dp.receipt``.
 
     Raises
@@ -142,12 +143,12 @@ def prefix_tree(
     ParameterError, ParameterTypeError, SourceError, LedgerError
         As :func:`hhh`.
     BudgetError
-        So few users cannot hide each other within the budget.
+        Too few users to hide each other within the budget.
 
     Privacy
     -------
-    (epsilon, delta)-differential privacy for one user with all their records, towards whoever sees
-    the sums of all iterations and what follows from them; every report by itself is
+    (epsilon, delta)-differential privacy for one user with all their records, against whoever sees
+    the sums of all iterations and what follows from them; every single report is
     ``receipt["local_epsilon"]``-differentially private. Assumed public: every argument, and the
     number of users.
 

@@ -1,4 +1,4 @@
-"""Arguments of prefix trees, checked once: name, value, rule, next step."""
+"""Check the arguments of prefix trees once. A message gives name, value, rule and next step."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from dpframe.questions.prefix_tree.numbers import (
 )
 
 LONGEST_ITEM = 4096
-"""Bits of an item."""
+"""The most bits of an item."""
 
 LARGEST_LIMIT = 2**28
-"""Cells of an iteration: 1 GiB of sums."""
+"""The most cells of an iteration: 1 GiB of sums."""
 
 
 def prefix_asked(given: Given) -> PrefixAsked:
-    """What is asked for, from unchecked arguments."""
+    """The checked request of unchecked arguments."""
     kind = given.chosen("mechanism", PREFIX_MECHANISMS)
     near: Neighbours = given.chosen("neighbours", ("replace", "remove"))
     book: Accountant = given.chosen("accountant", ("aggregate", "shuffle"))
     if book == "shuffle" and (near != "replace" or kind != "reports"):
         raise ParameterError(
-            "accountant='shuffle' is for neighbours='replace' and mechanism='reports': leave "
+            "accountant='shuffle' needs neighbours='replace' and mechanism='reports'. Leave "
             "accountant out."
         )
     part = number("participation", given["participation"], 0.001, 1.0)
     if part < 1 and kind != "reports":
+        # central noise claims nothing for sampling
         raise ParameterError(
-            f"participation ({part:g}) is for mechanism='reports': central noise claims nothing "
-            "for sampling."
+            f"participation ({part:g}) is for mechanism='reports'. Leave participation out."
         )
     deny = given["deny"]
     return PrefixAsked(
@@ -71,11 +71,11 @@ def prefix_asked(given: Given) -> PrefixAsked:
 
 
 def encoding_from(encoding: object, alphabet: object, public: object) -> Encoding:
-    """An encoding of our own, or one by name."""
+    """The encoding that the caller passed as an object, or named."""
     if isinstance(encoding, Encoding):
         if alphabet is not None or public is not None:
             raise ParameterError(
-                "alphabet and public are part of an encoding: give them to BinaryEncoding or "
+                "alphabet and public are part of an encoding. Pass them to BinaryEncoding or "
                 "HuffmanEncoding, or name the encoding."
             )
         return encoding
@@ -84,21 +84,18 @@ def encoding_from(encoding: object, alphabet: object, public: object) -> Encodin
     if kind == "huffman":
         if public is None:
             raise ParameterError(
-                "encoding='huffman' needs public=, a list of items that is public: the code is "
-                "fitted on it. Never the private data."
+                "encoding='huffman' needs public=, to fit the code. Pass a list of public items, "
+                "never the private data."
             )
         return HuffmanEncoding(checked_items("public", public), letters)
     if public is not None:
-        raise ParameterError("public goes with encoding='huffman'; 'binary' is fitted on nothing.")
+        raise ParameterError("public goes with encoding='huffman'. Leave it out for 'binary'.")
     return BinaryEncoding(letters)
 
 
 def _user(user: object) -> str:
     if user is None:
-        raise ParameterError(
-            "user is missing: name the column that identifies a person, whose items are on one "
-            "device."
-        )
+        raise ParameterError("user is missing. Name the column that identifies a person.")
     return column_name("user", user)
 
 
@@ -113,8 +110,7 @@ def _segments(given: Given) -> Segments:
         return make(length=bits, iterations=times, limit=cells)
     if not isinstance(segments, Sequence) or isinstance(segments, bytes) or not segments:
         raise ParameterTypeError(
-            "segments must be 'adaptive', 'even' or a list of numbers of bits; got "
-            f"{type(segments).__name__}."
+            f"segments must be 'adaptive', 'even' or a list; got {type(segments).__name__}."
         )
     for part in segments:
         if isinstance(part, bool) or not isinstance(part, Integral):

@@ -1,4 +1,4 @@
-"""The private step of a prefix tree: the users of a source, as devices with items."""
+"""The private step of a prefix tree: read the users of a source as devices with items."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpframe.sources.sql_tables import check_stored
 
 
 def opens(asked: PrefixAsked) -> list[str]:
-    """The columns that are read: users are counted first, and then their items."""
+    """The columns to read: first users are counted, then their items."""
     return [*asked.hierarchy.source_columns, asked.user]
 
 
@@ -31,8 +31,7 @@ def declared_plan(asked: PrefixAsked) -> PrefixPlan:
     """The plan for the number of devices that the caller declares; no data are read for it."""
     if asked.declared is None:
         raise ParameterError(
-            "devices is missing: the noise depends on the number of users, pass devices=, for "
-            "example 100000."
+            "devices is missing. Pass the number of users, for example devices=100000."
         )
     return PrefixPlan.for_devices(asked, asked.declared)
 
@@ -52,24 +51,24 @@ def count(source: object, plan: PrefixPlan, progress: bool) -> Counted[Populatio
 
 
 def item_types(asked: PrefixAsked, columns: list[tuple[str, str]]) -> tuple[str, ...]:
-    """None is known: devices send texts. Raises ColumnError as every rollup does."""
+    """No types: devices send texts. Raises ColumnError for columns that cannot be read."""
     check_stored(asked.hierarchy, asked.unit, columns)
     return ()
 
 
 def checked_population(found: Population, plan: PrefixPlan) -> Population:
-    """Raise SourceError if the source has lost users since they were counted."""
+    """The population; SourceError if the source has lost users since they were counted."""
     if found.devices < plan.devices:
-        raise SourceError("the source changed while it was read: call again.")
+        raise SourceError("the source changed while it was read. Call again.")
     return found
 
 
 FORMER = BinaryEncoding(LETTERS).spec
-"""What requests hold that were stored when letters were the default."""
+"""The encoding in requests that were stored when ``LETTERS`` was the default alphabet."""
 
 
 def former(asked: PrefixAsked) -> Mapping[str, object] | None:
-    """The request with the default alphabet of before this one."""
+    """The request with the earlier default alphabet; None if this alphabet is not the default."""
     if asked.search.encoding.spec != BinaryEncoding().spec:
         return None
     return {**asked.request, "encoding": FORMER}

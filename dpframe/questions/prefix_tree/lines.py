@@ -1,4 +1,4 @@
-"""What is known of a prefix tree before its devices are asked."""
+"""The card lines of a prefix tree, all known before devices are asked."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ PAPERS = {
 }
 
 MOST_SHOWN = 80
-"""Characters of an alphabet that a card shows."""
+"""The most characters of an alphabet that a card shows."""
 
 COUNTS = "users who reported an item when it was found, each at most one item an iteration"
 
 
 def prefix_guarantee(plan: PrefixNumbers) -> str:
-    """The privacy claim towards whoever sees the sums, as one sentence."""
+    """The privacy claim against whoever sees the sums, as one sentence."""
     return claim(plan.budget, plan.neighbours)
 
 
 def local_guarantee(plan: PrefixNumbers) -> str | None:
-    """The privacy claim towards whoever sees single reports; None without them."""
+    """The privacy claim against whoever sees single reports; None without reports."""
     if plan.local_epsilon is None:
         return None
     total = plan.asked.reports * plan.local_epsilon
@@ -104,7 +104,7 @@ def prefix_lines(plan: PrefixNumbers) -> list[Line]:
 
 
 def left_out(plan: PrefixNumbers) -> str:
-    """Which items are never found, whoever holds them, and what is not read of others."""
+    """The items that are never found, whoever holds them, and the parts of others that are cut."""
     encoding, length = plan.asked.search.encoding, plan.asked.search.segments.length
     letters = encoding.alphabet
     if len(letters) > MOST_SHOWN:

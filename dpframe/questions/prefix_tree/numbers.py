@@ -1,6 +1,6 @@
-"""What a federated prefix tree is asked for, and the noise that so many devices need.
+"""The request for a federated prefix tree, and the noise that its number of devices needs.
 
-This module sees no data. The number of devices is public: neighbours have the same.
+This module sees no data. The number of devices is public: neighbours have the same number.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from dpframe.mechanisms.prefix_tree import Search
 from dpframe.noise import TOTAL, NoiseTable, gaussian, laplace
 
 ABSENT = 1e-3
-"""Part of delta that pays for fewer devices taking part than is accounted for."""
+"""Part of delta for the event that fewer devices take part than the accountant assumes."""
 
 GRID = 1e-4
-"""Grid of the privacy loss of central noise, in parts of epsilon."""
+"""Grid of the privacy loss of central noise, as a fraction of epsilon."""
 
 PrefixMechanism = Literal["reports", "laplace", "gaussian"]
 Accountant = Literal["aggregate", "shuffle"]
@@ -39,8 +39,10 @@ PREFIX_MECHANISMS: tuple[PrefixMechanism, ...] = ("reports", "laplace", "gaussia
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixAsked:
-    """Everything but the number of devices. ``declared`` is one that the caller promises at least,
-    or None to take that of the data."""
+    """The checked arguments; the number of devices is not among them.
+
+    ``declared`` is a number of devices that the caller promises at least; None takes the number of
+    the data."""
 
     hierarchy: Hierarchy
     user: str
@@ -53,7 +55,7 @@ class PrefixAsked:
 
     @property
     def request(self) -> dict[str, object]:
-        """The arguments that a release of this answers, as plain JSON types."""
+        """The arguments that a release answers, as plain JSON types."""
         search = self.search
         return {
             "counts": "prefix tree",
@@ -81,27 +83,27 @@ class PrefixAsked:
 
     @property
     def unit(self) -> PrivacyUnit:
-        """A user with all records."""
+        """The unit of privacy: a user with all records."""
         return PrivacyUnit(user=self.user)
 
     @property
     def reports(self) -> int:
-        """Of every device, in all rounds."""
+        """The number of reports of each device, in all rounds."""
         return self.search.rounds * self.search.segments.iterations
 
     @property
     def moved(self) -> int:
-        """Counts that one device moves by one, in all iterations."""
+        """The number of counts that one device moves by one, in all iterations."""
         return self.reports * (2 if self.neighbours == "replace" else 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixNumbers:
-    """What was asked for, with the noise that so many devices need.
+    """The request, with the noise that its number of devices needs.
 
-    ``reporting`` is the number of reports of an iteration that is accounted for: all devices, those
-    that are declared, or with sampling a number that is hardly ever missed. ``local_epsilon`` is
-    that of one report, None for central noise.
+    ``reporting`` is the number of reports of an iteration that the accountant assumes: all devices,
+    the declared number, or with sampling a number that is hardly ever missed. ``local_epsilon`` is
+    the epsilon of one report, None for central noise.
     """
 
     asked: PrefixAsked
@@ -112,17 +114,17 @@ class PrefixNumbers:
 
     @classmethod
     def for_devices(cls, asked: PrefixAsked, devices: int) -> Self:
-        """Choose the noise for so many devices. Pure: no data, no randomness.
+        """Choose the noise for ``devices`` devices. Pure: no data, no randomness.
 
         Raises
         ------
         BudgetError
-            So few devices cannot hide each other within the budget.
+            Too few devices to hide each other within the budget.
         """
         if asked.declared is not None and devices < asked.declared:
             raise ParameterError(
-                f"devices ({asked.declared:,}) is more than the {devices:,} users of the source: "
-                "declare a number that is certainly reached."
+                f"devices ({asked.declared:,}) is more than the {devices:,} users of the source. "
+                "Declare a number that is certainly reached."
             )
         counted = devices if asked.declared is None else asked.declared
         if asked.mechanism != "reports":
@@ -134,14 +136,13 @@ class PrefixNumbers:
         )
         if usable <= 0:
             raise BudgetError(
-                f"64-bit tables of sums do not reach delta={delta:g} at epsilon={epsilon:g}: lower "
-                "epsilon, raise delta, or mechanism='gaussian'."
+                f"64-bit tables of sums do not reach delta={delta:g} at epsilon={epsilon:g}. "
+                "Lower epsilon, raise delta, or pass mechanism='gaussian'."
             )
         local = _local_epsilon(asked, reporting, epsilon, usable) if reporting > 1 else 0.0
         if local <= 0:
             raise BudgetError(
-                f"{reporting:,} reports an iteration are too few to hide each other at epsilon="
-                f"{epsilon:g}, delta={delta:g} with {asked.reports} reports of every device: fewer "
+                f"{reporting:,} reports an iteration are too few to hide each other. Take fewer "
                 "iterations or rounds, more devices, a larger budget, or mechanism='gaussian'."
             )
         return cls(asked=asked, devices=devices, reporting=reporting, local_epsilon=local)
@@ -173,7 +174,7 @@ class PrefixNumbers:
 
     @property
     def standard_error(self) -> float:
-        """Standard error of the estimate for an item that nobody else holds."""
+        """Standard error of the estimate for an item that one device holds."""
         if self.noise is not None:
             return self.noise.sd
         assert self.local_epsilon is not None
@@ -228,10 +229,11 @@ def _local_epsilon(asked: PrefixAsked, devices: int, epsilon: float, delta: floa
 
 
 def _least_reports(asked: PrefixAsked, devices: int) -> int:
-    """Reports of an iteration: with sampling a number that is missed with a chance within delta.
+    """The reports of an iteration to account for. With sampling, the chance that fewer devices
+    report is a part of delta.
 
-    Who takes part does not depend on data. Given that, an iteration is one of so many devices; no
-    amplification by sampling is claimed.
+    Who takes part does not depend on data. Given who takes part, an iteration is an iteration of
+    that many devices; no amplification by sampling is claimed.
     """
     chance = asked.search.taking_part
     if chance == 1:
@@ -242,7 +244,7 @@ def _least_reports(asked: PrefixAsked, devices: int) -> int:
 
 
 def _chance_of_absence(asked: PrefixAsked, devices: int, reporting: int) -> float:
-    """Upper bound on the chance that fewer take part in some iteration."""
+    """Upper bound on the chance that fewer than ``reporting`` take part in some iteration."""
     chance = asked.search.taking_part
     if chance == 1:
         return 0.0
@@ -251,12 +253,13 @@ def _chance_of_absence(asked: PrefixAsked, devices: int, reporting: int) -> floa
 
 
 def _table_error(asked: PrefixAsked, devices: int) -> float:
-    """How far 64-bit tables of sums are from binomial laws, as a part of delta.
+    """The delta that covers the rounding of binomial laws to 64-bit tables of sums.
 
     A weight is rounded by at most one unit of 2^-64, rests at the mode included, and a table of n
-    trials has at most 10 sqrt(n) + 82 of them (20 standard deviations). Two cells of an iteration
-    depend on a device, with two tables each, under both neighbours. Before that it is right to
-    1e-12 of itself, as are the laws that are accounted for: epsilon is as exact, and no more.
+    trials has at most 10 sqrt(n) + 82 weights (20 standard deviations). Two cells of an iteration
+    depend on a device, with two tables each, under both neighbours. Before rounding, a weight has
+    a relative error of at most 1e-12, and so have the laws that are accounted for: epsilon is as
+    exact, and no more.
     """
     entries = 10 * math.sqrt(devices) + 82
     return 8 * asked.reports * entries / TOTAL * (1 + math.exp(asked.budget.epsilon))
@@ -269,7 +272,7 @@ def _central_delta(noise: NoiseTable, asked: PrefixAsked, epsilon: float) -> flo
 
 
 def _central_noise(asked: PrefixAsked) -> NoiseTable:
-    """The least noise of a family within the budget."""
+    """The smallest noise of the mechanism's family within the budget."""
     moved, epsilon, delta = asked.moved, asked.budget.epsilon, asked.budget.delta
 
     def law(scale: float) -> NoiseTable:
@@ -282,7 +285,7 @@ def _central_noise(asked: PrefixAsked) -> NoiseTable:
     noise = law(scale)
     if _central_delta(noise, asked, epsilon) > delta:
         raise BudgetError(
-            f"no noise table reaches delta={delta:g} at epsilon={epsilon:g}: raise delta, or move "
+            f"no noise table reaches delta={delta:g} at epsilon={epsilon:g}. Raise delta, or move "
             "epsilon towards 1."
         )
     return noise

@@ -36,13 +36,13 @@ INTERVALS = (
 
 
 def to_nobody(_: str) -> None:
-    """No progress is shown."""
+    """Show no progress."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixPlan(PrefixNumbers):
-    """Everything about a prefix tree but the devices and the draw. ``say`` is called with what is
-    being asked."""
+    """Everything about a prefix tree except the devices and the draw. ``say`` is called with a text
+    on what is being asked."""
 
     say: Callable[[str], None] = field(default=to_nobody, repr=False, compare=False)
 
@@ -55,7 +55,7 @@ class PrefixPlan(PrefixNumbers):
 
     @property
     def game(self) -> Game:
-        """Cells of sums whose law a device changes, or counts that it moves by one."""
+        """The game: a device changes the law of cells of sums, or moves counts by one."""
         asked = self.asked
         if self.noise is not None:
             levels = [{"table": 0, "least": None}] * asked.moved
@@ -79,13 +79,19 @@ class PrefixPlan(PrefixNumbers):
         return prefix_tree.run(devices, self.channel, self.asked.search, say=self.say)
 
     def lines(self) -> list[Line]:
-        """What is known before devices are asked."""
+        """The card lines, all known before devices are asked."""
         return prefix_lines(self)
 
     def receipt(self, name: str | None = None) -> Receipt:
-        """The receipt of a release; depends on the data through their public size only."""
+        """The receipt of a release. Only the public number of devices comes from the data."""
         asked = self.asked
-        others = ("deny", "counts", "mechanism", "neighbours", "devices")  # below, in other words
+        others = (
+            "deny",
+            "counts",
+            "mechanism",
+            "neighbours",
+            "devices",
+        )  # each has its own entry below
         request = {k: v for k, v in asked.request.items() if k not in others}
         return Receipt(
             {
@@ -122,7 +128,7 @@ class PrefixPlan(PrefixNumbers):
         )
 
     def frame(self, noisy: FoundItems, types: tuple[str, ...] = (), /) -> pd.DataFrame:
-        """Items as nodes of one level, sorted by text: the columns of every other release."""
+        """Items as nodes of one level, sorted by text, in the columns of every release."""
         import pandas as pd  # late: `import dpframe` does not load it
 
         order = sorted(range(len(noisy.text)), key=noisy.text.__getitem__)
@@ -141,5 +147,5 @@ class PrefixPlan(PrefixNumbers):
         )
 
     def answered(self, facts: Receipt, noisy: FoundItems, frame: pd.DataFrame, /) -> Receipt:
-        """The receipt as it is: rows are of other columns than those that notices are about."""
+        """The receipt, unchanged: no notice applies to these columns."""
         return facts

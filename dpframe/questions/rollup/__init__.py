@@ -1,1 +1,1 @@
-"""How much is below the nodes of a hierarchy: several measures on the parts of one selection."""
+"""The question ``rollup``: several measures on the parts of one selection of nodes."""

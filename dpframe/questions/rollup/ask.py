@@ -1,4 +1,4 @@
-"""``dp.rollup``: the same for every source."""
+"""``dp.rollup``, one function for every source."""
 
 from __future__ import annotations
 
@@ -48,56 +48,56 @@ def rollup(
 ) -> pd.DataFrame:
     """Counts, sums and means at every level of a hierarchy, differentially private.
 
-    One selection finds the nodes to show, or they are listed; every measure is then taken on what
-    each of them has of its own, and adds up: a node is what is below it and its own rest.
+    One selection finds the nodes to show, or the caller lists them. Every measure is then taken on
+    what each shown node has of its own. So measures add up: a node is the sum of the shown nodes
+    below it and its own rest.
 
     Parameters
     ----------
     source
         As for :func:`hhh`.
     by
-        The hierarchy: ``"ip:src"``, a list of columns from coarse to fine, or an object; what
-        :func:`hhh` takes, several hierarchies at once too: rows are then segments of cells, which
-        are disjoint and add up to everything.
+        The hierarchy: ``"ip:src"``, a list of columns from coarse to fine, or an object, as for
+        :func:`hhh`. Several hierarchies can be asked at once: rows are then segments of cells,
+        which are disjoint and add up to everything.
     measures
-        What to measure, by the name of its column in the result: ``"count"``,
+        What to measure, by the name of the column in the result: ``"count"``,
         ``dp.sum("amount", lower=0, upper=500)``, ``dp.mean(...)``, ``dp.distinct(...)``,
-        ``dp.count(at_most=10)``, or the same as texts, ``"sum(amount, 0, 500)"``.
+        ``dp.count(at_most=10)``, or measures as texts, ``"sum(amount, 0, 500)"``.
     epsilon
-        1e-4 to 50, of everything together. No default.
+        1e-4 to 50, for everything together. No default.
     delta
         1e-12 to 0.1; not needed with ``keys``.
     user
-        Column that identifies a person; all rows of one are protected together. A count is then
-        one of users, divided over their rows; bounds of sums are those of a user's total.
+        Column that identifies a person; all rows of one person are protected together. Counts then
+        count users, each divided over their rows; bounds of sums bound a user's total.
     threshold
-        Records, or users, of its own from which a node is shown. By default the smallest private
-        one.
+        A node is shown from this number of own records, or users, on. By default the smallest
+        private threshold.
     heavy
-        The name of a measure that decides which nodes are shown, in the place of records or users:
-        a sum from 0 to an upper bound. ``threshold`` is then in its unit.
+        The name of a measure that decides which nodes are shown, instead of records or users: a sum
+        from 0 to an upper bound. ``threshold`` is then in the unit of this measure.
     keys
-        The keys to show, known publicly, as for :func:`tree_counts`; every one is shown, and all
-        nodes above. Nothing is selected then.
+        The keys to show, known publicly, as for :func:`tree_counts`. Every key is shown, and all
+        nodes above it. Nothing is selected then.
     selection_share
         Part of epsilon (0.01 to 0.99) for the selection. Default 0.16, by user a third.
     confidence
-        Of the intervals, 0.5 to 0.999999.
+        Confidence of the intervals, 0.5 to 0.999999.
     period
         Only the records of a period, such as ``("when", "2026-W47")``; as for :func:`hhh`.
     ledger, release, data, progress
         As for :func:`hhh`.
     candidates, plan
-        Instead of everything else: what a statement of :func:`measures_sql` returned, and its
-        plan.
+        Instead of everything else: the result of a statement of :func:`measures_sql`, and its plan.
 
     Returns
     -------
     pandas.DataFrame
         ``level`` (int64, 0 = everything), ``prefix`` (label), for ``columns`` hierarchies one
         column a level, in the type of the source; then for every measure ``NAME``, ``NAME_lower``
-        and ``NAME_upper``: int64 for counts, float64 for others. By level and value. The receipt is
-        in ``attrs["dp"]`` and ``result.dp.receipt``.
+        and ``NAME_upper``: int64 for counts, float64 for others. Sorted by level and value. The
+        receipt is in ``attrs["dp"]`` and ``result.dp.receipt``.
 
     Raises
     ------

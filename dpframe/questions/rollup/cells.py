@@ -24,8 +24,9 @@ OF_CELLS = Words(
 
 @dataclass(frozen=True, kw_only=True)
 class CellRollupPlan(RollupPlan):
-    """As of one hierarchy, with the number of kinds in the place of its height; segments add up to
-    everything, and none lies above another."""
+    """The plan for several hierarchies: the number of kinds of cells takes the place of the height.
+
+    Segments add up to everything, and no segment lies above another one."""
 
     @property
     def cells(self) -> Cells:
@@ -34,7 +35,7 @@ class CellRollupPlan(RollupPlan):
 
     @property
     def types(self) -> dict[str, str]:
-        """The columns of the result and DuckDB's types of them."""
+        """The columns of the result, with DuckDB's types."""
         found = {"level": "BIGINT", "prefix": "VARCHAR"}
         for name in self.cells.names:
             found |= {name: "VARCHAR", f"{name}_level": "BIGINT"}
@@ -57,11 +58,11 @@ class CellRollupPlan(RollupPlan):
         )
 
     def lines(self) -> list[Line]:
-        """With the order in which kinds of cells are asked."""
+        """The lines of a rollup, and the order in which kinds of cells are asked."""
         names = reversed(self.cells.level_names)
         order = Line("order", "; ".join(names), ASSIGNED)
         return rollup_lines(self, OF_CELLS, [cells_line(self.cells), order])
 
     def receipt(self, name: str | None = None) -> Receipt:
-        """With the order in which kinds are asked."""
+        """The receipt of a rollup, and the order in which kinds of cells are asked."""
         return super().receipt(name).and_also(order_of(self.cells))

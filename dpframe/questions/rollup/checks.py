@@ -1,4 +1,4 @@
-"""Arguments of a rollup, checked once: name, value, rule, next step."""
+"""Check the arguments of a rollup once. A message gives name, value, rule and next step."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rollup_plan(given: Given) -> RollupPlan:
 
 
 def asked_for(given: Given) -> Asked:
-    """What unchecked arguments ask for."""
+    """The checked request of unchecked arguments."""
     hierarchy = as_hierarchies(given["by"], "by")
     user = None if given["user"] is None else column_name("user", given["user"])
     keys = given["keys"]
@@ -62,43 +62,38 @@ def asked_for(given: Given) -> Asked:
 
 
 def _listed_cells(cells: Cells) -> str:
-    """Why cells are not listed, and what to do."""
-    instead = "leave keys out, or list those of one hierarchy"
+    """The message that refuses keys for cells.
+
+    Listed cells would overlap, and only a selection decides which of them takes a record. The
+    finest rows of one hierarchy of columns are disjoint, so that they add up to any columns.
+    """
+    instead = "Leave keys out, or list keys of one hierarchy."
     if all(one.kind == "columns" for one in cells.of):
-        names = list(cells.source_columns)
-        instead = (
-            f"pass by={names!r} with keys, whose finest rows are disjoint, so that they add up to "
-            "those of any columns; or leave keys out"
-        )
-    return (
-        f"keys does not go with several hierarchies at once ({cells.spec!r}): listed cells would "
-        f"overlap, and which takes a record is decided by what is selected. Instead {instead}."
-    )
+        instead = f"Pass by={list(cells.source_columns)!r} with keys, or leave keys out."
+    return f"keys does not go with several hierarchies at once ({cells.spec!r}). {instead}"
 
 
 def _without_selection(given: Given) -> None:
+    """Refuse the arguments of a selection, because listed keys are all shown."""
     for name in ("threshold", "selection_share", "heavy"):
         if given[name] is not None:
             raise ParameterError(
-                f"{name} ({given[name]!r}) belongs to a selection, and listed keys are all shown: "
-                f"leave {name} or keys out."
+                f"{name} ({given[name]!r}) does not go with keys, which are all shown. "
+                f"Leave {name} or keys out."
             )
 
 
 def _delta(delta: object, listed: ListedNodes | None) -> float:
-    """0 is for listed keys: which keys there are is private."""
+    """Delta: 0 for listed keys only, because which keys there are is private."""
     nothing = delta is None or as_float(delta) == 0
     if listed is not None:
         if not nothing:
-            raise BudgetError(
-                f"delta ({delta!r}) is not needed with listed keys, whose noise is pure: leave it "
-                "out."
-            )
+            raise BudgetError(f"delta ({delta!r}) is not needed with keys. Leave it out.")
         return 0.0
     if nothing:
         raise BudgetError(
-            "delta is missing: which keys there are is private, and showing them needs delta > 0, "
-            f"{SMALL}. Or list the keys: keys=[...] or keys='domain'."
+            f"delta is missing, and showing unknown keys needs delta > 0. Pass delta, {SMALL}, or "
+            "list the keys: keys=[...] or keys='domain'."
         )
     return amount("delta", delta, *DELTA, SMALL)
 
@@ -113,8 +108,7 @@ def _measures(value: object, hierarchy: Hierarchy, user: str | None) -> dict[str
         for column in (f"{name}{end}" for end in measure.columns):
             if column.lower() in taken:
                 raise ParameterError(
-                    f"measure {name!r} would write column {column!r}, which the result has "
-                    "already: name it otherwise."
+                    f"measure {name!r} would overwrite column {column!r}. Rename the measure."
                 )
             taken.add(column.lower())
         _check_user(name, measure, user)
@@ -122,7 +116,7 @@ def _measures(value: object, hierarchy: Hierarchy, user: str | None) -> dict[str
 
 
 def _heavy(value: object, measures: Mapping[str, Measure]) -> str:
-    """The measure that selects: a sum from 0 to a bound that is known."""
+    """The name of the measure that selects: a sum from 0 to a known upper bound."""
     if not isinstance(value, str):
         raise ParameterTypeError(f"heavy must name a measure, as text; got {shown(value)}.")
     sums = [name for name, m in measures.items() if m.kind == "sum"]
@@ -130,9 +124,8 @@ def _heavy(value: object, measures: Mapping[str, Measure]) -> str:
     measure = measures.get(name)
     if measure is None or measure.lower != 0 or measure.searched:
         raise ParameterError(
-            f"heavy ({value!r}) must name a measure that is a sum from lower=0 to an upper bound "
-            "that is known, whose large values decide which nodes are shown. For a sum with values "
-            "below 0 or bounds that are searched leave heavy out: records, or users, decide then."
+            f"heavy ({value!r}) must name a sum from lower=0 to a known upper bound. For values "
+            "below 0 or searched bounds leave heavy out: records, or users, decide then."
         )
     return name
 
@@ -140,14 +133,13 @@ def _heavy(value: object, measures: Mapping[str, Measure]) -> str:
 def _check_user(name: str, measure: Measure, user: str | None) -> None:
     if measure.kind == "distinct" and user is not None and measure.at_most is None:
         raise ParameterError(
-            f"measure {name!r} counts different values of users and lacks at_most, at how many "
-            f"nodes of a level one user counts. Write {replace(measure, at_most=10).spec!r}, with "
-            "a number that is not learned from the data."
+            f"measure {name!r} lacks at_most, which user= requires. Write "
+            f"{replace(measure, at_most=10).spec!r}, with a number not learned from the data."
         )
     if measure.at_most is not None and user is None:
         raise ParameterError(
-            f"measure {name!r} has at_most={measure.at_most}, which bounds the rows of a user: "
-            "pass user=, or leave at_most out."
+            f"measure {name!r} has at_most={measure.at_most} without user=. "
+            "Pass user=, or leave at_most out."
         )
     if measure.kind == "sum" and user is not None:
         low, high = (0.0 if b == AUTO else b for b in (measure.lower, measure.upper))
@@ -155,7 +147,6 @@ def _check_user(name: str, measure: Measure, user: str | None) -> None:
         assert isinstance(high, float)
         if low > 0 or high < 0:
             raise ParameterError(
-                f"measure {name!r} has bounds {low:g} and {high:g}; with user= "
-                "they are those of everything a user adds up to, which is 0 for who is not there: "
-                "pass lower at most 0 and upper at least 0."
+                f"measure {name!r} has bounds {low:g} and {high:g}, without 0 between them. "
+                "With user= they bound a user's total: pass lower at most 0 and upper at least 0."
             )

@@ -1,4 +1,4 @@
-"""The private step of a rollup: true counts and sums, of users when the parts are known."""
+"""The private step of a rollup: true counts and sums; bounded by user once parts are known."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpframe.sources.spark import is_spark
 
 
 def count(source: object, plan: RollupPlan, progress: bool) -> Counted[Measurable]:
-    """True counts and sums; what is bounded by user is counted when the parts are known."""
+    """True counts and sums. What is bounded by user is counted later, when the parts are known."""
     source = computed(source, columns(plan))
     _check_values(source, plan)
     several = plan.hierarchy
@@ -42,7 +42,7 @@ def count(source: object, plan: RollupPlan, progress: bool) -> Counted[Measurabl
 
 
 def columns(plan: RollupPlan) -> list[str]:
-    """The columns of a source that are read."""
+    """The columns that the rollup reads from a source."""
     adds_up, others = _columns(plan)
     users = [] if plan.unit.user is None else [plan.unit.user]
     return list(dict.fromkeys([*plan.hierarchy.source_columns, *users, *adds_up, *others]))
@@ -55,7 +55,10 @@ def checked(plan: RollupPlan, source: object) -> None:
 
 
 def result_types(plan: RollupPlan, stored: list[tuple[str, str]]) -> tuple[str, ...]:
-    """The types of levels; ColumnError for a column of a table that is not there or not read."""
+    """The types of the level columns.
+
+    Raises ColumnError for a column that the table lacks or whose type cannot be read.
+    """
     with no_fork():
         from dpframe.sources.sql_tables import check_stored, level_types
 
@@ -72,15 +75,14 @@ def _check_values(source: object, plan: RollupPlan) -> None:
     heavy = plan.asked.heavy
     if heavy is not None and is_spark(source):
         raise ParameterError(
-            f"heavy ({heavy!r}) selects by whole numbers of 128 bits, which Spark lacks: leave "
-            "heavy out, and records or users decide; or pass frame.toArrow(), if it fits into "
-            "memory."
+            f"heavy ({heavy!r}) needs whole numbers of 128 bits, which Spark lacks. Leave heavy "
+            "out, or pass frame.toArrow(), if it fits into memory."
         )
     check_values(source, *_columns(plan))
 
 
 def _columns(plan: RollupPlan) -> tuple[list[str], list[str]]:
-    """The columns that are added up, and those whose different values are counted."""
+    """The columns that are added up, and the columns whose different values are counted."""
     named = [m for m in plan.asked.measures.values() if m.column is not None]
     adds_up = [str(m.column) for m in named if m.kind != "distinct"]
     return adds_up, [str(m.column) for m in named if m.kind == "distinct"]

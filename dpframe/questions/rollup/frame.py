@@ -25,7 +25,9 @@ Ends = tuple[NDArray[np.generic], NDArray[np.generic], NDArray[np.generic]]
 def rollup_frame(
     noisy: NoisyRollup, plan: RollupNumbers, types: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """Columns level, prefix, (one a level, or two a dimension,) and name, name_lower,
+    """The frame of a rollup.
+
+    Columns: level, prefix, (one for each level, or two for each dimension,) and name, name_lower,
     name_upper for every measure."""
     order, columns = _nodes(plan.hierarchy, noisy.nodes, types)
     for name, measure in plan.asked.measures.items():
@@ -47,7 +49,7 @@ def rollup_frame(
 def _nodes(
     hierarchy: Hierarchy, nodes: Nodes, types: Sequence[str]
 ) -> tuple[NDArray[np.int64], dict[str, object]]:
-    """The order of nodes or cells, and their columns in it."""
+    """The order of nodes or cells, and their columns in this order."""
     if isinstance(hierarchy, Cells):
         return cell_columns(hierarchy, nodes.level, hierarchy.by_keys(nodes.keys))
     return node_columns(hierarchy, nodes.level, nodes.keys, types)
@@ -58,13 +60,13 @@ def _half(estimate: Estimate, confidence: float) -> NDArray[np.object_]:
 
 
 def _different(estimate: Estimate, half: int) -> Ends:
-    """Whole numbers with one law of noise."""
+    """Counts of different values, with intervals of one half width: their noise has one law."""
     value = estimate.total.astype(np.int64)
     return value, value - half, value + half
 
 
 def whole_ends(estimate: Estimate, confidence: float) -> Ends:
-    """Whole numbers, halves up; the ends of intervals outwards."""
+    """Values rounded to whole numbers, halves up; ends of intervals rounded outwards."""
     unit = estimate.unit
     half = _half(estimate, confidence)
     total = estimate.total
@@ -74,7 +76,7 @@ def whole_ends(estimate: Estimate, confidence: float) -> Ends:
 
 
 def _sums(estimate: Estimate, confidence: float) -> Ends:
-    """Steps in units of the value."""
+    """Sums and their intervals, converted from steps to the unit of the values."""
     half = _half(estimate, confidence)
     decimals = estimate.bounds.decimals
     ends = (estimate.total, estimate.total - half, estimate.total + half)
@@ -83,12 +85,14 @@ def _sums(estimate: Estimate, confidence: float) -> Ends:
 
 
 def _means(estimates: Sequence[Estimate], confidence: float) -> Ends:
-    """From how far values are above the lower bound, A, and below the upper one, B: their number is
-    (A + B) / width, the sum of their distances from the middle (A - B) / 2. Both have noise of one
-    law at every node; intervals are by the law of both together
+    """Means and their intervals, from two noisy sums.
+
+    A sums how far values are above the lower bound, and B how far they are below the upper bound.
+    The number of values is (A + B) / width, and the sum of their distances from the middle is
+    (A - B) / 2. Both sums have noise of one law at every node; intervals follow from the joint law
     (:mod:`dpframe.postprocess.mean_intervals`).
 
-    NaN where the interval is all that a value can be: nothing is known then.
+    A mean is NaN where its interval holds every possible value: nothing is known then.
     """
     steps = estimates[0].bounds
     middle = (steps.lower + steps.upper) / 2
@@ -112,14 +116,14 @@ def _means(estimates: Sequence[Estimate], confidence: float) -> Ends:
 
 
 def _number(estimates: Sequence[Estimate]) -> tuple[Reals, Reals]:
-    """How many values a mean has at every node, with users who weigh 1 each; and its variance."""
+    """The number of values of a mean at every node, and its variance. A user weighs 1."""
     above, below = estimates
     width, variance = above.bounds.width, above.variance + below.variance
     return floats(above.total + below.total, 0) / width, variance / width**2
 
 
 def number_of_values(estimates: Sequence[Estimate], confidence: float) -> tuple[Reals, Reals]:
-    """The ends of intervals for how many values a mean has at every node."""
+    """The ends of intervals for the number of values of a mean at every node."""
     number, variance = _number(estimates)
     half = deviation_factor(confidence) * np.sqrt(variance)
     return number - half, number + half

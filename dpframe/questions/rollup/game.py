@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def rollup_game(plan: RollupNumbers) -> Game:
-    """Of a plan: of what is selected no number is released, and scales follow from what is shown,
-    so that the game says what all of a vector's noise may lose."""
+    """The game of a plan. The selection releases no number. Scales follow from what is shown, so
+    that the game states what all noise of a vector together may lose."""
     selection, tables = plan.selection, [count.table for count in plan.counts.values()]
     laws = [law for law in tables if law is not None]
     own = () if selection is None else (selection.test_noise,)
@@ -59,6 +59,7 @@ def rollup_game(plan: RollupNumbers) -> Game:
 
 
 def _paid(name: str, several: tuple[Paid, ...]) -> Iterator[dict[str, Any]]:
+    """The draws of a measure with known bounds, one for vectors that move together."""
     at = 0
     while at < len(several):
         vector, epsilon = several[at].vector, several[at].epsilon
@@ -75,10 +76,13 @@ def _paid(name: str, several: tuple[Paid, ...]) -> Iterator[dict[str, Any]]:
 
 
 def _searched(name: str, one: Searching) -> Iterator[dict[str, Any]]:
-    """Histograms of magnitudes, and what is drawn within bounds that are found."""
+    """The draws of a measure with searched bounds: histograms of magnitudes, then the vectors
+    within the found bounds."""
     for _ in one.searches:
         yield {"measure": name, "of": "search", "scale": str(1 / one.each)}
-    found = one.measure.within(0.0, 1.0)  # any: what is divided does not depend on them
+    found = one.measure.within(
+        0.0, 1.0
+    )  # any bounds: how epsilon is divided does not depend on them
     for together, part in vectors_of(found, by_user=one.by_user):
         vector, epsilon = together[0], part * one.rest
         if vector.kind == "outside":

@@ -1,4 +1,4 @@
-"""What is known of a rollup before the data are read."""
+"""The card lines of a rollup, all known before the data are read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpframe.questions.rollup.numbers import MANY, RollupNumbers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """What lines call the things that are shown: nodes of one hierarchy, or cells of several."""
+    """The words of card lines for what is shown: nodes of one hierarchy, or cells of several."""
 
     mechanism: str
     nodes: str
@@ -80,7 +80,7 @@ def _selection(plan: RollupNumbers, words: Words) -> list[Line]:
 
 
 def _level_lines(plan: RollupNumbers) -> list[Line]:
-    """What is measured of sums and counts: known where nodes are listed."""
+    """The line on measured levels; where nodes are not listed, it says when they are decided."""
     if isinstance(plan.hierarchy, Cells) or not (plan.paid or plan.searching):
         return []  # each segment of cells is measured, and nothing above it
     if plan.listed is None:
@@ -92,7 +92,7 @@ def _level_lines(plan: RollupNumbers) -> list[Line]:
 
 
 def measured_line(weights: Mapping[int, Fraction]) -> Line:
-    """Which levels are measured, and with which part of a measure's epsilon."""
+    """The line that says which levels are measured, and with which part of a measure's epsilon."""
     parts = [f"{float(weights[PARTS]):.3g} on what each node has of its own"]
     parts += [f"{float(w):.3g} on level {at}" for at, w in sorted(weights.items()) if at != PARTS]
     return Line(
@@ -103,7 +103,7 @@ def measured_line(weights: Mapping[int, Fraction]) -> Line:
 
 
 def _measure(plan: RollupNumbers, name: str, words: Words) -> list[Line]:
-    """What a measure is, what it costs, and how far off it will be."""
+    """The lines on one measure: what it is, what it costs, and its expected error."""
     measure = plan.asked.measures[name]
     epsilon = float(plan.epsilon_of(name))
     drawn = f"; read from what {plan.read[name].of} draws for both" if name in plan.read else ""

@@ -1,4 +1,4 @@
-"""What has to be said of a rollup by its own numbers: free, as they are public."""
+"""Notices that follow from the released numbers of a rollup: free, as the numbers are public."""
 
 from __future__ import annotations
 
@@ -19,18 +19,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FEW = 10
-"""A column with values in less than one row of so many is said to be mostly missing."""
+"""A column with values in less than one of this many rows counts as mostly missing."""
 
 
 def notices(plan: RollupNumbers, noisy: NoisyRollup, frame: pd.DataFrame) -> list[Line]:
-    """Lines on nothing shown, intervals wider than their numbers, keys that are mostly invalid,
-    columns that are mostly missing, and bounds that cut most values, as far as released numbers
-    say so."""
+    """The notices: nothing shown, intervals wider than their numbers, mostly invalid keys, mostly
+    missing columns, and bounds that cut most values, as far as released numbers say so."""
     (totals,) = np.nonzero(frame["level"].to_numpy() == 0)
     if len(totals) != 1:
         return []
     total = frame[totals[0] : totals[0] + 1]
-    if isinstance(plan.hierarchy, Cells):  # whose level 0 is what is left, and no total
+    if isinstance(plan.hierarchy, Cells):  # their level 0 is the rest, not a total
         named = plan.asked.measures.items()
         cells = frame[frame["level"] > 0]
         return [
@@ -52,7 +51,7 @@ def notices(plan: RollupNumbers, noisy: NoisyRollup, frame: pd.DataFrame) -> lis
 
 
 def _nothing_shown(plan: RollupNumbers, frame: pd.DataFrame) -> list[Line]:
-    """By the threshold of the selection."""
+    """A notice if no node reached the threshold of the selection."""
     chosen = plan.selection
     if chosen is None or (frame["level"] > 0).any():
         return []
@@ -66,14 +65,14 @@ def _nothing_shown(plan: RollupNumbers, frame: pd.DataFrame) -> list[Line]:
 
 
 def _wide(frame: pd.DataFrame, name: str, measure: Measure) -> list[Line]:
-    """Of what is never below 0."""
+    """A notice on wide intervals, for a measure that is never below 0."""
     if measure.kind not in ("count", "distinct") and not _positive(measure):
         return []
     return wider_than_numbers(frame, (name, f"{name}_lower", f"{name}_upper"), name=name)
 
 
 def _invalid(plan: RollupNumbers, frame: pd.DataFrame) -> list[Line]:
-    """By the first count, else by the first sum of values that are not negative."""
+    """A notice on invalid keys, by the first count, else by the first sum of values from 0 on."""
     counts = [n for n, m in plan.asked.measures.items() if m.kind == "count"]
     chosen = [*counts, *(n for n, m in plan.asked.measures.items() if _positive(m))]
     if not chosen or not frame["prefix"].str.contains(INVALID, regex=False).any():
@@ -89,7 +88,7 @@ def _positive(measure: Measure) -> bool:
 
 
 def _rows(plan: RollupNumbers, total: pd.DataFrame) -> tuple[float, float] | None:
-    """The interval of what single values are compared to: records, or users who weigh 1 each."""
+    """The interval of the number of records, or of users who weigh 1 each; None without a count."""
     for name, measure in plan.asked.measures.items():
         if measure.kind == "count" and measure.at_most is None:
             lower, upper = (total[f"{name}{end}"].iloc[0] for end in ("_lower", "_upper"))
@@ -100,10 +99,10 @@ def _rows(plan: RollupNumbers, total: pd.DataFrame) -> tuple[float, float] | Non
 def _missing(
     plan: RollupNumbers, noisy: NoisyRollup, total: pd.DataFrame, name: str, measure: Measure
 ) -> list[Line]:
-    """A line where hardly any value of a column seems to be there."""
+    """A notice if a column seems to have hardly any values."""
     rows = _rows(plan, total)
     if rows is not None and rows[0] <= 0:
-        return []  # hardly any row is there
+        return []  # hardly any rows: their values are few, too
     if measure.kind == "mean":
         lower, upper = (e[0] for e in number_of_values(noisy.measures[name], plan.confidence))
         few = lower <= 0 if rows is None else FEW * upper < rows[0]
@@ -133,7 +132,7 @@ def _missing(
 
 
 def _cut(plan: RollupNumbers, total: pd.DataFrame, name: str, measure: Measure) -> list[Line]:
-    """A line where most values are beyond the bounds."""
+    """A notice if most values are beyond the bounds."""
     rows = _rows(plan, total)
     if not measure.clipped or rows is None or rows[0] <= 0:
         return []

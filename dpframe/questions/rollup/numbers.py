@@ -1,4 +1,4 @@
-"""What a rollup is asked for, and the numbers that follow: costs, curve, errors. Sees no data."""
+"""The request for a rollup, and the numbers that follow: costs, curve, errors. Sees no data."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ from dpframe.tree import ListedNodes
 from dpframe.vectors import Vector
 
 MANY = 1000
-"""A card says the error of a mean of so many values."""
+"""A card gives the error of a mean of this many values."""
 
 MOST_COUNTS = 100
-"""Counts of different values that one record or user moves, from which on they are one part."""
+"""If one record or user moves more counts of different values, they are composed as one part."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What a plan is asked for; None is left to dpframe. ``threshold`` is in records or users, or
-    in the unit of the measure that selects, ``heavy``.
+    """The checked arguments of a rollup; dpframe chooses what is None.
+
+    ``threshold`` is in records or users, or in the unit of ``heavy``, the measure that selects.
     """
 
     hierarchy: Hierarchy
@@ -55,7 +56,7 @@ class Asked:
 
     @property
     def selecting(self) -> PrivacyUnit:
-        """Who is protected, and what decides which nodes are shown."""
+        """The unit of privacy of the selection: who is protected, and what makes a node heavy."""
         if self.heavy is None:
             return self.unit
         measure = self.measures[self.heavy]
@@ -65,8 +66,8 @@ class Asked:
 
     @property
     def request(self) -> dict[str, object]:
-        """The arguments as plain JSON types. Measures in their order, which is that of the columns:
-        in another one it is another request."""
+        """The arguments as plain JSON types. Measures are in the order of the columns: another
+        order is another request."""
         return {
             "counts": "rollup",
             "hierarchy": self.hierarchy.spec,
@@ -83,12 +84,12 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class RollupNumbers(LevelPlan[Asked]):
-    """What was asked for, with the noise of everything that is drawn.
+    """The request, with the noise of everything that is drawn.
 
-    ``paid`` are the vectors that each measure that adds up draws, with their epsilons, ``read`` the
-    sums that are read from those of a mean, which are paid for there; ``searching`` are
-    measures whose bounds are found first, and ``counts`` those of different values, which do not
-    add up.
+    ``paid``: the vectors, with their epsilons, that each measure that adds up draws.
+    ``read``: the sums that are read from the vectors of a mean, and paid for there.
+    ``searching``: the measures whose bounds are found first.
+    ``counts``: the counts of different values, which do not add up.
     """
 
     selection: OfflinePlan | None
@@ -130,11 +131,11 @@ class RollupNumbers(LevelPlan[Asked]):
 
     @property
     def vectors(self) -> tuple[Vector, ...]:
-        """What is measured on the parts."""
+        """The vectors that are measured on the parts."""
         return tuple(paid.vector for several in self.paid.values() for paid in several)
 
     def epsilon_of(self, name: str) -> Fraction:
-        """What a measure costs; a mean without what sums that are read from it add."""
+        """The epsilon of a measure. For a mean, without the epsilon of the sums read from it."""
         for one in (self.counts, self.searching):
             if name in one:
                 return one[name].epsilon
@@ -144,13 +145,13 @@ class RollupNumbers(LevelPlan[Asked]):
 
     @property
     def epsilon_spent(self) -> Fraction:
-        """All epsilons, added up exactly; at most that of the budget."""
+        """The sum of all epsilons, exact; at most the epsilon of the budget."""
         own = Fraction(0) if self.selection is None else Fraction(self.selection.budget.epsilon)
         return sum((self.epsilon_of(name) for name in self.asked.measures), own)
 
     @property
     def delta_spent(self) -> float:
-        """That of the selection, and of different values."""
+        """The delta of the selection and of all counts of different values."""
         own = 0.0 if self.selection is None else self.selection.delta_spent
         return own + sum(count.delta for count in self.counts.values())
 
@@ -163,10 +164,10 @@ class RollupNumbers(LevelPlan[Asked]):
         return whole_profile(self.budget, 1, lambda epsilons: together(losses, epsilons))
 
     def _profiles(self) -> Iterator[Profile]:
-        """Curves of the selection, every search, and every vector or vectors that move together.
+        """Curves of the selection, every search, and every group of vectors that move together.
 
-        Each keeps its curve whatever the others answer. Which levels are measured beside the parts
-        follows from what is shown, so that a vector is one part with all of them.
+        Each part keeps its curve whatever the other parts answer. Which levels are measured beside
+        the parts follows from what is shown; so a vector and all its levels are one part here.
         """
         if self.selection is not None:
             yield self.selection.profile
@@ -181,9 +182,10 @@ class RollupNumbers(LevelPlan[Asked]):
 
     @cached_property
     def errors(self) -> dict[str, float]:
-        """Half widths of the intervals of what one node has of its own, in the measure's unit,
-        where nothing above it is measured; a mean is one of ``MANY`` values, and at a bound. None
-        for measures whose bounds are searched.
+        """Half widths of the intervals of what one node has of its own, in the measure's unit.
+
+        They hold if nothing above the node is measured; a mean is over ``MANY`` values, and at a
+        bound. Measures whose bounds are searched have no entry.
         """
         found = {name: float(self.half_width(name)) for name in self.counts}
         for name in self.paid:
@@ -200,7 +202,7 @@ class RollupNumbers(LevelPlan[Asked]):
         return found
 
     def half_width(self, name: str) -> int:
-        """Of the intervals of a number of different values."""
+        """The half width of the intervals of a count of different values."""
         return half_width(self.counts[name].noise, 1, self.confidence)
 
 

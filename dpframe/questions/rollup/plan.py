@@ -1,8 +1,8 @@
 """What a rollup of measures will do and cost. Sees no data.
 
-The budget is divided: one part selects nodes, as heavy hitters do; the others measure on the parts
-of what was selected, or of what is listed. Epsilons and deltas add up (adaptive composition); delta
-is for the selection, and half of it for different values where that makes less noise.
+The budget is divided. One share selects nodes, as heavy hitters do; the other shares measure on the
+parts of the selected or listed nodes. Epsilons and deltas add up (adaptive composition). Delta is
+for the selection, and half of it for different values where that makes less noise.
 """
 
 from __future__ import annotations
@@ -40,24 +40,25 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SELECTION, OF_USERS = Fraction(4, 25), Fraction(1, 3)
-"""Part of epsilon that selects, where keys are not listed: records, and users. Its counts are not
-used again, so that everything else pays for it: at four levels 0.16 shows more nodes than even
-stability histograms do, with half of their error (tests/benchmarks/rollup_error.py). Users are
-fewer than records, so that a higher threshold would hide more."""
+"""Part of epsilon for the selection of unlisted keys: by records, and by users. The counts of the
+selection are not used again, so that everything else pays for it: at four levels 0.16 shows more
+nodes than even stability histograms do, with half of their error
+(tests/benchmarks/rollup_error.py). Users are fewer than records, so that a higher threshold would
+hide more."""
 
 SEARCH = Fraction(1, 4)
 """Part of a measure's epsilon for each bound that is searched."""
 
 UNSHOWN = 0.02, 0.1, 0.3
-"""``release_share`` of a selection whose counts are not released: as good as nothing, or the first
-whose table, which is never drawn from, is not too long."""
+"""Values of ``release_share`` to try for a selection whose counts are not released. The smallest
+costs next to nothing; take the first whose table, which is never drawn from, is not too long."""
 
 LEAST = 1e-6
-"""Epsilon of a measure, below which noise would hide everything."""
+"""The smallest epsilon of a measure: below it noise would hide everything."""
 
 LARGEST_SCALE = 2**54
-"""Scale of noise on parts alone: a draw beyond 64 bits, which would be an error, has a chance below
-1e-200."""
+"""The largest scale of noise, if only parts are measured: a draw beyond 64 bits, which would be an
+error, then has a chance below 1e-200."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +67,7 @@ class RollupPlan(RollupNumbers):
 
     @cached_property
     def game(self) -> Game:
-        """What it draws, for a verifier."""
+        """The draws of the rollup, for a verifier."""
         return rollup_game(self)
 
     def run(self, counted: rollup.Countable, /) -> rollup.NoisyRollup:
@@ -86,7 +87,7 @@ class RollupPlan(RollupNumbers):
         )
 
     def lines(self) -> list[Line]:
-        """What is known before the data are read."""
+        """The card lines, all known before the data are read."""
         return rollup_lines(self, OF_NODES, [hierarchy_line(self.hierarchy)])
 
     def receipt(self, name: str | None = None) -> Receipt:
@@ -105,7 +106,7 @@ class RollupPlan(RollupNumbers):
     def answered(
         self, facts: Receipt, noisy: rollup.NoisyRollup, frame: pd.DataFrame, /
     ) -> Receipt:
-        """The receipt with the bounds that were found, the noise of measures, and notices."""
+        """The receipt with the found bounds, the noise of each measure, and notices."""
         with no_fork():
             from dpframe.questions.rollup.notices import notices  # loads pandas
 
@@ -156,12 +157,13 @@ def make_rollup_plan(asked: Asked, kind: type[P]) -> P:
 
 
 def _check_least(each: Mapping[str, Fraction], asked: Asked) -> None:
-    """BudgetError for a measure that would drown."""
+    """Raise BudgetError for a measure with too small an epsilon: noise would hide it."""
     for name, own in each.items():
         if own < Fraction(LEAST):
             raise BudgetError(
-                f"measure {name!r} would get epsilon {float(own):.2g} of {asked.budget.epsilon:g}: "
-                "ask for fewer measures, raise its share=, or raise epsilon."
+                f"measure {name!r} would get epsilon {float(own):.2g} of "
+                f"{asked.budget.epsilon:g}. Ask for fewer measures, raise its share=, or raise "
+                "epsilon."
             )
 
 
@@ -170,7 +172,7 @@ def _check_scales(
     searching: Mapping[str, Searching],
     counts: Mapping[str, NodeCounts],
 ) -> None:
-    """BudgetError for noise beyond 64 bits."""
+    """Raise BudgetError for noise beyond 64 bits."""
     vectors = {name: [p.vector.most / p.epsilon for p in each] for name, each in paid.items()}
     scales = {name: max(several) for name, several in vectors.items() if several}
     scales |= {name: 2 * 10**WHOLE_DIGITS / one.rest for name, one in searching.items()}
@@ -178,8 +180,8 @@ def _check_scales(
     for name, scale in scales.items():
         if scale > LARGEST_SCALE:
             raise BudgetError(
-                f"measure {name!r} would get noise beyond 64 bits: raise epsilon or its share=, or "
-                "lower at_most or the bounds."
+                f"measure {name!r} would get noise beyond 64 bits. Raise epsilon or its share=, "
+                "or lower at_most or the bounds."
             )
 
 
@@ -195,7 +197,8 @@ def _searching(measure: Measure, epsilon: Fraction, by_user: bool) -> Searching:
 
 
 def _node_counts(asked: Asked, each: Mapping[str, Fraction], delta: float) -> dict[str, NodeCounts]:
-    """Different values, with half of delta between them where that makes less noise."""
+    """The plans of counts of different values. Half of delta is divided over them, to be used where
+    that makes less noise."""
     user = asked.unit.user
     height = None if isinstance(asked.hierarchy, Cells) else asked.hierarchy.height
     wanted = {n: distinct_of(m, user=user, height=height) for n, m in asked.measures.items()}

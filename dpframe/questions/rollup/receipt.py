@@ -22,7 +22,7 @@ PAPER = (
 
 
 def rollup_facts(plan: RollupNumbers, name: str | None) -> dict[str, Any]:
-    """The facts of the receipt but proof and card; they hold nothing that depends on the data."""
+    """The facts of the receipt without proof and card; no fact depends on the data."""
     selection = plan.selection
     return {
         "release": name,
@@ -53,9 +53,10 @@ def rollup_facts(plan: RollupNumbers, name: str | None) -> dict[str, Any]:
 
 
 def noise_facts(plan: RollupNumbers, noisy: NoisyRollup, facts: Receipt) -> dict[str, Any]:
-    """The facts on measures, with the noise of each: what intervals of any confidence follow from.
+    """The facts on measures, with the noise of each measure, from which intervals of any confidence
+    follow.
 
-    Public: scales follow from parameters, found bounds and the shown nodes.
+    These facts are public: scales follow from parameters, found bounds and the shown nodes.
     """
     measures = {}
     for name, known in facts["measures"].items():
@@ -75,7 +76,7 @@ def _law(counts: NodeCounts) -> dict[str, Any]:
 
 
 def _scales(estimate: Estimate) -> dict[str, Any]:
-    """Of the discrete Laplace noise in one vector, in its units, on parts and on levels."""
+    """The scales of the discrete Laplace noise in one vector, in its units, on parts and levels."""
     vector = estimate.vector
     assert vector is not None
     of_values = vector.kind in ("sum", "above", "below")
@@ -92,7 +93,7 @@ def _scales(estimate: Estimate) -> dict[str, Any]:
 
 
 def _exact(scale: Fraction) -> float | int:
-    """As it is drawn with: whole numbers that no double holds stay whole."""
+    """The scale of the draw as a number. Whole numbers that no double holds stay integers."""
     return int(scale) if scale.denominator == 1 and scale > 2**53 else float(scale)
 
 

@@ -1,9 +1,10 @@
-"""What several measures are made of is drawn once, for the epsilon of all of them.
+"""Draw once what a mean and a sum have in common, for the epsilon of both measures.
 
-By record a mean is made of how far values are above the lower bound and below the upper one. Where
-one bound is 0, the sum of the same values is the first of these, or the second one with its sign
-turned: it is read from what the mean draws, which has the epsilon of both. By user nothing is
-shared: bounds of a sum are those of a total, and those of a mean of one value.
+If records are protected, a mean is made of two sums: how far values are above the lower bound, and
+how far they are below the upper bound. Where one bound is 0, the sum measure of these values is the
+first of the two, or the second with its sign turned. It is read from the mean's draw, which gets
+the epsilon of both measures. If users are protected, nothing is shared: the bounds of a sum bound a
+user's total, and the bounds of a mean bound one value.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ Several = Mapping[str, tuple[Paid, ...]]
 def drawn_and_read(
     measures: Mapping[str, Measure], each: Mapping[str, Fraction], *, by_user: bool
 ) -> tuple[Several, Mapping[str, Read]]:
-    """The vectors that each measure draws, with their epsilons, and the sums that are read from
-    those of a mean; ``each`` is what a measure is given. Of measures whose bounds are known."""
+    """The vectors that each measure draws, with their epsilons, and the sums that are read from the
+    vectors of a mean. ``each`` is the epsilon of each measure; all bounds are known."""
     paid = {name: paid_for(m, each[name], by_user=by_user) for name, m in measures.items()}
     read = {} if by_user else _read(measures, paid)
     for name, one in read.items():

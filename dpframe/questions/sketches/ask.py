@@ -1,6 +1,6 @@
 """Sketches that can be released: ``dp.MisraGries``, ``dp.PrivacyAwareMisraGries`` and merges.
 
-The counting is that of :mod:`dpframe.sketches`; here it gets a private way out.
+:mod:`dpframe.sketches` counts; this module adds the private release.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 Streams = TypeVar("Streams", bound=StreamingHHH)
 FEW_RECORDS = 50
-"""Records, over k^(3/2), up to which a sum is better than a bounded merge; see docs/sketches.md."""
+"""A sum is better than a bounded merge up to this many records, times k^(3/2); docs/sketches.md."""
 
 
 class _Releasable(Sketch):
-    """A sketch with a private way out."""
+    """A sketch that can be released privately."""
 
     __slots__ = ()
 
@@ -55,17 +55,17 @@ class _Releasable(Sketch):
             The privacy budget of this release: 1e-4 to 50 and 1e-12 to 0.1. No defaults.
         universe
             A finite public list of all keys that could occur, up to ten million, each once,
-            instead of ``delta``: noise goes on every one of them, the k largest are published, and
-            delta is 0. Never the keys that did occur.
+            instead of ``delta``: every key gets noise, the k largest are published, and delta is 0.
+            Never pass the keys that did occur.
         records
-            A public upper bound on the records (items, for a sketch of users) that went in, where
-            the release does not tell the error of the sketch: for ``upper`` of merged sketches,
-            sketches of users and universes. It is not checked against the data.
+            A public upper bound on the records (items, for a sketch of users) that went in. Merged
+            sketches, sketches of users and universes need it for ``upper``, because their releases
+            do not tell the error of the sketch. It is not checked against the data.
         max_contributions
             Protect a user with at most so many records instead of a single record, 1 to a million.
             The sketch does not know users: that nobody has more is the caller's promise.
         confidence
-            Of the intervals, 0.5 to 0.999999.
+            Confidence of the intervals, 0.5 to 0.999999.
         ledger
             A :class:`dpframe.Ledger` (or its path) that the release is charged to, before noise is
             drawn. Default: the one of :class:`dpframe.use_ledger`, else none.
@@ -78,9 +78,9 @@ class _Releasable(Sketch):
             and ``upper`` (Int64, missing where the release cannot tell). Sorted by key.
             The receipt is in ``attrs["dp"]`` and ``result.dp.receipt``.
 
-            Of one stream, ``count`` is what the true count is at most, plus noise; it is at most
+            For one stream, ``count`` is an upper bound on the true count, plus noise; it is at most
             ``receipt["sketch_error"]`` above the truth, also plus noise. Otherwise ``count`` is at
-            most ``n / (k + 1)`` below the truth, n the number of records, plus noise. Items of a
+            most ``n / (k + 1)`` below the truth, plus noise; n is the number of records. Items of a
             user beyond ``max_items`` are not part of the truth: they were never counted.
 
             For a key fixed beforehand, the chance that it is published and that its interval misses
@@ -90,7 +90,7 @@ class _Releasable(Sketch):
         Raises
         ------
         ParameterError, ParameterTypeError
-            An argument breaks its rule (BudgetError). Nothing was drawn or charged.
+            An argument breaks its rule (for the budget: BudgetError). Nothing was drawn or charged.
         LedgerError
             The ledger cannot be used (OverBudgetError). Nothing was drawn.
 
@@ -99,10 +99,11 @@ class _Releasable(Sketch):
         (epsilon, delta)-differential privacy, with ``universe`` epsilon-differential privacy, for
         adding or removing one record; for a sketch of users, one user with all their items; with
         ``max_contributions``, one user with at most so many records. Assumed: the order of the
-        other records (or users) does not depend on that one, and for merged sketches neither does
-        which sketch they enter. Assumed public: every argument, the parameters of the sketch, the
-        number of sketches, the type of keys. Not covered: running time, files, and what other
-        methods return. Every release is new noise and a new charge; releases add up.
+        other records (or users) does not depend on the record (or user) in question, and for merged
+        sketches neither does which sketch they enter. Assumed public: every argument, the
+        parameters of the sketch, the number of sketches, the type of keys. Not covered: running
+        time, files, and what other methods return. Every release is new noise and a new charge;
+        releases add up.
 
         References
         ----------
@@ -142,7 +143,7 @@ class _Releasable(Sketch):
         """Let a released sketch take records again.
 
         Its next release holds the records of the last one too, and both count: each is charged, and
-        what protects a record is the sum of them. To release only what comes in from now on, begin
+        a record is protected by their sum only. To release only what comes in from now on, begin
         a new sketch instead. Does nothing if the sketch was not released.
 
         Examples
@@ -164,7 +165,7 @@ class MergedSketch(_Releasable, raw.MergedSketch):
     __doc__ = raw.MergedSketch.__doc__
 
     def merge(self, other: Sketch) -> MergedSketch:
-        """This and another sketch of as many counters, by the same method."""
+        """Merge this and another sketch of as many counters, by the method of this sketch."""
         return merge_sketches([self, other], method=self._method)
 
 
@@ -226,8 +227,8 @@ def merge_sketches(
         "bounded": k counters, whatever the number of sketches; a count loses only what the sketches
         themselves dropped; noise grows as sqrt(k). "sum": up to k counters for each sketch; every
         count loses n / (k + 1), n the number of all records; noise as for a single record. Default:
-        that of the merged sketches among ``sketches``, else "bounded", unless ``records`` says that
-        "sum" is better. Sketches of users can only be merged by "bounded".
+        the method of the merged sketches among ``sketches``, else "bounded", unless ``records``
+        says that "sum" is better. Sketches of users can only be merged by "bounded".
     records
         About how many records there are in all, as a public number; never the true one. Up to
         ``50 k^(3/2)`` the default is "sum".
@@ -235,7 +236,7 @@ def merge_sketches(
     Returns
     -------
     MergedSketch
-        Of several :class:`StreamingHHH` of one hierarchy a StreamingHHH, merged level by level.
+        Several :class:`StreamingHHH` of one hierarchy give a StreamingHHH, merged level by level.
 
     Raises
     ------
@@ -267,7 +268,7 @@ def merge_sketches(
     """
     about = hint(records)
     if method is not None and records is not None:
-        raise ParameterError("records chooses the method: pass one of the two.")
+        raise ParameterError("records and method exclude each other. Pass one of them.")
     several: Any = sketches
     if method is None and isinstance(several, Iterable) and not isinstance(several, Sketch):
         several = list(several)
@@ -279,7 +280,7 @@ def merge_sketches(
 
 
 def _peeked(sketches: Any) -> tuple[object, Any]:
-    """The first, and all of them; what is generated is not held together."""
+    """The first sketch, and an iterable of all; a generator's sketches are not held at once."""
     if isinstance(sketches, Sketch) or not isinstance(sketches, Iterable):
         return None, sketches
     rest = iter(sketches)
@@ -288,7 +289,7 @@ def _peeked(sketches: Any) -> tuple[object, Any]:
 
 
 def _method(sketches: Sequence[Sketch | StreamingHHH], records: int | None) -> str:
-    """Public facts decide: methods, units, k, levels, and a declared number."""
+    """Choose by public facts: methods, units, k, levels, and the declared ``records``."""
     for sketch in sketches:
         if isinstance(sketch, raw.MergedSketch | StreamingHHH) and sketch.method:
             return sketch.method

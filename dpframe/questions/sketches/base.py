@@ -1,4 +1,4 @@
-"""What the plans of all releases of a sketch have in common. Sees no sketch."""
+"""The base class of the plans of all releases of a sketch. Sees no sketch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ROUNDING = 1e-12
-"""Above the rounding of a convolved probability; taken off the chance to miss."""
+"""A bound on the rounding of a convolved probability; subtracted from the chance to miss."""
 
 L = TypeVar("L")
 N = TypeVar("N", NoisySketch, NoisyCounts)
@@ -32,14 +32,14 @@ N = TypeVar("N", NoisySketch, NoisyCounts)
 class SketchPlan(ABC, Generic[L, N]):
     """Everything about the release of a sketch except the sketch and the draw.
 
-    It draws as every plan does. What names of releases and sources need, a request and a unit of
-    privacy with its columns, it does not have: a sketch is released by number.
+    It draws as every plan does. It has no request and no unit of privacy with columns, which only
+    named releases and sources need: releases of a sketch are numbered.
     """
 
     asked: Asked
     laws: L
 
-    # -- what was asked for -------------------------------------------------------------------
+    # -- the request --------------------------------------------------------------------------
 
     @property
     def structure(self) -> Structure:
@@ -69,7 +69,7 @@ class SketchPlan(ABC, Generic[L, N]):
     def confidence(self) -> float:
         return self.asked.confidence
 
-    # -- what a release says ------------------------------------------------------------------
+    # -- what each kind of release defines ----------------------------------------------------
 
     @property
     def mechanism(self) -> str:
@@ -84,12 +84,13 @@ class SketchPlan(ABC, Generic[L, N]):
     @property
     @abstractmethod
     def grid(self) -> int:
-        """Units of one over this are what the noise is drawn in."""
+        """Noise is drawn in units of 1/grid."""
 
     @property
     @abstractmethod
     def threshold(self) -> int | None:
-        """In units of ``1/grid``; of U - alpha_hat for one stream; None with a universe."""
+        """The threshold in units of ``1/grid``; it tests U - alpha_hat for one stream. None with a
+        universe."""
 
     @property
     @abstractmethod
@@ -104,12 +105,12 @@ class SketchPlan(ABC, Generic[L, N]):
     @property
     @abstractmethod
     def sensitivity(self) -> str:
-        """What one record or user can change in what the noise is added to."""
+        """How far one record or user can change the values that get noise."""
 
     @property
     @abstractmethod
     def noise(self) -> dict[str, Any]:
-        """Laws of the draws, in counts, as the receipt tells them."""
+        """The laws of the draws, in counts, as the receipt describes them."""
 
     @property
     @abstractmethod
@@ -122,11 +123,11 @@ class SketchPlan(ABC, Generic[L, N]):
 
     @abstractmethod
     def reach(self, mass: float) -> int:
-        """Least q with P(Z > q) <= mass; Z is symmetric."""
+        """The smallest q with P(Z > q) <= mass. Z is symmetric."""
 
     @abstractmethod
     def key_lines(self) -> list[Line]:
-        """Which keys are published."""
+        """The card lines on which keys are published."""
 
     @abstractmethod
     def run(self, counted: SketchState, /) -> N:
@@ -134,14 +135,14 @@ class SketchPlan(ABC, Generic[L, N]):
 
     @abstractmethod
     def intervals(self, noisy: N) -> Intervals:
-        """Counts, what the true ones are at least and, where it is known, at most."""
+        """Counts, lower bounds on the true counts and, where known, upper bounds."""
 
     def sketch_error(self, noisy: N) -> int | None:
-        """The error of the sketch itself, alpha_hat, where it is released too."""
+        """The error of the sketch itself, alpha_hat; None where it is not released."""
         return None
 
     def unpublished_at_most(self, noisy: N) -> int | None:
-        """What the true count of a key that is not published is at most, at the confidence."""
+        """An upper bound, at the confidence, on the true count of a key that is not published."""
         return None
 
     # -- intervals: how far the noise reaches -------------------------------------------------
@@ -152,19 +153,19 @@ class SketchPlan(ABC, Generic[L, N]):
 
     @cached_property
     def above(self) -> int:
-        """q with P(Z < -q) <= half the chance to miss, in units of ``1/grid``."""
+        """The q with P(Z < -q) <= half the chance to miss, in units of ``1/grid``."""
         return self.reach(self._miss / 2)
 
     @property
     def below(self) -> int:
-        """As ``above`` for the other side."""
+        """The counterpart of ``above`` for the other side."""
         return self.above
 
-    # -- what follows -------------------------------------------------------------------------
+    # -- what follows from the request and the kind -------------------------------------------
 
     @cached_property
     def profile(self) -> Profile:
-        """What the release keeps at smaller epsilons too, for composing it with others."""
+        """Points (epsilon, delta) at smaller epsilons too, to compose the release with others."""
         return whole_profile(
             self.budget,
             self.max_contributions,
@@ -172,7 +173,7 @@ class SketchPlan(ABC, Generic[L, N]):
         )
 
     def lines(self) -> list[Line]:
-        """What is known before the sketch is released."""
+        """The card lines, all known before the sketch is released."""
         asked, meaning = self.asked, "what is promised, against anybody who sees the result"
         return [
             Line("guarantee", guarantee(asked), meaning),
@@ -192,7 +193,7 @@ class SketchPlan(ABC, Generic[L, N]):
         ]
 
     def receipt(self, name: str | None = None) -> Receipt:
-        """The receipt of the first release; holds nothing of the sketch."""
+        """The receipt of the first release; it tells nothing of the sketch."""
         asked = self.asked
         several = asked.max_contributions > 1
         return Receipt(
@@ -235,7 +236,7 @@ class SketchPlan(ABC, Generic[L, N]):
         return sketch_frame(noisy.keys, self.intervals(noisy))
 
     def answered(self, facts: Receipt, noisy: N, frame: pd.DataFrame, /) -> Receipt:
-        """The receipt with what the release itself says."""
+        """The receipt, with the released error and the bound on unpublished keys."""
         error, unpublished = self.sketch_error(noisy), self.unpublished_at_most(noisy)
         rows: list[list[object]] = []
         if error is not None:

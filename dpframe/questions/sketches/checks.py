@@ -1,4 +1,4 @@
-"""The arguments of a sketch's release, checked once: name, value, rule, next step."""
+"""Check the arguments of a sketch's release once: name, value, rule, next step."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def sketch_plan_from(
 
 
 def hint(value: object) -> int | None:
-    """About how many records there are, as a public number."""
+    """The checked hint of a merge: about how many records there are, as a public number."""
     return None if value is None else whole("records", value, 0, 2**53)
 
 
@@ -63,15 +63,12 @@ def _delta(delta: object, universe: object) -> float:
     if universe is None:
         if delta is None:
             raise BudgetError(
-                "delta is missing: pass delta=, well below one over the number of people; or "
-                "universe=, a public list of all keys, for a release with delta = 0."
+                "delta is missing. Pass delta=, well below one over the number of people, or "
+                "universe=, a public list of all keys."
             )
         return amount("delta", delta, *DELTA, "well below one over the number of people")
     if delta is not None:
-        raise ParameterError(
-            f"delta ({delta!r}) does not go with universe=: noise on every listed key needs no "
-            "delta. Leave one of the two out."
-        )
+        raise ParameterError(f"delta ({delta!r}) does not go with universe=. Leave one out.")
     return 0.0
 
 
@@ -80,29 +77,28 @@ def _contributions(value: object, unit: str) -> int:
         return 1
     if unit == "user":
         raise ParameterError(
-            f"max_contributions ({value!r}) is for sketches of single records: this one counts "
-            "users as a whole already, with at most max_items items each. Leave it out."
+            f"max_contributions ({value!r}) is for sketches of single records. Leave it out: "
+            "this sketch counts whole users, with at most max_items items each."
         )
     return whole("max_contributions", value, 1, 1_000_000)
 
 
 def known_records(value: object, structure: Structure, universe: object) -> int | None:
+    """The declared upper bound on records, refused where the release tells the sketch error."""
     if value is None:
         return None
     if universe is None and structure in ("variant", "standard"):
         raise ParameterError(
-            "records is not needed for the sketch of one stream: its error is released with the "
-            "counts, and gives upper. Leave it out."
+            "records is not needed for the sketch of one stream. Leave it out: the released "
+            "sketch error gives upper."
         )
     return whole("records", value, 0, 2**53)
 
 
 def _universe(universe: object) -> pa.Array:
-    """Public keys in their order."""
+    """The public keys, sorted."""
     if isinstance(universe, str | bytes | bytearray | int):
-        raise ParameterTypeError(
-            f"universe must be a list of keys; got one, of type {type(universe).__name__}."
-        )
+        raise ParameterTypeError(f"universe must be a list of keys; got {type(universe).__name__}.")
     told: DpframeError | None = None
     column = None
     try:
@@ -112,10 +108,10 @@ def _universe(universe: object) -> pa.Array:
     if told is not None:
         raise told
     if column is None:
-        raise ParameterError("universe is empty: list the keys that could occur.")
+        raise ParameterError("universe is empty. List the keys that could occur.")
     if len(column) > LARGEST:
         raise ParameterError(f"universe ({len(column)} keys) must hold at most {LARGEST} keys.")
     keys = column.to_arrow()
     if len(keys.unique()) < len(keys):
-        raise ParameterError("universe holds a key twice: list each key once.")
+        raise ParameterError("universe holds a key twice. List each key once.")
     return keys.take(pa.array(in_order(keys).astype(np.int64)))

@@ -6,12 +6,12 @@ at most the chance to miss. The true count f is between C and C + alpha, and U =
     f <= C + alpha = U - Z                        <= U + q                 unless Z < -q
     f >= C         = U - alpha_hat - (Z - eta)    >= U - (alpha_hat + Q)   unless Z - eta > Q
 
-The noise of U and of alpha_hat is taken together, from the law of Z - eta, and not by a bound on
-each. ``lower`` is at most U - q, also where alpha_hat is negative.
+The law of Z - eta bounds the noise of U and of alpha_hat together, instead of a bound on each of
+the two. ``lower`` is at most U - q, also where alpha_hat is negative.
 
-*The rest.* A released value is V + Z in units of 1/g, with f between V/g and (V + n)/g for sums and
-universes (n records in all), between V and V + n/(k + 1) for the others. n is private; what the
-caller declares as ``records`` takes its place, and without it there is no upper bound.
+*Other releases.* A released value is V + Z in units of 1/g. For sums and universes (n records in
+all) f is between V/g and (V + n)/g; for other releases it is between V and V + n/(k + 1). n is
+private: the caller's ``records`` takes its place, and without ``records`` there is no upper bound.
 
 For a key that is fixed beforehand, ``P(published, and its interval misses) <= 1 - confidence``.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Numbers = NDArray[np.int64]
 Intervals = tuple[Numbers, Numbers, Numbers | None]
-"""Counts, what the true ones are at least and, where it is known, at most; whole numbers."""
+"""Counts, lower bounds on the true counts and, where known, upper bounds; whole numbers."""
 
 
 def sketch_frame(keys: pa.Array, intervals: Intervals) -> pd.DataFrame:
@@ -59,7 +59,7 @@ def stream_intervals(noisy: NoisySketch, *, above: int, below: int) -> Intervals
 
 
 def count_intervals(noisy: NoisyCounts, asked: Asked, *, above: int, below: int) -> Intervals:
-    """Intervals of the rest."""
+    """Intervals of merged sketches, sketches of users, and universes."""
     g, values, most = noisy.unit, noisy.values, most_lost(noisy, asked)
     count = (2 * values + g) // (2 * g)  # rounded after the noise
     lower = np.maximum(np.minimum(-((below - values) // g), count), 0)
@@ -70,17 +70,19 @@ def count_intervals(noisy: NoisyCounts, asked: Asked, *, above: int, below: int)
 
 
 def most_lost(noisy: NoisyCounts, asked: Asked) -> int | None:
-    """What a released value is at most below the truth before noise, in its units, if the caller
-    said how many records there are."""
+    """How far a released value is below the truth at most, before noise, in units of the value.
+
+    None unless the caller declared the number of records."""
     if asked.records is None:
         return None
     return asked.records if noisy.unit > 1 else asked.records // (asked.counters + 1)
 
 
 def _column(keys: pa.Array) -> pd.Series:
-    """Of integers int64, or uint64 if a key needs it; without rows always objects.
+    """The keys as a column. Integers are int64, or uint64 if a key needs it.
 
-    The type of the sketch's keys would tell whether it had seen a record at all.
+    Without rows the column is always of objects: the type of the sketch's keys would tell whether
+    it had seen a record at all.
     """
     import pandas as pd
 

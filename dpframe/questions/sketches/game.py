@@ -1,4 +1,4 @@
-"""What a verifier takes of sketches, of one stream and of others."""
+"""The games of released sketches, for a verifier."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from dpframe.asking.proofs import Game, numbered
 
 
 def merged_game(laws: GshmLaws, moves: int) -> Game:
-    """The game of counts that move the same way; whole users need no group."""
+    """The game of counts that move in one direction, for groups of ``moves`` records; whole users
+    need no group."""
     facts = {
         "kind": "merged",
         "sketches": laws.sketches,
@@ -34,13 +35,13 @@ def sum_game(laws: LatticeLaws, counters: int, moves: int) -> Game:
 
 
 def universe_game(laws: PureLaws, moves: int) -> Game:
-    """The game of a public list of keys, with noise without bounds on each."""
+    """The game of a public list of keys, each with unbounded noise."""
     level = {"scale": str(laws.scale), "moves": laws.move.absolute, "least": None}
     return Game({"kind": "counts", "units": 1, "levels": [level]}, (), moves)
 
 
 def sketch_game(laws: SketchLaws, sketches: int, standard: int | None, moves: int) -> Game:
-    """The game of so many sketches, for groups of ``moves`` records.
+    """The game of ``sketches`` sketches, for groups of ``moves`` records.
 
     ``standard`` is the number of counters of a sketch that removes zeros at once, else None.
     """

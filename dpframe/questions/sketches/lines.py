@@ -1,4 +1,4 @@
-"""Sentences on the release of a sketch, from what it is asked for."""
+"""Sentences on the release of a sketch, from its request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHANCE = (
     "the true count is at most one minus the confidence; given that a key near the threshold "
     "was published, the confidence is nominal"
 )
-"""What is promised of the intervals of every release."""
+"""The promise on the intervals of every release."""
 
 
 def guarantee(asked: Asked) -> str:
@@ -22,13 +22,13 @@ def guarantee(asked: Asked) -> str:
 
 
 def counts_move(asked: Asked) -> str:
-    """How far whole counts move."""
+    """The sentence on how far whole counts move."""
     most = f"at most {asked.counters} counters by 1, all in one direction"
     return f"{_where(asked)}one {asked.unit} moves {most}"
 
 
 def lattice_moves(asked: Asked) -> str:
-    """How far post-processed counts move."""
+    """The sentence on how far post-processed counts move."""
     k = asked.counters
     return (
         f"{_where(asked)}one record moves the sum by at most {2 * k - 1}/{k + 1} (l1) and "
@@ -37,7 +37,7 @@ def lattice_moves(asked: Asked) -> str:
 
 
 def counts_meaning(asked: Asked) -> str:
-    """What the intervals mean where nothing released tells what sketches lost."""
+    """The meaning of the intervals where the release does not tell what the sketches lost."""
     if asked.records is None:
         return f"{CHANCE}. upper is missing: the number of records is private and was not declared"
     sketched = asked.records / (asked.counters + 1)
@@ -52,7 +52,7 @@ def _where(asked: Asked) -> str:
 
 
 def noise_text(law: Mapping[str, Any]) -> str:
-    """A law of noise, in counts, as the receipt has it."""
+    """The text on a law of noise, which is in counts and as in the receipt."""
     ends = "unbounded"
     if law["lowest"] is not None:
         ends = f"within [{law['lowest']:.4g}, {law['highest']:.4g}]"

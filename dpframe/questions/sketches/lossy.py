@@ -1,4 +1,4 @@
-"""Merged sketches, and sketches of users: nothing that is released tells what they lost."""
+"""Merged sketches, and sketches of users: their releases do not tell what the sketches lost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ M = TypeVar("M", LatticeLaws, GshmLaws)
 
 @dataclass(frozen=True, kw_only=True)
 class LossyPlan(TablePlan[M, NoisyCounts]):
-    """Counts that are too low by what sketches dropped, which is private."""
+    """Counts that are too low by what the sketches dropped. How much that is stays private."""
 
     @property
     def meaning(self) -> str:
@@ -62,7 +62,7 @@ class SumPlan(LossyPlan[LatticeLaws]):
 
     @property
     def game(self) -> Game:
-        """Values of which one moves by k, and the others by 1."""
+        """The game of a sum: one value moves by k, and the other values by 1."""
         return sum_game(self.laws, self.counters, self.max_contributions)
 
     def delta_at(self, epsilon: float) -> float:
@@ -84,7 +84,7 @@ class SumPlan(LossyPlan[LatticeLaws]):
 
 @dataclass(frozen=True, kw_only=True)
 class SparsePlan(LossyPlan[GshmLaws]):
-    """Whole counts of which a record or user moves at most k by 1: bounded merges, users' sets."""
+    """Whole counts, of which a record or user moves at most k by 1: bounded merges, users' sets."""
 
     grid = 1
 
@@ -98,7 +98,7 @@ class SparsePlan(LossyPlan[GshmLaws]):
 
     @property
     def game(self) -> Game:
-        """Counts that move the same way."""
+        """The game of counts that all move in one direction."""
         return merged_game(self.laws, self.max_contributions)
 
     def delta_at(self, epsilon: float) -> float:
@@ -132,13 +132,12 @@ def sum_plan(asked: Asked) -> SumPlan:
 def sparse_plan(asked: Asked) -> SparsePlan:
     """Choose the noise for a bounded merge, or for a sketch of users."""
     record, moved = asked.record, asked.counters * asked.levels
-    # noise for counters that move together: about this many entries on each side
+    # refuse before building: noise for counters that move together takes a table this long
     entries = 2 * math.sqrt(moved) * -math.log(record.delta) / record.epsilon
     if 2 * entries > LARGEST_TABLE:
         raise BudgetError(
-            f"epsilon ({record.epsilon:g}) is too small for {moved} counters: the noise would "
-            f"need tables of {2 * entries:.0e} entries. Raise epsilon, or lower the number of "
-            "counters."
+            f"epsilon ({record.epsilon:g}) is too small for {moved} counters. Raise epsilon, or "
+            "lower the number of counters."
         )
     laws = gshm_laws(
         changed=asked.counters, sketches=asked.levels, epsilon=record.epsilon, delta=record.delta

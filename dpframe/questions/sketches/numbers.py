@@ -1,4 +1,4 @@
-"""What the release of a sketch is asked for. Sees no sketch."""
+"""The request for the release of a sketch. This module sees no sketch."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from dpframe.budget import Budget, per_record
 from dpframe.errors import BudgetError
 
 Structure = Literal["variant", "standard", "sum", "bounded", "users"]
-"""What a record can change: a stream's sketch (two kinds), a merge (two ways), users' sets."""
+"""The structure that a record changes: a stream's sketch (two kinds), a merge (two ways), or users'
+sets."""
 
 LEAST_EPSILON = 1e-4
-"""Of a record; below it the tables of the noise get too long."""
+"""The smallest epsilon of a record: below it the tables of the noise get too long."""
 
 SOURCE = "Lebeda, Tetek (PODS 2023)"
 
@@ -37,23 +38,23 @@ PAPERS: dict[Structure, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What is to be released, of which sketch; public.
+    """What the caller wants released, and the public parameters of the sketch.
 
     Parameters
     ----------
     structure, unit, counters, sketches
-        Of the sketch: what moves, "record" or "user", k, and how many streams it holds. It knows no
-        column of users, and so no :class:`dpframe.budget.PrivacyUnit`.
+        Facts of the sketch: what a record changes, "record" or "user", k, and how many streams it
+        holds. It knows no column of users, and so no :class:`dpframe.budget.PrivacyUnit`.
     max_contributions
-        Records of one user, by promise of the caller; 1 protects single records.
+        The most records of one user, as the caller promises; 1 protects single records.
     budget
         ``delta`` is 0 with a universe.
     universe
-        Public keys, ascending; None for keys that nobody listed.
+        Public keys, ascending; None if nobody listed the keys.
     records
         Public upper bound on the records (or items of users) that went in.
     levels
-        Sketches that one record enters: of a merge with one a level their number.
+        The number of sketches that one record enters: more than 1 with one sketch for each level.
     """
 
     structure: Structure
@@ -73,9 +74,8 @@ class Asked:
         record, most = per_record(self.budget, self.max_contributions), self.max_contributions
         if record.epsilon < LEAST_EPSILON and most > 1:
             raise BudgetError(
-                f"epsilon ({self.budget.epsilon:g}) divided over max_contributions ({most}) "
-                f"leaves less than {LEAST_EPSILON:g} for a record: raise epsilon, or lower "
-                "max_contributions."
+                f"epsilon ({self.budget.epsilon:g}) over max_contributions ({most}) leaves a "
+                f"record less than {LEAST_EPSILON:g}. Raise epsilon, or lower max_contributions."
             )
         return record
 

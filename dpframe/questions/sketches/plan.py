@@ -1,4 +1,4 @@
-"""What the release of a sketch will do and cost: what is released, and the choice among them."""
+"""The plan of a sketch's release: choose it by the structure of the sketch."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ RELEASES: Mapping[Structure, Callable[[Asked], SketchPlan[Any, Any]]] = {
     "bounded": sparse_plan,
     "users": sparse_plan,
 }
-"""Without a universe."""
+"""How to plan the release of each structure, without a universe."""
 
 
 def make_sketch_plan(
     *, structure: Structure, unit: str, counters: int, budget: Budget, **options: Any
 ) -> SketchPlan[Any, Any]:
-    """Choose noise and threshold; ``options`` are the rest of ``Asked``. BudgetError if nothing
-    reaches the budget."""
+    """Choose noise and threshold; ``options`` are the remaining fields of ``Asked``.
+
+    Raises BudgetError if no noise reaches the budget."""
     asked = Asked(structure=structure, unit=unit, counters=counters, budget=budget, **options)
     if asked.universe is not None:
         return universe_plan(asked, asked.universe)
@@ -41,6 +42,6 @@ def make_level_plan(
     budget: Budget,
     **options: Any,
 ) -> SumPlan | SparsePlan:
-    """As ``make_sketch_plan`` without a universe, for what can have a sketch a level."""
+    """Like ``make_sketch_plan`` without a universe, for structures with a sketch per level."""
     asked = Asked(structure=structure, unit=unit, counters=counters, budget=budget, **options)
     return sum_plan(asked) if structure == "sum" else sparse_plan(asked)

@@ -1,4 +1,4 @@
-"""The next release of a sketch, which counts its releases."""
+"""The next release of a sketch, and the count of its releases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ N = TypeVar("N")
 
 
 class Counting(Protocol):
-    """What remembers how often it was released."""
+    """A sketch, or a stream with a sketch per level, that counts its releases."""
 
     _released: int
 
@@ -26,7 +26,7 @@ class Counting(Protocol):
 def next_release(
     sketch: Counting, state: Callable[[], C], plan: Draws[C, N], ledger: object
 ) -> pd.DataFrame:
-    """The next release; it counts once it is charged, before anything is drawn."""
+    """Make the next release. The count rises after the charge, before anything is drawn."""
 
     def begun() -> None:
         sketch._released += 1
@@ -40,7 +40,7 @@ def next_release(
 
 
 def with_number(receipt: Receipt, number: int) -> Receipt:
-    """The receipt of the ``number``-th release of the same sketches."""
+    """The receipt of the ``number``-th release of one sketch."""
     card = list(receipt["card"])
     if number > 1:
         count = "both count" if number == 2 else "all count"

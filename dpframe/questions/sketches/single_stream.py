@@ -24,7 +24,7 @@ from dpframe.sketches import SketchState
 
 @dataclass(frozen=True, kw_only=True)
 class SingleStreamPlan(TablePlan[SketchLaws, NoisySketch]):
-    """Counters with the error of the sketch, alpha_hat, beside them."""
+    """The release of the counters and of the sketch error, alpha_hat."""
 
     compared = "noisy count less the sketch error"
     grid = 1
@@ -41,7 +41,7 @@ class SingleStreamPlan(TablePlan[SketchLaws, NoisySketch]):
 
     @property
     def game(self) -> Game:
-        """The sketch of one stream."""
+        """The game of the sketch of one stream."""
         standard = self.counters if self.structure == "standard" else None
         return sketch_game(self.laws, self.asked.levels, standard, self.max_contributions)
 
@@ -59,7 +59,7 @@ class SingleStreamPlan(TablePlan[SketchLaws, NoisySketch]):
 
     @cached_property
     def below(self) -> int:
-        """As ``above`` for Z - eta, with what is left."""
+        """The Q with P(Z - eta > Q) <= the chance to miss that ``above`` leaves."""
         noise, shared = self.laws.noise, self.laws.shared
         missed = float(noise.at_least()[self.above + 1 - noise.lowest])
         tails = _tails(_difference(noise, shared))
@@ -93,12 +93,12 @@ def single_stream_plan(asked: Asked) -> SingleStreamPlan:
 
 
 def _difference(noise: NoiseTable, shared: NoiseTable) -> NDArray[np.float64]:
-    """The law of Z - eta; by Fourier transforms, whose rounding ``ROUNDING`` covers."""
+    """The law of Z - eta, by Fourier transforms. ``ROUNDING`` covers their rounding."""
     size = len(noise.weights) + len(shared.weights) - 1
     product = np.fft.rfft(noise.pmf, size) * np.fft.rfft(shared.pmf[::-1], size)
     return np.maximum(np.fft.irfft(product, size), 0.0)
 
 
 def _tails(pmf: NDArray[np.float64]) -> NDArray[np.float64]:
-    """P(value >= lowest + i), 0 at the end."""
+    """P(value >= lowest + i) for every i, and a last entry of 0."""
     return np.append(np.cumsum(pmf[::-1])[::-1], 0.0)

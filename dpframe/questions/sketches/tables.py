@@ -1,4 +1,4 @@
-"""What releases with bounded noise have in common: a table, and a threshold."""
+"""The base class of releases with bounded noise: a table, and a threshold."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class TablePlan(SketchPlan[T, N]):
     """Noise from a table, and a threshold that hides what only one of two neighbours stores."""
 
     compared: ClassVar[str] = "noisy count"
-    """What must reach the threshold."""
+    """What the threshold is compared with, in words."""
 
     @property
     @abstractmethod
     def threshold(self) -> int:
-        """In units of ``1/grid``; of U - alpha_hat for one stream."""
+        """The threshold in units of ``1/grid``; it tests U - alpha_hat for one stream."""
 
     @property
     def noise_sd(self) -> float:
@@ -55,7 +55,7 @@ class TablePlan(SketchPlan[T, N]):
 
     @cached_property
     def unpublished(self) -> int:
-        """q with P(Z < -q) <= the chance to miss: for a bound on what is not published."""
+        """The q with P(Z < -q) <= the chance to miss, to bound counts that are not published."""
         return self.reach(self._miss)
 
     def reach(self, mass: float) -> int:

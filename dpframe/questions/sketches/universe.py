@@ -1,4 +1,4 @@
-"""Noise on every key of a public universe: pure, whatever the sketch."""
+"""Noise on every key of a public universe: delta is 0 for every kind of sketch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpframe.sketches import SketchState
 
 @dataclass(frozen=True, kw_only=True)
 class UniversePlan(SketchPlan[PureLaws, NoisyCounts]):
-    """The k largest noisy counts of listed keys."""
+    """The release of the k largest noisy counts of listed keys."""
 
     keys: pa.Array
 
@@ -60,7 +60,7 @@ class UniversePlan(SketchPlan[PureLaws, NoisyCounts]):
 
     @property
     def game(self) -> Game:
-        """Values of a list of keys."""
+        """The game of a public list of keys."""
         return universe_game(self.laws, self.max_contributions)
 
     def delta_at(self, epsilon: float) -> float:

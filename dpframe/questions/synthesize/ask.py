@@ -55,8 +55,8 @@ def synthesize(
     """A differentially private generator of synthetic rows, fitted in one pass and small memory.
 
     The domain of the columns is halved again and again. Cells near the root are counted exactly,
-    deeper ones in sketches; noise is added to both, and cells that seem to hold many records are
-    refined. Rows are drawn from the cells that result.
+    deeper cells in sketches. Noise is added to both, and cells that seem to hold many records are
+    refined. Rows are drawn from the resulting cells.
 
     Parameters
     ----------
@@ -65,28 +65,29 @@ def synthesize(
     columns
         What rows can be: ``"number:distance?lower=0&upper=5000"``,
         ``"time:ts?lower=2017-01-01&upper=2018-01-01"``, ``"ip:src?version=4"``, any hierarchy with
-        ``keys``, a list of these, or a dict from column to (lower, upper). Bounds are public:
-        values beyond are counted at the bound. They must not come from the data.
+        ``keys``, a list of such texts and objects, or a dict from column to (lower, upper). Bounds
+        are public: values beyond a bound are counted at it. Bounds must not come from the data.
     epsilon
         The privacy budget: 1e-4 to 50; delta is 0.
     k
-        Cells of a level that are refined, from 1; default 1024.
+        Cells of a level that are refined, at least 1; default 1024.
     width, rows
         Cells of a row of a sketch (default 4096), and rows (1: count-min; odd: count sketch).
     depth
-        Halvings of the domain, 1 to 60. By default all that the columns have, 20 a number or time,
-        at most 32. About log2(epsilon times the number of records) is enough.
+        Halvings of the domain, 1 to 60. By default all that the columns allow (20 for a number or
+        time), at most 32. About log2(epsilon times the number of records) is enough.
     keys
-        Public values of categories: a list, or a dict from column to lists. What is not listed is
-        counted as ``<other>``. Unknown categories: release them first with :func:`tree_counts`.
+        Public values of categories: a list, or a dict from column to lists. Unlisted values are
+        counted as ``<other>``. If categories are unknown, release them first with
+        :func:`tree_counts`.
     split
         How epsilon is divided over levels: "optimal" (equation 23 of the paper) or "uniform".
     user, max_contributions
-        Column that identifies a person, and how many of their rows are counted, a uniform sample:
-        all rows of one are protected together, at so many times the noise. As for :func:`hhh`,
-        ids beyond 2^53 must not be floating-point numbers.
+        Column that identifies a person, and how many of a person's rows are counted, a uniform
+        sample: all rows of one person are protected together, at so many times the noise. As for
+        :func:`hhh`, ids beyond 2^53 must not be floating-point numbers.
     seed
-        Of the hash functions, which are public; by default chosen at random.
+        Seed of the hash functions, which are public; by default chosen at random.
     period
         Only the records of a period, such as ``("when", "2026-W47")``; as for :func:`hhh`.
     ledger, release, data, progress

@@ -1,4 +1,4 @@
-"""Arguments of generators of synthetic rows, checked once; what rows can be, also in files."""
+"""Check the arguments of generators once, and describe what rows can be, also in files."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ SPLITS: tuple[Split, ...] = ("optimal", "uniform")
 
 @dataclass(frozen=True, eq=False)
 class RowDomain:
-    """A domain and how to write it down: texts of its axes, and the keys of its categories."""
+    """A domain, and how to write it: texts of its axes, and the keys of its categories."""
 
     specs: tuple[str, ...]
     keys: dict[str, pa.Table]
     domain: Domain
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON types."""
+        """The domain as plain JSON types."""
         keys = {name: _rows(table) for name, table in self.keys.items()}
         return {"columns": list(self.specs), "depth": self.domain.depth, "keys": keys}
 
     @property
     def digest(self) -> str:
-        """Tells domains apart, also those whose lists of keys differ."""
+        """A hash that differs between domains, also if only their lists of keys differ."""
         text = json.dumps(self.to_dict(), ensure_ascii=True, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -62,11 +62,10 @@ def _rows(table: pa.Table) -> list[list[str | None]]:
 
 
 def row_domain(columns: object, *, depth: object, keys: object) -> RowDomain:
-    """What rows can be, from unchecked arguments."""
+    """The domain of rows, from unchecked arguments."""
     if columns is None:
         raise ParameterTypeError(
-            "columns is missing: say what rows can be, for example "
-            "'number:distance?lower=0&upper=5000'."
+            "columns is missing. Declare them, for example 'number:distance?lower=0&upper=5000'."
         )
     levels = None if depth is None else whole("depth", depth, 1, 60)
     hierarchies = {",".join(h.source_columns): h for h in _hierarchies(columns)}
@@ -91,7 +90,7 @@ def row_domain(columns: object, *, depth: object, keys: object) -> RowDomain:
 
 
 def _plain(listed: object) -> object:
-    """Tuples of one value are that value: so they come back from files."""
+    """The listed keys, with tuples of one value replaced by the value: files give such tuples."""
     if isinstance(listed, list) and all(isinstance(k, tuple) and len(k) == 1 for k in listed):
         return [key[0] for key in listed]
     return listed
@@ -102,7 +101,7 @@ def _named(name: object) -> str:
 
 
 def _hierarchies(columns: object) -> list[Hierarchy]:
-    """Those of the columns that are categories."""
+    """The hierarchies of the columns that are categories."""
     if isinstance(columns, Mapping):
         return []
     several = isinstance(columns, Sequence) and not isinstance(columns, str)
@@ -135,9 +134,9 @@ def shape_from(domain: Domain, *, k: object, width: object, rows: object, seed: 
 
 @dataclass(frozen=True, kw_only=True)
 class Fitting:
-    """What is asked for: a plan, and what rows are made of, ``schema`` once a source is known.
+    """The request: a plan, and what rows are made of. ``schema`` is set once a source is known.
 
-    ``seed`` is that of the hash functions, None for a random one.
+    ``seed`` is the seed of the hash functions, None for a random seed.
     """
 
     wanted: RowDomain
@@ -156,7 +155,7 @@ class Fitting:
 
 
 def fitting(given: Given) -> Fitting:
-    """What is asked for, from unchecked arguments; with a plan to be explained only."""
+    """The request from unchecked arguments. Its plan has no schema: it can only be explained."""
     wanted = row_domain(given["columns"], depth=given["depth"], keys=given["keys"])
     seed = given.whole("seed", 0, 2**63 - 1)
     sizes = {name: given[name] for name in ("k", "width", "rows")}
@@ -167,12 +166,12 @@ def fitting(given: Given) -> Fitting:
 def synthetic_plan(
     wanted: RowDomain, shape: Shape, schema: pa.Schema | None, given: Mapping[str, object]
 ) -> SyntheticPlan:
-    """A plan from unchecked arguments; without a schema one to be explained only."""
+    """The plan from unchecked arguments. Without a schema it can only be explained."""
     user, most = given.get("user"), given.get("max_contributions")
     if user is not None and most is None:
         raise ParameterError(
-            f"max_contributions is missing: with user ({user!r}) say how many rows of each are "
-            "counted; it must not be learned from the data."
+            f"max_contributions is missing for user ({user!r}). Say how many rows of each user "
+            "are counted; it must not be learned from the data."
         )
     return make_synthetic_plan(
         domain=wanted.domain,
@@ -197,11 +196,11 @@ def read_schema(text: str) -> pa.Schema:
 
 
 def common_schema(first: pa.Schema, later: pa.Schema) -> pa.Schema | None:
-    """The schema of batches with these two, None if their columns hold other kinds of values.
+    """The common schema of batches with these two schemas; None if kinds of values differ.
 
-    That of the first one, but for columns of no type. Kinds are as coarse as a single record
-    can change a type: in pandas one NULL makes floats of integers and text of booleans, one time
-    another unit of times, one decimal another scale.
+    It is the first schema; columns without a type take theirs from the later one. Kinds are coarse,
+    because a single record can change a type: in pandas one NULL makes floats of integers and text
+    of booleans, one time another unit of times, one decimal another scale.
     """
     fields = []
     for one, other in zip(first, later, strict=True):
@@ -227,7 +226,7 @@ def _kind(kind: pa.DataType) -> str:
 
 
 def check_sample(n: object) -> int:
-    """The number of rows to draw."""
+    """The checked number of rows to draw."""
     if n is None:
-        raise ParameterTypeError("n is missing: say how many rows to draw, for example n=1000.")
+        raise ParameterTypeError("n is missing. Pass a number of rows, like n=1000.")
     return whole("n", n, 0, 10**9)

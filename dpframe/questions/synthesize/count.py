@@ -1,4 +1,4 @@
-"""The private step of synthetic rows: codes of a source, counted in one pass."""
+"""The private step of synthetic rows: count the codes of a source in one pass."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from dpframe.sources.relations import opened
 
 
 def fitted(asked: Fitting, source: object) -> Fitting:
-    """With the types of the columns of a source, and a hash seed."""
+    """Complete the request by the types of the source's columns, and a hash seed."""
     schema = schema_of(without_rows(source), asked.wanted.domain)
     seeded = with_schema(asked, schema)
     return replace(seeded, dtypes=dtypes_of(source, asked.wanted))
 
 
 def with_schema(asked: Fitting, schema: Any) -> Fitting:
-    """With the types of columns, and a hash seed: what can be drawn."""
+    """Complete the request by the types of columns, and a hash seed: now it can be drawn."""
     shape = asked.plan.shape
     if asked.seed is None:
         shape = replace(shape, seed=random_seed())
@@ -35,15 +35,17 @@ def with_schema(asked: Fitting, schema: Any) -> Fitting:
 
 
 def sized(asked: Fitting, source: object, progress: bool) -> SyntheticPlan:
+    """The plan of a request, which does not depend on the size of the source."""
     return asked.plan
 
 
 def declared(asked: Fitting) -> SyntheticPlan:
+    """The plan of a request without a source."""
     return asked.plan
 
 
 def checked(plan: SyntheticPlan, source: object) -> None:
-    """The columns are there, of types that can be read and drawn."""
+    """Check that the source has the columns, of types that can be read and drawn."""
     user = [plan.unit.user] if plan.unit.user is not None else []
     with opened(source, [*plan.columns, *user]):
         pass
@@ -51,7 +53,7 @@ def checked(plan: SyntheticPlan, source: object) -> None:
 
 
 def row_types(asked: Fitting, columns: list[tuple[str, str]]) -> dict[str, str]:
-    """Those of the columns of rows, by name."""
+    """The types of the columns of rows, by name."""
     domain, found = asked.wanted.domain, dict(columns)
     require(domain.columns, list(found))
     types = {name: found[name] for name in domain.columns}
@@ -67,7 +69,7 @@ def count(source: object, plan: SyntheticPlan, progress: bool) -> Counted[HotPar
 
 
 def dtypes_of(source: object, wanted: RowDomain) -> dict[str, str]:
-    """What pandas calls the types of the columns, if the source is a frame of pandas.
+    """The pandas names of the columns' types, if the source is a pandas frame; else none.
 
     Raises ColumnError for a type of which no rows can be drawn.
     """
@@ -80,7 +82,7 @@ def dtypes_of(source: object, wanted: RowDomain) -> dict[str, str]:
 
 
 def _kept(kind: Any) -> bool:
-    """Whether pandas makes a column of this type of what Arrow reads in it; others are text."""
+    """Whether pandas can turn Arrow's values back into a column of this type; else it is text."""
     name = str(kind)
     if name.endswith("[pyarrow]") or name.startswith(("str", "string")):
         return True

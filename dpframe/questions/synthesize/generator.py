@@ -1,4 +1,4 @@
-"""``dp.Generator``: synthetic rows from counts that are released already."""
+"""``dp.Generator``: draw synthetic rows from released counts."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 @known_arguments
 class Generator:
-    """Synthetic rows, any number of them, from counts that are released already. Public.
+    """Any number of synthetic rows, from released counts. Public.
 
-    What :func:`dpframe.synthesize` and :meth:`dpframe.PrivHP.finish` return. Nothing here reads
+    :func:`dpframe.synthesize` and :meth:`dpframe.PrivHP.finish` return it. Nothing here reads
     private data or costs anything.
 
     Examples
@@ -72,7 +72,7 @@ class Generator:
 
     @property
     def receipt(self) -> Receipt:
-        """What was promised and spent; prints as a privacy card."""
+        """The promise and the cost; prints as a privacy card."""
         return self._release.receipt
 
     @property
@@ -88,16 +88,17 @@ class Generator:
         n
             Rows, 0 to 1e9.
         seed
-            For the same rows again; by default other rows every time. It protects nobody.
+            A seed to draw the same rows again; by default rows differ every time. A seed protects
+            nobody.
 
         Returns
         -------
         pandas.DataFrame
-            The columns of the source, with their names and types, n rows. Columns of Python objects
-            and categoricals come back as text or what the categories are, intervals and periods
-            that are categories as text, whole numbers and truth values that can be ``<other>`` with
-            missing values (``Int64``, ``boolean``), times with a zone in UTC unless the source
-            was pandas. The receipt is in ``attrs["dp"]``.
+            The columns of the source, with their names and types, n rows. Exceptions: columns of
+            Python objects and categoricals come back as text or as the type of the categories;
+            intervals and periods that are categories as text; whole numbers and truth values that
+            can be ``<other>`` with missing values (``Int64``, ``boolean``); times with a zone in
+            UTC unless the source was pandas. The receipt is in ``attrs["dp"]``.
         """
         table = self.sample_arrow(n, seed=seed)
         kept = {name: self._dtypes[name] for name in returning(self._asked, self._dtypes)}
@@ -112,7 +113,7 @@ class Generator:
 
     @step("sampling")
     def sample_arrow(self, n: int, *, seed: int | None = None) -> pa.Table:
-        """As :meth:`sample`, as an Arrow table."""
+        """Draw n independent rows as an Arrow table; arguments as for :meth:`sample`."""
         rows = check_sample(n)
         start = None if seed is None else whole("seed", seed, 0, 2**63 - 1)
         random = public_generator(start)
@@ -146,10 +147,10 @@ class Generator:
         path
             A file to write, .html or .htm.
         public
-            A frame that is not private, with some of the columns: what is on the page tells
-            everything about its marginals.
+            A frame that is not private, with some of the columns: the page shows its marginals in
+            full.
         n
-            Synthetic rows to draw for it.
+            Synthetic rows to draw for the page.
         """
         with no_fork():
             from dpframe.pages.marginals import write_marginals
@@ -165,14 +166,14 @@ class Generator:
     def save(self, path: str | Path) -> None:
         """Write the generator to a Parquet file, which is public: it holds released counts.
 
-        The file appears as a whole or not at all, and replaces one of that name. ``path`` is a file
-        of this machine; ``~`` is the home of the user. SourceError if it cannot be written.
+        The file appears as a whole or not at all, and replaces a file of its name. ``path`` is a
+        file of this machine; ``~`` is the home of the user. SourceError if it cannot be written.
         """
         with replacing(local(path), "the generator") as file:
             file.write(self.to_bytes())
 
     def to_bytes(self) -> bytes:
-        """What ``save`` writes."""
+        """The bytes that ``save`` writes."""
         content = Content(self._release, self._asked, self._schema, self._dtypes)
         return generator_bytes(content)
 
@@ -180,21 +181,21 @@ class Generator:
     def load(cls, path: str | Path) -> Generator:
         """Read a generator that ``save`` wrote, from a file of this machine.
 
-        SourceError if there is no such file, or it is truncated, damaged or something else.
+        SourceError if there is no such file, or if it is truncated, damaged or no generator.
         """
         found = read_generator(path)
         return cls(found.release, found.asked, found.schema, found.dtypes)
 
 
 def arrow_series(column: pa.ChunkedArray) -> pd.Series[Any]:
-    """A column that stays Arrow's in pandas."""
+    """A pandas column that keeps its Arrow type."""
     import pandas as pd
 
     return pd.Series(pd.array(column, dtype=pd.ArrowDtype(column.type)))
 
 
 def returning(wanted: RowDomain, dtypes: dict[str, str]) -> list[str]:
-    """Columns whose drawn values are values of the type that pandas had for the column."""
+    """The columns whose drawn values fit the type that pandas had for the column."""
     out = []
     for axis in wanted.domain.axes:
         for name in set(axis.columns) & set(dtypes):
@@ -214,7 +215,8 @@ UNDRAWN: dict[type, tuple[str, ...]] = {
     NumberAxis: ("interval", "complex", "period", "Sparse[int", "Sparse[uint"),
     TimeAxis: ("interval", "complex"),
 }
-"""How types of pandas begin that are read as text, of which no such values can be drawn."""
+"""For numbers and times: the prefixes of pandas types that are read as text, so that no such values
+can be drawn."""
 
 
 def check_dtypes(wanted: RowDomain, dtypes: dict[str, str]) -> None:
@@ -225,16 +227,16 @@ def check_dtypes(wanted: RowDomain, dtypes: dict[str, str]) -> None:
             if kind.startswith(UNDRAWN.get(type(axis), ())):
                 dense = f"source[{name!r}].sparse.to_dense() in its place"
                 raise ColumnError(
-                    f"column {name!r} has type {kind}, of which no rows can be drawn: pass "
+                    f"column {name!r} has type {kind}, of which no rows can be drawn. Pass "
                     f"{dense if kind.startswith('Sparse') else 'it as numbers or times'}."
                 )
 
 
 def nullable(wanted: RowDomain, schema: pa.Schema) -> dict[str, str]:
-    """What pandas calls whole numbers and truth values with missing ones, for categories that can
-    be ``<other>``.
+    """The pandas types with missing values for whole numbers and truth values that are categories
+    and can be ``<other>``.
 
-    Whatever is drawn, so that the type of a column does not change from sample to sample.
+    They do not depend on the drawn rows, so that a column's type is the same in every sample.
     """
     out: dict[str, str] = {}
     for axis in wanted.domain.axes:

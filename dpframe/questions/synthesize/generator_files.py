@@ -1,9 +1,9 @@
-"""Generators in files: Parquet, with what rows can be and a seal in its metadata. Public.
+"""Generators in files: Parquet, with the domain of rows and a seal in the metadata. Public.
 
-The seal is the SHA-256 of the file with zeros in place of it, and checked before anything else is
-read. Files of before there was one are taken with what they have. Memory is bounded by the size of
-the file before it is taken: Parquet can hold billions of equal rows in a few bytes, and no
-generator is like that.
+The seal is the SHA-256 of the file with zeros in place of the seal. It is checked before anything
+else is read. Older files, from before there were seals, are read without a check. The size of the
+file bounds the memory before any is taken: Parquet can hold billions of equal rows in a few bytes,
+and no generator is like that.
 """
 
 from __future__ import annotations
@@ -31,26 +31,27 @@ KEY = b"dpframe_generator"
 RECEIPT = b"dpframe"
 SEAL = "dpframe_seal"
 OPEN = b"0" * 64
-"""In place of a seal that is not there yet."""
+"""The placeholder in a file whose seal is not computed yet."""
 
 COLUMNS = {"level": "<i8", "code": "<u8", "count": "<f8", "leaf": "?"}
-"""Of the released tree, with their types."""
+"""The columns of the released tree, with their types."""
 
 ROOM = 2_000_000
-"""Rows (25 bytes each) that a file of any size can have: up to there, codes of a level can repeat
-those of the level above within the 64 KiB that Snappy looks back, and take next to no bytes."""
+"""Rows (25 bytes each) that a file of any size can have. Up to this number, the codes of a level
+can repeat the codes of the level above within the 64 KiB that Snappy looks back, and take next to
+no bytes."""
 
 LEAST = 1
-"""Bytes of a file for every row of it, at least, if it has more."""
+"""The fewest bytes for each row of a file that has more rows than ``ROOM``."""
 
 PARTS = 1000
-"""Columns, groups of rows and keys of a file, at most: there are four columns, and a group of a
-million rows."""
+"""The most columns, row groups and keys of a file. A generator has four columns, and one group for
+each million rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Content:
-    """What a generator is made of."""
+    """The parts of a generator."""
 
     release: Release
     asked: RowDomain
@@ -82,7 +83,7 @@ def generator_bytes(content: Content) -> bytes:
 
 
 def read_generator(path: str | os.PathLike[str]) -> Content:
-    """Read what ``generator_bytes`` made; SourceError if that is no such file, or damaged."""
+    """Read what ``generator_bytes`` made; SourceError if the file is something else or damaged."""
     file = local(path)
     content = content_of(file, MAGIC, "generator")
     why = SourceError(
@@ -93,7 +94,7 @@ def read_generator(path: str | os.PathLike[str]) -> Content:
         return _read(content)
     except MemoryError:
         why = SourceError(f"{str(file)!r} needs more memory than there is, or is damaged.")
-    except Exception:  # whatever the content leads to
+    except Exception:  # damaged content can raise anything
         pass
     raise why
 
@@ -126,13 +127,13 @@ def _read(content: bytes) -> Content:
 
 
 def _seal_in(content: bytes) -> int:
-    """Where the seal is, in the footer; -1 if there is none."""
+    """The position of the seal, in the footer; -1 if there is no seal."""
     name = content.rfind(SEAL.encode())
     return -1 if name < 0 else name + len(SEAL) + 2  # after a type and a length
 
 
 def _check_size(metadata: pq.FileMetaData, size: int) -> None:
-    """ValueError unless the file can hold the rows that it says it has."""
+    """Raise ValueError unless the file can hold the rows that it says it has."""
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     chunks = [(g.num_rows, g.column(i).num_values) for g in groups for i in range(g.num_columns)]
     rows = sum(group.num_rows for group in groups)
@@ -143,7 +144,7 @@ def _check_size(metadata: pq.FileMetaData, size: int) -> None:
 
 
 def _arrays(table: pa.Table) -> dict[str, Any]:
-    """The columns by name, of the types that they have in files."""
+    """The columns by name. Raises ValueError if a type is not as in ``COLUMNS``."""
     found = {}
     for name, kind in COLUMNS.items():
         column = table[name].combine_chunks()

@@ -1,6 +1,6 @@
-"""What fitting a generator of synthetic rows will do and cost, from public parameters alone.
+"""What a generator of synthetic rows will do and cost, from public parameters alone.
 
-This module sees no data. Of the domain it needs the shape only.
+This module sees no data. It needs only the shape of the domain.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 PAPER = "Holland, Camtepe, Thapa, Xue, Private Synthetic Data Generation in Small Memory (PrivHP)"
 
 DEFAULT_HOT = 1024
-"""Cells of a level that are refined, if nobody says how many."""
+"""The default number of cells of a level that are refined."""
 
 DEFAULT_WIDTH = 4096
-"""Cells of a row of a sketch, if nobody says how many."""
+"""The default number of cells of a row of a sketch."""
 
 
 class Rows(Protocol):
-    """What has to be known of a domain."""
+    """The facts of a domain that a plan needs."""
 
     @property
     def spec(self) -> str: ...
@@ -47,8 +47,8 @@ class Rows(Protocol):
 class SyntheticPlan:
     """Everything about a generator except the data and the draw.
 
-    ``rows`` is what rows can be, and ``digest`` a hash of all of it. ``schema`` are the types of
-    the columns as a text of their own. ``shape`` holds k, w, j, depth and hash seed.
+    ``rows`` describes what rows can be, and ``digest`` is a hash of the whole domain. ``schema``
+    holds the types of the columns, as text. ``shape`` holds k, w, j, depth and hash seed.
     """
 
     rows: Rows
@@ -62,7 +62,7 @@ class SyntheticPlan:
 
     @property
     def domain(self) -> str:
-        """The canonical text of what rows can be, in which keys are cut to a short hash."""
+        """The canonical text of the domain, in which a short hash stands for the keys."""
         return self.rows.spec
 
     @property
@@ -88,12 +88,13 @@ class SyntheticPlan:
 
     @property
     def profile(self) -> Profile:
-        """Pure: epsilon alone."""
+        """One point: the release is pure, so that delta is 0 at epsilon."""
         return ((self.budget.epsilon, 0.0),)
 
     @property
     def game(self) -> Game:
-        """A count of every exact level, and a cell of every row of a sketch below."""
+        """The game: one count moves on every exact level, and below it one cell in every row of a
+        sketch."""
         moved = [
             1 if level <= self.laws.exact else self.laws.rows
             for level in range(self.laws.depth + 1)
@@ -114,7 +115,7 @@ class SyntheticPlan:
         return hot_partition.run(counted, self.laws)
 
     def lines(self) -> list[Line]:
-        """What is known before the data are read."""
+        """The card lines, all known before the data are read."""
         shape, scales = self.shape, self.laws.scales
         exact = [float(scale) * 2**0.5 for scale in scales[: shape.exact + 1]]
         hashed = [float(scale) * 2**0.5 for scale in scales[shape.exact + 1 :]]
@@ -213,7 +214,7 @@ class SyntheticPlan:
         return pd.DataFrame({**parts, "leaf": noisy.leaf})
 
     def answered(self, facts: Receipt, noisy: Partition, frame: pd.DataFrame, /) -> Receipt:
-        """The receipt as it is: cells are no rows that notices are about."""
+        """The receipt, unchanged: no notice applies to cells."""
         return facts
 
 

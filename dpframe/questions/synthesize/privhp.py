@@ -1,4 +1,4 @@
-"""``dp.PrivHP``: a generator of synthetic rows for a stream that comes in pieces."""
+"""``dp.PrivHP``: a generator of synthetic rows for a stream that arrives in pieces."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ if TYPE_CHECKING:
     from dpframe.ledger import Ledger
 
 NAME = "privhp"
-"""Of the class, in files."""
+"""The name of the class in files."""
 
 
 @known_arguments
 class PrivHP:
     """Counts for a private generator of synthetic rows, in memory independent of the data.
 
-    What :func:`dpframe.synthesize` does with a source at once, for rows that come in pieces, over
-    time, or in several places.
+    It does what :func:`dpframe.synthesize` does with one source, for rows that arrive in pieces,
+    over time, or in several places.
 
     Parameters
     ----------
     columns, k, width, rows, depth, keys, seed
-        As for :func:`dpframe.synthesize`. Sketches that are to be merged need the same ones, the
-        seed of the hash functions too.
+        As for :func:`dpframe.synthesize`. Sketches can be merged only if all these arguments are
+        equal, also the seed of the hash functions.
 
     Privacy
     -------
-    Only what ``finish`` returns is private. Otherwise this is raw data, and so are its files.
-    ``repr`` shows parameters only. Neither the order of rows nor batches matter.
+    Only the result of ``finish`` is private. The object itself is raw data, and so are its files.
+    ``repr`` shows parameters only. Neither the order of rows nor their batches matter.
 
     References
     ----------
@@ -110,15 +110,15 @@ class PrivHP:
     def update(self, batch: object, *, progress: bool = True) -> None:
         """Count the rows of a frame, Arrow table, DuckDB relation or file: all of them or none.
 
-        The columns must hold what they hold in the first batch, whose types synthetic rows have:
-        numbers, text, dates or times. Rows that lack a value are left out.
+        The columns must hold the kinds of values of the first batch: numbers, text, dates or times.
+        Synthetic rows have the types of the first batch. Rows that lack a value are left out.
         """
         self._check_open("update")
         schema = both = schema_of(batch, self._asked.domain)
         if self._schema is not None and (both := common_schema(self._schema, schema)) is None:
             raise ParameterTypeError(
-                "the columns have other types than in the first batch: cast them, so that "
-                f"synthetic rows have one type; wanted {[str(t) for t in self._schema.types]}."
+                "the columns have other types than in the first batch. Cast them to "
+                f"{[str(t) for t in self._schema.types]}."
             )
         dtypes = dtypes_of(batch, self._asked)
         new = counted_codes(
@@ -128,30 +128,28 @@ class PrivHP:
             progress=flag("progress", progress),
         )
         self._state = self._state.merge(new)
-        if self._schema is None or both != self._schema:  # a column had no type so far
+        if self._schema is None or both != self._schema:  # until now a column had no type
             self._dtypes = dtypes | self._dtypes
         self._schema = both
 
     def merge(self, other: PrivHP) -> PrivHP:
-        """Both streams together. No row may be in both.
+        """A stream that holds the rows of both. No row may be in both streams.
 
-        Raises ParameterError if the other has other columns, bounds, keys, sizes or another seed,
-        or holds a stream that this one holds too (itself, a copy, the same file).
+        Raises ParameterError if ``other`` has different columns, bounds, keys, sizes or another
+        seed, or holds a stream that this one holds too (itself, a copy, the same file).
         """
         if not isinstance(other, PrivHP):
             raise ParameterTypeError(f"other must be a PrivHP; got {type(other).__name__}.")
         self._check_open("merge")
         other._check_open("merge")
         if other._asked.digest != self._asked.digest:
-            raise ParameterError("these count different domains: make both with the same columns.")
+            raise ParameterError("other counts a different domain. Give both the same columns.")
         seen = streams.joined(self._streams, other._streams)
         schema = other._schema if self._schema is None else self._schema
         if schema is not None and other._schema is not None:
             schema = common_schema(schema, other._schema)
             if schema is None:
-                raise ParameterTypeError(
-                    "the columns have other types in the other stream: cast them."
-                )
+                raise ParameterTypeError("the other stream has columns of other types. Cast them.")
         both = object.__new__(PrivHP)
         both._asked, both._state = self._asked, self._state.merge(other._state)
         both._schema = schema
@@ -169,8 +167,8 @@ class PrivHP:
     ) -> Generator:
         """The generator, differentially private: noise is drawn here, after the charge.
 
-        Every call is new noise and a new charge; what protects a row is the sum of them. After it
-        the stream takes no rows unless ``resume`` is called.
+        Every call draws new noise and makes a new charge; the charges of a row add up. After it the
+        stream takes no rows unless ``resume`` is called.
         """
         schema = self._schema or _usual_schema(self._asked)
         plan = synthetic_plan(
@@ -191,10 +189,9 @@ class PrivHP:
         self._resumed = self._released
 
     def sample(self, n: int) -> NoReturn:
-        """Raises: rows are drawn from what ``finish`` returns."""
+        """Raise ParameterError: only the result of ``finish`` draws rows."""
         raise ParameterError(
-            f"sample({n!r}) before finish: call generator = stream.finish(epsilon=...), which adds "
-            "the noise, then generator.sample(n)."
+            f"sample({n!r}) before finish is not private. Call finish(epsilon=...).sample(n)."
         )
 
     def save(self, path: str | Path) -> None:
@@ -213,7 +210,7 @@ class PrivHP:
 
     @classmethod
     def load(cls, path: str | Path) -> PrivHP:
-        """Read what ``save`` wrote. Raises SourceError if that is no such file."""
+        """Read a file that ``save`` wrote. Raises SourceError if the file is something else."""
         return files.read_counts(path, NAME, cls.__name__, cls._restored)
 
     @classmethod
@@ -232,8 +229,8 @@ class PrivHP:
     def _check_open(self, what: str) -> None:
         if self._released > self._resumed:
             raise ParameterError(
-                f"{what} after finish: what was released would no longer be what the stream holds. "
-                "Call resume() first if further rows may be counted with the earlier ones."
+                f"{what} after finish needs resume(). Call it first if further rows may be counted "
+                "with the earlier ones."
             )
 
 
@@ -242,7 +239,7 @@ def _empty(shape: Shape) -> HotPartition:
 
 
 def _usual_schema(wanted: RowDomain) -> pa.Schema:
-    """Types for a stream that saw no batch."""
+    """The schema of rows for a stream that saw no batch."""
     fields = []
     for axis in wanted.domain.axes:
         kind = pa.string()

@@ -1,4 +1,4 @@
-"""``dp.tree_counts``: the same for every source."""
+"""``dp.tree_counts``, one function for every source."""
 
 from __future__ import annotations
 
@@ -68,34 +68,34 @@ def tree_counts(
         for several columns), a frame with the columns of the hierarchy, or "domain" for all values
         that a number or a coarse IP hierarchy can have. Every one is released, empty ones too, and
         so are their ancestors; what no key covers is in ``<other>`` rows. By default keys are found
-        in the data: a node is shown if its noisy count reaches a threshold, or one below it is
+        in the data: a node is shown if its noisy count reaches a threshold, or a node below it is
         shown. Keys must not come from the data.
     user, contribution, max_contributions
         As for :func:`hhh` ("share" or "records"). "items", with ``keys``: how many different users
-        each listed node has, which does not add up; without ``keys`` :func:`hhh` finds them.
+        each listed node has, which does not add up; without ``keys`` call :func:`hhh`.
     weight
         Column of whole numbers: a row stands for so many records. Floating-point numbers are
-        refused: round them to whole units first. Missing and negative ones count 0, and so does
+        refused: round them to whole units first. Missing and negative numbers count 0, and so does
         text of a CSV file that is no whole number. Without ``max_weight`` one of these records is
-        protected, at most 1e9 a row.
+        protected, and a row counts at most 1e9 of them.
     max_weight
         A row stands for at most so many records (1 to 1e9; larger weights are cut), and whole rows
         are protected.
     mechanism
-        "additive" (default): a noisy histogram a level, "laplace" or "gaussian", whichever has less
-        noise on its noisiest level. "hhh": heavy hitters (:func:`hhh`), added up. "relative": an
-        error relative to the count (docs/relative_counts.md).
+        "additive" (default): a noisy histogram for each level, by "laplace" or "gaussian",
+        whichever has less noise on its noisiest level. "hhh": heavy hitters (:func:`hhh`), added
+        up. "relative": an error relative to the count (docs/relative_counts.md).
     level_weights
-        How the budget is divided: one positive number a level, level 0 first. By default as makes
-        the largest error least.
+        How the budget is divided: one positive number for each level, level 0 first. By default the
+        division with the smallest largest error.
     threshold
-        Noisy count from which a node is shown. By default the smallest private one.
+        Noisy count from which a node is shown. By default the smallest private threshold.
     consistent
         True (default): counts are whole and not negative, and every node is the sum of its children
-        and an ``<other>`` row. False: counts as they were drawn, unbiased before anything is
-        hidden, may be negative.
+        and an ``<other>`` row. False: counts as they were drawn; they may be negative, and are
+        unbiased before anything is hidden.
     confidence
-        Of the intervals, 0.5 to 0.999999.
+        Confidence of the intervals, 0.5 to 0.999999.
     alpha, largest
         With "relative": the accepted relative error, 0.01 to 0.99, and the largest number of
         records that the data could have.
@@ -104,11 +104,12 @@ def tree_counts(
     ledger, release, data, progress
         As for :func:`hhh`.
     candidates, plan
-        Instead of everything else: what a statement of :func:`tree_rollup_sql` returned, and its
+        Instead of everything else: the result of a statement of :func:`tree_rollup_sql`, and its
         plan.
     at_most
         With ``contribution="items"``: nodes of a level that a user counts at, 1 to 1000; 16 by
-        default. One with more counts at a uniform sample of so many. Noise grows with its root.
+        default. A user with more nodes counts at a uniform sample of so many. Noise grows with the
+        square root of this number.
 
     Returns
     -------
@@ -116,7 +117,7 @@ def tree_counts(
         ``level`` (int64, 0 = everything), ``prefix`` (label), for ``columns`` hierarchies one
         column a level, in the type of the source, ``residual`` (what no row below covers),
         ``count``, ``lower`` and ``upper`` (int64; interval for the true count, given what is
-        shown). By level and value, ``<invalid>`` and ``<other>`` behind those beside them
+        shown). Sorted by level and value, ``<invalid>`` and ``<other>`` after their siblings
         (docs/sql.md, "Order and types"). The receipt is in ``attrs["dp"]`` and
         ``result.dp.receipt``.
 

@@ -1,4 +1,4 @@
-"""What the plans of all mechanisms of tree counts have in common. Sees no data."""
+"""The base class of the plans of all mechanisms of tree counts. Sees no data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SOURCE = "Ghazi, Kamath, Kumar, Manurangsi, Wu (2023)"
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What a plan is asked for; None is left to dpframe.
+    """The checked arguments of tree counts; dpframe chooses what is None.
 
     ``budget.delta`` is 0 for a pure release of listed keys. ``threshold`` is in records.
     """
@@ -53,16 +53,16 @@ class Asked:
 
     @property
     def deepest(self) -> int:
-        """No level below is released."""
+        """The deepest released level."""
         return self.hierarchy.height if self.listed is None else deepest_level(self.listed)
 
 
 class Costs(Protocol):
-    """What every law says."""
+    """A fact that the laws of every mechanism have."""
 
     @property
     def delta(self) -> float:
-        """That the accountant computed for one record."""
+        """The delta that the accountant computed for one record."""
 
 
 L = TypeVar("L", bound=Costs)
@@ -74,9 +74,9 @@ class TreePlan(LevelPlan[Asked], ABC, Generic[L]):
 
     laws: L
     text_weights: bool = True
-    """Whether weights are read from texts, as far as is known; a public fact of the source."""
+    """Whether weights may be read from texts, which is a public fact of the source."""
 
-    # -- what was asked for -------------------------------------------------------------------
+    # -- the request --------------------------------------------------------------------------
 
     @property
     def listed(self) -> ListedNodes | None:
@@ -88,7 +88,7 @@ class TreePlan(LevelPlan[Asked], ABC, Generic[L]):
 
     @property
     def adds_up(self) -> bool:
-        """Whether true counts of nodes are the sums of those below them and the rest."""
+        """Whether the true count of a node is the sum of the counts below it and the rest."""
         return True
 
     @property
@@ -116,11 +116,11 @@ class TreePlan(LevelPlan[Asked], ABC, Generic[L]):
             **({} if self.unit.nodes is None else {"at_most": self.unit.nodes}),
         }
 
-    # -- what a mechanism says ----------------------------------------------------------------
+    # -- what each mechanism defines ----------------------------------------------------------
 
     @property
     def unit_name(self) -> str:
-        """What one of the counts is, in a word."""
+        """What the counts count, in a word: users or records."""
         return "users" if self.grid > 1 or self.unit.nodes is not None else "records"
 
     @property
@@ -140,7 +140,7 @@ class TreePlan(LevelPlan[Asked], ABC, Generic[L]):
 
     @property
     def threshold(self) -> int | None:
-        """Of unknown keys the one that was asked for, in records."""
+        """The threshold that was asked for with unknown keys, in records."""
         return self.asked.threshold
 
     @property
@@ -151,8 +151,8 @@ class TreePlan(LevelPlan[Asked], ABC, Generic[L]):
     @property
     @abstractmethod
     def least_shown(self) -> int | None:
-        """From which count a node is shown, in records, of several levels the largest; None where
-        all are."""
+        """The count from which a node is shown, in records; the largest of several levels. None
+        where all nodes are shown."""
 
     @property
     def smallest_threshold(self) -> int | None:
@@ -167,17 +167,17 @@ class TreePlan(LevelPlan[Asked], ABC, Generic[L]):
     @property
     @abstractmethod
     def noise(self) -> dict[str, Any]:
-        """The draws, as the receipt tells them."""
+        """The draws, as the receipt describes them."""
 
     @abstractmethod
     def own_lines(self) -> list[Line]:
-        """What is known of this mechanism before the data are read."""
+        """The card lines of this mechanism, known before the data are read."""
 
     @abstractmethod
     def run(self, counted: CountTree, /) -> NoisyTree:
         """The only noisy step."""
 
-    # -- what follows -------------------------------------------------------------------------
+    # -- what follows from the request and the mechanism --------------------------------------
 
     @property
     def coverage(self) -> str:
@@ -201,7 +201,7 @@ class TreePlan(LevelPlan[Asked], ABC, Generic[L]):
         return group_delta(self.budget, self.unit.moves, self.laws.delta)
 
     def lines(self) -> list[Line]:
-        """What is known before the data are read."""
+        """The card lines, all known before the data are read."""
         spent = Line("computed delta", "0", "pure: noise without bounds, scales rounded up")
         if self.delta_spent:
             meaning = "upper bound from the tables that are drawn from"
@@ -219,8 +219,8 @@ class TreePlan(LevelPlan[Asked], ABC, Generic[L]):
         ]
 
     def _weights(self) -> list[Line]:
-        """What becomes of weights that are not counted as they are: an error would tell of a
-        record. Weights may be texts where nobody knows the source."""
+        """The line on weights that are cut or count 0. They raise no error, which would tell of a
+        record. Where nobody knows the source, weights may be texts."""
         if self.unit.weight is None:
             return []
         texts = ", and texts (of a CSV file) that are no whole number, such as 12.50,"

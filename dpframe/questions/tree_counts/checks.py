@@ -1,4 +1,4 @@
-"""Arguments of tree counts, checked once: name, value, rule, next step."""
+"""Check the arguments of tree counts once. A message gives name, value, rule and next step."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _listed(keys: object, hierarchy: Hierarchy) -> ListedNodes | None:
 
 
 def _delta(delta: object, keys: object) -> float:
-    """0 stands for a pure release; without keys the plan refuses it and says what to do."""
+    """Delta, 0 for a pure release. Without keys the plan refuses 0 and says what to do."""
     if delta is None or as_float(delta) == 0:
         return 0.0
     return amount("delta", delta, *DELTA, SMALL if keys is None else f"{SMALL}, or left out")
@@ -57,17 +57,15 @@ def _unit(given: Given) -> PrivacyUnit:
     if weight is None:
         if max_weight is not None:
             raise ParameterError(
-                f"max_weight ({max_weight!r}) needs weight=: name the column that says for how "
+                f"max_weight ({max_weight!r}) needs weight=. Name the column that says for how "
                 "many records a row stands, or leave max_weight out."
             )
         refused = given["contribution"] == "items" and user is not None
         return to_be_refused(given).unit if refused else given.unit
     weight = column_name("weight", weight)
     if user is not None:
-        raise ParameterError(
-            f"weight ({weight!r}) and user ({user!r}) do not go together: a row stands either for "
-            "several records or for a part of a user. Leave one out."
-        )
+        # a row stands either for several records or for a part of a user
+        raise ParameterError(f"weight ({weight!r}) excludes user ({user!r}). Leave one out.")
     given.unit  # noqa: B018  # what needs user= is refused
     bound = given.whole("max_weight", 1, LARGEST_WEIGHT)
     return PrivacyUnit(weight=weight, max_weight=bound)
@@ -78,7 +76,7 @@ def _level_weights(value: object, hierarchy: Hierarchy) -> tuple[float, ...] | N
         return None
     levels = hierarchy.height + 1
     rule = (
-        f"level_weights must be {levels} positive numbers, one a level of this hierarchy, level 0 "
+        f"level_weights must be {levels} positive numbers, one for each level, level 0 "
         "(everything) first"
     )
     given: Any = value

@@ -1,4 +1,4 @@
-"""The private step of tree counts: exact counts, of all nodes or of listed ones."""
+"""The private step of tree counts: exact counts of all nodes, or of listed nodes."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from dpframe.tree import CountTree
 
 
 def fitted(plan: TreePlan[Any], source: object) -> TreePlan[Any]:
-    """The plan, which knows whether the weights of a source are texts."""
+    """The plan, completed by whether the weights of the source are texts."""
     if isinstance(source, Elsewhere):
         return replace(plan, text_weights=source.weights_are_text)
     return replace(plan, text_weights=only_text(source))
 
 
 def rolled_up(plan: TreePlan[Any]) -> TreePlan[Any] | None:
-    """A plan that starts from the counts of a tree; different users are no sums of it."""
+    """The plan if it can start from the counts of a tree, else None: counts of different users do
+    not add up."""
     return plan if plan.unit.nodes is None else None
 
 
 def columns(plan: TreePlan[Any]) -> Sequence[str] | None:
-    """What is read of a source whose rows are handed over, for different users."""
+    """The columns to read, where rows are handed over to count different users, else None."""
     unit = plan.unit
     if unit.nodes is None:
         return None

@@ -1,4 +1,4 @@
-"""Released counts of a tree as a frame: the same columns as every release."""
+"""Released counts of a tree as a frame, with the columns of every release."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def tree_frame(
 ) -> pd.DataFrame:
     """Columns level, prefix, (one a level,) residual, count, lower, upper; in natural order.
 
-    ``residual`` is what no row below covers: a count minus those of its children in the frame.
-    Residuals add up to the total. Where counts do not add up it is the count. The ``<other>`` rows
-    carry the label of their parent and ``<other>`` behind it.
+    ``residual`` is what no row below covers: a count minus the counts of its children in the frame.
+    Residuals add up to the total. Where counts do not add up, the residual is the count. An
+    ``<other>`` row has the label of its parent with ``<other>`` behind it.
     """
     tree = added_up(noisy, grid) if consistent else in_records(noisy, grid)
     residual = tree.count.copy()
@@ -51,7 +51,7 @@ def tree_frame(
 
 
 def _labels(tree: NoisyTree, hierarchy: Hierarchy, keys: tuple[pa.ChunkedArray, ...]) -> pa.Array:
-    """Labels of nodes; of ``<other>`` nodes that of the parent and ``<other>``."""
+    """The labels of nodes. An ``<other>`` node has its parent's label and ``<other>``."""
     own: NDArray[np.int64] = tree.level - tree.other
     labels = hierarchy.labels(own, keys)
     between = joint(hierarchy) or " "

@@ -1,4 +1,4 @@
-"""Heavy hitters, added up: counts of what they report, and of the rest."""
+"""Heavy hitters, added up: counts of the reported nodes, and of the rest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpframe.tree import CountTree, NoisyTree
 
 @dataclass(frozen=True, kw_only=True)
 class HeavyHittersPlan(TreePlan[Laws]):
-    """Two draws for a node: one decides, the other is in the count."""
+    """Two draws for each node: one decides whether it is shown, the other is added to its count."""
 
     smallest: int
     """Residual from which a node is reported, in records."""
@@ -43,7 +43,7 @@ class HeavyHittersPlan(TreePlan[Laws]):
 
     @property
     def game(self) -> Game:
-        """That of heavy hitters with the rest."""
+        """The game of heavy hitters with the rest."""
         return selection_game(
             self.laws,
             self.test_noise,
@@ -55,7 +55,7 @@ class HeavyHittersPlan(TreePlan[Laws]):
 
     @cached_property
     def profile(self) -> Profile:
-        """That of heavy hitters with the rest."""
+        """The curve of heavy hitters with the rest."""
         return offline_profile(
             self.laws, self.budget, self.unit.moves, height=self.height, remainder=True
         )

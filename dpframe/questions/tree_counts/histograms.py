@@ -1,4 +1,4 @@
-"""A noisy histogram a level: of keys that are listed, or of those that the data show."""
+"""A noisy histogram for each level: of listed keys, or of keys that are found in the data."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PAPERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class HistogramsPlan(TreePlan[TreeLaws]):
-    """One draw for a node of a level, from the law of that level."""
+    """One draw for each node, from the law of its level."""
 
     shares: tuple[float, ...]
     """How the budget is divided over the levels."""
@@ -59,28 +59,29 @@ class HistogramsPlan(TreePlan[TreeLaws]):
 
     @property
     def moved(self) -> TreeLaws:
-        """The laws of all counts that one unit of privacy moves: here one a level."""
+        """The laws of all counts that one unit of privacy moves: here one for each level."""
         return self.laws
 
     @property
     def tables(self) -> list[NoiseTable]:
-        """The laws that have bounds: all, or none of a pure release."""
+        """The laws with bounds: all laws, or none in a pure release."""
         return bounded(self.laws)
 
     @property
     def least(self) -> tuple[int | None, ...]:
-        """The smallest noisy count shown, of every level, in units; None where all are."""
+        """The smallest noisy count shown on each level, in units; None where all are shown."""
         return (None,) * len(self.laws.noises)
 
     @property
     def game(self) -> Game | None:
-        """A count a level that moves by one, or by the shares of a user."""
+        """The game: on each level a count moves by one, or counts move by the shares of a user."""
         return counts_game(self.moved, self.least, self.unit.moves)
 
     @cached_property
     def profile(self) -> Profile:
-        """The exact curve of bounded noise for whole records. Of Laplace noise for shares, or
-        without bounds, that of a part a level, and of tables that are too long one point."""
+        """The privacy curve. For bounded noise on whole records it is exact. For Laplace noise on
+        shares, or without bounds, it composes one part for each level. For tables that are too
+        long it is one point."""
         if not self._exact and self.laws.family != "laplace":
             return super().profile
         return whole_profile(self.budget, self.unit.moves, self._curve)
@@ -98,7 +99,7 @@ class HistogramsPlan(TreePlan[TreeLaws]):
 
     @property
     def errors(self) -> dict[str, float]:
-        """Of the noisiest count, before counts are made to add up."""
+        """The half width of the noisiest count's interval, before counts are made to add up."""
         widest = max(half_width(noise, 1, self.confidence) for noise in self.laws.noises)
         return {"count": widest / self.grid}
 
@@ -131,13 +132,13 @@ class HistogramsPlan(TreePlan[TreeLaws]):
 
 
 def bounded(laws: TreeLaws) -> list[NoiseTable]:
-    """Those that have bounds."""
+    """The noise tables, which are the laws with bounds."""
     return [noise for noise in laws.noises if isinstance(noise, NoiseTable)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ListedPlan(HistogramsPlan):
-    """Every listed key is released."""
+    """A plan that releases every listed key."""
 
     keys: ListedNodes
 
@@ -152,11 +153,11 @@ class ListedPlan(HistogramsPlan):
 
 @dataclass(frozen=True, kw_only=True)
 class UnknownPlan(HistogramsPlan):
-    """A node is shown if its noisy count reaches the threshold of its level."""
+    """A plan that shows a node if its noisy count reaches the threshold of its level."""
 
     @property
     def thresholds(self) -> tuple[int, ...]:
-        """Of every level, in units."""
+        """The thresholds of all levels, in units."""
         if self.threshold is None:
             return self.laws.thresholds
         return (self.threshold * self.grid,) * (self.height + 1)
@@ -191,11 +192,11 @@ class UnknownPlan(HistogramsPlan):
 
 
 def histogram_plan(asked: Asked) -> ListedPlan | UnknownPlan:
-    """Choose the noise of every level; of a named family, or whichever has less."""
+    """Choose the noise of every level: of the named family, or of the family with less noise."""
     listed, family = asked.listed, asked.mechanism
     if listed is not None and asked.threshold is not None:
         raise ParameterError(
-            f"threshold ({asked.threshold!r}) must be left out: listed keys are all shown."
+            f"threshold ({asked.threshold!r}) does not go with keys. Leave it out."
         )
     shares = level_shares(asked)
     record = per_record(asked.budget, asked.unit.moves)
@@ -215,7 +216,8 @@ def histogram_plan(asked: Asked) -> ListedPlan | UnknownPlan:
 
 
 def level_shares(asked: Asked) -> tuple[float, ...]:
-    """As asked for; of listed keys that are to add up those that leave the least error."""
+    """The division of the budget over levels: as asked for, else with the least error for listed
+    keys that are made to add up, else even."""
     listed, deepest = asked.listed, asked.deepest
     if asked.level_weights is not None:
         return asked.level_weights[: deepest + 1]

@@ -1,4 +1,4 @@
-"""Numbers of different users at listed nodes, which do not add up."""
+"""Counts of different users at listed nodes. These counts do not add up."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ItemsPlan(HistogramsPlan):
 
     @property
     def game(self) -> Game:
-        """As many counts as one user moves, of which all are shown."""
+        """The game of the counts that one user moves, all of which are shown."""
         return counts_game(self.moved, [None] * len(self.moved.noises), 1)
 
     paper = (
@@ -68,15 +68,15 @@ class ItemsPlan(HistogramsPlan):
 
 
 def items_plan(asked: Asked, listed: ListedNodes, at_most: int) -> ItemsPlan:
-    """The least noise, for listed keys."""
+    """Choose the smallest noise for listed keys."""
     if asked.threshold is not None:
         raise ParameterError(
-            f"threshold ({asked.threshold!r}) must be left out: listed keys are all shown."
+            f"threshold ({asked.threshold!r}) does not go with keys. Leave it out."
         )
     if len(listed.level) > LONGEST:
         raise ParameterError(
-            f"keys has {len(listed.level)} nodes, and contribution='items' counts the users of at "
-            f"most {LONGEST}: list fewer keys, or pass contribution='share'."
+            f"keys has {len(listed.level)} nodes, and contribution='items' allows {LONGEST}. "
+            "List fewer keys, or pass contribution='share'."
         )
     sizes = np.bincount(listed.level, minlength=asked.deepest + 1).tolist()
     times = [min(at_most, size) for size in sizes[: asked.deepest + 1]]
@@ -97,4 +97,4 @@ def items_plan(asked: Asked, listed: ListedNodes, at_most: int) -> ItemsPlan:
 
 
 LONGEST = 100_000
-"""Listed nodes that a statement is written with."""
+"""The most listed nodes that are written into one statement."""

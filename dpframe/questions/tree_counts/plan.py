@@ -1,4 +1,4 @@
-"""What a release of the counts of all nodes will do and cost: the mechanisms, and the choice.
+"""The mechanisms of tree counts, and the choice among them: what a release will do and cost.
 
 This module sees no data. Listed keys are a parameter like any other.
 """
@@ -22,7 +22,7 @@ MECHANISMS: Mapping[TreeMechanism, tuple[str, str]] = {
     "hhh": ("dpframe.questions.tree_counts.hhh", "heavy_hitters_plan"),
     "relative": ("dpframe.questions.tree_counts.relative", "relative_plan"),
 }
-"""Where each makes its plan: a module that is loaded when it is first asked."""
+"""The module and function that make the plan of each mechanism. It is loaded when first asked."""
 
 TREE_MECHANISMS = tuple(MECHANISMS)
 
@@ -41,7 +41,7 @@ CONTRIBUTIONS: Mapping[str, tuple[Contribution, ...]] = {
     "gaussian": ("items",),
     "hhh": ("share",),
 }
-"""What mechanisms count of a user beside records: shares need a grid."""
+"""The contributions of a user that each mechanism counts, beside records. Shares need a grid."""
 
 
 def make_tree_plan(
@@ -59,23 +59,22 @@ def make_tree_plan(
     asked = Asked(hierarchy=hierarchy, unit=unit, budget=budget, mechanism=mechanism, **options)
     if unit.nodes is not None and asked.listed is None:
         raise ParameterError(
-            "contribution='items' counts the different users of listed nodes: pass keys=, or let "
-            "hhh, asked the same way, find the nodes that many users have."
+            "contribution='items' needs listed nodes. Pass keys=, or call hhh with the same "
+            "arguments, which finds the nodes that many users have."
         )
     if asked.listed is None and budget.delta == 0:
         raise BudgetError(
-            "delta is missing: which keys there are is private, and showing them needs delta > 0, "
-            "well below one over the number of people. Or list the keys: keys=[...] or "
-            "keys='domain'; then delta=0 is possible."
+            "delta is missing, and showing unknown keys needs delta > 0. Pass delta, well below "
+            "one over the number of people, or list the keys: keys=[...] or keys='domain'."
         )
     if asked.listed is not None and mechanism not in ADDITIVE:
         raise ParameterError(
-            f"mechanism={mechanism!r} finds keys by itself: leave keys out, or use "
-            "mechanism='additive', which gives every listed key a count."
+            f"mechanism={mechanism!r} finds keys by itself. Leave keys out, or use "
+            "mechanism='additive', which counts every listed key."
         )
     if mechanism == "gaussian" and budget.delta == 0:
         raise BudgetError(
-            "mechanism='gaussian' needs delta > 0: pass delta, or use mechanism='laplace'."
+            "mechanism='gaussian' needs delta > 0. Pass delta, or use mechanism='laplace'."
         )
     check_contribution(unit, mechanism, CONTRIBUTIONS)
     if asked.listed is not None and unit.nodes is not None:

@@ -1,4 +1,4 @@
-"""Counts whose error is relative: thresholds that classify the nodes which are left over."""
+"""Counts with a relative error: each step's threshold classifies the nodes that are left over."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class RelativePlan(TreePlan[RelativeLaws]):
-    """A step for every size that a node can have, the largest first."""
+    """One step for every size that a node can have, the largest size first."""
 
     paper = f"{SOURCE}, Algorithms 1 and 2, with integer noise"
 
@@ -43,7 +43,7 @@ class RelativePlan(TreePlan[RelativeLaws]):
 
     @property
     def game(self) -> Game:
-        """Every step, the largest threshold first: the scales of its noise, in records."""
+        """The steps, largest threshold first, with the scales of their noise in records."""
         steps = [
             {
                 "tops": step.tops,
@@ -80,10 +80,10 @@ class RelativePlan(TreePlan[RelativeLaws]):
 
 
 def relative_plan(asked: Asked) -> RelativePlan:
-    """Choose the steps; ParameterError where what they need is missing."""
+    """Choose the steps; ParameterError if ``alpha`` or ``largest`` is missing."""
     if asked.threshold is not None:
         raise ParameterError(
-            f"threshold ({asked.threshold!r}) must be left out: it has thresholds of its own."
+            f"threshold ({asked.threshold!r}) does not go with mechanism='relative'. Leave it out."
         )
     alpha = _needed("alpha", asked.alpha, "the relative error that is accepted, for example 0.5")
     most = "the largest number of records that the data could have, known publicly"

@@ -173,7 +173,7 @@ def test_many_reports_are_accounted_for_in_bounded_memory(monkeypatch: Any) -> N
     [
         (0, {}, "too few"),
         (99, {}, "too few"),
-        (1_000_000, {"epsilon": 50.0}, "lower epsilon"),
+        (1_000_000, {"epsilon": 50.0}, "64-bit tables of sums"),
     ],
 )
 def test_what_cannot_be_kept_is_refused(users: int, more: dict[str, Any], words: str) -> None:

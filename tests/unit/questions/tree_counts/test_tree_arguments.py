@@ -79,7 +79,7 @@ BUDGETS: list[Wrong] = [
     (
         {"delta": None, "keys": ["a"], "mechanism": "gaussian"},
         BudgetError,
-        ("mechanism='gaussian'", "pass delta", "'laplace'"),
+        ("mechanism='gaussian'", "Pass delta", "'laplace'"),
     ),
 ]
 
@@ -120,9 +120,9 @@ KEYS: list[Wrong] = [
     (
         {"keys": ["a"], "mechanism": "hhh"},
         ParameterError,
-        ("mechanism='hhh'", "leave keys out", "'additive'"),
+        ("mechanism='hhh'", "Leave keys out", "'additive'"),
     ),
-    ({"keys": ["a"], **RELATIVE}, ParameterError, ("mechanism='relative'", "leave keys out")),
+    ({"keys": ["a"], **RELATIVE}, ParameterError, ("mechanism='relative'", "Leave keys out")),
 ]
 
 LEVEL_WEIGHTS: list[Wrong] = [
@@ -183,8 +183,8 @@ MECHANISMS: list[Wrong] = [
     ({"threshold": 1, "mechanism": "hhh"}, ThresholdError, ("threshold (1)", "Raise threshold")),
     ({"threshold": 0}, ParameterError, ("threshold (0)", "from 1")),
     ({"threshold": 2**54}, ParameterError, ("threshold", str(2**53))),
-    ({"threshold": 99, "keys": ["a"]}, ParameterError, ("threshold (99)", "left out", "listed")),
-    ({"threshold": 99, **RELATIVE}, ParameterError, ("threshold (99)", "left out")),
+    ({"threshold": 99, "keys": ["a"]}, ParameterError, ("threshold (99)", "keys", "Leave it out")),
+    ({"threshold": 99, **RELATIVE}, ParameterError, ("threshold (99)", "Leave it out")),
     ({"alpha": 0.5}, ParameterError, ("alpha (0.5)", "mechanism='relative'")),
     ({"largest": 9}, ParameterError, ("largest (9)", "mechanism='relative'")),
     ({**RELATIVE, "alpha": None}, ParameterError, ("needs alpha=", "0.5")),
