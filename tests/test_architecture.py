@@ -243,17 +243,17 @@ def test_the_import_rule_can_fail() -> None:
 def test_every_way_to_import_is_seen(tmp_path: Path) -> None:
     """A module by name, out of its room, and a room."""
     for written in (
-        "import dpframe.sources.counting",
-        "from dpframe.sources import counting as t",
-        "from dpframe.sources.counting import exact_counts",
-        "def late():\n    from dpframe.sources import counting, keys",
-        "loaded('dpframe.sources.counting', 'exact_counts')",
+        "import dpframe.sources.keys",
+        "from dpframe.sources import keys as t",
+        "from dpframe.sources.keys import key_rows",
+        "def late():\n    from dpframe.sources import keys, parts",
+        "loaded('dpframe.sources.keys', 'key_rows')",
     ):
         (tmp_path / "m.py").write_text(written)
-        assert "sources.counting" in _imports(tmp_path / "m.py")
+        assert "sources.keys" in _imports(tmp_path / "m.py")
     (tmp_path / "m.py").write_text("from dpframe import _duck, sources")
     assert _data(_imports(tmp_path / "m.py")) == {"_duck", "sources"}
-    (tmp_path / "m.py").write_text("from .sources import counting")
+    (tmp_path / "m.py").write_text("from .sources import keys")
     with pytest.raises(AssertionError, match="relative"):
         _imports(tmp_path / "m.py")
 
