@@ -10,19 +10,19 @@ needs is loaded when the name is first used.
 from typing import TYPE_CHECKING, Any
 
 from dpframe import errors as errors
-from dpframe._forking import loaded as _loaded
+from dpframe._forks import load_name as _loaded
 from dpframe._version import __version__
-from dpframe.doors.when_loaded import register_accessors as _register_accessors
-from dpframe.questions import listed as _listed
+from dpframe.doors.attach_accessors import register_accessors as _register_accessors
+from dpframe.questions import question_list as _listed
 
 _HOMES = {
     "dpframe.asking.explanation": ("Explanation",),
-    "dpframe.asking.receipt": ("Receipt",),
-    "dpframe.doors.changes": ("change",),
+    "dpframe.asking.privacy_receipt": ("Receipt",),
+    "dpframe.doors.change": ("change",),
     "dpframe.doors.planned_series": ("plan_series",),
     "dpframe.doors.series.series": ("Series",),
     "dpframe.doors.sql.register": ("register",),
-    "dpframe.doors.verifying": ("verify",),
+    "dpframe.doors.verify": ("verify",),
     "dpframe.doors.warehouse": ("measures_sql", "rollup_sql", "tree_rollup_sql"),
     "dpframe.errors": (
         "BudgetError",
@@ -40,7 +40,7 @@ _HOMES = {
     ),
     "dpframe.evaluation.compare": ("compare",),
     "dpframe.evaluation.compare_prefix": ("PrefixComparison", "compare_prefix_trees"),
-    "dpframe.evaluation.wasserstein": ("wasserstein",),
+    "dpframe.evaluation.row_distance": ("wasserstein",),
     "dpframe.hierarchy": (
         *("code", "columns", "cube", "date", "domain", "grouping_sets", "ip", "number", "path"),
         "product",
@@ -48,7 +48,7 @@ _HOMES = {
     "dpframe.ledger": ("Ledger", "Spending", "use_ledger"),
     "dpframe.measures": ("count", "distinct", "mean", "sum"),
     "dpframe.publishing.publish": ("publish",),
-    "dpframe.sources.files": ("csv_file",),
+    "dpframe.sources.row_files": ("csv_file",),
     "dpframe.questions.hhh.stream": ("StreamingHHH",),
     "dpframe.questions.sketches.ask": (
         "MergedSketch",
@@ -57,7 +57,7 @@ _HOMES = {
         "merge_sketches",
     ),
     "dpframe.questions.synthesize.generator": ("Generator",),
-    "dpframe.questions.synthesize.privhp": ("PrivHP",),
+    "dpframe.questions.synthesize.privhp_stream": ("PrivHP",),
 }
 """Modules of the public names that are loaded on first use, except the questions."""
 
@@ -133,8 +133,8 @@ if not TYPE_CHECKING:  # a type checker would take any name for one that exists
 
 else:
     from dpframe.asking.explanation import Explanation
-    from dpframe.asking.receipt import Receipt
-    from dpframe.doors.changes import change
+    from dpframe.asking.privacy_receipt import Receipt
+    from dpframe.doors.change import change
     from dpframe.doors.planned_series import plan_series
     from dpframe.doors.series.series import Series
     from dpframe.doors.sql.register import register
@@ -143,7 +143,7 @@ else:
         rollup_sql,
         tree_rollup_sql,
     )
-    from dpframe.doors.verifying import verify
+    from dpframe.doors.verify import verify
     from dpframe.errors import (
         BudgetError,
         ColumnError,
@@ -163,7 +163,7 @@ else:
         PrefixComparison,
         compare_prefix_trees,
     )
-    from dpframe.evaluation.wasserstein import wasserstein
+    from dpframe.evaluation.row_distance import wasserstein
     from dpframe.hierarchy import (
         code,
         columns,
@@ -180,7 +180,7 @@ else:
     from dpframe.measures import count, distinct, mean, sum
     from dpframe.publishing.publish import publish
     from dpframe.questions.hhh.stream import StreamingHHH
-    from dpframe.questions.listed import *  # noqa: F403
+    from dpframe.questions.question_list import *  # noqa: F403
     from dpframe.questions.sketches.ask import (
         MergedSketch,
         MisraGries,
@@ -188,8 +188,8 @@ else:
         merge_sketches,
     )
     from dpframe.questions.synthesize.generator import Generator
-    from dpframe.questions.synthesize.privhp import PrivHP
-    from dpframe.sources.files import csv_file
+    from dpframe.questions.synthesize.privhp_stream import PrivHP
+    from dpframe.sources.row_files import csv_file
 
 
 def __dir__() -> list[str]:

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 CELL = "text-align:left;vertical-align:top;padding:.1em .8em .1em 0;white-space:normal"
 
 
-def folded(title: str, lines: Iterable[str], more: str, rows: Iterable[Sequence[str]]) -> str:
+def folded_html(title: str, lines: Iterable[str], more: str, rows: Iterable[Sequence[str]]) -> str:
     """HTML of a title, lines, and a table that opens below ``more``.
 
     All arguments are text, and are escaped here. The first cell of a row is its heading.
     """
     shown = "".join(f"<div>{html.escape(line)}</div>" for line in lines)
-    table = "".join(_row(row) for row in rows)
+    table = "".join(_html_row(row) for row in rows)
     if table:
         table = (
             f"<details><summary style='cursor:pointer'>{html.escape(more)}</summary>"
@@ -30,7 +30,7 @@ def folded(title: str, lines: Iterable[str], more: str, rows: Iterable[Sequence[
     )
 
 
-def _row(cells: Sequence[str]) -> str:
+def _html_row(cells: Sequence[str]) -> str:
     first, *others = map(html.escape, cells)
     style = "color:inherit;background:transparent"
     return (

@@ -11,12 +11,12 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from dpframe._tracebacks import BY_IPYTHON, rendered, shortened
+from dpframe._tracebacks import BY_IPYTHON, render_for_ipython, shorten_traceback
 from dpframe.errors import DpframeError, ParameterTypeError
 
 T = TypeVar("T", bound=Callable[..., Any])
 
-setattr(DpframeError, BY_IPYTHON, rendered)
+setattr(DpframeError, BY_IPYTHON, render_for_ipython)
 
 BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -28,20 +28,22 @@ def known_arguments(called: T) -> T:
     tracebacks then.
     """
     if not inspect.isclass(called):
-        return cast(T, _checked(called))
+        return cast(T, _check_calls(called))
     for name, member in list(vars(called).items()):
         if name.startswith("_") and name != "__init__":
             continue
         if inspect.isfunction(member):
-            setattr(called, name, _checked(member))
+            setattr(called, name, _check_calls(member))
         elif isinstance(member, classmethod):
-            setattr(called, name, classmethod(_checked(member.__func__)))
+            setattr(called, name, classmethod(_check_calls(member.__func__)))
         elif isinstance(member, property) and member.fget is not None:
-            setattr(called, name, property(short(member.fget), member.fset, doc=member.__doc__))
+            setattr(
+                called, name, property(shorten_errors(member.fget), member.fset, doc=member.__doc__)
+            )
     return called
 
 
-def short(called: T) -> T:
+def shorten_errors(called: T) -> T:
     """Let a function raise our errors without frames of ours."""
 
     @functools.wraps(called)
@@ -50,27 +52,27 @@ def short(called: T) -> T:
         try:
             return called(*args, **arguments)
         except DpframeError as error:
-            raise shortened(error, around)  # noqa: B904
+            raise shorten_traceback(error, around)  # noqa: B904
 
     return cast(T, call)
 
 
-def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
+def _check_calls(function: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(function)
 
     @functools.wraps(function)
     def call(*args: Any, **arguments: Any) -> Any:
         around = sys.exc_info()[1]
         try:
-            bound(function, signature, args, arguments)
+            bind_arguments(function, signature, args, arguments)
             return function(*args, **arguments)
         except DpframeError as error:
-            raise shortened(error, around)  # noqa: B904
+            raise shorten_traceback(error, around)  # noqa: B904
 
     return call
 
 
-def bound(
+def bind_arguments(
     function: Callable[..., object],
     signature: inspect.Signature,
     args: Sequence[object],
@@ -90,7 +92,7 @@ def _misfit(
     arguments: Mapping[str, object],
 ) -> str:
     """What is wrong with a call: its first fault, and what to write."""
-    name, docs = _name(function), [function.__doc__]
+    name, docs = _callable_name(function), [function.__doc__]
     parameters = {p.name: p for p in signature.parameters.values() if p.name not in ("self", "cls")}
     own = len(signature.parameters) - len(parameters)
     given = args[own:]
@@ -113,15 +115,15 @@ def _misfit(
         and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
         and p.name not in (*places[: len(given)], *arguments)
     ]
-    return lacks(name, missing, docs)
+    return lacks_message(name, missing, docs)
 
 
-def lacks(name: str, missing: Sequence[str], docs: Sequence[str | None]) -> str:
+def lacks_message(name: str, missing: Sequence[str], docs: Sequence[str | None]) -> str:
     """The message about arguments that a call lacks, with an example out of docstrings."""
     return f"{name} lacks {', '.join(missing)}.{_for_example(name, docs)}"
 
 
-def _name(function: Callable[..., object]) -> str:
+def _callable_name(function: Callable[..., object]) -> str:
     """The name of a function, or of the class that it constructs."""
     return function.__qualname__.removesuffix(".__init__").split(".")[-1]
 
@@ -144,7 +146,9 @@ def check_known(function: str, given: Iterable[str], known: Sequence[str]) -> No
     """Raise ParameterTypeError for the first name that a function does not know."""
     for name in given:
         if name not in known:
-            raise ParameterTypeError(f"{function} has no argument {name!r}.{meant(name, known)}")
+            raise ParameterTypeError(
+                f"{function} has no argument {name!r}.{argument_hint(name, known)}"
+            )
 
 
 CALLED: Mapping[str, Sequence[str]] = {
@@ -178,36 +182,36 @@ LACKING: Mapping[str, tuple[str, str]] = {
 """Arguments that functions lack on purpose: if a function has the first name here, what to do."""
 
 
-def meant(name: str, known: Sequence[str]) -> str:
+def argument_hint(name: str, known: Sequence[str]) -> str:
     """The hint for an unknown name: what to write, or else all known names."""
-    near, plain = nearest_name(name, known), _plain(name)
+    near, plain = nearest_name(name, known), _plain_name(name)
     if near is not None:
         return f" Did you mean {near!r}?"
     beside, remark = LACKING.get(plain, ("", ""))
-    if beside in map(_plain, known):
+    if beside in map(_plain_name, known):
         return f" {remark}"
     return f" It has: {', '.join(known)}."
 
 
 def nearest_name(name: str, known: Sequence[str]) -> str | None:
     """The known name that was probably meant."""
-    names = {_plain(option): option for option in known}
+    names = {_plain_name(option): option for option in known}
     for arguments, words in CALLED.items():
-        for argument in arguments.split() if _plain(name) in words else ():
+        for argument in arguments.split() if _plain_name(name) in words else ():
             if argument in names:
                 return names[argument]
-    if LACKING.get(_plain(name), ("",))[0] in names:
+    if LACKING.get(_plain_name(name), ("",))[0] in names:
         return None
     near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
     return near[0] if near else None
 
 
-def _plain(name: str) -> str:
+def _plain_name(name: str) -> str:
     """The name of an argument, also from an option of the command line."""
     return name.lstrip("-").replace("-", "_").lower()
 
 
-def shown(value: object) -> str:
+def shown_value(value: object) -> str:
     """A value of a wrong type as an error may show it: text and numbers as they are, of all else
     only the type, because a frame would print its rows."""
     if value is None or isinstance(value, str | bool | numbers.Number):

@@ -34,22 +34,24 @@ LONG = 200
 """Characters of a path in a message, at most."""
 
 
-def shown(path: str | os.PathLike[str]) -> str:
+def quoted_path(path: str | os.PathLike[str]) -> str:
     """A path as messages quote it."""
     text = os.fspath(path)
     return repr(text) if len(text) <= LONG else f"{text[:LONG]!r}..."
 
 
-def named(path: str | os.PathLike[str]) -> Path:
+def file_of_path(path: str | os.PathLike[str]) -> Path:
     """The file that a path names, whether it exists or not."""
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
         raise ParameterTypeError(f"path must be a file name; got {type(path).__name__}.")
     if "\0" in os.fspath(path):
-        raise ParameterError(f"path ({shown(path)}) is no name of a file: it holds a zero byte.")
+        raise ParameterError(
+            f"path ({quoted_path(path)}) is no name of a file: it holds a zero byte."
+        )
     return Path(path) if os.path.lexists(path) else Path(os.path.expanduser(path))
 
 
-def local(path: object, name: str = "path") -> Path:
+def local_file(path: object, name: str = "path") -> Path:
     """The file that a path names, for files of our own: sketches, streams, generators, pages.
 
     Raises
@@ -76,7 +78,7 @@ def local(path: object, name: str = "path") -> Path:
             f"{name} ({text!r}) is no name of a file. Name one that outlasts this process, such as "
             "'budget.db'."
         )
-    return named(text)
+    return file_of_path(text)
 
 
 def content_of(path: Path, start: bytes, what: str) -> bytes:
@@ -97,19 +99,19 @@ def content_of(path: Path, start: bytes, what: str) -> bytes:
     return content
 
 
-def matching(path: str | os.PathLike[str]) -> list[Path]:
+def matching_files(path: str | os.PathLike[str]) -> list[Path]:
     """The file or folder of a path, otherwise the files that match it, in the order of their names.
 
     Raises SourceError if there is none.
     """
-    file = named(path)
+    file = file_of_path(path)
     if os.path.exists(file):
         return [file]
     pattern = str(file)
     found = glob.glob(pattern, recursive=True, include_hidden=True)
     files = sorted(filter(os.path.isfile, found))
     if not files:
-        raise SourceError(f"{shown(path)} does not exist. Check the path.")
+        raise SourceError(f"{quoted_path(path)} does not exist. Check the path.")
     return [Path(name) for name in files]
 
 
@@ -121,7 +123,7 @@ def check_target(name: str, path: str | os.PathLike[str], endings: tuple[str, ..
 
     Makes a file beside it and removes it again: rights alone do not tell.
     """
-    file = named(path)
+    file = file_of_path(path)
     shown = f"{name} ({str(path)!r})"
     if not file.name.lower().endswith(endings):
         raise ParameterError(f"{shown} must end in {' or '.join(endings)}.")
@@ -131,10 +133,10 @@ def check_target(name: str, path: str | os.PathLike[str], endings: tuple[str, ..
     if os.path.isdir(file):
         raise ParameterError(f"{shown} is a folder. Name a file in it.")
     try:
-        if _there(file) and not os.access(file, os.W_OK):
+        if _name_exists(file) and not os.access(file, os.W_OK):
             raise PermissionError(errno.EACCES, "it may not be written")
         if _takes_place(file):
-            handle, beside = _new(file, private=True)
+            handle, beside = _new_file_beside(file, private=True)
             os.close(handle)
             os.unlink(beside)
     except OSError as error:
@@ -145,7 +147,7 @@ def check_target(name: str, path: str | os.PathLike[str], endings: tuple[str, ..
 
 
 @contextmanager
-def replacing(
+def replace_file(
     path: str | os.PathLike[str], what: str, *, private: bool = False
 ) -> Iterator[IO[bytes]]:
     """A new file beside the old one, which it replaces when the block has ended without an error.
@@ -156,13 +158,13 @@ def replacing(
 
     Raises SourceError if the file cannot be written; ``what`` was to be in it.
     """
-    file = Path(os.path.realpath(named(path)))
+    file = Path(os.path.realpath(file_of_path(path)))
     try:
         if not _takes_place(file):  # a device or a pipe
             with file.open("wb") as stream:
                 yield stream
             return
-        handle, beside = _new(file, private=private)
+        handle, beside = _new_file_beside(file, private=private)
         try:
             with os.fdopen(handle, "wb") as stream:
                 yield stream
@@ -180,7 +182,7 @@ def replacing(
         ) from error
 
 
-def _there(file: Path) -> bool:
+def _name_exists(file: Path) -> bool:
     """Whether a file has the name; OSError where none can have it."""
     try:
         os.lstat(file)
@@ -191,15 +193,15 @@ def _there(file: Path) -> bool:
 
 def _takes_place(file: Path) -> bool:
     """Whether a new file may take the place of this one: not if it is a device or a pipe."""
-    return not _there(file) or file.is_file()
+    return not _name_exists(file) or file.is_file()
 
 
-def _new(file: Path, *, private: bool) -> tuple[int, Path]:
+def _new_file_beside(file: Path, *, private: bool) -> tuple[int, Path]:
     """An empty file in the same folder, under a name that no pattern for data matches."""
     _forget(file.parent)
     beside = file.with_name(f".dpframe-{uuid.uuid4().hex}.new")
     handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
-    if not private and _there(file):
+    if not private and _name_exists(file):
         shutil.copymode(file, beside)
     return handle, beside
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from dpframe._forking import no_fork
+from dpframe._forks import no_fork
 
 AFTER, EVERY = 2.0, 0.5
 """Seconds before anything is shown, and between two looks."""
@@ -63,7 +63,7 @@ def step(name: str, wanted: bool = True, done: Done | None = None) -> Iterator[S
     inner.append(here)
     try:
         if len(inner) == 1:
-            with _shown(inner):
+            with _show_steps(inner):
                 yield here
         else:
             yield here
@@ -83,7 +83,7 @@ def goes_on() -> bool:
     return bool(_steps.inner)
 
 
-def told(name: str) -> None:
+def rename_step(name: str) -> None:
     """Rename the step of this thread, for instance to show its public number."""
     if _steps.inner:
         _steps.inner[-1].name = name
@@ -103,7 +103,7 @@ def _in_notebook() -> bool:
 
 
 @contextmanager
-def _shown(inner: list[Step]) -> Iterator[None]:
+def _show_steps(inner: list[Step]) -> Iterator[None]:
     over, start = threading.Event(), time.time()
     watcher = threading.Thread(target=_watch, args=(inner, over, start), daemon=True)
     watcher.start()
@@ -121,14 +121,14 @@ def _watch(inner: list[Step], over: threading.Event, start: float) -> None:
         while True:
             for now in inner[-1:]:  # none between two looks
                 bar.total = None if now.done is None else 100
-                bar.n = _percent(now)
+                bar.n = _step_percent(now)
                 bar.bar_format = TIME if now.done is None else PART
                 bar.set_description_str(now.name)
             if over.wait(EVERY):
                 return
 
 
-def _percent(now: Step) -> float:
+def _step_percent(now: Step) -> float:
     try:
         return 0.0 if now.done is None else min(100.0, max(0.0, now.done()))
     except Exception:  # the step has just ended, and its connection is closed

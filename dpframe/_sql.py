@@ -22,6 +22,6 @@ def is_nan(number: str) -> str:
     return f"NOT (isfinite({number}) OR isinf({number}))"
 
 
-def ascending(*columns: str, nulls: str = "LAST") -> str:
+def ascending_order(*columns: str, nulls: str = "LAST") -> str:
     """Columns for ORDER BY, with all said: a connection can have other defaults than DuckDB."""
     return ", ".join(f"{column} ASC NULLS {nulls}" for column in columns)

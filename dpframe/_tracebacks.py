@@ -20,13 +20,13 @@ OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 SETTING, FULL = "DPFRAME_TRACEBACK", "full"
 
 
-def shortened(error: E, around: BaseException | None) -> E:
+def shorten_traceback(error: E, around: BaseException | None) -> E:
     """Take our frames off an error of ours that is raised to the caller next.
 
     ``around`` is the exception that the caller was handling already. The frame that raises the
     error stays; the hooks of Python and IPython leave it out when they show the error.
     """
-    if _full():
+    if _keeps_all_frames():
         return error
     error.__traceback__ = None
     if error.__cause__ is None:
@@ -39,11 +39,11 @@ def shortened(error: E, around: BaseException | None) -> E:
             trace = trace.tb_next
         link.__traceback__, link = trace, link.__cause__
     if sys.excepthook is sys.__excepthook__:  # nobody else shows errors in a way of their own
-        sys.excepthook = _shown
+        sys.excepthook = _show_exception
     return error
 
 
-def _full() -> bool:
+def _keeps_all_frames() -> bool:
     return os.environ.get(SETTING) == FULL
 
 
@@ -51,7 +51,7 @@ def _is_ours(trace: TracebackType) -> bool:
     return trace.tb_frame.f_code.co_filename.startswith(OURS)
 
 
-def trimmed(trace: TracebackType | None) -> TracebackType | None:
+def trim_traceback(trace: TracebackType | None) -> TracebackType | None:
     """A traceback without frames of ours at its end; unchanged if it has no other frame."""
     links = []
     link = trace
@@ -66,10 +66,10 @@ def trimmed(trace: TracebackType | None) -> TracebackType | None:
     return kept or trace
 
 
-def rendered(error: BaseException) -> list[str]:
+def render_for_ipython(error: BaseException) -> list[str]:
     """The lines by which IPython shows an error."""
     shell = sys.modules["IPython"].get_ipython()
-    trace = error.__traceback__ if _full() else trimmed(error.__traceback__)
+    trace = error.__traceback__ if _keeps_all_frames() else trim_traceback(error.__traceback__)
     told: Any = shell.InteractiveTB.structured_traceback
     lines: list[str] = told(type(error), error, trace, tb_offset=shell.InteractiveTB.tb_offset)
     return lines
@@ -79,8 +79,10 @@ BY_IPYTHON = "_render_traceback_"
 """The method that IPython asks an error for; our errors have it."""
 
 
-def _shown(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def _show_exception(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
     """Show an error as Python does, without the frames at the end of our own errors."""
-    if hasattr(kind, BY_IPYTHON) and not _full():
-        trace = error.__traceback__ = trimmed(trace)
+    if hasattr(kind, BY_IPYTHON) and not _keeps_all_frames():
+        trace = error.__traceback__ = trim_traceback(trace)
     sys.__excepthook__(kind, error, trace)

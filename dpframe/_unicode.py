@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 
 from dpframe import _compute as pc
-from dpframe._nested import children, has_children, with_children
+from dpframe._nested_arrays import children, has_children, with_children
 from dpframe.errors import ColumnError
 
 
@@ -34,7 +34,7 @@ def unicode_table(table: pa.Table) -> pa.Table:
                     f"column {field.name!r} has text in a union or a list view, which cannot be "
                     "read safely. Cast the column to text."
                 )
-            repaired = _repaired(column)
+            repaired = _repair_chunks(column)
             if any(new is not old for new, old in zip(repaired, column.chunks, strict=True)):
                 table = table.set_column(i, field.name, pa.chunked_array(repaired))
     return table
@@ -44,7 +44,7 @@ MANY = 1_000_000
 """Rows from which pieces are looked at by several threads; starting these takes a millisecond."""
 
 
-def _repaired(column: pa.ChunkedArray) -> list[pa.Array]:
+def _repair_chunks(column: pa.ChunkedArray) -> list[pa.Array]:
     """Every piece as :func:`unicode` makes it; Arrow lets go of Python's lock while it looks."""
     if len(column) < MANY:
         return [unicode(chunk) for chunk in column.chunks]
@@ -57,9 +57,9 @@ def unicode(array: pa.Array) -> pa.Array:
     kind = array.type
     if not _holds_text(kind) or _is_valid(array):
         return array
-    if is_text(kind):
+    if is_arrow_text(kind):
         texts = array.cast(pa.large_binary()).to_pylist()
-        return pa.array([t if t is None else decoded(t) for t in texts], type=kind)
+        return pa.array([t if t is None else decode_bytes(t) for t in texts], type=kind)
     return with_children(array, unicode)
 
 
@@ -86,13 +86,13 @@ def _escapes(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(ESCAPES, _escapes)
 
 
-def decoded(raw: bytes) -> str:
+def decode_bytes(raw: bytes) -> str:
     r"""Bytes as text; a byte that is no UTF-8 is written as DuckDB writes it, such as ``\x80``, so
     that different bytes stay different."""
     return raw.decode("utf-8", ESCAPES)
 
 
-def escaped(raw: bytes) -> str:
+def escape_bytes(raw: bytes) -> str:
     """Bytes as DuckDB writes a BLOB: printable ASCII as it is, other bytes in hexadecimal."""
     return re.sub(rb"[^ -~]|[\\'\"]", lambda m: b"\\x%02X" % ord(m[0]), raw).decode()
 
@@ -105,18 +105,18 @@ def _is_valid(array: pa.Array) -> bool:
     return True
 
 
-def is_text(kind: pa.DataType) -> bool:
+def is_arrow_text(kind: pa.DataType) -> bool:
     """Whether values are texts, in any of Arrow's three layouts."""
     return any(map(kind.equals, (pa.string(), pa.large_string(), pa.string_view())))
 
 
 def _holds_text(kind: pa.DataType) -> bool:
-    return is_text(kind) or any(map(_holds_text, children(kind)))
+    return is_arrow_text(kind) or any(map(_holds_text, children(kind)))
 
 
 def _repairable(kind: pa.DataType) -> bool:
     return (
-        is_text(kind)
+        is_arrow_text(kind)
         or not _holds_text(kind)
         or (has_children(kind) and all(map(_repairable, children(kind))))
     )

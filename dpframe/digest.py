@@ -37,7 +37,7 @@ MISSING, FRACTION = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class FrameState:
     """How a frame stands to the release whose receipt it carries. Public."""
 
     rows: int
@@ -50,7 +50,10 @@ class Standing:
     @property
     def needs(self) -> str:
         """The message where all columns are needed and some were left out."""
-        return f"all columns of the release are needed, and this frame has no {_listed(self.lacks)}"
+        return (
+            "all columns of the release are needed, and this frame has no "
+            f"{_column_words(self.lacks)}"
+        )
 
     @property
     def is_extract(self) -> bool:
@@ -66,34 +69,34 @@ class Standing:
         if self.rows < self.of:
             said.append(f"{EXTRACT}: {self.rows:,} of {self.of:,} rows")
         if self.lacks:
-            said.append(f"{EXTRACT}, without {_listed(self.lacks)}")
+            said.append(f"{EXTRACT}, without {_column_words(self.lacks)}")
         if self.more:
-            said.append(f"not part of the release: {_listed(self.more)}")
+            said.append(f"not part of the release: {_column_words(self.more)}")
         return "; ".join(said)
 
 
-def seal(frame: pd.DataFrame, facts: Mapping[str, Any], *, rows: bool = True) -> pd.DataFrame:
+def seal_frame(frame: pd.DataFrame, facts: Mapping[str, Any], *, rows: bool = True) -> pd.DataFrame:
     """Put a receipt and a digest into the attrs of a frame, and return the frame.
 
     Without ``rows``, for synthetic rows, the digest is of all rows together: fewer rows are no
     extract then.
     """
     columns = [str(name) for name in frame.columns]
-    cells = _cells(frame, columns)
-    codes = _together(cells)
+    cells = _codes_of_cells(frame, columns)
+    codes = _row_codes(cells)
     digest: dict[str, Any] = {"columns": columns, "count": len(frame)}
     if rows:
-        known = np.sort(_short(codes)).tobytes()
+        known = np.sort(_short_codes(codes)).tobytes()
         digest["rows"] = base64.b64encode(known).decode("ascii")
         if cells.size <= CELLS:
             digest["cells"] = base64.b64encode(_two_bytes(cells).tobytes()).decode("ascii")
     else:
-        digest["sum"] = _sum(codes)
+        digest["sum"] = _code_sum(codes)
     frame.attrs.update({RECEIPT: dict(facts), DIGEST: digest})
     return frame
 
 
-def standing(frame: pd.DataFrame) -> Standing | None:
+def frame_state(frame: pd.DataFrame) -> FrameState | None:
     """How a frame stands to what was released; None where its attrs do not say what that was."""
     digest = frame.attrs.get(DIGEST)
     if not isinstance(digest, Mapping) or not {"columns", "count"} <= digest.keys():
@@ -105,34 +108,34 @@ def standing(frame: pd.DataFrame) -> Standing | None:
     if unclear:
         chosen = [name for name in columns if name in names]
         if more or not chosen or len(chosen) + len(unclear) > len(columns) or "cells" not in digest:
-            return Standing(len(frame), of, changed=f"it has no {_listed(unclear)}")
-        return _chosen(frame, digest, chosen, unclear)
-    codes = _together(_cells(frame, columns))
+            return FrameState(len(frame), of, changed=f"it has no {_column_words(unclear)}")
+        return _state_of_columns(frame, digest, chosen, unclear)
+    codes = _row_codes(_codes_of_cells(frame, columns))
     if "rows" not in digest:
-        same = len(frame) == of and _sum(codes) == digest["sum"]
-        return Standing(len(frame), of, more, "" if same else "rows were changed or left out")
+        same = len(frame) == of and _code_sum(codes) == digest["sum"]
+        return FrameState(len(frame), of, more, "" if same else "rows were changed or left out")
     known = np.frombuffer(base64.b64decode(digest["rows"]), "<u4")
-    changed = "" if _among(_short(codes), known) else OTHERS
-    return Standing(len(frame), of, more, changed)
+    changed = "" if _occur_among(_short_codes(codes), known) else OTHERS
+    return FrameState(len(frame), of, more, changed)
 
 
 OTHERS = "rows hold other values, or are there twice"
 
 
-def _chosen(
+def _state_of_columns(
     frame: pd.DataFrame, digest: Mapping[str, Any], chosen: Sequence[str], lacks: tuple[str, ...]
-) -> Standing:
+) -> FrameState:
     """How a frame of some columns stands to the release."""
     names, of = list(digest["columns"]), int(digest["count"])
     places = [names.index(name) for name in chosen]
     known = np.frombuffer(base64.b64decode(digest["cells"]), "<u2").reshape(len(names), of)
-    released = _together(known[places].astype(np.uint64))
-    here = _together(_two_bytes(_cells(frame, chosen)).astype(np.uint64))
-    changed = "" if _among(here, np.sort(released)) else OTHERS
-    return Standing(len(frame), of, (), changed, () if changed else lacks)
+    released = _row_codes(known[places].astype(np.uint64))
+    here = _row_codes(_two_bytes(_codes_of_cells(frame, chosen)).astype(np.uint64))
+    changed = "" if _occur_among(here, np.sort(released)) else OTHERS
+    return FrameState(len(frame), of, (), changed, () if changed else lacks)
 
 
-def _among(rows: NDArray[Any], known: NDArray[Any]) -> bool:
+def _occur_among(rows: NDArray[Any], known: NDArray[Any]) -> bool:
     """Whether each of some numbers is there at most as often as in a sorted list."""
     found, times = np.unique(rows, return_counts=True)
     there = np.searchsorted(known, found, "right") - np.searchsorted(known, found, "left")
@@ -145,36 +148,38 @@ def released_columns(frame: pd.DataFrame) -> pd.DataFrame:
     return frame if digest is None else frame[list(digest["columns"])]
 
 
-def _listed(names: Sequence[str]) -> str:
+def _column_words(names: Sequence[str]) -> str:
     return f"column{'s' if len(names) > 1 else ''} {', '.join(map(repr, names))}"
 
 
 # -- rows as numbers -----------------------------------------------------------------------------
 
 
-def _short(codes: Codes) -> NDArray[np.uint32]:
+def _short_codes(codes: Codes) -> NDArray[np.uint32]:
     return (codes & np.uint64(0xFFFFFFFF)).astype("<u4")
 
 
-def _sum(codes: Codes) -> str:
+def _code_sum(codes: Codes) -> str:
     return f"{int(codes.sum(dtype=np.uint64)):016x}"
 
 
-def _cells(frame: pd.DataFrame, columns: Sequence[str]) -> Codes:
+def _codes_of_cells(frame: pd.DataFrame, columns: Sequence[str]) -> Codes:
     """Shape (columns, rows): a number for every cell, the same for the same values."""
     out = np.zeros((len(columns), len(frame)), dtype=np.uint64)
     for place, name in enumerate(columns):
         column = frame[name]
         whole = column.dtype == np.int64  # NumPy's, whose values are used as they are
-        out[place] = _mixed(column.to_numpy().view(np.uint64) if whole else _values(_array(column)))
+        out[place] = _finalise_bits(
+            column.to_numpy().view(np.uint64) if whole else _value_codes(_column_array(column))
+        )
     return out
 
 
-def _together(cells: Codes) -> Codes:
+def _row_codes(cells: Codes) -> Codes:
     """A number for every row."""
     out = np.zeros(cells.shape[1], dtype=np.uint64)
     for column in cells:
-        out = _mixed(out * np.uint64(3) + column)
+        out = _finalise_bits(out * np.uint64(3) + column)
     return out
 
 
@@ -182,14 +187,14 @@ def _two_bytes(cells: Codes) -> NDArray[np.uint16]:
     return (cells & np.uint64(0xFFFF)).astype("<u2")
 
 
-def _mixed(bits: Codes) -> Codes:
+def _finalise_bits(bits: Codes) -> Codes:
     """The finaliser of SplitMix64 (Steele, Lea, Flood 2014)."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))
 
 
-def _array(column: Any) -> pa.Array:
+def _column_array(column: Any) -> pa.Array:
     try:
         array = pa.array(column, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -201,7 +206,7 @@ def _array(column: Any) -> pa.Array:
     return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
-def _values(array: pa.Array) -> Codes:
+def _value_codes(array: pa.Array) -> Codes:
     """A number for every value: whole numbers are equal in every type, missing ones too."""
     kind, missing = array.type, array.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
@@ -219,11 +224,11 @@ def _values(array: pa.Array) -> Codes:
         numbers = np.where(whole, reals, 0.0).astype(np.int64).view(np.uint64)
         codes = np.where(whole, numbers, reals.view(np.uint64) ^ FRACTION)
     else:
-        codes = _texts(array)
+        codes = _text_codes(array)
     return np.where(missing, MISSING, codes)
 
 
-def _texts(array: pa.Array) -> Codes:
+def _text_codes(array: pa.Array) -> Codes:
     if not pa.types.is_large_binary(array.type):
         try:
             array = array.cast(pa.large_string()).cast(pa.large_binary())

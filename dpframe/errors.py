@@ -78,7 +78,7 @@ class ReplayedNotice(UserWarning):
 
 
 @contextmanager
-def advising(text: str, *, given: bool) -> Iterator[None]:
+def add_advice(text: str, *, given: bool) -> Iterator[None]:
     """Add to a BudgetError what else the caller can do, if the argument for it was given."""
     try:
         yield

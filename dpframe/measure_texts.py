@@ -9,7 +9,7 @@ from typing import Any
 
 from dpframe._unicode import is_unicode
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.measures import AUTO, Measure, count, distinct, mean, quoted, sum
+from dpframe.measures import AUTO, Measure, count, distinct, mean, quote_column, sum
 
 TAKES: Mapping[str, tuple[str, ...]] = {
     "count": ("at_most", "share"),
@@ -48,7 +48,7 @@ PART = re.compile(
 )
 
 
-def parsed(text: str, column: str = "amount") -> tuple[str, Measure]:
+def parse_measure(text: str, column: str = "amount") -> tuple[str, Measure]:
     """A measure that is written as text, and the name of its column in the result.
 
     ``column`` is the column in the examples of errors about a text that names none.
@@ -62,18 +62,18 @@ def parsed(text: str, column: str = "amount") -> tuple[str, Measure]:
     call = CALL.match(alias["what"]) if alias is not None else None
     if alias is None or call is None:
         raise ParameterError(f"measure {text!r} is not understood. Write {EXAMPLES}.")
-    measure = _called(text, call["kind"].lower(), call["inside"], quoted(column))
-    return _unquoted(alias["name"]) if alias["name"] else measure.default_name, measure
+    measure = _measure_of_call(text, call["kind"].lower(), call["inside"], quote_column(column))
+    return _unquote(alias["name"]) if alias["name"] else measure.default_name, measure
 
 
-def _called(text: str, kind: str, inside: str | None, column: str) -> Measure:
+def _measure_of_call(text: str, kind: str, inside: str | None, column: str) -> Measure:
     kind = {"avg": "mean"}.get(kind, kind)
     if kind not in TAKES:
         raise _no_measure(text, kind, inside or "")
     _check_count(text, kind, inside or "")
     places = [name for name in TAKES[kind] if name not in ("clipped", "share")]
     given: dict[str, object] = {}
-    for key, value in _parts(text, inside or ""):
+    for key, value in _call_arguments(text, inside or ""):
         name = key or (places.pop(0) if places else None)
         if name is None or name not in TAKES[kind] or name in given:
             raise ParameterError(
@@ -82,12 +82,12 @@ def _called(text: str, kind: str, inside: str | None, column: str) -> Measure:
             )
         if key in places:
             places.remove(key)
-        given[name] = _unquoted(value) if name == "column" else _read(text, name, value)
+        given[name] = _unquote(value) if name == "column" else _read_argument(text, name, value)
     if "column" in TAKES[kind] and given.get("column", "*") == "*":
         example = f"{kind}({column})" if kind == "distinct" else f"{kind}({column}, 0, 500)"
         raise ParameterError(f"measure {text!r} names no column. Write {example!r}.")
     if "lower" in TAKES[kind] and not {"lower", "upper"} <= {*given}:
-        named = quoted(str(given["column"]))
+        named = quote_column(str(given["column"]))
         raise ParameterError(
             f"measure {text!r} lacks bounds of its values. Write '{kind}({named}, 0, 500)' with "
             f"bounds known without the data, or '{kind}({named}, auto, auto)' to find them "
@@ -109,14 +109,14 @@ def _no_measure(text: str, kind: str, inside: str) -> ParameterError:
 def instead_of(kind: str, inside: str = "") -> str:
     """What to write for a function of another language; empty for an unknown function."""
     if SPREAD.fullmatch(kind):
-        return _spread(inside)
+        return _spread_hint(inside)
     for name, others in OTHER_NAMES.items():
         if kind in others or difflib.get_close_matches(kind, [name], cutoff=0.6):
             return f" Write {name + f'({inside})' * bool(inside)!r}."
     return ""
 
 
-def _spread(inside: str) -> str:
+def _spread_hint(inside: str) -> str:
     column = inside.partition(",")[0].strip()
     column = column if column.isidentifier() else "amount"
     return (
@@ -143,7 +143,7 @@ def _check_count(text: str, kind: str, inside: str) -> None:
     )
 
 
-def _parts(text: str, inside: str) -> Iterator[tuple[str | None, str]]:
+def _call_arguments(text: str, inside: str) -> Iterator[tuple[str | None, str]]:
     at = 0
     while at < len(inside) or (at and inside[at - 1 : at] == ","):
         part = PART.match(inside, at)
@@ -153,7 +153,7 @@ def _parts(text: str, inside: str) -> Iterator[tuple[str | None, str]]:
         at = part.end()
 
 
-def _read(text: str, name: str, value: str) -> object:
+def _read_argument(text: str, name: str, value: str) -> object:
     if name in ("lower", "upper") and value.lower() == AUTO:
         return AUTO
     if name == "clipped" and value.lower() in ("true", "false"):
@@ -167,7 +167,7 @@ def _read(text: str, name: str, value: str) -> object:
         ) from None
 
 
-def _unquoted(name: str) -> str:
+def _unquote(name: str) -> str:
     return name[1:-1].replace('""', '"') if name.startswith('"') else name
 
 
@@ -192,7 +192,7 @@ def measures_from(value: object) -> dict[str, Measure]:
         raise ParameterError(
             f"measures is missing. Pass measures='count', or another such as {EXAMPLES}."
         )
-    named = list(_named(value))
+    named = list(_named_measures(value))
     if not named:
         raise ParameterError(f"measures is empty. Name what is measured, for example {EXAMPLES}.")
     out: dict[str, Measure] = {}
@@ -203,18 +203,18 @@ def measures_from(value: object) -> dict[str, Measure]:
     return out
 
 
-def _named(value: object) -> Iterator[tuple[str, Measure]]:
+def _named_measures(value: object) -> Iterator[tuple[str, Measure]]:
     if isinstance(value, Mapping):
         for name, measure in value.items():
             if not isinstance(name, str) or not name or not is_unicode(name):
                 raise ParameterTypeError(f"measures has {name!r} as a column's name. Use text.")
             _check_alias(name, measure)
-            yield name, measure if isinstance(measure, Measure) else _one(measure, name)[1]
+            yield name, measure if isinstance(measure, Measure) else _one_measure(measure, name)[1]
     elif isinstance(value, str | Measure):
-        yield _one(value)
+        yield _one_measure(value)
     elif isinstance(value, Sequence) and not isinstance(value, bytes):
         for measure in value:
-            yield _one(measure)
+            yield _one_measure(measure)
     else:
         raise ParameterTypeError(
             f"measures must map names to measures or list texts; got {type(value).__name__}. For "
@@ -225,18 +225,18 @@ def _named(value: object) -> Iterator[tuple[str, Measure]]:
 def _check_alias(name: str, value: object) -> None:
     """Raise ParameterError for a text with another name than its key in the mapping."""
     alias = ALIAS.match(value) if isinstance(value, str) else None
-    if alias is not None and alias["name"] and _unquoted(alias["name"]) != name:
+    if alias is not None and alias["name"] and _unquote(alias["name"]) != name:
         raise ParameterError(
-            f"measure {value!r} has two names, {_unquoted(alias['name'])!r} and its key {name!r}. "
+            f"measure {value!r} has two names, {_unquote(alias['name'])!r} and its key {name!r}. "
             "Leave AS out of a mapping's values, or list texts."
         )
 
 
-def _one(value: object, column: str = "amount") -> tuple[str, Measure]:
+def _one_measure(value: object, column: str = "amount") -> tuple[str, Measure]:
     if isinstance(value, Measure):
         return value.default_name, value
     if isinstance(value, str):
-        return parsed(value, column)
+        return parse_measure(value, column)
     raise ParameterTypeError(
         f"a measure must be dp.count(), dp.sum(...), dp.mean(...) or a text such as {EXAMPLES}; "
         f"got {type(value).__name__}."

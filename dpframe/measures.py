@@ -58,14 +58,14 @@ class Measure:
         """The text that means this measure; stored in requests."""
         own: list[str] = []
         if self.column is not None:
-            own.append(quoted(self.column))
-        own += [_number(bound) for bound in (self.lower, self.upper) if bound is not None]
+            own.append(quote_column(self.column))
+        own += [_bound_text(bound) for bound in (self.lower, self.upper) if bound is not None]
         if self.clipped:
             own.append("clipped=true")
         if self.at_most is not None:
             own.append(f"at_most={self.at_most}")
         if self.share != 1:
-            own.append(f"share={_number(self.share)}")
+            own.append(f"share={_bound_text(self.share)}")
         return f"{self.kind}({', '.join(own)})" if own else self.kind
 
     @property
@@ -115,8 +115,8 @@ def count(*, at_most: int | None = None, share: float = 1.0) -> Measure:
     'count'
     """
     if at_most is not None:
-        at_most = _whole("at_most", at_most, 1, 10**9)
-    return Measure(kind="count", at_most=at_most, share=_share(share))
+        at_most = _checked_whole("at_most", at_most, 1, 10**9)
+    return Measure(kind="count", at_most=at_most, share=_checked_share(share))
 
 
 @known_arguments
@@ -150,7 +150,7 @@ def sum(
     """
     if not isinstance(clipped, bool):
         raise ParameterTypeError(f"clipped must be True or False; got {clipped!r}.")
-    return _bounded("sum", column, lower, upper, share, clipped)
+    return _bounded_measure("sum", column, lower, upper, share, clipped)
 
 
 @known_arguments
@@ -176,7 +176,7 @@ def mean(column: str, *, lower: Bound, upper: Bound, share: float = 1.0) -> Meas
     >>> dp.mean("amount", lower=0, upper=500, share=2).spec
     'mean(amount, 0, 500, share=2)'
     """
-    return _bounded("mean", column, lower, upper, share)
+    return _bounded_measure("mean", column, lower, upper, share)
 
 
 @known_arguments
@@ -211,11 +211,11 @@ def distinct(column: str, *, at_most: int | None = None, share: float = 1.0) -> 
     if not column or not is_unicode(column):
         raise ColumnError(f"dp.distinct({column!r}) must name a column by non-empty text.")
     if at_most is not None:
-        at_most = _whole("at_most", at_most, 1, 1_000)
-    return Measure(kind="distinct", column=column, at_most=at_most, share=_share(share))
+        at_most = _checked_whole("at_most", at_most, 1, 1_000)
+    return Measure(kind="distinct", column=column, at_most=at_most, share=_checked_share(share))
 
 
-def _bounded(
+def _bounded_measure(
     kind: Kind,
     column: object,
     lower: object,
@@ -230,30 +230,37 @@ def _bounded(
     if not column or not is_unicode(column):
         raise ColumnError(f"dp.{kind}({column!r}) must name a column by non-empty text.")
     what = f"dp.{kind}({column!r})"
-    low, high = _bound(f"lower of {what}", lower), _bound(f"upper of {what}", upper)
+    low, high = _checked_bound(f"lower of {what}", lower), _checked_bound(f"upper of {what}", upper)
     if not isinstance(low, str) and not isinstance(high, str) and low >= high:
         raise ParameterError(
-            f"{what} has lower {_number(low)} and upper {_number(high)}, but lower must be below "
+            f"{what} has lower {_bound_text(low)} and upper {_bound_text(high)}, but lower must "
+            "be below "
             "upper."
         )
     for name, bound, beyond in (("lower", low, 1), ("upper", high, -1)):
         if AUTO in (low, high) and not isinstance(bound, str) and bound * beyond > 0:
             raise ParameterError(
-                f"{what} has {name}={_number(bound)} and searches the other bound, on the other "
+                f"{what} has {name}={_bound_text(bound)} and searches the other bound, on the "
+                "other "
                 "side of 0. Pass both bounds, or 0."
             )
     given = [abs(bound) for bound in (low, high) if not isinstance(bound, str)]
     if len(given) == 2 and max(given) < LEAST_BOUND:
         raise ParameterError(
-            f"{what} has lower {_number(low)} and upper {_number(high)}, both below "
+            f"{what} has lower {_bound_text(low)} and upper {_bound_text(high)}, both below "
             f"{LEAST_BOUND:g} in absolute terms. Write the values in a smaller unit."
         )
     return Measure(
-        kind=kind, column=column, lower=low, upper=high, clipped=clipped, share=_share(share)
+        kind=kind,
+        column=column,
+        lower=low,
+        upper=high,
+        clipped=clipped,
+        share=_checked_share(share),
     )
 
 
-def _bound(what: str, value: object) -> Bound:
+def _checked_bound(what: str, value: object) -> Bound:
     if isinstance(value, str) and value.lower() == AUTO:
         return AUTO
     if value is None:
@@ -261,7 +268,7 @@ def _bound(what: str, value: object) -> Bound:
             f"{what} is missing. Say between which bounds values count, for example lower=0, "
             "upper=500; they must not be learned from the data."
         )
-    number = _real(what, value)
+    number = _checked_number(what, value)
     if not math.isfinite(number) or abs(number) > LARGEST_BOUND:
         raise ParameterError(
             f"{what} ({value!r}) must be a finite number from -{LARGEST_BOUND:g} to "
@@ -270,8 +277,8 @@ def _bound(what: str, value: object) -> Bound:
     return number + 0.0  # no negative zero
 
 
-def _share(value: object) -> float:
-    number = _real("share", value)
+def _checked_share(value: object) -> float:
+    number = _checked_number("share", value)
     if not 1 / MOST_SHARE <= number <= MOST_SHARE:
         raise ParameterError(
             f"share ({value!r}) must be a number from {1 / MOST_SHARE:g} to {MOST_SHARE:g}. It is "
@@ -280,15 +287,15 @@ def _share(value: object) -> float:
     return number
 
 
-def _real(what: str, value: object) -> float:
+def _checked_number(what: str, value: object) -> float:
     number = as_float(value)
     if number is None:
         raise ParameterTypeError(f"{what} must be a number; got {value!r}.")
     return number
 
 
-def _whole(what: str, value: object, low: int, high: int) -> int:
-    number = _real(what, value)
+def _checked_whole(what: str, value: object, low: int, high: int) -> int:
+    number = _checked_number(what, value)
     if not low <= number <= high or not number.is_integer():
         raise ParameterError(f"{what} ({value!r}) must be a whole number from {low} to {high}.")
     return int(number)
@@ -299,12 +306,12 @@ def _whole(what: str, value: object, low: int, high: int) -> int:
 PLAIN = re.compile(r"^[^\s,\"()=][^,\"()=]*(?<!\s)$")
 
 
-def quoted(name: str) -> str:
+def quote_column(name: str) -> str:
     """A column as the text of a measure names it."""
     return name if PLAIN.match(name) else '"' + name.replace('"', '""') + '"'
 
 
-def _number(value: Bound) -> str:
+def _bound_text(value: Bound) -> str:
     if isinstance(value, str):
         return value
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)

@@ -143,7 +143,7 @@ def _sd(law: NoiseTable) -> float:
     return float(np.sqrt(law.pmf @ (values * values)))
 
 
-def table(family: str, lowest: int, density: NDArray[np.float64]) -> NoiseTable:
+def table_from_density(family: str, lowest: int, density: NDArray[np.float64]) -> NoiseTable:
     """Round a positive density to integer weights; what rounding leaves over goes to the mode."""
     scaled = np.rint(density / density.sum() * float(TOTAL))
     weights = np.minimum(scaled, float(2**64 - 2**11)).astype(np.uint64)
@@ -174,22 +174,22 @@ def halves(
     the left half mirrors it. With ``recentre`` the median moves to 0: a residual that equals
     the threshold is then selected half of the time.
     """
-    density = np.concatenate([_half(*left)[:0:-1], _half(*right)])
-    lowest = -(len(density) - len(_half(*right)))
+    density = np.concatenate([_half_density(*left)[:0:-1], _half_density(*right)])
+    lowest = -(len(density) - len(_half_density(*right)))
     family = left[0] if left[0] == right[0] else f"{left[0]}-left {right[0]}-right"
-    law = table(family, lowest, density)
+    law = table_from_density(family, lowest, density)
     if not recentre:
         return law
     median = int(np.argmin(np.abs(law.at_least() - 0.5))) + law.lowest
     return NoiseTable(law.family, law.lowest - median, law.weights)
 
 
-def _half(shape: str, scale: float, bound: int) -> NDArray[np.float64]:
+def _half_density(shape: str, scale: float, bound: int) -> NDArray[np.float64]:
     z = np.arange(bound + 1, dtype=np.float64)
     return np.exp(-z / scale) if shape == "geometric" else np.exp(-(z * z) / (2 * scale * scale))
 
 
-def laplace(scale: float, bound: int) -> NoiseTable:
+def laplace_table(scale: float, bound: int) -> NoiseTable:
     """Discrete Laplace, P(z) proportional to exp(-|z|/scale), cut at +-bound."""
     law = halves(
         left=("geometric", scale, bound), right=("geometric", scale, bound), recentre=False
@@ -197,20 +197,22 @@ def laplace(scale: float, bound: int) -> NoiseTable:
     return NoiseTable("discrete Laplace", law.lowest, law.weights)
 
 
-def gaussian(scale: float, bound: int) -> NoiseTable:
+def gaussian_table(scale: float, bound: int) -> NoiseTable:
     """Discrete Gaussian, P(z) proportional to exp(-z**2/(2 scale**2)), cut at +-bound."""
     law = halves(left=("gaussian", scale, bound), right=("gaussian", scale, bound), recentre=False)
     return NoiseTable("discrete Gaussian", law.lowest, law.weights)
 
 
-def laplace_gaussian(scale: float, sigma: float, bound: int) -> NoiseTable:
+def laplace_gaussian_table(scale: float, sigma: float, bound: int) -> NoiseTable:
     """P(z) proportional to exp(-|z|/scale - z**2/(2 sigma**2)), cut at +-bound: between both."""
     z = np.arange(bound + 1, dtype=np.float64)
     half = np.exp(-(z / scale + z * z / (2 * sigma * sigma)))
-    return table("discrete Laplace-Gaussian", -bound, np.concatenate([half[:0:-1], half]))
+    return table_from_density(
+        "discrete Laplace-Gaussian", -bound, np.concatenate([half[:0:-1], half])
+    )
 
 
-def chances(n: int, epsilon: float) -> NDArray[np.bool_]:
+def biased_flips(n: int, epsilon: float) -> NDArray[np.bool_]:
     """n times True with probability 1/(e^epsilon + 1), rounded up to a multiple of 2^-64."""
     least = math.ceil(Fraction(1 / (math.exp(epsilon) + 1)) * (1 + Fraction(1, 10**12)) * TOTAL)
     bound = TOTAL // 2 if epsilon == 0 else min(least, TOTAL // 2)

@@ -55,7 +55,7 @@ def _month(year: int, month: int) -> datetime:
     return datetime(year + (month - 1) // 12, (month - 1) % 12 + 1, 1)
 
 
-def _from(start: date, **length: int) -> Bounds:
+def _bounds_from(start: date, **length: int) -> Bounds:
     begin = datetime(*start.timetuple()[:4])
     return begin, begin + timedelta(**length)
 
@@ -72,21 +72,21 @@ READ: dict[Unit, tuple[re.Pattern[str], Callable[..., Bounds]]] = {
     ),
     "week": (
         re.compile(r"(\d{4})-W(\d\d)", re.ASCII),
-        lambda y, w: _from(date.fromisocalendar(y, w, 1), days=7),
+        lambda y, w: _bounds_from(date.fromisocalendar(y, w, 1), days=7),
     ),
     "day": (
         re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII),
-        lambda *day: _from(date(*day), days=1),
+        lambda *day: _bounds_from(date(*day), days=1),
     ),
     "hour": (
         re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d)", re.ASCII),
-        lambda *hour: _from(datetime(*hour), hours=1),
+        lambda *hour: _bounds_from(datetime(*hour), hours=1),
     ),
 }
 """How the text of a unit is written, and its bounds; ValueError for a day that does not exist."""
 
 
-def one(text: str) -> tuple[Unit, Bounds]:
+def read_unit_period(text: str) -> tuple[Unit, Bounds]:
     """Unit and bounds of a text that is no range."""
     for unit, (pattern, bounds) in READ.items():
         found = pattern.fullmatch(text.upper())
@@ -98,18 +98,18 @@ def one(text: str) -> tuple[Unit, Bounds]:
         try:
             return unit, bounds(*numbers)
         except ValueError:
-            raise ParameterError(_missing(unit, text, numbers[0])) from None
+            raise ParameterError(_no_such_period(unit, text, numbers[0])) from None
     raise ParameterError(f"period ({text[:60]!r}) cannot be read. Write {EXAMPLES}.{_hint(text)}")
 
 
-def _missing(unit: Unit, text: str, year: int) -> str:
+def _no_such_period(unit: Unit, text: str, year: int) -> str:
     if unit != "week":
         return f"period ({text!r}) does not exist: no calendar has that {unit}. Correct it."
     last = date(year, 12, 28).isocalendar()[1]  # which is always in the last week
     return f"period ({text!r}) does not exist: {year} has the ISO weeks 01 to {last}. Correct it."
 
 
-def _exists(text: str) -> bool:
+def _is_real_period(text: str) -> bool:
     """Like ``is_written``, but without a hint for a text that cannot be read: hints ask this."""
     return any(pattern.fullmatch(text) for pattern, _ in READ.values()) and is_written(text)
 
@@ -117,13 +117,13 @@ def _exists(text: str) -> bool:
 def is_written(text: str) -> bool:
     """Whether a text names a period of some unit, and that period exists."""
     try:
-        one(text)
+        read_unit_period(text)
     except ParameterError:
         return False
     return True
 
 
-def written(value: object) -> object:
+def period_text(value: object) -> object:
     """The text of a value that is one period exactly: a ``datetime.date`` is a day, a
     ``numpy.datetime64`` of years, months, days or hours one of these, a ``pandas.Period`` of whole
     hours what it holds. Other values are returned as they are."""
@@ -132,11 +132,11 @@ def written(value: object) -> object:
     if isinstance(value, np.datetime64) and np.datetime_data(value)[0] in OF_NUMPY:
         return value if np.isnat(value) or np.datetime_data(value)[1] != 1 else str(value)
     if type(value).__name__ == "Period":  # pandas need not be there
-        return _of_pandas(value)
+        return _pandas_period_text(value)
     return value
 
 
-def _of_pandas(value: Any) -> object:
+def _pandas_period_text(value: Any) -> object:
     """A period of pandas that is one unit, or else a range of days or hours."""
     start: datetime = value.start_time.to_pydatetime()
     form = OF_PANDAS.get(value.freqstr)
@@ -174,7 +174,7 @@ def _hint(text: str) -> str:
         return " Records without a time are None, without quotation marks."
     ends = RANGE.fullmatch(text)
     parts = [_with_hyphens(end) for end in (ends.groups() if ends else [text])]
-    sure = [part for part in parts if part is not None and _exists(part)]
+    sure = [part for part in parts if part is not None and _is_real_period(part)]
     return f" Did you mean {'..'.join(sure)!r}?" if len(sure) == len(parts) else ""
 
 

@@ -14,7 +14,15 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cache
 
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.period_texts import EXAMPLES, Bounds, Unit, hint_of_type, is_written, one, written
+from dpframe.period_texts import (
+    EXAMPLES,
+    Bounds,
+    Unit,
+    hint_of_type,
+    is_written,
+    period_text,
+    read_unit_period,
+)
 
 USERS = ", where all records of that user lie within one period"
 """Behind the sentence about neighbours, where a release of a period protects a user."""
@@ -120,7 +128,7 @@ def as_period(given: object) -> Period | None:
         raise ParameterTypeError(
             "period must be a column of times, a period and perhaps a time zone; got "
             f"{type(given).__name__}. For example: ('when', '2026-W47'), in SQL "
-            f"['when', '2026-W47'].{_meant(given)}"
+            f"['when', '2026-W47'].{_column_hint(given)}"
         )
     if not 2 <= len(given) <= 3:
         raise ParameterError(
@@ -146,14 +154,14 @@ def as_period(given: object) -> Period | None:
             f"period ({column!r}, {text[:60]!r}) must begin with the column of times. Write "
             f"({text[:60]!r}, {column!r})."
         )
-    text, (start, end) = _read(text)
+    text, (start, end) = _read_period(text)
     period = Period(column=column, text=text, zone=zone, start=start, end=end)
     if zone is not None:
         _ = period.instants  # an hour that its clocks leave out is refused here
     return period
 
 
-def _meant(given: object) -> str:
+def _column_hint(given: object) -> str:
     """The hint for a text that names a period without a column, or as an option does."""
     if not isinstance(given, str):
         return ""
@@ -178,34 +186,34 @@ def period_from_option(text: str) -> Period:
     return period
 
 
-def unit_of(text: str) -> Unit | None:
+def unit_of_period(text: str) -> Unit | None:
     """The unit of a period's text; None for a range."""
-    text, _ = _read(text)
-    return None if ".." in text else one(text)[0]
+    text, _ = _read_period(text)
+    return None if ".." in text else read_unit_period(text)[0]
 
 
 def periods_of(unit: str, first: str, last: str) -> Iterator[str]:
     """The texts of consecutive periods of one unit, from ``first`` to ``last``, both included."""
     unit = _known_unit(unit)
-    (start, _), (_, end) = (_of_unit(unit, text) for text in (first, last))
+    (start, _), (_, end) = (_bounds_of_unit(unit, text) for text in (first, last))
     if end <= start:
         raise ParameterError(f"the last {unit} ({last!r}) is before the first ({first!r}).")
-    return _texts(unit, start, end)
+    return _period_texts(unit, start, end)
 
 
 def last_complete(unit: str, now: datetime) -> str:
     """The text of the last period of a unit that is over when a clock shows ``now``, which may
     have a zone: the clock of that zone is read then."""
     unit = _known_unit(unit)
-    _, (start, _) = one(text_at(unit, now.replace(tzinfo=None)))
+    _, (start, _) = read_unit_period(text_at(unit, now.replace(tzinfo=None)))
     return text_at(unit, start - SECOND)
 
 
-def _texts(unit: Unit, start: datetime, end: datetime) -> Iterator[str]:
+def _period_texts(unit: Unit, start: datetime, end: datetime) -> Iterator[str]:
     while start < end:
         text = text_at(unit, start)
         yield text
-        _, (_, start) = one(text)
+        _, (_, start) = read_unit_period(text)
 
 
 def text_at(unit: Unit, at: datetime) -> str:
@@ -218,27 +226,27 @@ def text_at(unit: Unit, at: datetime) -> str:
     return at.isoformat()[: {"year": 4, "month": 7, "day": 10, "hour": 13}[unit]]
 
 
-def _read(text: object) -> tuple[str, Bounds]:
+def _read_period(text: object) -> tuple[str, Bounds]:
     """The canonical writing of a period or a range, and its bounds."""
-    text = written(text)
+    text = period_text(text)
     if not isinstance(text, str):
         raise ParameterTypeError(
             f"period must be text; got {type(text).__name__}. Write {EXAMPLES}.{hint_of_type(text)}"
         )
     text = text.strip()
     if ".." not in text:
-        return text.upper(), one(text)[1]
+        return text.upper(), read_unit_period(text)[1]
     first, _, last = (part.strip() for part in text.partition(".."))
-    (start, at_least), (begin, end) = one(first)[1], one(last)[1]
+    (start, at_least), (begin, end) = read_unit_period(first)[1], read_unit_period(last)[1]
     if begin < start or end < at_least:
         raise ParameterError(f"period ({text[:60]!r}) ends before it begins. Swap its ends.")
     first, last = first.upper(), last.upper()
     return (first if first == last else f"{first}..{last}"), (start, end)
 
 
-def _of_unit(unit: Unit, text: object) -> Bounds:
-    canonical, bounds = _read(text)
-    if ".." in canonical or one(canonical)[0] != unit:
+def _bounds_of_unit(unit: Unit, text: object) -> Bounds:
+    canonical, bounds = _read_period(text)
+    if ".." in canonical or read_unit_period(canonical)[0] != unit:
         raise ParameterError(f"period ({canonical!r}) is no {unit}. Write one of {EXAMPLES}.")
     return bounds
 

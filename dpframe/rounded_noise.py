@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.noise import NoiseTable, table
+from dpframe.noise import NoiseTable, table_from_density
 
 WIDE = 100.0
 """Sigma from which on the series has more digits than a difference of error functions."""
@@ -15,7 +15,7 @@ WIDE = 100.0
 
 def rounded_normal(sigma: float, bound: int) -> NoiseTable:
     """Continuous Gaussian noise rounded to the nearest whole number, cut at +-bound."""
-    return table("rounded Gaussian", -bound, normal_density(sigma, bound))
+    return table_from_density("rounded Gaussian", -bound, normal_density(sigma, bound))
 
 
 def normal_density(sigma: float, bound: int) -> NDArray[np.float64]:

@@ -97,12 +97,13 @@ def value_sql(column: str, steps: Steps, *, clipped: bool) -> str:
     values beyond ``FARTHEST`` are cut. What a value becomes depends on this value alone.
     """
     low, high = reach(steps, clipped=clipped)
-    number, scale = f"TRY_CAST({column} AS DOUBLE)", _double(10.0 ** abs(steps.decimals))
+    number, scale = f"TRY_CAST({column} AS DOUBLE)", _double_literal(10.0 ** abs(steps.decimals))
     scaled = f"{number} {'*' if steps.decimals > 0 else '/'} {scale}" if steps.decimals else number
     return (  # a value within its bounds, which most are, costs one product
-        f"CASE WHEN isfinite({number}) AND {number} BETWEEN {_double(low)} AND {_double(high)} "
+        f"CASE WHEN isfinite({number}) AND {number} BETWEEN {_double_literal(low)} AND "
+        f"{_double_literal(high)} "
         f"THEN CAST(round({scaled}) AS BIGINT) WHEN isfinite({number}) "
-        f"THEN CASE WHEN {number} < {_double(low)} THEN {steps.of(low)}::BIGINT "
+        f"THEN CASE WHEN {number} < {_double_literal(low)} THEN {steps.of(low)}::BIGINT "
         f"ELSE {steps.of(high)}::BIGINT END END"
     )
 
@@ -122,9 +123,9 @@ def reach(steps: Steps, *, clipped: bool) -> tuple[float, float]:
 def outside_sql(column: str, steps: Steps) -> str:
     """SQL of whether a value is beyond its bounds."""
     number = f"TRY_CAST({column} AS DOUBLE)"
-    inside = f"BETWEEN {_double(steps.lower)} AND {_double(steps.upper)}"
+    inside = f"BETWEEN {_double_literal(steps.lower)} AND {_double_literal(steps.upper)}"
     return f"(isfinite({number}) AND {number} NOT {inside})"
 
 
-def _double(value: float) -> str:
+def _double_literal(value: float) -> str:
     return f"({value!r})::DOUBLE"

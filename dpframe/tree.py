@@ -141,7 +141,7 @@ class NoisyTree:
     variance: NDArray[np.float64] | None = None
 
 
-def whole_numbers(column: pa.ChunkedArray) -> NDArray[np.object_]:
+def python_integers(column: pa.ChunkedArray) -> NDArray[np.object_]:
     """Sums as Python's integers, which nothing overflows; NULL is 0."""
     out = np.zeros(len(column), dtype=object)
     try:  # most sums are small, and Arrow is far faster than Python is with decimals

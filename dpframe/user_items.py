@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe._forking import no_fork
+from dpframe._forks import no_fork
 from dpframe.errors import DpframeError
 
 Whole = NDArray[np.int64]
@@ -83,8 +83,8 @@ class UserItems:
         kept = self.taking_part & (importance[self.value] > 0)
         user, value = self.user[kept], self.value[kept]
         share = importance[value]
-        length = ceil_root(_sums(user, share * share))
-        return _sums(value, norm * share // length[user], self.values)
+        length = ceil_root(_sums_at(user, share * share))
+        return _sums_at(value, norm * share // length[user], self.values)
 
     def sizes(self, found: NDArray[np.bool_], bins: int) -> Whole:
         """How many users have 1, 2 to 3, 4 to 7, ... of the ``found`` values."""
@@ -106,7 +106,7 @@ class UserItems:
             return self._added(at_some)[found]
         kept = found[self.value]
         user, value = self.user[kept], self.value[kept]
-        return _sums(value, weight[user], self.values)[found]
+        return _sums_at(value, weight[user], self.values)[found]
 
     def _added(self, of_some: Callable[[int, int], Whole]) -> Whole:
         """The sum of what all users add, each thread for a range of them: ``of_some(first, last)``
@@ -144,7 +144,7 @@ def _loops(pairs: int) -> Any:
     return _weights
 
 
-def _sums(at: NDArray[np.int32], number: Whole, size: int = 0) -> Whole:
+def _sums_at(at: NDArray[np.int32], number: Whole, size: int = 0) -> Whole:
     """Sums of whole numbers, which floats hold exactly below 2**53."""
     return np.bincount(at, weights=number, minlength=size).astype(np.int64)
 

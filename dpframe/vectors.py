@@ -87,7 +87,7 @@ def distinct_of(measure: Measure, *, user: str | None, height: int | None) -> Di
 
 
 @dataclass(frozen=True, kw_only=True)
-class Searched:
+class AutoBound:
     """A bound that is searched: the upper one among what is above 0, or the lower one below.
 
     ``of_total`` says that with users it bounds what a user adds up to; otherwise it bounds their
@@ -104,11 +104,11 @@ LEAST, LARGEST = -30, 49
 A value v above 0 is in bin floor(log2 v)."""
 
 
-def searches_of(measure: Measure) -> tuple[Searched, ...]:
+def searches_of(measure: Measure) -> tuple[AutoBound, ...]:
     """The bounds of a measure that are searched."""
     own = (("lower", measure.lower), ("upper", measure.upper))
     return tuple(
-        Searched(
+        AutoBound(
             column=str(measure.column),
             side="upper" if side == "upper" else "lower",
             of_total=measure.kind == "sum",

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from dpframe.budget import PrivacyUnit
-from dpframe.cells import CellCounts
+from dpframe.cell_counts import CellCounts
 from dpframe.hierarchy import Cells, Kind
 from dpframe.mechanisms.cell_hhh import select
-from dpframe.sources.counting import cell_counts
+from dpframe.sources.exact_trees import cell_counts
 from tests.naive import Path
 from tests.naive_cells import Cell
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe.asking.release import receipt_of
+from dpframe.asking.release import receipt_in_metadata
 from dpframe.doors.cli import main as cli
 
 Answer = tuple[pd.DataFrame, dict[str, Any]]
@@ -114,7 +114,7 @@ def command(world: World, name: str, hierarchy: str, flags: list[str]) -> Answer
     out = world.parquet.with_name("out.parquet")
     arguments = [name, str(world.parquet), hierarchy, *flags, "-o", str(out), "--quiet"]
     assert cli.main(arguments) == 0
-    receipt = receipt_of(pq.read_schema(out).metadata)
+    receipt = receipt_in_metadata(pq.read_schema(out).metadata)
     assert receipt is not None
     return pd.read_parquet(out), receipt.to_dict()
 

@@ -12,7 +12,7 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.mechanisms.privhp import Partition
+from dpframe.mechanisms.privhp_partition import Partition
 from dpframe.sketches.hot_partition import Shape
 
 Node = tuple[int, int]

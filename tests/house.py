@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+import statistics
 import subprocess
 import sys
 from collections import Counter
@@ -210,6 +211,79 @@ class House:
             if _reads_text(node)
         ]
 
+    # -- names and messages -----------------------------------------------------------------------
+
+    @cached_property
+    def functions(self) -> list[tuple[str, str]]:
+        """File and name of every function that stands at the top of a file."""
+        return [
+            (file, node.name)
+            for file, tree in self.trees.items()
+            for node in tree.body
+            if isinstance(node, ast.FunctionDef)
+        ]
+
+    @property
+    def distinct_names(self) -> float:
+        """How many names there are for every function."""
+        return len({name for _, name in self.functions}) / len(self.functions)
+
+    @property
+    def poor_names(self) -> list[tuple[str, str]]:
+        """File and name of functions, classes and files that are called by no noun or verb."""
+        classes = [
+            (file, node.name)
+            for file, tree in self.trees.items()
+            for node in tree.body
+            if isinstance(node, ast.ClassDef)
+        ]
+        files = [(file, Path(file).stem) for file in self.trees]
+        return [(f, n) for f, n in (*self.functions, *classes, *files) if is_poor(n)]
+
+    @cached_property
+    def messages(self) -> list[str]:
+        """Texts of the errors that are raised, with X for each value in them."""
+        return [
+            text
+            for tree in self.trees.values()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args
+            if (text := _text_of(node.exc.args[0])) is not None
+        ]
+
+    @property
+    def words_of_messages(self) -> list[int]:
+        return [len(text.split()) for text in self.messages]
+
+    @cached_property
+    def circles(self) -> list[list[str]]:
+        """Files that import from each other, directly or not."""
+        arrows: dict[str, set[str]] = {file: set() for file in self.trees}
+        for file, tree in self.trees.items():
+            for node in ast.walk(tree):
+                arrows[file] |= self._files_of(node)
+            arrows[file].discard(file)
+        reached = {file: set(targets) for file, targets in arrows.items()}
+        for middle in reached:
+            for targets in reached.values():
+                if middle in targets:
+                    targets |= reached[middle]
+        in_circle = [file for file in reached if file in reached[file]]
+        return sorted(
+            {tuple(g for g in in_circle if g in reached[f] and f in reached[g]) for f in in_circle}
+        )  # type: ignore[return-value]
+
+    def _files_of(self, node: ast.AST) -> set[str]:
+        """The files that a statement imports from."""
+        if isinstance(node, ast.Import):
+            names = [alias.name.removeprefix("dpframe.") for alias in node.names]
+            return {f"{name.replace('.', '/')}.py" for name in names} & self.trees.keys()
+        if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("dpframe"):
+            return set()
+        base = (node.module or "").removeprefix("dpframe").strip(".").replace(".", "/")
+        within = {f"{base}/{alias.name}.py".lstrip("/") for alias in node.names} & self.trees.keys()
+        return within or {f"{base}.py"} & self.trees.keys()
+
     # -- the drawing ----------------------------------------------------------------------------
 
     @cached_property
@@ -297,6 +371,12 @@ class House:
             ("  rooms with several such files", sum(n > 1 for n in self.places_of_types.values())),
             ("methods of df.dp with **arguments", self.untyped_methods),
             ("unions Any*", len(self.unions)),
+            ("functions at the top of a file", len(self.functions)),
+            ("  distinct names of them, a hundred", round(100 * self.distinct_names, 1)),
+            ("names that are no noun or verb", len(self.poor_names)),
+            ("words of a message, median", statistics.median(self.words_of_messages)),
+            ("  longest", max(self.words_of_messages)),
+            ("circles of files", len(self.circles)),
             ("places that read English texts as data", len(self.texts_as_data)),
             ("rooms", len(self.arrows)),
             ("arrows between rooms", sum(map(len, self.arrows.values()))),
@@ -333,6 +413,39 @@ def _declares(node: ast.AST) -> str | None:
         case ast.FunctionDef(name=name) | ast.Call(args=[ast.Name(id=name), *_]):
             if {"source", "ledger", "release"} <= _named(node):
                 return name.lower()
+    return None
+
+
+def is_poor(name: str) -> bool:
+    """Whether a name is a single word that says what was done, or where, and not to what."""
+    words = re.findall("[A-Za-z][a-z]*", name)
+    word = name.strip("_").lower()
+    ends_like_one = re.fullmatch("[a-z]+(ed|ing)", word) and word not in NOUNS
+    return len(words) == 1 and (word in NO_NAMES or bool(ends_like_one))
+
+
+PARTICIPLES = """
+found shown told kept said given written standing remade located made held left known drawn taken
+seen sent built lost gone done begun chosen hidden meant sold spent thrown
+"""
+OTHER_WORDS = """
+own sweep above within alone apart both each either every few many none other others same some such
+that these this those together whole again also them they it which who what here there where when
+then now beside besides between beyond about after before below
+"""
+NO_NAMES = frozenset(f"{PARTICIPLES} {OTHER_WORDS}".split())
+"""Words that may not be the name of a function, a class or a file."""
+
+NOUNS = frozenset(("encoding", "reading", "rounding", "spending", "testing", "timing"))
+"""Nouns that end like participles."""
+
+
+def _text_of(node: ast.expr) -> str | None:
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(p.value if isinstance(p, ast.Constant) else "X" for p in parts)
     return None
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpframe.hierarchy import Hierarchy, _code, _columns, _date, _domain, _ip, _number, _path
+from dpframe.hierarchy import Hierarchy, _code, _columns, _date, _host_names, _ip, _number, _path
 
 Key = str | None
 Path = tuple[Key, ...]
@@ -149,7 +149,7 @@ def row_path(hierarchy: Hierarchy, values: Sequence[Any]) -> Path:
         return ip_path(values[0], prefixes=h.prefixes, prefixes6=h.prefixes6, version=h.version)
     if isinstance(h, _path.Path):
         return path_path(values[0], separator=h.separator, depth=h.depth_limit)
-    if isinstance(h, _domain.HostNames):
+    if isinstance(h, _host_names.HostNames):
         return domain_path(values[0], depth=h.depth_limit)
     if isinstance(h, _date.Date):
         return date_path(values[0], levels=h.levels)

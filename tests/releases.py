@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpframe.asking.about import About
-from dpframe.asking.answer import asked_of
+from dpframe.asking.answer import answer_checked
+from dpframe.asking.data_scope import DataScope
 from dpframe.asking.release import Release
 from dpframe.ledger import Ledger
 from dpframe.questions.hhh.ask import HHH
@@ -24,5 +24,5 @@ def release(
 ) -> Release:
     """The release of heavy hitters or tree counts whose plan is made."""
     question: Any = TREE_COUNTS if isinstance(plan, TreePlan) else HHH
-    how: dict[str, Any] = {"ledger": ledger, "name": name, "about": About(data=data)}
-    return asked_of(question, plan, source, progress=progress, **how).release
+    how: dict[str, Any] = {"ledger": ledger, "name": name, "about": DataScope(data=data)}
+    return answer_checked(question, plan, source, progress=progress, **how).release

@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
-from dpframe.sources import counting as tables
-from dpframe.sources import relations
+from dpframe.sources import exact_trees as tables
+from dpframe.sources import source_relations
 from dpframe.sources.rollup_statement import rollup_statement
 from dpframe.tree import CountTree
 from tests.naive import Path
@@ -22,8 +22,8 @@ def exact_tree(
     """All nodes of a source, as a release would read them with band 1."""
     beside = [column for column in (unit.user, unit.weight) if column is not None]
     wanted = [*hierarchy.source_columns, *beside]
-    with relations.opened(source, wanted) as relation:
-        found_types = map(relations.canonical, relation.types)
+    with source_relations.open_source(source, wanted) as relation:
+        found_types = map(source_relations.canonical, relation.types)
         types: dict[str | None, str] = dict(zip(relation.columns, found_types, strict=True))
         read = tuple(types[c] for c in hierarchy.source_columns)
         hierarchy.check_types(read)
@@ -32,8 +32,8 @@ def exact_tree(
         )
         found = relation.query(statement, False)
     return CountTree.from_preorder(
-        level=tables._numbers(found["level"]),
-        count=tables._numbers(found["n"]),
+        level=tables._tree_integers(found["level"]),
+        count=tables._tree_integers(found["n"]),
         keys=tuple(found[name] for name in found.column_names[2:]),
     )
 

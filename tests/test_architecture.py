@@ -20,8 +20,8 @@ FLOORS = [
         "_version",
         "_sql",
         "_terminal",
-        "_forking",
-        "_nested",
+        "_forks",
+        "_nested_arrays",
         "_html",
         "_tracebacks",
         "_compute",
@@ -42,7 +42,7 @@ FLOORS = [
         "steps",
         "nodes_unit",
     },
-    {"measures", "rounded_noise", "cells"},
+    {"measures", "rounded_noise", "cell_counts"},
     {"vectors", "measure_texts"},
     {"hierarchy", "sketches", "testing"},
     {"domains", "accounting", "postprocess", "user_items"},
@@ -67,7 +67,7 @@ NEIGHBOURS = {
 }
 """Rooms of questions, and the others that each may use."""
 
-LIST = "questions.listed"
+LIST = "questions.question_list"
 """The one module that knows all of them."""
 
 
@@ -223,7 +223,7 @@ def test_the_import_rule_can_fail() -> None:
     """What points up, or into another question's room, is found; so is a plan's way to data, also
     by a detour that points downward."""
     for module, target in (
-        ("sources.counting", "questions.hhh.plan"),
+        ("sources.exact_trees", "questions.hhh.plan"),
         ("asking.release", "doors.accessor"),
         ("questions.hhh.plan", "questions.tree_counts.plan"),
     ):
@@ -231,8 +231,8 @@ def test_the_import_rule_can_fail() -> None:
         imports[module] |= {target}
         assert _upward(imports) == [(module, target)]
     for module, target in (
-        ("questions.tree_counts.plan", "sources.counting"),
-        ("accounting.path", "_duck.relations"),
+        ("questions.tree_counts.plan", "sources.exact_trees"),
+        ("accounting.path_recursion", "_duck.relations"),
     ):
         imports = _all_imports()
         imports[module] |= {target}
@@ -273,7 +273,7 @@ def test_a_plan_cannot_reach_data() -> None:
     """Nothing that any plan imports, directly or not, is a source, DuckDB, or a frame reader."""
     imports, plans = _all_imports(), _plans()
     assert len(plans) >= 12
-    assert {"questions.hhh.partitioned", "questions.hhh.merged"} <= set(plans)
+    assert {"questions.hhh.partition_plan", "questions.hhh.merged_streams"} <= set(plans)
     for plan in plans:
         assert not _data(_reached(imports, plan)), plan
 
@@ -346,9 +346,12 @@ def test_what_loads_late_is_what_type_checkers_read() -> None:
     """Law: the tables by which public names are loaded, ``__all__`` and the imports that nobody
     runs name the same things in the same modules."""
     import dpframe
-    from dpframe.questions import listed
+    from dpframe.questions import question_list
 
-    for module, homes in (("__init__", dpframe._HOME), ("questions.listed", listed.HOMES)):
+    for module, homes in (
+        ("__init__", dpframe._HOME),
+        ("questions.question_list", question_list.HOMES),
+    ):
         tree = _parsed(_modules()[module].read_text("utf-8"))
         (read,) = [
             node.body if ast.unparse(node.test) == "READ" else node.orelse
@@ -364,10 +367,10 @@ def test_what_loads_late_is_what_type_checkers_read() -> None:
         }
         read.pop("Question", None)
         if read.pop("*", None):
-            read |= listed.HOMES
+            read |= question_list.HOMES
         assert read == homes
     assert {*dpframe.__all__} == {"__version__", *dpframe._HOME} == {*dir(dpframe)}
-    assert sorted(listed.__all__) == sorted(listed.HOMES)
+    assert sorted(question_list.__all__) == sorted(question_list.HOMES)
 
 
 TOLD_APART = re.compile(r"(Plan|Laws)$|^(Noisy|Counted)")

@@ -18,13 +18,13 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.asking.question import OF_RELEASE, OF_WAREHOUSE, Question
+from dpframe.asking.question import RELEASE_ARGUMENTS, WAREHOUSE_ARGUMENTS, Question
 from dpframe.doors.accessor import DpAccessor
 from dpframe.doors.cli.main import command_parser
-from dpframe.doors.cli.options import HELP, LEFT_OUT, TAKEN, type_of
-from dpframe.doors.cli.questions import explained as explaining_command
+from dpframe.doors.cli.options import HELP, LEFT_OUT, OPTION_READERS, argument_type
+from dpframe.doors.cli.questions import explain_command as explaining_command
 from dpframe.errors import DpframeError
-from dpframe.questions.listed import QUESTIONS
+from dpframe.questions.question_list import QUESTIONS
 from tests.doors import rows
 from tests.golden.answers import CALLS, macros
 
@@ -116,7 +116,7 @@ def _explaining_command(question: Asked) -> Collection[str] | None:
 
 def _warehouse(question: Asked) -> Collection[str] | None:
     """The function that writes the statement, for a question that takes its result."""
-    if question.rollup is None or not set(OF_WAREHOUSE) <= set(question.parameters):
+    if question.rollup is None or not set(WAREHOUSE_ARGUMENTS) <= set(question.parameters):
         return None
     return _parameters(dp, question.rollup)
 
@@ -233,7 +233,7 @@ def gaps(questions: Iterable[Asked], doors: Mapping[str, Door] = DOORS) -> set[G
             if taken is None:
                 found.add((name, question.name, ""))
                 continue
-            wanted = [*question.planning, *(OF_RELEASE if name in RELEASING else ())]
+            wanted = [*question.planning, *(RELEASE_ARGUMENTS if name in RELEASING else ())]
             found |= {(name, question.name, argument) for argument in wanted} - {
                 (name, question.name, argument) for argument in taken
             }
@@ -290,9 +290,9 @@ def test_the_command_line_says_what_options_are() -> None:
         assert [name for name, words in shown.items() if not words] == []
         for name in question.planning:
             kinds = ("int", "float", "str", "bool")
-            listed = {name, f"{question.name}.{name}"} & {*TAKEN, *LEFT_OUT}
+            listed = {name, f"{question.name}.{name}"} & {*OPTION_READERS, *LEFT_OUT}
             about = name == next(iter(question.planning))
-            assert type_of(question, name) in kinds or listed or about, (question.name, name)
-    for entry in (*HELP, *TAKEN, *LEFT_OUT):
+            assert argument_type(question, name) in kinds or listed or about, (question.name, name)
+    for entry in (*HELP, *OPTION_READERS, *LEFT_OUT):
         one, _, name = entry.rpartition(".")
         assert [True for asks, has in own if has == name and one in ("", asks)], entry

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,8 @@ def test_an_argument_of_hhh_is_spelt_out_in_two_files() -> None:
 def test_a_question_is_known_where_it_is_listed_and_by_the_accessor(question: str) -> None:
     """Others name some of them for what is special about those; none of them has to be touched."""
     named = set(HERE.for_a_question(question))
-    assert {"questions/listed.py", "doors/accessor.py"} <= named
-    assert named - {"questions/listed.py", "doors/accessor.py"} <= SPECIAL.keys()
+    assert {"questions/question_list.py", "doors/accessor.py"} <= named
+    assert named - {"questions/question_list.py", "doors/accessor.py"} <= SPECIAL.keys()
 
 
 SPECIAL = {
@@ -35,8 +36,8 @@ SPECIAL = {
     "doors/warehouse.py": "tree_rollup_sql",
     "doors/cli/options.py": "short helps, and options that are files",
     "doors/cli/questions.py": "rows of a generator, the command prefix-tree without a report",
-    "doors/sql/binding.py": "rows of a generator",
-    "doors/sql/running.py": "rows of a generator",
+    "doors/sql/call_text.py": "rows of a generator",
+    "doors/sql/run_calls.py": "rows of a generator",
     "hierarchy/_types.py": "advice to whoever has numbers",
     "sources/frames.py": "what a mistaken source is told",
     "ledger/book.py": "what reserve() takes",
@@ -57,6 +58,18 @@ def test_methods_of_the_accessor_say_what_they_take_and_unions_have_no_name() ->
     assert HERE.unions == []
 
 
+def test_names_are_nouns_and_verbs_and_say_one_thing() -> None:
+    """Law: nobody has to open a file to learn what is found, told or kept in it."""
+    assert HERE.poor_names == []
+    assert HERE.distinct_names >= 0.95
+
+
+def test_messages_are_short_and_files_stand_in_no_circle() -> None:
+    assert statistics.median(HERE.words_of_messages) <= 10
+    assert max(HERE.words_of_messages) <= 30
+    assert HERE.circles == []
+
+
 def test_no_code_reads_or_patches_english() -> None:
     """Law: facts are data, and texts are made when they are shown."""
     assert [place for place in HERE.texts_as_data if place[0] not in READERS] == []
@@ -66,7 +79,7 @@ def test_no_code_reads_or_patches_english() -> None:
 READERS = {
     "_duck/connections.py": "what DuckDB says of a function that is there already",
     "_duck/databases.py": "what DuckDB says of a file that is locked",
-    "publishing/files.py": "what DuckDB says of a file that is locked",
+    "publishing/results_files.py": "what DuckDB says of a file that is locked",
     "sources/spark.py": "what a worker of Spark says that lacks dpframe",
     "doors/cli/usage.py": "what argparse says of an argument",
     "ledger/protection.py": "the sentences by which stored receipts name whom they protect",
@@ -74,7 +87,7 @@ READERS = {
     "verifier/reports.py": "the same",
     "verifier/receipts.py": "whether the guarantee in a receipt is the promised one",
     "verifier/unit_receipts.py": "whether the guarantee in a receipt is the promised one",
-    "sources/piped.py": "the path of a copy, in the place of which stands where rows came from",
+    "sources/standard_input.py": "the path of a copy, which is named as standard input",
     "sources/sql_tables.py": "a message in which SQL puts the type of a column",
 }
 """Files that read a text, and which one."""
@@ -101,6 +114,19 @@ def test_the_counts_see_what_they_are_to_see(tmp_path: Path) -> None:
     assert (house.untyped_methods, house.unions) == (1, ["AnyLaws"])
     assert sorted(house.arrows_up) == [("doors", "plan"), ("plan", "doors")]
     assert house.floors == 1
+    assert house.circles == [("doors/accessor.py", "plan.py")]
+
+
+def test_poor_names_and_long_messages_are_seen(tmp_path: Path) -> None:
+    """Negative control."""
+    (tmp_path / "dpframe").mkdir()
+    words = " ".join(["word"] * 31)
+    code = f"def _told(): raise E(f'{words} {{x}}')\nclass Held: ...\ndef count(): ...\n"
+    (tmp_path / "dpframe" / "sweep.py").write_text(code)
+    (tmp_path / "dpframe" / "node.py").write_text("def count(): ...\n")
+    house = House(tmp_path)
+    assert {name for _, name in house.poor_names} == {"_told", "Held", "sweep"}
+    assert (house.distinct_names, house.words_of_messages) == (2 / 3, [32])
 
 
 @pytest.mark.parametrize(

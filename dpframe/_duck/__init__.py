@@ -2,11 +2,11 @@
 
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
-from dpframe._duck.checks import check_collation
+from dpframe._duck.connection_checks import check_collation
 from dpframe._duck.connections import (
     add_functions,
     connection_in,
-    describe,
+    describe_relation,
     is_default,
     is_one_select,
     is_open,
@@ -14,18 +14,18 @@ from dpframe._duck.connections import (
     sees_function,
     type_name,
 )
-from dpframe._duck.databases import create_database, opened, selected
-from dpframe._duck.guards import guarded_as
-from dpframe._duck.own import one_task
+from dpframe._duck.databases import create_database, open_database, select_from_database
+from dpframe._duck.guards import guard_named_type
+from dpframe._duck.process_database import one_task
 from dpframe._duck.relations import (
     VIEW,
     GivenRelation,
     OwnRelation,
     Relation,
-    beside,
-    register,
+    join_batches,
+    register_table,
     scan,
-    together,
+    second_connection_relation,
     without_views,
 )
 
@@ -37,23 +37,23 @@ __all__ = [
     "OwnRelation",
     "Relation",
     "add_functions",
-    "beside",
     "check_collation",
     "connection_in",
     "create_database",
-    "describe",
-    "guarded_as",
+    "describe_relation",
+    "guard_named_type",
     "is_default",
     "is_one_select",
     "is_open",
+    "join_batches",
     "one_task",
-    "opened",
-    "register",
+    "open_database",
+    "register_table",
     "run_script",
     "scan",
+    "second_connection_relation",
     "sees_function",
-    "selected",
-    "together",
+    "select_from_database",
     "type_name",
     "without_views",
 ]

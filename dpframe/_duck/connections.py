@@ -11,9 +11,9 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 from duckdb.func import ARROW, SPECIAL
 
-from dpframe._duck.ctrl_c import heard
-from dpframe._duck.own import own
-from dpframe._forking import at_fork
+from dpframe._duck.ctrl_c import run_interruptibly
+from dpframe._duck.process_database import process_database
+from dpframe._forks import at_fork
 from dpframe._sql import literal
 
 
@@ -28,7 +28,7 @@ def add_functions(
     A cursor adds them, so that no transaction of the caller takes them back. It looks in the system
     schema, where no macro of the caller has one of their names.
     """
-    with _adding, con.cursor() as cursor:
+    with _functions_lock, con.cursor() as cursor:
         with suppress(duckdb.InvalidInputException):  # the configuration may be locked
             cursor.execute("SET search_path = 'system.main'")
         for name, text in texts.items():
@@ -74,11 +74,11 @@ def _unless_there() -> Iterator[None]:
             raise
 
 
-_adding = threading.Lock()
+_functions_lock = threading.Lock()
 """Held while functions are looked for and added: a database takes each name once; and while a
 process forks, or a child could never take it."""
 
-at_fork(_adding.acquire, _adding.release, _adding.release)
+at_fork(_functions_lock.acquire, _functions_lock.release, _functions_lock.release)
 
 
 _INSIDE = {
@@ -125,17 +125,17 @@ def is_default(con: DuckDBPyConnection) -> bool:
 def type_name(text: str) -> str | None:
     """DuckDB's own name of a type; None if it has none."""
     try:
-        return str(own().connection.sqltype(text))
+        return str(process_database().connection.sqltype(text))
     except duckdb.Error:
         return None
 
 
 def run_script(con: DuckDBPyConnection, script: str) -> None:
     """Run statements of ours."""
-    heard(lambda: con.execute(script))
+    run_interruptibly(lambda: con.execute(script))
 
 
-def describe(
+def describe_relation(
     con: DuckDBPyConnection, relation: str, search_path: str
 ) -> list[tuple[object, ...]] | None:
     """Rows of DESCRIBE from a second connection to the same database; None if it cannot say."""
@@ -144,7 +144,7 @@ def describe(
             if search_path:
                 cursor.execute(f"SET search_path = {literal(search_path)}")
             wanted = f"DESCRIBE SELECT * FROM {relation}"
-            return heard(lambda: cursor.execute(wanted).fetchall())
+            return run_interruptibly(lambda: cursor.execute(wanted).fetchall())
     except duckdb.Error:
         return None
 
@@ -152,7 +152,7 @@ def describe(
 def is_one_select(text: str) -> bool:
     """Whether DuckDB parses a text as one SELECT statement without parameters."""
     try:
-        found = own().connection.extract_statements(text)
+        found = process_database().connection.extract_statements(text)
     except duckdb.Error:
         return False
     select = duckdb.StatementType.SELECT

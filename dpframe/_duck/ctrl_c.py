@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 @contextmanager
-def listening(stop: Callable[[], None] | None = None) -> Iterator[list[BaseException]]:
+def catch_ctrl_c(stop: Callable[[], None] | None = None) -> Iterator[list[BaseException]]:
     """Collect what the handler of Ctrl-C raises in the block, usually KeyboardInterrupt: DuckDB
     turns whatever a handler raises into a RuntimeError.
 
@@ -43,9 +43,9 @@ def listening(stop: Callable[[], None] | None = None) -> Iterator[list[BaseExcep
             signal.signal(signal.SIGINT, handler)
 
 
-def heard(call: Callable[[], T], stop: Callable[[], None] | None = None) -> T:
+def run_interruptibly(call: Callable[[], T], stop: Callable[[], None] | None = None) -> T:
     """Run a call of DuckDB, and raise what the handler of Ctrl-C raised."""
-    with listening(stop) as raised:
+    with catch_ctrl_c(stop) as raised:
         try:
             result = call()
         except Exception:

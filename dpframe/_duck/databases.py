@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from dpframe._duck.ctrl_c import heard
+from dpframe._duck.ctrl_c import run_interruptibly
 from dpframe._sql import identifier, literal
 from dpframe.errors import SourceError
 
@@ -26,16 +26,16 @@ def create_database(path: Path, tables: Mapping[str, pa.Table], script: str) -> 
             for name, table in tables.items():
                 con.register("rows of the table", table)
                 create = f'CREATE TABLE {identifier(name)} AS FROM "rows of the table"'
-                heard(partial(con.execute, create), con.interrupt)
+                run_interruptibly(partial(con.execute, create), con.interrupt)
             con.unregister("rows of the table")
-            heard(lambda: con.execute(script))
-            heard(lambda: con.execute("CHECKPOINT"))  # all of it in the one file
+            run_interruptibly(lambda: con.execute(script))
+            run_interruptibly(lambda: con.execute("CHECKPOINT"))  # all of it in the one file
     except duckdb.Error as error:
         raise OSError(str(error)) from error
 
 
 @contextmanager
-def opened(path: Path, name: str) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
+def open_database(path: Path, name: str) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
     """Ask a file of released tables, read-only, under a name.
 
     OSError says why it cannot be read, BlockingIOError that it is open for writing. For files of
@@ -47,14 +47,16 @@ def opened(path: Path, name: str) -> Iterator[Callable[[str], list[tuple[Any, ..
             con.execute(
                 f"ATTACH {literal(str(path))} AS {identifier(name)} (TYPE duckdb, READ_ONLY)"
             )
-            yield lambda statement: heard(lambda: con.execute(statement).fetchall(), con.interrupt)
+            yield lambda statement: run_interruptibly(
+                lambda: con.execute(statement).fetchall(), con.interrupt
+            )
         except duckdb.Error as error:
             held = "lock on file" in str(error) or "already attached" in str(error)
             raise (BlockingIOError if held else OSError)(str(error)) from error
 
 
 @contextmanager
-def selected(path: Path, query: str) -> Iterator[duckdb.DuckDBPyRelation]:
+def select_from_database(path: Path, query: str) -> Iterator[duckdb.DuckDBPyRelation]:
     """What a query selects in a database file of a caller, which is opened read-only.
 
     SourceError if the file or the query cannot be read. DuckDB reads no rows to say so, but what

@@ -7,11 +7,11 @@ from typing import Any
 
 from duckdb.sqltypes import DuckDBPyType
 
-from dpframe._duck.own import own
+from dpframe._duck.process_database import process_database
 from dpframe._sql import identifier, literal
 
 
-def readable(columns: Sequence[str], kinds: Sequence[DuckDBPyType]) -> str:
+def readable_columns(columns: Sequence[str], kinds: Sequence[DuckDBPyType]) -> str:
     """SQL of all columns for a SELECT, with values that DuckDB can compute with, by type alone.
 
     Columns of type JSON become texts: ``TRY_CAST`` of JSON to a number raises for a text that is no
@@ -19,14 +19,14 @@ def readable(columns: Sequence[str], kinds: Sequence[DuckDBPyType]) -> str:
     """
     given = zip(map(identifier, columns), kinds, strict=True)
     values = [
-        (name, f"CAST({name} AS VARCHAR)" if kind == "JSON" else guarded(name, kind))
+        (name, f"CAST({name} AS VARCHAR)" if kind == "JSON" else guard_value(name, kind))
         for name, kind in given
     ]
     changed = ", ".join(f"{value} AS {name}" for name, value in values if value != name)
     return f"* REPLACE ({changed})" if changed else "*"
 
 
-def guarded(value: str, kind: DuckDBPyType, depth: int = 0) -> str:
+def guard_value(value: str, kind: DuckDBPyType, depth: int = 0) -> str:
     """SQL of a value on which no cast fails: DuckDB does not check values that Arrow gives it.
 
     A time becomes the nearest time within the day; other malformed values become NULL.
@@ -38,24 +38,26 @@ def guarded(value: str, kind: DuckDBPyType, depth: int = 0) -> str:
     if kind.id in VALID:
         return f"CASE WHEN {VALID[kind.id].format(value)} THEN {value} END"
     if kind.id == "decimal":
-        (_, precision), (_, scale) = _parts(kind)
+        (_, precision), (_, scale) = _type_parts(kind)
         digits = f"{'9' * (precision - scale)}.{'9' * scale}"
         most = f"CAST('0{digits}' AS {kind})"
         return f"CASE WHEN {value} BETWEEN -{most} AND {most} THEN {value} END"
     if kind.id in ("list", "array"):
-        items = _guarded_items(value, _parts(kind)[0][1], depth)
+        items = _guard_items(value, _type_parts(kind)[0][1], depth)
         return value if items == value else f"CAST({items} AS {kind})"
     if kind.id == "map":  # a changed key could be there twice, which no map allows
         own, others = f"map_keys({value})", f"map_values({value})"
-        (_, key), (_, other) = _parts(kind)
-        keys, values = _guarded_items(own, key, depth), _guarded_items(others, other, depth)
+        (_, key), (_, other) = _type_parts(kind)
+        keys, values = _guard_items(own, key, depth), _guard_items(others, other, depth)
         guard = f"CASE WHEN {keys} IS NOT DISTINCT FROM {own} THEN map({own}, {values}) END"
         return value if (keys, values) == (own, others) else guard
     if kind.id == "struct":
-        fields = [(name, f"struct_extract({value}, {literal(name)})") for name, _ in _parts(kind)]
+        fields = [
+            (name, f"struct_extract({value}, {literal(name)})") for name, _ in _type_parts(kind)
+        ]
         inner = [
-            (name, field, guarded(field, inside, depth))
-            for (name, field), (_, inside) in zip(fields, _parts(kind), strict=True)
+            (name, field, guard_value(field, inside, depth))
+            for (name, field), (_, inside) in zip(fields, _type_parts(kind), strict=True)
         ]
         packed = ", ".join(f"{identifier(name)} := {one}" for name, _, one in inner)
         guard = f"CASE WHEN {value} IS NOT NULL THEN struct_pack({packed}) END"
@@ -63,22 +65,22 @@ def guarded(value: str, kind: DuckDBPyType, depth: int = 0) -> str:
     return value
 
 
-def _guarded_items(value: str, kind: DuckDBPyType, depth: int) -> str:
+def _guard_items(value: str, kind: DuckDBPyType, depth: int) -> str:
     """SQL of a list whose items have a type."""
     item = f"x{depth}"
-    inside = guarded(item, kind, depth + 1)
+    inside = guard_value(item, kind, depth + 1)
     return value if inside == item else f"list_transform({value}, lambda {item}: {inside})"
 
 
-def guarded_as(value: str, name: str) -> str:
+def guard_named_type(value: str, name: str) -> str:
     """``guarded`` for a value whose type is known by name; NULL where it has another type."""
-    with own().connection.cursor() as cursor:
+    with process_database().connection.cursor() as cursor:
         cast = f"TRY_CAST({value} AS {name})"
-        safe = guarded(cast, cursor.sqltype(name))
+        safe = guard_value(cast, cursor.sqltype(name))
     return value if safe == cast else safe
 
 
-def _parts(kind: DuckDBPyType) -> list[tuple[str, Any]]:
+def _type_parts(kind: DuckDBPyType) -> list[tuple[str, Any]]:
     """What a type is made of, by name: types, and the numbers of a decimal."""
     return kind.children
 

@@ -12,11 +12,17 @@ import duckdb
 import pyarrow as pa
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
-from dpframe._duck.checks import ORDERED, check_collation, check_order, operators, planned
-from dpframe._duck.done import percent, share_of_reading
-from dpframe._duck.guards import readable
-from dpframe._duck.own import Own, own
-from dpframe._duck.withheld import withheld
+from dpframe._duck.connection_checks import (
+    ORDERED,
+    check_collation,
+    check_row_order,
+    operators,
+    plan_operators,
+)
+from dpframe._duck.guards import readable_columns
+from dpframe._duck.process_database import ProcessDatabase, process_database
+from dpframe._duck.safe_calls import withhold_errors
+from dpframe._duck.statement_progress import percent_done, share_of_reading
 from dpframe._progress import goes_on, part
 from dpframe._sql import literal
 from dpframe.errors import SourceError
@@ -78,7 +84,11 @@ class OwnRelation:
     """
 
     def __init__(
-        self, cursor: DuckDBPyConnection, from_sql: str, what: str, database: Own | None = None
+        self,
+        cursor: DuckDBPyConnection,
+        from_sql: str,
+        what: str,
+        database: ProcessDatabase | None = None,
     ) -> None:
         self._cursor, self._what, self._database = cursor, what, database
         self._from = from_sql
@@ -94,12 +104,12 @@ class OwnRelation:
             return self._cursor.view(VIEW)  # DESCRIBE would plan and run a statement
 
         def seen() -> tuple[tuple[str, ...], tuple[str, ...]]:
-            described = _described(stored := view("*"))  # a relation that follows the view
-            if (columns := readable(described[0], stored.types)) != "*":
+            described = _names_and_types(stored := view("*"))  # a relation that follows the view
+            if (columns := readable_columns(described[0], stored.types)) != "*":
                 view(columns)
             return described
 
-        self.columns, self.types = withheld(self._what, seen, stop=self._cursor.interrupt)
+        self.columns, self.types = withhold_errors(self._what, seen, stop=self._cursor.interrupt)
 
     def within(self, condition: str) -> OwnRelation:
         self._viewed(f" WHERE {condition}")
@@ -108,8 +118,8 @@ class OwnRelation:
     def query(self, statement: str, progress: bool) -> pa.Table:
         def run() -> pa.Table:
             self._ready()
-            with _progress_shown(self._cursor, statement, progress):
-                return _rows(self._cursor.sql(statement))
+            with _show_progress(self._cursor, statement, progress):
+                return _arrow_rows(self._cursor.sql(statement))
 
         def alone() -> pa.Table:
             assert self._database is not None
@@ -117,7 +127,7 @@ class OwnRelation:
                 return run()
 
         less = alone if self._database is not None else None
-        return withheld(self._what, run, less, self._cursor.interrupt)
+        return withhold_errors(self._what, run, less, self._cursor.interrupt)
 
     def _ready(self) -> None:
         if self._database is not None:
@@ -125,20 +135,22 @@ class OwnRelation:
 
     def batches(self, statement: str) -> Iterator[pa.RecordBatch]:
         self._ready()
-        check_order(withheld(self._what, lambda: _rows(self._cursor.sql(ORDERED))))
-        return _batches(self._what, lambda: self._cursor.sql(statement), self._cursor.interrupt)
+        check_row_order(withhold_errors(self._what, lambda: _arrow_rows(self._cursor.sql(ORDERED))))
+        return _read_batches(
+            self._what, lambda: self._cursor.sql(statement), self._cursor.interrupt
+        )
 
     def pieces(self, statement: str, progress: bool) -> Pieces:
         self._ready()
-        with _progress_shown(self._cursor, statement, progress):
+        with _show_progress(self._cursor, statement, progress):
             run = partial(self._cursor.sql, statement)
-            yield from _batches(self._what, run, self._cursor.interrupt, most=PIECE_ROWS)
+            yield from _read_batches(self._what, run, self._cursor.interrupt, most=PIECE_ROWS)
 
     def repeats(self) -> bool:
         return self._database is not None  # a file or a frame, and no view of a caller
 
     def operators(self, statement: str) -> set[str]:
-        return withheld(self._what, lambda: operators(self._cursor.sql, statement))
+        return withhold_errors(self._what, lambda: operators(self._cursor.sql, statement))
 
     def __enter__(self) -> Self:
         return self
@@ -153,45 +165,49 @@ class GivenRelation:
     def __init__(self, relation: DuckDBPyRelation) -> None:
         # DuckDB 2 has the connection there, under a private name; other versions stop later
         self._stop = getattr(getattr(relation, "_con", None), "interrupt", None)
-        self.columns, self.types = withheld(RELATION, lambda: _described(relation))
-        columns, self._relation = readable(self.columns, relation.types), relation
+        self.columns, self.types = withhold_errors(RELATION, lambda: _names_and_types(relation))
+        columns, self._relation = readable_columns(self.columns, relation.types), relation
         if columns != "*":
-            self._relation = withheld(RELATION, lambda: relation.project(columns))
+            self._relation = withhold_errors(RELATION, lambda: relation.project(columns))
 
     def query(self, statement: str, progress: bool) -> pa.Table:
         self._check()
-        return withheld(
-            RELATION, lambda: _rows(self._relation.query(VIEW, statement)), stop=self._stop
+        return withhold_errors(
+            RELATION, lambda: _arrow_rows(self._relation.query(VIEW, statement)), stop=self._stop
         )
 
     def _check(self) -> None:
         setting = "SELECT current_setting('default_collation') AS \"name\""
-        collation = withheld(RELATION, lambda: _rows(self._relation.query(VIEW, setting)))
+        collation = withhold_errors(
+            RELATION, lambda: _arrow_rows(self._relation.query(VIEW, setting))
+        )
         check_collation(collation["name"][0].as_py())
 
     def batches(self, statement: str) -> Iterator[pa.RecordBatch]:
-        check_order(withheld(RELATION, lambda: _rows(self._relation.query(VIEW, ORDERED))))
-        return _batches(RELATION, lambda: self._relation.query(VIEW, statement), self._stop)
+        check_row_order(
+            withhold_errors(RELATION, lambda: _arrow_rows(self._relation.query(VIEW, ORDERED)))
+        )
+        return _read_batches(RELATION, lambda: self._relation.query(VIEW, statement), self._stop)
 
     def pieces(self, statement: str, progress: bool) -> Pieces:
         self._check()
         run = partial(self._relation.query, VIEW, statement)
-        return _batches(RELATION, run, self._stop, most=PIECE_ROWS)
+        return _read_batches(RELATION, run, self._stop, most=PIECE_ROWS)
 
     def repeats(self) -> bool:
         ask = partial(self._relation.query, VIEW)
         try:
-            used = withheld(RELATION, lambda: planned(ask, f"SELECT * FROM {VIEW}"))
+            used = withhold_errors(RELATION, lambda: plan_operators(ask, f"SELECT * FROM {VIEW}"))
         except SourceError:  # the first real reading will say what is wrong
             return False
         return used <= REPEATED
 
     def operators(self, statement: str) -> set[str]:
         ask = partial(self._relation.query, VIEW)
-        return withheld(RELATION, lambda: operators(ask, statement))
+        return withhold_errors(RELATION, lambda: operators(ask, statement))
 
     def within(self, condition: str) -> GivenRelation:
-        return GivenRelation(withheld(RELATION, lambda: self._relation.filter(condition)))
+        return GivenRelation(withhold_errors(RELATION, lambda: self._relation.filter(condition)))
 
     def __enter__(self) -> Self:
         return self
@@ -200,26 +216,26 @@ class GivenRelation:
         """The connection is the caller's."""
 
 
-def _described(relation: DuckDBPyRelation) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _names_and_types(relation: DuckDBPyRelation) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names and types of the columns."""
     return tuple(relation.columns), tuple(str(kind) for kind in relation.types)
 
 
-def register(table: pa.Table, what: str) -> OwnRelation:
+def register_table(table: pa.Table, what: str) -> OwnRelation:
     """An Arrow table as a relation; ``what`` names it in errors."""
-    ours = own()
+    ours = process_database()
     cursor = ours.connection.cursor()
-    withheld(what, lambda: cursor.register("dpframe_arrow", table))
+    withhold_errors(what, lambda: cursor.register("dpframe_arrow", table))
     return OwnRelation(cursor, "dpframe_arrow", what, ours)
 
 
 def scan(from_sql: str, what: str) -> OwnRelation:
     """A table function such as read_parquet(...) as a relation."""
-    ours = own()
+    ours = process_database()
     return OwnRelation(ours.connection.cursor(), from_sql, what, ours)
 
 
-def beside(
+def second_connection_relation(
     con: DuckDBPyConnection,
     from_sql: str,
     search_path: str,
@@ -246,23 +262,23 @@ def beside(
                 ) from None
         if search_path:
             cursor.execute(f"SET search_path = {literal(search_path)}")
-        check_collation(_rows(cursor.sql(ORDERED))["collation"][0].as_py())
+        check_collation(_arrow_rows(cursor.sql(ORDERED))["collation"][0].as_py())
         return cursor
 
-    return OwnRelation(withheld(what, connected), from_sql, what)
+    return OwnRelation(withhold_errors(what, connected), from_sql, what)
 
 
-def _rows(result: DuckDBPyRelation | None) -> pa.Table:
+def _arrow_rows(result: DuckDBPyRelation | None) -> pa.Table:
     assert result is not None  # every statement is a SELECT
     return without_views(result.to_arrow_table())
 
 
 def without_views(table: pa.Table) -> pa.Table:
     """A table whose texts have a type that Arrow can take rows of, whatever DuckDB wrote."""
-    return table.cast(_schema(table.schema))
+    return table.cast(_schema_without_views(table.schema))
 
 
-def _schema(schema: pa.Schema) -> pa.Schema:
+def _schema_without_views(schema: pa.Schema) -> pa.Schema:
     for place, field in enumerate(schema):
         if pa.types.is_string_view(field.type):
             schema = schema.set(place, field.with_type(pa.large_string()))
@@ -279,7 +295,7 @@ BATCH_BYTES = 2**28
 """Bytes of a batch, about: long texts come in smaller batches."""
 
 
-def _batches(
+def _read_batches(
     what: str,
     result: Callable[[], DuckDBPyRelation | None],
     stop: Callable[[], None] | None = None,
@@ -291,21 +307,21 @@ def _batches(
         relation = result()
         assert relation is not None
         given = relation.to_arrow_reader(most or BATCH_ROWS)
-        schema = _schema(given.schema)
+        schema = _schema_without_views(given.schema)
         return given if schema == given.schema else given.cast(schema)
 
-    reader, held = withheld(what, start, stop=stop), []
-    while (batch := withheld(what, lambda: next(reader, None), stop=stop)) is not None:
+    reader, held = withhold_errors(what, start, stop=stop), []
+    while (batch := withhold_errors(what, lambda: next(reader, None), stop=stop)) is not None:
         held.append(batch)  # DuckDB returns at most what it reads at once
         rows, size = sum(part.num_rows for part in held), sum(part.nbytes for part in held)
         if most or rows >= BATCH_ROWS or size >= BATCH_BYTES:
-            yield withheld(what, partial(together, held))
+            yield withhold_errors(what, partial(join_batches, held))
             held = []
     if held:
-        yield withheld(what, partial(together, held))
+        yield withhold_errors(what, partial(join_batches, held))
 
 
-def together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+def join_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """One batch of several with one schema, at least one."""
     if len(batches) == 1:
         return batches[0]
@@ -316,7 +332,7 @@ def together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 @contextmanager
-def _progress_shown(cursor: DuckDBPyConnection, statement: str, wanted: bool) -> Iterator[None]:
+def _show_progress(cursor: DuckDBPyConnection, statement: str, wanted: bool) -> Iterator[None]:
     """Percent done, while a statement runs within a step that is shown."""
     if not wanted or not goes_on():
         yield
@@ -324,5 +340,5 @@ def _progress_shown(cursor: DuckDBPyConnection, statement: str, wanted: bool) ->
     cursor.execute("SET enable_progress_bar = true")  # without it nothing is measured
     cursor.execute("SET enable_progress_bar_print = false")
     reading = share_of_reading(cursor, statement)
-    with part("counting", done=percent(cursor.query_progress, reading)):
+    with part("counting", done=percent_done(cursor.query_progress, reading)):
         yield

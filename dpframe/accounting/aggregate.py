@@ -30,8 +30,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.accounting.binomial import trials
-from dpframe.accounting.losses import Losses, composed, losses_between
+from dpframe.accounting.binomial import success_law
+from dpframe.accounting.losses import Losses, compose_losses, pair_losses
 
 Neighbours = Literal["replace", "remove"]
 
@@ -70,7 +70,7 @@ def silence(local_epsilon: float) -> float:
 
 
 @lru_cache(maxsize=1024)
-def spared(devices: int, local_epsilon: float) -> int:
+def spare_holders(devices: int, local_epsilon: float) -> int:
     """Return f*, how many holders the accounting leaves out; all devices if no number suffices."""
     a0 = silence(local_epsilon)
     part = 4 * FIRST * a0 * (1 - a0)
@@ -95,17 +95,21 @@ def _hides_more(holders: int, others: int, a0: float) -> bool:
         epsilons = np.union1d(epsilons, np.linspace(0, usual, CURVE))
     ratios = np.exp(epsilons)
     by_holders, by_others = (
-        law[law > 1e-40] for _, law in (trials(holders, 0.5), trials(others, a0))
+        law[law > 1e-40] for _, law in (success_law(holders, 0.5), success_law(others, a0))
     )
     for here, there in ((0.5, a0), (a0, 0.5)):
-        one = _curve(_with(by_holders, here), _with(by_holders, there), ratios)
-        two = _curve(_with(by_others, here), _with(by_others, there), ratios)
+        one = _sums_above_ratios(
+            _add_device(by_holders, here), _add_device(by_holders, there), ratios
+        )
+        two = _sums_above_ratios(
+            _add_device(by_others, here), _add_device(by_others, there), ratios
+        )
         if (one[:-1] * (1 + 1e-9) > two[1:] * (1 - 1e-9) + TINY).any():
             return False
     return True
 
 
-def _curve(
+def _sums_above_ratios(
     here: NDArray[np.float64], there: NDArray[np.float64], ratios: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return the sum of max(here - r * there, 0) over all outcomes, for each ratio r.
@@ -148,15 +152,15 @@ def aggregate_delta(
     coarser
         Grid steps that are joined into one: faster, and overstates delta by more.
     """
-    others = devices - 1 - spared(devices, local_epsilon)
+    others = devices - 1 - spare_holders(devices, local_epsilon)
     if devices < FEWEST or others < 1:
         return 1.0
-    worst = _together(others, reports, local_epsilon, epsilon, neighbours, coarser)
+    worst = _report_losses(others, reports, local_epsilon, epsilon, neighbours, coarser)
     return min(1.0, max(losses.delta(epsilon) for losses in worst) + 2 * reports * TINY)
 
 
 @lru_cache(maxsize=8)
-def _together(
+def _report_losses(
     others: int,
     reports: int,
     local_epsilon: float,
@@ -166,24 +170,24 @@ def _together(
 ) -> tuple[Losses, ...]:
     """Return the losses of all reports, for every direction that differs from the other."""
     a0 = silence(local_epsilon)
-    held, free = (_cell(others, a0, chance) for chance in (0.5, a0))
+    held, free = (_cell_sum_law(others, a0, chance) for chance in (0.5, a0))
     finest = max(STEP * max(1.0, epsilon), 2 * reports * local_epsilon / LONGEST_TABLE)
     step = coarser * finest
-    left, came = losses_between(held, free, step), losses_between(free, held, step)
+    left, came = pair_losses(held, free, step), pair_losses(free, held, step)
     if neighbours == "replace":
-        return (composed([(left, reports), (came, reports)], epsilon),)
-    return tuple(composed([(one, reports)], epsilon) for one in (left, came))
+        return (compose_losses([(left, reports), (came, reports)], epsilon),)
+    return tuple(compose_losses([(one, reports)], epsilon) for one in (left, came))
 
 
-def _cell(others: int, a0: float, chance: float) -> NDArray[np.float64]:
+def _cell_sum_law(others: int, a0: float, chance: float) -> NDArray[np.float64]:
     """Return the law of a cell's sum: the others, and one device that reports 1 with ``chance``.
 
     The law starts where the law of the others starts.
     """
-    return _with(trials(others, a0)[1], chance)
+    return _add_device(success_law(others, a0)[1], chance)
 
 
-def _with(rest: NDArray[np.float64], chance: float) -> NDArray[np.float64]:
+def _add_device(rest: NDArray[np.float64], chance: float) -> NDArray[np.float64]:
     law: NDArray[np.float64] = np.append((1 - chance) * rest, 0.0)
     law[1:] += chance * rest
     return law

@@ -7,10 +7,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.noise import NoiseTable, table
+from dpframe.noise import NoiseTable, table_from_density
 
 
-def trials(n: int, chance: float) -> tuple[int, NDArray[np.float64]]:
+def success_law(n: int, chance: float) -> tuple[int, NDArray[np.float64]]:
     """Return the law of the successes of n trials: the lowest value, and probabilities from it on.
 
     Values further than 40 standard deviations and 80 from the mean are left out: together they have
@@ -29,4 +29,4 @@ def trials(n: int, chance: float) -> tuple[int, NDArray[np.float64]]:
 
 def binomial(n: int, chance: float) -> NoiseTable:
     """Return the same law as a table, as far as 64-bit weights reach: to 20 deviations and 82."""
-    return table("binomial", *trials(n, chance))
+    return table_from_density("binomial", *success_law(n, chance))

@@ -1,8 +1,8 @@
 """The noise for a budget: every shape that may serve, and the choice among them.
 
 Each shape starts from a closed form or a search and is trimmed with the recursion of
-:mod:`dpframe.accounting.path`. The result satisfies ``delta <= budget`` strictly, by the accountant
-that reads the very tables that the sampler draws from.
+:mod:`dpframe.accounting.path_recursion`. The result satisfies ``delta <= budget`` strictly, by the
+accountant that reads the very tables that the sampler draws from.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Literal
 
-from dpframe.accounting.gaussian import gaussian
-from dpframe.accounting.geometric import LONGEST_TABLE, geometric
+from dpframe.accounting.gaussian import gaussian_laws
+from dpframe.accounting.geometric import LONGEST_TABLE, geometric_laws
 from dpframe.accounting.path_laws import SELECTED_AT_THRESHOLD, Laws
 
 CURVED_FROM = 7
@@ -31,7 +31,7 @@ def choose_laws(options: Sequence[Laws], threshold: int | Fraction) -> Laws:
     return max(able, key=lambda o: o.chance_at(threshold))
 
 
-def smallest_threshold(options: Sequence[Laws]) -> int:
+def smallest_law_threshold(options: Sequence[Laws]) -> int:
     """Return the smallest threshold that any law serves with the chance that we insist on."""
     return min(o.smallest_threshold(SELECTED_AT_THRESHOLD) for o in options)
 
@@ -47,10 +47,10 @@ def law_options(
     threshold: int | Fraction | None,
 ) -> list[Laws]:
     """Return every law within the budget that may serve; all of them are sound."""
-    return list(_options(height, epsilon, delta, remainder, release_share, grid, threshold))
+    return list(_yield_laws(height, epsilon, delta, remainder, release_share, grid, threshold))
 
 
-def _options(
+def _yield_laws(
     height: int,
     epsilon: float,
     delta: float,
@@ -59,7 +59,7 @@ def _options(
     grid: int,
     threshold: int | Fraction | None,
 ) -> Iterator[Laws]:
-    base = geometric(
+    base = geometric_laws(
         height=height,
         epsilon=epsilon,
         delta=delta,
@@ -78,7 +78,7 @@ def _options(
     ):
         shapes.append("gaussian")
     for shape in shapes:
-        laws = gaussian(
+        laws = gaussian_laws(
             shape, base=base, height=height, epsilon=epsilon, delta=delta, remainder=remainder
         )
         if laws is not None:

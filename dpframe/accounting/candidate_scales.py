@@ -34,7 +34,7 @@ ATTEMPTS = (0.999, 0.97, 0.7)
 """Parts of delta to plan with, until the tables made from a plan stay within delta."""
 
 
-class Publishing(Protocol):
+class ThresholdLaws(Protocol):
     """Laws that publish above a threshold."""
 
     @property
@@ -46,7 +46,7 @@ class Publishing(Protocol):
         """Standard deviation of a published counter."""
 
 
-L = TypeVar("L", bound=Publishing)
+L = TypeVar("L", bound=ThresholdLaws)
 
 
 def better_family(build: Callable[[Family], L]) -> L:
@@ -81,7 +81,7 @@ def candidate_scales(family: Family, move: Move, epsilon: float, delta: float) -
         yield pure
 
 
-def out_of_reach(epsilon: float, delta: float, what: str) -> BudgetError:
+def sketch_budget_error(epsilon: float, delta: float, what: str) -> BudgetError:
     return BudgetError(
         f"no 64-bit noise reaches delta={delta:g} at epsilon={epsilon:g} for {what}. "
         "Raise delta, or move epsilon towards 1."

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe._forking import no_fork
+from dpframe._forks import no_fork
 from dpframe.budget import Budget, per_record
 from dpframe.errors import DpframeError
 
@@ -70,7 +70,7 @@ def composed_epsilon(profiles: Iterable[tuple[Profile, int]], delta: float) -> f
         return 0.0
     if _mass_at_infinity(parts) > delta:
         return math.inf
-    total = reduce(lambda a, b: a.compose(b), (_composed(*part) for part in parts))
+    total = reduce(lambda a, b: a.compose(b), (_self_composed(*part) for part in parts))
     usable = delta - max(FLOAT_MARGIN * delta, 1e-15)
     return float(total.get_epsilon_for_delta(usable)) * (1 + FLOAT_MARGIN)
 
@@ -84,7 +84,7 @@ def _mass_at_infinity(parts: list[tuple[Profile, int]]) -> float:
 
 
 @lru_cache(maxsize=256)
-def _composed(profile: Profile, times: int) -> Any:
+def _self_composed(profile: Profile, times: int) -> Any:
     loss = loss_distribution(profile)
     return loss.self_compose(times) if times > 1 else loss
 
@@ -110,23 +110,27 @@ def loss_distribution(profile: Profile) -> Any:
 
 def upper_curve(profile: Profile, t: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return upper bounds on D at ``t`` = e^epsilon: the hull of the points on both sides of 1."""
-    curve: NDArray[np.float64] = np.interp(t, *hull(profile))  # beyond the last point D only falls
+    curve: NDArray[np.float64] = np.interp(
+        t, *profile_hull(profile)
+    )  # beyond the last point D only falls
     return np.minimum(1.0, np.minimum.accumulate(curve * (1 + 1e-12) + 1e-15))
 
 
-def hull(profile: Profile) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def profile_hull(profile: Profile) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the lower convex hull of the points and their mirror images below 1: t, and D at t."""
     right = [(math.exp(e), d) for e, d in profile]
     left = [(1 / x, 1 - 1 / x + d / x) for x, d in reversed(right) if x > 1]
     found: list[tuple[float, float]] = []
     for point in [(0.0, 1.0), *left, *right]:
-        while len(found) >= 2 and _above(found[-2], found[-1], point):
+        while len(found) >= 2 and _on_or_above_chord(found[-2], found[-1], point):
             found.pop()
         found.append(point)
     t, delta = np.array(found).T
     return t, delta
 
 
-def _above(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
+def _on_or_above_chord(
+    a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]
+) -> bool:
     """Whether b lies on or above the chord from a to c."""
     return (b[1] - a[1]) * (c[0] - a[0]) >= (c[1] - a[1]) * (b[0] - a[0])

@@ -11,14 +11,14 @@ import math
 from functools import lru_cache
 from typing import Literal
 
-from dpframe.accounting.path import one_direction
 from dpframe.accounting.path_laws import Laws
+from dpframe.accounting.path_recursion import one_direction
 from dpframe.accounting.search import least_bound, least_scale
 from dpframe.noise import NoiseTable, halves
 
 
 @lru_cache(maxsize=256)
-def gaussian(
+def gaussian_laws(
     shape: Literal["gaussian-left", "gaussian"],
     *,
     base: Laws,

@@ -6,7 +6,7 @@ Scales in records, V the release noise and W the test noise::
     bR = 1 / (epsilon - 1/b2)                   W: right half, paid once
     bL = h bR with remainder, else max(h/epsilon, (h - 1) bR)      W: left half, paid h times
 
-Valid for one record and for the shares of one user (:mod:`dpframe.accounting.linear`).
+Valid for one record and for the shares of one user (:mod:`dpframe.accounting.linear_slips`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from dpframe.accounting.linear import linear_delta, linear_epsilon
-from dpframe.accounting.path import one_direction
+from dpframe.accounting.linear_slips import linear_delta, linear_epsilon
 from dpframe.accounting.path_laws import Laws
-from dpframe.accounting.search import least_bound, out_of_reach
+from dpframe.accounting.path_recursion import one_direction
+from dpframe.accounting.search import least_bound, path_budget_error
 from dpframe.errors import BudgetError
-from dpframe.noise import NoiseTable, halves, laplace
+from dpframe.noise import NoiseTable, halves, laplace_table
 
 WIDEN = 1 + 1e-7
 """Scales are this much wider than the closed form: float rounding then never costs privacy."""
@@ -42,7 +42,7 @@ LARGEST_TABLE = 8_000_000
 
 
 @lru_cache(maxsize=256)
-def geometric(
+def geometric_laws(
     *, height: int, epsilon: float, delta: float, remainder: bool, release_share: float, grid: int
 ) -> Laws:
     """Return the least geometric noise for the budget; each end is trimmed by its own direction."""
@@ -53,7 +53,7 @@ def geometric(
         right=right, left=left, release=release_scale, height=height, remainder=remainder
     )
     if pure > epsilon:
-        raise out_of_reach(epsilon, delta, height)
+        raise path_budget_error(epsilon, delta, height)
 
     # what one record moves past the bound is (1 - exp(-1/b2))/2 exp((1 - bound)/b2), in records
     spill = -math.expm1(-1 / release_scale) / 2
@@ -69,7 +69,7 @@ def geometric(
             f"{height}{' and parts of records' if grid > 1 else ''}: tables get {entries:.0e} "
             "entries. Raise epsilon or lower the height."
         )
-    release = laplace(release_scale * grid, release_bound)
+    release = laplace_table(release_scale * grid, release_bound)
     exact = grid == 1 and right_bound + left_bound < LONGEST_TABLE
 
     def test_law(right_bound: int, left_bound: int) -> NoiseTable:
@@ -102,7 +102,9 @@ def geometric(
         return both[more_first]
 
     if not exact and max(cost(right_bound, left_bound, m) for m in (False, True)) > delta:
-        raise out_of_reach(epsilon, delta, height)  # the rounding of so long a table is too coarse
+        raise path_budget_error(
+            epsilon, delta, height
+        )  # the rounding of so long a table is too coarse
     step, wide_step = max(1, grid // 4), max(1, left_bound // LEFT_PARTS)
     widest = right_bound
 
@@ -128,4 +130,4 @@ def geometric(
             right_bound = least_right(left_bound)
         else:
             left_bound += wide_step
-    raise out_of_reach(epsilon, delta, height)
+    raise path_budget_error(epsilon, delta, height)

@@ -15,7 +15,7 @@ from typing import Literal
 
 from dpframe.accounting.losses import composed_profile
 from dpframe.errors import BudgetError
-from dpframe.noise import NoiseTable, gaussian, laplace
+from dpframe.noise import NoiseTable, gaussian_table, laplace_table
 
 LOSS_STEP = 1e-4
 """Grid of the privacy loss."""
@@ -56,8 +56,8 @@ def level_laws(
     def build(scale: float) -> NoiseTable:
         tail = math.log(4 * levels / delta)
         if family == "laplace":
-            return laplace(scale, math.ceil(scale * tail))
-        return gaussian(scale, math.ceil(scale * math.sqrt(2 * tail)))
+            return laplace_table(scale, math.ceil(scale * tail))
+        return gaussian_table(scale, math.ceil(scale * math.sqrt(2 * tail)))
 
     def cost(scale: float) -> float:
         return composed_delta(build(scale), levels=levels, epsilon=epsilon)
@@ -78,7 +78,7 @@ def level_laws(
     while high / low > 1.01:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if cost(middle) <= delta else (middle, high)
-    law = laplace if family == "laplace" else gaussian
+    law = laplace_table if family == "laplace" else gaussian_table
     short, bound = 1, build(high).highest
     while bound - short > 1:
         middle = (short + bound) // 2

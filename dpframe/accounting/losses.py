@@ -64,10 +64,10 @@ class Losses:
 
 def losses_of(noise: NoiseTable, step: float) -> Losses:
     """Return the losses of one count that moves by one; by symmetry, of either direction."""
-    return losses_between(np.append(noise.pmf, 0.0), np.append(0.0, noise.pmf), step)
+    return pair_losses(np.append(noise.pmf, 0.0), np.append(0.0, noise.pmf), step)
 
 
-def losses_between(here: NDArray[np.float64], there: NDArray[np.float64], step: float) -> Losses:
+def pair_losses(here: NDArray[np.float64], there: NDArray[np.float64], step: float) -> Losses:
     """Return the losses of outcomes with the law ``here`` or ``there``, seen from ``here``.
 
     An outcome with probabilities p and q and a loss between two points e < f of the grid is divided
@@ -97,7 +97,7 @@ def losses_between(here: NDArray[np.float64], there: NDArray[np.float64], step: 
     return Losses(step, lowest, mass, infinite)
 
 
-def composed(parts: Sequence[tuple[Losses, int]], epsilon: float = 0.0) -> Losses:
+def compose_losses(parts: Sequence[tuple[Losses, int]], epsilon: float = 0.0) -> Losses:
     """Return the losses of several counts with independent noise.
 
     ``parts`` pairs untilted losses with how often they occur. The closer ``epsilon`` is to the
@@ -111,8 +111,8 @@ def composed(parts: Sequence[tuple[Losses, int]], epsilon: float = 0.0) -> Losse
     transform = np.ones((1 << stages) // 2 + 1, dtype=np.complex128)
     widest = scale = 0.0
     for part, times in parts:
-        tilted, log_mass = _tilted(part, tilt)
-        transform *= _power(np.fft.rfft(tilted, 1 << stages), times)
+        tilted, log_mass = _tilted_masses(part, tilt)
+        transform *= _transform_power(np.fft.rfft(tilted, 1 << stages), times)
         widest = max(widest, float(np.linalg.norm(tilted)))
         scale += times * log_mass
     mass = np.maximum(np.fft.irfft(transform, 1 << stages)[:length], 0.0)
@@ -142,7 +142,7 @@ def _tilt(parts: Sequence[tuple[Losses, int]], epsilon: float) -> float:
     def moments(tilt: float) -> tuple[float, float]:
         mean = variance = 0.0
         for part, times in parts:
-            loss, one = part.losses, _tilted(part, tilt)[0]
+            loss, one = part.losses, _tilted_masses(part, tilt)[0]
             mean_of_one = float(one @ loss)
             mean += times * mean_of_one
             variance += times * float(one @ (loss - mean_of_one) ** 2)
@@ -157,7 +157,7 @@ def _tilt(parts: Sequence[tuple[Losses, int]], epsilon: float) -> float:
     return tilt
 
 
-def _tilted(part: Losses, tilt: float) -> tuple[NDArray[np.float64], float]:
+def _tilted_masses(part: Losses, tilt: float) -> tuple[NDArray[np.float64], float]:
     """Return tilted masses that add up to 1, and the logarithm of what they were divided by."""
     with np.errstate(divide="ignore"):
         exponent = np.log(part.mass) + tilt * part.losses
@@ -167,11 +167,11 @@ def _tilted(part: Losses, tilt: float) -> tuple[NDArray[np.float64], float]:
     return tilted / total, highest + math.log(total)
 
 
-def _power(transform: NDArray[np.complex128], times: int) -> NDArray[np.complex128]:
+def _transform_power(transform: NDArray[np.complex128], times: int) -> NDArray[np.complex128]:
     """Take a power by squaring: each of at most ``times`` products rounds by less than 3 units."""
     if times == 1:
         return transform
-    half = _power(transform, times // 2)
+    half = _transform_power(transform, times // 2)
     return half * half * transform if times % 2 else half * half
 
 
@@ -191,5 +191,5 @@ def composed_profile(
         counted[once[key].weights.tobytes()] += times
     tables = {noise.weights.tobytes(): noise for noise in once.values()}
     parts = [(losses_of(tables[key], step), times) for key, times in counted.items()]
-    together = [composed(parts, epsilon) for epsilon in {epsilons[0], epsilons[-1]}]
+    together = [compose_losses(parts, epsilon) for epsilon in {epsilons[0], epsilons[-1]}]
     return tuple((e, min(losses.delta(e) for losses in together)) for e in epsilons)

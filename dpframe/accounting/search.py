@@ -55,7 +55,7 @@ def least_scale(cost: Callable[[float], float], start: float, delta: float) -> f
     return high
 
 
-def out_of_reach(epsilon: float, delta: float, height: int) -> BudgetError:
+def path_budget_error(epsilon: float, delta: float, height: int) -> BudgetError:
     return BudgetError(
         f"no 64-bit noise reaches delta={delta:g} at epsilon={epsilon:g}, height={height}. "
         "Raise delta, or move epsilon towards 1."
@@ -80,8 +80,8 @@ def continuous_sigma(epsilon: float, delta: float) -> float:
 def normal_delta(mu: float, epsilon: float) -> float:
     """Return delta of a count that moves by ``mu`` sigmas of its continuous Gaussian noise."""
     a, b = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
-    return _below(a) - math.exp(epsilon) * _below(b)
+    return _normal_cdf(a) - math.exp(epsilon) * _normal_cdf(b)
 
 
-def _below(x: float) -> float:
+def _normal_cdf(x: float) -> float:
     return math.erfc(-x / math.sqrt(2)) / 2

@@ -32,7 +32,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.noise import TOTAL, NoiseTable, gaussian, laplace
+from dpframe.noise import TOTAL, NoiseTable, gaussian_table, laplace_table
 
 Family = Literal["laplace", "gaussian"]
 
@@ -84,11 +84,13 @@ class Move:
 @lru_cache(maxsize=4096)
 def unbounded_delta(family: Family, scale: float, move: Move, epsilon: float) -> float:
     """Return an upper bound on the divergence of the law from its shift, before it is a table."""
-    delta = (_laplace if family == "laplace" else _gaussian)(scale, move, epsilon)
+    delta = (_laplace_divergence if family == "laplace" else _gaussian_divergence)(
+        scale, move, epsilon
+    )
     return min(1.0, delta * MARGIN)
 
 
-def _gaussian(scale: float, move: Move, epsilon: float) -> float:
+def _gaussian_divergence(scale: float, move: Move, epsilon: float) -> float:
     """Bound E[(1 - e^(epsilon - loss))+] = sum, t > start, of P(T = t) (1 - e^((start - t)/s^2)).
 
     Within a block of consecutive t the Gaussian is bounded by the geometric sequence that touches
@@ -143,7 +145,7 @@ def _gaussian_sum(spread: float) -> float:
     return max(least, math.fsum(math.exp(-t * t / (2 * spread * spread)) for t in range(-60, 61)))
 
 
-def _laplace(scale: float, move: Move, epsilon: float) -> float:
+def _laplace_divergence(scale: float, move: Move, epsilon: float) -> float:
     """Return E[(1 - e^(epsilon - loss))+] for discrete Laplace noise.
 
     The loss is (far - 2j)/b plus ``near`` signs over b.
@@ -156,7 +158,7 @@ def _laplace(scale: float, move: Move, epsilon: float) -> float:
     near = _binomial(move.near, q / (1 + q))
     size = max(1, math.ceil((len(far) + len(near)) * move.times / LONGEST_LOSS))
     far, near = (np.add.reduceat(pmf, np.arange(0, len(pmf), size)) for pmf in (far, near))
-    total = _power(np.convolve(far, near), move.times)  # each group at its largest loss
+    total = _convolution_power(np.convolve(far, near), move.times)  # each group at its largest loss
     loss = (move.absolute - 2 * size * np.arange(len(total))) / scale
     return float(total @ np.maximum(-np.expm1(epsilon - loss), 0.0))
 
@@ -171,7 +173,7 @@ def _binomial(n: int, p: float) -> NDArray[np.float64]:
     return np.asarray(terms / terms.sum())
 
 
-def _power(pmf: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+def _convolution_power(pmf: NDArray[np.float64], n: int) -> NDArray[np.float64]:
     """Return the n-fold convolution of a law of non-negative terms: no cancellation."""
     out = np.array([1.0])
     while n:
@@ -195,7 +197,7 @@ def upper_tails(family: Family, scale: float, reach: int) -> NDArray[np.float64]
 
 
 def noise_table(family: Family, scale: float, bound: int) -> NoiseTable:
-    return laplace(scale, bound) if family == "laplace" else gaussian(scale, bound)
+    return laplace_table(scale, bound) if family == "laplace" else gaussian_table(scale, bound)
 
 
 def bound_for(family: Family, scale: float, mass: float) -> int:
@@ -205,7 +207,7 @@ def bound_for(family: Family, scale: float, mass: float) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounded:
+class BoundedLaw:
     """A table beside the unbounded law that it cuts and rounds.
 
     Take a move of N coordinates, the law P and its shift Q, both cut to the bounds. Cutting raises
@@ -239,7 +241,7 @@ class Bounded:
             noise=noise,
             family=family,
             scale=scale,
-            beyond=min(1.0, 2 * _beyond(family, scale, noise.highest)),
+            beyond=min(1.0, 2 * _tail_beyond(family, scale, noise.highest)),
             ratio=math.log1p(furthest) + FLOAT_RATIO,
             distance=float(apart.sum()) / 2 + FLOAT_DISTANCE,
         )
@@ -268,7 +270,7 @@ class Bounded:
         return int(self.noise.weights[:n].sum(dtype=np.uint64)) / TOTAL
 
 
-def _beyond(family: Family, scale: float, bound: int) -> float:
+def _tail_beyond(family: Family, scale: float, bound: int) -> float:
     """Return an upper bound on P(Z > bound) of the unbounded law."""
     if family == "laplace":
         return math.exp(-(bound + 1) / scale) / (1 + math.exp(-1 / scale))

@@ -28,7 +28,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.accounting.binomial import trials
+from dpframe.accounting.binomial import success_law
 
 FLOATS = 1 + 1e-9
 """Margin on a moment, above the rounding of its sum."""
@@ -94,7 +94,7 @@ def _renyi(devices: int, local_epsilon: float) -> NDArray[np.float64]:
     core = np.linspace(mean - 9 * sd, mean + 9 * sd, GROUPS)
     few = np.linspace(0, max(mean - 9 * sd, 0), GROUPS)  # rare, and weighed by powers of e^el
     starts = np.unique(np.floor(np.concatenate([few, core])).clip(0, others))
-    lowest, law = trials(others, chance)
+    lowest, law = success_law(others, chance)
     summed = np.concatenate([[0.0], np.cumsum(law)])  # P(fewer than lowest + i)
     below = np.append(summed[(starts[1:].astype(int) - lowest).clip(0, len(law))], 1.0)
     mass = np.diff(below, prepend=0.0) + 1e-300  # more than what float64 loses
@@ -108,7 +108,7 @@ def _renyi(devices: int, local_epsilon: float) -> NDArray[np.float64]:
 def _moments(clones: int, local_epsilon: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the means of powers of the likelihood ratio, for every order, given the clones."""
     true = 1 / (1 + math.exp(-local_epsilon))
-    lowest, law = trials(clones + 1, 0.5)
+    lowest, law = success_law(clones + 1, 0.5)
     k = lowest + np.arange(len(law))
     more, less = k / (clones + 1), (clones + 1 - k) / (clones + 1)
     both = 2 * law  # Bin(C, 1/2) at k - 1 and at k are parts of Bin(C + 1, 1/2) at k

@@ -7,8 +7,8 @@ drawn on these integers and values are divided by k + 1 and rounded *afterwards*
 moves all k counters by one, and noise on whole counts would leave the fraction, the same for all
 counters, in plain sight.
 
-*Bound.* As in :mod:`dpframe.accounting.sketches`: the divergence of the move, computed exactly for
-the largest move (k, 1, ..., 1), plus the chance that an unshared key passes. Two ways:
+*Bound.* As in :mod:`dpframe.accounting.sketch_stream`: the divergence of the move, computed
+exactly for the largest move (k, 1, ..., 1), plus the chance that an unshared key passes. Two ways:
 
 variant sketch, noise on all k values before any is dropped
     two unshared keys with values at most k and 0;
@@ -41,11 +41,11 @@ from dpframe.accounting.candidate_scales import (
     OFTEN_DEVIATIONS,
     better_family,
     candidate_scales,
-    out_of_reach,
+    sketch_budget_error,
 )
 from dpframe.accounting.shifts import (
     MARGIN,
-    Bounded,
+    BoundedLaw,
     Family,
     Move,
     Unshared,
@@ -139,7 +139,7 @@ def lattice_delta(
     ``merged`` stands for the sum, on each level, of any number of sketches; a record enters one
     sketch of a level.
     """
-    bounded = Bounded.of(noise, family=family, scale=scale)
+    bounded = BoundedLaw.of(noise, family=family, scale=scale)
     moved = bounded.delta(lattice_move(counters, sketches), epsilon)
     unshared = lattice_unshared(counters, merged=merged)
     passed = float(any_reaches(noise, np.array([theta]), unshared)[0])
@@ -197,7 +197,9 @@ def lattice_laws(
         sizes = [
             size
             for scale in scales
-            for size in _sizes(family, scale, counters, sketches, epsilon, part * delta, merged)
+            for size in _lattice_sizes(
+                family, scale, counters, sketches, epsilon, part * delta, merged
+            )
         ]
         for _, scale, bound, theta in sorted(sizes)[:2]:
             laws = LatticeLaws(
@@ -222,14 +224,14 @@ def lattice_laws(
             )
             if spent <= delta:
                 return replace(laws, delta=spent)
-    raise out_of_reach(epsilon, delta, f"{sketches} sketches of {counters} counters")
+    raise sketch_budget_error(epsilon, delta, f"{sketches} sketches of {counters} counters")
 
 
 Size = tuple[float, float, int, int]
 """(merit, scale, bound, theta), merit about ``visible`` in units."""
 
 
-def _sizes(
+def _lattice_sizes(
     family: Family,
     scale: float,
     counters: int,

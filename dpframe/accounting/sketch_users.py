@@ -6,7 +6,7 @@ import math
 from functools import lru_cache
 from typing import Literal
 
-from dpframe.accounting.sketches import SketchLaws, sketch_laws
+from dpframe.accounting.sketch_stream import SketchLaws, sketch_laws
 from dpframe.accounting.sparse_gaussian import GshmLaws, gshm_laws
 from dpframe.budget import Budget, per_record
 from dpframe.errors import BudgetError

@@ -41,11 +41,11 @@ from dpframe.accounting.candidate_scales import (
     OFTEN,
     OFTEN_DEVIATIONS,
     candidate_scales,
-    out_of_reach,
+    sketch_budget_error,
 )
 from dpframe.accounting.shifts import (
     MARGIN,
-    Bounded,
+    BoundedLaw,
     Move,
     at_least,
     bound_for,
@@ -101,14 +101,14 @@ def gshm_delta(
     changed
         Counts L that may differ, by 1, on each level.
     """
-    bounded = Bounded.of(noise, family="gaussian", scale=scale)
+    bounded = BoundedLaw.of(noise, family="gaussian", scale=scale)
     total = changed * sketches
     with np.errstate(divide="ignore"):
         hidden = float(np.log1p(-at_least(noise, np.array([t]))[0]))  # ln Psi
     if not math.isfinite(hidden):
         return 1.0
     worst = max(-math.expm1(total * hidden), -math.expm1(epsilon + total * hidden))
-    for first, last in _blocks(total):
+    for first, last in _count_blocks(total):
         most, least = (total - first) * hidden, (total - last) * hidden  # ln lone
         published = -math.expm1(most)
         silent = bounded.delta(Move(near=last - 1), epsilon + most)
@@ -120,7 +120,7 @@ def gshm_delta(
     return min(1.0, worst * MARGIN)
 
 
-def _blocks(total: int) -> Iterator[tuple[int, int]]:
+def _count_blocks(total: int) -> Iterator[tuple[int, int]]:
     """Yield runs of j from ``total`` down to 1, single at the top; D_j and Psi^j are monotone."""
     last = total
     while last >= 1:
@@ -155,7 +155,9 @@ def gshm_laws(*, changed: int, sketches: int = 1, epsilon: float, delta: float) 
     move = Move(near=total - 1)
     scales = list(candidate_scales("gaussian", move, epsilon, delta))
     for part in ATTEMPTS:
-        sizes = [size for scale in scales for size in _sizes(scale, move, epsilon, part * delta)]
+        sizes = [
+            size for scale in scales for size in _sparse_sizes(scale, move, epsilon, part * delta)
+        ]
         for _, scale, bound, t in sorted(sizes)[:2]:
             noise = noise_table("gaussian", scale, bound)
             spent = gshm_delta(
@@ -170,14 +172,14 @@ def gshm_laws(*, changed: int, sketches: int = 1, epsilon: float, delta: float) 
                     sketches=sketches,
                     delta=spent,
                 )
-    raise out_of_reach(epsilon, delta, f"{sketches} sketches of {changed} counters")
+    raise sketch_budget_error(epsilon, delta, f"{sketches} sketches of {changed} counters")
 
 
 Size = tuple[float, float, int, int]
 """(merit, scale, bound, t), merit about ``visible``."""
 
 
-def _sizes(scale: float, move: Move, epsilon: float, delta: float) -> list[Size]:
+def _sparse_sizes(scale: float, move: Move, epsilon: float, delta: float) -> list[Size]:
     """Return bounds and thresholds within delta at one scale, from the unbounded law.
 
     They are either a long table with t on its tail, or a table that ends below t, which is paid for

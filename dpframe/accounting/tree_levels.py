@@ -6,8 +6,8 @@ counts of a level, together by 1. Level l gets the share w_l of the budget (sum 
 Laplace
     Scale b_l = 1 / (w_l epsilon). Moving counts of one level by s_1, s_2, ... with sum 1 costs at
     most sum s_i / b_l = w_l epsilon, and all levels together epsilon. Without bounds that is all
-    (delta = 0). A bounded table has in addition the slip of :mod:`dpframe.accounting.linear` on
-    every level, and slips add up.
+    (delta = 0). A bounded table has in addition the slip of :mod:`dpframe.accounting.linear_slips`
+    on every level, and slips add up.
 Gaussian
     Variance proportional to 1 / w_l, so that w_l is the share of the zero-concentrated budget;
     scaled by privacy loss distributions of the tables themselves. Only for whole records.
@@ -36,13 +36,19 @@ from typing import Literal
 import numpy as np
 
 from dpframe.accounting.compose import Profile
-from dpframe.accounting.linear import table_slip
+from dpframe.accounting.linear_slips import table_slip
 from dpframe.accounting.losses import composed_profile
-from dpframe.accounting.parts import pure
-from dpframe.accounting.path import FLOAT_SLACK
+from dpframe.accounting.part_curves import pure_profile
+from dpframe.accounting.path_recursion import FLOAT_SLACK
 from dpframe.accounting.search import continuous_sigma
 from dpframe.errors import BudgetError
-from dpframe.noise import NoiseTable, UnboundedNoise, gaussian, laplace, laplace_gaussian
+from dpframe.noise import (
+    NoiseTable,
+    UnboundedNoise,
+    gaussian_table,
+    laplace_gaussian_table,
+    laplace_table,
+)
 
 Family = Literal["laplace", "gaussian", "laplace-gaussian"]
 
@@ -134,33 +140,35 @@ def tree_laws(
     """
     shares = tuple(Fraction(w) / sum(map(Fraction, weights)) for w in weights)
     if delta == 0:
-        return _pure(shares, epsilon, grid)
+        return _unbounded_laws(shares, epsilon, grid)
     if family == "laplace" or grid > 1:
-        return _laplace(shares, epsilon, delta, grid)
+        return _laplace_laws(shares, epsilon, delta, grid)
     if family == "gaussian":
-        return _searched(shares, epsilon, delta, None)
-    return _best(shares, epsilon, delta, listed)
+        return _search_sigma(shares, epsilon, delta, None)
+    return _best_family(shares, epsilon, delta, listed)
 
 
 @lru_cache(maxsize=64)
-def _best(shares: tuple[Fraction, ...], epsilon: float, delta: float, listed: bool) -> TreeLaws:
-    alone = _laplace(shares, epsilon, delta, 1)
+def _best_family(
+    shares: tuple[Fraction, ...], epsilon: float, delta: float, listed: bool
+) -> TreeLaws:
+    alone = _laplace_laws(shares, epsilon, delta, 1)
     if listed and continuous_sigma(epsilon, delta) / math.sqrt(min(shares)) > 1.2 * alone.worst_sd:
         return alone  # no law between is better where the Gaussian law is so much worse
     if epsilon < SMALL:  # tables are long: the shape that is best for a larger epsilon
-        shape = _best(shares, SMALL, delta, listed)
+        shape = _best_family(shares, SMALL, delta, listed)
         if shape.family == "laplace":
             return alone
-        return _searched(shares, epsilon, delta, shape.between)
-    normal = _searched(shares, epsilon, delta, None)
+        return _search_sigma(shares, epsilon, delta, shape.between)
+    normal = _search_sigma(shares, epsilon, delta, None)
     if listed:
-        between = [_searched(shares, epsilon, delta, k) for k in BETWEEN]
+        between = [_search_sigma(shares, epsilon, delta, k) for k in BETWEEN]
         return min([alone, *between, normal], key=lambda laws: laws.worst_sd)
     most = NEAR * worst_error(normal)
     if worst_error(alone) <= most and alone.worst_sd <= normal.worst_sd:
         return alone
     for k in BETWEEN:
-        laws = _searched(shares, epsilon, delta, k)
+        laws = _search_sigma(shares, epsilon, delta, k)
         if worst_error(laws) <= most:
             return min(laws, normal, key=lambda laws: laws.worst_sd)
     return normal
@@ -185,7 +193,7 @@ def worst_error(laws: TreeLaws) -> float:
 
 
 @lru_cache(maxsize=64)
-def _pure(shares: tuple[Fraction, ...], epsilon: float, grid: int) -> TreeLaws:
+def _unbounded_laws(shares: tuple[Fraction, ...], epsilon: float, grid: int) -> TreeLaws:
     scales = [Fraction(grid) / (Fraction(epsilon) * share) for share in shares]
     if max(scales) > grid * WIDEST:
         raise BudgetError(
@@ -206,15 +214,17 @@ def _pure(shares: tuple[Fraction, ...], epsilon: float, grid: int) -> TreeLaws:
 
 
 @lru_cache(maxsize=64)
-def _laplace(shares: tuple[Fraction, ...], epsilon: float, delta: float, grid: int) -> TreeLaws:
+def _laplace_laws(
+    shares: tuple[Fraction, ...], epsilon: float, delta: float, grid: int
+) -> TreeLaws:
     scales = [WIDEN / (float(share) * epsilon) for share in shares]
 
     def build(tail: float) -> tuple[NoiseTable, ...]:
-        made = {b: laplace(b * grid, math.ceil(grid * (1 + b * tail))) for b in set(scales)}
+        made = {b: laplace_table(b * grid, math.ceil(grid * (1 + b * tail))) for b in set(scales)}
         return tuple(made[b] for b in scales)
 
     def cost(tail: float) -> float:
-        return slips(build(tail), scales, grid)
+        return laplace_slips(build(tail), scales, grid)
 
     high = math.log(len(scales) / delta)
     entries = sum(2 * grid * (1 + b * high) for b in set(scales))
@@ -239,11 +249,11 @@ def _laplace(shares: tuple[Fraction, ...], epsilon: float, delta: float, grid: i
         noises=noises,
         scales=tuple(scales),
         grid=grid,
-        delta=slips(noises, scales, grid),
+        delta=laplace_slips(noises, scales, grid),
     )
 
 
-def slips(noises: Sequence[NoiseTable], scales: Sequence[float], grid: int) -> float:
+def laplace_slips(noises: Sequence[NoiseTable], scales: Sequence[float], grid: int) -> float:
     """Return delta of bounded Laplace tables, one a level, at epsilon = sum of 1 / scales.
 
     Scales are in records. A level whose counts move by s_1, s_2, ... units with sum ``grid`` is
@@ -263,11 +273,11 @@ def laplace_parts(laws: TreeLaws) -> list[Profile]:
     """Return the profile of each level of Laplace noise, whatever parts of a record move."""
     tables = [noise for noise in laws.noises if isinstance(noise, NoiseTable)]
     slip = _slip_of_each(tables, laws.scales, laws.grid) if tables else [0.0] * len(laws.scales)
-    return [pure(1 / scale, own) for scale, own in zip(laws.scales, slip, strict=True)]
+    return [pure_profile(1 / scale, own) for scale, own in zip(laws.scales, slip, strict=True)]
 
 
 @lru_cache(maxsize=64)
-def _searched(
+def _search_sigma(
     shares: tuple[Fraction, ...], epsilon: float, delta: float, between: float | None
 ) -> TreeLaws:
     """Search the least sigma, then the shortest tables. The Laplace scale of the law is ``between``
@@ -281,8 +291,8 @@ def _searched(
         made = {}
         for b, r in set(zip(scales, rates, strict=True)):
             bound = math.ceil(sigma * r * tail)
-            law = gaussian(sigma * r, bound)
-            made[b, r] = law if between is None else laplace_gaussian(b, sigma * r, bound)
+            law = gaussian_table(sigma * r, bound)
+            made[b, r] = law if between is None else laplace_gaussian_table(b, sigma * r, bound)
         return tuple(made[pair] for pair in zip(scales, rates, strict=True))
 
     def cost(sigma: float, tail: float, step: float) -> float:
@@ -299,7 +309,7 @@ def _searched(
     if between is not None:
         guess *= 1 + 0.4 / (between - 1)
     if epsilon < SMALL:  # tables are long: a larger epsilon with the same shape says where to look
-        shorter = _searched(shares, SMALL, delta, between)
+        shorter = _search_sigma(shares, SMALL, delta, between)
         guess, apart = min(shorter.scales) / min(rates) * SMALL / epsilon, 1.004
     low, high = guess / apart, guess
     while fits(low):

@@ -6,16 +6,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from dpframe._forking import no_fork
+from dpframe._forks import no_fork
 from dpframe._progress import part, step
-from dpframe.asking.about import About
-from dpframe.asking.given import flag, release_name
-from dpframe.asking.plan import Counted
+from dpframe.asking.call_arguments import flag, release_name
+from dpframe.asking.data_scope import DataScope
+from dpframe.asking.plan_protocols import MechanismInput
 from dpframe.asking.question import Question
-from dpframe.asking.release import Release, already, asked_for, released
-from dpframe.asking.replays import told
+from dpframe.asking.release import Release, find_replay, make_release, named_request
+from dpframe.asking.replays import warn_of_replay
 from dpframe.ledger import chosen_ledger
-from dpframe.sources.relations import describe, opened
+from dpframe.sources.source_relations import describe_source, open_source
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +40,7 @@ class Answer(Generic[A]):
         return self.release.to_frame()
 
 
-def answer(
+def answer_call(
     question: Question[A, Any],
     source: object,
     *,
@@ -60,32 +60,32 @@ def answer(
         about = {"data": data, "period": planning.get("period")}
         if candidates is not None or plan is not None:
             with no_fork():
-                from dpframe.asking.warehouse_plan import finished
+                from dpframe.asking.warehouse_plan import release_candidates
 
-            asked, counted = finished(
+            asked, counted = release_candidates(
                 question,
                 candidates,
                 plan,
                 {"source": source, **planning},
                 ledger=chosen_ledger(ledger),
                 name=release_name(release),
-                about=About.of(about),
+                about=DataScope.of(about),
             )
-            return Answer(asked, told(counted))
-        made = asked_of(
+            return Answer(asked, warn_of_replay(counted))
+        made = answer_checked(
             question,
             question.plan(planning),
             source,
             ledger=chosen_ledger(ledger),
             name=release_name(release),
-            about=About.of(about),
+            about=DataScope.of(about),
             progress=progress,
         )
-        told(made.release)
-        return Answer(made.asked, _in_categories(made, source))
+        warn_of_replay(made.release)
+        return Answer(made.asked, _with_source_types(made, source))
 
 
-def _in_categories(answer: Answer[Any], source: object) -> Release:
+def _with_source_types(answer: Answer[Any], source: object) -> Release:
     """Return the release with labels in the types of the source; it is stored with texts."""
     hierarchy = getattr(answer.asked, "hierarchy", None)
     levels = () if hierarchy is None else hierarchy.label_columns
@@ -98,14 +98,14 @@ def _in_categories(answer: Answer[Any], source: object) -> Release:
     return Release(frame, answer.release.receipt)
 
 
-def asked_of(
+def answer_checked(
     question: Question[A, Any],
     asked: A,
     source: object,
     *,
     ledger: Ledger | None,
     name: str | None,
-    about: About,
+    about: DataScope,
     progress: bool,
     place: str | None = None,
 ) -> Answer[A]:
@@ -114,42 +114,42 @@ def asked_of(
     ``place`` names the source; by default its kind of object does.
     """
     what: Any = question.fitted(asked, source)
-    place = describe(source) if place is None else place
+    place = describe_source(source) if place is None else place
     with step(PLANNING, progress):
-        return _asked(question, what, source, place, ledger, name, about, progress)
+        return _replay_or_release(question, what, source, place, ledger, name, about, progress)
 
 
-def _asked(
+def _replay_or_release(
     question: Question[A, Any],
     what: Any,
     source: object,
     place: str,
     ledger: Ledger | None,
     name: str | None,
-    about: About,
+    about: DataScope,
     progress: bool,
 ) -> Answer[A]:
-    request, former = asked_for(what.request, place, about), question.former(what)
-    before = None if former is None else asked_for(former, place, about)
-    release = already(request, ledger, name, before)
+    request, former = named_request(what.request, place, about), question.former(what)
+    before = None if former is None else named_request(former, place, about)
+    release = find_replay(request, ledger, name, before)
     if release is None:
         about = about.read_in(source)
         kept = {"source": place, "ledger": ledger, "name": name, "about": about}
-        release = _released(question, what, about.within(source), progress, kept)
+        release = _count_and_release(question, what, about.within(source), progress, kept)
     return Answer(what, release)
 
 
-def _released(
+def _count_and_release(
     question: Question[A, Any], what: A, source: object, progress: bool, kept: dict[str, Any]
 ) -> Release:
     """Make a new release. A source that was opened to be sized is closed before noise is drawn."""
     with ExitStack() as opening:
         if question.opens is not None:
-            source = opening.enter_context(opened(source, question.opens(what)))
+            source = opening.enter_context(open_source(source, question.opens(what)))
         plan = question.sized(what, source, progress)
 
-        def counted() -> Counted[Any]:
+        def counted() -> MechanismInput[Any]:
             with opening.pop_all(), part("counting"):
                 return question.count(source, plan, progress)
 
-        return released(counted, plan, **kept)
+        return make_release(counted, plan, **kept)

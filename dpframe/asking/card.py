@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
 from typing import Protocol
 
-from dpframe._html import folded
+from dpframe._html import folded_html
 from dpframe._terminal import visible
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import Hierarchy
@@ -25,12 +25,12 @@ class Promises(Protocol):
     def unit(self) -> PrivacyUnit: ...
 
 
-def guarantee(plan: Promises) -> str:
+def plan_guarantee(plan: Promises) -> str:
     """The privacy claim, as one sentence; every document and card quotes this function."""
-    return claim(plan.budget, plan.unit.sentence)
+    return budget_claim(plan.budget, plan.unit.sentence)
 
 
-def claim(budget: Budget, neighbours: str) -> str:
+def budget_claim(budget: Budget, neighbours: str) -> str:
     """Return what a budget promises for ``neighbours``; without delta the promise is pure."""
     epsilon, delta = budget.epsilon, budget.delta
     spent = f"({epsilon:g}, {delta:g})" if delta else f"{epsilon:g}"
@@ -85,7 +85,7 @@ class Line:
     @property
     def shown(self) -> str:
         """The second column of a card."""
-        return shown(self.content)
+        return format_value(self.content)
 
     @property
     def said(self) -> str:
@@ -98,7 +98,7 @@ class Line:
         return [self.name, self.content, self.said]
 
 
-def rounded_up(x: float) -> str:
+def four_digits_up(x: float) -> str:
     """Return ``x`` with four digits, rounded up."""
     mantissa, exponent = f"{x:.3e}".split("e")
     if float(f"{mantissa}e{exponent}") < x:
@@ -122,7 +122,7 @@ def hierarchy_line(hierarchy: Hierarchy) -> Line:
     )
 
 
-def worth_of(units: int, unit: PrivacyUnit, *, up: bool) -> float:
+def units_to_worth(units: int, unit: PrivacyUnit, *, up: bool) -> float:
     """Convert units of the grid to whole records or users, at least 1; to four digits if the unit
     is a measure. ``up`` is the direction of rounding."""
     if not unit.measured:
@@ -146,7 +146,7 @@ def noise_line(
     return Line.of(id, text, meaning, lowest=low, highest=high, **facts)
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Write a value as people read it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -160,18 +160,18 @@ def card_text(title: str, lines: list[Line]) -> str:
     return "\n".join([title, "-" * len(title), *rows])
 
 
-ERRORS = ("typical error", "error of", "standard error", "noise")
+ERROR_LINES = ("typical error", "error of", "standard error", "noise")
 """How the names of lines on errors begin, the plainest first."""
 
-LOUD = ("noise source", "frame", "notice", "replayed")
+WARNING_LINES = ("noise source", "frame", "notice", "replayed")
 """Names of lines that come first: they warn of a result, or say what it is."""
 
 
-def said_first(lines: Sequence[Line]) -> list[str]:
+def card_summary(lines: Sequence[Line]) -> list[str]:
     """Return a card in a few lines: warnings, the promise, one error, and the budget."""
-    loud = [line for line in lines if line.name in LOUD]
+    loud = [line for line in lines if line.name in WARNING_LINES]
     promise = [line for line in lines if line.name == "guarantee"]
-    wide = next((q for name in ERRORS for q in lines if q.name.startswith(name)), None)
+    wide = next((q for name in ERROR_LINES for q in lines if q.name.startswith(name)), None)
     budget = [line for line in lines if line.name in ("budget", "in the ledger")]
     told = [f"{line.name}: {line.shown}, {line.said}" for line in loud]
     told += [line.shown for line in promise]
@@ -182,4 +182,6 @@ def said_first(lines: Sequence[Line]) -> list[str]:
 def html_card(title: str, lines: list[Line], first: Iterable[str]) -> str:
     """Write a card as HTML: ``first`` in view, and all lines folded below."""
     rows = [(line.name, line.shown, line.said) for line in lines]
-    return folded(title, map(visible, first), "all of it", [[*map(visible, row)] for row in rows])
+    return folded_html(
+        title, map(visible, first), "all of it", [[*map(visible, row)] for row in rows]
+    )

@@ -10,8 +10,8 @@ import pandas as pd
 import pyarrow as pa
 
 from dpframe import _compute as pc
-from dpframe.asking.frame import rounded
-from dpframe.cells import Ints, NoisyCells
+from dpframe.asking.node_frame import round_to_counts
+from dpframe.cell_counts import Ints, NoisyCells
 from dpframe.hierarchy import ROOT, Hierarchy
 from dpframe.hierarchy._cells import BETWEEN
 from dpframe.postprocess.level_values import natural_order, text_column
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpframe.hierarchy import Cells
 
 
-class OfCells(Protocol):
+class CellFramePlan(Protocol):
     """What a frame of cells needs to know of a plan."""
 
     @property
@@ -41,7 +41,7 @@ class OfCells(Protocol):
         """Half width of the interval for a count with ``terms`` draws of noise, in units."""
 
 
-def cell_frame(noisy: NoisyCells, plan: OfCells) -> pd.DataFrame:
+def cell_frame(noisy: NoisyCells, plan: CellFramePlan) -> pd.DataFrame:
     """Return the columns level and prefix, then for every dimension its label (``*`` where it is
     rolled up) and its level, then residual, lower and upper.
 
@@ -52,10 +52,10 @@ def cell_frame(noisy: NoisyCells, plan: OfCells) -> pd.DataFrame:
     level = len(plan.cells.kinds) - noisy.kind
     order, shown = cell_columns(plan.cells, level, noisy.keys)
     names = ("residual", "lower", "upper")
-    shown |= numbers(noisy.residual[order], plan, plan.half_width(1), names)
+    shown |= interval_columns(noisy.residual[order], plan, plan.half_width(1), names)
     if noisy.count is not None:
         names = ("count", "count_lower", "count_upper")
-        shown |= numbers(noisy.count[order], plan, plan.total_half_width, names)
+        shown |= interval_columns(noisy.count[order], plan, plan.total_half_width, names)
     return pd.DataFrame(shown)
 
 
@@ -68,7 +68,7 @@ def cell_columns(
     """
     depth = np.array([*cells.kinds, (0,) * len(cells.of)], dtype=np.int64)[len(cells.kinds) - level]
     found = [
-        _labels(one, depth[:, i], own)
+        _node_label_ranks(one, depth[:, i], own)
         for i, (one, own) in enumerate(zip(cells.of, keys, strict=True))
     ]
     order = np.lexsort([*(rank for _, rank in reversed(found)), level])
@@ -84,7 +84,9 @@ def cell_columns(
     return order, shown
 
 
-def _labels(one: Hierarchy, depth: Ints, keys: Sequence[pa.ChunkedArray]) -> tuple[pa.Array, Ints]:
+def _node_label_ranks(
+    one: Hierarchy, depth: Ints, keys: Sequence[pa.ChunkedArray]
+) -> tuple[pa.Array, Ints]:
     """Return the labels of a dimension's nodes, and their ranks.
 
     Each different node is named and sorted once, however many cells it is in; equal nodes have
@@ -102,15 +104,15 @@ def _labels(one: Hierarchy, depth: Ints, keys: Sequence[pa.ChunkedArray]) -> tup
     return labels.take(node), rank[node]
 
 
-def numbers(
-    units: Ints, plan: OfCells, half: int, names: tuple[str, str, str]
+def interval_columns(
+    units: Ints, plan: CellFramePlan, half: int, names: tuple[str, str, str]
 ) -> dict[str, object]:
     """Return the columns of a number and of the ends of its interval, by name."""
     ends = {names[0]: units, names[1]: units - half, names[2]: units + half}
     if plan.unit.measured:
         return {name: end * (plan.unit.worth / plan.grid) for name, end in ends.items()}
     whole = (
-        rounded(units, plan.grid),
+        round_to_counts(units, plan.grid),
         ends[names[1]] // plan.grid,
         -(-ends[names[2]] // plan.grid),
     )

@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, overload
 
-from dpframe._forking import no_fork
-from dpframe._known_arguments import bound, lacks, short
+from dpframe._forks import no_fork
+from dpframe._known_arguments import bind_arguments, lacks_message, shorten_errors
 from dpframe._progress import step
-from dpframe.asking.about import About
+from dpframe.asking.call_arguments import flag, release_name
 from dpframe.asking.card import Line
-from dpframe.asking.given import flag, release_name
+from dpframe.asking.data_scope import DataScope
 from dpframe.asking.question import Question
-from dpframe.asking.release import keeper
+from dpframe.asking.release import require_ledger
 from dpframe.errors import ParameterTypeError
 from dpframe.ledger import chosen_ledger
 from dpframe.sources.frames import without_rows
-from dpframe.sources.relations import reading_of
+from dpframe.sources.source_relations import period_reading
 
 if TYPE_CHECKING:
     from dpframe.asking.explanation import Explanation
@@ -81,7 +81,7 @@ if TYPE_CHECKING:  # typing would keep every module alive until the interpreter 
         ) -> Explanation[Any]: ...
 
 
-def explaining(
+def make_explain(
     name: str,
     question: Question[Any, Any],
     ask: Callable[Concatenate[Any, P], object],
@@ -94,33 +94,33 @@ def explaining(
         for p in question.parameters.values()
         if p.kind is p.POSITIONAL_OR_KEYWORD and p.name != source
     ]
-    signature = _with_error(question.call)
+    signature = _signature_with_error(question.call)
 
-    @short
+    @shorten_errors
     def explain(*args: object, **given: object) -> Explanation[Any]:
         first = list(args)
         if about not in given and len(first) + sum(n in given for n in placed) == len(placed):
             first.insert(0, given.pop(source, None))  # the source comes by name, or is left out
         elif not first:
             given.setdefault(source, None)
-        arguments = bound(explain, signature, first, given)
+        arguments = bind_arguments(explain, signature, first, given)
         if about not in arguments and question.parameters[about].default is inspect.Parameter.empty:
-            raise ParameterTypeError(lacks(name, [about], [explain.__doc__]))
-        kept = _checked_release(arguments)
+            raise ParameterTypeError(lacks_message(name, [about], [explain.__doc__]))
+        kept = _checked_ledger_name(arguments)
         with step("planning the noise", arguments.get("progress") is not False):
             return explained(arguments, *kept)
 
     def explained(arguments: dict[str, Any], *kept: Any) -> Explanation[Any]:
         with no_fork():
-            from dpframe.asking.affording import affordable
             from dpframe.asking.explanation import Explanation
+            from dpframe.asking.ledger_fit import ledger_fit_lines
 
-        asked, found = asked_for(question, arguments, arguments.pop("error", None))
+        asked, found = plan_within_error(question, arguments, arguments.pop("error", None))
         plan = question.declared(asked)
         if arguments.get(source) is not None:
             question.checked(plan, without_rows(arguments[source]))
-        about_it = _about(arguments, arguments.get(source))
-        afforded = tuple(affordable(plan, about_it, *kept))
+        about_it = _explained_scope(arguments, arguments.get(source))
+        afforded = tuple(ledger_fit_lines(plan, about_it, *kept))
         return Explanation(plan, found, about_it, afforded, tuple(question.advice(plan)))
 
     explain.__name__ = explain.__qualname__ = name
@@ -130,7 +130,7 @@ def explaining(
     return explain
 
 
-def asked_for(
+def plan_within_error(
     question: Question[Any, Any], arguments: Mapping[str, object], error: object
 ) -> tuple[Any, Line | None]:
     """Return what is asked for, and a line on the epsilon that was found for ``error``.
@@ -141,35 +141,35 @@ def asked_for(
         return question.plan(arguments), None
 
     with no_fork():
-        from dpframe.asking.solving import solved, solved_line
+        from dpframe.asking.error_search import found_epsilon_line, smallest_epsilon_plan
 
     def planned(epsilon: float) -> Any:
         return question.declared(question.plan({**arguments, "epsilon": epsilon}))
 
-    plan = solved(error, arguments, planned)
+    plan = smallest_epsilon_plan(error, arguments, planned)
     epsilon = plan.budget.epsilon
-    found = solved_line(epsilon, error, plan.errors)
+    found = found_epsilon_line(epsilon, error, plan.errors)
     return question.plan({**arguments, "epsilon": epsilon}), found
 
 
-def _about(arguments: dict[str, Any], source: object) -> About:
+def _explained_scope(arguments: dict[str, Any], source: object) -> DataScope:
     """Return what a call says of its data; if there is a source, its column of times is checked."""
-    about = About.of(arguments)
+    about = DataScope.of(arguments)
     if about.period is None or source is None:
         return about
-    return replace(about, reading=reading_of(source, about.period))
+    return replace(about, reading=period_reading(source, about.period))
 
 
-def _with_error(signature: inspect.Signature) -> inspect.Signature:
+def _signature_with_error(signature: inspect.Signature) -> inspect.Signature:
     """Return the signature with a keyword ``error``, which can take the place of ``epsilon``."""
     error = inspect.Parameter("error", inspect.Parameter.KEYWORD_ONLY, default=None)
     return signature.replace(parameters=[*signature.parameters.values(), error])
 
 
-def _checked_release(arguments: dict[str, object]) -> tuple[Ledger | None, str | None]:
+def _checked_ledger_name(arguments: dict[str, object]) -> tuple[Ledger | None, str | None]:
     """Return the ledger and the name of a release, checked as a release would check them."""
     ledger, name = chosen_ledger(arguments.get("ledger")), release_name(arguments.get("release"))
     flag("progress", arguments.get("progress", False))
     if name is not None:
-        keeper(ledger, name)
+        require_ledger(ledger, name)
     return ledger, name

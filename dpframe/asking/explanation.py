@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from dpframe.asking.about import ANY, About
-from dpframe.asking.card import Line, card_text, html_card, said_first
-from dpframe.asking.plan import Plan
+from dpframe.asking.card import Line, card_summary, card_text, html_card
+from dpframe.asking.data_scope import ALL_DATA, DataScope
+from dpframe.asking.plan_protocols import Plan
+from dpframe.asking.privacy_receipt import fact_as_attribute, missing_key_message
 from dpframe.asking.proofs import UNKNOWN, proof_text
-from dpframe.asking.receipt import fact_as_attribute, lacking
 from dpframe.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Explanation(Mapping[str, Any], Generic[P]):
     plan: P
     solved: Line | None = None
     """The epsilon that was found for an error."""
-    about: About = ANY
+    about: DataScope = ALL_DATA
     """What the call says of its data, such as their period."""
     afforded: tuple[Line, ...] = ()
     """Lines on what the release would find in the ledger, if one is given or in use."""
@@ -59,7 +59,7 @@ class Explanation(Mapping[str, Any], Generic[P]):
         try:
             return self._facts[key]
         except KeyError:
-            raise KeyError(lacking("the explanation", key, self._facts)) from None
+            raise KeyError(missing_key_message("the explanation", key, self._facts)) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._facts)
@@ -112,4 +112,4 @@ class Explanation(Mapping[str, Any], Generic[P]):
 
     def _repr_html_(self) -> str:
         lines = self.lines
-        return html_card("Plan (nothing spent)", lines, said_first(lines))
+        return html_card("Plan (nothing spent)", lines, card_summary(lines))

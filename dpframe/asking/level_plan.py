@@ -12,7 +12,7 @@ from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 
 
-class OfLevels(Protocol):
+class LevelArguments(Protocol):
     """The checked arguments that all plans over levels have."""
 
     @property
@@ -31,7 +31,7 @@ class OfLevels(Protocol):
     def confidence(self) -> float: ...
 
 
-A = TypeVar("A", bound=OfLevels)
+A = TypeVar("A", bound=LevelArguments)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from dpframe.noise import NoiseTable, UnboundedNoise
 
 if TYPE_CHECKING:
     from dpframe.accounting.tree_levels import TreeLaws
-    from dpframe.asking.plan import Draws
+    from dpframe.asking.plan_protocols import Draws
 
 FORMAT, VERSION = "dpframe proof", 1
 
@@ -40,7 +40,7 @@ class Game:
     group: int = 1
 
 
-def numbered(*tables: NoiseTable) -> tuple[list[int], tuple[NoiseTable, ...]]:
+def number_tables(*tables: NoiseTable) -> tuple[list[int], tuple[NoiseTable, ...]]:
     """Number ``tables``: return the number of each, and the different tables in this order."""
     first: dict[tuple[int, bytes], int] = {}
     own: list[NoiseTable] = []
@@ -60,11 +60,11 @@ def counts_game(laws: TreeLaws, least: Sequence[int | None], moves: int) -> Game
     There is one count for each of ``laws``; it is shown from ``least`` on, always if that is None.
     """
     bounded = [noise for noise in laws.noises if isinstance(noise, NoiseTable)]
-    numbers, tables = numbered(*bounded)
+    numbers, tables = number_tables(*bounded)
     levels: list[dict[str, object]] = [
         {
             **({"table": numbers[n]} if bounded else {}),
-            **({"scale": _scale(noise, laws.scales[n])} if laws.family == "laplace" else {}),
+            **({"scale": _law_scale(noise, laws.scales[n])} if laws.family == "laplace" else {}),
             "least": shown,
         }
         for n, (noise, shown) in enumerate(zip(laws.noises, least, strict=True))
@@ -72,7 +72,7 @@ def counts_game(laws: TreeLaws, least: Sequence[int | None], moves: int) -> Game
     return Game({"kind": "counts", "units": laws.grid, "levels": levels}, tables, moves)
 
 
-def _scale(noise: NoiseTable | UnboundedNoise, scale: float) -> float | str:
+def _law_scale(noise: NoiseTable | UnboundedNoise, scale: float) -> float | str:
     """Return the scale of unbounded noise exactly, in units; of a table ``scale``, in records."""
     return str(noise.scale) if isinstance(noise, UnboundedNoise) else scale
 
@@ -88,12 +88,12 @@ def proof_text(plan: Draws[Any, Any]) -> str | None:
         "version": VERSION,
         "promise": {"epsilon": budget.epsilon, "delta": budget.delta, "group": game.group},
         "game": dict(game.facts),
-        "tables": [_written(table) for table in game.tables],
+        "tables": [_table_json(table) for table in game.tables],
     }
     return json.dumps(whole, allow_nan=False)
 
 
-def _written(table: NoiseTable) -> dict[str, Any]:
+def _table_json(table: NoiseTable) -> dict[str, Any]:
     raw = table.weights.astype(np.dtype("<u8"), copy=False).tobytes()
     return {"lowest": int(table.lowest), "weights": base64.b64encode(raw).decode()}
 

@@ -8,28 +8,28 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from dpframe._forking import no_fork
+from dpframe._forks import no_fork
+from dpframe.asking.call_arguments import CallArguments
 from dpframe.asking.card import Line
-from dpframe.asking.given import Given
-from dpframe.asking.plan import Counted, Plan, Rollup
-from dpframe.sources.counting import check_readable
+from dpframe.asking.plan_protocols import MechanismInput, Plan, Rollup
+from dpframe.sources.exact_trees import check_readable
 
 A = TypeVar("A")
 """What is asked for: a plan, or what becomes a plan when the size of the data is known."""
 P = TypeVar("P", bound=Plan[Any, Any])
 
-OF_RELEASE = ("ledger", "release", "data", "progress")
+RELEASE_ARGUMENTS = ("ledger", "release", "data", "progress")
 """Arguments of every question that say how a release is kept and shown."""
 
-OF_WAREHOUSE = ("candidates", "plan")
+WAREHOUSE_ARGUMENTS = ("candidates", "plan")
 """Arguments of questions that another engine can count for."""
 
 
-def _readable(plan: Any, source: object) -> None:
+def _check_source_readable(plan: Any, source: object) -> None:
     check_readable(source, plan.hierarchy, plan.unit)
 
 
-def _level_types(asked: Any, columns: list[tuple[str, str]]) -> tuple[str, ...]:
+def _stored_level_types(asked: Any, columns: list[tuple[str, str]]) -> tuple[str, ...]:
     with no_fork():
         from dpframe.sources.sql_tables import check_stored, level_types
 
@@ -37,7 +37,7 @@ def _level_types(asked: Any, columns: list[tuple[str, str]]) -> tuple[str, ...]:
     return level_types(asked.hierarchy, columns)
 
 
-def _as_it_is(asked: Any, *_: object) -> Any:
+def _first_argument(asked: Any, *_: object) -> Any:
     return asked
 
 
@@ -91,18 +91,18 @@ class Question(Generic[A, P]):
     """
 
     ask: Callable[..., Any]
-    planned: Callable[[Given], A]
-    count: Callable[[object, P, bool], Counted[Any]]
-    fitted: Callable[[A, object], A] = _as_it_is
+    planned: Callable[[CallArguments], A]
+    count: Callable[[object, P, bool], MechanismInput[Any]]
+    fitted: Callable[[A, object], A] = _first_argument
     opens: Callable[[A], Sequence[str]] | None = None
-    sized: Callable[[A, object, bool], P] = _as_it_is
-    declared: Callable[[A], P] = _as_it_is
-    checked: Callable[[P, object], None] = _readable
+    sized: Callable[[A, object, bool], P] = _first_argument
+    declared: Callable[[A], P] = _first_argument
+    checked: Callable[[P, object], None] = _check_source_readable
     former: Callable[[A], Mapping[str, object] | None] = lambda _: None
     advice: Callable[[P], list[Line]] = lambda _: []
     rollup: str | None = None
-    rolled_up: Callable[[A], Rollup | None] = _as_it_is
-    result_types: Callable[[A, list[tuple[str, str]]], Any] = _level_types
+    rolled_up: Callable[[A], Rollup | None] = _first_argument
+    result_types: Callable[[A, list[tuple[str, str]]], Any] = _stored_level_types
     laws: Sequence[Mapping[str, object]] = ({},)
     columns: Callable[[A], Sequence[str] | None] | None = None
     instead: tuple[str, str] | None = None
@@ -128,7 +128,7 @@ class Question(Generic[A, P]):
         The first one is what the question is about, and has no default.
         """
         _, *rest = self.parameters.values()  # without the source
-        beside = (*OF_RELEASE, *OF_WAREHOUSE)
+        beside = (*RELEASE_ARGUMENTS, *WAREHOUSE_ARGUMENTS)
         return {
             p.name: None if p.default is p.empty else p.default
             for p in rest
@@ -138,14 +138,16 @@ class Question(Generic[A, P]):
     @property
     def call(self) -> inspect.Signature:
         """The signature to explain: without a warehouse's arguments; the source may be left out."""
-        own = [p for p in self.parameters.values() if p.name not in OF_WAREHOUSE]
+        own = [p for p in self.parameters.values() if p.name not in WAREHOUSE_ARGUMENTS]
         return inspect.Signature(
             [p.replace(default=None) if p.default is p.empty else p for p in own]
         )
 
-    def given(self, arguments: Mapping[str, object]) -> Given:
+    def given(self, arguments: Mapping[str, object]) -> CallArguments:
         """Return the planning arguments among ``arguments``, and defaults for missing ones."""
-        return Given({name: arguments.get(name, value) for name, value in self.planning.items()})
+        return CallArguments(
+            {name: arguments.get(name, value) for name, value in self.planning.items()}
+        )
 
     def plan(self, arguments: Mapping[str, object]) -> A:
         """Return what the arguments ask for."""

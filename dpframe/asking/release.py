@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from dpframe._forking import no_fork
+from dpframe._forks import no_fork
 from dpframe._progress import part
-from dpframe.asking.about import ANY, About
-from dpframe.asking.plan import Counted, Draws, Plan, Spends
-from dpframe.asking.receipt import Receipt
-from dpframe.digest import seal
+from dpframe.asking.data_scope import ALL_DATA, DataScope
+from dpframe.asking.plan_protocols import Draws, MechanismInput, Plan, Spends
+from dpframe.asking.privacy_receipt import Receipt
+from dpframe.digest import seal_frame
 from dpframe.errors import ParameterError, SourceError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpframe.ledger import Blocks, Ledger, Stored
+    from dpframe.ledger import Blocks, Ledger, StoredResult
 
 C = TypeVar("C")
 N = TypeVar("N")
@@ -40,7 +40,7 @@ class Release:
 
     def to_frame(self) -> pd.DataFrame:
         """The frame with the receipt in ``attrs["dp"]``, and a digest that shows later changes."""
-        return seal(self.frame.copy(), self.receipt.to_dict())
+        return seal_frame(self.frame.copy(), self.receipt.to_dict())
 
     def to_arrow(self) -> pa.Table:
         """An Arrow table with the receipt in its schema metadata under ``dpframe``."""
@@ -49,42 +49,44 @@ class Release:
         return table.replace_schema_metadata(metadata)
 
 
-def released(
-    counted: Callable[[], Counted[C]],
+def make_release(
+    counted: Callable[[], MechanismInput[C]],
     plan: Plan[C, N],
     *,
     source: str,
     ledger: Ledger | None,
     name: str | None,
-    about: About = ANY,
+    about: DataScope = ALL_DATA,
 ) -> Release:
     """Run a plan, or replay the release that ``name`` already has.
 
     The plan was made without data; ``counted`` fetches its input only when it is needed.
     """
     if name is None:
-        return _drawn(counted, plan, source, ledger, None, about)
-    request = asked_for(plan.request, source, about)
-    known = already(request, ledger, name)
+        return _charge_and_draw(counted, plan, source, ledger, None, about)
+    request = named_request(plan.request, source, about)
+    known = find_replay(request, ledger, name)
     if known is not None:
         return known
     assert ledger is not None  # `already` raises without one
     with ledger.drawing():  # of two calls at once the second replays
-        known = already(request, ledger, name)
+        known = find_replay(request, ledger, name)
         if known is not None:
             return known
-        new = _drawn(counted, plan, source, ledger, name, about)
-        with stays_charged(new.receipt, ledger):
-            ledger.keep(_stored(new, name, request))
+        new = _charge_and_draw(counted, plan, source, ledger, name, about)
+        with note_charge_on_interrupt(new.receipt, ledger):
+            ledger.keep(_release_to_stored(new, name, request))
         return new
 
 
-def asked_for(request: Mapping[str, object], source: str, about: About) -> dict[str, object]:
+def named_request(
+    request: Mapping[str, object], source: str, about: DataScope
+) -> dict[str, object]:
     """Return the request of a named release: arguments, source, and what the data are."""
     return {**request, "source": source, **about.request}
 
 
-def already(
+def find_replay(
     request: dict[str, object],
     ledger: Ledger | None,
     name: str | None,
@@ -93,11 +95,11 @@ def already(
     """Return the release that a name already has; None for a new name or none. Reads no data."""
     if name is None:
         return None
-    stored = kept(request, keeper(ledger, name), name, former)
-    return None if stored is None else replayed(stored)
+    stored = find_stored(request, require_ledger(ledger, name), name, former)
+    return None if stored is None else replay_of_stored(stored)
 
 
-def keeper(ledger: Ledger | None, name: str) -> Ledger:
+def require_ledger(ledger: Ledger | None, name: str) -> Ledger:
     """Return the ledger, which is to keep a named release; ParameterError if there is none."""
     if ledger is None:
         raise ParameterError(
@@ -106,12 +108,12 @@ def keeper(ledger: Ledger | None, name: str) -> Ledger:
     return ledger
 
 
-def kept(
+def find_stored(
     request: dict[str, object],
     ledger: Ledger,
     name: str,
     former: dict[str, object] | None = None,
-) -> Stored | None:
+) -> StoredResult | None:
     """Return what a ledger stores under a name; None if it stores nothing there.
 
     ``former`` is the request that an older version stored for the same call.
@@ -123,22 +125,24 @@ def kept(
     return ledger.find(name, request)
 
 
-def _drawn(
-    counted: Callable[[], Counted[C]],
+def _charge_and_draw(
+    counted: Callable[[], MechanismInput[C]],
     plan: Plan[C, N],
     source: str,
     ledger: Ledger | None,
     name: str | None,
-    about: About,
+    about: DataScope,
 ) -> Release:
     facts = plan.receipt(name)  # what is spent is fixed before the data are read
     facts = facts.and_also(about.facts(facts))
     blocks = about.blocks
-    return drawn(counted, plan, facts, source=source, ledger=ledger, name=name, blocks=blocks)
+    return count_charge_draw(
+        counted, plan, facts, source=source, ledger=ledger, name=name, blocks=blocks
+    )
 
 
-def drawn(
-    counted: Callable[[], Counted[C]],
+def count_charge_draw(
+    counted: Callable[[], MechanismInput[C]],
     plan: Draws[C, N],
     facts: Receipt,
     *,
@@ -152,8 +156,8 @@ def drawn(
     with no_fork():
         import pandas  # noqa: F401  # before anything is charged
 
-    counts, facts = charged(counted, plan, facts, source, ledger, name, blocks)
-    with stays_charged(facts, ledger):
+    counts, facts = count_and_charge(counted, plan, facts, source, ledger, name, blocks)
+    with note_charge_on_interrupt(facts, ledger):
         begun()
         with part("drawing noise"):
             noisy = plan.run(counts.private)  # the only noisy step
@@ -161,7 +165,7 @@ def drawn(
         return Release(frame, plan.answered(facts, noisy, frame))
 
 
-def charged(
+def count_and_charge(
     counted: Callable[[], T],
     plan: Spends,
     facts: Receipt,
@@ -179,7 +183,7 @@ def charged(
         return counted(), facts
     with no_fork():
         from dpframe.ledger.charge import Charge
-        from dpframe.ledger.reservations import told_by
+        from dpframe.ledger.reservations import plan_gaussian_cost
 
     cost = Charge(
         release_id=facts["release_id"],
@@ -191,16 +195,16 @@ def charged(
         receipt=facts.to_json(),
         name=name,
         blocks=blocks,
-        told=lambda: told_by(plan),
+        told=lambda: plan_gaussian_cost(plan),
     )
     ledger.check(cost)  # nothing is read for a release that cannot be paid
     private = counted()
-    with stays_charged(facts, ledger):
+    with note_charge_on_interrupt(facts, ledger):
         return private, facts.paid(ledger, ledger.charge(cost))
 
 
 @contextmanager
-def stays_charged(facts: Receipt, ledger: Ledger | None) -> Iterator[None]:
+def note_charge_on_interrupt(facts: Receipt, ledger: Ledger | None) -> Iterator[None]:
     """Tell a user who stops the block, which charges, draws or stores, what may be spent."""
     try:
         yield
@@ -213,15 +217,15 @@ def stays_charged(facts: Receipt, ledger: Ledger | None) -> Iterator[None]:
         raise
 
 
-def _stored(release: Release, name: str, request: dict[str, object]) -> Stored:
+def _release_to_stored(release: Release, name: str, request: dict[str, object]) -> StoredResult:
     table = release.to_arrow()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     with no_fork():
-        from dpframe.ledger.results import Stored
+        from dpframe.ledger.results import StoredResult
 
-    return Stored(
+    return StoredResult(
         name=name,
         release_id=release.receipt["release_id"],
         request=request,
@@ -230,13 +234,13 @@ def _stored(release: Release, name: str, request: dict[str, object]) -> Stored:
     )
 
 
-def replayed(stored: Stored) -> Release:
+def replay_of_stored(stored: StoredResult) -> Release:
     """Return a stored result as it was released, with a receipt that says so."""
     facts = {**json.loads(stored.receipt), "replayed": True}
     return Release(stored.to_arrow().to_pandas(), Receipt(facts))
 
 
-def receipt_of(metadata: dict[bytes, bytes] | None) -> Receipt | None:
+def receipt_in_metadata(metadata: dict[bytes, bytes] | None) -> Receipt | None:
     """Return the receipt in Arrow or Parquet schema metadata, if any; SourceError if damaged."""
     text, facts = (metadata or {}).get(b"dpframe"), None
     if text is None:

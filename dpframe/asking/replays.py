@@ -9,11 +9,11 @@ from types import FrameType
 from dpframe.asking.release import Release
 from dpframe.errors import ReplayedNotice
 
-_noticed: set[tuple[object, ...]] = set()
+_warned_replays: set[tuple[object, ...]] = set()
 """Replays that were noticed, with the line that asked: pandas resets Python's own record of it."""
 
 
-def told(result: Release) -> Release:
+def warn_of_replay(result: Release) -> Release:
     """Return ``result``, and warn if it is a replay, once for each line of code that asks."""
     facts = result.receipt
     if facts["replayed"]:
@@ -22,9 +22,9 @@ def told(result: Release) -> Release:
         while frame is not None and frame.f_globals.get("__name__", "").startswith("dpframe."):
             frame, level = frame.f_back, level + 1
         line = (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ()
-        if (facts["release_id"], *line) in _noticed:
+        if (facts["release_id"], *line) in _warned_replays:
             return result
-        _noticed.add((facts["release_id"], *line))
+        _warned_replays.add((facts["release_id"], *line))
         warnings.warn(
             f"release {facts['release']!r} is replayed: drawn on {facts['time']}, nothing was read "
             "or charged. For other data use another name; data= tells states of the data apart.",

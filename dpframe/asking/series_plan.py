@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dpframe._known_arguments import short
-from dpframe.asking.card import shown
+from dpframe._known_arguments import shorten_errors
+from dpframe.asking.card import format_value
 from dpframe.errors import BudgetError, ParameterError, ThresholdError
 from dpframe.ledger import chosen_ledger
-from dpframe.ledger.reservations import price
-from dpframe.ledger.totals import Spending, spending
+from dpframe.ledger.reservations import price_reservation
+from dpframe.ledger.totals import Spending, spending_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,13 +26,13 @@ DELTA_PART = 0.25
 """Part of the total delta for the single releases where they are composed; the rest buys a smaller
 epsilon for all together."""
 
-CLOSE = 0.99
+LEAST_USED_PART = 0.99
 """Part of the total epsilon that a series must use for the search to end."""
 
-TURNS = 24
+MOST_TRIES = 24
 """Most epsilons that the search tries."""
 
-NAMES = {
+WAY_MEANINGS = {
     "sum": "equal parts of the total, added up",
     "pld": "the same law, reserved: composed by privacy loss distributions",
     "chosen": "the law with the least error, reserved",
@@ -65,7 +65,7 @@ class Way:
 
         If nothing is certain, the count from which a node is shown.
         """
-        return None if self.plan is None else _shown_from(self.plan)
+        return None if self.plan is None else _shown_threshold(self.plan)
 
     @property
     def badness(self) -> float:
@@ -94,7 +94,7 @@ class Way:
             "shown_from": self.shown_from,
             "epsilon_together": None if self.together is None else self.together.epsilon,
             "delta_together": None if self.together is None else self.together.delta,
-            "meaning": self.why or NAMES[self.name],
+            "meaning": self.why or WAY_MEANINGS[self.name],
         }
 
 
@@ -125,7 +125,7 @@ class SeriesPlan:
         """The plan of one release."""
         return self.chosen.plan
 
-    @short
+    @shorten_errors
     def reserve(self, ledger: Ledger | str | Path | None = None) -> Reservation | None:
         """Pay for all releases of the series now, in ``ledger`` or the ledger of ``use_ledger``.
 
@@ -151,10 +151,11 @@ class SeriesPlan:
     def __str__(self) -> str:
         head = (
             f"{self.releases} releases of {self.question} within "
-            f"({shown(self.total.epsilon)}, {shown(self.total.delta)}) (nothing spent)"
+            f"({format_value(self.total.epsilon)}, {format_value(self.total.delta)}) (nothing "
+            "spent)"
         )
         names = ("way", "mechanism", "epsilon", "delta", "half width", "shown from", "all together")
-        lines = [names, *(_cells(way, way is self.chosen) for way in self.ways)]
+        lines = [names, *(_way_cells(way, way is self.chosen) for way in self.ways)]
         widths = [max(len(line[i]) for line in lines) for i in range(len(names))]
         text = [
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
@@ -165,13 +166,13 @@ class SeriesPlan:
             for name in ("mechanism", "epsilon", "delta")
             if name in self.arguments
         )
-        told = [f"  {way.name}: {way.why or NAMES[way.name]}" for way in self.ways]
+        told = [f"  {way.name}: {way.why or WAY_MEANINGS[way.name]}" for way in self.ways]
         return "\n".join([head, *(f"  {line}" for line in text), *told, f"  take: {asked}"])
 
     __repr__ = __str__
 
 
-def _cells(way: Way, chosen: bool) -> tuple[str, ...]:
+def _way_cells(way: Way, chosen: bool) -> tuple[str, ...]:
     row = way.row()
 
     def number(name: str, digits: str = ".4g") -> str:
@@ -191,7 +192,7 @@ def _cells(way: Way, chosen: bool) -> tuple[str, ...]:
     )
 
 
-def _shown_from(plan: Any) -> float | None:
+def _shown_threshold(plan: Any) -> float | None:
     """Return ``Way.shown_from`` of a plan, or of its selection if it has one."""
     own = getattr(plan, "selection", None) or plan
     for name in ("certainly_reported", "least_shown"):
@@ -200,45 +201,50 @@ def _shown_from(plan: Any) -> float | None:
     return None
 
 
-Planned = Callable[[Mapping[str, object]], Any]
+PlanOfArguments = Callable[[Mapping[str, object]], Any]
 """A function that returns the plan of a call's arguments, and raises if there is none."""
 
 
 def series_ways(
-    planned: Planned,
+    planned: PlanOfArguments,
     arguments: Mapping[str, object],
     laws: Sequence[Mapping[str, object]],
     *,
     releases: int,
     total: Spending,
 ) -> tuple[Way, ...]:
-    """Return all ways in the order of ``NAMES``.
+    """Return all ways in the order of ``WAY_MEANINGS``.
 
     ``laws`` are the arguments that choose a law, the usual law first.
     """
     usual = {**arguments, **laws[0]}
-    part = _down(total.epsilon / releases), _down(total.delta / releases)
-    laws = [laws[0], *(law for law in laws[1:] if _fits(planned, {**arguments, **law}, part))]
-    summed = _single("sum", planned, usual, part, None)
-    composed = [_composed(planned, {**arguments, **law}, releases, total) for law in laws]
+    part = _four_digits_down(total.epsilon / releases), _four_digits_down(total.delta / releases)
+    laws = [
+        laws[0],
+        *(law for law in laws[1:] if _law_applies(planned, {**arguments, **law}, part)),
+    ]
+    summed = _budget_way("sum", planned, usual, part, None)
+    composed = [_composed_way(planned, {**arguments, **law}, releases, total) for law in laws]
     disjoint = [
-        _single("disjoint", planned, {**arguments, **law}, (total.epsilon, total.delta), total)
+        _budget_way("disjoint", planned, {**arguments, **law}, (total.epsilon, total.delta), total)
         for law in laws
     ]
     if summed.plan is not None:
         budget = summed.plan.budget
         both = Spending(epsilon=releases * budget.epsilon, delta=releases * budget.delta)
         summed = replace(summed, together=both)
-    best = min([summed, *composed], key=_rank)
+    best = min([summed, *composed], key=_way_rank)
     return (
         summed,
         composed[0] if composed[0].plan is not None else replace(summed, name="pld"),
         replace(best, name="chosen"),
-        min(disjoint, key=_rank),
+        min(disjoint, key=_way_rank),
     )
 
 
-def _fits(planned: Planned, arguments: Mapping[str, object], budget: tuple[float, float]) -> bool:
+def _law_applies(
+    planned: PlanOfArguments, arguments: Mapping[str, object], budget: tuple[float, float]
+) -> bool:
     """Return whether a law that the caller did not name goes with the other arguments.
 
     For example, Gaussian noise of a selection counts no cells and no different users.
@@ -250,13 +256,13 @@ def _fits(planned: Planned, arguments: Mapping[str, object], budget: tuple[float
     return True
 
 
-def _rank(way: Way) -> float:
+def _way_rank(way: Way) -> float:
     return math.inf if way.plan is None else way.badness
 
 
-def _single(
+def _budget_way(
     name: str,
-    planned: Planned,
+    planned: PlanOfArguments,
     arguments: Mapping[str, object],
     budget: tuple[float, float],
     together: Spending | None,
@@ -270,31 +276,31 @@ def _single(
         return Way(name=name, arguments=asked, why=str(error))
 
 
-def _composed(
-    planned: Planned, arguments: Mapping[str, object], releases: int, total: Spending
+def _composed_way(
+    planned: PlanOfArguments, arguments: Mapping[str, object], releases: int, total: Spending
 ) -> Way:
     """Search the largest epsilon of a release at which reserving all keeps within the total."""
-    delta = _down(DELTA_PART * total.delta / releases)
+    delta = _four_digits_down(DELTA_PART * total.delta / releases)
     low, high = total.epsilon / releases, 2 * total.epsilon
-    guess = _down(total.epsilon / math.sqrt(releases))
+    guess = _four_digits_down(total.epsilon / math.sqrt(releases))
     found = Way(name="pld", arguments=arguments, why="no epsilon keeps the total")
-    for _ in range(TURNS):
-        way, used = _reserved(planned, arguments, (guess, delta), releases, total)
+    for _ in range(MOST_TRIES):
+        way, used = _reserved_way(planned, arguments, (guess, delta), releases, total)
         if used > 1:
             high = guess
         else:  # epsilon is too small, or so small that no known noise would do
             low = guess
         if (way.plan is None and found.plan is None) or (used <= 1 and way.plan is not None):
             found = way
-        if CLOSE <= used <= 1 or high / low < 2 - CLOSE:
+        if LEAST_USED_PART <= used <= 1 or high / low < 2 - LEAST_USED_PART:
             break
-        following = _down(guess / used**0.9) if used else 0.0
-        guess = following if low < following < high else _down(math.sqrt(low * high))
+        following = _four_digits_down(guess / used**0.9) if used else 0.0
+        guess = following if low < following < high else _four_digits_down(math.sqrt(low * high))
     return found
 
 
-def _reserved(
-    planned: Planned,
+def _reserved_way(
+    planned: PlanOfArguments,
     arguments: Mapping[str, object],
     budget: tuple[float, float],
     releases: int,
@@ -304,14 +310,14 @@ def _reserved(
 
     The part is 0 if there is no plan.
     """
-    way = _single("pld", planned, arguments, budget, None)
+    way = _budget_way("pld", planned, arguments, budget, None)
     if way.plan is None:
         return way, 0.0
-    together = spending(price(way.plan, releases, total.delta)[1])
+    together = spending_of(price_reservation(way.plan, releases, total.delta)[1])
     return replace(way, together=together), together.epsilon / total.epsilon
 
 
-def _down(number: float) -> float:
+def _four_digits_down(number: float) -> float:
     """Round down to four digits."""
     unit = 10.0 ** (math.floor(math.log10(number)) - 3)
     found = float(f"{math.floor(number / unit * (1 + 1e-12)) * unit:.4g}")

@@ -10,11 +10,11 @@ from functools import cached_property
 from typing import Any
 
 from dpframe._sql import identifier, literal
-from dpframe.asking.about import About
-from dpframe.asking.given import chosen
-from dpframe.asking.plan import Counted, Elsewhere, Rollup
+from dpframe.asking.call_arguments import known_choice
+from dpframe.asking.data_scope import DataScope
+from dpframe.asking.plan_protocols import MechanismInput, RemoteSource, Rollup
 from dpframe.asking.question import Question
-from dpframe.asking.release import Release, released
+from dpframe.asking.release import Release, make_release
 from dpframe.asking.warehouse_types import DUCKDB, TEXT
 from dpframe.dialects import DIALECTS
 from dpframe.errors import ParameterError, ParameterTypeError
@@ -22,25 +22,27 @@ from dpframe.hierarchy import Cells
 from dpframe.ledger import Ledger
 from dpframe.noise import random_seed
 from dpframe.periods import Period
-from dpframe.sources.added import Added
 from dpframe.sources.candidates import candidate_tree
 from dpframe.sources.cell_candidates import candidate_cells
 from dpframe.sources.keys import listed_counts
-from dpframe.sources.measured import added_up, sums_of
-from dpframe.sources.measured_cells import counted_elsewhere
-from dpframe.sources.portable_cells import group_columns
+from dpframe.sources.measured_cells import cells_counted_elsewhere
+from dpframe.sources.period_source import PeriodReading
+from dpframe.sources.portable_groups import group_columns
+from dpframe.sources.rollup_parts import parts_counted_elsewhere, sums_of
 from dpframe.sources.rollup_statement import rollup_statement
-from dpframe.sources.within import Reading
+from dpframe.sources.summands import Summand
 from dpframe.vectors import Vector
 
-EXACT = "current_setting('default_collation') IN ('', 'binary', 'C', 'c')"
-INEXACT = "under this default_collation texts that differ count as one: RESET default_collation"
+EXACT_COLLATION = "current_setting('default_collation') IN ('', 'binary', 'C', 'c')"
+INEXACT_COLLATION = (
+    "under this default_collation texts that differ count as one: RESET default_collation"
+)
 """Under such a collation one record could change the texts of others. The session then gets no
 result, whatever the rows are: the condition is in every row, and every result has a root."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class WarehousePlan(Elsewhere):
+class WarehousePlan(RemoteSource):
     """The plan of a release for which another engine counts, and what the engine must return.
 
     ``columns`` names the columns of the result, in any order: ``level`` and ``n``, whole numbers;
@@ -66,11 +68,11 @@ class WarehousePlan(Elsewhere):
     period: Period | None = None
 
     @property
-    def reading(self) -> Reading | None:
+    def reading(self) -> PeriodReading | None:
         """How the column of times of the period is read."""
         if self.period is None:
             return None
-        return Reading(period=self.period, kind=dict(self.types)[self.period.column])
+        return PeriodReading(period=self.period, kind=dict(self.types)[self.period.column])
 
     @property
     def band(self) -> int:
@@ -90,7 +92,7 @@ class WarehousePlan(Elsewhere):
         return (*levels, "n", *named, *self.sums, "plan", "nodes")
 
     @cached_property
-    def sums(self) -> dict[str, Added]:
+    def sums(self) -> dict[str, Summand]:
         """What the statement adds up, by the name of its column."""
         return sums_of(self.vectors or ())
 
@@ -116,7 +118,7 @@ class WarehousePlan(Elsewhere):
     def weights_are_text(self) -> bool:
         return dict(self.types).get(self.plan.unit.weight or "") == TEXT
 
-    def counted(self, candidates: object) -> Counted[Any]:
+    def counted(self, candidates: object) -> MechanismInput[Any]:
         """Return the tree of a result, or what a rollup measures on. Private.
 
         Raises SourceError if the result is not what the plan asks for.
@@ -131,15 +133,17 @@ class WarehousePlan(Elsewhere):
         if isinstance(hierarchy, Cells):
             cells = candidate_cells(candidates, hierarchy, dialect, self.hierarchy_types, **facts)
             if self.vectors is None:
-                return Counted(cells, cells.types)
-            return Counted(counted_elsewhere(cells, tuple(self.sums), hierarchy), cells.types)
+                return MechanismInput(cells, cells.types)
+            return MechanismInput(
+                cells_counted_elsewhere(cells, tuple(self.sums), hierarchy), cells.types
+            )
         tree = candidate_tree(candidates, hierarchy, dialect, self.hierarchy_types, **facts)
         if self.plan.listed is not None:
             tree = listed_counts(tree, self.plan.listed)
         if self.vectors is not None:
-            private = added_up(tree, tuple(self.sums), self.plan.hierarchy)
-            return Counted(private, tree.types)
-        return Counted(tree, tree.types)
+            private = parts_counted_elsewhere(tree, tuple(self.sums), self.plan.hierarchy)
+            return MechanismInput(private, tree.types)
+        return MechanismInput(tree, tree.types)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,10 +161,10 @@ class RollupSql:
 
 
 def dialect_from(value: object) -> str:
-    return chosen("dialect", value, (DUCKDB, *DIALECTS))
+    return known_choice("dialect", value, (DUCKDB, *DIALECTS))
 
 
-def source_from(value: object) -> str:
+def warehouse_table(value: object) -> str:
     if not isinstance(value, str):
         raise ParameterTypeError(f"table must be a name, as text; got {value!r}.")
     text = value.strip()
@@ -172,16 +176,18 @@ def source_from(value: object) -> str:
     return text
 
 
-def statement(plan: WarehousePlan) -> RollupSql:
+def warehouse_statement(plan: WarehousePlan) -> RollupSql:
     """Return the plan's statement, with a fresh secret seed."""
     inner, types = plan.plan, dict(plan.types)
     unit = inner.unit
     seed = random_seed()
     dialect = DIALECTS.get(plan.dialect)
-    view = f"{_within(plan)} AS source_rows"
+    view = f"{_table_in_period(plan)} AS source_rows"
     nodes = "count(*) OVER ()"
     if dialect is None:
-        nodes = f"CASE WHEN {EXACT} THEN {nodes} ELSE error({literal(INEXACT)}) END"
+        nodes = (
+            f"CASE WHEN {EXACT_COLLATION} THEN {nodes} ELSE error({literal(INEXACT_COLLATION)}) END"
+        )
         cast = [
             f"TRY_CAST({identifier(c)} AS {kind}) AS {identifier(c)}"
             for c, kind in plan.types
@@ -206,7 +212,7 @@ def statement(plan: WarehousePlan) -> RollupSql:
     return RollupSql(sql=sql, plan=plan)
 
 
-def _within(plan: WarehousePlan) -> str:
+def _table_in_period(plan: WarehousePlan) -> str:
     """Return the table, or a query for its rows of the period."""
     reading, dialect = plan.reading, DIALECTS.get(plan.dialect)
     if reading is None:
@@ -222,7 +228,7 @@ def _within(plan: WarehousePlan) -> str:
     return f"(SELECT * FROM {plan.table} AS all_rows WHERE {condition})"
 
 
-def finished(
+def release_candidates(
     question: Question[Any, Any],
     candidates: object,
     plan: object,
@@ -230,7 +236,7 @@ def finished(
     *,
     ledger: Ledger | None,
     name: str | None,
-    about: About,
+    about: DataScope,
 ) -> tuple[Any, Release]:
     """Return the plan and the release of candidates.
 
@@ -262,7 +268,7 @@ def finished(
             )
     inner = question.fitted(plan.plan, plan)
     about = replace(about, period=plan.period, reading=plan.reading)
-    release = released(
+    release = make_release(
         lambda: plan.counted(candidates),
         inner,
         source=plan.source,

@@ -6,16 +6,16 @@ import difflib
 from collections.abc import Mapping, Sequence
 
 from dpframe import _duck
-from dpframe.asking.plan import Rollup
+from dpframe.asking.plan_protocols import Rollup
 from dpframe.budget import PrivacyUnit
 from dpframe.dialects import DIALECTS
 from dpframe.errors import ColumnError, ParameterTypeError
 from dpframe.periods import Period
 from dpframe.sources.keys import check_key_types
-from dpframe.sources.measured import check_value_type
-from dpframe.sources.relations import canonical
+from dpframe.sources.period_source import PeriodReading
+from dpframe.sources.rollup_parts import check_value_type
+from dpframe.sources.source_relations import canonical
 from dpframe.sources.weights import check_weight_type
-from dpframe.sources.within import Reading
 
 DUCKDB = "duckdb"
 TEXT = "VARCHAR"
@@ -46,7 +46,7 @@ def column_types(
     for column in read:
         found[column] = TEXT
         if column in named:
-            found[column] = _canonical(dialect, column, named[column])
+            found[column] = _canonical_type(dialect, column, named[column])
     hierarchy.check_types(tuple(found[c] for c in hierarchy.source_columns))
     for column in values:
         if column not in named:
@@ -95,7 +95,7 @@ def _check_times(period: Period, kind: str, dialect: str, *, given: bool) -> Non
             f"types lacks {column!r} of period. Add, for example, "
             f"types={{{column!r}: 'timestamp'}}."
         )
-    reading = Reading(period=period, kind=kind)
+    reading = PeriodReading(period=period, kind=kind)
     if reading.how == "text" and dialect != DUCKDB:
         raise ColumnError(
             f"column {column!r} is text, no times in {dialect}. Cast it to a date or timestamp, in "
@@ -121,7 +121,7 @@ def _check_names(named: list[object], read: list[str]) -> None:
             )
 
 
-def _canonical(dialect: str, column: str, name: object) -> str:
+def _canonical_type(dialect: str, column: str, name: object) -> str:
     if not isinstance(name, str):
         raise ParameterTypeError(f"types: type of column {column!r} must be text; got {name!r}.")
     if dialect == DUCKDB:

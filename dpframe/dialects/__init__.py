@@ -17,9 +17,9 @@ __all__ = [
     "DIALECTS",
     "POSTGRES",
     "REAL",
-    "RUN",
     "SPACES",
     "SPARK",
+    "TESTED_DIALECTS",
     "WHOLE",
     "ZONED",
     "Dialect",
@@ -29,11 +29,11 @@ __all__ = [
 SPARK = Spark()
 POSTGRES = Postgres()
 
-RUN = (POSTGRES, SPARK)
+TESTED_DIALECTS = (POSTGRES, SPARK)
 """Dialects whose statements tests run and compare with DuckDB's. Other dialects are only parsed."""
 
 DIALECTS: dict[str, Dialect] = {
-    **{d.name: d for d in (*RUN, Snowflake(), BigQuery())},
+    **{d.name: d for d in (*TESTED_DIALECTS, Snowflake(), BigQuery())},
     "databricks": SPARK,
 }
 """All dialects by name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dpframe.dialects._dialect import CAPITALS, REAL, SMALL, ZONED, Dialect, no_user
+from dpframe.dialects._dialect import CAPITALS, REAL, SMALL, ZONED, Dialect, inexact_user_ids
 from dpframe.errors import ColumnError
 
 
@@ -84,7 +84,7 @@ class BigQuery(Dialect):
     def identity(self, value: str, kind: str) -> str:
         outer = kind.split("(")[0]
         if outer in REAL:
-            raise ColumnError(no_user(kind, "BigQuery"))
+            raise ColumnError(inexact_user_ids(kind, "BigQuery"))
         return self.cast_text(f"UNIX_MICROS({value})" if outer == ZONED else value)
 
     def is_nan(self, value: str) -> str:

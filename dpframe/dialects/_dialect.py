@@ -273,7 +273,7 @@ class Dialect(ABC):
         return found
 
 
-def no_user(kind: str, engine: str) -> str:
+def inexact_user_ids(kind: str, engine: str) -> str:
     """Return the message for ids for which the engine has no text that tells all of them apart."""
     return (
         f"user: ids of type {kind} have no exact text in {engine}: cast them to text or whole "

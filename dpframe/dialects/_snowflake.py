@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dpframe.dialects._dialect import CAPITALS, REAL, SMALL, ZONED, Dialect, no_user
+from dpframe.dialects._dialect import CAPITALS, REAL, SMALL, ZONED, Dialect, inexact_user_ids
 from dpframe.errors import ColumnError
 
 
@@ -62,7 +62,7 @@ class Snowflake(Dialect):
     def identity(self, value: str, kind: str) -> str:
         outer = kind.split("(")[0]
         if outer in REAL:
-            raise ColumnError(no_user(kind, "Snowflake"))
+            raise ColumnError(inexact_user_ids(kind, "Snowflake"))
         if outer in ("DATE", "TIMESTAMP", ZONED):
             named = "TIMESTAMP_TZ" if outer == ZONED else "TIMESTAMP_NTZ"
             return self.cast_text(f"DATE_PART(EPOCH_NANOSECOND, CAST({value} AS {named}))")

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from dpframe.domains._axis import Axis
 from dpframe.domains._domain import MAX_DEPTH, USUAL_DEPTH, Domain
-from dpframe.domains._ip import IpAxis
-from dpframe.domains._listed import ListedAxis
-from dpframe.domains._number import NumberAxis
-from dpframe.domains._parse import as_domain
-from dpframe.domains._time import TimeAxis
+from dpframe.domains._ip_axis import IpAxis
+from dpframe.domains._listed_axis import ListedAxis
+from dpframe.domains._number_axis import NumberAxis
+from dpframe.domains._parse_domain import as_domain
+from dpframe.domains._time_axis import TimeAxis
 
 __all__ = [
     "MAX_DEPTH",

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe.errors import ColumnError, HierarchyError
-from dpframe.hierarchy._types import COMMON, READS, refused
+from dpframe.hierarchy._types import COMMON, READS, unreadable_type
 from dpframe.noise import PublicRandom
 
 Codes: TypeAlias = NDArray[np.uint64]
@@ -78,12 +78,12 @@ class Axis(ABC):
         return 2.0**-fixed
 
 
-def plain(kind: pa.DataType) -> pa.DataType:
+def decoded_type(kind: pa.DataType) -> pa.DataType:
     """Return the type of the values; for a dictionary, the type of its entries."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def is_text(kind: pa.DataType) -> bool:
+def is_text_type(kind: pa.DataType) -> bool:
     """Whether a plain type is text."""
     tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
     return any(test(kind) for test in tests)
@@ -99,15 +99,15 @@ def check_limit(kind: str, limit: object) -> None:
         )
 
 
-def refuse(kind: str, column: str, given: object, readable: str) -> ColumnError:
+def unreadable_column(kind: str, column: str, given: object, readable: str) -> ColumnError:
     """Return the error for a column of a type that an axis cannot read."""
     plain_type = str(given).split("<")[0]  # without parameters, which can be values of an ENUM
     reads = READS.get("date" if kind == "time" else kind)  # none for a list of keys
     advice = reads.advice if reads is not None else COMMON
-    return refused(f"{kind} reads", column, plain_type, readable, advice)
+    return unreadable_type(f"{kind} reads", column, plain_type, readable, advice)
 
 
-def by_column(columns: tuple[str, ...], types: Mapping[str, Any]) -> tuple[Any, ...]:
+def types_of_columns(columns: tuple[str, ...], types: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return the types of some columns; ColumnError if a column does not exist."""
     for name in columns:
         if name not in types:

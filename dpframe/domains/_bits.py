@@ -41,7 +41,7 @@ class Moves:
             out |= table[(part & np.uint64(len(table) - 1)).view(np.int64)]
 
 
-def turns(bits: Sequence[int], depth: int) -> tuple[int, ...]:
+def axis_turns(bits: Sequence[int], depth: int) -> tuple[int, ...]:
     """Return the axis of each bit of a path: in turn all axes that have bits left."""
     left, out = list(bits), list[int]()
     while len(out) < depth:

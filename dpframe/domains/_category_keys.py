@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpframe.domains._axis import Counts, Mask
-from dpframe.domains._read import distinct, level_texts, whole
+from dpframe.domains._read_values import distinct_values, level_texts, single_array
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, columns
 from dpframe.tree import ListedNodes
@@ -41,15 +41,15 @@ def categories(keys: object, hierarchy: Hierarchy) -> Categories:
     """
     if isinstance(keys, ListedNodes):
         return _from_nodes(keys, hierarchy)
-    table = _table(keys, hierarchy)
-    texts = _texts(table, hierarchy)
+    table = _listed_key_table(keys, hierarchy)
+    texts = _key_texts(table, hierarchy)
     level, parent, text, itself = [0], [-1], [""], [False]
     known: dict[tuple[int, str], int] = {}
     own: set[int] = set()
     for row, parts in enumerate(zip(*texts, strict=True)):
         if parts[0] is None or (len(table.columns) > 1 and None in parts):
             raise ParameterError(
-                f"keys has {_key(table, row)!r}, which is malformed, empty or missing for "
+                f"keys has {_key_value(table, row)!r}, which is malformed, empty or missing for "
                 f"{hierarchy.spec}: list values as the data have them."
             )
         node = 0
@@ -65,14 +65,15 @@ def categories(keys: object, hierarchy: Hierarchy) -> Categories:
             node = here
         if node in own:
             raise ParameterError(
-                f"keys has {_key(table, row)!r} twice, maybe in two spellings: list each key once."
+                f"keys has {_key_value(table, row)!r} twice, maybe in two spellings: list each "
+                "key once."
             )
         own.add(node)
     inner = set(parent)
     for node in own & inner:
         itself[node] = True
     other = set(text[1:]) != {"true", "false"}  # a boolean has no other values
-    return _named(level, parent, text, itself, other)
+    return _make_categories(level, parent, text, itself, other)
 
 
 def _from_nodes(nodes: ListedNodes, hierarchy: Hierarchy) -> Categories:
@@ -85,10 +86,10 @@ def _from_nodes(nodes: ListedNodes, hierarchy: Hierarchy) -> Categories:
     if max(level) > hierarchy.height or None in text:
         raise ParameterError(f"keys was listed for another hierarchy than {hierarchy.spec}.")
     other = bool(nodes.rest[0]) and set(text[1:]) != {"true", "false"}
-    return _named(level, nodes.parent.tolist(), text, [False] * len(level), other)
+    return _make_categories(level, nodes.parent.tolist(), text, [False] * len(level), other)
 
 
-def _table(keys: object, hierarchy: Hierarchy) -> pa.Table:
+def _listed_key_table(keys: object, hierarchy: Hierarchy) -> pa.Table:
     names = hierarchy.source_columns
     if isinstance(keys, pa.Table):
         missing = [name for name in names if name not in keys.column_names]
@@ -105,7 +106,7 @@ def _table(keys: object, hierarchy: Hierarchy) -> pa.Table:
                     f"{', '.join(map(repr, names))}."
                 )
         values = zip(names, zip(*rows, strict=True), strict=True) if rows else ()
-        table = pa.table({name: _array(column) for name, column in values})
+        table = pa.table({name: _object_array(column) for name, column in values})
     else:
         raise ParameterTypeError(
             "keys must be a list of values, or a dict from column to list; got "
@@ -116,7 +117,7 @@ def _table(keys: object, hierarchy: Hierarchy) -> pa.Table:
     return table
 
 
-def _array(values: Sequence[object]) -> pa.Array:
+def _object_array(values: Sequence[object]) -> pa.Array:
     """Return Python objects as an array, as text if they have no common type."""
     try:
         return pa.array(values)
@@ -124,22 +125,22 @@ def _array(values: Sequence[object]) -> pa.Array:
         return pa.array([None if v is None else str(v) for v in values], type=pa.string())
 
 
-def _texts(table: pa.Table, hierarchy: Hierarchy) -> list[list[str | None]]:
+def _key_texts(table: pa.Table, hierarchy: Hierarchy) -> list[list[str | None]]:
     """Return the texts of all keys at each level, one list a level."""
     found: list[list[str | None]] = []
     for name in table.column_names:
         one = columns(name) if hierarchy.kind == "columns" else hierarchy
-        values, place = distinct(whole(table[name]))
+        values, place = distinct_values(single_array(table[name]))
         found += [texts.take(pa.array(place)).to_pylist() for texts in level_texts(values, one)]
     return found
 
 
-def _key(table: pa.Table, row: int) -> object:
+def _key_value(table: pa.Table, row: int) -> object:
     parts = tuple(column[row].as_py() for column in table.columns)
     return parts if len(parts) > 1 else parts[0]
 
 
-def _named(
+def _make_categories(
     level: list[int], parent: list[int], text: list[str], itself: list[bool], other: bool
 ) -> Categories:
     """Return the categories, named by a hash of the nodes in their order. The hash reads the length

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from dpframe.domains._read import asked, whole
+from dpframe.domains._read_values import query_values, single_array
 from dpframe.errors import ColumnError
 from dpframe.hierarchy import OTHER, columns
 from dpframe.hierarchy._base import has_zone
@@ -14,7 +14,7 @@ from dpframe.hierarchy._base import has_zone
 SAME_TEXT = ("VARCHAR", "ENUM", '"NULL"', "BLOB", "PANDAS")
 
 
-def typed(texts: Sequence[str], kind: pa.DataType, is_text: bool) -> pa.Array:
+def typed_values(texts: Sequence[str], kind: pa.DataType, is_text: bool) -> pa.Array:
     """Return texts as an array of a type; NULL for ``<other>`` and for values that the type cannot
     hold."""
     if is_text:
@@ -25,10 +25,10 @@ def typed(texts: Sequence[str], kind: pa.DataType, is_text: bool) -> pa.Array:
     try:
         return _cast(whole_texts, kind)
     except pa.ArrowException:
-        return pa.concat_arrays([_one(text, kind) for text in whole_texts])
+        return pa.concat_arrays([_cast_one(text, kind) for text in whole_texts])
 
 
-def _one(text: str | None, kind: pa.DataType) -> pa.Array:
+def _cast_one(text: str | None, kind: pa.DataType) -> pa.Array:
     try:
         return _cast([text], kind)
     except pa.ArrowException:
@@ -42,7 +42,7 @@ def _cast(texts: list[str | None], kind: pa.DataType) -> pa.Array:
     return array.cast(kind)
 
 
-def check_values(column: str, texts: list[str], kind: str) -> None:
+def check_listed_values(column: str, texts: list[str], kind: str) -> None:
     """Raise ColumnError if a listed text is no value of a column of this DuckDB type."""
     if kind.split("(")[0] in SAME_TEXT or kind.endswith("]"):
         return
@@ -52,8 +52,8 @@ def check_values(column: str, texts: list[str], kind: str) -> None:
     ((_, value),) = one.key_steps(("value",), (plain,))[0].items()
     steps = ({"value": f"TRY_CAST(c0 AS {plain})"}, {"k1": value})
     (text,) = one.texts(1, ("k1",), (plain,))
-    found = asked(listed, steps, f"CAST({text} AS VARCHAR) AS x", "the keys")
-    for key, read in zip(texts, whole(found["x"]).to_pylist(), strict=True):
+    found = query_values(listed, steps, f"CAST({text} AS VARCHAR) AS x", "the keys")
+    for key, read in zip(texts, single_array(found["x"]).to_pylist(), strict=True):
         if key != read:
             as_written = f": write it as {read!r}" if read is not None else ""
             raise ColumnError(

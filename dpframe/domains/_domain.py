@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from dpframe.domains._axis import Axis, Codes, Counts, Mask, by_column
-from dpframe.domains._bits import Moves, turns
-from dpframe.domains._read import whole
+from dpframe.domains._axis import Axis, Codes, Counts, Mask, types_of_columns
+from dpframe.domains._bits import Moves, axis_turns
+from dpframe.domains._read_values import single_array
 from dpframe.errors import ColumnError, ParameterError
 from dpframe.hierarchy import ROOT
 from dpframe.noise import PublicRandom
@@ -58,7 +58,7 @@ class Domain:
                 f"depth ({depth}) is below the number of axes ({needed}): raise depth, or name "
                 "fewer columns."
             )
-        return cls(axes, depth, turns(bits, depth))
+        return cls(axes, depth, axis_turns(bits, depth))
 
     def __repr__(self) -> str:
         return f"Domain({self.spec!r})"
@@ -119,7 +119,7 @@ class Domain:
     def check_types(self, types: Mapping[str, str]) -> None:
         """Raise ColumnError if the DuckDB types of the columns cannot be read."""
         for axis in self.axes:
-            named = (str(kind) for kind in by_column(axis.columns, types))
+            named = (str(kind) for kind in types_of_columns(axis.columns, types))
             axis.check_types(tuple("ENUM" if k.startswith("ENUM") else k for k in named))
 
     def codes(self, batch: pa.Table | pa.RecordBatch) -> Codes:
@@ -130,7 +130,7 @@ class Domain:
         out = np.zeros(batch.num_rows, dtype=np.uint64)
         valid: Mask | None = None
         for axis, moves, places in zip(self.axes, self._weave, self._places, strict=True):
-            arrays = tuple(whole(batch.column(name)) for name in axis.columns)
+            arrays = tuple(single_array(batch.column(name)) for name in axis.columns)
             codes, known = axis.read(arrays, len(places))
             if known is not None:
                 valid = known if valid is None else valid & known
@@ -150,7 +150,7 @@ class Domain:
         """Draw one row from every cell, uniformly, with the names and types of the source."""
         columns: dict[str, pa.Array] = {}
         for axis, (fixed, prefix) in zip(self.axes, self._cells(level, code), strict=True):
-            kinds = by_column(axis.columns, types)
+            kinds = types_of_columns(axis.columns, types)
             drawn = axis.draw(fixed, prefix, generator, kinds)
             columns.update(zip(axis.columns, drawn, strict=True))
         return pa.table(columns)

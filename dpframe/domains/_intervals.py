@@ -44,7 +44,7 @@ def cell_of(offset: Reals, width: float, bits: int) -> Codes:
     return offset.astype(np.int64).view(np.uint64)
 
 
-def begins(cell: Codes, bits: int, fixed: Counts, prefix: Codes) -> Mask:
+def begins_with(cell: Codes, bits: int, fixed: Counts, prefix: Codes) -> Mask:
     """Whether paths of ``bits`` bits begin with the ``fixed`` bits of ``prefix``."""
     inside: Mask = (cell >> (bits - fixed).astype(np.uint64)) == prefix
     return inside
@@ -86,7 +86,7 @@ def whole_points(
     return base, np.where(count >= 1.0, np.minimum(at, last), middle), middle
 
 
-def settled(
+def settle_values(
     drawn: NDArray[Any],
     middle: NDArray[Any],
     inside: Callable[[NDArray[Any], Mask], Mask],

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar,
 
 import pandas as pd
 
-from dpframe._forking import no_fork
-from dpframe._html import folded
+from dpframe._forks import no_fork
+from dpframe._html import folded_html
 from dpframe._known_arguments import known_arguments
-from dpframe.asking.question import OF_WAREHOUSE
+from dpframe.asking.question import WAREHOUSE_ARGUMENTS
 from dpframe.digest import RECEIPT
-from dpframe.doors.of_results import OfResults
-from dpframe.questions import listed as asks
+from dpframe.doors.result_methods import ResultMethods
+from dpframe.questions import question_list as asks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ T = TypeVar("T")
 PARAMETERS, EXAMPLES = (f"{title}\n{'-' * len(title)}\n" for title in ("Parameters", "Examples"))
 
 
-def of_frame(
+def frame_method(
     asked: Callable[Concatenate[Any, P], T], example: str
 ) -> Callable[Concatenate[DpAccessor, P], T]:
     """Return a function as a method of the frame: the same call without its source.
@@ -37,7 +37,10 @@ def of_frame(
     default.
     """
     _, about, *rest = inspect.signature(asked).parameters.values()
-    taken = [about.replace(default=about.empty), *(p for p in rest if p.name not in OF_WAREHOUSE)]
+    taken = [
+        about.replace(default=about.empty),
+        *(p for p in rest if p.name not in WAREHOUSE_ARGUMENTS),
+    ]
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
     def method(self: DpAccessor, /, *args: P.args, **arguments: P.kwargs) -> T:
@@ -75,32 +78,32 @@ def _entries(section: str, taken: Collection[str]) -> str:
     return "\n".join(lines)
 
 
-def explaining_frame(asked: Explains[P], example: str) -> ExplainsFrame[P]:
+def explain_method(asked: Explains[P], example: str) -> ExplainsFrame[P]:
     """Return a function that explains as a method of the frame: the call without its source.
 
     The type is the one that the method has on a frame, with ``error=``, which no ParamSpec can add.
     """
-    return cast("ExplainsFrame[P]", of_frame(asked, example))
+    return cast("ExplainsFrame[P]", frame_method(asked, example))
 
 
 @known_arguments
-class DpAccessor(OfResults):
+class DpAccessor(ResultMethods):
     """Private rollups of this frame. Stateless: pandas makes it anew on every access."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
         super().__init__(frame)
 
     def __repr__(self) -> str:
-        members = (*vars(DpAccessor), *vars(OfResults))
+        members = (*vars(DpAccessor), *vars(ResultMethods))
         names = [name for name in members if not name.startswith("_")]
         return f"<dpframe accessor: {', '.join(names)}>"
 
     def _repr_html_(self) -> str:
         if not isinstance(self._frame.attrs.get(RECEIPT), dict):
-            return folded("dpframe", [repr(self)[1:-1]], "", ())
+            return folded_html("dpframe", [repr(self)[1:-1]], "", ())
         return self.receipt._repr_html_()
 
-    hhh = of_frame(
+    hhh = frame_method(
         asks.hhh,
         """
         >>> import pandas as pd, dpframe
@@ -110,7 +113,7 @@ class DpAccessor(OfResults):
         1.0
         """,
     )
-    rollup = of_frame(
+    rollup = frame_method(
         asks.rollup,
         """
         >>> import pandas as pd, dpframe as dp
@@ -121,7 +124,7 @@ class DpAccessor(OfResults):
         ['*', 'DE', 'FR']
         """,
     )
-    tree_counts = of_frame(
+    tree_counts = frame_method(
         asks.tree_counts,
         """
         >>> import pandas as pd, dpframe
@@ -130,7 +133,7 @@ class DpAccessor(OfResults):
         ['*', 'JFK', '<other>']
         """,
     )
-    heavy_hitters = of_frame(
+    heavy_hitters = frame_method(
         asks.heavy_hitters,
         """
         >>> import pandas as pd, dpframe
@@ -139,7 +142,7 @@ class DpAccessor(OfResults):
         ['JFK']
         """,
     )
-    synthesize = of_frame(
+    synthesize = frame_method(
         asks.synthesize,
         """
         >>> import pandas as pd, dpframe
@@ -148,7 +151,7 @@ class DpAccessor(OfResults):
         10
         """,
     )
-    prefix_tree = of_frame(
+    prefix_tree = frame_method(
         asks.prefix_tree,
         """
         >>> import pandas as pd, dpframe
@@ -157,7 +160,7 @@ class DpAccessor(OfResults):
         'selfie'
         """,
     )
-    explain = explaining_frame(
+    explain = explain_method(
         asks.explain,
         """
         >>> import pandas as pd, dpframe
@@ -166,7 +169,7 @@ class DpAccessor(OfResults):
         2
         """,
     )
-    explain_rollup = explaining_frame(
+    explain_rollup = explain_method(
         asks.explain_rollup,
         """
         >>> import pandas as pd, dpframe as dp
@@ -176,7 +179,7 @@ class DpAccessor(OfResults):
         1
         """,
     )
-    explain_tree_counts = explaining_frame(
+    explain_tree_counts = explain_method(
         asks.explain_tree_counts,
         """
         >>> import pandas as pd, dpframe
@@ -185,7 +188,7 @@ class DpAccessor(OfResults):
         0.0
         """,
     )
-    explain_heavy_hitters = explaining_frame(
+    explain_heavy_hitters = explain_method(
         asks.explain_heavy_hitters,
         """
         >>> import pandas as pd, dpframe
@@ -194,7 +197,7 @@ class DpAccessor(OfResults):
         1
         """,
     )
-    explain_synthesize = explaining_frame(
+    explain_synthesize = explain_method(
         asks.explain_synthesize,
         """
         >>> import pandas as pd, dpframe
@@ -203,7 +206,7 @@ class DpAccessor(OfResults):
         20
         """,
     )
-    explain_prefix_tree = explaining_frame(
+    explain_prefix_tree = explain_method(
         asks.explain_prefix_tree,
         """
         >>> import pandas as pd, dpframe
@@ -285,11 +288,11 @@ class DpAccessor(OfResults):
 
 
 AS_FRAMES = (
-    "dpframe.asking.frame",
+    "dpframe.asking.node_frame",
     "dpframe.postprocess.categories",
     "dpframe.questions.rollup.frame",
     "dpframe.questions.tree_counts.frame",
-    "dpframe.questions.tree_counts.histograms",
+    "dpframe.questions.tree_counts.tree_histograms",
 )
 """Modules that questions load at their first answer, with their default mechanisms. They load with
 pandas, so that a first answer is as fast as a second one."""

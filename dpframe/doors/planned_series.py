@@ -6,15 +6,22 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dpframe._known_arguments import bound, known_arguments, shown
+from dpframe._known_arguments import bind_arguments, known_arguments, shown_value
 from dpframe._progress import step
-from dpframe.asking.given import DELTA, EPSILON, amount, chosen, flag, whole
-from dpframe.asking.question import OF_RELEASE, Question
+from dpframe.asking.call_arguments import (
+    DELTA,
+    EPSILON,
+    budget_amount,
+    flag,
+    known_choice,
+    whole_number,
+)
+from dpframe.asking.question import RELEASE_ARGUMENTS, Question
 from dpframe.asking.series_plan import SeriesPlan, series_ways
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.ledger import Spending
 from dpframe.ledger.reservations import MOST
-from dpframe.questions.listed import QUESTIONS
+from dpframe.questions.question_list import QUESTIONS
 
 PLANNED = {
     question.name: question
@@ -74,12 +81,12 @@ def plan_series(
     ('offline-gaussian', True)
     """
     count, asked, epsilon, delta = (
-        whole("releases", releases, 1, MOST),
-        _asked(question),
-        *_total(total),
+        whole_number("releases", releases, 1, MOST),
+        _series_question(question),
+        *_series_total(total),
     )
-    given = _given(asked, about, arguments)
-    laws = _laws(asked, given)
+    given = _series_arguments(asked, about, arguments)
+    laws = _laws_to_try(asked, given)
     with step("planning the series"):
         ways = series_ways(
             lambda call: asked.declared(asked.plan(call)),
@@ -103,12 +110,14 @@ def plan_series(
     )
 
 
-def _asked(question: object) -> Question[Any, Any]:
+def _series_question(question: object) -> Question[Any, Any]:
     name = getattr(question, "__name__", question)
-    return PLANNED[chosen("question", name, tuple(PLANNED))]
+    return PLANNED[known_choice("question", name, tuple(PLANNED))]
 
 
-def _laws(asked: Question[Any, Any], given: Mapping[str, object]) -> Sequence[Mapping[str, object]]:
+def _laws_to_try(
+    asked: Question[Any, Any], given: Mapping[str, object]
+) -> Sequence[Mapping[str, object]]:
     """Return the arguments of each law to try; only the call's ``mechanism``, if it names one."""
     if given.get("mechanism") is not None:
         return ({"mechanism": given["mechanism"]},)
@@ -120,16 +129,18 @@ def _laws(asked: Question[Any, Any], given: Mapping[str, object]) -> Sequence[Ma
     return asked.laws
 
 
-def _total(total: object) -> tuple[float, float]:
+def _series_total(total: object) -> tuple[float, float]:
     if not isinstance(total, tuple | list) or len(total) != 2:
-        raise ParameterTypeError(f"total must be a pair such as (3.0, 1e-6); got {shown(total)}.")
+        raise ParameterTypeError(
+            f"total must be a pair such as (3.0, 1e-6); got {shown_value(total)}."
+        )
     return (
-        float(amount("epsilon of total", total[0], *EPSILON, "of all releases together")),
-        float(amount("delta of total", total[1], *DELTA, "of all releases together")),
+        float(budget_amount("epsilon of total", total[0], *EPSILON, "of all releases together")),
+        float(budget_amount("delta of total", total[1], *DELTA, "of all releases together")),
     )
 
 
-def _given(
+def _series_arguments(
     question: Question[Any, Any], about: Sequence[object], arguments: Mapping[str, object]
 ) -> dict[str, object]:
     """Return the arguments of a release by name; raise for any that the question does not take."""
@@ -139,6 +150,6 @@ def _given(
                 f"{name} ({arguments[name]!r}) must be left out. It follows from total=."
             )
     _, *rest = question.call.parameters.values()  # the source
-    signature = inspect.Signature([p for p in rest if p.name not in OF_RELEASE])
-    named = bound(plan_series, signature, about, arguments)
+    signature = inspect.Signature([p for p in rest if p.name not in RELEASE_ARGUMENTS])
+    named = bind_arguments(plan_series, signature, about, arguments)
     return {name: value for name, value in named.items() if value is not None}

@@ -15,10 +15,10 @@ from typing import Any, ParamSpec
 import pandas as pd
 import polars as pl
 
-from dpframe._html import folded
-from dpframe._known_arguments import short
+from dpframe._html import folded_html
+from dpframe._known_arguments import shorten_errors
 from dpframe.doors.accessor import DpAccessor
-from dpframe.doors.of_results import OfResults
+from dpframe.doors.result_methods import ResultMethods
 from dpframe.errors import ParameterError
 
 P = ParamSpec("P")
@@ -28,7 +28,7 @@ _released: dict[int, tuple[weakref.ref[pl.DataFrame], pd.DataFrame]] = {}
 
 OF_FRAMES = tuple(name for name in vars(DpAccessor) if not name.startswith("_"))
 OF_RELEASES = (
-    *(name for name in vars(OfResults) if not name.startswith("_")),
+    *(name for name in vars(ResultMethods) if not name.startswith("_")),
     *("report", "plot"),
 )
 
@@ -69,7 +69,7 @@ class PolarsAccessor:
             raise AttributeError(
                 f"the accessor dp has no {name!r}. It has: {', '.join(dir(self))}."
             )
-        return _answering(found) if callable(found) and inspect.isroutine(found) else found
+        return _answer_in_polars(found) if callable(found) and inspect.isroutine(found) else found
 
     def __dir__(self) -> list[str]:
         return sorted({*OF_FRAMES, *OF_RELEASES, "to_pandas"})
@@ -78,19 +78,19 @@ class PolarsAccessor:
         try:
             return DpAccessor(self.to_pandas())._repr_html_()
         except ParameterError as error:
-            return folded("dpframe", [repr(self)[1:-1], str(error)], "", ())
+            return folded_html("dpframe", [repr(self)[1:-1], str(error)], "", ())
 
     def __repr__(self) -> str:
         return f"<dpframe accessor: {', '.join(dir(self))}>"
 
 
-def _answering(method: Callable[P, Any]) -> Callable[P, Any]:
+def _answer_in_polars(method: Callable[P, Any]) -> Callable[P, Any]:
     """Wrap a method so that it returns Polars frames in place of pandas frames."""
 
     @wraps(method)
-    @short
+    @shorten_errors
     def call(*args: P.args, **arguments: P.kwargs) -> Any:
-        answer = method(*map(_as_released, args), **arguments)
+        answer = method(*map(_released_frame, args), **arguments)
         if not isinstance(answer, pd.DataFrame):
             return answer
         made = _as_polars(answer)
@@ -101,7 +101,7 @@ def _answering(method: Callable[P, Any]) -> Callable[P, Any]:
     return call
 
 
-def _as_released(value: Any) -> Any:
+def _released_frame(value: Any) -> Any:
     """Return the pandas result behind an argument, such as the other release of ``change``."""
     return PolarsAccessor(value).to_pandas() if id(value) in _released else value
 

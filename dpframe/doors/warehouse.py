@@ -12,8 +12,8 @@ from dpframe.asking.warehouse_plan import (
     RollupSql,
     WarehousePlan,
     dialect_from,
-    source_from,
-    statement,
+    warehouse_statement,
+    warehouse_table,
 )
 from dpframe.asking.warehouse_types import DUCKDB, column_types
 from dpframe.errors import ParameterError
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., RollupSql])
 
 
-def declared_by(question: Question[Any, Any], without: Sequence[str] = ()) -> Callable[[F], F]:
+def with_planning_parameters(
+    question: Question[Any, Any], without: Sequence[str] = ()
+) -> Callable[[F], F]:
     """Add the planning parameters of a question to the signature of a function.
 
     Type checkers find the full signature in ``statements.pyi``, made of the same declaration.
@@ -54,7 +56,7 @@ def declared_by(question: Question[Any, Any], without: Sequence[str] = ()) -> Ca
 
 
 @known_arguments
-@declared_by(HHH, without=("counters",))
+@with_planning_parameters(HHH, without=("counters",))
 def rollup_sql(
     hierarchy: str | Sequence[str] | Hierarchy,
     *,
@@ -110,11 +112,11 @@ def rollup_sql(
         raise ParameterError(
             "mechanism='streaming' cannot run as a SQL statement. Use mechanism='offline'."
         )
-    return _written(HHH, {"hierarchy": hierarchy, **planning}, table, dialect, types)
+    return _question_statement(HHH, {"hierarchy": hierarchy, **planning}, table, dialect, types)
 
 
 @known_arguments
-@declared_by(TREE_COUNTS)
+@with_planning_parameters(TREE_COUNTS)
 def tree_rollup_sql(
     hierarchy: str | Sequence[str] | Hierarchy,
     *,
@@ -133,11 +135,13 @@ def tree_rollup_sql(
     >>> made.plan.band
     1
     """
-    return _written(TREE_COUNTS, {"hierarchy": hierarchy, **planning}, table, dialect, types)
+    return _question_statement(
+        TREE_COUNTS, {"hierarchy": hierarchy, **planning}, table, dialect, types
+    )
 
 
 @known_arguments
-@declared_by(ROLLUP)
+@with_planning_parameters(ROLLUP)
 def measures_sql(
     by: str | Sequence[str] | Hierarchy,
     measures: Mapping[str, Measure | str] | Sequence[Measure | str] | str,
@@ -171,12 +175,17 @@ def measures_sql(
             f"heavy ({heavy!r}) needs integers of 128 bits, which warehouses lack. Leave heavy "
             "out, or pass the rows to dp.rollup, as Parquet files."
         )
-    return _written(
-        ROLLUP, {"by": by, "measures": measures, **planning}, table, dialect, types, _measured
+    return _question_statement(
+        ROLLUP,
+        {"by": by, "measures": measures, **planning},
+        table,
+        dialect,
+        types,
+        _warehouse_vectors,
     )
 
 
-def _measured(plan: RollupPlan) -> tuple[Vector, ...]:
+def _warehouse_vectors(plan: RollupPlan) -> tuple[Vector, ...]:
     """Return the vectors that the statement adds up; ParameterError for a measure that depends on
     the selected nodes."""
     for name, measure in plan.asked.measures.items():
@@ -190,17 +199,17 @@ def _measured(plan: RollupPlan) -> tuple[Vector, ...]:
     return plan.vectors
 
 
-def _nothing(_: object) -> None:
+def _no_vectors(_: object) -> None:
     """Return no vectors: for questions that only count."""
 
 
-def _written(
+def _question_statement(
     question: Question[Any, Any],
     arguments: Mapping[str, Any],
     table: str,
     dialect: str,
     types: Mapping[str, str] | None,
-    measured: Callable[[Any], tuple[Vector, ...] | None] = _nothing,
+    measured: Callable[[Any], tuple[Vector, ...] | None] = _no_vectors,
 ) -> RollupSql:
     """Check the arguments of a question, plan it and write its statement."""
     plan, chosen = question.plan(arguments), dialect_from(dialect)
@@ -218,11 +227,11 @@ def _written(
     values = [v.column for v in vectors or () if v.column is not None]
     belonging = WarehousePlan(
         plan=plan,
-        table=source_from(table),
+        table=warehouse_table(table),
         dialect=chosen,
         types=column_types(plan, chosen, types, list(dict.fromkeys(values)), period),
         question=question.name,
         vectors=vectors,
         period=period,
     )
-    return statement(belonging)
+    return warehouse_statement(belonging)

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from dpframe._known_arguments import check_known, known_arguments
 from dpframe._progress import Step, step
-from dpframe.asking.given import chosen, number, whole
+from dpframe.asking.call_arguments import bounded_number, known_choice, whole_number
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.postprocess.adding_up import added_up, in_records
+from dpframe.postprocess.consistent_trees import consistent_tree, tree_in_records
 from dpframe.postprocess.relative_error import alpha_rmse
 from dpframe.questions.tree_counts.ask import TREE_COUNTS
-from dpframe.questions.tree_counts.base import TreePlan
+from dpframe.questions.tree_counts.base_tree_plan import TreePlan
 from dpframe.questions.tree_counts.plan import TREE_MECHANISMS
-from dpframe.sources.counting import exact_counts
+from dpframe.sources.exact_trees import exact_counts
 from dpframe.tree import CountTree
 
 if TYPE_CHECKING:
@@ -93,9 +93,9 @@ def compare(
     >>> errors["estimator"].tolist(), errors["level"].tolist()
     (['additive', 'additive', 'hhh', 'hhh'], [0, 1, 0, 1])
     """
-    times = whole("repeats", repeats, 1, 10_000)
-    least = whole("at_least", at_least, 1, 2**53)
-    scale = None if alpha is None else number("alpha", alpha, 0.01, 0.99)
+    times = whole_number("repeats", repeats, 1, 10_000)
+    least = whole_number("at_least", at_least, 1, 2**53)
+    scale = None if alpha is None else bounded_number("alpha", alpha, 0.01, 0.99)
     if isinstance(mechanisms, str) or not isinstance(mechanisms, Sequence):
         raise ParameterTypeError(
             f"mechanisms must be a list of {', '.join(TREE_MECHANISMS)}; got {mechanisms!r}."
@@ -105,16 +105,16 @@ def compare(
     if public is None:
         raise ParameterError("public is missing. Pass a public or synthetic copy of the data.")
     for name in mechanisms:
-        chosen("mechanisms", name, TREE_MECHANISMS)
+        known_choice("mechanisms", name, TREE_MECHANISMS)
     given = {**DEFAULTS, **arguments, "epsilon": epsilon, "delta": delta}
     given["hierarchy"] = hierarchy
     own = ("hierarchy", "public", "epsilon", "delta", "mechanisms", "repeats", "at_least")
     check_known("compare", arguments, (*own, *DEFAULTS))
     with step("comparing") as shown:
-        return _compared(mechanisms, public, given, times, least, scale, largest, shown)
+        return _compare_mechanisms(mechanisms, public, given, times, least, scale, largest, shown)
 
 
-def _compared(
+def _compare_mechanisms(
     mechanisms: Sequence[str],
     public: object,
     given: dict[str, object],
@@ -159,7 +159,7 @@ def _errors(
 
     counts = truth.count / plan.grid
     sums = {what: np.zeros(len(counts)) for what in ("shown", "error", "square", "relative")}
-    private = _above(truth, plan.band)
+    private = _tree_at_band(truth, plan.band)
     for _ in range(times):
         estimate, shown = _estimate(plan, private, len(counts))
         error = np.abs(estimate - counts)
@@ -194,7 +194,7 @@ def _worst(squares: NDArray[np.float64]) -> float | None:
     return float(np.sqrt(squares.max())) if len(squares) else None
 
 
-def _above(tree: CountTree, band: int) -> CountTree:
+def _tree_at_band(tree: CountTree, band: int) -> CountTree:
     """Return the tree that a rollup with this band fetches; its last key says where nodes were."""
     kept = np.flatnonzero((tree.count >= band) | (tree.level == 0) | (band <= 1))
     places = pa.array(kept)
@@ -210,7 +210,9 @@ def _estimate(
     """Draw one release: return the estimate for every true node, and which nodes are shown."""
     noisy = plan.run(private)
     where = noisy.keys[-1].to_numpy() if plan.listed is None else None
-    tree = added_up(noisy, plan.grid) if plan.consistent else in_records(noisy, plan.grid)
+    tree = (
+        consistent_tree(noisy, plan.grid) if plan.consistent else tree_in_records(noisy, plan.grid)
+    )
     own = ~tree.other
     places = tree.keys[-1].to_numpy()[own] if where is not None else np.arange(int(own.sum()))
     estimate, shown = np.zeros(nodes), np.zeros(nodes)

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe._forking import no_fork
+from dpframe._forks import no_fork
 from dpframe._known_arguments import check_known, known_arguments
 from dpframe._progress import step
 from dpframe.accounting.trie import triehh_rate, triehhpp_rate
-from dpframe.asking.given import chosen, whole
+from dpframe.asking.call_arguments import known_choice, whole_number
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.federated.channels import SampledVotes
 from dpframe.federated.encoding import Encoding
 from dpframe.federated.population import Population
 from dpframe.mechanisms import prefix_tree
 from dpframe.mechanisms.prefix_tree import FoundItems
-from dpframe.postprocess.discovered import discovered, marginal_frequencies
+from dpframe.postprocess.item_metrics import item_metrics, marginal_frequencies
 from dpframe.questions.prefix_tree.ask import PREFIX_TREE
-from dpframe.questions.prefix_tree.numbers import PrefixAsked
 from dpframe.questions.prefix_tree.plan import PrefixPlan
+from dpframe.questions.prefix_tree.prefix_numbers import PrefixRequest
 from dpframe.sources.devices import population
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class PrefixComparison:
         """
         import pandas as pd
 
-        size = whole("window", window, 1, 2**31)
+        size = whole_number("window", window, 1, 2**31)
         most = max([1, *map(len, self.frequencies.values())])
         lines = {"true": np.sort(self.true)[::-1][:most], **self.frequencies}
         parts = []
@@ -153,15 +153,17 @@ def compare_prefix_trees(
     [{'method': 'gaussian', 'real': 1, 'recall': 1.0}]
     """
     wanted = _methods(methods)
-    how = chosen("metric", metric, ("weighted", "unweighted"))
-    times, most = whole("repeats", repeats, 1, 1000), whole("top", top, 1, 2**31)
-    theta = whole("votes", votes, 2, 1000)
+    how = known_choice("metric", metric, ("weighted", "unweighted"))
+    times, most = whole_number("repeats", repeats, 1, 1000), whole_number("top", top, 1, 2**31)
+    theta = whole_number("votes", votes, 2, 1000)
     of_search = tuple(name for name in PREFIX_TREE.planning if name != "column")
     own = ("column", "public", "methods", "repeats", "top", "metric", "votes")
     check_known("compare_prefix_trees", arguments, (*own, *of_search))
     for name, differing in wanted.items():
         check_known(f"methods[{name!r}]", differing, of_search)
-    asked = {name: _asked(column, {**arguments, **differing}) for name, differing in wanted.items()}
+    asked = {
+        name: _plan_method(column, {**arguments, **differing}) for name, differing in wanted.items()
+    }
     fleets: dict[tuple[str, int], Population] = {}
     for _, one in asked.values():
         search = one.search
@@ -174,11 +176,11 @@ def compare_prefix_trees(
         (name, trie, one, fleets[one.search.encoding.spec, one.search.segments.length])
         for name, (trie, one) in asked.items()
     ]
-    return compared(drawn, times, most, weighted=how == "weighted", votes=theta)
+    return compare_methods(drawn, times, most, weighted=how == "weighted", votes=theta)
 
 
-def compared(
-    drawn: Sequence[tuple[str, str | None, PrefixAsked, Population]],
+def compare_methods(
+    drawn: Sequence[tuple[str, str | None, PrefixRequest, Population]],
     repeats: int,
     top: int,
     *,
@@ -195,16 +197,16 @@ def compared(
         texts = item_texts(fleet, asked.search.encoding, asked.search.segments.length)
         true = frequency if not len(true) else true
         for repeat in range(1, repeats + 1):
-            found, facts = _found(trie, asked, fleet, votes)
+            found, facts = _run_method(trie, asked, fleet, votes)
             items = np.array([texts[t] for t in found.text if t in texts], dtype=np.int64)
-            metrics = discovered(frequency, items, len(found.text), top)
+            metrics = item_metrics(frequency, items, len(found.text), top)
             rows.append({"method": name, "repeat": repeat, **asdict(metrics), **facts})
             frequencies.setdefault(name, np.sort(frequency[items])[::-1])
     return PrefixComparison(pd.DataFrame(rows), frequencies, true)
 
 
-def _found(
-    trie: str | None, asked: PrefixAsked, fleet: Population, votes: int
+def _run_method(
+    trie: str | None, asked: PrefixRequest, fleet: Population, votes: int
 ) -> tuple[FoundItems, dict[str, float]]:
     if trie is None:
         plan = PrefixPlan.for_devices(asked, fleet.devices)
@@ -253,7 +255,7 @@ def _methods(methods: object) -> dict[str, Mapping[str, Any]]:
             f"methods must be a list of names, or a dict of arguments; got {methods!r}."
         )
     else:
-        wanted = {name: METHODS[chosen("methods", name, tuple(METHODS))] for name in methods}
+        wanted = {name: METHODS[known_choice("methods", name, tuple(METHODS))] for name in methods}
     if not wanted:
         raise ParameterError(f"methods is empty: name some of {', '.join(METHODS)}.")
     for name, differing in wanted.items():
@@ -262,7 +264,7 @@ def _methods(methods: object) -> dict[str, Mapping[str, Any]]:
     return wanted
 
 
-def _asked(column: str, given: Mapping[str, Any]) -> tuple[str | None, PrefixAsked]:
+def _plan_method(column: str, given: Mapping[str, Any]) -> tuple[str | None, PrefixRequest]:
     trie = given.get("mechanism") if given.get("mechanism") in TRIES else None
     own = {} if trie is None else {"mechanism": "reports"}
     return trie, PREFIX_TREE.plan({**given, **own, "column": column})

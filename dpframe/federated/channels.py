@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from dpframe.accounting.aggregate import silence
 from dpframe.accounting.binomial import binomial
-from dpframe.federated.intervals import held_interval
+from dpframe.federated.holder_intervals import held_interval
 from dpframe.federated.server import estimate, least_kept
 from dpframe.noise import NoiseTable
-from dpframe.postprocess.selected import selected_interval
+from dpframe.postprocess.selection_intervals import selected_interval
 
 AT_ONCE = 1 << 20
 """Cells that are drawn together."""
@@ -56,7 +56,7 @@ class ReportSums:
 
     def sums(self, cells: NDArray[np.int64], size: int, devices: int) -> NDArray[np.int32]:
         a0 = silence(self.local_epsilon)
-        out = _drawn(binomial(devices, a0), size)
+        out = _draw_in_blocks(binomial(devices, a0), size)
         held, holders = np.unique(cells, return_counts=True)
         for f in np.unique(holders):
             there = held[holders == f]
@@ -86,7 +86,7 @@ class CentralNoise:
     noise: NoiseTable
 
     def sums(self, cells: NDArray[np.int64], size: int, devices: int) -> NDArray[np.int32]:
-        out = _drawn(self.noise, size)
+        out = _draw_in_blocks(self.noise, size)
         held, holders = np.unique(cells, return_counts=True)
         out[held] += holders.astype(np.int32)
         return out
@@ -128,7 +128,7 @@ class SampledVotes:
         return sums, sums
 
 
-def _drawn(law: NoiseTable, size: int) -> NDArray[np.int32]:
+def _draw_in_blocks(law: NoiseTable, size: int) -> NDArray[np.int32]:
     out = np.empty(size, dtype=np.int32)
     for start in range(0, size, AT_ONCE):
         out[start : start + AT_ONCE] = law.draw(min(AT_ONCE, size - start))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
 from dpframe.federated.encoding import Encoding, checked_items
-from dpframe.noise import PublicRandom, chances, device_choices
+from dpframe.noise import PublicRandom, biased_flips, device_choices
 
 Selection = Literal["unweighted", "weighted"]
 
@@ -77,16 +77,18 @@ def select_data(
         if bits not in denied and times > 0:
             coded[bits] = coded.get(bits, 0) + times
     if conditioned:
-        coded = {bits: n for bits, n in coded.items() if _below(bits, length, segment) in live}
+        coded = {
+            bits: n for bits, n in coded.items() if _prefix_bits(bits, length, segment) in live
+        }
     if not coded:
         return None
     weights = np.array([1 if selection == "unweighted" else n for n in coded.values()], dtype=float)
     generator = random if random is not None else device_choices()
     bits = list(coded)[int(generator.choice(len(coded), p=weights / weights.sum()))]
-    return bits[:length] if _below(bits, length, segment) in live else None
+    return bits[:length] if _prefix_bits(bits, length, segment) in live else None
 
 
-def _below(bits: str, length: int, segment: int) -> str:
+def _prefix_bits(bits: str, length: int, segment: int) -> str:
     return bits[: length - segment]
 
 
@@ -121,7 +123,7 @@ def randomize(cell: int | None, cells: int, local_epsilon: float) -> NDArray[np.
     """
     if cell is not None and not 0 <= cell < cells:
         raise ParameterError(f"cell ({cell}) must be from 0 to {cells - 1}.")
-    report = chances(cells, local_epsilon)
+    report = biased_flips(cells, local_epsilon)
     if cell is not None:
-        report[cell] = chances(1, 0.0)[0]
+        report[cell] = biased_flips(1, 0.0)[0]
     return report

@@ -36,7 +36,7 @@ WORD = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedPrefix:
     """What a prefix says: the characters so far; whether they are all that the item has, or all
     that fits of it (``cut``); whether any item can have the prefix."""
 
@@ -117,7 +117,7 @@ class Encoding:
             room -= len(self.codes[c])
         return symbols
 
-    def decode(self, bits: str, length: int) -> Decoded:
+    def decode(self, bits: str, length: int) -> DecodedPrefix:
         """Return what a prefix of items of ``length`` bits says; ``length`` bits say all."""
         known = {code: symbol for symbol, code in self.codes.items()}
         text: list[str] = []
@@ -129,13 +129,13 @@ class Encoding:
             if symbol in (END, CUT):
                 cut = symbol == CUT
                 possible = "1" not in bits[end:] and not (cut and length - start >= self._longest)
-                return Decoded("".join(text), ended=True, cut=cut, possible=possible)
+                return DecodedPrefix("".join(text), ended=True, cut=cut, possible=possible)
             start = end
             text.append(symbol)
         rest, whole = bits[start:], len(bits) == length
         begun = [self.codes[CUT]] if whole else self.codes.values()
         possible = any(code.startswith(rest) for code in begun)
-        return Decoded("".join(text), ended=whole, cut=whole, possible=possible)
+        return DecodedPrefix("".join(text), ended=whole, cut=whole, possible=possible)
 
     def shown(self, item: str, length: int) -> str | None:
         """Return an item as it is shown where it is found; None if it is left out."""
@@ -172,12 +172,12 @@ class Encoding:
             symbol = np.full(len(rows), end)
             inside = used[rows] > j
             if j < most and inside.any():
-                symbol[inside] = _places(points, characters[rows[inside], j], other)
+                symbol[inside] = _character_numbers(points, characters[rows[inside], j], other)
             symbol[at[rows] >= length] = cut
             outside = symbol == other
             readable[rows[outside]] = False
             symbol[outside | (at[rows] + width[symbol] > length)] = cut
-            _append(out, rows, at[rows], value[symbol], width[symbol])
+            _write_codes(out, rows, at[rows], value[symbol], width[symbol])
             at[rows] += width[symbol]
             goes_on[rows[symbol >= end]] = False
         out[:, length // WORD + 1 :] = 0
@@ -186,7 +186,7 @@ class Encoding:
         return out[:, :-1], readable
 
 
-def _places(
+def _character_numbers(
     points: NDArray[np.uint32], characters: NDArray[np.uint32], other: int
 ) -> NDArray[np.int64]:
     """Return the numbers of characters in a sorted alphabet; ``other`` for other characters."""
@@ -195,7 +195,7 @@ def _places(
     return np.where(found, place, other)
 
 
-def _append(
+def _write_codes(
     out: NDArray[np.uint64],
     rows: NDArray[np.int64],
     at: NDArray[np.int64],

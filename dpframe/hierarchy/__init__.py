@@ -33,12 +33,12 @@ from dpframe.hierarchy._cells import Cells, Kind
 from dpframe.hierarchy._code import Code
 from dpframe.hierarchy._columns import Columns
 from dpframe.hierarchy._date import USUAL, Date
-from dpframe.hierarchy._domain import HostNames
+from dpframe.hierarchy._host_names import HostNames
 from dpframe.hierarchy._ip import Ip
 from dpframe.hierarchy._number import Number
-from dpframe.hierarchy._parse import KINDS, as_hierarchy, is_one
+from dpframe.hierarchy._parse import KINDS, as_hierarchy, is_one_hierarchy
+from dpframe.hierarchy._parse_cells import as_hierarchies, cube, grouping_sets, product
 from dpframe.hierarchy._path import Path
-from dpframe.hierarchy._several import as_hierarchies, cube, grouping_sets, product
 
 __all__ = [
     "INVALID",
@@ -57,7 +57,7 @@ __all__ = [
     "domain",
     "grouping_sets",
     "ip",
-    "is_one",
+    "is_one_hierarchy",
     "number",
     "path",
     "product",
@@ -92,7 +92,7 @@ def ip(
     >>> ip("src", prefixes=(8, 16)).spec
     'ip:src?prefixes=8,16'
     """
-    return Ip(column, _tuple(prefixes), _tuple(prefixes6), version, invalid)
+    return Ip(column, _option_tuple(prefixes), _option_tuple(prefixes6), version, invalid)
 
 
 @known_arguments
@@ -122,7 +122,7 @@ def columns(*names: str | Sequence[str], invalid: OnInvalid = "count") -> Column
     'columns:country,city'
     """
     listed: Any = names[0] if len(names) == 1 and not isinstance(names[0], str) else names
-    return Columns(_tuple(listed.tolist() if hasattr(listed, "tolist") else listed), invalid)
+    return Columns(_option_tuple(listed.tolist() if hasattr(listed, "tolist") else listed), invalid)
 
 
 @known_arguments
@@ -165,7 +165,7 @@ def date(
     >>> date("when", levels=("year", "month"), zone="Europe/Paris").spec
     'date:when?levels=year,month&zone=Europe/Paris'
     """
-    return Date(column, _tuple(levels), invalid, zone)
+    return Date(column, _option_tuple(levels), invalid, zone)
 
 
 @known_arguments
@@ -177,7 +177,7 @@ def code(column: str, *, lengths: tuple[int, ...], invalid: OnInvalid = "count")
     >>> code("zip", lengths=(1, 3, 5)).height
     3
     """
-    return Code(column, _tuple(lengths), invalid)
+    return Code(column, _option_tuple(lengths), invalid)
 
 
 @known_arguments
@@ -194,7 +194,7 @@ def number(
     return Number(column, lower, upper, depth, invalid)
 
 
-def _tuple(values: Any) -> Any:
+def _option_tuple(values: Any) -> Any:
     """Return a list, array or range as a tuple of Python values. Return other values unchanged, to
     be checked later."""
     if isinstance(values, np.ndarray):

@@ -22,10 +22,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe._sql import ascending, is_nan
+from dpframe._sql import ascending_order, is_nan
 from dpframe._unicode import is_unicode
 from dpframe.errors import ColumnError, HierarchyError
-from dpframe.hierarchy._types import READS, named
+from dpframe.hierarchy._types import READS, type_label
 
 INVALID = "<invalid>"
 """Label of the node of NULL, empty and malformed values."""
@@ -103,7 +103,7 @@ class Hierarchy(ABC):
     @property
     def spec(self) -> str:
         """The canonical string; parsing it gives an equal hierarchy."""
-        columns = ",".join(_quoted(c) for c in self.source_columns)
+        columns = ",".join(_quote_column(c) for c in self.source_columns)
         options = {**self.options, **({"invalid": "drop"} if self.on_invalid == "drop" else {})}
         safe = {"zone": ",-: /"}
         query = "&".join(f"{k}={quote(v, safe=safe.get(k, ',-: '))}" for k, v in options.items())
@@ -183,7 +183,7 @@ class Hierarchy(ABC):
     def order_by(self) -> str:
         """Return an ORDER BY that puts a node right after its ancestors, before their siblings."""
         sorts = len(self.preorder(1, tuple(f"k{i + 1}" for i in range(self.key_width))))
-        return ascending(*(f"s{i}" for i in range(1, sorts + 1)), "level", nulls="FIRST")
+        return ascending_order(*(f"s{i}" for i in range(1, sorts + 1)), "level", nulls="FIRST")
 
     @abstractmethod
     def texts(self, level: int, keys: tuple[str, ...], types: tuple[str, ...]) -> tuple[str, ...]:
@@ -217,12 +217,12 @@ class Hierarchy(ABC):
         """
 
 
-def _quoted(name: str) -> str:
+def _quote_column(name: str) -> str:
     """Quote a column name for a specification, where white space around names does not count."""
     return quote(name, safe="/.-" if name != name.strip() else " /.-")
 
 
-def text_of(column: str, duckdb_type: str) -> str:
+def text_sql(column: str, duckdb_type: str) -> str:
     """Return the SQL of a value as text that does not depend on how the column is stored.
 
     An integer column and a floating-point column give equal text for a whole number, as far as the
@@ -254,7 +254,7 @@ def check_writable(column: str, duckdb_type: str) -> None:
     """Raise ColumnError if a type can hold values that cannot be written as text."""
     writable = duckdb_type in COARSE_TIMES or duckdb_type.startswith("ENUM")
     if not writable and re.search(UNWRITABLE, duckdb_type):
-        raise ColumnError(f"column {column!r} has type {named(duckdb_type)}{NO_TEXT}")
+        raise ColumnError(f"column {column!r} has type {type_label(duckdb_type)}{NO_TEXT}")
 
 
 def real_text(number: str, otherwise: str) -> str:
@@ -267,7 +267,7 @@ def real_text(number: str, otherwise: str) -> str:
     )
 
 
-KEPT = (
+LEVEL_COLUMN_TYPES = (
     *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"),
     *("BOOLEAN", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"),
     *("TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"),
@@ -281,7 +281,7 @@ def has_zone(duckdb_type: str) -> bool:
     return duckdb_type.startswith("TIMESTAMP") and zoned and not duckdb_type.endswith("]")
 
 
-def in_utc(column: str) -> str:
+def utc_sql(column: str) -> str:
     """Return the SQL that turns a timestamp with a time zone into a timestamp in UTC without one.
 
     A cast would use the time zone of the session. NULL for infinite times.
@@ -290,18 +290,18 @@ def in_utc(column: str) -> str:
     return f"make_timestamp(epoch_us(CASE WHEN isfinite({zoned}) THEN {zoned} END))"
 
 
-def one_column(kind: str, column: object) -> None:
+def check_column_name(kind: str, column: object) -> None:
     if not isinstance(column, str) or not column:
         raise HierarchyError(f"{kind} needs the name of one column, as text; got {column!r}.")
 
 
-def depth_within(kind: str, value: object, high: int) -> None:
+def check_level_number(kind: str, value: object, high: int) -> None:
     """Raise HierarchyError unless ``value`` is a number of levels from 1 to ``high``."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= high:
         raise HierarchyError(f"{kind}: depth must be a whole number in 1 to {high}; got {value!r}.")
 
 
-def increasing(kind: str, name: str, values: object, low: int, high: int) -> None:
+def check_increasing(kind: str, name: str, values: object, low: int, high: int) -> None:
     """Raise HierarchyError unless ``values`` are strictly increasing integers in [low, high]."""
     whole = isinstance(values, tuple) and all(
         isinstance(v, int) and not isinstance(v, bool) for v in values

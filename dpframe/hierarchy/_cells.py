@@ -21,7 +21,16 @@ T = TypeVar("T")
 Kind = tuple[int, ...]
 Form = Literal["product", "nested", "sets"]
 
-OF_CELLS = ("level", "prefix", "residual", "lower", "upper", "count", "count_lower", "count_upper")
+CELL_RESULT_COLUMNS = (
+    "level",
+    "prefix",
+    "residual",
+    "lower",
+    "upper",
+    "count",
+    "count_lower",
+    "count_upper",
+)
 """Columns of the result besides the columns of the dimensions."""
 
 BETWEEN = " * "
@@ -58,7 +67,7 @@ class Cells(Hierarchy):
                     f"column {name!r} is in several dimensions: name each column once."
                 )
         if len(self.kinds) > MAX_HEIGHT:
-            raise too_many(len(self.kinds))
+            raise too_many_kinds(len(self.kinds))
         for place, kind in enumerate(self.kinds):
             for later in self.kinds[place + 1 :]:
                 if all(a <= b for a, b in zip(kind, later, strict=True)):
@@ -105,7 +114,9 @@ class Cells(Hierarchy):
         if self.kinds == product_kinds([one.height for one in self.of]):
             return "product"
         chain = self.kinds == nested_kinds([one.height for one in self.of])
-        return "nested" if chain and not any(map(one_dimension, self.of, self.of[1:])) else "sets"
+        return (
+            "nested" if chain and not any(map(is_one_dimension, self.of, self.of[1:])) else "sets"
+        )
 
     @property
     def spec(self) -> str:
@@ -141,7 +152,7 @@ class Cells(Hierarchy):
     def names(self) -> tuple[str, ...]:
         """Names of the columns with the labels of the dimensions. A second column, ``NAME_level``,
         belongs to each."""
-        taken, names = set(OF_CELLS), []
+        taken, names = set(CELL_RESULT_COLUMNS), []
         for one in self.of:
             name = "_".join(one.source_columns)
             while name.lower() in taken or f"{name}_level".lower() in taken:
@@ -155,32 +166,32 @@ class Cells(Hierarchy):
     def key_steps(
         self, columns: tuple[str, ...], types: tuple[str, ...]
     ) -> tuple[dict[str, str], ...]:
-        no_chain()
+        refuse_chain()
 
     def depth(self, keys: tuple[str, ...]) -> str | None:
-        no_chain()
+        refuse_chain()
 
     def coarser(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
-        no_chain()
+        refuse_chain()
 
     def preorder(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
-        no_chain()
+        refuse_chain()
 
     def texts(self, level: int, keys: tuple[str, ...], types: tuple[str, ...]) -> tuple[str, ...]:
-        no_chain()
+        refuse_chain()
 
     def lineage(self, level: int, shown: tuple[str, ...]) -> tuple[Hashable, ...]:
-        no_chain()
+        refuse_chain()
 
 
-def one_dimension(before: Hierarchy, one: Hierarchy) -> bool:
+def is_one_dimension(before: Hierarchy, one: Hierarchy) -> bool:
     """Whether two neighbours of a chain are columns with equal ``invalid``, so that both together
     are one dimension."""
     both = isinstance(one, Columns) and isinstance(before, Columns)
     return both and one.on_invalid == before.on_invalid
 
 
-def no_chain() -> NoReturn:
+def refuse_chain() -> NoReturn:
     """Raise ParameterTypeError. Never called: ``as_hierarchy`` refuses several hierarchies."""
     raise ParameterTypeError("several hierarchies at once are no single chain of nodes.")
 
@@ -211,7 +222,7 @@ def nested_kinds(heights: Sequence[int]) -> tuple[Kind, ...]:
     return tuple(reversed(kinds))
 
 
-def too_many(kinds: int) -> HierarchyError:
+def too_many_kinds(kinds: int) -> HierarchyError:
     """Return the error for more kinds of cells than a record can pay for."""
     columns = MAX_HEIGHT.bit_length() - 1
     return HierarchyError(

@@ -6,7 +6,13 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dpframe.hierarchy._base import Hierarchy, OnInvalid, increasing, one_column, text_of
+from dpframe.hierarchy._base import (
+    Hierarchy,
+    OnInvalid,
+    check_column_name,
+    check_increasing,
+    text_sql,
+)
 
 
 @dataclass(frozen=True)
@@ -23,8 +29,8 @@ class Code(Hierarchy):
     kind: ClassVar[str] = "code"
 
     def validate(self) -> None:
-        one_column("code", self.column)
-        increasing("code", "lengths", self.lengths, 1, 10_000)
+        check_column_name("code", self.column)
+        check_increasing("code", "lengths", self.lengths, 1, 10_000)
 
     @property
     def on_invalid(self) -> OnInvalid:
@@ -53,7 +59,7 @@ class Code(Hierarchy):
             f"WHEN length(code) >= {n} THEN left(code, {n})" for n in reversed(self.lengths)
         )
         return (
-            {"code": f"trim({text_of(columns[0], types[0])})"},
+            {"code": f"trim({text_sql(columns[0], types[0])})"},
             {"k1": f"CASE {filled} END"},
         )
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe import _compute as pc
-from dpframe._sql import ascending
+from dpframe._sql import ascending_order
 from dpframe.errors import HierarchyError
 from dpframe.hierarchy._base import (
     INVALID,
@@ -19,8 +19,8 @@ from dpframe.hierarchy._base import (
     Hierarchy,
     OnInvalid,
     has_zone,
-    in_utc,
-    text_of,
+    text_sql,
+    utc_sql,
 )
 
 RESERVED = ("level", "prefix", "residual", "count", "lower", "upper")
@@ -88,7 +88,7 @@ class Columns(Hierarchy):
         self, columns: tuple[str, ...], types: tuple[str, ...]
     ) -> tuple[dict[str, str], ...]:
         pairs = zip(columns, types, strict=True)
-        return ({f"k{i}": _value(c, t) for i, (c, t) in enumerate(pairs, 1)},)
+        return ({f"k{i}": _column_key_sql(c, t) for i, (c, t) in enumerate(pairs, 1)},)
 
     def stored_keys(self, columns: tuple[str, ...], types: tuple[str, ...]) -> str | None:
         texts = [t == "VARCHAR" for t in types]
@@ -113,7 +113,9 @@ class Columns(Hierarchy):
 
     def order_by(self) -> str:
         # levels that a node does not have are NULL, like invalid keys: the level breaks the tie
-        return ascending(*(f"t{i}" for i in range(1, self.height + 1)), "level", nulls="FIRST")
+        return ascending_order(
+            *(f"t{i}" for i in range(1, self.height + 1)), "level", nulls="FIRST"
+        )
 
     def texts(self, level: int, keys: tuple[str, ...], types: tuple[str, ...]) -> tuple[str, ...]:
         pairs = zip(keys[:level], types, strict=False)
@@ -160,9 +162,9 @@ def _is_its_key(duckdb_type: str) -> bool:
     return _is_whole(duckdb_type) or duckdb_type.split("(")[0] in ONE_TEXT_A_VALUE
 
 
-def _value(column: str, duckdb_type: str) -> str:
+def _column_key_sql(column: str, duckdb_type: str) -> str:
     if _is_its_key(duckdb_type):
         return column
     if has_zone(duckdb_type):
-        return in_utc(column)
-    return f"nullif({text_of(column, duckdb_type)}, '')"
+        return utc_sql(column)
+    return f"nullif({text_sql(column, duckdb_type)}, '')"

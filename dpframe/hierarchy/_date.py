@@ -9,7 +9,7 @@ from datetime import date as day_of
 from typing import ClassVar
 
 from dpframe.errors import HierarchyError
-from dpframe.hierarchy._base import Hierarchy, OnInvalid, has_zone, in_utc, one_column
+from dpframe.hierarchy._base import Hierarchy, OnInvalid, check_column_name, has_zone, utc_sql
 from dpframe.hierarchy._zone import ahead_sql, check_zone, listed_year
 
 USUAL = ("year", "month", "day", "hour")
@@ -63,7 +63,7 @@ class Date(Hierarchy):
     kind: ClassVar[str] = "date"
 
     def validate(self) -> None:
-        one_column("date", self.column)
+        check_column_name("date", self.column)
         known = list(FORMATS)
         if (
             not isinstance(self.levels, tuple)
@@ -120,7 +120,9 @@ class Date(Hierarchy):
         self, columns: tuple[str, ...], types: tuple[str, ...]
     ) -> tuple[dict[str, str], ...]:
         column = columns[0]
-        finest = {"k1": f"CASE WHEN moment {YEARS} THEN {_cut(self.levels[-1], 'moment')} END"}
+        finest = {
+            "k1": f"CASE WHEN moment {YEARS} THEN {_truncate_sql(self.levels[-1], 'moment')} END"
+        }
         if self.zone is not None:
             return (*self._local_steps(column, types[0]), finest)
         return ({"moment": moment_sql(column, types[0])}, finest)
@@ -131,7 +133,7 @@ class Date(Hierarchy):
         text = f"CAST({column} AS VARCHAR)"
         offset, utc, named = (f"regexp_matches({text}, '{p}')" for p in (OFFSET, UTC, NAMED))
         if has_zone(kind):
-            time, has = in_utc(column), "true"
+            time, has = utc_sql(column), "true"
         elif kind in ("VARCHAR", "ENUM"):
             zoned = f"make_timestamp(epoch_us(TRY_CAST({text} AS TIMESTAMP WITH TIME ZONE)))"
             time = (
@@ -160,7 +162,7 @@ class Date(Hierarchy):
         return f"CASE WHEN {keys[0]} IS NULL THEN 1 ELSE {self.height} END"
 
     def coarser(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
-        return (_cut(self.levels[level - 1], keys[0]),)
+        return (_truncate_sql(self.levels[level - 1], keys[0]),)
 
     def preorder(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
         return keys
@@ -171,14 +173,14 @@ class Date(Hierarchy):
         return (f"{text} || quarter({keys[0]})" if name == "quarter" else text,)
 
     def lineage(self, level: int, shown: tuple[str, ...]) -> tuple[Hashable, ...]:
-        return (*(_around(name, shown[0]) for name in self.levels[: level - 1]), shown[0])
+        return (*(_coarser_label(name, shown[0]) for name in self.levels[: level - 1]), shown[0])
 
 
 def moment_sql(column: str, duckdb_type: str) -> str:
     """Return the SQL of the time in a column of a readable type, in UTC if it has a zone or an
     offset; NULL where no time can be read. No value raises an error."""
     if has_zone(duckdb_type):
-        return in_utc(column)
+        return utc_sql(column)
     if duckdb_type not in ("VARCHAR", "ENUM"):
         return f"TRY_CAST({column} AS TIMESTAMP)"
     text = f"CAST({column} AS VARCHAR)"
@@ -189,11 +191,11 @@ def moment_sql(column: str, duckdb_type: str) -> str:
     )
 
 
-def _cut(level: str, time: str) -> str:
+def _truncate_sql(level: str, time: str) -> str:
     return f"CAST(date_trunc('{level}', {time}) AS TIMESTAMP)"
 
 
-def _around(level: str, label: str) -> str:
+def _coarser_label(level: str, label: str) -> str:
     """Return the label of a coarser level that contains a finer label; ValueError if the text is no
     label."""
     if level == "quarter":

@@ -13,9 +13,9 @@ from dpframe.hierarchy._base import (
     MAX_DOMAIN_BITS,
     Hierarchy,
     OnInvalid,
-    increasing,
-    one_column,
-    text_of,
+    check_column_name,
+    check_increasing,
+    text_sql,
 )
 
 MAPPED = 0xFFFF << 32
@@ -38,11 +38,11 @@ class Ip(Hierarchy):
     kind: ClassVar[str] = "ip"
 
     def validate(self) -> None:
-        one_column("ip", self.column)
+        check_column_name("ip", self.column)
         if self.version not in (None, 4, 6) or isinstance(self.version, float):
             raise HierarchyError(f"ip: version must be 4, 6 or absent; got {self.version!r}.")
-        increasing("ip", "prefixes", self.prefixes, 1, 32)
-        increasing("ip", "prefixes6", self.prefixes6, 1, 128)
+        check_increasing("ip", "prefixes", self.prefixes, 1, 32)
+        check_increasing("ip", "prefixes6", self.prefixes6, 1, 128)
 
     @property
     def on_invalid(self) -> OnInvalid:
@@ -92,22 +92,24 @@ class Ip(Hierarchy):
     def key_steps(
         self, columns: tuple[str, ...], types: tuple[str, ...]
     ) -> tuple[dict[str, str], ...]:
-        wanted = {None: "address", 4: f"CASE WHEN {_is_ipv4('address')} THEN address END"}
-        wanted[6] = f"CASE WHEN NOT {_is_ipv4('address')} THEN address END"
+        wanted = {None: "address", 4: f"CASE WHEN {_is_ipv4_key('address')} THEN address END"}
+        wanted[6] = f"CASE WHEN NOT {_is_ipv4_key('address')} THEN address END"
         address = wanted[self.version]
         if self.prefixes[-1] < 32 or self.prefixes6[-1] < 128:
             address = self._masked(address, len(self.prefixes), len(self.prefixes6))
-        text = text_of(columns[0], types[0])
+        text = text_sql(columns[0], types[0])
         return (
             {"octets": f"TRY_CAST(string_split({text}, '.') AS UTINYINT[])"},
-            {"plain": _number("octets", text)},  # most addresses: they are read a third faster
+            {
+                "plain": _dotted_number("octets", text)
+            },  # most addresses: they are read a third faster
             {"txt": f"CASE WHEN plain IS NULL THEN lower(trim({text})) END"},
             {"parts": "CASE WHEN contains(txt, '.') THEN string_split(txt, '.') END"},
             {"others": "TRY_CAST(parts AS UTINYINT[])"},
-            {"four": f"coalesce(plain, {_number('others', 'txt')})"},
+            {"four": f"coalesce(plain, {_dotted_number('others', 'txt')})"},
             {"six": f"CASE WHEN four IS NULL THEN {_without_dots('txt')} END"},
             {"halves": "string_split(six, '::')"},
-            {"front": _groups("halves[1]"), "back": _groups("halves[2]")},
+            {"front": _group_list("halves[1]"), "back": _group_list("halves[2]")},
             {"address": f"CASE WHEN four IS NULL THEN {_IPV6} ELSE {MAPPED}::UHUGEINT + four END"},
             {"k1": address},
         )
@@ -116,13 +118,13 @@ class Ip(Hierarchy):
         mask4 = _mask(96 + self.prefixes[four - 1])
         mask6 = _mask(self.prefixes6[six - 1])
         return (
-            f"CASE WHEN {_is_ipv4(key)} THEN {key} & {mask4}::UHUGEINT "
+            f"CASE WHEN {_is_ipv4_key(key)} THEN {key} & {mask4}::UHUGEINT "
             f"ELSE {key} & {mask6}::UHUGEINT END"
         )
 
     def depth(self, keys: tuple[str, ...]) -> str | None:
         return (
-            f"CASE WHEN {keys[0]} IS NULL THEN 1 WHEN {_is_ipv4(keys[0])} "
+            f"CASE WHEN {keys[0]} IS NULL THEN 1 WHEN {_is_ipv4_key(keys[0])} "
             f"THEN {len(self.prefixes)} ELSE {len(self.prefixes6)} END"
         )
 
@@ -135,7 +137,7 @@ class Ip(Hierarchy):
         return (self._masked(keys[0], four, six),)
 
     def preorder(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
-        return (f"CASE WHEN {_is_ipv4(keys[0])} THEN 0 ELSE 1 END", keys[0])
+        return (f"CASE WHEN {_is_ipv4_key(keys[0])} THEN 0 ELSE 1 END", keys[0])
 
     def texts(self, level: int, keys: tuple[str, ...], types: tuple[str, ...]) -> tuple[str, ...]:
         key = keys[0]  # DuckDB writes 128-bit integers a hundred times more slowly
@@ -168,7 +170,7 @@ def _mask(bits: int) -> int:
     return ((1 << bits) - 1) << (128 - bits)
 
 
-def _is_ipv4(key: str) -> str:
+def _is_ipv4_key(key: str) -> str:
     return f"({key}) >> 32 = 65535"
 
 
@@ -182,7 +184,7 @@ def _is_dotted(text: str) -> str:
     return " || '.' || ".join(f"{o}::VARCHAR" for o in _octets(text)) + f" = {text}"
 
 
-def _number(octets: str, text: str) -> str:
+def _dotted_number(octets: str, text: str) -> str:
     """Return the SQL of the number of a dotted-decimal address from its ``octets``; NULL if the
     text is malformed.
 
@@ -212,7 +214,7 @@ def _without_dots(text: str) -> str:
     )
 
 
-def _groups(half: str) -> str:
+def _group_list(half: str) -> str:
     """Return the SQL of the groups on one side of '::'; NULL if there is no such side."""
     return f"CASE WHEN {half} = '' THEN [] ELSE string_split({half}, ':') END"
 

@@ -14,8 +14,8 @@ from dpframe.hierarchy._base import (
     MAX_DOMAIN_BITS,
     Hierarchy,
     OnInvalid,
-    depth_within,
-    one_column,
+    check_column_name,
+    check_level_number,
 )
 
 MAX_DEPTH = 48
@@ -38,7 +38,7 @@ class Number(Hierarchy):
     kind: ClassVar[str] = "number"
 
     def validate(self) -> None:
-        one_column("number", self.column)
+        check_column_name("number", self.column)
         for name, value in (("lower", self.lower), ("upper", self.upper)):
             bound = as_float(value)
             if bound is None:
@@ -50,7 +50,7 @@ class Number(Hierarchy):
             raise HierarchyError(
                 f"number: lower ({self.lower!r}) must be less than upper ({self.upper!r})."
             )
-        depth_within("number", self.depth_limit, MAX_DEPTH)
+        check_level_number("number", self.depth_limit, MAX_DEPTH)
 
     @property
     def on_invalid(self) -> OnInvalid:
@@ -70,7 +70,7 @@ class Number(Hierarchy):
 
     @property
     def options(self) -> dict[str, str]:
-        out = {"lower": _short(self.lower), "upper": _short(self.upper)}
+        out = {"lower": _short_number(self.lower), "upper": _short_number(self.upper)}
         if self.depth_limit != 10:
             out["depth"] = str(self.depth_limit)
         return out
@@ -120,7 +120,7 @@ class Number(Hierarchy):
         span = self.upper - self.lower
         low, high = (self.lower + span * (i / bins) for i in (index, index + 1))
         end = "]" if index == bins - 1 else ")"
-        return f"[{_short(low)}, {_short(high)}{end}"
+        return f"[{_short_number(low)}, {_short_number(high)}{end}"
 
     def lineage(self, level: int, shown: tuple[str, ...]) -> tuple[Hashable, ...]:
         if shown[0] == INVALID:
@@ -130,6 +130,6 @@ class Number(Hierarchy):
         return tuple(index >> (level - n) for n in range(1, level + 1))
 
 
-def _short(x: float) -> str:
+def _short_number(x: float) -> str:
     """Return a number the way people write it, in text that reads back exactly."""
     return str(int(x)) if float(x).is_integer() and abs(x) < 1e15 else repr(float(x))

@@ -6,14 +6,14 @@ import difflib
 from collections.abc import Callable, Sequence
 from urllib.parse import parse_qsl, unquote
 
-from dpframe._known_arguments import shown
+from dpframe._known_arguments import shown_value
 from dpframe.errors import HierarchyError, ParameterTypeError, class_name
 from dpframe.hierarchy._base import Hierarchy
 from dpframe.hierarchy._cells import BETWEEN, SETS, UNDER, Cells
 from dpframe.hierarchy._code import Code
 from dpframe.hierarchy._columns import Columns
 from dpframe.hierarchy._date import Date
-from dpframe.hierarchy._domain import HostNames
+from dpframe.hierarchy._host_names import HostNames
 from dpframe.hierarchy._ip import Ip
 from dpframe.hierarchy._number import Number
 from dpframe.hierarchy._path import Path
@@ -21,29 +21,29 @@ from dpframe.hierarchy._path import Path
 Convert = Callable[[str, str], object]
 
 
-def _whole(name: str, text: str) -> int:
+def _parse_integer(name: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
         raise HierarchyError(f"{name} must be a whole number; got {text!r}.") from None
 
 
-def _real(name: str, text: str) -> float:
+def _parse_real(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
         raise HierarchyError(f"{name} must be a number; got {text!r}.") from None
 
 
-def _wholes(name: str, text: str) -> tuple[int, ...]:
-    return tuple(_whole(name, part) for part in text.split(","))
+def _parse_integers(name: str, text: str) -> tuple[int, ...]:
+    return tuple(_parse_integer(name, part) for part in text.split(","))
 
 
-def _words(name: str, text: str) -> tuple[str, ...]:
+def _parse_words(name: str, text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(","))
 
 
-def _text(name: str, text: str) -> str:
+def _parse_text(name: str, text: str) -> str:
     return text
 
 
@@ -51,22 +51,25 @@ KINDS: dict[str, tuple[type[Hierarchy], dict[str, tuple[str, Convert]]]] = {
     "ip": (
         Ip,
         {
-            "prefixes": ("prefixes", _wholes),
-            "prefixes6": ("prefixes6", _wholes),
-            "version": ("version", _whole),
+            "prefixes": ("prefixes", _parse_integers),
+            "prefixes6": ("prefixes6", _parse_integers),
+            "version": ("version", _parse_integer),
         },
     ),
-    "path": (Path, {"separator": ("separator", _text), "depth": ("depth_limit", _whole)}),
+    "path": (
+        Path,
+        {"separator": ("separator", _parse_text), "depth": ("depth_limit", _parse_integer)},
+    ),
     "columns": (Columns, {}),
-    "domain": (HostNames, {"depth": ("depth_limit", _whole)}),
-    "date": (Date, {"levels": ("levels", _words), "zone": ("zone", _text)}),
-    "code": (Code, {"lengths": ("lengths", _wholes)}),
+    "domain": (HostNames, {"depth": ("depth_limit", _parse_integer)}),
+    "date": (Date, {"levels": ("levels", _parse_words), "zone": ("zone", _parse_text)}),
+    "code": (Code, {"lengths": ("lengths", _parse_integers)}),
     "number": (
         Number,
         {
-            "lower": ("lower", _real),
-            "upper": ("upper", _real),
-            "depth": ("depth_limit", _whole),
+            "lower": ("lower", _parse_real),
+            "upper": ("upper", _parse_real),
+            "depth": ("depth_limit", _parse_integer),
         },
     ),
 }
@@ -83,15 +86,16 @@ EXAMPLE = (
 def as_hierarchy(value: object, name: str = "hierarchy") -> Hierarchy:
     """Return the hierarchy of a string, a list of column names or a hierarchy object. ``name`` is
     the argument's name, for messages."""
-    if not is_one(value):
+    if not is_one_hierarchy(value):
         raise HierarchyError(
-            f"{name} ({shown(value)}) is several hierarchies, for hhh and rollup only: pass one, "
+            f"{name} ({shown_value(value)}) is several hierarchies, for hhh and rollup only: "
+            "pass one, "
             "such as 'ip:src', or columns:... for a column of that name, with %20 for a blank."
         )
     if isinstance(value, Hierarchy):
         return value
     if isinstance(value, str):
-        return _from_string(value)
+        return _parse_string(value)
     if isinstance(value, Sequence) and not isinstance(value, bytes):
         return Columns(tuple(value))
     if type(value).__name__ == "Series":
@@ -107,19 +111,19 @@ def as_hierarchy(value: object, name: str = "hierarchy") -> Hierarchy:
     )
 
 
-def is_one(value: object) -> bool:
+def is_one_hierarchy(value: object) -> bool:
     """Whether a value means one hierarchy, and not several at once."""
     if isinstance(value, Cells):
         return False
     if isinstance(value, str):
         return not value.startswith(f"{SETS}:") and not any(
-            parts_of(value, sign) for sign in (BETWEEN, UNDER)
+            split_hierarchies(value, sign) for sign in (BETWEEN, UNDER)
         )
     listed = isinstance(value, Sequence) and not isinstance(value, bytes)
     return not listed or not any(_is_kind(part) for part in value)  # type: ignore[attr-defined]
 
 
-def parts_of(text: str, sign: str) -> list[str]:
+def split_hierarchies(text: str, sign: str) -> list[str]:
     """Return the hierarchies that a sign joins; none if the sign is part of an option, as in
     ``path:category?separator= > ``."""
     parts = [part.lstrip() for part in text.split(sign)]
@@ -134,7 +138,7 @@ def _is_kind(part: object) -> bool:
     return kind in KINDS and bool(colon and rest)
 
 
-def _from_string(text: str) -> Hierarchy:
+def _parse_string(text: str) -> Hierarchy:
     kind, colon, rest = text.partition(":")
     if not colon and "," in text:
         several = f"columns:{','.join(name.strip() for name in text.split(','))}"

@@ -12,9 +12,9 @@ from dpframe.hierarchy._base import (
     MAX_HEIGHT,
     Hierarchy,
     OnInvalid,
-    depth_within,
-    one_column,
-    text_of,
+    check_column_name,
+    check_level_number,
+    text_sql,
 )
 
 
@@ -34,12 +34,12 @@ class Path(Hierarchy):
     kind: ClassVar[str] = "path"
 
     def validate(self) -> None:
-        one_column("path", self.column)
+        check_column_name("path", self.column)
         if not isinstance(self.separator, str) or not self.separator:
             raise HierarchyError(
                 f"path: separator must be text, and not empty; got {self.separator!r}."
             )
-        depth_within("path", self.depth_limit, MAX_HEIGHT)
+        check_level_number("path", self.depth_limit, MAX_HEIGHT)
 
     @property
     def on_invalid(self) -> OnInvalid:
@@ -69,7 +69,7 @@ class Path(Hierarchy):
     def key_steps(
         self, columns: tuple[str, ...], types: tuple[str, ...]
     ) -> tuple[dict[str, str], ...]:
-        separator, text = literal(self.separator), text_of(columns[0], types[0])
+        separator, text = literal(self.separator), text_sql(columns[0], types[0])
         parts = (
             f"list_filter(string_split(nullif({text}, ''), {separator}), "
             f"lambda part: part <> '')[1:{self.depth_limit}]"

@@ -54,7 +54,7 @@ class DateKeys(OneKey):
 
     def steps(self) -> tuple[Step, ...]:
         *before, last = self._moment()
-        return (*before, {"k1": _label(self.dialect, self.hierarchy.levels[-1], last["k1"])})
+        return (*before, {"k1": _level_text(self.dialect, self.hierarchy.levels[-1], last["k1"])})
 
     def _moment(self) -> tuple[Step, ...]:
         """Return steps whose last one is ``k1``, the hour of a row as text."""
@@ -162,7 +162,7 @@ class DateKeys(OneKey):
 
     def coarser(self, level: int) -> str:
         name = self.hierarchy.levels[level - 1]
-        return "k1" if level == self.hierarchy.height else _label(self.dialect, name, "k1")
+        return "k1" if level == self.hierarchy.height else _level_text(self.dialect, name, "k1")
 
     def key_of_text(self, level: int, texts: tuple[str, ...]) -> tuple[str, ...]:
         name = self.hierarchy.levels[level - 1]
@@ -175,7 +175,7 @@ class DateKeys(OneKey):
         return (f"CASE WHEN strftime({time}, '{form}') = {texts[0]} THEN {time} END",)
 
 
-def _label(d: Dialect, level: str, text: str) -> str:
+def _level_text(d: Dialect, level: str, text: str) -> str:
     """Return the SQL of a level's text from the text of an hour or of a finer level."""
     if level != "quarter":
         return f"left({text}, {WIDTHS[level]})"
@@ -195,7 +195,7 @@ def local_steps(d: Dialect, zone: str, *read: Step) -> tuple[Step, ...]:
         return d.remainder(a, str(b))
 
     def stamp(t: datetime) -> str:
-        return str((t.year * 10000 + t.month * 100 + t.day) * DAY_SECONDS + _second(t))
+        return str((t.year * 10000 + t.month * 100 + t.day) * DAY_SECONDS + _second_of_day(t))
 
     year = d.whole("left(utc_day, 4)")
     month_day = d.whole(d.replace("substr(utc_day, 6)", "-", ""))
@@ -218,5 +218,5 @@ def local_steps(d: Dialect, zone: str, *read: Step) -> tuple[Step, ...]:
     )
 
 
-def _second(time: datetime) -> int:
+def _second_of_day(time: datetime) -> int:
     return time.hour * 3600 + time.minute * 60 + time.second

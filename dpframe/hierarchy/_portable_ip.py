@@ -45,7 +45,7 @@ class IpKeys(OneKey):
                 " END",
                 "back": f"CASE WHEN many = 2 THEN {d.piece('six', '::', 2)} ELSE '' END",
             },
-            {"f": _groups(d, "front"), "b": _groups(d, "back")},
+            {"f": _group_digits(d, "front"), "b": _group_digits(d, "back")},
             {
                 "hex6": "CASE WHEN many = 0 AND length(f) = 32 THEN f "
                 "WHEN many = 2 AND length(f) + length(b) <= 28 "
@@ -60,13 +60,13 @@ class IpKeys(OneKey):
         finest = self._masked("address", len(h.prefixes), len(h.prefixes6))
         if h.version is None:
             return finest
-        four = _is_ipv4("address")
+        four = _is_ipv4_text("address")
         return f"CASE WHEN {four if h.version == 4 else f'NOT {four}'} THEN {finest} END"
 
     def _masked(self, key: str, four: int, six: int) -> str:
         mask4 = self._mask(key, 96 + self.hierarchy.prefixes[four - 1])
         mask6 = self._mask(key, self.hierarchy.prefixes6[six - 1])
-        return f"CASE WHEN {_is_ipv4(key)} THEN {mask4} ELSE {mask6} END"
+        return f"CASE WHEN {_is_ipv4_text(key)} THEN {mask4} ELSE {mask6} END"
 
     def _mask(self, key: str, bits: int) -> str:
         d = self.dialect
@@ -81,7 +81,7 @@ class IpKeys(OneKey):
 
     def depth(self) -> str | None:
         return (
-            f"CASE WHEN k1 IS NULL THEN 1 WHEN {_is_ipv4('k1')} "
+            f"CASE WHEN k1 IS NULL THEN 1 WHEN {_is_ipv4_text('k1')} "
             f"THEN {len(self.hierarchy.prefixes)} ELSE {len(self.hierarchy.prefixes6)} END"
         )
 
@@ -100,7 +100,7 @@ class IpKeys(OneKey):
         return f"{int(text):032x}"
 
 
-def _is_ipv4(key: str) -> str:
+def _is_ipv4_text(key: str) -> str:
     return f"left({key}, 24) = '{MAPPED}'"
 
 
@@ -114,7 +114,7 @@ def _hex4(d: Dialect, dotted: str) -> str:
     return f"CASE WHEN {dotted} IS NOT NULL THEN {d.joined(*digits)} END"
 
 
-def _groups(d: Dialect, half: str) -> str:
+def _group_digits(d: Dialect, half: str) -> str:
     """Return the SQL of the digits on one side of '::', four a group; NULL if a group is
     malformed."""
     pieces = [d.piece(half, ":", i) for i in range(1, 9)]

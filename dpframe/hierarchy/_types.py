@@ -42,12 +42,12 @@ Advice = Callable[[str, str], str]
 """Makes advice from a column as pandas writes it and as SQL writes it."""
 
 
-def outer(duckdb_type: str) -> str:
+def outer_type(duckdb_type: str) -> str:
     """Return a type without its parameters, which can include the values of an ENUM."""
     return "LIST" if duckdb_type.endswith("]") else duckdb_type.split("(")[0]
 
 
-def named(duckdb_type: str) -> str:
+def type_label(duckdb_type: str) -> str:
     """Return the name of a type that people know."""
     if duckdb_type.startswith("PANDAS("):
         return duckdb_type.removeprefix("PANDAS(").removesuffix(")")
@@ -55,7 +55,7 @@ def named(duckdb_type: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Reads:
+class ReadableTypes:
     """The types that a kind reads, by name and in words, and advice for other types by name.
 
     ``pandas`` are the dtypes without an Arrow type that the kind reads; None means all.
@@ -68,17 +68,17 @@ class Reads:
 
     def holds(self, duckdb_type: str) -> bool:
         """Whether a column of this type can hold a value that the kind reads."""
-        if outer(duckdb_type) == "PANDAS":
-            return self.pandas is None or named(duckdb_type) in self.pandas
-        return outer(duckdb_type) in self.types
+        if outer_type(duckdb_type) == "PANDAS":
+            return self.pandas is None or type_label(duckdb_type) in self.pandas
+        return outer_type(duckdb_type) in self.types
 
     def check(self, kind: str, column: str, duckdb_type: str) -> None:
         """Raise ColumnError, which says what to do, if the kind does not read the type."""
         if not self.holds(duckdb_type):
-            raise refused(f"{kind} reads", column, duckdb_type, self.words, self.advice)
+            raise unreadable_type(f"{kind} reads", column, duckdb_type, self.words, self.advice)
 
 
-def refused(
+def unreadable_type(
     who_reads: str,
     column: str,
     duckdb_type: str,
@@ -87,11 +87,15 @@ def refused(
     otherwise: str = "Choose another column, or another kind of hierarchy.",
 ) -> ColumnError:
     """Return the error for a column whose type holds no readable value; it says what to do."""
-    name = named(duckdb_type).split("[")[0] if "PANDAS(" in duckdb_type else outer(duckdb_type)
+    name = (
+        type_label(duckdb_type).split("[")[0]
+        if "PANDAS(" in duckdb_type
+        else outer_type(duckdb_type)
+    )
     found = (say for names, say in advice.items() if name in names)
     say = next(found, lambda _, __: otherwise)
     return ColumnError(
-        f"column {column!r} has type {named(duckdb_type)}; {who_reads} {words}. "
+        f"column {column!r} has type {type_label(duckdb_type)}; {who_reads} {words}. "
         f"{say(f'df[{column!r}]', identifier(column))}"
     )
 
@@ -104,7 +108,7 @@ def _from_blob(df: str, sql: str) -> str:
     return f"Make text of it, in pandas {df}.str.decode('utf-8'), in SQL decode({sql})."
 
 
-def _addresses(df: str, sql: str) -> str:
+def _write_addresses(df: str, sql: str) -> str:
     octets = ", ".join(f"({sql}::BIGINT >> {shift}) & 255" for shift in (24, 16, 8, 0))
     return (
         "Write IPv4 addresses in network order as text: in pandas "
@@ -121,11 +125,11 @@ def _unix_times(df: str, sql: str) -> str:
     )
 
 
-def _begins(df: str, _: str) -> str:
+def _period_beginnings(df: str, _: str) -> str:
     return f"Pass their beginnings, {df}.dt.to_timestamp(), or the periods as columns:..."
 
 
-def _seconds(df: str, sql: str) -> str:
+def _convert_to_seconds(df: str, sql: str) -> str:
     return f"Pass seconds: {df}.dt.total_seconds() in pandas, epoch({sql}) in SQL."
 
 
@@ -141,7 +145,7 @@ def _middles(df: str, _: str) -> str:
     return f"Pass their middles, pd.IntervalIndex({df}).mid."
 
 
-def _joined(df: str, sql: str) -> str:
+def _join_parts(df: str, sql: str) -> str:
     text = f"in pandas {df}.map('/'.join), in SQL array_to_string({sql}, '/')"
     return f"Join its parts to one text, {text}."
 
@@ -153,41 +157,41 @@ def _one_field(_: str, sql: str) -> str:
 COMMON: dict[tuple[str, ...], Advice] = {
     ("JSON",): _from_json,
     ("BLOB",): _from_blob,
-    ("LIST",): _joined,
+    ("LIST",): _join_parts,
     ("STRUCT",): _one_field,
 }
 
 TIME_ADVICE: dict[tuple[str, ...], Advice] = {
     (*WHOLE, *REAL, "DECIMAL"): _unix_times,
-    ("period",): _begins,
+    ("period",): _period_beginnings,
     **COMMON,
 }
 
 NUMBER_ADVICE: dict[tuple[str, ...], Advice] = {
     (*TIMES, "period"): _use_date,
-    ("INTERVAL",): _seconds,
+    ("INTERVAL",): _convert_to_seconds,
     ("interval",): _middles,
     ("BOOLEAN",): _zero_or_one,
     **COMMON,
 }
 
-ADDRESS_ADVICE: dict[tuple[str, ...], Advice] = {WHOLE: _addresses, **COMMON}
+ADDRESS_ADVICE: dict[tuple[str, ...], Advice] = {WHOLE: _write_addresses, **COMMON}
 
 ANYTHING = tuple(name for name in KNOWN if name not in NESTED)
 
 READS = {
-    "ip": Reads((*TEXTS, "BLOB", "INET"), "text", ADDRESS_ADVICE),
-    "date": Reads(
+    "ip": ReadableTypes((*TEXTS, "BLOB", "INET"), "text", ADDRESS_ADVICE),
+    "date": ReadableTypes(
         (*TEXTS, *TIMES), "dates, timestamps and ISO 8601 text", TIME_ADVICE, FINE_PERIODS
     ),
-    "number": Reads(
+    "number": ReadableTypes(
         (*WHOLE, *REAL, "DECIMAL", "BOOLEAN", "VARIANT", "JSON", *TEXTS),
         "numbers and text",
         NUMBER_ADVICE,
     ),
-    "domain": Reads((*TEXTS, "BLOB"), "text", COMMON),
-    "path": Reads(ANYTHING, "text, and other single values as text", COMMON, None),
-    "code": Reads(ANYTHING, "text, and other single values as text", COMMON, None),
-    "columns": Reads(KNOWN, "every type", {}, None),
+    "domain": ReadableTypes((*TEXTS, "BLOB"), "text", COMMON),
+    "path": ReadableTypes(ANYTHING, "text, and other single values as text", COMMON, None),
+    "code": ReadableTypes(ANYTHING, "text, and other single values as text", COMMON, None),
+    "columns": ReadableTypes(KNOWN, "every type", {}, None),
 }
 """What each kind reads; all doors ask here."""

@@ -48,7 +48,7 @@ def check_zone(name: object) -> None:
 
 
 @lru_cache(maxsize=32)
-def changes(name: str) -> tuple[tuple[datetime, int], ...]:
+def zone_changes(name: str) -> tuple[tuple[datetime, int], ...]:
     """Return when a zone changes its offset, in UTC, and its seconds ahead of UTC from then on."""
     from zoneinfo import ZoneInfo
 
@@ -84,22 +84,22 @@ def ahead_sql(zone: str, time: str, literal: Callable[[datetime], str]) -> str:
         below, above = searched(part[:half]), searched(part[half:])
         return f"CASE WHEN {time} < {literal(part[half][0])} THEN {below} ELSE {above} END"
 
-    return searched(changes(zone))
+    return searched(zone_changes(zone))
 
 
 def listed_year(
     year: str, quotient: Callable[[str, int], str], rest: Callable[[str, int], str]
 ) -> str:
-    """Return the SQL of a year with equal clocks for which ``changes`` lists them."""  # fmt: skip
+    """Return the SQL of the listed year of ``zone_changes`` that has the same clocks."""
     before = f"({year} - 1)"
     days = f"{year} + {quotient(before, 4)} - {quotient(before, 100)} + {quotient(before, 400)}"
     leap = f"{rest(year, 4)} = 0 AND {rest(year, 100)} <> 0 OR {rest(year, 400)} = 0"
     kind = f"{rest(f'({days})', 7)} + CASE WHEN {leap} THEN 7 ELSE 0 END"
-    alike = " ".join(f"WHEN {_kind(y)} THEN {y}" for y in range(LISTED - 1, REGULAR - 1, -1))
+    alike = " ".join(f"WHEN {_year_kind(y)} THEN {y}" for y in range(LISTED - 1, REGULAR - 1, -1))
     return f"CASE WHEN {year} < {LISTED} THEN {year} ELSE CASE {kind} {alike} END END"
 
 
-def _kind(year: int) -> int:
+def _year_kind(year: int) -> int:
     """Return the first weekday of a year, plus 7 if it is a leap year."""
     before = year - 1
     leap = (year % 4 == 0 and year % 100 != 0) or year % 400 == 0

@@ -12,10 +12,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from dpframe.dialects import REAL, SPACES, WHOLE, Dialect
-from dpframe.hierarchy._base import Hierarchy, text_of
+from dpframe.hierarchy._base import Hierarchy, text_sql
 from dpframe.hierarchy._code import Code
 from dpframe.hierarchy._columns import Columns, _is_whole
-from dpframe.hierarchy._domain import HostNames
+from dpframe.hierarchy._host_names import HostNames
 from dpframe.hierarchy._number import Number
 from dpframe.hierarchy._path import Path
 
@@ -131,7 +131,7 @@ class ColumnKeys(Keys):
         return tuple(d.whole("NULL") if t in WHOLE else d.null_text() for t in self.types)
 
     def key_of_text(self, level: int, texts: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(_as_typed(t, kind) for t, kind in zip(texts, self.types, strict=True))
+        return tuple(_as_duckdb_text(t, kind) for t, kind in zip(texts, self.types, strict=True))
 
     @property
     def texts_are_the_same(self) -> bool:
@@ -145,12 +145,12 @@ class ColumnKeys(Keys):
         return tuple(kind if _is_whole(kind) else "VARCHAR" for kind in self.types)
 
 
-def _as_typed(text: str, kind: str) -> str:
+def _as_duckdb_text(text: str, kind: str) -> str:
     """Return DuckDB's SQL that writes a value, which another engine wrote, the way DuckDB does."""
     if _is_whole(kind):
         return f"TRY_CAST({text} AS {kind})"
     if kind in REAL:
-        return text_of(f"TRY_CAST({text} AS {kind})", kind)
+        return text_sql(f"TRY_CAST({text} AS {kind})", kind)
     if kind.startswith("DECIMAL("):
         return f"CAST(TRY_CAST({text} AS {kind}) AS VARCHAR)"
     return text

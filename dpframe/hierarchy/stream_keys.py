@@ -1,7 +1,7 @@
 """The nodes of a row in SQL, and one text for each node, as sketches hold it.
 
-``level_keys`` goes from the finest node of a row to the nodes above. ``packed`` writes one text
-from the texts of a node, equal for equal nodes; ``texts_of`` takes it apart again.
+``level_key_sql`` goes from the finest node of a row to the nodes above. ``packed`` writes one text
+from the texts of a node, equal for equal nodes; ``unpack_key`` takes it apart again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ INVALID_KEY = "!"
 VALUE = "="
 
 
-def packed(texts: tuple[str, ...]) -> str:
+def pack_key(texts: tuple[str, ...]) -> str:
     """Return the SQL of a node's key from the SQL of its texts, down to its level."""
     if len(texts) == 1:
         return f"coalesce('{VALUE}' || {texts[0]}, '{INVALID_KEY}')"
@@ -25,7 +25,7 @@ def packed(texts: tuple[str, ...]) -> str:
     return f"CAST(to_json(list_value({listed})) AS VARCHAR)"
 
 
-def level_keys(
+def level_key_sql(
     hierarchy: Hierarchy, finest: tuple[str, ...], key: Callable[[int, tuple[str, ...]], str]
 ) -> tuple[list[dict[str, str]], list[str]]:
     """Return the SQL of the nodes of a row from the columns of its finest key.
@@ -46,7 +46,7 @@ def level_keys(
     return steps, keys
 
 
-def texts_of(key: str, width: int) -> tuple[str | None, ...]:
+def unpack_key(key: str, width: int) -> tuple[str | None, ...]:
     """Return the texts that ``Hierarchy.label`` takes, from a key of the stream."""
     if not key.startswith("["):
         texts: list[str | None] = [None if key == INVALID_KEY else key.removeprefix(VALUE)]

@@ -5,17 +5,17 @@ The modules of a ledger are loaded when one is opened: most first calls use none
 
 from typing import TYPE_CHECKING, Any
 
-from dpframe._forking import loaded as _loaded
+from dpframe._forks import load_name as _loaded
 from dpframe.ledger.current import as_ledger, chosen_ledger, current_ledger, use_ledger
 
 _HOMES = {
     "Blocks": "dpframe.ledger.blocks",
     "Charge": "dpframe.ledger.charge",
     "Ledger": "dpframe.ledger.book",
-    "Paid": "dpframe.ledger.standing",
+    "PaidCharge": "dpframe.ledger.state",
     "Reservation": "dpframe.ledger.reservations",
     "Spending": "dpframe.ledger.totals",
-    "Stored": "dpframe.ledger.results",
+    "StoredResult": "dpframe.ledger.results",
 }
 """Modules of the names that are loaded on first use."""
 
@@ -23,10 +23,10 @@ __all__ = [
     "Blocks",
     "Charge",
     "Ledger",
-    "Paid",
+    "PaidCharge",
     "Reservation",
     "Spending",
-    "Stored",
+    "StoredResult",
     "as_ledger",
     "chosen_ledger",
     "current_ledger",
@@ -46,6 +46,6 @@ else:
     from dpframe.ledger.book import Ledger
     from dpframe.ledger.charge import Charge
     from dpframe.ledger.reservations import Reservation
-    from dpframe.ledger.results import Stored
-    from dpframe.ledger.standing import Paid
+    from dpframe.ledger.results import StoredResult
+    from dpframe.ledger.state import PaidCharge
     from dpframe.ledger.totals import Spending

@@ -84,14 +84,14 @@ class Blocks:
         return self.axis != other.axis or (self.first < other.last and other.first < self.last)
 
 
-def text_of(first: int, last: int) -> str:
+def block_text(first: int, last: int) -> str:
     """A stretch of an axis as people read it: its first moment, and the first moment after it."""
     if (first, last) == (NULL_FIRST, NULL_LAST):
         return "NULL"
-    return f"{moment(first)} to before {moment(last)}"
+    return f"{moment_text(first)} to before {moment_text(last)}"
 
 
-def moment(seconds: int) -> str:
+def moment_text(seconds: int) -> str:
     """Seconds since 1970 as date and time, whatever the zone they are read in."""
     if seconds <= NULL_LAST or seconds >= FARTHEST:
         return "ever"

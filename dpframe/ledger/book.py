@@ -8,23 +8,30 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpframe._html import folded
+from dpframe._html import folded_html
 from dpframe._known_arguments import known_arguments
-from dpframe._paths import local
+from dpframe._paths import local_file
 from dpframe.accounting.compose import Profile
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, ReleaseNameError
-from dpframe.ledger import by_block, opened, store
+from dpframe.ledger import by_block, open_file, store
 from dpframe.ledger.charge import Charge
-from dpframe.ledger.entries import check_history, newest
-from dpframe.ledger.forecast import Forecasting
-from dpframe.ledger.history import releases, summary
+from dpframe.ledger.entries import check_history, newest_entry
+from dpframe.ledger.forecast import LedgerForecasts
+from dpframe.ledger.history import releases_frame, summary_frame
+from dpframe.ledger.ledger_html import NEWEST, ledger_html
 from dpframe.ledger.prepayments import Prepayments
 from dpframe.ledger.protection import checked_protection, protection_words
-from dpframe.ledger.results import Stored, differs, read_result, write_result
+from dpframe.ledger.results import StoredResult, read_result, request_difference, write_result
 from dpframe.ledger.schema import FORMAT
-from dpframe.ledger.shown import NEWEST, ledger_html
-from dpframe.ledger.standing import Paid, charged, standing
-from dpframe.ledger.totals import Accountant, Spending, Totals, checked_total, spending, totals
+from dpframe.ledger.state import PaidCharge, read_state, write_charge
+from dpframe.ledger.totals import (
+    Accountant,
+    Spending,
+    Totals,
+    checked_total,
+    read_totals,
+    spending_of,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +41,7 @@ DRAWING = 24 * 3600.0
 
 
 @known_arguments
-class Ledger(Forecasting, Prepayments):
+class Ledger(LedgerForecasts, Prepayments):
     """A privacy budget in a file, shared by every process that opens it.
 
     Parameters
@@ -92,7 +99,9 @@ class Ledger(Forecasting, Prepayments):
         if not isinstance(path, str | Path):
             raise ParameterTypeError(f"path must be a file name; got {type(path).__name__}.")
         try:
-            file = os.path.realpath(local(path, "ledger"))  # one lock, whatever links lead here
+            file = os.path.realpath(
+                local_file(path, "ledger")
+            )  # one lock, whatever links lead here
         except OSError as error:
             raise ParameterError(f"path ({path!r}) is no name of a file: {error}.") from error
         self._path = Path(file)
@@ -102,13 +111,13 @@ class Ledger(Forecasting, Prepayments):
         asked = None if epsilon is None and delta is None else checked_total(epsilon, delta)
         if asked is not None and store.is_unmade(self._path):
             store.create(
-                self._path, opened.BUSY, Totals.first_row(asked, accountant or "sum", unit)
+                self._path, open_file.BUSY, Totals.first_row(asked, accountant or "sum", unit)
             )
-        with store.reading(self._path, opened.BUSY) as db:
+        with store.read_transaction(self._path, open_file.BUSY) as db:
             check_history(db)
-            self._made: Totals = totals(db)
-            self._last = newest(db, self._made).number
-            old = store.format_of(db) < FORMAT
+            self._made: Totals = read_totals(db)
+            self._last = newest_entry(db, self._made).number
+            old = store.file_format(db) < FORMAT
         made = self._made
         if (asked is not None and not made.is_of(asked)) or (
             accountant not in (None, made.accountant)
@@ -141,7 +150,7 @@ class Ledger(Forecasting, Prepayments):
         named = f"Ledger {str(self._path)!r} of ({self.epsilon:g}, {self.delta:g})"
         try:
             with self._reading() as db:
-                now = totals(db)
+                now = read_totals(db)
         except LedgerError:
             return f"<{named}, which cannot be read>"
         spent, left = now.spent, now.left
@@ -154,7 +163,7 @@ class Ledger(Forecasting, Prepayments):
         try:
             return ledger_html(self.summary(), self.releases(NEWEST))
         except LedgerError:
-            return folded(repr(self)[1:-1], (), "", ())
+            return folded_html(repr(self)[1:-1], (), "", ())
 
     @property
     def protects(self) -> str | None:
@@ -162,34 +171,34 @@ class Ledger(Forecasting, Prepayments):
         None before the first release. "several" in a file of an earlier version that mixes units:
         its totals hold for nothing as a whole."""
         with self._reading() as db:
-            return totals(db).protects
+            return read_totals(db).protects
 
     @property
     def spent(self) -> Spending:
         """What all charges cost together: for every record, or user within one block."""
         with self._reading() as db:
-            return totals(db).spent
+            return read_totals(db).spent
 
     @property
     def left(self) -> Spending:
         """What remains for any release after reservations; some blocks may have more left."""
         with self._reading() as db:
-            return totals(db).left
+            return read_totals(db).left
 
-    def charge(self, charge: Charge) -> Paid:
+    def charge(self, charge: Charge) -> PaidCharge:
         """Spend, or use a reservation. Return what is left once the charge is on disk.
 
         Raises OverBudgetError, and charges nothing, if the totals do not allow it.
         """
         profile = self._law(charge)  # before the lock, for which other processes wait
         with self._writing() as db:
-            return charged(db, charge, profile)
+            return write_charge(db, charge, profile)
 
     def check(self, charge: Charge) -> None:
         """Raise OverBudgetError if ``charge`` could not be made now; spends nothing."""
         profile = self._law(charge)
         with self._reading() as db:
-            standing(db).with_charge(charge, profile)
+            read_state(db).with_charge(charge, profile)
 
     def _law(self, charge: Charge) -> Profile:
         return charge.profile() if self.accountant == "pld" else ()
@@ -198,14 +207,14 @@ class Ledger(Forecasting, Prepayments):
 
     def drawing(self) -> AbstractContextManager[None]:
         """Allow one draw under a name at a time: the next caller finds the result of the first."""
-        return store.alone(self._path, DRAWING)
+        return store.drawing_lock(self._path, DRAWING)
 
-    def find(self, name: str, request: dict[str, Any] | None = None) -> Stored | None:
+    def find(self, name: str, request: dict[str, Any] | None = None) -> StoredResult | None:
         """The result released under a name; ReleaseNameError if it answered another request."""
         with self._reading() as db:
             found = read_result(db, name)
         if found is not None and request is not None and found.request != request:
-            raise ReleaseNameError(differs(name, found.request, request))
+            raise ReleaseNameError(request_difference(name, found.request, request))
         return found
 
     def recall(self, name: str) -> pd.DataFrame:
@@ -229,7 +238,7 @@ class Ledger(Forecasting, Prepayments):
             ).fetchall()
         return [row[0] for row in rows]
 
-    def keep(self, stored: Stored) -> None:
+    def keep(self, stored: StoredResult) -> None:
         """Store a charged result under its name, which must be free."""
         try:
             with self._writing() as db:
@@ -252,7 +261,7 @@ class Ledger(Forecasting, Prepayments):
         has read. ``protects`` says what the total holds for, in the words of the receipts.
         """
         with self._reading() as db:
-            return summary(db, str(self._path))
+            return summary_frame(db, str(self._path))
 
     def releases(self, limit: int | None = None, *, before: int | None = None) -> pd.DataFrame:
         """One row a release, oldest first: what was spent on what, and its receipt as JSON.
@@ -266,7 +275,7 @@ class Ledger(Forecasting, Prepayments):
             before it.
         """
         with self._reading() as db:
-            return releases(db, limit, before)
+            return releases_frame(db, limit, before)
 
     def blocks(self) -> pd.DataFrame:
         """One row a block: a stretch of time that the same releases with a period read.
@@ -297,7 +306,7 @@ class Ledger(Forecasting, Prepayments):
         """
         seconds = by_block.seconds_of(days)
         with self._reading() as db:
-            return spending(by_block.within(db, seconds))
+            return spending_of(by_block.window_spending(db, seconds))
 
     def verify(self) -> None:
         """Read the whole file and compare it with its seals; LedgerError if it is damaged.

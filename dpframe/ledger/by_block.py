@@ -7,16 +7,16 @@ import sqlite3
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpframe._known_arguments import shown
+from dpframe._known_arguments import shown_value
 from dpframe.budget import as_float
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.ledger.blocks import NULL_FIRST, moment
-from dpframe.ledger.entries import Entry, entries, newest
+from dpframe.ledger.blocks import NULL_FIRST, moment_text
+from dpframe.ledger.entries import Entry, entries, newest_entry
 from dpframe.ledger.history import text_dtype
 from dpframe.ledger.segments import tops_of
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount
-from dpframe.ledger.sweep import Span, stretches, worst
-from dpframe.ledger.totals import Units, totals
+from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, float_amount
+from dpframe.ledger.time_windows import Span, stretches, worst_window
+from dpframe.ledger.totals import Units, read_totals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 def charged_spans(db: sqlite3.Connection) -> tuple[Entry, dict[str, list[Span]]]:
     """The last entry, and for every axis the charges to its blocks."""
-    now, spans = totals(db), dict[str, list[Span]]()
-    last = newest(db, now)
+    now, spans = read_totals(db), dict[str, list[Span]]()
+    last = newest_entry(db, now)
     for entry in entries(db, now):
         if entry.axis is not None and entry.under is None:
             ends = int(entry.first or 0), int(entry.last or 0)
@@ -37,7 +37,7 @@ def blocks_frame(db: sqlite3.Connection) -> pd.DataFrame:
     """A frame with one row for each stretch of an axis that the same releases read."""
     import pandas as pd
 
-    now, (last, spans) = totals(db), charged_spans(db)
+    now, (last, spans) = read_totals(db), charged_spans(db)
     tops, rows = tops_of(last.tops), []
     for axis, charges in sorted(spans.items()):
         for first, end, cost, number in stretches(charges):
@@ -47,7 +47,7 @@ def blocks_frame(db: sqlite3.Connection) -> pd.DataFrame:
                 max(0, free[1] + tops[axis][1] - cost[1]),
             )
             null = first == NULL_FIRST
-            ends = (None, None) if null else (moment(first), moment(end))
+            ends = (None, None) if null else (moment_text(first), moment_text(end))
             rows.append((axis, *ends, number, cost, left))
     return pd.DataFrame(
         {
@@ -57,7 +57,7 @@ def blocks_frame(db: sqlite3.Connection) -> pd.DataFrame:
             "releases": pd.Series([row[3] for row in rows], dtype="int64"),
             **{
                 f"{what}_{name}": pd.Series(
-                    [amount(row[place][which], unit) for row in rows], dtype="float64"
+                    [float_amount(row[place][which], unit) for row in rows], dtype="float64"
                 )
                 for place, what in ((4, "spent"), (5, "left"))
                 for which, (name, unit) in enumerate(
@@ -68,13 +68,13 @@ def blocks_frame(db: sqlite3.Connection) -> pd.DataFrame:
     )
 
 
-def within(db: sqlite3.Connection, seconds: int) -> Units:
+def window_spending(db: sqlite3.Connection, seconds: int) -> Units:
     """The cost of the worst window of so many seconds on every axis, with charges to all blocks."""
     last, spans = charged_spans(db)
     tops = tops_of(last.tops)
-    epsilon, delta = totals(db).spent_units
+    epsilon, delta = read_totals(db).spent_units
     for axis, charges in spans.items():
-        e, d = worst(charges, seconds)
+        e, d = worst_window(charges, seconds)
         epsilon, delta = epsilon + e - tops[axis].epsilon, delta + d - tops[axis].delta
     return epsilon, delta
 
@@ -83,7 +83,7 @@ def seconds_of(days: object) -> int:
     """Days of a window as whole seconds, rounded up."""
     number = as_float(days)
     if number is None:
-        raise ParameterTypeError(f"days must be a number; got {shown(days)}.")
+        raise ParameterTypeError(f"days must be a number; got {shown_value(days)}.")
     if not 0 <= number < 1e7:  # also refuses NaN
         raise ParameterError(f"days ({days!r}) must be 0 or more, and below 1e7.")
     return math.ceil(Fraction(str(days)) * 86_400)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpframe.accounting.compose import Profile
-from dpframe.accounting.normal import Told
+from dpframe.accounting.normal_noise import GaussianLeakage
 from dpframe.ledger.blocks import Blocks
-from dpframe.ledger.protection import in_steps, steps_of, times_steps, unit_of
+from dpframe.ledger.protection import group_cost, in_steps, receipt_steps, unit_of_receipt
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_up
 from dpframe.ledger.totals import Exact, Units
 
@@ -32,7 +32,7 @@ class Charge:
     receipt: str
     name: str | None = None
     blocks: Blocks | None = None
-    told: Callable[[], Told | None] = lambda: None
+    told: Callable[[], GaussianLeakage | None] = lambda: None
     """What Gaussian noise reveals, for filters; None for other noise."""
     steps: int = 1
     """Steps of the release between neighbours of what the ledger protects."""
@@ -40,7 +40,7 @@ class Charge:
     def for_unit(self, unit: str | None) -> Charge:
         """The charge to a ledger that protects ``unit``; LedgerError if it has no price for it."""
         said = json.loads(self.receipt)
-        steps = steps_of(said, unit)
+        steps = receipt_steps(said, unit)
         if steps == 1:
             return self
         return replace(self, steps=steps, receipt=json.dumps({**said, "steps": steps}))
@@ -48,7 +48,7 @@ class Charge:
     @property
     def unit(self) -> str:
         """What the release protects."""
-        return unit_of(json.loads(self.receipt))
+        return unit_of_receipt(json.loads(self.receipt))
 
     @property
     def units(self) -> Units:
@@ -59,7 +59,7 @@ class Charge:
     @property
     def exact_cost(self) -> Exact:
         """The cost as it was asked for, not rounded."""
-        return times_steps((Fraction(self.epsilon), Fraction(self.delta)), self.steps)
+        return group_cost((Fraction(self.epsilon), Fraction(self.delta)), self.steps)
 
     @property
     def neighbours(self) -> str | None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
-from dpframe._forking import no_fork
+from dpframe._forks import no_fork
 from dpframe._known_arguments import known_arguments
 from dpframe.errors import LedgerError, ParameterTypeError
 
@@ -65,7 +65,7 @@ _program: _Choice | None = None
 _choices: weakref.WeakSet[_Choice] = weakref.WeakSet()
 """All other choices, while a context knows them or their block is open."""
 
-_adding = threading.Lock()
+_choices_lock = threading.Lock()
 
 
 class use_ledger:
@@ -99,13 +99,13 @@ class use_ledger:
     def __init__(self, ledger: Ledger | str | Path | None) -> None:
         self._ledger = as_ledger(ledger)
         self._blocks: list[_Choice] = []
-        self._state(_stack())
+        self._state(_caller_frames())
 
     def _state(self, frames: list[FrameType]) -> None:
         """Make the choice from here on. What it replaces can come back, but is not kept alive."""
         global _program
-        here = list(_mine())
-        around = (c for c in reversed(here) if c.is_block and _lasts(c, frames))
+        here = list(_choices_here())
+        around = (c for c in reversed(here) if c.is_block and _contains_statement(c, frames))
         stated = _Choice(self._ledger, next(around, None))
         self._stated, self._program_before = weakref.ref(stated), _program
         self._replaced: tuple[int, Ledger | None, bool] | None = None
@@ -117,7 +117,7 @@ class use_ledger:
         if stated.around is None and _is_top_level(frames[0]):
             stated.program, _program = True, stated
         else:
-            _add(stated)
+            _remember_choice(stated)
         _here.set((*here, stated))
 
     def _take_back(self) -> None:
@@ -132,28 +132,30 @@ class use_ledger:
             choice = program if of_program and program else _Choice(ledger, stated.around)
             here.insert(place, choice)
             if choice is not program:
-                _add(choice)
+                _remember_choice(choice)
         _here.set(tuple(here))
         if _program is stated:
             _program = program
 
     def __enter__(self) -> Ledger | None:
         self._take_back()
-        frame = _owner(sys._getframe(1))
+        frame = _owning_frame(sys._getframe(1))
         block = _Choice(self._ledger, frame=frame, is_block=True, generator=_is_generator(frame))
-        _add(block)
+        _remember_choice(block)
         self._blocks.append(block)
-        block.token = _here.set((*_mine(), block))
+        block.token = _here.set((*_choices_here(), block))
         return self._ledger
 
     def __exit__(self, *error: object) -> None:
-        frame = _owner(sys._getframe(1))
+        frame = _owning_frame(sys._getframe(1))
         block = next((b for b in self._blocks if b.frame is frame), None)
-        block = block or next((c for c in reversed(_mine()) if c in self._blocks), self._blocks[-1])
+        block = block or next(
+            (c for c in reversed(_choices_here()) if c in self._blocks), self._blocks[-1]
+        )
         self._blocks.remove(block)
         block.frame = None
         block.ended = not _entered_here(block)
-        _here.set(_without(_mine(), block))
+        _here.set(_without_block(_choices_here(), block))
 
     def __repr__(self) -> str:
         return f"<using {self._ledger!r}>"
@@ -167,7 +169,7 @@ class use_ledger:
 
 def current_ledger() -> Ledger | None:
     """The ledger of ``use_ledger``, if any; LedgerError if it is unclear which."""
-    found = _found(_stack())
+    found = _choose_ledger(_caller_frames())
     if isinstance(found, str):  # a text: whoever keeps the error keeps no choice alive
         raise LedgerError(
             f"the ledger to charge is unclear: {found}. Pass ledger= or call dp.use_ledger(ledger "
@@ -176,11 +178,11 @@ def current_ledger() -> Ledger | None:
     return found
 
 
-def _found(frames: list[FrameType]) -> Ledger | str | None:
+def _choose_ledger(frames: list[FrameType]) -> Ledger | str | None:
     """The ledger, or a text that says why it is unclear."""
-    here, inside = _mine(), _enclosing(frames)
+    here, inside = _choices_here(), _enclosing_block(frames)
     if not here:
-        return _of_the_program() if inside is None else inside.ledger
+        return _program_ledger() if inside is None else inside.ledger
     chosen = here[-1]
     if chosen.program and _program is not None:
         chosen = _program  # another cell, in a context of its own, may have chosen since
@@ -190,12 +192,12 @@ def _found(frames: list[FrameType]) -> Ledger | str | None:
     handed_on = block is not None and not block.generator and block.frame not in frames
     if (block is None or handed_on) if inside is None else (handed_on and inside in here):
         return chosen.ledger
-    if inside is not None and _path(inside.ledger) == _path(chosen.ledger):
+    if inside is not None and _path_of_ledger(inside.ledger) == _path_of_ledger(chosen.ledger):
         return chosen.ledger
     return "a generator has an open use_ledger block, perhaps around this call"
 
 
-def _of_the_program() -> Ledger | str | None:
+def _program_ledger() -> Ledger | str | None:
     ledger = None if _program is None else _program.ledger
     if _others_chose_than(ledger):
         gc.collect()  # contexts that are over may live on in cycles of a task or an exception
@@ -205,15 +207,19 @@ def _of_the_program() -> Ledger | str | None:
 
 
 def _others_chose_than(ledger: Ledger | None) -> bool:
-    return any(_path(choice.ledger) != _path(ledger) for choice in _all() if not choice.ended)
+    return any(
+        _path_of_ledger(choice.ledger) != _path_of_ledger(ledger)
+        for choice in _all_choices()
+        if not choice.ended
+    )
 
 
-def _mine() -> tuple[_Choice, ...]:
+def _choices_here() -> tuple[_Choice, ...]:
     """The choices of this context, without those of its blocks that another context left."""
     here = _here.get()
     for choice in here:
         if choice.ended and _entered_here(choice):
-            here = _without(here, choice)
+            here = _without_block(here, choice)
             _here.set(here)
     return here
 
@@ -232,21 +238,21 @@ def _entered_here(block: _Choice) -> bool:
     return True
 
 
-def _without(here: tuple[_Choice, ...], block: _Choice) -> tuple[_Choice, ...]:
+def _without_block(here: tuple[_Choice, ...], block: _Choice) -> tuple[_Choice, ...]:
     return tuple(choice for choice in here if choice.block is not block)
 
 
-def _add(choice: _Choice) -> None:
-    with _adding:
+def _remember_choice(choice: _Choice) -> None:
+    with _choices_lock:
         _choices.add(choice)
 
 
-def _all() -> list[_Choice]:
-    with _adding:
+def _all_choices() -> list[_Choice]:
+    with _choices_lock:
         return list(_choices)
 
 
-def _stack() -> list[FrameType]:
+def _caller_frames() -> list[FrameType]:
     """The frames of this thread that called this module, the last call first."""
     ours = (__name__, known_arguments.__module__)
     frame: FrameType | None = sys._getframe()
@@ -259,9 +265,9 @@ def _stack() -> list[FrameType]:
     return frames
 
 
-def _enclosing(frames: list[FrameType]) -> _Choice | None:
+def _enclosing_block(frames: list[FrameType]) -> _Choice | None:
     """The innermost open block that a call stands in, whatever its context says."""
-    opened = [choice for choice in _all() if choice.frame is not None]
+    opened = [choice for choice in _all_choices() if choice.frame is not None]
     for frame in frames if opened else []:
         of_frame = [choice for choice in opened if choice.frame is frame]
         if of_frame:
@@ -269,12 +275,12 @@ def _enclosing(frames: list[FrameType]) -> _Choice | None:
     return None
 
 
-def _lasts(block: _Choice, frames: list[FrameType]) -> bool:
+def _contains_statement(block: _Choice, frames: list[FrameType]) -> bool:
     """Whether a statement made now is in a block; it is not if the block's generator waits."""
     return not block.generator or block.frame in frames
 
 
-def _owner(frame: FrameType) -> FrameType:
+def _owning_frame(frame: FrameType) -> FrameType:
     """The frame of the ``with`` statement; for a generator that contextlib runs, the frame that
     enters and leaves it like a block."""
     while _is_generator(frame) and frame.f_back is not None and _is_contextlib(frame.f_back):
@@ -297,7 +303,7 @@ def _is_top_level(frame: FrameType) -> bool:
     return frame.f_globals.get("__name__") == "__main__" and frame.f_locals is frame.f_globals
 
 
-def _path(ledger: Ledger | None) -> Path | None:
+def _path_of_ledger(ledger: Ledger | None) -> Path | None:
     return None if ledger is None else ledger.path
 
 

@@ -20,16 +20,16 @@ from dpframe.accounting.compose import Profile
 from dpframe.ledger import schema, store
 from dpframe.ledger.blocks import Blocks
 from dpframe.ledger.charge import Charge
-from dpframe.ledger.protection import times_steps
+from dpframe.ledger.protection import group_cost
 from dpframe.ledger.segments import Segments, tops_of
 from dpframe.ledger.store import (
     DELTA_UNIT,
     EPSILON_UNIT,
-    damaged,
-    seal,
+    damage_error,
+    seal_values,
     units_up,
 )
-from dpframe.ledger.totals import Exact, Totals, Units, exact, totals
+from dpframe.ledger.totals import Exact, Totals, Units, exact_amounts, read_totals
 
 RECENT = 1000
 """Entries at the end, and as many older ones in turn, that are checked when a ledger is opened."""
@@ -88,7 +88,7 @@ class Entry(NamedTuple):
     def sealed(self, before: str) -> str:
         """The seal over this entry and those before it."""
         columns = 11 if self.open is None else 14 if self.tops is None else 19
-        return seal(before, *self[1:columns])
+        return seal_values(before, *self[1:columns])
 
     def follows(self, before: Entry, now: Totals) -> bool:
         """Whether the seal fits and the sums add up."""
@@ -124,9 +124,9 @@ class Entry(NamedTuple):
         return rise if possible else None
 
 
-def _origin(now: Totals) -> Entry:
+def _entry_before_first(now: Totals) -> Entry:
     """A stand-in for the entry before the first."""
-    first = seal(now.ledger_id, now.accountant, now.epsilon, now.delta)
+    first = seal_values(now.ledger_id, now.accountant, now.epsilon, now.delta)
     return Entry(
         number=0,
         release_id="",
@@ -151,8 +151,8 @@ def _origin(now: Totals) -> Entry:
     )
 
 
-def _columns(db: sqlite3.Connection) -> str:
-    known = store.format_of(db)
+def _entry_columns(db: sqlite3.Connection) -> str:
+    known = store.file_format(db)
     reserving = RESERVING if known >= schema.RESERVATIONS else "NULL, NULL, NULL"
     blocks = BLOCKS if known >= schema.BLOCKS else "NULL, NULL, NULL, NULL, NULL"
     return f"number, {CHARGE}, {reserving}, {blocks}, seal"
@@ -162,12 +162,12 @@ def entries(
     db: sqlite3.Connection, now: Totals, first: int = 1, last: int = 2**63 - 1
 ) -> Iterator[Entry]:
     """Entries with these numbers, oldest first; LedgerError at an entry that was changed."""
-    columns = _columns(db)
+    columns = _entry_columns(db)
     row = db.execute(
         f"SELECT {columns} FROM charges WHERE number < ? ORDER BY number DESC NULLS LAST LIMIT 1",
         (first,),
     ).fetchone()
-    before = Entry(*row) if row else _origin(now)
+    before = Entry(*row) if row else _entry_before_first(now)
     for row in db.execute(
         f"SELECT {columns} FROM charges WHERE number BETWEEN ? AND ? "
         "ORDER BY number ASC NULLS FIRST",
@@ -175,21 +175,21 @@ def entries(
     ):
         entry = Entry(*row)
         if not entry.follows(before, now):
-            raise damaged("its history does not add up")
+            raise damage_error("its history does not add up")
         yield entry
         before = entry
 
 
-def newest(db: sqlite3.Connection, now: Totals) -> Entry:
+def newest_entry(db: sqlite3.Connection, now: Totals) -> Entry:
     """The last entry; LedgerError if its sums are not what the totals say is spent."""
     (last,) = db.execute("SELECT max(number) FROM charges").fetchone()
-    entry = _origin(now) if last is None else next(entries(db, now, last))
+    entry = _entry_before_first(now) if last is None else next(entries(db, now, last))
     if now.cap(entry.spent) != now.spent_units:
-        raise damaged("its spending differs from its history")
+        raise damage_error("its spending differs from its history")
     return entry
 
 
-def append(db: sqlite3.Connection, before: Entry, entry: Entry) -> None:
+def append_entry(db: sqlite3.Connection, before: Entry, entry: Entry) -> None:
     """Write an entry after the last one; its number and seal are set here."""
     row = entry[1:19]
     db.execute(
@@ -236,10 +236,10 @@ def exact_cost_of(entry: Entry, steps: int | None = None) -> Exact:
     said = json.loads(entry.receipt)
     steps = steps or said.get("steps", 1)
     if "cost" in said:  # of a reservation or filter
-        return times_steps((Fraction(said["cost"][0]), Fraction(said["cost"][1])), steps)
+        return group_cost((Fraction(said["cost"][0]), Fraction(said["cost"][1])), steps)
     if steps > 1:
-        return times_steps((Fraction(said["epsilon"]), Fraction(said["delta"] or 0)), steps)
-    amounts = list(exact((entry.epsilon, entry.delta)))
+        return group_cost((Fraction(said["epsilon"]), Fraction(said["delta"] or 0)), steps)
+    amounts = list(exact_amounts((entry.epsilon, entry.delta)))
     for which, (name, unit) in enumerate((("epsilon", EPSILON_UNIT), ("delta", DELTA_UNIT))):
         asked = said.get(name)
         if isinstance(asked, float) and units_up(asked, unit) == entry[5 + which]:
@@ -253,24 +253,26 @@ def cost_of_steps(entry: Entry) -> Exact | None:
     return exact_cost_of(entry) if two else None
 
 
-def said_of(entry: Entry) -> list[str]:
+def neighbour_sentences(entry: Entry) -> list[str]:
     """What a release protects, in the words of its receipt."""
     said = json.loads(entry.receipt).get("neighbours")
     return [str(said)] if said else []
 
 
-def protected(db: sqlite3.Connection, now: Totals, last: Entry) -> list[str]:
+def protected_sentences(db: sqlite3.Connection, now: Totals, last: Entry) -> list[str]:
     """What all releases so far protect: every sentence once, in the order they came."""
     if last.protects is not None:
         known: list[str] = json.loads(last.protects)
         return known
-    return list(dict.fromkeys(said for entry in entries(db, now) for said in said_of(entry)))
+    return list(
+        dict.fromkeys(said for entry in entries(db, now) for said in neighbour_sentences(entry))
+    )
 
 
 def check_history(db: sqlite3.Connection, *, whole: bool = False) -> None:
     """Raise LedgerError if the file is damaged, or its totals, history and sums disagree."""
-    now = totals(db)
-    last = newest(db, now).number
+    now = read_totals(db)
+    last = newest_entry(db, now).number
     parts = [(1, last)]
     if not whole and last > 2 * RECENT:
         old = RECENT * (last % (last // RECENT))  # another part of it after every charge
@@ -278,13 +280,13 @@ def check_history(db: sqlite3.Connection, *, whole: bool = False) -> None:
     table = "(1)" if len(parts) == 1 else "(budget)"
     fault = db.execute(f"PRAGMA integrity_check{table}").fetchone()[0]
     if fault != "ok":
-        raise damaged(fault)
+        raise damage_error(fault)
     charges: dict[str, list[tuple[int, int, Units]]] = {}
-    tops = tops_of(newest(db, now).tops)
+    tops = tops_of(newest_entry(db, now).tops)
     for part in parts:
         for entry in entries(db, now, *part):
             if entry.axis is not None and entry.under is None:
                 ends = int(entry.first or 0), int(entry.last or 0)
                 charges.setdefault(entry.axis, []).append((*ends, entry.cost))
-    if len(parts) == 1 and store.format_of(db) >= schema.BLOCKS:
+    if len(parts) == 1 and store.file_format(db) >= schema.BLOCKS:
         Segments(db, tops).check(charges)

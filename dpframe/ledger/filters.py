@@ -1,7 +1,8 @@
 """Privacy filters: amounts that a ledger has paid for, which Gaussian releases use up in any way.
 
 Whoever opens a filter need not know how many releases come, nor with which budgets: each may be
-chosen after looking at the answers before (:mod:`dpframe.accounting.filtering`). To the ledger a
+chosen after looking at the answers before (:mod:`dpframe.accounting.gaussian_filter`). To the
+ledger a
 filter is one interactive mechanism of its (epsilon, delta), as a reservation is, and costs that.
 """
 
@@ -12,15 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpframe.accounting import filtering
+from dpframe.accounting import gaussian_filter
 from dpframe.accounting.compose import Profile
-from dpframe.accounting.filtering import Amounts
-from dpframe.accounting.normal import Told
+from dpframe.accounting.gaussian_filter import Amounts
+from dpframe.accounting.normal_noise import GaussianLeakage
 from dpframe.errors import BudgetError, ParameterError
 from dpframe.ledger.entries import Entry
 from dpframe.ledger.protection import without_period
-from dpframe.ledger.reservations import Planned
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, damaged, units_up
+from dpframe.ledger.reservations import ReservablePlan
+from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, damage_error, float_amount, units_up
 from dpframe.ledger.totals import Units, checked_total
 
 
@@ -46,7 +47,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldFilter:
+class OpenFilter:
     """An open filter: what is left of it, and which neighbours it is for."""
 
     reservation_id: str
@@ -57,23 +58,23 @@ class HeldFilter:
     steps: int = 1
 
     def after(
-        self, profile: Profile, told: Callable[[], Told | None], neighbours: str | None
-    ) -> HeldFilter | None:
+        self, profile: Profile, told: Callable[[], GaussianLeakage | None], neighbours: str | None
+    ) -> OpenFilter | None:
         """The filter after a release that it pays for; None if it does not pay."""
         if without_period(neighbours) != self.neighbours:
             return None
         said = told()
-        left = None if said is None else filtering.rest(self.left, self._used(said))
+        left = None if said is None else gaussian_filter.amounts_left(self.left, self._used(said))
         return None if left is None else replace(self, left=left)
 
-    def fits(self, profile: Profile, told: Told | None, neighbours: str) -> int:
+    def fits(self, profile: Profile, told: GaussianLeakage | None, neighbours: str) -> int:
         """How many such releases it pays for."""
         if told is None or without_period(neighbours) != self.neighbours:
             return 0
-        return filtering.how_many(self.left, self._used(told))
+        return gaussian_filter.releases_that_fit(self.left, self._used(told))
 
-    def _used(self, told: Told) -> Amounts:
-        return filtering.uses(told, self.epsilon)
+    def _used(self, told: GaussianLeakage) -> Amounts:
+        return gaussian_filter.amounts_used(told, self.epsilon)
 
     @property
     def remaining(self) -> Amounts:
@@ -100,22 +101,26 @@ class HeldFilter:
         return self.left[1] * 10**6 // self.whole[1] / 1e6
 
 
-def priced(epsilon: object, delta: object) -> tuple[tuple[float, float], Units, Amounts]:
+def price_filter(epsilon: object, delta: object) -> tuple[tuple[float, float], Units, Amounts]:
     """The cost of a filter, also in units, and its amounts; BudgetError if it can hold nothing."""
     e, d = checked_total(epsilon, delta)
-    if not filtering.SMALLEST <= e <= filtering.LARGEST:
+    if not gaussian_filter.SMALLEST <= e <= gaussian_filter.LARGEST:
         raise BudgetError(
-            f"a filter's epsilon ({epsilon!r}) must be from {filtering.SMALLEST:g} to "
-            f"{filtering.LARGEST:g}."
+            f"a filter's epsilon ({epsilon!r}) must be from {gaussian_filter.SMALLEST:g} to "
+            f"{gaussian_filter.LARGEST:g}."
         )
-    amounts = filtering.amounts_of(e, d)
+    amounts = gaussian_filter.amounts_of(e, d)
     if not all(amounts):
         raise BudgetError(f"a filter's delta ({delta!r}) is too small for any release.")
     return (e, d), (units_up(e, EPSILON_UNIT), units_up(d, DELTA_UNIT)), amounts
 
 
-def checked(
-    plan: Planned, told: Told | None, epsilon: float, delta: float, amounts: Amounts
+def check_filter(
+    plan: ReservablePlan,
+    told: GaussianLeakage | None,
+    epsilon: float,
+    delta: float,
+    amounts: Amounts,
 ) -> None:
     """Raise an error unless a filter holds at least one release of this plan."""
     if told is None:
@@ -123,8 +128,8 @@ def checked(
             "plan has other noise than mechanism='offline-gaussian', for which filters pay. "
             "Explain one with that mechanism, or reserve a number of releases of this law."
         )
-    if filtering.rest(amounts, filtering.uses(told, epsilon)) is None:
-        best, most = filtering.best_below(told, epsilon, delta)
+    if gaussian_filter.amounts_left(amounts, gaussian_filter.amounts_used(told, epsilon)) is None:
+        best, most = gaussian_filter.best_smaller_epsilon(told, epsilon, delta)
         instead = (
             f"A filter of epsilon {best:g} holds {most}: at a larger epsilon the rounding of "
             "64-bit tables counts for more"
@@ -138,7 +143,7 @@ def checked(
         )
 
 
-def text_of(epsilon: float, amounts: Amounts) -> str:
+def filter_text(epsilon: float, amounts: Amounts) -> str:
     """The text that the entry of a filter has in the place of a law."""
     return json.dumps({"filter": list(amounts), "epsilon": epsilon})
 
@@ -148,16 +153,16 @@ def is_filter(profile: str) -> bool:
     return profile.startswith("{")
 
 
-def held_filter(
+def open_filter_of(
     reservation_id: str, profile: str, left: object, neighbours: str, steps: int = 1
-) -> HeldFilter:
+) -> OpenFilter:
     """An open filter, from the columns of its entry."""
     said = json.loads(profile)
     whole = _amounts(said["filter"])
     there = _amounts(left)
     if not all(0 <= have <= of for have, of in zip(there, whole, strict=True)):
-        raise damaged("a filter holds more than it was opened with")
-    return HeldFilter(
+        raise damage_error("a filter holds more than it was opened with")
+    return OpenFilter(
         reservation_id=reservation_id,
         epsilon=float(said["epsilon"]),
         whole=whole,
@@ -169,21 +174,21 @@ def held_filter(
 
 def _amounts(value: object) -> Amounts:
     if not isinstance(value, list) or len(value) != 3 or not all(isinstance(n, int) for n in value):
-        raise damaged("the amounts of a filter are no numbers")
+        raise damage_error("the amounts of a filter are no numbers")
     return value[0], value[1], value[2]
 
 
 def filter_of(entry: Entry, left: Amounts, drawn: int) -> Filter:
     """What callers see of a filter, from its entry."""
     neighbours = json.loads(entry.receipt)["neighbours"]
-    held = held_filter(entry.release_id, entry.profile, list(left), neighbours)
+    held = open_filter_of(entry.release_id, entry.profile, list(left), neighbours)
     return Filter(
         filter_id=entry.release_id,
         time=entry.time,
         releases=drawn,
         left=held.part,
         ends_left=held.ends,
-        epsilon=amount(entry.epsilon, EPSILON_UNIT),
-        delta=amount(entry.delta, DELTA_UNIT),
+        epsilon=float_amount(entry.epsilon, EPSILON_UNIT),
+        delta=float_amount(entry.delta, DELTA_UNIT),
         neighbours=neighbours,
     )

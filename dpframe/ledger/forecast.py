@@ -7,27 +7,27 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 
-from dpframe._known_arguments import known_arguments, shown
+from dpframe._known_arguments import known_arguments, shown_value
 from dpframe.accounting.compose import Profile
 from dpframe.errors import BudgetError, OverBudgetError, ParameterError, ParameterTypeError
+from dpframe.ledger.budget_room import Room, left_in, room_in
 from dpframe.ledger.charge import Charge
-from dpframe.ledger.filters import HeldFilter
-from dpframe.ledger.opened import OpenedFile
-from dpframe.ledger.protection import in_steps, protection_words, steps_of
-from dpframe.ledger.refusing import Room, left_in, room_in
+from dpframe.ledger.filters import OpenFilter
+from dpframe.ledger.open_file import OpenedFile
+from dpframe.ledger.protection import in_steps, protection_words, receipt_steps
 from dpframe.ledger.reservations import (
     MOST,
-    Held,
-    Planned,
+    OpenReservation,
+    ReservablePlan,
     facts_of,
     neighbours_of,
-    planned,
-    price,
-    told_by,
+    plan_gaussian_cost,
+    price_reservation,
+    reservable_plan,
 )
-from dpframe.ledger.standing import Standing, standing
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, units_up
-from dpframe.ledger.totals import Spending, Units, spending
+from dpframe.ledger.state import LedgerState, read_state
+from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, float_amount, units_up
+from dpframe.ledger.totals import Spending, Units, spending_of
 
 DAYS = {"hour": 1 / 24, "day": 1.0, "week": 7.0, "month": 365.25 / 12, "quarter": 365.25 / 4}
 DAYS |= {"year": 365.25}
@@ -64,17 +64,18 @@ class Forecast:
         paid = f"{self.reserved} are paid for, and " if self.reserved else ""
         any_time = "" if self.elsewhere is None else " whatever period they read"
         lines = [
-            f"{paid}{_many(self.added_up)} of ({self.epsilon:g}, {self.delta:g}) more fit one by "
+            f"{paid}{_count_text(self.added_up)} of ({self.epsilon:g}, {self.delta:g}) more fit "
+            "one by "
             f"one{any_time}{_until(self.out)}"
         ]
         if self.reserving is not None:
             lines.append(
-                f"{_many(self.reserving)} more fit if they are reserved now"
+                f"{_count_text(self.reserving)} more fit if they are reserved now"
                 f"{_until(self.out_reserving)}"
             )
         if self.elsewhere is not None:
             lines.append(
-                f"{_many(self.elsewhere)} fit in each new period, one that overlaps no other"
+                f"{_count_text(self.elsewhere)} fit in each new period, one that overlaps no other"
             )
         if self.steps > 1:
             told = protection_words(self.protects)
@@ -85,7 +86,7 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Foreseen:
+class ChargePreview:
     """What a charge finds in the blocks that it reads: what is spent, left, and left ``after`` it,
     if it ``fits``. ``paid_by`` says what has paid for it already; ``steps`` of the release lie
     between neighbours of what the ledger ``protects``."""
@@ -100,16 +101,16 @@ class Foreseen:
 
 
 @known_arguments
-class Forecasting(OpenedFile):
+class LedgerForecasts(OpenedFile):
     """The methods of a ledger that forecast releases to come."""
 
-    def foresee(self, charge: Charge) -> Foreseen:
+    def foresee(self, charge: Charge) -> ChargePreview:
         """What a charge would do now; nothing is charged."""
         profile = charge.profile() if self._made.accountant == "pld" else ()
         with self._reading() as db:
-            here = standing(db)
+            here = read_state(db)
             charge = charge.for_unit(here.now.protects)
-            return foreseen(here, charge, here.reservation_for(charge, profile))
+            return preview_charge(here, charge, here.reservation_for(charge, profile))
 
     def forecast(self, plan: object, *, every: object = None) -> Forecast:
         """How many more releases of a law fit, and when the budget runs out; spends nothing.
@@ -137,10 +138,10 @@ class Forecasting(OpenedFile):
         >>> ledger.forecast(dp.explain(["origin"], epsilon=0.2, delta=1e-8, user="id"))
         15 of (0.2, 1e-08) more fit one by one.
         """
-        law = planned(plan)
+        law = reservable_plan(plan)
         profile = law.profile if self._made.accountant == "pld" else ()
         with self._reading() as db:
-            here = standing(db)
+            here = read_state(db)
             rooms = [
                 room_in(db, here.now, here.segments, None, unread)
                 for unread in (None, *here.segments.tops)
@@ -148,23 +149,25 @@ class Forecasting(OpenedFile):
         return forecast(here, rooms, law, profile, every)
 
 
-def foreseen(here: Standing, charge: Charge, paid: Held | HeldFilter | None) -> Foreseen:
+def preview_charge(
+    here: LedgerState, charge: Charge, paid: OpenReservation | OpenFilter | None
+) -> ChargePreview:
     """What a charge would do; ``paid`` is the reservation that pays for it, after it, if any."""
     there, cost = left_in(here.now, here.segments, charge.blocks), charge.units
     left = max(0, there[0]), max(0, there[1])
     after = left[0] - cost[0], left[1] - cost[1]
-    return Foreseen(
-        spent=spending((here.now.epsilon - left[0], here.now.delta - left[1])),
-        left=spending(left),
-        after=spending((max(0, after[0]), max(0, after[1]))),
-        fits=_fits(here, charge),
+    return ChargePreview(
+        spent=spending_of((here.now.epsilon - left[0], here.now.delta - left[1])),
+        left=spending_of(left),
+        after=spending_of((max(0, after[0]), max(0, after[1]))),
+        fits=_charge_fits(here, charge),
         paid_by=None if paid is None else paid.words,
         steps=charge.steps,
         protects=protection_words(here.now.protects),
     )
 
 
-def _fits(here: Standing, charge: Charge) -> bool:
+def _charge_fits(here: LedgerState, charge: Charge) -> bool:
     try:
         here.plus(charge.units, charge.exact_cost, charge.blocks)
     except OverBudgetError:
@@ -172,7 +175,7 @@ def _fits(here: Standing, charge: Charge) -> bool:
     return True
 
 
-def _many(number: int) -> str:
+def _count_text(number: int) -> str:
     return f"{number} or more" if number >= MOST else str(number)
 
 
@@ -181,35 +184,35 @@ def _until(day: date | None) -> str:
 
 
 def forecast(
-    here: Standing, rooms: Sequence[Room], plan: Planned, profile: Profile, every: object
+    here: LedgerState, rooms: Sequence[Room], plan: ReservablePlan, profile: Profile, every: object
 ) -> Forecast:
     """How many more releases of ``plan`` the totals have room for. ``rooms`` starts with the room
     of any release; then for every axis comes the room of a period that nothing has read."""
     now, told = here.now, neighbours_of(plan)
-    steps = steps_of(facts_of(plan), now.protects)
+    steps = receipt_steps(facts_of(plan), now.protects)
     left = left_in(now, here.segments, None)
     paying = [one for one in here.held if steps <= one.steps]
-    reserved = sum(one.fits(profile, told_by(plan), told) for one in paying)
-    added = _added_up(plan, rooms[0], steps)
+    reserved = sum(one.fits(profile, plan_gaussian_cost(plan), told) for one in paying)
+    added = _count_one_by_one(plan, rooms[0], steps)
     reserving = added if now.accountant == "pld" else None
     if reserving is not None and steps == 1:  # two steps multiply a composed delta
-        reserving = max(added, _reserving(plan, left))
-    step = _step(every)
+        reserving = max(added, _largest_reservation(plan, left))
+    step = _release_interval(every)
     return Forecast(
         epsilon=plan.budget.epsilon,
         delta=plan.budget.delta,
         reserved=reserved,
         added_up=added,
         reserving=reserving,
-        out=_day(reserved + added, step),
-        out_reserving=None if reserving is None else _day(reserved + reserving, step),
-        elsewhere=min((_added_up(plan, room, steps) for room in rooms[1:]), default=None),
+        out=_first_day_out(reserved + added, step),
+        out_reserving=None if reserving is None else _first_day_out(reserved + reserving, step),
+        elsewhere=min((_count_one_by_one(plan, room, steps) for room in rooms[1:]), default=None),
         protects=now.protects,
         steps=steps,
     )
 
 
-def _added_up(plan: Planned, room: Room, steps: int) -> int:
+def _count_one_by_one(plan: ReservablePlan, room: Room, steps: int) -> int:
     """How many more fit one by one; each costs at least one unit of epsilon and one of delta."""
     epsilon = max(1, units_up(plan.budget.epsilon, EPSILON_UNIT))
     delta = max(1, units_up(plan.budget.delta, DELTA_UNIT))
@@ -217,31 +220,31 @@ def _added_up(plan: Planned, room: Room, steps: int) -> int:
     return min(MOST, room.how_many(*in_steps((epsilon, delta), asked, steps)))
 
 
-def _reserving(plan: Planned, left: Units) -> int:
+def _largest_reservation(plan: ReservablePlan, left: Units) -> int:
     """The largest reservation that the rest pays for, at all of its delta."""
-    delta = amount(left[1], DELTA_UNIT)
+    delta = float_amount(left[1], DELTA_UNIT)
     low = 0
     high = min(MOST, left[1] // max(1, units_up(plan.budget.delta, DELTA_UNIT)))
     reach = 1
     while low < high:
         middle = min(high, reach) if reach else (low + high + 1) // 2
-        if _costs(plan, middle, delta, left):
+        if _reservation_fits(plan, middle, delta, left):
             low, reach = middle, 2 * reach
         else:
             high, reach = middle - 1, 0
     return low
 
 
-def _costs(plan: Planned, releases: int, delta: float, left: Units) -> bool:
+def _reservation_fits(plan: ReservablePlan, releases: int, delta: float, left: Units) -> bool:
     """Whether a reservation of so many costs no more than ``left``."""
     try:
-        cost = price(plan, releases, delta)[1]
+        cost = price_reservation(plan, releases, delta)[1]
     except BudgetError:  # delta as a float is below the units that are left
         return False
     return cost[0] <= left[0] and cost[1] <= left[1]
 
 
-def _step(every: object) -> timedelta | None:
+def _release_interval(every: object) -> timedelta | None:
     if every is None:
         return None
     if isinstance(every, timedelta):
@@ -250,14 +253,14 @@ def _step(every: object) -> timedelta | None:
         return every
     if not isinstance(every, str):
         raise ParameterTypeError(
-            f"every must be one of {', '.join(DAYS)} or a timedelta; got {shown(every)}."
+            f"every must be one of {', '.join(DAYS)} or a timedelta; got {shown_value(every)}."
         )
     if every not in DAYS:
         raise ParameterError(f"every ({every!r}) must be one of {', '.join(DAYS)}.")
     return timedelta(days=DAYS[every])
 
 
-def _day(releases: int, step: timedelta | None) -> date | None:
+def _first_day_out(releases: int, step: timedelta | None) -> date | None:
     """The day of the first release that does not fit, if the next one is today."""
     if step is None or releases > FARTHEST / step:
         return None

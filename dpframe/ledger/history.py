@@ -8,18 +8,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-from dpframe._known_arguments import shown
+from dpframe._known_arguments import shown_value
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.ledger import schema, store
-from dpframe.ledger.blocks import text_of
-from dpframe.ledger.entries import Entry, entries, newest, protected
+from dpframe.ledger.blocks import block_text
+from dpframe.ledger.entries import Entry, entries, newest_entry, protected_sentences
 from dpframe.ledger.filters import Filter, filter_of, is_filter
 from dpframe.ledger.protection import RECORDS, SEVERAL, is_of_period, protection_words
 from dpframe.ledger.reservations import Reservation, reservation_of
 from dpframe.ledger.segments import tops_of
-from dpframe.ledger.standing import standing
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, units_up
-from dpframe.ledger.totals import Totals, totals
+from dpframe.ledger.state import read_state
+from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, float_amount, units_up
+from dpframe.ledger.totals import Totals, read_totals
 from dpframe.periods import USERS
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ FACTS = ("mechanism", "hierarchy", "neighbours")
 """Facts that are shown from every receipt."""
 
 
-def summary(db: sqlite3.Connection, path: str) -> pd.DataFrame:
+def summary_frame(db: sqlite3.Connection, path: str) -> pd.DataFrame:
     """One row: totals, spent, left, the plain sum, what is saved, releases, who is protected."""
     import pandas as pd
 
-    now, made = totals(db), list(reservations(db))
-    last = newest(db, now)
-    first_format = store.format_of(db) < schema.RESERVATIONS
+    now, made = read_totals(db), list(reservations(db))
+    last = newest_entry(db, now)
+    first_format = store.file_format(db) < schema.RESERVATIONS
     drawn, alone = ("1", "1") if first_format else ("releases IS NULL", "under IS NULL")
     count, high, low = db.execute(  # in two parts: the sum of many may have more than 63 bits
         f"SELECT count(*), coalesce(sum(CASE WHEN {alone} THEN epsilon >> 32 END), 0), "
@@ -45,8 +45,8 @@ def summary(db: sqlite3.Connection, path: str) -> pd.DataFrame:
     plain = (high << 32) + low
     tops = tops_of(last.tops).values()
     free = now.epsilon - last.spent_epsilon, now.delta - last.spent_delta
-    plain += sum(_plain_of(r) for r in made)
-    plain += sum(_plain(db, one) for one in filters(db))
+    plain += sum(_reservation_plain_sum(r) for r in made)
+    plain += sum(_filter_plain_sum(db, one) for one in filters(db))
     return pd.DataFrame(
         {
             "ledger": [path],
@@ -57,15 +57,17 @@ def summary(db: sqlite3.Connection, path: str) -> pd.DataFrame:
             "spent_delta": [now.spent.delta],
             "left_epsilon": [now.left.epsilon],
             "left_delta": [now.left.delta],
-            "plain_epsilon": [amount(plain, EPSILON_UNIT)],
-            "saved_epsilon": [amount(plain - last.spent_epsilon, EPSILON_UNIT)],
+            "plain_epsilon": [float_amount(plain, EPSILON_UNIT)],
+            "saved_epsilon": [float_amount(plain - last.spent_epsilon, EPSILON_UNIT)],
             "releases": [int(count)],
             "reserved": [sum(r.left for r in made)],
             "unread_epsilon": [
-                amount(max(0, free[0] + min((t.epsilon for t in tops), default=0)), EPSILON_UNIT)
+                float_amount(
+                    max(0, free[0] + min((t.epsilon for t in tops), default=0)), EPSILON_UNIT
+                )
             ],
             "unread_delta": [
-                amount(max(0, free[1] + min((t.delta for t in tops), default=0)), DELTA_UNIT)
+                float_amount(max(0, free[1] + min((t.delta for t in tops), default=0)), DELTA_UNIT)
             ],
             "protects": pd.Series([_protects(db, now, last)], dtype=text_dtype()),
         }
@@ -74,23 +76,23 @@ def summary(db: sqlite3.Connection, path: str) -> pd.DataFrame:
 
 def _protects(db: sqlite3.Connection, now: Totals, last: Entry) -> str:
     """What the totals hold for; if a ledger mixes units, also what its releases protect."""
-    said = "; ".join(protected(db, now, last))
+    said = "; ".join(protected_sentences(db, now, last))
     if now.protects is None:
         return said
     words = protection_words(now.protects)
     if now.protects == SEVERAL:
         return f"{words}: {said}"
-    by_period = any(map(is_of_period, protected(db, now, last)))
+    by_period = any(map(is_of_period, protected_sentences(db, now, last)))
     return words + (USERS if by_period and now.protects != RECORDS else "")
 
 
-def _plain_of(made: Reservation) -> int:
+def _reservation_plain_sum(made: Reservation) -> int:
     """The sum of the epsilons of a reservation's releases, or what was charged if that is more."""
     alone = made.releases * units_up(made.release_epsilon, EPSILON_UNIT)
     return max(alone, units_up(made.epsilon, EPSILON_UNIT))
 
 
-def _plain(db: sqlite3.Connection, one: Filter) -> int:
+def _filter_plain_sum(db: sqlite3.Connection, one: Filter) -> int:
     """The sum of the epsilons of a filter's releases, or what it cost if that is more."""
     (drawn,) = db.execute(
         "SELECT coalesce(sum(epsilon), 0) FROM charges WHERE releases IS NULL AND under = ?",
@@ -120,13 +122,15 @@ def reserved_frame(db: sqlite3.Connection) -> pd.DataFrame:
     )
 
 
-def releases(db: sqlite3.Connection, limit: object = None, before: object = None) -> pd.DataFrame:
+def releases_frame(
+    db: sqlite3.Connection, limit: object = None, before: object = None
+) -> pd.DataFrame:
     """A frame with one row a release, oldest first; ``stored`` says that its name replays it."""
     import pandas as pd
 
-    rows = _page(db, _whole("limit", limit), _whole("before", before))
+    rows = _page(db, _optional_count("limit", limit), _optional_count("before", before))
     stored = {name for (name,) in db.execute("SELECT release_id FROM results")}
-    facts = [_facts(row) for row in rows]
+    facts = [_receipt_facts(row) for row in rows]
     text = text_dtype()
     return pd.DataFrame(
         {
@@ -136,8 +140,10 @@ def releases(db: sqlite3.Connection, limit: object = None, before: object = None
             "release_id": pd.Series([r.release_id for r in rows], dtype=text),
             "source": pd.Series([r.source for r in rows], dtype=text),
             **{name: pd.Series([f[i] for f in facts], dtype=text) for i, name in enumerate(FACTS)},
-            "epsilon": pd.Series([amount(r.epsilon, EPSILON_UNIT) for r in rows], dtype="float64"),
-            "delta": pd.Series([amount(r.delta, DELTA_UNIT) for r in rows], dtype="float64"),
+            "epsilon": pd.Series(
+                [float_amount(r.epsilon, EPSILON_UNIT) for r in rows], dtype="float64"
+            ),
+            "delta": pd.Series([float_amount(r.delta, DELTA_UNIT) for r in rows], dtype="float64"),
             "stored": pd.Series([r.release_id in stored for r in rows], dtype="bool"),
             "receipt": pd.Series([r.receipt for r in rows], dtype=text),
             "period": pd.Series([f[-1] for f in facts], dtype=text),
@@ -145,12 +151,12 @@ def releases(db: sqlite3.Connection, limit: object = None, before: object = None
     )
 
 
-def _facts(entry: Entry) -> tuple[str | None, ...]:
+def _receipt_facts(entry: Entry) -> tuple[str | None, ...]:
     """The facts shown from a receipt, and its period; the rest is not kept in memory."""
     said = json.loads(entry.receipt)
     period, blocks = period_in(said), entry.blocks
     if period is None and blocks is not None:
-        period = f"{blocks.axis}: {text_of(blocks.first, blocks.last)}"
+        period = f"{blocks.axis}: {block_text(blocks.first, blocks.last)}"
     return *(said.get(name) for name in FACTS), period
 
 
@@ -162,9 +168,9 @@ def period_in(receipt: Mapping[str, Any]) -> str | None:
 
 def _page(db: sqlite3.Connection, limit: int | None, before: int | None) -> list[Entry]:
     """The newest releases below a number; reservations are not among them."""
-    now = totals(db)
-    last = newest(db, now).number if before is None else before - 1
-    known = store.format_of(db)
+    now = read_totals(db)
+    last = newest_entry(db, now).number if before is None else before - 1
+    known = store.file_format(db)
     found = "" if known < schema.RESERVATIONS else "AND +releases IS NULL"  # +: not by the index
     row = db.execute(
         f"SELECT min(number) FROM (SELECT number FROM charges WHERE number <= ? {found} "
@@ -176,11 +182,11 @@ def _page(db: sqlite3.Connection, limit: int | None, before: int | None) -> list
     return [entry for entry in entries(db, now, row[0], last) if entry.releases is None]
 
 
-def _whole(name: str, value: object) -> int | None:
+def _optional_count(name: str, value: object) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ParameterTypeError(f"{name} must be a whole number; got {shown(value)}.")
+        raise ParameterTypeError(f"{name} must be a whole number; got {shown_value(value)}.")
     if not 0 <= value < 2**63:
         raise ParameterError(f"{name} ({value!r}) must be 0 or more.")
     return value
@@ -188,8 +194,8 @@ def _whole(name: str, value: object) -> int | None:
 
 def reservations(db: sqlite3.Connection) -> Iterator[Reservation]:
     """All reservations except filters, oldest first."""
-    left = _remaining(db)
-    for entry in _paid_before(db):
+    left = _remaining_amounts(db)
+    for entry in _prepaid_entries(db):
         if not is_filter(entry.profile):
             there = left.get(entry.release_id, 0)
             yield reservation_of(entry, there if isinstance(there, int) else 0)
@@ -197,8 +203,8 @@ def reservations(db: sqlite3.Connection) -> Iterator[Reservation]:
 
 def filters(db: sqlite3.Connection) -> Iterator[Filter]:
     """All filters, oldest first."""
-    left = _remaining(db)
-    for entry in _paid_before(db):
+    left = _remaining_amounts(db)
+    for entry in _prepaid_entries(db):
         if is_filter(entry.profile):
             (drawn,) = db.execute(
                 "SELECT count(*) FROM charges WHERE releases IS NULL AND under = ?",
@@ -207,15 +213,15 @@ def filters(db: sqlite3.Connection) -> Iterator[Filter]:
             yield filter_of(entry, left[entry.release_id], drawn)
 
 
-def _remaining(db: sqlite3.Connection) -> dict[str, Any]:
-    return {held.reservation_id: held.remaining for held in standing(db).held}
+def _remaining_amounts(db: sqlite3.Connection) -> dict[str, Any]:
+    return {held.reservation_id: held.remaining for held in read_state(db).held}
 
 
-def _paid_before(db: sqlite3.Connection) -> Iterator[Entry]:
+def _prepaid_entries(db: sqlite3.Connection) -> Iterator[Entry]:
     """Entries of reservations and filters."""
-    if store.format_of(db) < schema.RESERVATIONS:
+    if store.file_format(db) < schema.RESERVATIONS:
         return
-    now = totals(db)
+    now = read_totals(db)
     numbers = db.execute(
         "SELECT number FROM charges WHERE releases > 0 "
         "ORDER BY +number ASC NULLS FIRST"  # +: found by the index of reservations, then sorted

@@ -7,22 +7,22 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpframe._known_arguments import known_arguments
-from dpframe.ledger.filters import Filter, checked, priced
+from dpframe.ledger.filters import Filter, check_filter, price_filter
 from dpframe.ledger.history import filters, reserved_frame
-from dpframe.ledger.opened import OpenedFile
-from dpframe.ledger.protection import in_steps, steps_of
+from dpframe.ledger.open_file import OpenedFile
+from dpframe.ledger.protection import in_steps, receipt_steps
+from dpframe.ledger.release_history import ReleaseHistory, read_history
 from dpframe.ledger.reservations import (
     Reservation,
-    composes,
+    check_reserves,
     exact_price,
     facts_of,
-    planned,
-    price,
-    told_by,
+    plan_gaussian_cost,
+    price_reservation,
+    reservable_plan,
 )
-from dpframe.ledger.standing import opened_filter, reserved
-from dpframe.ledger.totals import Spending, spending, totals
-from dpframe.ledger.written import Written, written
+from dpframe.ledger.state import write_filter, write_reservation
+from dpframe.ledger.totals import Spending, read_totals, spending_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 class Prepayments(OpenedFile):
     """Reservations and filters of a ledger."""
 
-    def written(self) -> Written:
+    def written(self) -> ReleaseHistory:
         """Releases, their periods and what paid for them, for :func:`dpframe.verify`."""
         with self._reading() as db:
-            return written(db)
+            return read_history(db)
 
     def open_filter(self, plan: object, *, epsilon: float, delta: float) -> Filter:
         """Pay now for Gaussian releases to come, however many and whatever their budgets.
@@ -80,12 +80,12 @@ class Prepayments(OpenedFile):
         >>> adhoc.left, ledger.forecast(one).reserved  # ten by the plain sum
         (1.0, 104)
         """
-        composes(self.accountant)
-        law = planned(plan)
-        (e, d), cost, amounts = priced(epsilon, delta)
-        checked(law, told_by(law), e, d, amounts)
+        check_reserves(self.accountant)
+        law = reservable_plan(plan)
+        (e, d), cost, amounts = price_filter(epsilon, delta)
+        check_filter(law, plan_gaussian_cost(law), e, d, amounts)
         with self._writing() as db:
-            return opened_filter(db, law, (Fraction(e), Fraction(d)), cost, amounts)
+            return write_filter(db, law, (Fraction(e), Fraction(d)), cost, amounts)
 
     def filters(self) -> pd.DataFrame:
         """One row a filter, oldest first: its cost, what is left, and how many releases used it."""
@@ -135,20 +135,20 @@ class Prepayments(OpenedFile):
         >>> year.left, round(year.epsilon, 1)  # the plain sum is 5.2
         (52, 2.1)
         """
-        composes(self.accountant)
-        law = planned(plan)
-        number, cost = price(law, releases, delta)
+        check_reserves(self.accountant)
+        law = reservable_plan(plan)
+        number, cost = price_reservation(law, releases, delta)
         with self._writing() as db:
-            return reserved(db, law, number, cost, exact_price(law, number, delta, cost))
+            return write_reservation(db, law, number, cost, exact_price(law, number, delta, cost))
 
     def cost_of(self, plan: object, *, releases: int, delta: float) -> Spending:
         """What :meth:`reserve` would charge for the same arguments; spends nothing."""
-        composes(self.accountant)
-        law = planned(plan)
-        number, cost = price(law, releases, delta)
+        check_reserves(self.accountant)
+        law = reservable_plan(plan)
+        number, cost = price_reservation(law, releases, delta)
         with self._reading() as db:
-            steps = steps_of(facts_of(law), totals(db).protects)
-        return spending(in_steps(cost, exact_price(law, number, delta, cost), steps)[0])
+            steps = receipt_steps(facts_of(law), read_totals(db).protects)
+        return spending_of(in_steps(cost, exact_price(law, number, delta, cost), steps)[0])
 
     def reservations(self) -> pd.DataFrame:
         """One row a reservation, oldest first: its cost and law, and how many releases are left."""

@@ -15,9 +15,9 @@ from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
-from dpframe._known_arguments import shown
+from dpframe._known_arguments import shown_value
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError
-from dpframe.ledger.totals import Exact, Units, rounded_up
+from dpframe.ledger.totals import Exact, Units, units_rounded_up
 from dpframe.periods import USERS
 
 RECORDS = "records"
@@ -41,7 +41,8 @@ def checked_protection(value: object) -> str | None:
         return None
     if not isinstance(value, str):
         raise ParameterTypeError(
-            f"protects must be 'records' or the name of a column of users; got {shown(value)}."
+            "protects must be 'records' or the name of a column of users; got "
+            f"{shown_value(value)}."
         )
     if value in ("", USER, REPLACED, EMPTIED, SEVERAL):
         raise ParameterError(
@@ -70,7 +71,7 @@ def protection_words(unit: str | None) -> str:
     return ONE_RECORD if unit == RECORDS else unit
 
 
-def unit_of(receipt: Mapping[str, Any]) -> str:
+def unit_of_receipt(receipt: Mapping[str, Any]) -> str:
     """The unit that a release protects, from its receipt. How many records of a user count is no
     part of the unit. A unit without a name of its own is the sentence in the receipt."""
     sentence, user = str(receipt.get("neighbours")), receipt.get("user")
@@ -97,12 +98,12 @@ def is_of_period(neighbours: str) -> bool:
     return neighbours.endswith(USERS)
 
 
-def steps_of(receipt: Mapping[str, Any], unit: str | None) -> int:
+def receipt_steps(receipt: Mapping[str, Any], unit: str | None) -> int:
     """Steps of a release between neighbours of a ledger that protects ``unit``: 1 or 2.
 
     Raises LedgerError if there is no such number.
     """
-    own = unit_of(receipt)
+    own = unit_of_receipt(receipt)
     if unit in (None, SEVERAL, own):
         return 1
     if unit == RECORDS and (own.startswith(USER) or own == ITEMS):
@@ -133,10 +134,10 @@ def unit_of_history(receipts: Iterable[Mapping[str, Any]]) -> str | None:
     if there is none, None without releases."""
     known = [{**receipt.get("request", {}), **receipt} for receipt in receipts]
     known = [receipt for receipt in known if receipt.get("neighbours")]
-    units = dict.fromkeys(map(unit_of, known))
+    units = dict.fromkeys(map(unit_of_receipt, known))
     for unit in sorted(units, key=RECORDS.__ne__):
         with suppress(LedgerError):
-            if all(steps_of(receipt, unit) == 1 for receipt in known):
+            if all(receipt_steps(receipt, unit) == 1 for receipt in known):
                 return unit
     return SEVERAL if units else None
 
@@ -145,11 +146,11 @@ def in_steps(units: Units, asked: Exact, steps: int) -> tuple[Units, Exact]:
     """A cost, rounded up and as it was asked for, between tables that are so many steps apart."""
     if steps == 1:
         return units, asked
-    more = times_steps(asked, steps)
-    return (steps * units[0], max(1, rounded_up(more)[1])), more
+    more = group_cost(asked, steps)
+    return (steps * units[0], max(1, units_rounded_up(more)[1])), more
 
 
-def times_steps(asked: Exact, steps: int) -> Exact:
+def group_cost(asked: Exact, steps: int) -> Exact:
     """What a release of (epsilon, delta) costs between tables that are so many steps apart."""
     if steps == 1:
         return asked

@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Protocol
 
-from dpframe._known_arguments import shown
+from dpframe._known_arguments import shown_value
 from dpframe.accounting.compose import Profile, composed_epsilon
-from dpframe.accounting.normal import Told
+from dpframe.accounting.normal_noise import GaussianLeakage
 from dpframe.budget import Budget, as_float
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.ledger.entries import Entry
 from dpframe.ledger.protection import without_period
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, amount, units_up
-from dpframe.ledger.totals import Accountant, Exact, Totals, Units, exact, largest
+from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, float_amount, units_up
+from dpframe.ledger.totals import Accountant, Exact, Totals, Units, exact_amounts, largest_sum
 
 MOST = 100_000
 """Releases of one reservation, at most."""
@@ -37,7 +37,7 @@ ROUNDING = 1e-14
 """Delta kept back for each release of a composition, above the rounding of long convolutions."""
 
 
-class Planned(Protocol):
+class ReservablePlan(Protocol):
     """A plan of a release, as far as reservations need it."""
 
     @property
@@ -70,7 +70,7 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class OpenReservation:
     """A reservation with releases left: their law, and the neighbours that they are for."""
 
     reservation_id: str
@@ -81,12 +81,12 @@ class Held:
     steps: int = 1
 
     def after(
-        self, profile: Profile, told: Callable[[], Told | None], neighbours: str | None
-    ) -> Held | None:
+        self, profile: Profile, told: Callable[[], GaussianLeakage | None], neighbours: str | None
+    ) -> OpenReservation | None:
         """The reservation after a release that it pays for; None if it does not pay."""
         return replace(self, left=self.left - 1) if self.pays_for(profile, neighbours) else None
 
-    def fits(self, profile: Profile, told: Told | None, neighbours: str) -> int:
+    def fits(self, profile: Profile, told: GaussianLeakage | None, neighbours: str) -> int:
         """How many such releases it pays for."""
         return self.left if self.pays_for(profile, neighbours) else 0
 
@@ -119,13 +119,13 @@ class Held:
         return len(self.profile) == 1 or (
             [e for e, _ in profile] == [e for e, _ in self.profile]
             and all(
-                _least(reserved) <= asked <= reserved
+                _least_reserved_delta(reserved) <= asked <= reserved
                 for (_, asked), (_, reserved) in zip(profile[:-1], self.profile[:-1], strict=True)
             )
         )
 
 
-def _least(reserved: float) -> float:
+def _least_reserved_delta(reserved: float) -> float:
     return reserved * (1 - 5 * SLACK[0]) - 5 * SLACK[1]
 
 
@@ -148,13 +148,13 @@ def facts_of(plan: Any) -> dict[str, Any]:
     )
 
 
-def told_by(plan: object) -> Told | None:
+def plan_gaussian_cost(plan: object) -> GaussianLeakage | None:
     """What a release with Gaussian noise reveals: its cost is a sum of squares. None for others."""
-    found: Told | None = getattr(plan, "told", None)
+    found: GaussianLeakage | None = getattr(plan, "told", None)
     return found
 
 
-def composes(accountant: Accountant) -> None:
+def check_reserves(accountant: Accountant) -> None:
     """Raise ParameterError if a ledger with this accountant cannot reserve releases."""
     if accountant != "pld":
         raise ParameterError(
@@ -163,7 +163,7 @@ def composes(accountant: Accountant) -> None:
         )
 
 
-def planned(explained: Any) -> Planned:
+def reservable_plan(explained: Any) -> ReservablePlan:
     """The plan in what ``dp.explain`` and its kind return."""
     plan = getattr(explained, "plan", explained)
     if not all(hasattr(plan, part) for part in ("budget", "profile", "request", "unit")):
@@ -171,26 +171,26 @@ def planned(explained: Any) -> Planned:
             "plan must come from dp.explain, dp.explain_rollup or dp.plan_series; got "
             f"{type(explained).__name__}."
         )
-    found: Planned = plan
+    found: ReservablePlan = plan
     return found
 
 
-def price(plan: Planned, releases: object, delta: object) -> tuple[int, Units]:
+def price_reservation(plan: ReservablePlan, releases: object, delta: object) -> tuple[int, Units]:
     """The checked number of releases, and what they cost together, in units.
 
     They cost the composed epsilon at ``delta``, or the plain sums where those are no more.
     """
     if isinstance(releases, bool) or not isinstance(releases, int):
-        raise ParameterTypeError(f"releases must be a whole number; got {shown(releases)}.")
+        raise ParameterTypeError(f"releases must be a whole number; got {shown_value(releases)}.")
     if not 1 <= releases <= MOST:
         raise ParameterError(f"releases ({releases!r}) must be from 1 to {MOST}.")
     given, delta = delta, as_float(delta)
     if delta is None:
-        raise ParameterTypeError(f"delta must be a number; got {shown(given)}.")
-    plain = _plain(plan, releases)
+        raise ParameterTypeError(f"delta must be a number; got {shown_value(given)}.")
+    plain = _plain_cost(plan, releases)
     parts = releases * Fraction(plan.budget.delta)
     if not 0 < delta < 1 or (  # or NaN
-        units_up(delta, DELTA_UNIT) < plain[1] and (parts > largest(delta) or not parts)
+        units_up(delta, DELTA_UNIT) < plain[1] and (parts > largest_sum(delta) or not parts)
     ):
         raise BudgetError(
             f"delta ({delta!r}) must be below 1 and at least {releases} x {plan.budget.delta:g}, "
@@ -203,25 +203,25 @@ def price(plan: Planned, releases: object, delta: object) -> tuple[int, Units]:
     return releases, (units_up(together, EPSILON_UNIT), units_up(float(delta), DELTA_UNIT))
 
 
-def _plain(plan: Planned, releases: int) -> Units:
+def _plain_cost(plan: ReservablePlan, releases: int) -> Units:
     """The plain sum, in units."""
     epsilon = units_up(plan.budget.epsilon, EPSILON_UNIT)
     return releases * epsilon, releases * max(1, units_up(plan.budget.delta, DELTA_UNIT))
 
 
-def exact_price(plan: Planned, releases: int, delta: object, cost: Units) -> Exact:
+def exact_price(plan: ReservablePlan, releases: int, delta: object, cost: Units) -> Exact:
     """The exact cost of a reservation of this price: the plain sum, or the composed epsilon in
     units and the delta that was asked for."""
-    if cost == _plain(plan, releases) and plan.budget.delta:
+    if cost == _plain_cost(plan, releases) and plan.budget.delta:
         epsilon = releases * Fraction(plan.budget.epsilon)
         return epsilon, releases * Fraction(plan.budget.delta)
-    together, asked = exact(cost), as_float(delta)
+    together, asked = exact_amounts(cost), as_float(delta)
     if asked is not None and units_up(asked, DELTA_UNIT) == cost[1]:
         return together[0], Fraction(asked)
     return together
 
 
-def restated(now: Totals, plain: Units, profiles: Iterable[tuple[Profile, int]]) -> Units:
+def restate_composed(now: Totals, plain: Units, profiles: Iterable[tuple[Profile, int]]) -> Units:
     """What the releases of a ledger cost that were composed before there were reservations.
 
     Their cost was stated at the total delta, which would leave none. Midway between the plain sum
@@ -250,8 +250,8 @@ def reservation_of(entry: Entry, left: int) -> Reservation:
         time=entry.time,
         releases=entry.releases or 0,
         left=left,
-        epsilon=amount(entry.epsilon, EPSILON_UNIT),
-        delta=amount(entry.delta, DELTA_UNIT),
+        epsilon=float_amount(entry.epsilon, EPSILON_UNIT),
+        delta=float_amount(entry.delta, DELTA_UNIT),
         release_epsilon=e,
         release_delta=d,
         neighbours=json.loads(entry.receipt)["neighbours"],

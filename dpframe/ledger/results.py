@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dpframe import digest
-from dpframe.ledger.store import damaged, seal
+from dpframe.ledger.store import damage_error, seal_values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +20,7 @@ RESULT = "name, release_id, request, receipt, frame"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class StoredResult:
     """A result released under a name: its receipt as JSON, its frame as Arrow IPC bytes."""
 
     name: str
@@ -35,10 +35,10 @@ class Stored:
 
     def to_frame(self) -> pd.DataFrame:
         """The frame, with the receipt in ``attrs["dp"]``."""
-        return digest.seal(self.to_arrow().to_pandas(), json.loads(self.receipt))
+        return digest.seal_frame(self.to_arrow().to_pandas(), json.loads(self.receipt))
 
 
-def write_result(db: sqlite3.Connection, stored: Stored) -> None:
+def write_result(db: sqlite3.Connection, stored: StoredResult) -> None:
     """Store a charged result under its name, which must be free."""
     row = (
         stored.name,
@@ -48,35 +48,37 @@ def write_result(db: sqlite3.Connection, stored: Stored) -> None:
         stored.frame,
     )
     db.execute(
-        f"INSERT INTO results ({RESULT}, seal) VALUES (?, ?, ?, ?, ?, ?)", (*row, seal(*row))
+        f"INSERT INTO results ({RESULT}, seal) VALUES (?, ?, ?, ?, ?, ?)", (*row, seal_values(*row))
     )
 
 
-def packed(stored: Stored) -> bytes:
+def pack_result(stored: StoredResult) -> bytes:
     """A result as bytes for a file of its own, with a checksum: whether all of it was written."""
     about = (stored.name, stored.release_id, stored.request, stored.receipt)
     content = json.dumps(about).encode() + b"\n" + stored.frame
     return hashlib.sha256(content).digest() + content
 
 
-def unpacked(data: bytes) -> Stored | None:
+def unpack_result(data: bytes) -> StoredResult | None:
     """The result that ``packed`` wrote; None if some of it is missing."""
     told, content = data[:32], data[32:]
     if hashlib.sha256(content).digest() != told:
         return None
     about, _, frame = content.partition(b"\n")
     name, release_id, request, receipt = json.loads(about)
-    return Stored(name=name, release_id=release_id, request=request, receipt=receipt, frame=frame)
+    return StoredResult(
+        name=name, release_id=release_id, request=request, receipt=receipt, frame=frame
+    )
 
 
-def read_result(db: sqlite3.Connection, name: str) -> Stored | None:
+def read_result(db: sqlite3.Connection, name: str) -> StoredResult | None:
     """The result stored under a name, if any."""
     row = db.execute(f"SELECT {RESULT}, seal FROM results WHERE name = ?", (name,)).fetchone()
     if row is None:
         return None
-    if seal(*row[:-1]) != row[-1]:
-        raise damaged(f"the stored release {name!r} is not what was stored")
-    return Stored(
+    if seal_values(*row[:-1]) != row[-1]:
+        raise damage_error(f"the stored release {name!r} is not what was stored")
+    return StoredResult(
         name=row[0],
         release_id=row[1],
         request=_without_ignored(json.loads(row[2])),
@@ -106,7 +108,7 @@ KINDS = {
 """The question that was asked, by ``counts`` of the request."""
 
 
-def differs(name: str, stored: dict[str, Any], asked: dict[str, Any]) -> str:
+def request_difference(name: str, stored: dict[str, Any], asked: dict[str, Any]) -> str:
     """The message about a request that differs from the one stored under its name."""
     was, now = (KINDS.get(request.get("counts")) for request in (stored, asked))
     if was != now and was is not None:

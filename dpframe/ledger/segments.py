@@ -19,7 +19,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from dpframe.ledger.blocks import FARTHEST, Blocks
-from dpframe.ledger.store import damaged
+from dpframe.ledger.store import damage_error
 from dpframe.ledger.totals import Units
 
 BITS = 6
@@ -62,7 +62,7 @@ def tops_of(text: str | None) -> dict[str, Top]:
     return {axis: Top(*top) for axis, top in json.loads(text or "{}").items()}
 
 
-def over(children: Iterable[tuple[int, Node]]) -> Node:
+def parent_node(children: Iterable[tuple[int, Node]]) -> Node:
     """The parent of these nodes, which are in order."""
     epsilon = delta = 0
     top_epsilon = top_delta = LEAST
@@ -79,22 +79,24 @@ def over(children: Iterable[tuple[int, Node]]) -> Node:
     return Node(epsilon, delta, top_epsilon, top_delta, digest)
 
 
-def leaf(epsilon: int, delta: int) -> Node:
+def moment_node(epsilon: int, delta: int) -> Node:
     """The node of a moment at which so much begins, or ends."""
     return Node(epsilon, delta, epsilon, delta, "")
 
 
-def built(charges: Iterable[tuple[int, int, Units]]) -> dict[tuple[int, int], Node]:
+def build_nodes(charges: Iterable[tuple[int, int, Units]]) -> dict[tuple[int, int], Node]:
     """All nodes of an axis, by level and place, from what was charged: first, last and cost."""
     moments: dict[int, Units] = {}
     for first, last, (epsilon, delta) in charges:
         for time, sign in ((first, 1), (last, -1)):
             e, d = moments.get(time + FARTHEST, (0, 0))
             moments[time + FARTHEST] = e + sign * epsilon, d + sign * delta
-    level = [(place, leaf(*moments[place])) for place in sorted(moments)]
+    level = [(place, moment_node(*moments[place])) for place in sorted(moments)]
     nodes = {(0, place): node for place, node in level}
     for height in range(1, ROOT + 1):
-        level = [(up, over(group)) for up, group in groupby(level, key=lambda one: one[0] >> BITS)]
+        level = [
+            (up, parent_node(group)) for up, group in groupby(level, key=lambda one: one[0] >> BITS)
+        ]
         nodes |= {(height, place): node for place, node in level}
     return nodes
 
@@ -153,14 +155,14 @@ class Segments:
             place = time + FARTHEST
             group = self._groups[axis, 1, place >> BITS]
             was = group.get(place, NOTHING)
-            group[place] = leaf(was.epsilon + sign * cost[0], was.delta + sign * cost[1])
+            group[place] = moment_node(was.epsilon + sign * cost[0], was.delta + sign * cost[1])
             changed.add(place)
         rows = []
         for level in range(ROOT):
             for place in changed:
                 if level:
                     group = dict(sorted(self._groups[axis, level, place].items()))
-                    self._groups[axis, level, place], node = group, over(group.items())
+                    self._groups[axis, level, place], node = group, parent_node(group.items())
                     self._groups.setdefault((axis, level + 1, place >> BITS), {})[place] = node
                 else:
                     node = self._groups[axis, 1, place >> BITS][place]
@@ -169,17 +171,17 @@ class Segments:
         if self._db is not None:
             self._db.executemany(WRITE, rows)
         group = dict(sorted(self._groups[axis, ROOT, 0].items()))
-        self._groups[axis, ROOT, 0], root = group, over(group.items())
+        self._groups[axis, ROOT, 0], root = group, parent_node(group.items())
         self.tops[axis] = Top(root.top_epsilon, root.top_delta, root.digest)
         return json.dumps(self.tops)
 
     def check(self, charges: dict[str, list[tuple[int, int, Units]]]) -> None:
         """Compare everything with what the history says was charged; LedgerError if it differs."""
         if charges.keys() != self.tops.keys():
-            raise damaged("its axes differ from its history")
+            raise damage_error("its axes differ from its history")
         count = 0
         for axis, of_axis in charges.items():
-            nodes = built(of_axis)
+            nodes = build_nodes(of_axis)
             root = nodes.pop((ROOT, 0))
             count += len(nodes)
             rows = self._rows(f"SELECT level, place, {NODE} FROM segments WHERE axis = ?", (axis,))
@@ -187,9 +189,9 @@ class Segments:
             if written != {key: list(node) for key, node in nodes.items()} or (
                 self.tops[axis] != root[2:]
             ):
-                raise damaged("the spending of its blocks differs from its history")
+                raise damage_error("the spending of its blocks differs from its history")
         if [(count,)] != self._rows("SELECT count(*) FROM segments", ()):
-            raise damaged("its blocks differ from its history")
+            raise damage_error("its blocks differ from its history")
 
     def _rows(self, query: str, values: tuple[object, ...]) -> list[Any]:
         return [] if self._db is None else self._db.execute(query, values).fetchall()
@@ -204,8 +206,8 @@ class Segments:
                 (axis, level - 1, first, first + 2**BITS - 1),
             )
             group = {row[0]: Node(*row[1:]) for row in rows}
-            if over(group.items()) != self._known(axis, level, place):
-                raise damaged("the spending of its blocks was changed")
+            if parent_node(group.items()) != self._known(axis, level, place):
+                raise damage_error("the spending of its blocks was changed")
             self._groups[axis, level, place] = group
         return self._groups[axis, level, place]
 

@@ -23,9 +23,9 @@ from contextlib import closing, contextmanager, suppress
 from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 
-from dpframe._forking import no_fork
+from dpframe._forks import no_fork
 from dpframe.errors import LedgerError
-from dpframe.ledger.forking import lock_of_parent
+from dpframe.ledger.fork_locks import lock_of_parent
 from dpframe.ledger.schema import APPLICATION_ID, FORMAT, FORMATS, SCHEMA, UPGRADES
 
 EPSILON_UNIT = Decimal("1e-12")
@@ -45,11 +45,11 @@ def units_down(value: float, unit: Decimal) -> int:
     return int(Decimal(repr(float(value))) / unit)
 
 
-def amount(units: int, unit: Decimal) -> float:
+def float_amount(units: int, unit: Decimal) -> float:
     return float(units * unit)
 
 
-def seal(*parts: object) -> str:
+def seal_values(*parts: object) -> str:
     """A checksum over values as they are stored: against damage, not against forgery."""
     plain = [hashlib.sha256(p).hexdigest() if isinstance(p, bytes) else p for p in parts]
     return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
@@ -57,7 +57,7 @@ def seal(*parts: object) -> str:
 
 def is_unmade(path: Path) -> bool:
     """Whether there is no file, an empty one, or one whose making may have been interrupted."""
-    with _explained(path):
+    with _explain_errors(path):
         journal = path.with_name(path.name + "-journal")
         return not path.exists() or (
             path.is_file() and (path.stat().st_size == 0 or journal.exists())
@@ -72,7 +72,7 @@ def create(path: Path, timeout: float, budget: tuple[object, ...]) -> None:
             f"{sqlite3.sqlite_version}. Use another build of Python."
         )
     with (
-        _explained(path),
+        _explain_errors(path),
         no_fork(),
         closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as db,
     ):
@@ -92,9 +92,9 @@ def create(path: Path, timeout: float, budget: tuple[object, ...]) -> None:
 
 
 @contextmanager
-def reading(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
+def read_transaction(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
     """A connection that sees one state of the file."""
-    with _explained(path), no_fork(), closing(_open(path, timeout)) as db:
+    with _explain_errors(path), no_fork(), closing(_open_ledger_file(path, timeout)) as db:
         db.execute("BEGIN")
         _patiently(db, "SELECT count(*) FROM sqlite_schema", timeout)
         _check_marks(db, path)
@@ -102,9 +102,9 @@ def reading(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
 
 
 @contextmanager
-def writing(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
+def write_transaction(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
     """A connection that alone may write; committed at the end, rolled back on any error."""
-    with _explained(path), no_fork(), closing(_open(path, timeout)) as db:
+    with _explain_errors(path), no_fork(), closing(_open_ledger_file(path, timeout)) as db:
         _patiently(db, "BEGIN IMMEDIATE", timeout)
         _check_marks(db, path)
         yield db
@@ -112,13 +112,13 @@ def writing(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
 
 
 @contextmanager
-def alone(path: Path, timeout: float) -> Iterator[None]:
+def drawing_lock(path: Path, timeout: float) -> Iterator[None]:
     """Hold a lock file beside the ledger, which the operating system lets go with the process."""
     lock = path.with_name(path.name + "-drawing")
-    with _explained(lock), no_fork():  # a child closes it in its own thread
+    with _explain_errors(lock), no_fork():  # a child closes it in its own thread
         db = sqlite3.connect(lock, timeout=0, isolation_level=None, check_same_thread=False)
     with lock_of_parent(db):
-        with _explained(lock):  # errors of the body are not ours to explain
+        with _explain_errors(lock):  # errors of the body are not ours to explain
             _patiently(db, "BEGIN EXCLUSIVE", timeout)
             # by path: opening and closing the file here would let go of locks of other threads
             with suppress(PermissionError):
@@ -128,7 +128,7 @@ def alone(path: Path, timeout: float) -> Iterator[None]:
         yield
 
 
-def _open(path: Path, timeout: float) -> sqlite3.Connection:
+def _open_ledger_file(path: Path, timeout: float) -> sqlite3.Connection:
     if path.exists() and not path.is_file():
         raise LedgerError(f"ledger {str(path)!r} is a folder or a device. Give the path of a file.")
     if not path.exists():
@@ -146,14 +146,14 @@ def _open(path: Path, timeout: float) -> sqlite3.Connection:
     return db
 
 
-def format_of(db: sqlite3.Connection) -> int:
+def file_format(db: sqlite3.Connection) -> int:
     """The format of a file; less than FORMAT if it still has to be upgraded."""
     return _mark(db, "user_version")
 
 
-def upgrade(db: sqlite3.Connection) -> None:
+def upgrade_tables(db: sqlite3.Connection) -> None:
     """Bring the tables to the present format, within the transaction of a write."""
-    for known in range(format_of(db), FORMAT):
+    for known in range(file_format(db), FORMAT):
         for statement in _statements(UPGRADES[known]):
             db.execute(statement)
     db.execute(f"PRAGMA user_version = {FORMAT}")
@@ -213,7 +213,7 @@ def _statements(script: str) -> list[str]:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _explain_errors(path: Path) -> Iterator[None]:
     """Raise SQLite's errors in our words; nothing in a ledger is secret, so nothing is withheld."""
     try:
         yield
@@ -231,7 +231,7 @@ DAMAGED = (
 )
 
 
-def damaged(how: str) -> LedgerError:
+def damage_error(how: str) -> LedgerError:
     """The error for a file that is not as it was written."""
     return LedgerError(f"the ledger is damaged, {how}. {DAMAGED}")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
-from dpframe._known_arguments import shown
+from dpframe._known_arguments import shown_value
 from dpframe.budget import as_float
 from dpframe.errors import BudgetError, LedgerError, ParameterTypeError
 from dpframe.ledger import schema
@@ -18,9 +18,9 @@ from dpframe.ledger.store import (
     DAMAGED,
     DELTA_UNIT,
     EPSILON_UNIT,
-    amount,
-    damaged,
-    format_of,
+    damage_error,
+    file_format,
+    float_amount,
     units_down,
 )
 
@@ -36,17 +36,17 @@ HALF_ULP = Fraction(1, 2**53)
 """What rounding to a float adds to a number, relative to it, at most."""
 
 
-def largest(total: float) -> Fraction:
+def largest_sum(total: float) -> Fraction:
     """The most that parts of a total may add up to: n n-th parts, each rounded to a float."""
     return Fraction(total) * (1 + HALF_ULP)
 
 
-def exact(units: Units) -> Exact:
+def exact_amounts(units: Units) -> Exact:
     """Units of the store as fractions."""
     return units[0] * Fraction(EPSILON_UNIT), units[1] * Fraction(DELTA_UNIT)
 
 
-def rounded_up(amounts: Exact) -> Units:
+def units_rounded_up(amounts: Exact) -> Units:
     """Fractions in units of the store, rounded up."""
     return (
         math.ceil(amounts[0] / Fraction(EPSILON_UNIT)),
@@ -62,8 +62,10 @@ class Spending:
     delta: float
 
 
-def spending(units: Units) -> Spending:
-    return Spending(epsilon=amount(units[0], EPSILON_UNIT), delta=amount(units[1], DELTA_UNIT))
+def spending_of(units: Units) -> Spending:
+    return Spending(
+        epsilon=float_amount(units[0], EPSILON_UNIT), delta=float_amount(units[1], DELTA_UNIT)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +86,10 @@ class Totals:
     @property
     def total(self) -> tuple[float, float]:
         """The totals as they were asked for, which need not be multiples of a unit."""
-        return self.asked or (amount(self.epsilon, EPSILON_UNIT), amount(self.delta, DELTA_UNIT))
+        return self.asked or (
+            float_amount(self.epsilon, EPSILON_UNIT),
+            float_amount(self.delta, DELTA_UNIT),
+        )
 
     @staticmethod
     def first_row(
@@ -108,12 +113,12 @@ class Totals:
 
     @property
     def spent(self) -> Spending:
-        return spending(self.cap(self.spent_units))
+        return spending_of(self.cap(self.spent_units))
 
     @property
     def left(self) -> Spending:
         spent = self.cap(self.spent_units)
-        return spending((self.epsilon - spent[0], self.delta - spent[1]))
+        return spending_of((self.epsilon - spent[0], self.delta - spent[1]))
 
     def after(self, spent: Units) -> Totals:
         """The same totals with another amount spent."""
@@ -124,9 +129,9 @@ class Totals:
         return min(spent[0], self.epsilon), min(spent[1], self.delta)
 
 
-def totals(db: sqlite3.Connection) -> Totals:
+def read_totals(db: sqlite3.Connection) -> Totals:
     """The totals of a ledger, and what is spent now."""
-    asked = "asked, protects" if format_of(db) >= schema.ASKED else "NULL, NULL"
+    asked = "asked, protects" if file_format(db) >= schema.ASKED else "NULL, NULL"
     row = db.execute(
         f"SELECT ledger_id, accountant, epsilon, delta, spent_epsilon, spent_delta, {asked} "
         "FROM budget"
@@ -157,7 +162,7 @@ def _read_total(text: str | None, units: Units) -> tuple[float, float] | None:
     except (TypeError, ValueError, ArithmeticError):
         same = False
     if not same:
-        raise damaged("its totals have changed")
+        raise damage_error("its totals have changed")
     return epsilon, delta
 
 
@@ -174,7 +179,7 @@ def checked_total(epsilon: object, delta: object) -> tuple[float, float]:
             raise BudgetError(f"a ledger needs both totals. Pass {name}= too.")
         total = as_float(value)
         if total is None:
-            raise ParameterTypeError(f"{name} must be a number; got {shown(value)}.")
+            raise ParameterTypeError(f"{name} must be a number; got {shown_value(value)}.")
         if not 0 < total < high:  # also refuses NaN
             raise BudgetError(
                 f"{name} ({value!r}), a total, must be above 0 and below {high:g}. For example: "

@@ -25,11 +25,11 @@ BINS = LARGEST - LEAST + 1
 
 def run(exact: NDArray[np.int64], *, epsilon: Fraction) -> NDArray[np.int64]:
     """Return noisy counts of all bins."""
-    noisy: NDArray[np.int64] = exact + _law(epsilon).draw(BINS)
+    noisy: NDArray[np.int64] = exact + _bin_noise(epsilon).draw(BINS)
     return noisy
 
 
-def _law(epsilon: Fraction) -> UnboundedNoise:
+def _bin_noise(epsilon: Fraction) -> UnboundedNoise:
     return UnboundedNoise(rounded_up(1 / epsilon))
 
 
@@ -37,7 +37,9 @@ FALSE_BINS = 1e-3
 """Expected number of empty bins whose noisy count is taken for real."""
 
 
-def chosen(noisy: NDArray[np.int64], *, epsilon: Fraction, spent: Fraction, parts: int) -> float:
+def choose_bound(
+    noisy: NDArray[np.int64], *, epsilon: Fraction, spent: Fraction, parts: int
+) -> float:
     """Choose the bound, a power of two, from noisy counts; post-processing.
 
     Parameters
@@ -51,7 +53,7 @@ def chosen(noisy: NDArray[np.int64], *, epsilon: Fraction, spent: Fraction, part
     parts
         How many parts have the noise of that sum.
     """
-    least = float(_law(epsilon).scale) * math.log(BINS / (2 * FALSE_BINS))
+    least = float(_bin_noise(epsilon).scale) * math.log(BINS / (2 * FALSE_BINS))
     real = np.where(noisy >= least, noisy, 0).astype(float)
     if not real.any():
         return 2.0 ** (LEAST + int(np.argmax(noisy)) + 1)

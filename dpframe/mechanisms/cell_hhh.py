@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.cells import CellCounts, Ints, NoisyCells
+from dpframe.cell_counts import CellCounts, Ints, NoisyCells
 from dpframe.hierarchy import Kind
 from dpframe.noise import NoiseTable
 
@@ -81,10 +81,10 @@ def whole_counts(cells: CellCounts, kinds: Sequence[Kind], kind: Ints, nodes: In
             line = axis.at(level)
             inside &= ((line >= 0) & named[line])[places]
         groups = np.flatnonzero(inside)
-        cell, size = _numbered(cells, kinds[place], groups)
-        whole = _added(cells, groups, cell, size)
+        cell, size = _cell_numbers(cells, kinds[place], groups)
+        whole = _records_by_cell(cells, groups, cell, size)
         asked = np.flatnonzero(whole)
-        found, _ = _chosen(cells, kinds[place], groups, cell, asked, size)
+        found, _ = _nodes_and_groups(cells, kinds[place], groups, cell, asked, size)
         by_nodes = dict(zip(map(tuple, found.tolist()), whole[asked].tolist(), strict=True))
         count[here] = [by_nodes[tuple(one)] for one in nodes[here].tolist()]
     return count
@@ -101,15 +101,15 @@ def select(
 ) -> tuple[Ints, Ints, Ints]:
     """Return the kinds of the selected cells, their nodes (one column a dimension), and their true
     residuals, which are private."""
-    able = _able(cells, kinds, band)
+    able = _groups_at_band(cells, kinds, band)
     free, found = np.ones(len(cells.count), dtype=np.bool_), list[tuple[Ints, Ints, Ints]]()
     for number, kind in enumerate(kinds):
         groups = np.flatnonzero(able[number] & free)
-        cell, size = _numbered(cells, kind, groups)
-        residual = _added(cells, groups, cell, size)
+        cell, size = _cell_numbers(cells, kind, groups)
+        residual = _records_by_cell(cells, groups, cell, size)
         asked = np.flatnonzero(residual >= max(band, 1))  # numbers without a cell have no records
         top = asked[residual[asked] + test.draw(len(asked)) >= threshold]
-        nodes, taken = _chosen(cells, kind, groups, cell, top, size)
+        nodes, taken = _nodes_and_groups(cells, kind, groups, cell, top, size)
         found.append((np.full(len(top), number), nodes, residual[top]))
         free[taken] = False  # by the first selected cell
     if remainder:
@@ -123,11 +123,11 @@ def select(
     )
 
 
-def _able(cells: CellCounts, kinds: Sequence[Kind], band: int) -> list[NDArray[np.bool_]]:
+def _groups_at_band(cells: CellCounts, kinds: Sequence[Kind], band: int) -> list[NDArray[np.bool_]]:
     """For every kind: the groups whose cell reaches the band. Only groups whose coarser cells all
     reach it need to be counted."""
     able: list[NDArray[np.bool_]] = []
-    sparse = not _dense(cells.count, _most(cells))  # else checking costs what asking does
+    sparse = not _dense(cells.count, _possible_cells(cells))  # else checking costs what asking does
     for place in range(len(kinds) - 1, -1, -1):
         kind = kinds[place]
         inside = np.ones(len(cells.count), dtype=np.bool_)
@@ -142,22 +142,22 @@ def _able(cells: CellCounts, kinds: Sequence[Kind], band: int) -> list[NDArray[n
         # a single node reaches the band; the first kind is counted when asked, and has no finer one
         if sparse and band > 1 and place and sum(map(bool, kind)) > 1:
             groups = np.flatnonzero(inside)
-            cell, size = _numbered(cells, kind, groups)
-            inside[groups] = (_added(cells, groups, cell, size) >= band).take(cell)
+            cell, size = _cell_numbers(cells, kind, groups)
+            inside[groups] = (_records_by_cell(cells, groups, cell, size) >= band).take(cell)
         able.append(inside)
     return able[::-1]
 
 
-def _numbered(cells: CellCounts, kind: Kind, groups: Groups) -> tuple[Ints, int]:
+def _cell_numbers(cells: CellCounts, kind: Kind, groups: Groups) -> tuple[Ints, int]:
     """Number the cell of every group, in the order of nodes; return the numbers and their bound.
 
     In a small table some numbers below the bound have no cell.
     """
-    code, size = _coded(cells, kind, groups)
-    return (code, size) if _dense(code, size) else _ranked(code, size)
+    code, size = _cell_codes(cells, kind, groups)
+    return (code, size) if _dense(code, size) else _dense_ranks(code, size)
 
 
-def _chosen(
+def _nodes_and_groups(
     cells: CellCounts, kind: Kind, groups: Groups, cell: Ints, top: Ints, size: int
 ) -> tuple[Ints, Groups]:
     """Return the nodes of the cells ``top``, one column a dimension, and the groups in them."""
@@ -171,7 +171,7 @@ def _chosen(
     return np.stack(nodes, axis=1), taken
 
 
-def _most(cells: CellCounts) -> int:
+def _possible_cells(cells: CellCounts) -> int:
     """Return how many cells one kind can have at most."""
     return math.prod(
         max(axis.ranked(level)[1] for level in range(int(axis.level.max()) + 1))
@@ -179,7 +179,7 @@ def _most(cells: CellCounts) -> int:
     )
 
 
-def _coded(cells: CellCounts, kind: Kind, groups: Groups) -> tuple[Ints, int]:
+def _cell_codes(cells: CellCounts, kind: Kind, groups: Groups) -> tuple[Ints, int]:
     """Return a code for the cell of every group, and how many codes are possible."""
     code, size = np.zeros(len(groups), dtype=np.int64), 1
     for axis, places, level in zip(cells.axes, cells.places, kind, strict=True):
@@ -187,24 +187,24 @@ def _coded(cells: CellCounts, kind: Kind, groups: Groups) -> tuple[Ints, int]:
             continue
         rank, number = axis.ranked(level)
         if size == 1:
-            code = rank.astype(np.int64).take(_of(places, groups))
+            code = rank.astype(np.int64).take(_take_groups(places, groups))
         else:
             if size * number >= 2**62:
-                code, size = _ranked(code, size)
+                code, size = _dense_ranks(code, size)
             code *= number
-            code += rank.take(_of(places, groups))
+            code += rank.take(_take_groups(places, groups))
         size *= number
     return code, size
 
 
-def _added(cells: CellCounts, groups: Groups, cell: Ints, number: int) -> Ints:
+def _records_by_cell(cells: CellCounts, groups: Groups, cell: Ints, number: int) -> Ints:
     """Return how many records of these groups each cell has."""
     added = np.zeros(number, dtype=np.int64)
-    np.add.at(added, cell, _of(cells.count, groups))
+    np.add.at(added, cell, _take_groups(cells.count, groups))
     return added
 
 
-def _of(column: NDArray[Any], groups: Groups) -> NDArray[Any]:
+def _take_groups(column: NDArray[Any], groups: Groups) -> NDArray[Any]:
     """Take the values of ``groups``; without a copy if these are all groups."""
     return column if len(groups) == len(column) else column.take(groups)
 
@@ -214,7 +214,7 @@ def _dense(code: Ints, size: int) -> bool:
     return size <= max(DENSE * len(code), 2**20)
 
 
-def _ranked(code: Ints, size: int) -> tuple[Ints, int]:
+def _dense_ranks(code: Ints, size: int) -> tuple[Ints, int]:
     """Return the ranks of numbers below ``size``, and how many different numbers there are."""
     if not _dense(code, size):
         different, rank = np.unique(code, return_inverse=True)

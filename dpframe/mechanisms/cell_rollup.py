@@ -21,20 +21,20 @@ from typing import Protocol
 
 import numpy as np
 
-from dpframe.cells import CellCounts
+from dpframe.cell_counts import CellCounts
 from dpframe.hierarchy import Kind
 from dpframe.mechanisms import cell_hhh
 from dpframe.mechanisms.measured_parts import PARTS
-from dpframe.mechanisms.node_counts import NodeCounts
+from dpframe.mechanisms.node_counts import DistinctLaw
 from dpframe.mechanisms.rollup import (
+    BoundSearch,
     Measurable,
     Nodes,
     NoisyRollup,
-    Paid,
-    Read,
-    Searching,
     Selection,
-    measured,
+    SumFromMean,
+    VectorCharge,
+    measure_nodes,
 )
 
 
@@ -51,14 +51,14 @@ def run(
     kinds: Sequence[Kind],
     selection: Selection,
     band: int,
-    paid: Mapping[str, tuple[Paid, ...]],
-    read: Mapping[str, Read],
-    searching: Mapping[str, Searching],
-    counts: Mapping[str, NodeCounts],
+    paid: Mapping[str, tuple[VectorCharge, ...]],
+    read: Mapping[str, SumFromMean],
+    searching: Mapping[str, BoundSearch],
+    counts: Mapping[str, DistinctLaw],
 ) -> NoisyRollup:
     """Select cells, then measure the segment of each cell, and the rest."""
-    nodes = reported(counted.cells, kinds, selection, band)
-    found = measured(
+    nodes = select_cell_nodes(counted.cells, kinds, selection, band)
+    found = measure_nodes(
         counted,
         nodes,
         np.arange(len(nodes.level)),
@@ -71,7 +71,9 @@ def run(
     return replace(found, weights={})  # no choice was made, so there is none to report
 
 
-def reported(cells: CellCounts, kinds: Sequence[Kind], selection: Selection, band: int) -> Nodes:
+def select_cell_nodes(
+    cells: CellCounts, kinds: Sequence[Kind], selection: Selection, band: int
+) -> Nodes:
     """Select cells and return them as nodes: the rest first, then the selected cells.
 
     The earlier a kind is asked, the larger is its level. The keys of all dimensions stand side by

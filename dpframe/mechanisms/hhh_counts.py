@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable
-from dpframe.postprocess.intervals import half_width
+from dpframe.postprocess.half_widths import half_width
 from dpframe.tree import CountTree, NoisyTree
 
 
@@ -43,7 +43,7 @@ def run(
         remainder=True,
     )
     reported = released.keys[-1].to_numpy()
-    return added_up(
+    return sum_residuals(
         tree,
         reported,
         released.residual,
@@ -54,7 +54,7 @@ def run(
     )
 
 
-def added_up(
+def sum_residuals(
     tree: CountTree,
     reported: NDArray[np.int64],
     residual: NDArray[np.int64],

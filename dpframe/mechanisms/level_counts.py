@@ -28,9 +28,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe.accounting.losses import composed_profile
-from dpframe.accounting.tree_levels import FINE_STEP, TreeLaws, slips
+from dpframe.accounting.tree_levels import FINE_STEP, TreeLaws, laplace_slips
 from dpframe.noise import NoiseTable, UnboundedNoise
-from dpframe.postprocess.selected import plain_interval, remainder_interval, selected_interval
+from dpframe.postprocess.selection_intervals import (
+    plain_interval,
+    remainder_interval,
+    selected_interval,
+)
 from dpframe.tree import CountTree, ListedNodes, NoisyTree
 
 
@@ -41,15 +45,15 @@ def cost(laws: TreeLaws, *, epsilon: float) -> float:
     if not tables:
         return 0.0
     if laws.family == "laplace":
-        return slips(tables, laws.scales, laws.grid)
+        return laplace_slips(tables, laws.scales, laws.grid)
     return composed_profile(tables, epsilons=(epsilon,), step=epsilon * FINE_STEP)[0][1]
 
 
-def run_listed(
+def run_listed_counts(
     tree: CountTree, *, laws: TreeLaws, listed: ListedNodes, confidence: float
 ) -> NoisyTree:
     """Perturb every listed node and every ``<other>`` node."""
-    above = _with_others(listed)
+    above = _add_other_nodes(listed)
     count = np.zeros(len(above.level), dtype=np.int64)
     count[~above.other] = tree.count
     covered = np.zeros(len(count), dtype=np.int64)
@@ -63,7 +67,7 @@ def run_listed(
         here = np.flatnonzero(above.level == level)
         noisy[here] += noise.draw(len(here))
         variance[here] = noise.sd**2
-        half[here] = half_of(noise, confidence)
+        half[here] = noise_half_width(noise, confidence)
     return NoisyTree(
         level=above.level,
         parent=above.parent,
@@ -77,7 +81,7 @@ def run_listed(
     )
 
 
-def half_of(noise: NoiseTable | UnboundedNoise, confidence: float) -> int:
+def noise_half_width(noise: NoiseTable | UnboundedNoise, confidence: float) -> int:
     """Return half the width of the interval of a count that has this noise alone."""
     if isinstance(noise, UnboundedNoise):
         return noise.half_width(confidence)
@@ -85,7 +89,7 @@ def half_of(noise: NoiseTable | UnboundedNoise, confidence: float) -> int:
     return -int(low[0])
 
 
-def run_unknown(
+def run_unknown_counts(
     tree: CountTree,
     *,
     laws: TreeLaws,
@@ -167,7 +171,7 @@ def _rests(
     return out
 
 
-def _with_others(listed: ListedNodes) -> NoisyTree:
+def _add_other_nodes(listed: ListedNodes) -> NoisyTree:
     """Return listed and ``<other>`` nodes; each ``<other>`` follows everything below its parent."""
     n = len(listed.level)
     last = np.arange(n)  # the last node of each subtree, in preorder

@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from dpframe.accounting.sketch_lattice import LatticeLaws
 from dpframe.accounting.sparse_gaussian import GshmLaws
 from dpframe.hierarchy import Hierarchy
-from dpframe.mechanisms.sketch_release import sparse, summed
-from dpframe.mechanisms.upward_selection import Released, reported
+from dpframe.mechanisms.sketch_release import release_sparse, release_sum
+from dpframe.mechanisms.upward_selection import ReleasedNodes, report_selection
 from dpframe.sketches._state import SketchState
 from dpframe.tree import NoisyNodes
 
@@ -40,9 +40,9 @@ def run(
     if laws.sketches != len(levels):
         raise ValueError("the laws are for another number of levels.")
     noisy = [
-        summed(state, laws) if isinstance(laws, LatticeLaws) else sparse(state, laws)
+        release_sum(state, laws) if isinstance(laws, LatticeLaws) else release_sparse(state, laws)
         for state in levels
     ]
     keys, values = [level.keys for level in noisy], [level.values for level in noisy]
-    found = Released.of(keys, values, [0] * len(noisy), hierarchy)
-    return reported(found, threshold=threshold)[0]
+    found = ReleasedNodes.of(keys, values, [0] * len(noisy), hierarchy)
+    return report_selection(found, threshold=threshold)[0]

@@ -22,7 +22,7 @@ from dpframe.vectors import Distinct
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodeCounts:
+class DistinctLaw:
     """A count of different values at all nodes, its noise, and its cost."""
 
     distinct: Distinct
@@ -41,17 +41,19 @@ class NodeCounts:
         return None if isinstance(self.noise, NoiseTable) else self.noise.scale
 
 
-def node_counts(distinct: Distinct, *, epsilon: Fraction, delta: float) -> NodeCounts:
+def node_counts(distinct: Distinct, *, epsilon: Fraction, delta: float) -> DistinctLaw:
     """Return the law with less noise within the budget; without delta, the pure law."""
     pure = UnboundedNoise(rounded_up(distinct.touched / epsilon))
     if delta and distinct.singly:
-        laws = level_laws("gaussian", levels=distinct.touched, epsilon=_down(epsilon), delta=delta)
+        laws = level_laws(
+            "gaussian", levels=distinct.touched, epsilon=_float_at_most(epsilon), delta=delta
+        )
         if laws.noise.sd < pure.sd:
-            return NodeCounts(distinct=distinct, noise=laws.noise, epsilon=epsilon, delta=delta)
-    return NodeCounts(distinct=distinct, noise=pure, epsilon=epsilon, delta=0.0)
+            return DistinctLaw(distinct=distinct, noise=laws.noise, epsilon=epsilon, delta=delta)
+    return DistinctLaw(distinct=distinct, noise=pure, epsilon=epsilon, delta=0.0)
 
 
-def _down(epsilon: Fraction) -> float:
+def _float_at_most(epsilon: Fraction) -> float:
     number = float(epsilon)
     return number if Fraction(number) <= epsilon else float(np.nextafter(number, 0.0))
 

@@ -20,10 +20,10 @@ import numpy as np
 
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.geometric import LONGEST_TABLE
-from dpframe.accounting.linear import linear_delta, linear_parts
-from dpframe.accounting.parts import pure
-from dpframe.accounting.path import path_delta
+from dpframe.accounting.linear_slips import linear_delta, linear_parts
+from dpframe.accounting.part_curves import pure_profile
 from dpframe.accounting.path_laws import Laws
+from dpframe.accounting.path_recursion import path_delta
 from dpframe.noise import NoiseTable
 from dpframe.tree import CountTree, NoisyNodes, nearest_chosen
 
@@ -53,7 +53,7 @@ def has_profile(laws: Laws) -> bool:
     return laws.grid == 1 and len(laws.test.weights) <= LONGEST_TABLE
 
 
-def parts(laws: Laws, *, height: int) -> tuple[Profile, Profile]:
+def selection_profiles(laws: Laws, *, height: int) -> tuple[Profile, Profile]:
     """Return the profile of the tests and the profile of the released numbers.
 
     Each holds against questions that may depend on all answers. They are upper bounds where
@@ -68,18 +68,18 @@ def parts(laws: Laws, *, height: int) -> tuple[Profile, Profile]:
         height=height,
         grid=laws.grid,
     )
-    return pure(*tests), pure(*releases)
+    return pure_profile(*tests), pure_profile(*releases)
 
 
 def run(
     tree: CountTree, *, test: NoiseTable, release: NoiseTable, threshold: int, remainder: bool
 ) -> NoisyNodes:
     """Select and release, bottom up; all quantities in units of the grid."""
-    selected, residual = select(tree, test=test, threshold=threshold, remainder=remainder)
-    return summed_up(tree, selected, residual + release.draw(len(residual)))  # line 12
+    selected, residual = select_nodes(tree, test=test, threshold=threshold, remainder=remainder)
+    return sum_released_residuals(tree, selected, residual + release.draw(len(residual)))  # line 12
 
 
-def select(
+def select_nodes(
     tree: CountTree, *, test: NoiseTable, threshold: int, remainder: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return which nodes are selected, and their true residuals, which are private."""
@@ -95,7 +95,9 @@ def select(
     return selected, (tree.count - covered)[selected]
 
 
-def summed_up(tree: CountTree, selected: np.ndarray, residual: np.ndarray) -> NoisyNodes:
+def sum_released_residuals(
+    tree: CountTree, selected: np.ndarray, residual: np.ndarray
+) -> NoisyNodes:
     """Add up the released residuals at or below each selected node, its unconditional count.
 
     This is post-processing.

@@ -25,10 +25,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from dpframe.federated.bit_segments import Segments
 from dpframe.federated.channels import Channel
 from dpframe.federated.encoding import Encoding, next_bits
 from dpframe.federated.population import Population
-from dpframe.federated.segments import Segments
 from dpframe.federated.server import largest
 from dpframe.noise import PublicRandom, device_choices
 
@@ -85,7 +85,7 @@ def run(
 ) -> FoundItems:
     """Search the tree. The only noisy step."""
     random = device_choices()
-    denied = _places(devices, search.encoding, search.segments.length, search.deny)
+    denied = _items_among(devices, search.encoding, search.segments.length, search.deny)
     shown = (search.encoding.shown(item, search.segments.length) for item in search.deny)
     known = {label for label in shown if label is not None}
     found = _Findings()
@@ -131,7 +131,7 @@ def _one_round(
         sums = channel.sums(cells, len(prefixes) << bits, here)
         least = channel.least(sums, here, search.false_positives)
         kept = np.flatnonzero(sums >= least)
-        texts, ended, followed = _read(prefixes, kept, bits, search, known)
+        texts, ended, followed = _read_cells(prefixes, kept, bits, search, known)
         followed = largest(followed, sums, search.segments.capacity(step, depth))
         if texts:
             seen = sums[ended].astype(np.int64)
@@ -142,14 +142,14 @@ def _one_round(
             found.upper.append(upper)
         known.update(texts)
         done |= (live >= 0) & np.isin(cell, ended)
-        live = _placed(cell, live, followed)
-        prefixes = [prefixes[c >> bits] + _text(c, bits) for c in followed.tolist()]
+        live = _item_prefixes(cell, live, followed)
+        prefixes = [prefixes[c >> bits] + _cell_bits(c, bits) for c in followed.tolist()]
         if not prefixes or depth == search.segments.length:
             break
     return done
 
 
-def _read(
+def _read_cells(
     prefixes: Sequence[str],
     kept: NDArray[np.int64],
     bits: int,
@@ -160,7 +160,7 @@ def _read(
     texts, ended, followed = [], [], []
     length = search.segments.length
     for c in kept.tolist():
-        said = search.encoding.decode(prefixes[c >> bits] + _text(c, bits), length)
+        said = search.encoding.decode(prefixes[c >> bits] + _cell_bits(c, bits), length)
         if not said.possible:
             continue
         if not said.ended:
@@ -171,11 +171,11 @@ def _read(
     return texts, np.array(ended, dtype=np.int64), np.array(followed, dtype=np.int64)
 
 
-def _text(cell: int, bits: int) -> str:
+def _cell_bits(cell: int, bits: int) -> str:
     return format(cell & ((1 << bits) - 1), f"0{bits}b")
 
 
-def _placed(
+def _item_prefixes(
     cell: NDArray[np.int64], live: NDArray[np.int64], followed: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return the number of the prefix that each item is now below, or -1; ``followed`` ascends."""
@@ -185,7 +185,7 @@ def _placed(
     return np.where((live >= 0) & (followed[place] == cell), place, -1)
 
 
-def _places(
+def _items_among(
     devices: Population, encoding: Encoding, length: int, items: Sequence[str]
 ) -> NDArray[np.bool_]:
     """Return which items of the devices are among ``items``."""

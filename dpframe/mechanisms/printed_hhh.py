@@ -1,8 +1,8 @@
 """Algorithm 1 of Biswas et al. (2024) as printed, for comparison only.
 
 Neighbours: one record. Sound for heights up to 4, where the per-node noise alone suffices
-(checked exactly by :mod:`dpframe.accounting.printed` for every release); from height 5 on it is
-not private (docs/soundness.md) and the plan refuses it.
+(checked exactly by :mod:`dpframe.accounting.printed_algorithm` for every release); from height 5
+on it is not private (docs/soundness.md) and the plan refuses it.
 
 Deviation: integer noise, cut where a 64-bit table ends, instead of continuous noise.
 """
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpframe.accounting.printed import printed_delta
-from dpframe.mechanisms.offline_hhh import summed_up
-from dpframe.noise import NoiseTable, laplace
+from dpframe.accounting.printed_algorithm import printed_delta
+from dpframe.mechanisms.offline_hhh import sum_released_residuals
+from dpframe.noise import NoiseTable, laplace_table
 from dpframe.tree import CountTree, NoisyNodes
 
 TABLE_TAIL = 41.0
@@ -33,15 +33,15 @@ class PrintedLaws:
     delta: float
 
 
-def smallest_threshold(epsilon: float, delta: float, height: int) -> int:
+def printed_threshold(epsilon: float, delta: float, height: int) -> int:
     """Return the threshold of line 1, rounded up."""
     return math.ceil(8 / epsilon * math.log(2 * height / delta) + 1)
 
 
 def printed_laws(epsilon: float, height: int, threshold: int) -> PrintedLaws:
     """Return Lap(2/eps), Lap(4/eps) and Lap(4/eps), as printed, on the integers."""
-    gamma = laplace(2 / epsilon, math.ceil(2 / epsilon * TABLE_TAIL))
-    test = laplace(4 / epsilon, math.ceil(4 / epsilon * TABLE_TAIL))
+    gamma = laplace_table(2 / epsilon, math.ceil(2 / epsilon * TABLE_TAIL))
+    test = laplace_table(4 / epsilon, math.ceil(4 / epsilon * TABLE_TAIL))
     laws = PrintedLaws(gamma=gamma, test=test, release=test, delta=1.0)
     delta = cost(laws, height=height, epsilon=epsilon, threshold=threshold)
     return PrintedLaws(gamma=gamma, test=test, release=test, delta=delta)
@@ -79,4 +79,6 @@ def run(tree: CountTree, *, laws: PrintedLaws, threshold: int) -> NoisyNodes:
         selected[here] = top  # line 11
         np.add.at(covered, tree.parent[here], np.where(top, tree.count[here], covered[here]))
     residual = (tree.count - covered)[selected]
-    return summed_up(tree, selected, residual + laws.release.draw(len(residual)))  # line 12
+    return sum_released_residuals(
+        tree, selected, residual + laws.release.draw(len(residual))
+    )  # line 12

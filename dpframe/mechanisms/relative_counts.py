@@ -51,7 +51,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.accounting.relative import RelativeLaws, Step, relative_delta
+from dpframe.accounting.relative_steps import RelativeLaws, Step, relative_delta
 from dpframe.noise import unbounded_laplace
 from dpframe.tree import CountTree, NoisyTree, nearest_chosen
 
@@ -65,7 +65,9 @@ def run(tree: CountTree, *, laws: RelativeLaws) -> NoisyTree:
     """Reduction, Algorithm 2: classify the nodes that are still bot by ever smaller thresholds."""
     step_of = np.zeros(len(tree.level), dtype=np.int64)  # the i at which a node became top
     for i in range(len(laws.steps), 0, -1):  # line 2
-        tops = classified(tree, step_of > 0, step=laws.steps[i - 1], height=laws.height)  # line 4
+        tops = classify_nodes(
+            tree, step_of > 0, step=laws.steps[i - 1], height=laws.height
+        )  # line 4
         step_of[tops] = i  # line 7; what is left at 0 is F_(i-1), line 8
     # public from here on
     released = step_of > 0
@@ -84,7 +86,7 @@ def run(tree: CountTree, *, laws: RelativeLaws) -> NoisyTree:
     )
 
 
-def classified(
+def classify_nodes(
     tree: CountTree, done: NDArray[np.bool_], *, step: Step, height: int
 ) -> NDArray[np.bool_]:
     """Return which nodes are top: Algorithm 1 on every tree that the nodes not ``done`` form."""

@@ -5,7 +5,7 @@ are shown with all nodes above them. A record is in one part: the part of the fi
 above it. Given the shown nodes, parts are a public partition, on which a vector costs what it costs
 on one part (parallel composition, McSherry, 2009, Theorem 4), whatever the height. Levels above the
 parts are measured too where the shown nodes say that this pays, and made consistent
-(:mod:`dpframe.postprocess.above`).
+(:mod:`dpframe.postprocess.measured_totals`).
 
 Neighbours: one record, or one user. The selection is (e0, d0)-DP. Each histogram of magnitudes and
 each vector, or group of vectors that are moved together, is e_i-DP
@@ -28,15 +28,15 @@ from numpy.typing import NDArray
 from dpframe.measures import Measure
 from dpframe.mechanisms import auto_bounds, measured_parts, node_counts, offline_hhh
 from dpframe.mechanisms.measured_parts import PARTS, scales_for
-from dpframe.mechanisms.node_counts import NodeCounts
+from dpframe.mechanisms.node_counts import DistinctLaw
 from dpframe.noise import NoiseTable
-from dpframe.postprocess.above import adding_up, level_strategy, sums
 from dpframe.postprocess.forest import Forest
 from dpframe.postprocess.largest_share import largest_shares
+from dpframe.postprocess.measured_totals import consistent_totals, level_strategy, subtree_sums
 from dpframe.postprocess.tree_squares import checked_forest
 from dpframe.steps import Steps
 from dpframe.tree import CountTree, nearest_chosen
-from dpframe.vectors import Distinct, Searched, Vector, vectors_of
+from dpframe.vectors import AutoBound, Distinct, Vector, vectors_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -60,7 +60,7 @@ class Measurable(Protocol):
         """Return every vector, one number a node; ``chosen`` are the places of the nodes in the
         tree, if the rollup starts from a tree."""
 
-    def magnitudes(self, searched: Searched) -> NDArray[np.int64]:
+    def magnitudes(self, searched: AutoBound) -> NDArray[np.int64]:
         """Return how many values, or users, each bin of magnitudes has."""
 
     def distinct(self, distinct: Distinct, nodes: Nodes) -> NDArray[np.object_]:
@@ -75,7 +75,7 @@ class Countable(Measurable, Protocol):
 
 
 @dataclass(frozen=True)
-class Paid:
+class VectorCharge:
     """A vector, and the epsilon that its noise is made for.
 
     A group of ``together`` vectors shares this epsilon. A unit moves the whole group by ``most``,
@@ -93,7 +93,7 @@ class Paid:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Read:
+class SumFromMean:
     """A sum that is read from the vectors of a mean of the same values.
 
     ``of`` names the mean, whose vectors have ``epsilon`` more for the sum.
@@ -104,12 +104,12 @@ class Read:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Searching:
+class BoundSearch:
     """A measure whose bounds are searched: ``each`` is the epsilon of a search, ``rest`` the
     epsilon that is spent on the measure afterwards."""
 
     measure: Measure
-    searches: tuple[Searched, ...]
+    searches: tuple[AutoBound, ...]
     by_user: bool
     each: Fraction
     rest: Fraction
@@ -171,15 +171,17 @@ def run(
     counted: Countable,
     *,
     selection: Selection | None,
-    paid: Mapping[str, tuple[Paid, ...]],
-    read: Mapping[str, Read],
-    searching: Mapping[str, Searching],
-    counts: Mapping[str, NodeCounts],
+    paid: Mapping[str, tuple[VectorCharge, ...]],
+    read: Mapping[str, SumFromMean],
+    searching: Mapping[str, BoundSearch],
+    counts: Mapping[str, DistinctLaw],
     by_user: bool,
 ) -> NoisyRollup:
     """Select nodes, then measure: vectors that add up on the parts, different values by node."""
     tree = counted.tree
-    shown = np.ones(len(tree.level), dtype=bool) if selection is None else _shown(tree, selection)
+    shown = (
+        np.ones(len(tree.level), dtype=bool) if selection is None else _shown_nodes(tree, selection)
+    )
     chosen = np.flatnonzero(shown)
     nodes = Nodes(
         level=tree.level[chosen],
@@ -187,7 +189,7 @@ def run(
         keys=tuple(column.take(chosen) for column in tree.keys),
     )
     weights = level_strategy(nodes.level, nodes.ancestor, by_user=by_user)
-    return measured(
+    return measure_nodes(
         counted,
         nodes,
         chosen,
@@ -199,51 +201,57 @@ def run(
     )
 
 
-def measured(
+def measure_nodes(
     counted: Measurable,
     nodes: Nodes,
     chosen: NDArray[np.int64],
     *,
     weights: Mapping[int, Fraction],
-    paid: Mapping[str, tuple[Paid, ...]],
-    read: Mapping[str, Read],
-    searching: Mapping[str, Searching],
-    counts: Mapping[str, NodeCounts],
+    paid: Mapping[str, tuple[VectorCharge, ...]],
+    read: Mapping[str, SumFromMean],
+    searching: Mapping[str, BoundSearch],
+    counts: Mapping[str, DistinctLaw],
 ) -> NoisyRollup:
     """Measure nodes that are public by now; ``weights`` are shares of epsilon for parts and
     levels."""
-    found = {name: _found(counted, len(chosen), each) for name, each in searching.items()}
+    found = {name: _search_bounds(counted, len(chosen), each) for name, each in searching.items()}
     paid = {**paid, **found}
     several = [p for each in paid.values() for p in each]
     exact = iter(counted.parts([p.vector for p in several], nodes, chosen))
     forest = checked_forest(nodes.ancestor)
     measures = {
-        name: tuple(_measured(next(exact), nodes.level, forest, p, weights) for p in each)
+        name: tuple(_vector_estimate(next(exact), nodes.level, forest, p, weights) for p in each)
         for name, each in paid.items()
     }
     measures |= {name: (_sum_of(measures[r.of]), *measures[name]) for name, r in read.items()}
-    measures |= {name: (_counted(counted, nodes, each),) for name, each in counts.items()}
+    measures |= {name: (_distinct_estimate(counted, nodes, each),) for name, each in counts.items()}
     return NoisyRollup(nodes=nodes, measures=measures, weights=weights if several else {})
 
 
-def _found(counted: Measurable, parts: int, searching: Searching) -> tuple[Paid, ...]:
+def _search_bounds(
+    counted: Measurable, parts: int, searching: BoundSearch
+) -> tuple[VectorCharge, ...]:
     """Search the bounds of a measure, then return its vectors."""
     measure = searching.measure
     bounds = {"lower": measure.lower, "upper": measure.upper}
     for searched in searching.searches:
         noisy = auto_bounds.run(counted.magnitudes(searched), epsilon=searching.each)
-        bound = auto_bounds.chosen(noisy, epsilon=searching.each, spent=searching.rest, parts=parts)
+        bound = auto_bounds.choose_bound(
+            noisy, epsilon=searching.each, spent=searching.rest, parts=parts
+        )
         bounds[searched.side] = bound if searched.side == "upper" else -bound
     lower, upper = bounds["lower"], bounds["upper"]
     assert isinstance(lower, float)
     assert isinstance(upper, float)
-    return paid_for(measure.within(lower, upper), searching.rest, by_user=searching.by_user)
+    return vector_charges(measure.within(lower, upper), searching.rest, by_user=searching.by_user)
 
 
-def paid_for(measure: Measure, epsilon: Fraction, *, by_user: bool) -> tuple[Paid, ...]:
+def vector_charges(
+    measure: Measure, epsilon: Fraction, *, by_user: bool
+) -> tuple[VectorCharge, ...]:
     """Return the vectors of a measure whose bounds are known, each with its epsilon."""
     return tuple(
-        Paid(vector, part * epsilon, len(together))
+        VectorCharge(vector, part * epsilon, len(together))
         for together, part in vectors_of(measure, by_user=by_user)
         for vector in together
     )
@@ -264,15 +272,15 @@ def _sum_of(pair: tuple[Estimate, ...]) -> Estimate:
     return replace(below, total=-below.total, vector=vector)
 
 
-def _counted(counted: Measurable, nodes: Nodes, paid: NodeCounts) -> Estimate:
+def _distinct_estimate(counted: Measurable, nodes: Nodes, paid: DistinctLaw) -> Estimate:
     noisy = node_counts.run(counted.distinct(paid.distinct, nodes), noise=paid.noise)
     variance = np.full(len(noisy), paid.noise.sd**2)
     return Estimate(total=noisy, variance=variance, largest=np.ones(len(noisy)), scales={})
 
 
-def _shown(tree: CountTree, selection: Selection) -> NDArray[np.bool_]:
+def _shown_nodes(tree: CountTree, selection: Selection) -> NDArray[np.bool_]:
     """Select nodes, and add all nodes above them (post-processing)."""
-    shown, _ = offline_hhh.select(
+    shown, _ = offline_hhh.select_nodes(
         tree, test=selection.test, threshold=selection.threshold, remainder=True
     )
     for level in range(int(tree.level.max(initial=0)), 0, -1):
@@ -286,11 +294,11 @@ WIDEST = 2**46
 difference of sums of parts and measured totals, and a level can have a thousandth of epsilon."""
 
 
-def _measured(
+def _vector_estimate(
     exact: NDArray[np.object_],
     level: NDArray[np.int64],
     forest: Forest,
-    paid: Paid,
+    paid: VectorCharge,
     weights: Mapping[int, Fraction],
 ) -> Estimate:
     """Add noise to the parts and upper levels of one vector, and estimate its totals."""
@@ -300,7 +308,7 @@ def _measured(
         weights = {PARTS: Fraction(1)}
         scales = scales_for(weights, most=most, epsilon=paid.epsilon)
     assert measured_parts.cost(scales, most=most) <= paid.epsilon
-    totals = sums(exact, forest)
+    totals = subtree_sums(exact, forest)
     parts, above = measured_parts.run(exact, totals, level, scales=scales)
     spread = {at: 2 * float(scale) ** 2 for at, scale in scales.items()}
     known = np.zeros(len(parts), dtype=object)
@@ -309,6 +317,6 @@ def _measured(
         known[level == at] = values
         variance[level == at] = spread[at]
     own = np.full(len(parts), spread[PARTS])
-    total, left = adding_up(forest, parts, own, known, variance)
+    total, left = consistent_totals(forest, parts, own, known, variance)
     largest = largest_shares(forest, own, variance)
     return Estimate(total=total, variance=left, largest=largest, scales=scales, vector=paid.vector)

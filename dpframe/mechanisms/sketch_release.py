@@ -16,8 +16,8 @@ the top of a universe   Algorithm 3, Laplace noise on everything   ``accounting.
 
 Deviation for one stream, for half the variance at the same privacy: alpha_hat = alpha + eta
 is published, and for a key U = C + alpha + Z instead of C + eta + Z
-(:mod:`dpframe.accounting.sketches`). U has one draw of noise and estimates the most that the true
-count can be; the count is at most alpha below that.
+(:mod:`dpframe.accounting.sketch_stream`). U has one draw of noise and estimates the most that the
+true count can be; the count is at most alpha below that.
 
 Deviation for a sum: noise is drawn on multiples of 1/(k + 1), not on real numbers.
 """
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from dpframe import _compute as pc
 from dpframe.accounting.sketch_lattice import LatticeLaws
 from dpframe.accounting.sketch_pure import PureLaws
-from dpframe.accounting.sketches import SketchLaws
+from dpframe.accounting.sketch_stream import SketchLaws
 from dpframe.accounting.sparse_gaussian import GshmLaws
 from dpframe.noise import unbounded_laplace
 from dpframe.sketches._state import SketchState
@@ -73,7 +73,7 @@ def single_stream(state: SketchState, laws: SketchLaws) -> NoisySketch:
     return NoisySketch(keys=keys.take(pa.array(kept)), upper=upper[kept], decrements=decrements)
 
 
-def summed(state: SketchState, laws: LatticeLaws) -> NoisyCounts:
+def release_sum(state: SketchState, laws: LatticeLaws) -> NoisyCounts:
     """Release a sum of post-processed sketches; each record is in one sketch."""
     if state.lattice != laws.unit or not laws.merged:
         raise ValueError("laws are not for sums of these sketches.")
@@ -83,7 +83,7 @@ def summed(state: SketchState, laws: LatticeLaws) -> NoisyCounts:
     return NoisyCounts(keys=keys.take(pa.array(kept)), values=values[kept], unit=laws.unit)
 
 
-def sparse(state: SketchState, laws: GshmLaws) -> NoisyCounts:
+def release_sparse(state: SketchState, laws: GshmLaws) -> NoisyCounts:
     """Release counts; a record or user moves at most k counts by 1, in one direction."""
     if state.lattice != 1 or state.counters > laws.changed:
         raise ValueError("laws are not for whole counts in k counters.")
@@ -93,7 +93,7 @@ def sparse(state: SketchState, laws: GshmLaws) -> NoisyCounts:
     return NoisyCounts(keys=keys.take(pa.array(kept)), values=values[kept], unit=1)
 
 
-def top_of_universe(state: SketchState, universe: pa.Array, laws: PureLaws) -> NoisyCounts:
+def release_universe_top(state: SketchState, universe: pa.Array, laws: PureLaws) -> NoisyCounts:
     """Release the k largest noisy values of a universe; equal values in the order of keys.
 
     ``universe`` is public, ascending and without duplicates.
@@ -102,13 +102,13 @@ def top_of_universe(state: SketchState, universe: pa.Array, laws: PureLaws) -> N
         state = state.post_processed()
     if state.lattice != laws.unit:
         raise ValueError("laws are not for the unit of this sketch.")
-    values = on_universe(state, universe) + unbounded_laplace(laws.scale, len(universe))
+    values = values_on_universe(state, universe) + unbounded_laplace(laws.scale, len(universe))
     first = np.argsort(-values, kind="stable")[: state.counters]
     kept = np.sort(first)
     return NoisyCounts(keys=universe.take(pa.array(kept)), values=values[kept], unit=laws.unit)
 
 
-def on_universe(state: SketchState, universe: pa.Array) -> NDArray[np.int64]:
+def values_on_universe(state: SketchState, universe: pa.Array) -> NDArray[np.int64]:
     """Return the value of every element of the universe: 0 if it is not stored, or stored below 0.
 
     Keys of another type match nothing. They raise no error, which would tell that a key exists.
@@ -119,14 +119,14 @@ def on_universe(state: SketchState, universe: pa.Array) -> NDArray[np.int64]:
     if not len(keys) or (keys.type != universe.type and not all(numbers)):
         return values
     if keys.type != universe.type:  # signed and unsigned integers
-        keys, counts = _within(keys, counts, universe.type)
+        keys, counts = _integers_in_both(keys, counts, universe.type)
     rows = pc.index_in(keys, value_set=universe)
     stored = np.flatnonzero(rows.is_valid().to_numpy(zero_copy_only=False))
     values[rows.take(pa.array(stored)).to_numpy()] = counts[stored]
     return values
 
 
-def _within(
+def _integers_in_both(
     keys: pa.Array, counts: NDArray[np.int64], to: pa.DataType
 ) -> tuple[pa.Array, NDArray[np.int64]]:
     """Keep integers that both types can hold, as type ``to``, with their counts."""

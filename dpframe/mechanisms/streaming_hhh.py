@@ -18,11 +18,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dpframe.accounting.sketches import SketchLaws, sketch_delta
+from dpframe.accounting.sketch_stream import SketchLaws, sketch_delta
 from dpframe.hierarchy import Hierarchy
 from dpframe.mechanisms.sketch_release import single_stream
-from dpframe.mechanisms.upward_selection import Released, reported
-from dpframe.postprocess.intervals import half_width
+from dpframe.mechanisms.upward_selection import ReleasedNodes, report_selection
+from dpframe.postprocess.half_widths import half_width
 from dpframe.sketches._state import SketchState
 from dpframe.tree import NoisyNodes
 
@@ -50,13 +50,13 @@ def run(
 ) -> NoisyNodes:
     """Release every level, then select from the finest up."""
     noisy = [single_stream(state, laws) for state in levels]
-    found = Released.of(
+    found = ReleasedNodes.of(
         [level.keys for level in noisy],
         [level.upper for level in noisy],
         [max(0, level.decrements) for level in noisy],
         hierarchy,
     )
-    nodes, kept = reported(found, threshold=threshold)
+    nodes, kept = report_selection(found, threshold=threshold)
     one = half_width(laws.noise, 1, confidence)
     two = half_width(laws.noise, 2, confidence)  # Z and eta have the same law
     return replace(

@@ -14,14 +14,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe.hierarchy import INVALID, Hierarchy
-from dpframe.hierarchy.stream_keys import texts_of
+from dpframe.hierarchy.stream_keys import unpack_key
 from dpframe.tree import NoisyNodes
 
 Key = tuple[str | None, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Released:
+class ReleasedNodes:
     """Released nodes of all levels. Public.
 
     ``above`` is the position of the nearest released ancestor, -1 if none. Except for the noise,
@@ -43,15 +43,17 @@ class Released:
         upper: Sequence[NDArray[np.int64]],
         error: Sequence[int],
         hierarchy: Hierarchy,
-    ) -> Released:
+    ) -> ReleasedNodes:
         """Join all levels, coarse to fine; ``error`` is how far ``lower`` is below ``upper``."""
         sizes = [len(values) for values in upper]
         depth = np.repeat(np.arange(1, len(sizes) + 1), sizes).astype(np.int64)
         highest = np.concatenate(upper)
-        texts = [texts_of(key, hierarchy.key_width) for level in keys for key in level.to_pylist()]
+        texts = [
+            unpack_key(key, hierarchy.key_width) for level in keys for key in level.to_pylist()
+        ]
         return cls(
             level=depth,
-            above=_nearest(depth, texts, hierarchy),
+            above=_nearest_released(depth, texts, hierarchy),
             lower=highest - np.repeat(error, sizes).astype(np.int64),
             upper=highest,
             keys=texts,
@@ -59,12 +61,14 @@ class Released:
         )
 
 
-def reported(found: Released, *, threshold: int) -> tuple[NoisyNodes, NDArray[np.int64]]:
+def report_selection(
+    found: ReleasedNodes, *, threshold: int
+) -> tuple[NoisyNodes, NDArray[np.int64]]:
     """Select nodes; return them with their counts U, and their positions."""
-    chosen, residual = selected(found, threshold=threshold)
+    chosen, residual = select_upward(found, threshold=threshold)
     kept = np.flatnonzero(chosen)
     rank = np.cumsum(chosen) - 1
-    ancestor = chosen_above(found.above, chosen)[kept]
+    ancestor = nearest_selected_ancestor(found.above, chosen)[kept]
     columns = list(zip(*(found.keys[i] for i in kept), strict=True)) or [()] * found.width
     nodes = NoisyNodes(
         level=found.level[kept],
@@ -77,7 +81,9 @@ def reported(found: Released, *, threshold: int) -> tuple[NoisyNodes, NDArray[np
     return nodes, kept
 
 
-def selected(found: Released, *, threshold: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+def select_upward(
+    found: ReleasedNodes, *, threshold: int
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Select nodes whose count U, less U of the topmost selected nodes below, reaches the
     threshold.
 
@@ -100,7 +106,9 @@ def selected(found: Released, *, threshold: int) -> tuple[NDArray[np.bool_], NDA
     return chosen, count - covered
 
 
-def chosen_above(above: NDArray[np.int64], chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+def nearest_selected_ancestor(
+    above: NDArray[np.int64], chosen: NDArray[np.bool_]
+) -> NDArray[np.int64]:
     """Return the nearest selected ancestor of every node."""
     ancestor = above.copy()
     while (passed_over := (ancestor >= 0) & ~chosen[ancestor]).any():
@@ -108,12 +116,12 @@ def chosen_above(above: NDArray[np.int64], chosen: NDArray[np.bool_]) -> NDArray
     return ancestor
 
 
-def _nearest(
+def _nearest_released(
     depth: NDArray[np.int64], keys: Sequence[Key], hierarchy: Hierarchy
 ) -> NDArray[np.int64]:
     """Return the position of the nearest released ancestor of every node, -1 if there is none."""
     lines = [
-        hierarchy.lineage(int(level), _shown(hierarchy, int(level), key))
+        hierarchy.lineage(int(level), _label_texts(hierarchy, int(level), key))
         for level, key in zip(depth, keys, strict=True)
     ]
     where = {(len(line), line[-1]): i for i, line in enumerate(lines)}
@@ -124,7 +132,7 @@ def _nearest(
     return nearest
 
 
-def _shown(hierarchy: Hierarchy, level: int, key: Key) -> tuple[str, ...]:
+def _label_texts(hierarchy: Hierarchy, level: int, key: Key) -> tuple[str, ...]:
     """Return the texts of a node that people read, as ``Hierarchy.lineage`` takes them."""
     if hierarchy.label_columns:
         return tuple(INVALID if text is None else text for text in key[:level])

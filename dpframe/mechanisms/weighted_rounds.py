@@ -6,7 +6,7 @@ leave out found values, Swanberg, Desfontaines, Haney, "DP-SIPS" (2023); weights
 noisy weights of earlier rounds, Chen, Cohen-Addad, Epasto, Zadimoghaddam, "Scalable Private
 Partition Selection via Adaptive Weighting" (2025), MAD2R.
 
-Neighbours: one user with all their values. Privacy: :mod:`dpframe.accounting.rounds`.
+Neighbours: one user with all their values. Privacy: :mod:`dpframe.accounting.weighted_round_noise`.
 
 Deviations: noisy weights of all rounds are added up, so that no round is lost on values that it did
 not find. The importance of a value is the weight that it still needs over the weight that it got so
@@ -28,7 +28,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.accounting.rounds import Law, RoundLaws
+from dpframe.accounting.weighted_round_noise import Law, RoundLaws
 
 Whole = NDArray[np.int64]
 
@@ -45,7 +45,7 @@ POINTS = 8
 """Number of sizes that stand for all sizes of a bin."""
 
 
-class Weighing(Protocol):
+class WeightSource(Protocol):
     """Users and their values, which the mechanism starts from. Private."""
 
     @property
@@ -79,28 +79,28 @@ def cost(laws: RoundLaws, *, epsilon: float) -> float:
     return laws.cost(epsilon)
 
 
-def run(items: Weighing, *, laws: RoundLaws, at_most: int | None) -> FoundValues:
+def run(items: WeightSource, *, laws: RoundLaws, at_most: int | None) -> FoundValues:
     """Find values, then count the users of each."""
-    found = find(items, laws)
+    found = find_values(items, laws)
     if not found.any():
         at_most = at_most or 1  # nothing is counted
     if at_most is None:
-        at_most = _searched(items, found, laws)
+        at_most = _choose_at_most(items, found, laws)
     exact = items.counted(found, laws.count.norm, at_most)
     return FoundValues(
         found=np.flatnonzero(found),
         count=exact + laws.count.noise.draw(len(exact)),
-        grid=grid_of(laws, at_most),
+        grid=full_user_weight(laws, at_most),
         at_most=at_most,
     )
 
 
-def grid_of(laws: RoundLaws, at_most: int) -> int:
+def full_user_weight(laws: RoundLaws, at_most: int) -> int:
     """Return the weight of a user who counts fully."""
     return math.isqrt(laws.count.norm**2 // at_most)
 
 
-def find(items: Weighing, laws: RoundLaws) -> NDArray[np.bool_]:
+def find_values(items: WeightSource, laws: RoundLaws) -> NDArray[np.bool_]:
     """Return which values reach the threshold after any round.
 
     Only values that take part count, since the threshold is for so many new values of a user.
@@ -134,7 +134,7 @@ def _importance(
     return np.where(times > HOPELESS, 0, np.rint(PLAIN * times)).astype(np.int64)
 
 
-def _searched(items: Weighing, found: NDArray[np.bool_], laws: RoundLaws) -> int:
+def _choose_at_most(items: WeightSource, found: NDArray[np.bool_], laws: RoundLaws) -> int:
     """Choose how many values of a user count fully, by a noisy histogram."""
     assert laws.sizes is not None
     many = int(found.sum())
@@ -156,7 +156,7 @@ def best_at_most(noisy: Whole, many: int, laws: RoundLaws) -> int:
     def error(a: int) -> float:
         lost = size * (1 - np.sqrt(np.minimum(1.0, a / size)))
         mean = float(users @ lost.mean(axis=1)) / many
-        return mean**2 + (laws.count.sigma / grid_of(laws, a)) ** 2
+        return mean**2 + (laws.count.sigma / full_user_weight(laws, a)) ** 2
 
-    best: int = min((a for a in sorted(tried) if grid_of(laws, a) > 0), key=error)
+    best: int = min((a for a in sorted(tried) if full_user_weight(laws, a) > 0), key=error)
     return best

@@ -6,9 +6,17 @@ import html
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dpframe.pages.fitting import Chartable, Drawn, area_measure, beside
-from dpframe.pages.largest import LARGEST, Bar, answer, bars_of, bars_table, largest, shares_of
-from dpframe.pages.pictures import grid, over_time, side_by_side
+from dpframe.pages.chartable import Chartable, DrawnMeasure, area_measure, reading_order
+from dpframe.pages.largest_nodes import (
+    LARGEST,
+    Bar,
+    answer_sentences,
+    bars_of,
+    bars_table,
+    largest_first,
+    shares_of,
+)
+from dpframe.pages.pictures import bars_section, grid_section, lines_section
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,12 +27,12 @@ BARS = 40
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
-def answered(
+def answer_sections(
     frame: pd.DataFrame,
     shown: Chartable,
-    measure: Drawn,
+    measure: DrawnMeasure,
     form: str,
-    measures: Sequence[Drawn],
+    measures: Sequence[DrawnMeasure],
 ) -> tuple[str, str]:
     """Return the sentences, and the sections of the largest nodes and of the picture, as HTML.
 
@@ -44,26 +52,26 @@ def answered(
     what = measure.name if shown.is_rollup else shown.receipt.counted
     level = shown.timed if form == "line" and shown.timed is not None else shown.listed
     share = shares_of(frame, shown, measure)
-    rows = largest(shown, measure, level)
+    rows = largest_first(shown, measure, level)
     bars = bars_of(rows, measure, share)
-    told = answer(shown, measure, what, bars, level)
-    top = _largest(shown, measure, what, bars[:LARGEST], len(bars), level)
+    told = answer_sentences(shown, measure, what, bars, level)
+    top = _largest_section(shown, measure, what, bars[:LARGEST], len(bars), level)
     if form == "line":
-        return told, top + over_time(shown, measures)
+        return told, top + lines_section(shown, measures)
     if form == "heatmap":
-        return told, top + grid(shown, area_measure(shown, form, measure))
+        return told, top + grid_section(shown, area_measure(shown, form, measure))
     if form == "bar" and len(bars) > LARGEST:
-        listed = beside(shown, level).assign(place=-1)
+        listed = reading_order(shown, level).assign(place=-1)
         every = bars_of(listed.head(BARS), measure, {})
         notes = [f"The first {BARS} of {len(listed):,}."] if len(listed) > BARS else []
         name = html.escape(shown.hierarchy.level_names[level - 1])
         table = bars_table(every, shown, measure, what, level, "picture-title")
-        return told, top + side_by_side(table, f"By <bdi>{name}</bdi>", notes)
+        return told, top + bars_section(table, f"By <bdi>{name}</bdi>", notes)
     return told, top
 
 
-def _largest(
-    shown: Chartable, measure: Drawn, what: str, bars: list[Bar], of: int, level: int
+def _largest_section(
+    shown: Chartable, measure: DrawnMeasure, what: str, bars: list[Bar], of: int, level: int
 ) -> str:
     if not bars:
         return ""

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from dpframe.pages.marginal_drawings import nice, plain
+from dpframe.pages.marginal_drawings import nice_ticks, plain_number
 
 TOP = 12
 
@@ -58,7 +58,7 @@ NARROW = Size(width=480, height=280, letter=10, kind="narrow")
 SMALL = Size(width=480, height=220, letter=9.5, kind="small")
 
 
-def lines(
+def draw_lines(
     periods: Sequence[str],
     points: Sequence[Point | None],
     gaps: frozenset[str],
@@ -87,7 +87,7 @@ def lines(
     across = size.width - size.left - size.right
     up = size.height - TOP - size.bottom
     slot = across / len(periods)
-    low, high = _ends([point for point in points if point is not None])
+    low, high = _axis_ends([point for point in points if point is not None])
 
     def x(i: int) -> float:
         return round(size.left + slot * (i + 0.5), 2)
@@ -95,32 +95,32 @@ def lines(
     def y(value: float) -> float:
         return round(TOP + up * (high - value) / (high - low), 2)
 
-    parts = [_opening(size, label)]
-    for tick in nice(low, high, 4):
+    parts = [_lines_svg_tag(size, label)]
+    for tick in nice_ticks(low, high, 4):
         at = y(tick.at)
-        parts.append(_line(size.left, at, size.width - size.right, at, "grid"))
-        parts.append(_text(size.left - 7, at + 5, plain(tick.at), "end"))
+        parts.append(_svg_line(size.left, at, size.width - size.right, at, "grid"))
+        parts.append(_svg_text(size.left - 7, at + 5, plain_number(tick.at), "end"))
     for i, period in enumerate(periods):
         if period in gaps:
             parts.append(
                 f"<rect fill='url(#hatch)' x='{x(i) - slot / 2:.2f}' y='{TOP}' "
                 f"width='{slot:.2f}' height='{up:.2f}'/>"
             )
-    for run in _runs(points):
-        parts.append(_band(run, x, y))
+    for run in _point_runs(points):
+        parts.append(_band_path(run, x, y))
         path = "L".join(f"{x(i)} {y(point.value)}" for i, point in run)
         parts.append(f"<path class='line' d='M{path}'/>")
         if len(periods) <= DOTS or len(run) == 1:
             parts += [f"<circle class='dot' cx='{x(i)}' cy='{y(p.value)}' r='3'/>" for i, p in run]
     base = y(max(low, 0.0))
-    parts.append(_line(size.left, base, size.width - size.right, base, "axis"))
-    for i in _labelled(periods, slot, size.letter):
+    parts.append(_svg_line(size.left, base, size.width - size.right, base, "axis"))
+    for i in _labelled_places(periods, slot, size.letter):
         at, edge = x(i), "middle"
         room = len(periods[i]) * size.letter / 2
         if at + room > size.width:
             at, edge = size.width - 2, "end"
-        parts.append(_line(x(i), TOP + up, x(i), TOP + up + 4, "axis"))
-        parts.append(_text(at, TOP + up + 2.2 * size.letter, periods[i], edge))
+        parts.append(_svg_line(x(i), TOP + up, x(i), TOP + up + 4, "axis"))
+        parts.append(_svg_text(at, TOP + up + 2.2 * size.letter, periods[i], edge))
     for i, (period, point) in enumerate(zip(periods, points, strict=True)):
         words = "not drawn" if period in gaps else "not reported" if point is None else said(point)
         parts.append(
@@ -130,7 +130,7 @@ def lines(
     return "".join([*parts, "</svg>"])
 
 
-def _ends(points: Sequence[Point]) -> tuple[float, float]:
+def _axis_ends(points: Sequence[Point]) -> tuple[float, float]:
     """Return the ends of the vertical axis, which holds 0, all points and their intervals."""
     drawn = [0.0]
     for point in points:
@@ -143,7 +143,7 @@ def _ends(points: Sequence[Point]) -> tuple[float, float]:
 Run = list[tuple[int, Point]]
 
 
-def _runs(points: Sequence[Point | None]) -> Iterator[Run]:
+def _point_runs(points: Sequence[Point | None]) -> Iterator[Run]:
     """Yield stretches of consecutive periods that have a point."""
     run: Run = []
     for i, point in enumerate(points):
@@ -156,7 +156,7 @@ def _runs(points: Sequence[Point | None]) -> Iterator[Run]:
         yield run
 
 
-def _band(run: Run, x: Callable[[int], float], y: Callable[[float], float]) -> str:
+def _band_path(run: Run, x: Callable[[int], float], y: Callable[[float], float]) -> str:
     """Draw the area between the ends of the intervals; for a single period, a stroke."""
     parts = []
     ends = [None if p.lower is None or p.upper is None else (i, p.lower, p.upper) for i, p in run]
@@ -167,7 +167,7 @@ def _band(run: Run, x: Callable[[int], float], y: Callable[[float], float]) -> s
             continue
         if len(stretch) == 1:
             i, lower, upper = stretch[0]
-            parts.append(_line(x(i), y(lower), x(i), y(upper), "whisker"))
+            parts.append(_svg_line(x(i), y(lower), x(i), y(upper), "whisker"))
         elif stretch:
             over = [f"{x(i)} {y(upper)}" for i, _, upper in stretch]
             under = [f"{x(i)} {y(lower)}" for i, lower, _ in reversed(stretch)]
@@ -176,23 +176,23 @@ def _band(run: Run, x: Callable[[int], float], y: Callable[[float], float]) -> s
     return "".join(parts)
 
 
-def _labelled(periods: Sequence[str], slot: float, letter: float) -> list[int]:
+def _labelled_places(periods: Sequence[str], slot: float, letter: float) -> list[int]:
     """Choose the periods written below the axis: at even distances, including the last."""
     need = (max(map(len, periods)) + 2) * letter
     every = max(1, math.ceil(need / slot))
     return list(range(len(periods) - 1, -1, -every))[::-1]
 
 
-def _opening(size: Size, label: str) -> str:
+def _lines_svg_tag(size: Size, label: str) -> str:
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' class='lines {size.kind}' "
         f"viewBox='0 0 {size.width} {size.height}' role='img' aria-label='{html.escape(label)}'>"
     )
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+def _svg_line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
     return f"<line class='{kind}' x1='{x1:.2f}' y1='{y1:.2f}' x2='{x2:.2f}' y2='{y2:.2f}'/>"
 
 
-def _text(x: float, y: float, text: str, anchor: str) -> str:
+def _svg_text(x: float, y: float, text: str, anchor: str) -> str:
     return f"<text x='{x:.2f}' y='{y:.2f}' text-anchor='{anchor}'>{html.escape(text)}</text>"

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpframe.pages.marginal_drawings import Tick, nice, plain
+from dpframe.pages.marginal_drawings import Tick, nice_ticks, plain_number
 
 Reals = NDArray[np.float64]
 
@@ -70,18 +70,20 @@ def bins_of(values: Reals, kind: str, low: float, high: float) -> Bins:
         low, high = low - 0.5, high + 0.5
     if kind == "time":
         edges = np.linspace(low, high, BINS + 1)
-        return Bins(kind, edges, _moments(low, high), _between(edges), span or 1.0)
+        return Bins(kind, edges, _time_ticks(low, high), _time_bin_names(edges), span or 1.0)
     if not whole:
         edges = np.linspace(low, high, BINS + 1)
-        names = [f"{plain(a)} to {plain(b)}" for a, b in pairwise(edges)]
-        return Bins(kind, edges, nice(low, high, 6), names, span or 1.0)
+        names = [f"{plain_number(a)} to {plain_number(b)}" for a, b in pairwise(edges)]
+        return Bins(kind, edges, nice_ticks(low, high, 6), names, span or 1.0)
     first, last = math.floor(low), math.ceil(high)
     step = max(1, math.ceil((last - first + 1) / BINS))
     count = math.ceil((last - first + 1) / step)
     edges = first - 0.5 + step * np.arange(count + 1, dtype=np.float64)
     ends = [(math.ceil(a), math.floor(a + step)) for a in edges[:-1]]
-    names = [plain(a) if step == 1 else f"{plain(a)} to {plain(b)}" for a, b in ends]
-    ticks = [t for t in nice(first, float(edges[-1]), 6) if t.at == math.floor(t.at)]
+    names = [
+        plain_number(a) if step == 1 else f"{plain_number(a)} to {plain_number(b)}" for a, b in ends
+    ]
+    ticks = [t for t in nice_ticks(first, float(edges[-1]), 6) if t.at == math.floor(t.at)]
     return Bins(kind, edges, ticks, names, span or 1.0)
 
 
@@ -89,7 +91,7 @@ def _stamp(seconds: float) -> pd.Timestamp:
     return pd.Timestamp("1970-01-01") + pd.Timedelta(microseconds=round(seconds * 1e6))
 
 
-def _moments(low: float, high: float) -> list[Tick]:
+def _time_ticks(low: float, high: float) -> list[Tick]:
     """Return at most six ticks at round times."""
     start, end = _stamp(low), _stamp(high)
     years = (high - low) / (365.25 * 86_400)
@@ -113,7 +115,7 @@ def _moments(low: float, high: float) -> list[Tick]:
     return [Tick(low, start.strftime("%Y-%m-%d"))]
 
 
-def _between(edges: Reals) -> list[str]:
+def _time_bin_names(edges: Reals) -> list[str]:
     """Name bins of times by their ends, as precisely as the bins are narrow."""
     wide = edges[1] - edges[0]
     written = "%Y-%m-%d" if wide >= 86_400 else "%Y-%m-%d %H:%M" if wide >= 60 else "%H:%M:%S"

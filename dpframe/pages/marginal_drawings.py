@@ -33,16 +33,16 @@ class Tick:
     text: str
 
 
-def nice(low: float, high: float, most: int) -> list[Tick]:
+def nice_ticks(low: float, high: float, most: int) -> list[Tick]:
     """Return ticks at round numbers from ``low`` to ``high``, at most ``most`` + 1."""
     raw = (high - low) / most
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw * (1 - 1e-9))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [Tick(i * step, plain(i * step)) for i in range(first, last + 1)]
+    return [Tick(i * step, plain_number(i * step)) for i in range(first, last + 1)]
 
 
-def plain(value: float) -> str:
+def plain_number(value: float) -> str:
     """Write a number for people: six digits, separators, an exponent only if it is needed."""
     if value == 0 or 1e-4 <= abs(value) < 1e9:
         text = f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
@@ -50,7 +50,7 @@ def plain(value: float) -> str:
     return f"{value:.3g}".replace("-", "−")
 
 
-def percent(share: float) -> str:
+def percent_of_rows(share: float) -> str:
     """Write a share of rows as a percentage, with one or two decimals."""
     if share == 0:
         return "0 %"
@@ -61,7 +61,7 @@ def percent(share: float) -> str:
     )
 
 
-def histogram(
+def draw_histogram(
     edges: Sequence[float],
     real: Sequence[float],
     synthetic: Sequence[float],
@@ -96,10 +96,10 @@ def histogram(
         return round(TOP + up * (1 - share / top), 2)
 
     base = y(0)
-    parts = [_opening(WIDTH, HEIGHT, label)]
-    for tick in nice(0, top, 4):
-        parts.append(_line(LEFT, y(tick.at), WIDTH - RIGHT, y(tick.at), "grid"))
-        parts.append(_text(LEFT - 7, y(tick.at) + 4, percent(tick.at), "end"))
+    parts = [_marginal_svg_tag(WIDTH, HEIGHT, label)]
+    for tick in nice_ticks(0, top, 4):
+        parts.append(_marginal_line(LEFT, y(tick.at), WIDTH - RIGHT, y(tick.at), "grid"))
+        parts.append(_marginal_text(LEFT - 7, y(tick.at) + 4, percent_of_rows(tick.at), "end"))
     for left, right, share in zip(edges, edges[1:], real, strict=False):
         if share > 0:
             gap = min(0.5, (x(right) - x(left)) / 8)
@@ -109,11 +109,11 @@ def histogram(
         steps.append(f"L{x(left)} {y(share)}L{x(right)} {y(share)}")
     outline = "".join([*steps, f"L{x(high)} {base}"])
     parts.append(f"<path class='under' d='{outline}Z'/><path class='synthetic' d='{outline}'/>")
-    parts.append(_line(LEFT, base, WIDTH - RIGHT, base, "axis"))
+    parts.append(_marginal_line(LEFT, base, WIDTH - RIGHT, base, "axis"))
     for tick in ticks:
-        parts.append(_line(x(tick.at), base, x(tick.at), base + 4, "axis"))
+        parts.append(_marginal_line(x(tick.at), base, x(tick.at), base + 4, "axis"))
         edge = "end" if x(tick.at) > WIDTH - 3 * RIGHT else "middle"
-        parts.append(_text(x(tick.at), base + 18, tick.text, edge))
+        parts.append(_marginal_text(x(tick.at), base + 18, tick.text, edge))
     rows = zip(edges, edges[1:], names, real, synthetic, strict=False)
     for left, right, name, a, b in rows:
         parts.append(
@@ -123,7 +123,7 @@ def histogram(
     return "".join([*parts, "</svg>"])
 
 
-def bars(
+def draw_category_bars(
     names: Sequence[str],
     real: Sequence[float],
     synthetic: Sequence[float],
@@ -145,18 +145,18 @@ def bars(
         All other categories together: a name and both parts, written and not drawn.
     """
     top = max(*real, *synthetic, 1e-9)
-    short = [_cut(name) for name in names]
-    left = max(40.0, LETTER * max(map(_letters, short)) + 12)
+    short = [_shorten_name(name) for name in names]
+    left = max(40.0, LETTER * max(map(_width_in_letters, short)) + 12)
     across = WIDTH - left - RIGHT - PERCENT
-    parts = [_opening(WIDTH, BAR * (len(names) + (rest is not None)) + 6, label)]
+    parts = [_marginal_svg_tag(WIDTH, BAR * (len(names) + (rest is not None)) + 6, label)]
     for i, (name, a, b) in enumerate(zip(names, real, synthetic, strict=True)):
         y = 3 + BAR * i
-        parts.append(_text(left - 8, y + BAR / 2 + 4, short[i], "end", "name"))
+        parts.append(_marginal_text(left - 8, y + BAR / 2 + 4, short[i], "end", "name"))
         for share, at, kind in ((a, 3, "real"), (b, BAR / 2, "fill")):
             width = max(across * share / top, 0.8)
             parts.append(_box(left, y + at, width, y + at + BAR / 2 - 3, kind))
         end = left + across * max(a, b) / top + 6
-        parts.append(_text(end, y + BAR / 2 + 4, percent(b), "start"))
+        parts.append(_marginal_text(end, y + BAR / 2 + 4, percent_of_rows(b), "start"))
         parts.append(
             f"<rect class='hit' x='0' y='{y}' width='{WIDTH}' height='{BAR}'>"
             f"{_tooltip(name, a, b)}</rect>"
@@ -164,27 +164,34 @@ def bars(
     if rest is not None:
         name, a, b = rest
         below = 3 + BAR * len(names) + BAR / 2 + 4
-        parts.append(_text(left - 8, below, name, "end"))
+        parts.append(_marginal_text(left - 8, below, name, "end"))
         parts.append(
-            _text(left, below, f"{percent(a)} in the sample, {percent(b)} synthetic", "start")
+            _marginal_text(
+                left,
+                below,
+                f"{percent_of_rows(a)} in the sample, {percent_of_rows(b)} synthetic",
+                "start",
+            )
         )
     return "".join([*parts, "</svg>"])
 
 
-def _letters(text: str) -> int:
+def _width_in_letters(text: str) -> int:
     """Return the width of a text in letters: East Asian letters count twice, marks not at all."""
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
     return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
 
 
-def _cut(name: str) -> str:
-    if _letters(name) <= LONGEST_NAME:
+def _shorten_name(name: str) -> str:
+    if _width_in_letters(name) <= LONGEST_NAME:
         return name
-    end = next(i for i in range(1, len(name) + 1) if _letters(name[:i]) >= LONGEST_NAME - 1)
+    end = next(
+        i for i in range(1, len(name) + 1) if _width_in_letters(name[:i]) >= LONGEST_NAME - 1
+    )
     return name[:end].rstrip()[: 2 * LONGEST_NAME] + "…"
 
 
-def _opening(width: float, height: float, label: str) -> str:
+def _marginal_svg_tag(width: float, height: float, label: str) -> str:
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' class='marginal' viewBox='0 0 {width} {height}' "
         f"role='img' aria-label='{html.escape(label)}'>"
@@ -192,11 +199,14 @@ def _opening(width: float, height: float, label: str) -> str:
 
 
 def _tooltip(name: str, real: float, synthetic: float) -> str:
-    text = f"{name}: {percent(real)} {AMONG_ALL} in the sample, {percent(synthetic)} synthetic"
+    text = (
+        f"{name}: {percent_of_rows(real)} {AMONG_ALL} in the sample, "
+        f"{percent_of_rows(synthetic)} synthetic"
+    )
     return f"<title>{html.escape(text)}</title>"
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+def _marginal_line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
     return f"<line class='{kind}' x1='{x1}' y1='{y1}' x2='{x2}' y2='{y2}'/>"
 
 
@@ -207,7 +217,7 @@ def _box(x: float, top: float, width: float, bottom: float, kind: str) -> str:
     )
 
 
-def _text(x: float, y: float, text: str, anchor: str, kind: str = "tick") -> str:
+def _marginal_text(x: float, y: float, text: str, anchor: str, kind: str = "tick") -> str:
     return (
         f"<text class='{kind}' x='{x:.2f}' y='{y:.2f}' text-anchor='{anchor}'>"
         f"{html.escape(text)}</text>"

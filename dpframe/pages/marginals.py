@@ -14,13 +14,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpframe._forking import no_fork
-from dpframe._paths import PAGES, check_target, local, replacing
-from dpframe.asking.receipt import Receipt
+from dpframe._forks import no_fork
+from dpframe._paths import PAGES, check_target, local_file, replace_file
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.errors import ColumnError, ParameterError
 from dpframe.pages.marginal_bins import Bins, bins_of, seconds_text
-from dpframe.pages.marginal_drawings import bars, histogram, percent
-from dpframe.pages.parts import asset, budget_words, document, plain_words, spent
+from dpframe.pages.marginal_drawings import draw_category_bars, draw_histogram, percent_of_rows
+from dpframe.pages.page_parts import asset, budget_figure, budget_words, html_document, plain_words
 from dpframe.postprocess.as_numbers import kind_of, real_bound, reals
 
 MOST = 20
@@ -89,22 +89,23 @@ def marginals_page(
     names = [name for name in real.columns if name in set(synthetic.columns)]
     if not names:
         raise ColumnError("real and synthetic have no column in common.")
-    declared = {**_declared(receipt), **_pairs(bounds or {})}
-    found = [_marginal(str(n), real[n], synthetic[n], declared.get(str(n))) for n in names]
+    declared = {**_declared_bounds(receipt), **_finite_bounds(bounds or {})}
+    found = [_column_marginal(str(n), real[n], synthetic[n], declared.get(str(n))) for n in names]
     sections = Template(asset("marginals.html")).substitute(
-        drawings="".join(_figure(m) for m in found), distances="".join(_row(m) for m in found)
+        drawings="".join(_marginal_figure(m) for m in found),
+        distances="".join(_distance_row(m) for m in found),
     )
-    return document(
+    return html_document(
         sections,
         title=title or f"Synthetic {', '.join(map(str, names))}",
-        lead=_lead(receipt, note),
+        lead=_marginals_lead(receipt, note),
         figures=[
             ("Public sample", f"{len(real):,}", "rows, as they are"),
             ("Synthetic", f"{len(synthetic):,}", "rows, drawn from the generator"),
             ("Columns", f"{len(names):,}", "in both"),
-            spent(receipt),
+            budget_figure(receipt),
         ],
-        promise=_promise(receipt),
+        promise=_marginals_promise(receipt),
         receipt=receipt,
         style=asset("page.css") + asset("marginals.css"),
     )
@@ -121,35 +122,37 @@ def write_marginals(
     bounds: Mapping[str, tuple[Any, Any]] | None = None,
 ) -> None:
     """Write :func:`marginals_page` to a file."""
-    path = local(path)
+    path = local_file(path)
     check_target("path", path, PAGES)
     text = marginals_page(real, synthetic, title=title, note=note, receipt=receipt, bounds=bounds)
-    with replacing(path, "the page") as file:
+    with replace_file(path, "the page") as file:
         file.write(text.encode(errors="replace"))
 
 
 # -- one column ----------------------------------------------------------------------------------
 
 
-def _marginal(
+def _column_marginal(
     name: str, real: pd.Series[Any], synthetic: pd.Series[Any], bounds: tuple[float, float] | None
 ) -> Marginal:
     kind = kind_of(real)
     if kind is None or kind != kind_of(synthetic):
-        return _categories(name, real, synthetic)
+        return _category_marginal(name, real, synthetic)
     a, b = (values[np.isfinite(values)] for values in (reals(real), reals(synthetic)))
     if not len(a) or not len(b):
         raise ParameterError(f"column {name!r} is empty in one frame. Leave it out.")
     low, high = bounds or (min(a.min(), b.min()), max(a.max(), b.max()))
-    return _numbers(name, a, b, bins_of(np.concatenate([a, b]), kind, float(low), float(high)))
+    return _number_marginal(
+        name, a, b, bins_of(np.concatenate([a, b]), kind, float(low), float(high))
+    )
 
 
-def _numbers(name: str, real: Reals, synthetic: Reals, bins: Bins) -> Marginal:
+def _number_marginal(name: str, real: Reals, synthetic: Reals, bins: Bins) -> Marginal:
     with no_fork():
-        from dpframe.postprocess.wasserstein import distance
+        from dpframe.postprocess.sample_distances import wasserstein_distance
 
-    apart = distance(real, synthetic)
-    drawing = histogram(
+    apart = wasserstein_distance(real, synthetic)
+    drawing = draw_histogram(
         bins.edges.tolist(),
         bins.shares(real),
         bins.shares(synthetic),
@@ -158,10 +161,10 @@ def _numbers(name: str, real: Reals, synthetic: Reals, bins: Bins) -> Marginal:
         label=f"Distribution of {name} in the sample and in the synthetic rows",
     )
     text = seconds_text(apart) if bins.kind == "time" else f"{apart:,.3g}"
-    return Marginal(name, drawing, "1-Wasserstein", text, percent(apart / bins.range))
+    return Marginal(name, drawing, "1-Wasserstein", text, percent_of_rows(apart / bins.range))
 
 
-def _categories(name: str, real: pd.Series[Any], synthetic: pd.Series[Any]) -> Marginal:
+def _category_marginal(name: str, real: pd.Series[Any], synthetic: pd.Series[Any]) -> Marginal:
     shares = [s.dropna().astype(str).value_counts(normalize=True) for s in (real, synthetic)]
     if not all(map(len, shares)):
         raise ParameterError(f"column {name!r} is empty in one frame. Leave it out.")
@@ -176,15 +179,15 @@ def _categories(name: str, real: pd.Series[Any], synthetic: pd.Series[Any]) -> M
     if more := len(both) - len(shown):
         rest = (f"{more:,} more", max(0.0, 1 - sum(a)), max(0.0, 1 - sum(b)))
     words = f"Most frequent values of {name} in the sample and in the synthetic rows"
-    drawing = bars(labels, a, b, label=words, rest=rest)
-    return Marginal(name, drawing, "total variation", percent(apart), "")
+    drawing = draw_category_bars(labels, a, b, label=words, rest=rest)
+    return Marginal(name, drawing, "total variation", percent_of_rows(apart), "")
 
 
 def _printable(label: str) -> str:
     return label if label.strip() else repr(label)
 
 
-def _declared(receipt: Receipt) -> dict[str, tuple[float, float]]:
+def _declared_bounds(receipt: Receipt) -> dict[str, tuple[float, float]]:
     """Return the bounds of numbers and times from the specification in the receipt."""
     with no_fork():
         from dpframe.domains import NumberAxis, TimeAxis, as_domain
@@ -195,10 +198,10 @@ def _declared(receipt: Receipt) -> dict[str, tuple[float, float]]:
             (axis,) = as_domain(spec).axes
             if isinstance(axis, NumberAxis | TimeAxis):
                 found[axis.column] = (axis.lower, axis.upper)
-    return _pairs(found)
+    return _finite_bounds(found)
 
 
-def _pairs(bounds: Mapping[str, tuple[Any, Any]]) -> dict[str, tuple[float, float]]:
+def _finite_bounds(bounds: Mapping[str, tuple[Any, Any]]) -> dict[str, tuple[float, float]]:
     out = {}
     for name, (low, high) in bounds.items():
         ends = real_bound(low), real_bound(high)
@@ -213,7 +216,7 @@ def _pairs(bounds: Mapping[str, tuple[Any, Any]]) -> dict[str, tuple[float, floa
 # -- words ---------------------------------------------------------------------------------------
 
 
-def _lead(receipt: Receipt, note: str | None) -> str:
+def _marginals_lead(receipt: Receipt, note: str | None) -> str:
     guarantee = html.escape(receipt["guarantee"])
     below = f"<p class='note' dir='auto'>{html.escape(note)}</p>" if note else ""
     return (
@@ -222,7 +225,7 @@ def _lead(receipt: Receipt, note: str | None) -> str:
     )
 
 
-def _figure(marginal: Marginal) -> str:
+def _marginal_figure(marginal: Marginal) -> str:
     said = f"{marginal.measure} {marginal.distance}"
     return (
         f"<figure><figcaption><h3 dir='auto'>{html.escape(marginal.name)}</h3>"
@@ -230,7 +233,7 @@ def _figure(marginal: Marginal) -> str:
     )
 
 
-def _row(marginal: Marginal) -> str:
+def _distance_row(marginal: Marginal) -> str:
     return (
         f"<tr><th scope='row'>{html.escape(marginal.name)}</th><td>{marginal.measure}</td>"
         f"<td class='number'>{html.escape(marginal.distance)}</td>"
@@ -238,7 +241,7 @@ def _row(marginal: Marginal) -> str:
     )
 
 
-def _promise(receipt: Receipt) -> list[str]:
+def _marginals_promise(receipt: Receipt) -> list[str]:
     """Return sentences with the guarantee in plain words, and what it does not cover."""
     return [
         f"The synthetic rows were drawn from a release with {receipt['guarantee']}.",

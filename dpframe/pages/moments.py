@@ -18,7 +18,7 @@ WRITTEN = re.compile(
 """Pattern of years, quarters, ISO weeks, months, days and hours in labels."""
 
 
-def moment(label: str) -> pd.Period | None:
+def period_of_label(label: str) -> pd.Period | None:
     """Return the period that a label names, such as 2013, 2013-W05 or 2013-01-05 10:00, or None."""
     import pandas as pd
 
@@ -46,12 +46,12 @@ def moment(label: str) -> pd.Period | None:
         return None
 
 
-def in_time(labels: Sequence[str]) -> list[pd.Period | None]:
+def periods_of_labels(labels: Sequence[str]) -> list[pd.Period | None]:
     """Return the periods of labels; None for a label without one, or of another length than most.
 
     If all labels are times at midnight, as a column of timestamps writes days, they are days.
     """
-    found = [moment(label) for label in labels]
+    found = [period_of_label(label) for label in labels]
     known = [one for one in found if one is not None]
     if known and all(one.freqstr == "h" and one.hour == 0 for one in known) and len(known) > 1:
         found = [None if one is None else one.asfreq("D") for one in found]
@@ -62,7 +62,7 @@ def in_time(labels: Sequence[str]) -> list[pd.Period | None]:
     return [one if one is not None and one.freqstr == usual else None for one in found]
 
 
-def day_of(period: pd.Period) -> str:
+def period_start_text(period: pd.Period) -> str:
     """Return the start of a period as text that charts can read."""
     start = period.asfreq("h" if period.freqstr == "h" else "D", "start")
     return f"{start.year:04}-{start.month:02}-{start.day:02}" + (

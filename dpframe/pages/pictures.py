@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpframe.pages.fitting import Chartable, Drawn, beside, numbers, written
-from dpframe.pages.line_drawings import HATCH, NARROW, WIDE, Point, Size, lines
-from dpframe.pages.moments import in_time
-from dpframe.pages.plot_cells import named, ranked
+from dpframe.pages.chartable import (
+    Chartable,
+    DrawnMeasure,
+    finite_numbers,
+    number_text,
+    reading_order,
+)
+from dpframe.pages.line_drawings import HATCH, NARROW, WIDE, Point, Size, draw_lines
+from dpframe.pages.moments import periods_of_labels
+from dpframe.pages.plot_cells import largest_labels, values_as_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,11 +35,11 @@ STEPS = 8
 """Number of shades of a grid."""
 
 
-def over_time(shown: Chartable, measures: Sequence[Drawn]) -> str:
+def lines_section(shown: Chartable, measures: Sequence[DrawnMeasure]) -> str:
     """Return the section of lines over time, as HTML."""
     assert shown.timed is not None
-    rows = beside(shown, shown.timed)
-    times = in_time(rows["prefix"].astype(str).tolist())
+    rows = reading_order(shown, shown.timed)
+    times = periods_of_labels(rows["prefix"].astype(str).tolist())
     dated = [time is not None for time in times]
     rows = rows[dated].tail(PERIODS)
     labels = rows["prefix"].astype(str).tolist()
@@ -46,12 +52,14 @@ def over_time(shown: Chartable, measures: Sequence[Drawn]) -> str:
     periods = [labels[at[i]] if i in at else str(first + i) for i in range(count)]
     figures = []
     for measure in measures[:PANELS]:
-        value, lower, upper = (numbers(rows[name]) for name in measure.columns)
+        value, lower, upper = (finite_numbers(rows[name]) for name in measure.columns)
         points = [
-            None if i not in at else _point(value[at[i]], lower[at[i]], upper[at[i]])
+            None if i not in at else _point_or_none(value[at[i]], lower[at[i]], upper[at[i]])
             for i in range(count)
         ]
-        drawings = "".join(_lines(periods, points, measure, size) for size in (WIDE, NARROW))
+        drawings = "".join(
+            _measure_lines(periods, points, measure, size) for size in (WIDE, NARROW)
+        )
         name = f"<figcaption><bdi>{html.escape(measure.name)}</bdi></figcaption>"
         caption = name if shown.is_rollup else ""
         figures.append(f"<figure class='time'>{caption}{drawings}</figure>")
@@ -64,7 +72,7 @@ def over_time(shown: Chartable, measures: Sequence[Drawn]) -> str:
         notes.append("What has no date is in the table only.")
     if len(measures) > PANELS:
         notes.append(f"The other {len(measures) - PANELS} measures are in the table.")
-    return _section(
+    return _picture_section(
         "picture",
         "Over time",
         f"{HATCH}<p class='legend'><span class='key line'>noisy number</span>"
@@ -73,30 +81,30 @@ def over_time(shown: Chartable, measures: Sequence[Drawn]) -> str:
     )
 
 
-def _point(value: float | None, lower: float | None, upper: float | None) -> Point | None:
+def _point_or_none(value: float | None, lower: float | None, upper: float | None) -> Point | None:
     return None if value is None else Point(value=value, lower=lower, upper=upper)
 
 
-def _lines(
-    periods: Sequence[str], points: Sequence[Point | None], measure: Drawn, size: Size
+def _measure_lines(
+    periods: Sequence[str], points: Sequence[Point | None], measure: DrawnMeasure, size: Size
 ) -> str:
     def said(point: Point) -> str:
         ends = [
-            "…" if end is None else written(end, measure.digits)
+            "…" if end is None else number_text(end, measure.digits)
             for end in (point.lower, point.upper)
         ]
-        return f"{written(point.value, measure.digits)} ({' to '.join(ends)})"
+        return f"{number_text(point.value, measure.digits)} ({' to '.join(ends)})"
 
     name = f"{measure.name}, {periods[0]} to {periods[-1]}"
-    return lines(periods, points, frozenset(), label=name, said=said, size=size)
+    return draw_lines(periods, points, frozenset(), label=name, said=said, size=size)
 
 
-def grid(shown: Chartable, measure: Drawn) -> str:
+def grid_section(shown: Chartable, measure: DrawnMeasure) -> str:
     """Return the section of the first column by the second, as HTML."""
     rows = shown.nodes[shown.level == 2]
-    first, second = (named(rows, name) for name in shown.hierarchy.label_columns[:2])
-    value = [np.nan if n is None else n for n in numbers(rows[measure.columns[0]])]
-    across, down = (ranked(labels, np.array(value)) for labels in (second, first))
+    first, second = (values_as_text(rows, name) for name in shown.hierarchy.label_columns[:2])
+    value = [np.nan if n is None else n for n in finite_numbers(rows[measure.columns[0]])]
+    across, down = (largest_labels(labels, np.array(value)) for labels in (second, first))
     cells = dict(zip(zip(first, second, strict=True), value, strict=True))
     columns, lines_ = across[: GRID[0]], down[: GRID[1]]
     known = [abs(n) for n in value if not np.isnan(n)]
@@ -105,7 +113,7 @@ def grid(shown: Chartable, measure: Drawn) -> str:
     heads = "".join(f"<th scope='col'><bdi>{html.escape(label)}</bdi></th>" for label in columns)
     body = "".join(
         f"<tr><th scope='row'><bdi>{html.escape(label)}</bdi></th>"
-        + "".join(_cell(cells.get((label, column)), most, measure) for column in columns)
+        + "".join(_grid_cell(cells.get((label, column)), most, measure) for column in columns)
         + "</tr>"
         for label in lines_
     )
@@ -116,7 +124,7 @@ def grid(shown: Chartable, measure: Drawn) -> str:
                 f"Of {len(axis):,} values of <bdi>{name}</bdi> the {len(kept)} largest are here, "
                 "the others in the table."
             )
-    return _section(
+    return _picture_section(
         "picture",
         f"<bdi>{names[0]}</bdi> by <bdi>{names[1]}</bdi>",
         f"<div class='scrolling' tabindex='0'><table class='grid' aria-labelledby='picture-title'>"
@@ -125,21 +133,21 @@ def grid(shown: Chartable, measure: Drawn) -> str:
     )
 
 
-def _cell(value: float | None, most: float, measure: Drawn) -> str:
+def _grid_cell(value: float | None, most: float, measure: DrawnMeasure) -> str:
     if value is None or np.isnan(value):
         return "<td class='none'></td>"
     step = min(STEPS, int(np.ceil(STEPS * abs(value) / most)))
     kind = "below" if value < 0 and measure.signed else "above"
-    return f"<td class='{kind} s{step}'>{written(value, measure.digits)}</td>"
+    return f"<td class='{kind} s{step}'>{number_text(value, measure.digits)}</td>"
 
 
-def side_by_side(table: str, title: str, notes: Sequence[str] = ()) -> str:
+def bars_section(table: str, title: str, notes: Sequence[str] = ()) -> str:
     """Return the section of bars, as HTML."""
     said = f"<p class='note below'>{' '.join(notes)}</p>" if notes else ""
-    return _section("picture", title, f"{table}{said}")
+    return _picture_section("picture", title, f"{table}{said}")
 
 
-def _section(name: str, title: str, inside: str) -> str:
+def _picture_section(name: str, title: str, inside: str) -> str:
     return (
         f"<section aria-labelledby='{name}-title'><h2 id='{name}-title'>{title}</h2>"
         f"{inside}</section>"

@@ -7,14 +7,14 @@ from typing import Any
 
 import pandas as pd
 
-from dpframe.asking.receipt import Receipt
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.errors import DpframeError
-from dpframe.pages.fitting import Chartable, Drawn, Kind, area_measure, chartable
-from dpframe.pages.parts import shown_part
+from dpframe.pages.chartable import Chartable, DrawnMeasure, Kind, area_measure, chartable
+from dpframe.pages.page_parts import released_part
 from dpframe.pages.plot_cells import heatmap
-from dpframe.pages.plot_rows import bars, lines
-from dpframe.pages.plot_texts import plotted
-from dpframe.pages.plot_trees import tree
+from dpframe.pages.plot_rows import bar_figure, line_figure
+from dpframe.pages.plot_texts import plotly_text
+from dpframe.pages.plot_trees import tree_figure
 
 
 def plot(
@@ -61,27 +61,27 @@ def plot(
     -------
     Post-processing of a release: free.
     """
-    frame, extract = shown_part(frame, receipt, "plot")
+    frame, extract = released_part(frame, receipt, "plot")
     shown = chartable(frame, receipt)
     asked = shown.chosen(measure)
     form = shown.kind(kind)
     graph = plotly_objects()
     if form in ("bar", "line"):
         measures = shown.measures if asked is None else (asked,)
-        draw = bars if form == "bar" else lines
+        draw = bar_figure if form == "bar" else line_figure
         figure, said = draw(shown, measures, graph)
     else:
         measures = (area_measure(shown, form, asked),)
         if form == "heatmap":
             figure, said = heatmap(shown, measures[0], graph)
         else:
-            figure, said = tree(shown, measures[0], form, graph)
+            figure, said = tree_figure(shown, measures[0], form, graph)
     promise = f"Noisy {'numbers' if shown.is_rollup else 'counts'} with {receipt['guarantee']}"
     subtitle = [promise, extract, "; ".join(said)]
     figure.update_layout(
         title={
-            "text": plotted(_subject(shown, measures)),
-            "subtitle": {"text": "<br>".join(plotted(line, 200) for line in subtitle if line)},
+            "text": plotly_text(_subject(shown, measures)),
+            "subtitle": {"text": "<br>".join(plotly_text(line, 200) for line in subtitle if line)},
             "yref": "container",
             "y": 1,
             "yanchor": "top",
@@ -92,7 +92,7 @@ def plot(
     return figure
 
 
-def _subject(shown: Chartable, measures: tuple[Drawn, ...]) -> str:
+def _subject(shown: Chartable, measures: tuple[DrawnMeasure, ...]) -> str:
     columns = ", ".join(shown.hierarchy.source_columns)
     named = f": {measures[0].name}" if shown.is_rollup and len(measures) == 1 else ""
     return f"{shown.receipt.subject} of {columns}{named}"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpframe.pages.fitting import Chartable, Drawn
-from dpframe.pages.plot_texts import hover, plotted
+from dpframe.pages.chartable import Chartable, DrawnMeasure
+from dpframe.pages.plot_texts import hover_texts, plotly_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,16 +28,16 @@ SIGNED = [[0.0, "#8c510a"], [0.5, "#f5f5f5"], [1.0, "#01665e"]]
 """Brown to green over nearly white (ColorBrewer BrBG), for measures of both signs."""
 
 
-def heatmap(shown: Chartable, measure: Drawn, graph: Any) -> tuple[Any, list[str]]:
+def heatmap(shown: Chartable, measure: DrawnMeasure, graph: Any) -> tuple[Any, list[str]]:
     """Return a figure of the first level by the second, and remarks for its subtitle."""
     rows = shown.nodes[shown.level == 2]
-    first, second = (named(rows, name) for name in shown.hierarchy.label_columns[:2])
+    first, second = (values_as_text(rows, name) for name in shown.hierarchy.label_columns[:2])
     value = rows[measure.columns[0]].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
-    across, down = (ranked(column, value) for column in (second, first))
+    across, down = (largest_labels(column, value) for column in (second, first))
     x, y = ({label: i for i, label in enumerate(axis[:CELLS])} for axis in (across, down))
     grid = np.full((len(y), len(x)), np.nan)
     texts = np.full(grid.shape, "not reported", dtype=object)
-    said = hover(rows, shown)
+    said = hover_texts(rows, shown)
     for a, b, number, text in zip(first, second, value, said, strict=True):
         if a in y and b in x:
             grid[y[a], x[b]], texts[y[a], x[b]] = number, text
@@ -51,23 +51,23 @@ def heatmap(shown: Chartable, measure: Drawn, graph: Any) -> tuple[Any, list[str
         texttemplate="%{z:.3~s}" if max(grid.shape) <= WRITTEN else None,
         hovertemplate="%{text}<extra></extra>",
         hoverongaps=False,
-        colorbar={"title": {"text": plotted(measure.name, LONGEST)}, "tickformat": ","},
+        colorbar={"title": {"text": plotly_text(measure.name, LONGEST)}, "tickformat": ","},
     )
     figure = graph.Figure(trace)
     names = shown.hierarchy.level_names
-    figure.update_xaxes(**_axis(list(x), names[1]), tickangle=-45 if len(x) > 6 else 0)
-    figure.update_yaxes(**_axis(list(y), names[0]), autorange="reversed")
+    figure.update_xaxes(**_heatmap_axis(list(x), names[1]), tickangle=-45 if len(x) > 6 else 0)
+    figure.update_yaxes(**_heatmap_axis(list(y), names[0]), autorange="reversed")
     figure.update_layout(height=260 + 22 * max(len(y), 4))
     notes = ["empty cells were not reported, which is not zero"] if np.isnan(grid).any() else []
     notes += [
-        f"the {CELLS} largest of {len(axis):,} values of {plotted(name)}"
+        f"the {CELLS} largest of {len(axis):,} values of {plotly_text(name)}"
         for axis, name in ((down, names[0]), (across, names[1]))
         if len(axis) > CELLS
     ]
     return figure, notes
 
 
-def named(rows: pd.DataFrame, column: str) -> list[str]:
+def values_as_text(rows: pd.DataFrame, column: str) -> list[str]:
     """Return the values of a level as text; for a missing value, the end of the node's label."""
     ends = rows["prefix"].astype(str).str.rpartition(" / ")[2]
     values = rows[column]
@@ -77,7 +77,7 @@ def named(rows: pd.DataFrame, column: str) -> list[str]:
     ]
 
 
-def ranked(labels: list[str], value: Any) -> list[str]:
+def largest_labels(labels: list[str], value: Any) -> list[str]:
     """Return the different labels, ordered by the sum of their absolute values, largest first."""
     sizes: dict[str, float] = {}
     for label, number in zip(labels, np.nan_to_num(np.abs(value)), strict=True):
@@ -85,11 +85,11 @@ def ranked(labels: list[str], value: Any) -> list[str]:
     return sorted(sizes, key=lambda label: (-sizes[label], label))
 
 
-def _axis(labels: list[str], name: str) -> dict[str, Any]:
+def _heatmap_axis(labels: list[str], name: str) -> dict[str, Any]:
     return {
         "tickvals": list(range(len(labels))),
-        "ticktext": [plotted(label, LONGEST) for label in labels],
-        "title": {"text": plotted(name, LONGEST)},
+        "ticktext": [plotly_text(label, LONGEST) for label in labels],
+        "title": {"text": plotly_text(name, LONGEST)},
         "automargin": True,
         "showgrid": False,
         "zeroline": False,

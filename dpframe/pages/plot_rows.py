@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from dpframe.pages.fitting import Chartable, Drawn, beside, numbers
-from dpframe.pages.moments import day_of, in_time
-from dpframe.pages.plot_texts import hover, plotted
+from dpframe.pages.chartable import Chartable, DrawnMeasure, finite_numbers, reading_order
+from dpframe.pages.moments import period_start_text, periods_of_labels
+from dpframe.pages.plot_texts import hover_texts, plotly_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,14 +31,16 @@ ROW, PANEL = 26, 240
 """Heights of a bar and of a panel of lines, in pixels."""
 
 
-def bars(shown: Chartable, measures: Sequence[Drawn], graph: Any) -> tuple[Any, list[str]]:
+def bar_figure(
+    shown: Chartable, measures: Sequence[DrawnMeasure], graph: Any
+) -> tuple[Any, list[str]]:
     """Return a figure of bars, one panel per measure, and remarks for its subtitle."""
-    rows = beside(shown, shown.listed)
+    rows = reading_order(shown, shown.listed)
     drawn, panels = rows.head(BARS), measures[:PANELS]
-    labels = _labels(drawn, shown)
+    labels = _bar_labels(drawn, shown)
     figure = _panels(graph, [m.name for m in panels] if shown.is_rollup else [], across=True)
     for at, measure in enumerate(panels, 1):
-        value, more, less = _with_ends(drawn, measure)
+        value, more, less = _values_and_errors(drawn, measure)
         figure.add_trace(
             graph.Bar(
                 x=value,
@@ -46,7 +48,7 @@ def bars(shown: Chartable, measures: Sequence[Drawn], graph: Any) -> tuple[Any, 
                 orientation="h",
                 marker={"color": FILL},
                 error_x={"type": "data", "array": more, "arrayminus": less, "thickness": 1.5},
-                hovertext=hover(drawn, shown),
+                hovertext=hover_texts(drawn, shown),
                 hovertemplate="%{hovertext}<extra></extra>",
             ),
             **({"row": 1, "col": at} if shown.is_rollup else {}),
@@ -62,26 +64,28 @@ def bars(shown: Chartable, measures: Sequence[Drawn], graph: Any) -> tuple[Any, 
         zeroline=False,
     )
     figure.update_layout(showlegend=False, bargap=0.25, height=150 + ROW * max(len(drawn), 4))
-    return figure, list(_left_out(rows, shown, len(measures)))
+    return figure, list(_bar_remarks(rows, shown, len(measures)))
 
 
-def lines(shown: Chartable, measures: Sequence[Drawn], graph: Any) -> tuple[Any, list[str]]:
+def line_figure(
+    shown: Chartable, measures: Sequence[DrawnMeasure], graph: Any
+) -> tuple[Any, list[str]]:
     """Return a figure of lines, one panel per measure, and remarks for its subtitle."""
     assert shown.timed is not None
-    rows = beside(shown, shown.timed)
-    times = in_time(rows["prefix"].astype(str).tolist())
+    rows = reading_order(shown, shown.timed)
+    times = periods_of_labels(rows["prefix"].astype(str).tolist())
     kept = [time is not None for time in times]
     drawn, moments = rows[kept], [time for time in times if time is not None]
-    starts = [day_of(time) for time in moments]
-    runs = _runs([time.ordinal for time in moments])
+    starts = [period_start_text(time) for time in moments]
+    runs = _consecutive_runs([time.ordinal for time in moments])
     panels = measures[:PANELS]
     figure = _panels(graph, [m.name for m in panels] if shown.is_rollup else [], across=False)
-    texts = hover(drawn, shown)
+    texts = hover_texts(drawn, shown)
     for at, measure in enumerate(panels, 1):
         where = {"row": at, "col": 1} if shown.is_rollup else {}
-        value, lower, upper = (numbers(drawn[name]) for name in measure.columns)
-        figure.add_trace(_band(starts, lower, upper, runs, graph), **where)
-        x, y, said = (_broken(column, runs) for column in (starts, value, texts))
+        value, lower, upper = (finite_numbers(drawn[name]) for name in measure.columns)
+        figure.add_trace(_band_trace(starts, lower, upper, runs, graph), **where)
+        x, y, said = (_break_between_runs(column, runs) for column in (starts, value, texts))
         figure.add_trace(
             graph.Scatter(
                 x=x,
@@ -102,7 +106,7 @@ def lines(shown: Chartable, measures: Sequence[Drawn], graph: Any) -> tuple[Any,
         said.append("the line breaks where nothing was reported, which is not zero")
     if len(rows) > len(drawn):
         said.append(f"not drawn: {len(rows) - len(drawn):,} without a date")
-    return figure, [*said, *_further(len(measures))]
+    return figure, [*said, *_measures_remark(len(measures))]
 
 
 def _panels(graph: Any, names: list[str], *, across: bool) -> Any:
@@ -114,45 +118,45 @@ def _panels(graph: Any, names: list[str], *, across: bool) -> Any:
     shape = {"rows": 1, "cols": len(names)} if across else {"rows": len(names), "cols": 1}
     shared = {"shared_yaxes": True} if across else {"shared_xaxes": True}
     spacing = {"horizontal_spacing": 0.04} if across else {"vertical_spacing": 0.08}
-    titles = [plotted(name, LONGEST) for name in names]
+    titles = [plotly_text(name, LONGEST) for name in names]
     return subplots.make_subplots(**shape, **shared, **spacing, subplot_titles=titles)
 
 
-def _labels(rows: pd.DataFrame, shown: Chartable) -> list[str]:
-    return [plotted(label, LONGEST) for label in rows["prefix"].astype(str)]
+def _bar_labels(rows: pd.DataFrame, shown: Chartable) -> list[str]:
+    return [plotly_text(label, LONGEST) for label in rows["prefix"].astype(str)]
 
 
-def _with_ends(
-    rows: pd.DataFrame, measure: Drawn
+def _values_and_errors(
+    rows: pd.DataFrame, measure: DrawnMeasure
 ) -> tuple[list[float | None], list[float | None], list[float | None]]:
     """Return values, and the distances to the ends of their intervals; None if unknown."""
-    value, lower, upper = (numbers(rows[name]) for name in measure.columns)
+    value, lower, upper = (finite_numbers(rows[name]) for name in measure.columns)
     more = [None if v is None or u is None else u - v for v, u in zip(value, upper, strict=True)]
     less = [None if v is None or b is None else v - b for v, b in zip(value, lower, strict=True)]
     return value, more, less
 
 
-def _left_out(rows: pd.DataFrame, shown: Chartable, measures: int) -> Iterator[str]:
+def _bar_remarks(rows: pd.DataFrame, shown: Chartable, measures: int) -> Iterator[str]:
     if shown.hierarchy.height > 1:
         yield f"level {shown.listed} ({shown.hierarchy.level_names[shown.listed - 1]})"
     if len(rows) > BARS:
         yield f"the first {BARS} of {len(rows):,}"
-    yield from _further(measures)
+    yield from _measures_remark(measures)
 
 
-def _further(measures: int) -> Iterator[str]:
+def _measures_remark(measures: int) -> Iterator[str]:
     if measures > PANELS:
         yield f"the first {PANELS} of {measures} measures: pass measure= for another one"
 
 
-def _runs(ordinals: Sequence[int]) -> list[tuple[int, int]]:
+def _consecutive_runs(ordinals: Sequence[int]) -> list[tuple[int, int]]:
     """Return stretches of consecutive periods, as places of their start and end."""
     cuts = [i for i in range(1, len(ordinals)) if ordinals[i] != ordinals[i - 1] + 1]
     ends = [0, *cuts, len(ordinals)]
     return [(a, b) for a, b in pairwise(ends) if a < b]
 
 
-def _broken(column: Sequence[Any], runs: Sequence[tuple[int, int]]) -> list[Any]:
+def _break_between_runs(column: Sequence[Any], runs: Sequence[tuple[int, int]]) -> list[Any]:
     """Put a None between runs, at which plotly breaks a line."""
     out: list[Any] = []
     for start, end in runs:
@@ -160,7 +164,7 @@ def _broken(column: Sequence[Any], runs: Sequence[tuple[int, int]]) -> list[Any]
     return out
 
 
-def _band(
+def _band_trace(
     starts: Sequence[str],
     lower: Sequence[float | None],
     upper: Sequence[float | None],

@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dpframe.pages.fitting import Chartable, Drawn, numbers, written
+from dpframe.pages.chartable import Chartable, DrawnMeasure, finite_numbers, number_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,47 +15,49 @@ LONGEST_LABEL = 120
 """Largest number of characters of a label; plotly neither wraps nor cuts text."""
 
 
-def plotted(text: object, longest: int = LONGEST_LABEL) -> str:
+def plotly_text(text: object, longest: int = LONGEST_LABEL) -> str:
     """Escape and cut a text for plotly, which reads tags in it and shows any length."""
     whole = str(text)
     return html.escape(whole if len(whole) <= longest else f"{whole[: longest - 1]}…", quote=False)
 
 
-def hover(rows: pd.DataFrame, shown: Chartable) -> list[str]:
+def hover_texts(rows: pd.DataFrame, shown: Chartable) -> list[str]:
     """Return the hover text of each row, with all its released numbers."""
     percent = f"({100 * shown.receipt['confidence']:.6g} %)"
     names = shown.hierarchy.level_names
-    said = [_said(rows, measure, percent, shown.is_rollup) for measure in shown.measures]
+    said = [_hover_lines(rows, measure, percent, shown.is_rollup) for measure in shown.measures]
     if not shown.is_rollup and "residual" in rows.columns:
         digits = shown.measures[0].digits
         said.append(
             [
-                f"residual {'' if n is None else written(n, digits)}"
-                for n in numbers(rows["residual"])
+                f"residual {'' if n is None else number_text(n, digits)}"
+                for n in finite_numbers(rows["residual"])
             ]
         )
     out = []
     for label, level, *lines in zip(rows["prefix"], rows["level"].tolist(), *said, strict=True):
-        where = f"level {level}" + (f", {plotted(names[level - 1])}" if level else "")
-        out.append("<br>".join([f"<b>{plotted(label)}</b>", *lines, where]))
+        where = f"level {level}" + (f", {plotly_text(names[level - 1])}" if level else "")
+        out.append("<br>".join([f"<b>{plotly_text(label)}</b>", *lines, where]))
     return out
 
 
-def _said(rows: pd.DataFrame, measure: Drawn, percent: str, named: bool) -> list[str]:
+def _hover_lines(rows: pd.DataFrame, measure: DrawnMeasure, percent: str, named: bool) -> list[str]:
     return list(_sentences(rows, measure, percent, named))
 
 
-def _sentences(rows: pd.DataFrame, measure: Drawn, percent: str, named: bool) -> Iterator[str]:
-    columns = (numbers(rows[name]) for name in measure.columns)
+def _sentences(
+    rows: pd.DataFrame, measure: DrawnMeasure, percent: str, named: bool
+) -> Iterator[str]:
+    columns = (finite_numbers(rows[name]) for name in measure.columns)
     for value, low, high in zip(*columns, strict=True):
         number, lower, upper = (
-            "" if n is None else written(n, measure.digits) for n in (value, low, high)
+            "" if n is None else number_text(n, measure.digits) for n in (value, low, high)
         )
         if high is None:
             between = f"at least {lower}" if lower else "interval unknown"
         else:
             between = f"between {lower} and {upper}"
         if named:
-            yield f"{plotted(measure.name)} {number}, {between} {percent}"
+            yield f"{plotly_text(measure.name)} {number}, {between} {percent}"
         else:
             yield f"count {number}<br>{between} {percent}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpframe.pages.fitting import Chartable, Drawn
-from dpframe.pages.plot_texts import hover, plotted
+from dpframe.pages.chartable import Chartable, DrawnMeasure
+from dpframe.pages.plot_texts import hover_texts, plotly_text
 from dpframe.pages.widths import Block, blocks
-from dpframe.postprocess.nesting import areas, joint, nearest_reported
+from dpframe.postprocess.lineages import areas, label_joint, nearest_reported
 
 NAMED = 12
 """Largest number of nodes that the hover text of a block of several nodes names."""
@@ -23,15 +23,17 @@ ACROSS = 112
 WIDENED = "small blocks are drawn larger than to scale, and hatched ones hold several nodes"
 
 
-def tree(shown: Chartable, measure: Drawn, kind: str, graph: Any) -> tuple[Any, list[str]]:
+def tree_figure(
+    shown: Chartable, measure: DrawnMeasure, kind: str, graph: Any
+) -> tuple[Any, list[str]]:
     """Return a figure with one trace, and remarks for its subtitle."""
     ancestor = nearest_reported(shown.nodes, shown.hierarchy)
     area = areas(shown.nodes, ancestor, measure.columns[0])
     in_order = shown.hierarchy.kind in ("date", "number")
     drawn = blocks(area, ancestor, in_order=in_order)
     longest = max(8, ACROSS // (len(set(shown.level.tolist())) or 1)) if kind == "icicle" else 60
-    labels = _labels(shown, ancestor.tolist(), longest)
-    said = hover(shown.nodes, shown)
+    labels = _block_labels(shown, ancestor.tolist(), longest)
+    said = hover_texts(shown.nodes, shown)
     level = shown.level.tolist()
     kinds = {"icicle": graph.Icicle, "treemap": graph.Treemap}
     ids = [f"more in {b.inside}" if b.several else str(b.node) for b in drawn]
@@ -44,13 +46,13 @@ def tree(shown: Chartable, measure: Drawn, kind: str, graph: Any) -> tuple[Any, 
         sort=False,
         marker={
             "colors": [
-                GREY if block.several else _colour(level[block.node], shown.hierarchy.height)
+                GREY if block.several else _level_colour(level[block.node], shown.hierarchy.height)
                 for block in drawn
             ],
             "line": {"color": "white", "width": 1},
             "pattern": {"shape": ["/" if block.several else "" for block in drawn]},
         },
-        hovertext=[_said(block, said, labels) for block in drawn],
+        hovertext=[_block_hover_text(block, said, labels) for block in drawn],
         hovertemplate="%{hovertext}<extra></extra>",
     )
     figure = graph.Figure(trace)
@@ -61,18 +63,18 @@ def tree(shown: Chartable, measure: Drawn, kind: str, graph: Any) -> tuple[Any, 
     return figure, [WIDENED] if widened else []
 
 
-def _labels(shown: Chartable, ancestor: list[int], longest: int) -> list[str]:
+def _block_labels(shown: Chartable, ancestor: list[int], longest: int) -> list[str]:
     """Return labels without the beginning that the label of the node above already has."""
-    between = joint(shown.hierarchy)
+    between = label_joint(shown.hierarchy)
     levels, whole = shown.level.tolist(), shown.nodes["prefix"].astype(str).tolist()
     out = []
     for label, above in zip(whole, ancestor, strict=True):
         start = whole[above] + between if between and above >= 0 and levels[above] else ""
-        out.append(plotted(label.removeprefix(start), longest))
+        out.append(plotly_text(label.removeprefix(start), longest))
     return ["Everything" if level == 0 else label for level, label in zip(levels, out, strict=True)]
 
 
-def _said(block: Block, said: list[str], labels: list[str]) -> str:
+def _block_hover_text(block: Block, said: list[str], labels: list[str]) -> str:
     if not block.several:
         wider = "<br>drawn wider than to scale" if block.widened else ""
         return said[block.node] + wider
@@ -81,7 +83,7 @@ def _said(block: Block, said: list[str], labels: list[str]) -> str:
     return "<br>".join([f"<b>{len(block.several):,} smaller nodes</b>", *names, *more])
 
 
-def _colour(level: int, height: int) -> str:
+def _level_colour(level: int, height: int) -> str:
     """Return the colour of a level, from light blue for the root to green for the finest; dark text
     is legible on all of them."""
     ends = zip((202, 222, 255), (131, 179, 168), strict=True)

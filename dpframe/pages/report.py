@@ -10,27 +10,34 @@ from typing import Any
 
 import pandas as pd
 
-from dpframe._paths import PAGES, check_target, local, replacing
-from dpframe.asking.measured import ShownMeasure, shown_measures
-from dpframe.asking.receipt import Receipt
+from dpframe._paths import PAGES, check_target, local_file, replace_file
+from dpframe.asking.privacy_receipt import Receipt
+from dpframe.asking.released_measures import ReleasedMeasure, receipt_measures
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy
-from dpframe.pages.answers import answered
-from dpframe.pages.cells import cells_page, check_plain
-from dpframe.pages.fitting import Chartable, Kind, area_measure, chartable
-from dpframe.pages.parts import (
+from dpframe.pages.answers import answer_sections
+from dpframe.pages.cells_page import cells_page, check_plain
+from dpframe.pages.chartable import Chartable, Kind, area_measure, chartable
+from dpframe.pages.page_parts import (
     asset,
+    budget_figure,
     budget_words,
-    document,
-    figure,
+    figure_text,
     figures_list,
     hash_of,
+    html_document,
     plain_words,
-    shown_part,
-    spent,
+    released_part,
 )
-from dpframe.pages.rollups import drawn_measure, heads, hint, measure_facts, said, totals
-from dpframe.postprocess.nesting import areas, joint, nearest_reported
+from dpframe.pages.rollups import (
+    drawing_hint,
+    drawn_measure,
+    measure_facts,
+    measure_heads,
+    measure_sentences,
+    total_figures,
+)
+from dpframe.postprocess.lineages import areas, label_joint, nearest_reported
 
 NUMBERS = ("residual", "count", "lower", "upper")
 SCRIPTS = ("nodes.js", "drawing.js", "table.js", "page.js")
@@ -53,7 +60,7 @@ SHARED = (
 LEAD = '<p class="lead">Noisy {} with <strong>{}</strong>.</p>'
 
 
-def page(
+def report_page(
     frame: pd.DataFrame,
     receipt: Receipt,
     *,
@@ -96,55 +103,55 @@ def page(
     if "order" in receipt and "dimensions" in receipt:
         check_plain(kind=kind)
         return cells_page(frame, receipt, title=title, measure=measure)
-    frame, extract = shown_part(frame, receipt, "report")
+    frame, extract = released_part(frame, receipt, "report")
     shown = chartable(frame, receipt)
     asked = shown.chosen(measure)
     form = shown.kind(kind)
     if form == "treemap":
         raise ParameterError("kind ('treemap') is not for pages. Use 'icicle', or result.dp.plot.")
     first = asked or shown.measures[0]
-    hierarchy, measures = shown.hierarchy, shown_measures(receipt)
+    hierarchy, measures = shown.hierarchy, receipt_measures(receipt)
     if form == "icicle" and asked is not None:
         measures.sort(key=lambda one: one.name != area_measure(shown, form, asked).name)
-    nodes = _nodes(shown.nodes, receipt, hierarchy, measures)
+    nodes = _node_facts(shown.nodes, receipt, hierarchy, measures)
     script = "\n".join(asset(name) for name in SCRIPTS)
-    told, top = answered(frame, shown, first, form, (asked,) if asked else shown.measures)
-    return document(
-        top + _sections(shown, measures, form) + _facts(shown, receipt, measures),
+    told, top = answer_sections(frame, shown, first, form, (asked,) if asked else shown.measures)
+    return html_document(
+        top + _report_sections(shown, measures, form) + _facts_section(shown, receipt, measures),
         title=title or f"{receipt.subject} of {', '.join(hierarchy.source_columns)}",
         lead=told
         + _notices(receipt)
         + LEAD.format("numbers" if measures else "counts", html.escape(receipt["guarantee"]))
-        + _said(extract),
-        promise=_promise(receipt, measures),
+        + _extract_remark(extract),
+        promise=_report_promise(receipt, measures),
         heading="What the numbers mean and what is promised",
         receipt=receipt,
         style=asset("page.css") + asset("lines.css") + asset("charts.css"),
         policy=f"; script-src 'sha256-{hash_of(script)}'",
         before='<a class="skip" href="#nodes">Skip to the table</a>',
         after=(
-            f'<script type="application/json" id="data">{_embedded(nodes)}</script>\n'
+            f'<script type="application/json" id="data">{_nodes_json(nodes)}</script>\n'
             f'<script type="module">{script}</script>'
         ),
     )
 
 
-def _sections(shown: Chartable, measures: list[ShownMeasure], form: str) -> str:
+def _report_sections(shown: Chartable, measures: list[ReleasedMeasure], form: str) -> str:
     """Return the sections of drawing and table, which the script fills with numbers."""
     counted = "\n".join(HEAD.format(title.lower(), title) for title in TITLES)
     drawn = form == "icicle"
     return Template(asset("page.html")).substitute(
         columns="measures" if measures else "counts",
-        heads=heads(measures) if measures else counted,
+        heads=measure_heads(measures) if measures else counted,
         hierarchy="Parts of the whole" if drawn else "One node at a time",
-        hint=(hint(measures) if measures else HINT) if drawn else UNDRAWN,
+        hint=(drawing_hint(measures) if measures else HINT) if drawn else UNDRAWN,
         undrawn="" if drawn else " hidden",
         flat=" hidden" if not drawn and shown.hierarchy.height == 1 else "",
     )
 
 
-def _facts(shown: Chartable, receipt: Receipt, measures: list[ShownMeasure]) -> str:
-    figures = figures_list(_figures(shown.nodes, receipt, measures))
+def _facts_section(shown: Chartable, receipt: Receipt, measures: list[ReleasedMeasure]) -> str:
+    figures = figures_list(_report_figures(shown.nodes, receipt, measures))
     return (
         "<section aria-labelledby='facts-title'><h2 id='facts-title'>This release</h2>"
         f"{figures}</section>"
@@ -165,7 +172,7 @@ def _notices(receipt: Receipt) -> str:
     return "".join(found)
 
 
-def _said(extract: str) -> str:
+def _extract_remark(extract: str) -> str:
     return f'<p class="lead">{extract[:1].upper()}{extract[1:]}.</p>' if extract else ""
 
 
@@ -179,63 +186,63 @@ def write_report(
     measure: str | None = None,
 ) -> None:
     """Write the page of a release to a file, completely or not at all."""
-    path = local(path, "report")
+    path = local_file(path, "report")
     check_target("report", path, PAGES)
-    text = page(frame, receipt, title=title, kind=kind, measure=measure)
-    with replacing(path, "the report") as file:
+    text = report_page(frame, receipt, title=title, kind=kind, measure=measure)
+    with replace_file(path, "the report") as file:
         file.write(text.encode(errors="replace"))
 
 
 # -- data ----------------------------------------------------------------------------------------
 
 
-def _nodes(
+def _node_facts(
     frame: pd.DataFrame,
     receipt: Receipt,
     hierarchy: Hierarchy,
-    measures: list[ShownMeasure],
+    measures: list[ReleasedMeasure],
 ) -> dict[str, object]:
     """Return the released numbers as a list per column, and the parent and area of each node."""
     ancestor = nearest_reported(frame, hierarchy)
     if measures:
         drawn, numbers = drawn_measure(measures), measure_facts(frame, measures)
     else:
-        drawn, numbers = None, _counts(frame)
+        drawn, numbers = None, _count_columns(frame)
     return {
         "kind": hierarchy.kind,
-        "joint": joint(hierarchy),
+        "joint": label_joint(hierarchy),
         "levels": list(hierarchy.level_names),
-        "confidence": _percent(receipt),
+        "confidence": _confidence_percent(receipt),
         "level": frame["level"].astype("int64").tolist(),
         "prefix": frame["prefix"].astype(str).tolist(),
         "digits": receipt.digits,
         **numbers,
         "parent": ancestor.tolist(),
-        "area": areas(frame, ancestor, _width(measures, drawn)).tolist(),
+        "area": areas(frame, ancestor, _width_column(measures, drawn)).tolist(),
     }
 
 
-def _numbers(column: pd.Series[Any]) -> list[float | None]:
+def _whole_numbers(column: pd.Series[Any]) -> list[float | None]:
     """Return the numbers of a column, whole numbers as int; None where nothing is known."""
     pairs = zip(column.tolist(), column.isna(), strict=True)
     return [None if missing else int(n) if n == int(n) else n for n, missing in pairs]
 
 
-def _width(measures: list[ShownMeasure], drawn: ShownMeasure | None) -> str | None:
+def _width_column(measures: list[ReleasedMeasure], drawn: ReleasedMeasure | None) -> str | None:
     """Return the column that widths show, or None if no measure can be shown as widths."""
     if measures:
         return None if drawn is None else drawn.name
     return "count"
 
 
-def _counts(frame: pd.DataFrame) -> dict[str, object]:
+def _count_columns(frame: pd.DataFrame) -> dict[str, object]:
     missing = [name for name in NUMBERS if name not in frame.columns]
     if missing:
         raise ParameterError(f"the frame has no column {missing[0]!r}. Pass the result unchanged.")
-    return {name: _numbers(frame[name]) for name in NUMBERS}
+    return {name: _whole_numbers(frame[name]) for name in NUMBERS}
 
 
-def _embedded(facts: dict[str, object]) -> str:
+def _nodes_json(facts: dict[str, object]) -> str:
     """Return JSON that no label can end: ASCII only, without signs that HTML reads as markup."""
     text = json.dumps(facts, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     for sign in "<>&":
@@ -246,16 +253,16 @@ def _embedded(facts: dict[str, object]) -> str:
 # -- words ---------------------------------------------------------------------------------------
 
 
-def _figures(
-    frame: pd.DataFrame, receipt: Receipt, measures: list[ShownMeasure]
+def _report_figures(
+    frame: pd.DataFrame, receipt: Receipt, measures: list[ReleasedMeasure]
 ) -> list[tuple[str, str, str]]:
-    rows = totals(frame, measures, _percent(receipt))
+    rows = total_figures(frame, measures, _confidence_percent(receipt))
     what, digits = receipt.counted, receipt.digits
     total = frame[frame["level"] == 0]
     if len(total) == 1 and not measures:
-        numbers = (_numbers(total[name])[0] for name in ("count", "lower", "upper"))
-        count, lower, upper = ("" if n is None else figure(n, digits) for n in numbers)
-        between = f"{lower} {f'to {upper}' if upper else 'upwards'}, {_percent(receipt)}"
+        numbers = (_whole_numbers(total[name])[0] for name in ("count", "lower", "upper"))
+        count, lower, upper = ("" if n is None else figure_text(n, digits) for n in numbers)
+        between = f"{lower} {f'to {upper}' if upper else 'upwards'}, {_confidence_percent(receipt)}"
         rows.append((what.capitalize(), count, between))
     nodes = len(frame) - len(total)
     levels = "1 level" if receipt["height"] == 1 else f"{receipt['height']} levels"
@@ -263,24 +270,24 @@ def _figures(
     if receipt["threshold"] is not None:
         noisy = receipt["mechanism"].startswith("tree-") or receipt.get("adds_up") is False
         kind = "noisy" if noisy else "residual"
-        rows.append(("Threshold", figure(receipt["threshold"], digits), f"{kind} {what}"))
-    return [*rows, spent(receipt)]
+        rows.append(("Threshold", figure_text(receipt["threshold"], digits), f"{kind} {what}"))
+    return [*rows, budget_figure(receipt)]
 
 
-def _promise(receipt: Receipt, measures: list[ShownMeasure]) -> list[str]:
+def _report_promise(receipt: Receipt, measures: list[ReleasedMeasure]) -> list[str]:
     """Return the guarantee in plain words; all numbers and reservations are from the receipt."""
     card = {line.name: line for line in receipt.card_lines}
     intervals = receipt["intervals"]
     about = [f"The counts are of {receipt['counts']}. {_about_noise(receipt)}"]
     words = [
-        *(said(receipt, measures) if measures else about),
-        f"{intervals[:1].upper()}{intervals[1:]} ({_percent(receipt)}).",
+        *(measure_sentences(receipt, measures) if measures else about),
+        f"{intervals[:1].upper()}{intervals[1:]} ({_confidence_percent(receipt)}).",
     ]
     if receipt.get("user") is not None and receipt.get("contribution") == "share":
         words.append(SHARED)
     if {"certainly reported", "never reported"} <= card.keys():
         words.append(
-            f"A node that was not reported need not be empty: {_tested(receipt)} of "
+            f"A node that was not reported need not be empty: {_tested_number(receipt)} of "
             f"{card['certainly reported'].shown} or more is certainly reported, one below "
             f"{card['never reported'].shown} never is."
         )
@@ -293,7 +300,7 @@ def _promise(receipt: Receipt, measures: list[ShownMeasure]) -> list[str]:
     return [*words, budget_words(receipt)]
 
 
-def _tested(receipt: Receipt) -> str:
+def _tested_number(receipt: Receipt) -> str:
     return "a number" if receipt.get("adds_up") is False else "a residual"
 
 
@@ -308,5 +315,5 @@ def _about_noise(receipt: Receipt) -> str:
     return "They carry noise on purpose, and can be negative."
 
 
-def _percent(receipt: Receipt) -> str:
+def _confidence_percent(receipt: Receipt) -> str:
     return f"{100 * receipt['confidence']:.6g} %"

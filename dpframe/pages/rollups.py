@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpframe.asking.measured import ShownMeasure, digits
-from dpframe.asking.receipt import Receipt
+from dpframe.asking.privacy_receipt import Receipt
+from dpframe.asking.released_measures import ReleasedMeasure, digits_for_width
 from dpframe.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ TOTALS = 6
 """Largest number of measures whose total stands at the top of a page; the table has the rest."""
 
 
-def drawn_measure(measures: Sequence[ShownMeasure]) -> ShownMeasure | None:
+def drawn_measure(measures: Sequence[ReleasedMeasure]) -> ReleasedMeasure | None:
     """Return the first measure that widths can show, or None."""
     return next((measure for measure in measures if measure.drawn), None)
 
 
-def check_columns(frame: pd.DataFrame, measures: Sequence[ShownMeasure]) -> None:
+def check_measure_columns(frame: pd.DataFrame, measures: Sequence[ReleasedMeasure]) -> None:
     """Raise ParameterError if the frame lacks a column of a measure."""
     for measure in measures:
         for column in measure.columns:
@@ -34,15 +34,15 @@ def check_columns(frame: pd.DataFrame, measures: Sequence[ShownMeasure]) -> None
                 )
 
 
-def measure_facts(frame: pd.DataFrame, measures: Sequence[ShownMeasure]) -> dict[str, Any]:
+def measure_facts(frame: pd.DataFrame, measures: Sequence[ReleasedMeasure]) -> dict[str, Any]:
     """Return a list of numbers for each column, and the facts that a page needs of each measure."""
-    check_columns(frame, measures)
+    check_measure_columns(frame, measures)
     told, facts = [], {}
     for place, measure in enumerate(measures):
         key = f"m{place}"
         told.append({"key": key, "title": measure.name, "digits": decimals(frame, measure)})
         for end, column in zip(("", "_lower", "_upper"), measure.columns, strict=True):
-            facts[f"{key}{end}"] = _numbers(frame[column], whole=measure.whole)
+            facts[f"{key}{end}"] = _measure_numbers(frame[column], whole=measure.whole)
     drawn = drawn_measure(measures)
     return {
         "measures": told,
@@ -51,24 +51,24 @@ def measure_facts(frame: pd.DataFrame, measures: Sequence[ShownMeasure]) -> dict
     }
 
 
-def _numbers(column: pd.Series[Any], *, whole: bool) -> list[float | None]:
+def _measure_numbers(column: pd.Series[Any], *, whole: bool) -> list[float | None]:
     """Return the numbers of a column, with None where nothing is known."""
     convert = int if whole else float
     known = column.notna() & np.isfinite(column.astype(float))
     return [convert(n) if there else None for n, there in zip(column, known, strict=True)]
 
 
-def decimals(frame: pd.DataFrame, measure: ShownMeasure) -> int:
+def decimals(frame: pd.DataFrame, measure: ReleasedMeasure) -> int:
     """Return how many decimals to show: two digits of the narrowest interval."""
     if measure.whole or not len(frame):
         return 0
     _, lower, upper = measure.columns
     half = (frame[upper].astype(float) - frame[lower].astype(float)) / 2
     wide = half[half > 0]
-    return digits(float(wide.min())) if len(wide) else 2
+    return digits_for_width(float(wide.min())) if len(wide) else 2
 
 
-def heads(measures: Sequence[ShownMeasure]) -> str:
+def measure_heads(measures: Sequence[ReleasedMeasure]) -> str:
     """Return the heads of the columns of measures, as HTML."""
     return "\n".join(
         f'<th scope="col" role="columnheader" data-by="m{place}" class="number">'
@@ -77,7 +77,7 @@ def heads(measures: Sequence[ShownMeasure]) -> str:
     )
 
 
-def hint(measures: Sequence[ShownMeasure]) -> str:
+def drawing_hint(measures: Sequence[ReleasedMeasure]) -> str:
     """Return a sentence on what the drawing shows, or why there is none, as HTML."""
     drawn = drawn_measure(measures)
     if drawn is None:
@@ -92,11 +92,11 @@ def hint(measures: Sequence[ShownMeasure]) -> str:
     )
 
 
-def totals(
-    frame: pd.DataFrame, measures: Sequence[ShownMeasure], percent: str
+def total_figures(
+    frame: pd.DataFrame, measures: Sequence[ReleasedMeasure], percent: str
 ) -> list[tuple[str, str, str]]:
     """Return for each measure its name, and its value and interval over all data."""
-    check_columns(frame, measures)
+    check_measure_columns(frame, measures)
     row = frame[frame["level"] == 0]
     if len(row) != 1:
         return []
@@ -108,7 +108,7 @@ def totals(
     return out
 
 
-def said(receipt: Receipt, measures: Sequence[ShownMeasure]) -> list[str]:
+def measure_sentences(receipt: Receipt, measures: Sequence[ReleasedMeasure]) -> list[str]:
     """Return sentences that explain the measures."""
     out = [
         f"Counts are of {receipt['counts']}. All numbers carry noise on purpose, and can be "

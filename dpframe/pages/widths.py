@@ -44,7 +44,7 @@ def blocks(
     ----------
     area
         Shape (n,), not negative, children never more than their parent
-        (:func:`dpframe.postprocess.nesting.areas`).
+        (:func:`dpframe.postprocess.lineages.areas`).
     ancestor
         int64, shape (n,): the parent of each node, -1 for none.
     in_order
@@ -68,19 +68,19 @@ def blocks(
         out.append(Block(node=roots[0], inside=-1, value=area[roots[0]].item()))
     else:  # without a total the roots share the drawing
         whole = float(sum(area[root] for root in roots))
-        out += _divided(roots, area, whole, whole, whole, -1)
+        out += _child_blocks(roots, area, whole, whole, whole, -1)
     at = 0
     whole = float(sum(block.value for block in out)) or 1.0
     while at < len(out):
         block = out[at]
         under = children.get(block.node, []) if not block.several else []
         if under:
-            out += _divided(under, area, area[block.node].item(), block.value, whole, at)
+            out += _child_blocks(under, area, area[block.node].item(), block.value, whole, at)
         at += 1
     return out
 
 
-def _divided(
+def _child_blocks(
     below: list[int],
     area: NDArray[Any],
     total: float,
@@ -97,7 +97,7 @@ def _divided(
         small |= fell  # a widened block can make the next one too narrow
         limit = room if len(small) == sum(w > 0 for w in wide.values()) else SPARED * room
         ranked = sorted(small, key=lambda i: (-area[i], i))
-        alone = _alone(ranked, area, int(limit / least))
+        alone = _own_block_count(ranked, area, int(limit / least))
         rest = tuple(ranked[alone:])
         each = min(least, limit / (alone + bool(rest)))
         together = max(each, min(sum(wide[i] for i in rest), limit - alone * each))
@@ -122,7 +122,7 @@ def _divided(
     return out
 
 
-def _alone(small: list[int], area: NDArray[Any], most: int) -> int:
+def _own_block_count(small: list[int], area: NDArray[Any], most: int) -> int:
     """Return how many small nodes, largest first, get their own block; equal nodes are treated
     equally."""
     if len(small) <= max(1, most):

@@ -19,7 +19,7 @@ def with_categories(frame: pd.DataFrame, source: object, levels: Sequence[str]) 
     """A released frame whose level columns are categorical where the columns of the source are."""
     import pandas as pd
 
-    kinds = {name: _order(source, name) for name in levels if name in frame.columns}
+    kinds = {name: _category_order(source, name) for name in levels if name in frame.columns}
     changed = {name: order for name, order in kinds.items() if order is not None}
     if not changed:
         return frame
@@ -35,7 +35,7 @@ def with_categories(frame: pd.DataFrame, source: object, levels: Sequence[str]) 
     return out
 
 
-def _order(source: object, name: str) -> list[Any] | None:
+def _category_order(source: object, name: str) -> list[Any] | None:
     """The declared order of a column of categories, empty without one; None for other columns."""
     pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
     if pandas is not None and isinstance(source, pandas.DataFrame):

@@ -11,7 +11,7 @@ from dpframe.postprocess.change_sides import Numbers, Side
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Ends:
+class ChangeEnds:
     """Ends of intervals, one a row, None where nothing is known; ``ratio`` has the quotients and
     then their two ends. ``confidence`` is the one that holds."""
 
@@ -27,11 +27,11 @@ class Ends:
         return self.before if role == "before" else self.after
 
 
-def minus(a: int | None, b: int | None, more: int = 0) -> int | None:
+def end_difference(a: int | None, b: int | None, more: int = 0) -> int | None:
     return None if a is None or b is None else a - b + more
 
 
-def number(units: int | None, scale: Fraction, whole: bool, *, up: bool) -> Any:
+def shown_end(units: int | None, scale: Fraction, whole: bool, *, up: bool) -> Any:
     """An end in units, as the frame shows it: for whole numbers rounded outwards."""
     if units is None:
         return None
@@ -41,7 +41,7 @@ def number(units: int | None, scale: Fraction, whole: bool, *, up: bool) -> Any:
     return float(exact)
 
 
-def finished(
+def shown_change_ends(
     before: Side,
     after: Side,
     confidence: float,
@@ -49,11 +49,11 @@ def finished(
     units: tuple[list[Any], list[Any]],
     ratio: tuple[list[float], list[float]] | None,
     scale: Fraction,
-) -> Ends:
+) -> ChangeEnds:
     """The ends as the frame shows them, wide enough to hold the changes and quotients of the drawn
     numbers."""
-    lower = [number(end, scale, before.whole, up=False) for end in units[0]]
-    upper = [number(end, scale, before.whole, up=True) for end in units[1]]
+    lower = [shown_end(end, scale, before.whole, up=False) for end in units[0]]
+    upper = [shown_end(end, scale, before.whole, up=True) for end in units[1]]
     values: Numbers = []
     nothing: Numbers = [None] * len(lower)
     low: Numbers = list(ratio[0]) if ratio else nothing
@@ -67,7 +67,7 @@ def finished(
         values.append(max(0.0, a / b) if clear else None)
         if clear:
             low[row], high[row] = min(low[row], values[-1]), max(high[row], values[-1])
-    return Ends(
+    return ChangeEnds(
         confidence=confidence,
         before=shown[0],
         after=shown[1],

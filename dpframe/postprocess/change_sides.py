@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from dpframe.budget import SHARE_GRID
 from dpframe.errors import ParameterError
 from dpframe.noise import NoiseTable
-from dpframe.postprocess.intervals import half_width, table_of
+from dpframe.postprocess.half_widths import half_width, table_of
+from dpframe.postprocess.hidden_bounds import HiddenBound, Place, hidden_bound, topmost_below
 from dpframe.postprocess.joint_noise import Noise
 from dpframe.postprocess.known_noise import NOMINAL, SUMMED, KnownNoise, known_noise
 from dpframe.postprocess.legacy import selects_by_number
@@ -21,13 +22,12 @@ from dpframe.postprocess.mean_noise import MeanNoise, mean_noise
 from dpframe.postprocess.recovered_laws import recovered_law
 from dpframe.postprocess.rollup_noise import ColumnNoise, rollup_noise
 from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes
-from dpframe.postprocess.unreported import Hidden, Place, hidden_by, topmost_below
 from dpframe.steps import Steps
 
 Numbers = list[Any]
 """One a row; None for what is not known."""
 
-Told = Callable[[float], tuple[Numbers, Numbers]]
+EndsAtConfidence = Callable[[float], tuple[Numbers, Numbers]]
 """Ends of intervals for a confidence, None where a release does not report a node."""
 
 SELECTED_UPON = (*NOMINAL, "streaming")
@@ -40,7 +40,7 @@ FLAT = (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Drawn:
+class DrawnNumbers:
     """Numbers in units: N between ``low`` and ``high``, with ``noise``, or ``variance`` where all
     that is known of the noise is that it is a weighted sum of Laplace noises."""
 
@@ -59,7 +59,7 @@ class Drawn:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Kept:
+class SmallestShown:
     """Of a flat column the largest may be all that is kept: one that was reported and is not shown
     has a noisy count of at most ``least``, the smallest that is shown, in units."""
 
@@ -92,12 +92,12 @@ class Side:
     nonnegative: bool
     confidence: float
     reported: int
-    hidden: Hidden
+    hidden: HiddenBound
     worth: tuple[Fraction, Fraction] | None
-    kept: Kept | None = None
+    kept: SmallestShown | None = None
     covers: frozenset[int] = frozenset()
-    drawn: Drawn | None = None
-    told: Told | None = None
+    drawn: DrawnNumbers | None = None
+    told: EndsAtConfidence | None = None
     unknown: str = ""
     selected: str = ""
 
@@ -144,16 +144,16 @@ def side_of(
     places: Sequence[Place],
 ) -> Side:
     """A release at rows ``at`` of its frame, -1 where it does not report the node of ``places``."""
-    hidden, kind = hidden_by(nodes, test), columns.kind
+    hidden, kind = hidden_bound(nodes, test), columns.kind
     drawn, told, unknown, selected = None, None, "", ""
     try:
         if kind == "mean":
-            told = _of_means(mean_noise(nodes, name), at)
+            told = _mean_ends_at(mean_noise(nodes, name), at)
             unknown = f"measure ({name!r}) is a mean, and what it is a quotient of is not shown."
         elif nodes.is_rollup:
-            drawn = _of_rollup(rollup_noise(nodes, name)[0], at)
+            drawn = _drawn_measure(rollup_noise(nodes, name)[0], at)
         else:
-            drawn = _of_counts(nodes, known_noise(nodes), at, places)
+            drawn = _drawn_counts(nodes, known_noise(nodes), at, places)
     except ParameterError as error:
         unknown = str(error)
     if nodes.is_flat:
@@ -164,7 +164,7 @@ def side_of(
             "simultaneous=False, or release with mechanism='offline'"
         )
     value, lower, upper = (
-        _at(nodes, column, at) for column in (columns.value, columns.lower, columns.upper)
+        _column_at(nodes, column, at) for column in (columns.value, columns.lower, columns.upper)
     )
     covers = frozenset[int]()
     if nodes.receipt["mechanism"] in SUMMED and drawn is None:  # what is below is not bounded
@@ -177,12 +177,12 @@ def side_of(
         lower=lower,
         upper=upper,
         whole=nodes.frame[columns.value].dtype.kind in "iu",
-        nonnegative=_nonnegative(nodes, name, kind),
+        nonnegative=_is_nonnegative(nodes, name, kind),
         confidence=float(nodes.receipt["confidence"]),
         reported=max(1, len(nodes.frame)),
         hidden=hidden,
-        worth=_worth(nodes, name, kind, hidden),
-        kept=_kept(nodes),
+        worth=_worth_of_unit(nodes, name, kind, hidden),
+        kept=_smallest_shown(nodes),
         covers=covers,
         drawn=drawn,
         told=told,
@@ -191,19 +191,19 @@ def side_of(
     )
 
 
-def _at(nodes: ShownNodes, column: str, at: Sequence[int]) -> Numbers:
+def _column_at(nodes: ShownNodes, column: str, at: Sequence[int]) -> Numbers:
     values = nodes.frame[column].tolist()
     return [None if row < 0 else values[row] for row in at]
 
 
-def _nonnegative(nodes: ShownNodes, name: str, kind: str) -> bool:
+def _is_nonnegative(nodes: ShownNodes, name: str, kind: str) -> bool:
     if kind not in ("sum", "mean"):
         return True
     lower = nodes.receipt["measures"][name]["lower"]
     return lower is not None and float(lower) >= 0
 
 
-def _kept(nodes: ShownNodes) -> Kept | None:
+def _smallest_shown(nodes: ShownNodes) -> SmallestShown | None:
     if not nodes.is_flat or not len(nodes.frame) or nodes.receipt["mechanism"] not in SUMMED:
         return None
     facts = nodes.receipt["noise"]["release"]
@@ -211,12 +211,12 @@ def _kept(nodes: ShownNodes) -> Kept | None:
     if law is None:
         return None
     least = int(nodes.frame["count"].min()) * int(facts["grid"]) + int(facts["grid"]) // 2
-    return Kept(least=least, noise=law)
+    return SmallestShown(least=least, noise=law)
 
 
-def _of_counts(
+def _drawn_counts(
     nodes: ShownNodes, known: KnownNoise, at: Sequence[int], places: Sequence[Place]
-) -> Drawn:
+) -> DrawnNumbers:
     """Of a node that is not reported, what is reported below it."""
     below = topmost_below(nodes) if nodes.receipt["mechanism"] in SUMMED else {}
     low, high, noise = list[int](), list[int](), list[Noise]()
@@ -226,7 +226,7 @@ def _of_counts(
         high.append(sum(int(known.high[i]) for i in rows))
         law = known.laws[int(known.law[rows[0]]) if rows else 0]
         noise.append(Noise(law, sum(int(known.terms[i]) for i in rows)))
-    return Drawn(
+    return DrawnNumbers(
         low=low,
         high=high,
         noise=noise,
@@ -236,18 +236,18 @@ def _of_counts(
     )
 
 
-def _of_rollup(column: ColumnNoise, at: Sequence[int]) -> Drawn:
+def _drawn_measure(column: ColumnNoise, at: Sequence[int]) -> DrawnNumbers:
     low = [int(column.low[row]) if row >= 0 else 0 for row in at]
     high = [int(column.high[row]) if row >= 0 else 0 for row in at]
     units = (column.unit, column.decimals)
     if column.law is not None:
         noise = [Noise(column.law, int(row >= 0)) for row in at]
-        return Drawn(low=low, high=high, noise=noise, variance=None, units=units)
+        return DrawnNumbers(low=low, high=high, noise=noise, variance=None, units=units)
     spread = np.array([column.variance[row] if row >= 0 else 0.0 for row in at], dtype=np.float64)
-    return Drawn(low=low, high=high, noise=None, variance=spread, units=units)
+    return DrawnNumbers(low=low, high=high, noise=None, variance=spread, units=units)
 
 
-def _of_means(means: MeanNoise, at: Sequence[int]) -> Told:
+def _mean_ends_at(means: MeanNoise, at: Sequence[int]) -> EndsAtConfidence:
     def told(confidence: float) -> tuple[Numbers, Numbers]:
         lower, upper = (
             [None if r < 0 else float(end[r]) for r in at] for end in means.ends(confidence)
@@ -257,8 +257,8 @@ def _of_means(means: MeanNoise, at: Sequence[int]) -> Told:
     return told
 
 
-def _worth(
-    nodes: ShownNodes, name: str, kind: str, hidden: Hidden
+def _worth_of_unit(
+    nodes: ShownNodes, name: str, kind: str, hidden: HiddenBound
 ) -> tuple[Fraction, Fraction] | None:
     """What a unit that the selection hides adds to a number, least and most."""
     own = Fraction(1, hidden.grid)

@@ -41,13 +41,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.postprocess.forest import checked, downward, upward
+from dpframe.postprocess.forest import check_tree, downward_pass, upward_pass
 
 _BINDS = 0.5
 """Records; `whole` treats a node whose remainder is below this as the sum of its children."""
 
 
-def consistent(
+def consistent_counts(
     parent: NDArray[np.int64],
     noisy: NDArray[np.float64] | NDArray[np.int64],
     variance: NDArray[np.float64],
@@ -132,18 +132,18 @@ def consistent(
     >>> consistent(parent, noisy, np.ones(3), complete=np.zeros(3, dtype=bool)).round(2)
     array([7.33, 2.67, 4.67])
     """
-    forest, y, var, closed, open_ = checked(parent, noisy, variance, complete)
-    up = upward(forest, y, var, closed, open_)
-    x = downward(forest, up)
+    forest, y, var, closed, open_ = check_tree(parent, noisy, variance, complete)
+    up = upward_pass(forest, y, var, closed, open_)
+    x = downward_pass(forest, up)
     tied = closed | (open_ & (x < up.sums))
     while (tied != up.tied).any():
-        up = upward(forest, y, var, tied)
-        x = downward(forest, up)
+        up = upward_pass(forest, y, var, tied)
+        x = downward_pass(forest, up)
         tied = up.tied | (open_ & (x < up.sums))  # a member that rounding would drop stays
     return forest.restore(x)
 
 
-def spread(
+def consistent_variance(
     parent: NDArray[np.int64],
     variance: NDArray[np.float64],
     *,
@@ -180,8 +180,8 @@ def spread(
     >>> spread(np.array([-1, 0, 0]), np.ones(3), complete=np.ones(3, dtype=bool)).round(3)
     array([0.667, 0.667, 0.667])
     """
-    forest, y, var, closed, _ = checked(parent, np.zeros(len(parent)), variance, complete)
-    up = upward(forest, y, var, closed)
+    forest, y, var, closed, _ = check_tree(parent, np.zeros(len(parent)), variance, complete)
+    up = upward_pass(forest, y, var, closed)
     p = up.s.copy()
     for top, here, group in forest.levels():
         share = up.s[here] / up.below[top][group]
@@ -190,7 +190,7 @@ def spread(
     return forest.restore(p)
 
 
-def whole(
+def consistent_whole_counts(
     parent: NDArray[np.int64],
     values: NDArray[np.float64] | NDArray[np.int64],
     variance: NDArray[np.float64],
@@ -250,23 +250,23 @@ def whole(
     >>> whole(parent, values, np.ones(4), complete=np.array([True, False, False, False]))
     array([9, 5, 4, 0])
     """
-    forest, z, var, tied, open_ = checked(parent, values, variance, complete)
+    forest, z, var, tied, open_ = check_tree(parent, values, variance, complete)
     covered = np.zeros_like(z)
     for top, here, group in forest.levels():
         covered[top] = np.bincount(group, z[here], top.stop - top.start)
-    s = upward(forest, z, var, tied | (open_ & (z < covered + _BINDS))).s
+    s = upward_pass(forest, z, var, tied | (open_ & (z < covered + _BINDS))).s
     x = np.zeros(len(z), dtype=np.int64)
     roots = slice(0, forest.starts[1])
     x[roots] = np.floor(np.maximum(z[roots], 0) + 0.5)
     for top, here, group in forest.levels():
-        share = _projected(x[top], group, z[here], s[here], tied[top])
+        share = _project_children(x[top], group, z[here], s[here], tied[top])
         near = np.floor(np.bincount(group, share, len(x[top])) + 0.5).astype(np.int64)
         near = np.minimum(near, x[top])  # shares of huge values can lose digits and sum to more
-        x[here] = _rounded(np.where(tied[top], x[top], near), group, share)
+        x[here] = _largest_remainder(np.where(tied[top], x[top], near), group, share)
     return forest.restore(x)
 
 
-def _projected(
+def _project_children(
     total: NDArray[np.int64],
     group: NDArray[np.intp],
     z: NDArray[np.float64],
@@ -290,7 +290,7 @@ def _projected(
         active = left
 
 
-def _rounded(
+def _largest_remainder(
     total: NDArray[np.int64], group: NDArray[np.intp], share: NDArray[np.float64]
 ) -> NDArray[np.int64]:
     """Largest remainder: per family, whole numbers >= 0 with exactly the given total.

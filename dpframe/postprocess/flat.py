@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def flat(frame: pd.DataFrame, column: str, k: int | None) -> pd.DataFrame:
+def flat_frame(frame: pd.DataFrame, column: str, k: int | None) -> pd.DataFrame:
     """Columns ``column``, count, lower and upper; at most ``k`` rows, ties by value."""
     out = frame.loc[frame["level"] == 1, [column, "count", "lower", "upper"]]
     out = out.sort_values(["count", column], ascending=[False, True], kind="stable")

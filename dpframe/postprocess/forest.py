@@ -63,7 +63,7 @@ class Forest:
         return out
 
 
-def checked(
+def check_tree(
     parent: ArrayLike, noisy: ArrayLike, variance: ArrayLike, complete: ArrayLike
 ) -> tuple[Forest, NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
     """Forest, counts and variances by level; complete and incomplete nodes that have children."""
@@ -89,7 +89,7 @@ def checked(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Upward:
+class SubtreeEstimates:
     """What the subtree of a node alone tells of it, given which nodes are tied: float64 or bool,
     shape (n,), by level.
 
@@ -104,13 +104,13 @@ class Upward:
     tied: NDArray[np.bool_]
 
 
-def upward(
+def upward_pass(
     forest: Forest,
     y: NDArray[np.float64],
     var: NDArray[np.float64],
     tied: NDArray[np.bool_],
     undecided: NDArray[np.bool_] | None = None,
-) -> Upward:
+) -> SubtreeEstimates:
     """From the leaves up; undecided nodes become tied where they are below their children."""
     z, s, sums, below, tied = y.copy(), var.copy(), np.zeros_like(y), np.zeros_like(y), tied.copy()
     for top, here, group in reversed(list(forest.levels())):
@@ -121,10 +121,10 @@ def upward(
         gain = np.where(tied[top], var[top] / (var[top] + below[top]), 0.0)
         z[top] += gain * (sums[top] - z[top])
         s[top] = np.where(tied[top], gain * below[top], s[top])
-    return Upward(z=z, s=s, sums=sums, below=below, tied=tied)
+    return SubtreeEstimates(z=z, s=s, sums=sums, below=below, tied=tied)
 
 
-def downward(forest: Forest, up: Upward) -> NDArray[np.float64]:
+def downward_pass(forest: Forest, up: SubtreeEstimates) -> NDArray[np.float64]:
     """From the roots down: the optimum for the tied nodes."""
     x = up.z.copy()
     for top, here, group in forest.levels():

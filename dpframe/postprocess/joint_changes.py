@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from dpframe.postprocess.change_ends import Ends, finished, minus, number
-from dpframe.postprocess.change_sides import Drawn, Numbers, Side, check_together
+from dpframe.postprocess.change_ends import ChangeEnds, end_difference, shown_change_ends, shown_end
+from dpframe.postprocess.change_sides import DrawnNumbers, Numbers, Side, check_together
 from dpframe.postprocess.joint_noise import Noise, difference_half_width, quotient_ends
 from dpframe.postprocess.ratios import ratio_interval
 from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
@@ -47,7 +47,7 @@ class Chances:
     bound: tuple[float, float]
 
 
-def chances(before: Side, after: Side, alpha: float, *, simultaneous: bool) -> Chances:
+def divide_chances(before: Side, after: Side, alpha: float, *, simultaneous: bool) -> Chances:
     """Divide 1 - confidence between the ways of being wrong. Which nodes only one release reports
     matters through the number of rows alone, and given that number the noise of counts keeps its
     law."""
@@ -63,47 +63,54 @@ def chances(before: Side, after: Side, alpha: float, *, simultaneous: bool) -> C
     )
 
 
-def joint_ends(before: Side, after: Side, *, confidence: float, simultaneous: bool) -> Ends:
+def joint_ends(before: Side, after: Side, *, confidence: float, simultaneous: bool) -> ChangeEnds:
     """Ends of intervals by the laws of all numbers; ParameterError where they do not hold
     together."""
     assert before.drawn is not None
     assert after.drawn is not None
     check_together(before, after, simultaneous)
     alpha = 1 - confidence
-    shared = chances(before, after, alpha, simultaneous=simultaneous)
-    alone = chances(before, after, alpha, simultaneous=False)
+    shared = divide_chances(before, after, alpha, simultaneous=simultaneous)
+    alone = divide_chances(before, after, alpha, simultaneous=False)
     scale = before.drawn.scale
     one, other = (
-        _ranges(side, chance) for side, chance in zip((before, after), shared.bound, strict=True)
+        _number_ranges(side, chance)
+        for side, chance in zip((before, after), shared.bound, strict=True)
     )
     level = shared.noise
     adjusted = before.drawn.adjusted or after.drawn.adjusted
     joint = level * (1 - 2 * SINGLE) if adjusted else level
-    halves = _halves(before.drawn, after.drawn, 1 - joint)
-    lower = [minus(a[0], b[1], -h) for b, a, h in zip(one, other, halves, strict=True)]
-    upper = [minus(a[1], b[0], h) for b, a, h in zip(one, other, halves, strict=True)]
+    halves = _difference_widths(before.drawn, after.drawn, 1 - joint)
+    lower = [end_difference(a[0], b[1], -h) for b, a, h in zip(one, other, halves, strict=True)]
+    upper = [end_difference(a[1], b[0], h) for b, a, h in zip(one, other, halves, strict=True)]
     if adjusted:
-        own = [_marginal(s, r, level * SINGLE) for s, r in ((before, one), (after, other))]
+        own = [_single_ranges(s, r, level * SINGLE) for s, r in ((before, one), (after, other))]
         singles = list(zip(*own, strict=True))
-        lower = [_larger(x, minus(a[0], b[1])) for x, (b, a) in zip(lower, singles, strict=True)]
-        upper = [_smaller(x, minus(a[1], b[0])) for x, (b, a) in zip(upper, singles, strict=True)]
+        lower = [
+            _larger_end(x, end_difference(a[0], b[1]))
+            for x, (b, a) in zip(lower, singles, strict=True)
+        ]
+        upper = [
+            _smaller_end(x, end_difference(a[1], b[0]))
+            for x, (b, a) in zip(upper, singles, strict=True)
+        ]
     ratio: tuple[list[float], list[float]] | None = None
     if before.nonnegative and after.nonnegative:
-        ratio = _quotients(before.drawn, after.drawn, one, other, 1 - joint)
+        ratio = _quotient_intervals(before.drawn, after.drawn, one, other, 1 - joint)
         if adjusted:
-            ratio = _narrowed(ratio, singles)
+            ratio = _narrow_quotients(ratio, singles)
     shown = [
-        _of_side(side, 1 - alone.noise, chance)
+        _side_intervals(side, 1 - alone.noise, chance)
         for side, chance in zip((before, after), alone.bound, strict=True)
     ]
-    return finished(before, after, confidence, shown, (lower, upper), ratio, scale)
+    return shown_change_ends(before, after, confidence, shown, (lower, upper), ratio, scale)
 
 
 Range = tuple[int | None, int | None]
 """The least and the most of a number with what is hidden beside it, in units; None without end."""
 
 
-def _ranges(side: Side, chance: float) -> list[Range]:
+def _number_ranges(side: Side, chance: float) -> list[Range]:
     assert side.drawn is not None
     found: list[Range] = []
     for row, (low, high) in enumerate(zip(side.drawn.low, side.drawn.high, strict=True)):
@@ -116,30 +123,30 @@ def _ranges(side: Side, chance: float) -> list[Range]:
     return found
 
 
-def _larger(a: int | None, b: int | None) -> int | None:
+def _larger_end(a: int | None, b: int | None) -> int | None:
     return b if a is None else a if b is None else max(a, b)
 
 
-def _smaller(a: int | None, b: int | None) -> int | None:
+def _smaller_end(a: int | None, b: int | None) -> int | None:
     return b if a is None else a if b is None else min(a, b)
 
 
-def _halves(one: Drawn, other: Drawn, confidence: float) -> list[int]:
+def _difference_widths(one: DrawnNumbers, other: DrawnNumbers, confidence: float) -> list[int]:
     """Half widths of the difference of both noises."""
     out = []
     for row in range(len(one.low)):
-        first, second = _noise(one, row), _noise(other, row)
+        first, second = _noise_of_row(one, row), _noise_of_row(other, row)
         if isinstance(first, Noise) and isinstance(second, Noise):
             out.append(difference_half_width(first, second, confidence))
             continue
-        spread = _spread(first) + _spread(second)
-        both = int(_spread(first) > 0) + int(_spread(second) > 0)
+        spread = _variance_of_noise(first) + _variance_of_noise(second)
+        both = int(_variance_of_noise(first) > 0) + int(_variance_of_noise(second) > 0)
         half = int(whole_half_width(np.array([spread]), confidence)[0])
         out.append(half + max(0, both - 1))  # either estimate is rounded
     return out
 
 
-def _noise(drawn: Drawn, row: int) -> Noise | float:
+def _noise_of_row(drawn: DrawnNumbers, row: int) -> Noise | float:
     """The noise of a row as a law with a table, or its variance."""
     if drawn.noise is None:
         assert drawn.variance is not None
@@ -148,14 +155,14 @@ def _noise(drawn: Drawn, row: int) -> Noise | float:
     return noise if noise.tabled else noise.variance
 
 
-def _spread(noise: Noise | float) -> float:
+def _variance_of_noise(noise: Noise | float) -> float:
     return noise.variance if isinstance(noise, Noise) else noise
 
 
-def _marginal(side: Side, ranges: list[Range], chance: float) -> list[Range]:
+def _single_ranges(side: Side, ranges: list[Range], chance: float) -> list[Range]:
     """Intervals of each number on its own; counts are not negative."""
     assert side.drawn is not None
-    nothing = Drawn(
+    nothing = DrawnNumbers(
         low=[0] * len(ranges),
         high=[0] * len(ranges),
         noise=None,
@@ -164,11 +171,11 @@ def _marginal(side: Side, ranges: list[Range], chance: float) -> list[Range]:
     )
     if side.drawn.noise is not None:
         still = [Noise(noise.law, 0) for noise in side.drawn.noise]
-        nothing = Drawn(
+        nothing = DrawnNumbers(
             low=nothing.low, high=nothing.high, noise=still, variance=None, units=nothing.units
         )
     found: list[Range] = []
-    halves = _halves(side.drawn, nothing, 1 - chance)
+    halves = _difference_widths(side.drawn, nothing, 1 - chance)
     for (low, high), half in zip(ranges, halves, strict=True):
         least = None if low is None else low - half
         found.append(
@@ -180,34 +187,38 @@ def _marginal(side: Side, ranges: list[Range], chance: float) -> list[Range]:
     return found
 
 
-def _of_side(side: Side, confidence: float, chance: float) -> tuple[Numbers, Numbers]:
+def _side_intervals(side: Side, confidence: float, chance: float) -> tuple[Numbers, Numbers]:
     """Intervals of one release as it shows them; bounds, each on its own, where it shows none."""
     assert side.drawn is not None
     unknown = [row for row, shown in enumerate(side.shown) if not shown]
-    bounds = _marginal(side, _ranges(side, chance), 1 - confidence) if unknown else []
+    bounds = _single_ranges(side, _number_ranges(side, chance), 1 - confidence) if unknown else []
     lower, upper = list(side.lower), list(side.upper)
     for row in unknown:
-        lower[row] = number(bounds[row][0], side.drawn.scale, side.whole, up=False)
-        upper[row] = number(bounds[row][1], side.drawn.scale, side.whole, up=True)
+        lower[row] = shown_end(bounds[row][0], side.drawn.scale, side.whole, up=False)
+        upper[row] = shown_end(bounds[row][1], side.drawn.scale, side.whole, up=True)
     return lower, upper
 
 
 # -- quotients -----------------------------------------------------------------------------------
 
 
-def _quotients(
-    below: Drawn, above: Drawn, under: list[Range], over: list[Range], confidence: float
+def _quotient_intervals(
+    below: DrawnNumbers,
+    above: DrawnNumbers,
+    under: list[Range],
+    over: list[Range],
+    confidence: float,
 ) -> tuple[list[float], list[float]]:
     """Ends for after / before, 0 and infinity where nothing is known."""
     groups: dict[Any, list[int]] = defaultdict(list)
     for row in range(len(under)):
-        pair = _noise(below, row), _noise(above, row)
+        pair = _noise_of_row(below, row), _noise_of_row(above, row)
         tabled = isinstance(pair[0], Noise) and isinstance(pair[1], Noise)
         groups[tuple(noise.key for noise in pair) if tabled else None].append(row)  # type: ignore[union-attr]
     low, high = np.zeros(len(under)), np.full(len(under), np.inf)
     for key, rows in groups.items():
-        n = tuple(_reals(over, rows, end) for end in (0, 1))
-        d = tuple(_reals(under, rows, end) for end in (0, 1))
+        n = tuple(_range_ends(over, rows, end) for end in (0, 1))
+        d = tuple(_range_ends(under, rows, end) for end in (0, 1))
         if key is not None:
             assert below.noise is not None
             assert above.noise is not None
@@ -215,7 +226,8 @@ def _quotients(
             found = quotient_ends((n[0], n[1]), noises[0], (d[0], d[1]), noises[1], confidence)
         else:
             spread = [
-                np.array([_spread(_noise(side, row)) for row in rows]) for side in (above, below)
+                np.array([_variance_of_noise(_noise_of_row(side, row)) for row in rows])
+                for side in (above, below)
             ]
             how: Any = {"factor": deviation_factor(confidence), "within": (0.0, np.inf)}
             first = ratio_interval(n[0] - ROUNDED, spread[0], d[1] + ROUNDED, spread[1], **how)
@@ -227,13 +239,13 @@ def _quotients(
     return low.tolist(), high.tolist()
 
 
-def _reals(ranges: list[Range], rows: list[int], end: int) -> Any:
+def _range_ends(ranges: list[Range], rows: list[int], end: int) -> Any:
     """One end of all ranges, 0 where there is none: the caller knows where."""
     values = [ranges[row][end] for row in rows]
     return np.array([0.0 if value is None else float(value) for value in values])
 
 
-def _narrowed(
+def _narrow_quotients(
     ratio: tuple[list[float], list[float]], singles: list[tuple[Range, Range]]
 ) -> tuple[list[float], list[float]]:
     """Narrow quotients to what each number on its own allows."""

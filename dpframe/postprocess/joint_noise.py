@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.noise import NoiseTable, UnboundedNoise
-from dpframe.postprocess.intervals import scale_of, table_of
+from dpframe.postprocess.half_widths import scale_of, table_of
 
 Real = NDArray[np.float64]
 
@@ -72,7 +72,7 @@ class Noise:
         table, scale = table_of(self.law), scale_of(self.law)
         law = table.weights.tobytes() if table is not None else scale
         assert law is not None
-        return law, _rounded_up(self.terms)
+        return law, _round_up_draws(self.terms)
 
 
 def difference_half_width(one: Noise, other: Noise, confidence: float) -> int:
@@ -81,12 +81,14 @@ def difference_half_width(one: Noise, other: Noise, confidence: float) -> int:
     The least one up to 32 terms of each and rounding of 1e-12; above, at most 5 % more.
     """
     first, last = sorted((one.key, other.key), key=lambda key: (isinstance(key[0], bytes), key))
-    return _half(first, last, confidence)  # sorted: the same, to the bit, in either order
+    return _cached_difference_width(
+        first, last, confidence
+    )  # sorted: the same, to the bit, in either order
 
 
 @lru_cache(maxsize=8192)
-def _half(one: Key, other: Key, c: float) -> int:
-    law = _joint(one, other)
+def _cached_difference_width(one: Key, other: Key, c: float) -> int:
+    law = _joint_law(one, other)
     middle = len(law) // 2
     inside = law[middle] + 2 * np.concatenate([[0.0], np.cumsum(law[middle + 1 :])])
     if middle == 0:
@@ -94,14 +96,14 @@ def _half(one: Key, other: Key, c: float) -> int:
     return min(middle, int(np.searchsorted(inside, c + FLOOR)))
 
 
-def _rounded_up(k: int) -> int:
+def _round_up_draws(k: int) -> int:
     """Round up to one of 8 sizes an octave above 32, as in :mod:`.sums`: one more symmetric
     unimodal draw never makes a sum more peaked [2]_."""
     return k if k <= 32 else math.ceil(2 ** (math.ceil(8 * math.log2(k) - 1e-9) / 8))
 
 
 @lru_cache(maxsize=64)
-def _one(law: bytes | float) -> Real:
+def _law_of_draw(law: bytes | float) -> Real:
     """The law of one draw, from -bound to bound."""
     if isinstance(law, bytes):
         whole: Real = np.frombuffer(law, dtype=np.uint64).astype(np.float64) / 2**64
@@ -113,10 +115,10 @@ def _one(law: bytes | float) -> Real:
 
 
 @lru_cache(maxsize=256)
-def _joint(*parts: Key) -> Real:
+def _joint_law(*parts: Key) -> Real:
     """The law of a sum of draws, from -reach to reach; what lies beyond 12 standard deviations and
     one draw is below 1e-15."""
-    laws = [(_one(law), k) for law, k in parts if k]
+    laws = [(_law_of_draw(law), k) for law, k in parts if k]
     if not laws:
         return np.ones(1)
     if len(laws) == 1 and laws[0][1] == 1:
@@ -174,18 +176,22 @@ def quotient_ends(
     others is at most P(X >= N).
     """
     a = (1 - confidence) / 2 - FLOOR
-    at, mass, rest = _grouped(*below.key)
+    at, mass, rest = _group_noise_values(*below.key)
     survival = _survival(*above.key)
-    low = _searched(numerator[0], denominator[1], at[1], mass, rest, survival, a, upper=False)
-    high = _searched(numerator[1], denominator[0], at[0], mass, rest, survival, a, upper=True)
+    low = _search_quotients(
+        numerator[0], denominator[1], at[1], mass, rest, survival, a, upper=False
+    )
+    high = _search_quotients(
+        numerator[1], denominator[0], at[0], mass, rest, survival, a, upper=True
+    )
     return low, high
 
 
 @lru_cache(maxsize=256)
-def _grouped(law: bytes | float, terms: int) -> tuple[tuple[Real, Real], Real, float]:
+def _group_noise_values(law: bytes | float, terms: int) -> tuple[tuple[Real, Real], Real, float]:
     """Groups of values of a noise: the least and the largest value of each group, their
     probabilities, and the probability of what is beyond all groups."""
-    pmf = _joint((law, terms))
+    pmf = _joint_law((law, terms))
     middle = len(pmf) // 2
     tail = np.cumsum(pmf[:middle])
     cut = int(np.searchsorted(tail, 1e-13))
@@ -200,12 +206,12 @@ def _grouped(law: bytes | float, terms: int) -> tuple[tuple[Real, Real], Real, f
 @lru_cache(maxsize=256)
 def _survival(law: bytes | float, terms: int) -> Real:
     """P(X >= k) for k = -bound to bound + 1."""
-    pmf = _joint((law, terms))
+    pmf = _joint_law((law, terms))
     found: Real = np.append(np.cumsum(pmf[::-1])[::-1], 0.0)
     return found
 
 
-def _searched(
+def _search_quotients(
     n: Real,
     d: Real,
     y: Real,

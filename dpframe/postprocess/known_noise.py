@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
 from dpframe.noise import NoiseTable, UnboundedNoise
-from dpframe.postprocess.intervals import half_width
+from dpframe.postprocess.half_widths import half_width
 from dpframe.postprocess.recovered_laws import recovered_law
 from dpframe.postprocess.shown_nodes import ShownNodes
 
@@ -112,11 +112,13 @@ def known_noise(nodes: ShownNodes) -> KnownNoise:
             f"them, and what noise their counts hold: {NEW_RELEASE}."
         )
     if mechanism in (*SUMMED, *NOMINAL, *COUNTED):
-        return _around(nodes, (facts["release"],), np.zeros_like(nodes.level), _terms(nodes), False)
+        return _noise_by_intervals(
+            nodes, (facts["release"],), np.zeros_like(nodes.level), _terms_of_counts(nodes), False
+        )
     if str(mechanism).startswith("tree-") and nodes.receipt["keys"] and "levels" in facts:
         consistent = bool(nodes.receipt["consistent"])
         ones = np.ones_like(nodes.level)
-        return _around(nodes, tuple(facts["levels"]), nodes.level, ones, consistent)
+        return _noise_by_intervals(nodes, tuple(facts["levels"]), nodes.level, ones, consistent)
     raise ParameterError(
         f"the receipt of a release by mechanism {mechanism!r} does not tell the law of every "
         f"number, so that its intervals are for confidence {nodes.receipt['confidence']:g} alone: "
@@ -124,7 +126,7 @@ def known_noise(nodes: ShownNodes) -> KnownNoise:
     )
 
 
-def _terms(nodes: ShownNodes) -> Whole:
+def _terms_of_counts(nodes: ShownNodes) -> Whole:
     """Residuals in a count: of all rows at and below it."""
     out = np.ones_like(nodes.level)
     if nodes.receipt["mechanism"] in (*NOMINAL, *COUNTED):
@@ -135,7 +137,7 @@ def _terms(nodes: ShownNodes) -> Whole:
     return out
 
 
-def _around(
+def _noise_by_intervals(
     nodes: ShownNodes,
     facts: tuple[Mapping[str, Any], ...],
     law: Whole,
@@ -165,7 +167,10 @@ def _around(
     high = np.where(consistent & (lower == count), far, (lower + 1) * grid - 1 + half)
     # upper = -(-(drawn + half) // grid), then at least the shown count where adjusted
     high = np.minimum(high, upper * grid - half)
-    low = np.maximum(low, np.where(consistent & (upper == count), -far, _above(upper, grid) - half))
+    low = np.maximum(
+        low,
+        np.where(consistent & (upper == count), -far, _least_before_rounding(upper, grid) - half),
+    )
     if not consistent:  # the shown count is the drawn one, halves up
         least, most = count * grid - grid // 2, count * grid + (grid - 1) // 2
         fits = (lower >= (least - half) // grid) & (upper <= -(-(most + half) // grid))
@@ -182,6 +187,6 @@ def _around(
     )
 
 
-def _above(upper: Whole, grid: int) -> Whole:
+def _least_before_rounding(upper: Whole, grid: int) -> Whole:
     """The least sum of a drawn count and half a width that is rounded up to ``upper``."""
     return (upper - 1) * grid + 1

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from dpframe import _compute as pc
 from dpframe import _duck
-from dpframe._sql import ascending, identifier
+from dpframe._sql import ascending_order, identifier
 from dpframe.hierarchy import INVALID, OTHER, Hierarchy
-from dpframe.hierarchy._base import KEPT, has_zone
-from dpframe.postprocess.plain_texts import places, plain_values
+from dpframe.hierarchy._base import LEVEL_COLUMN_TYPES, has_zone
+from dpframe.postprocess.plain_texts import plain_values, ranks_of_values
 
 TEXT = "str" if int(pd.__version__.split(".")[0]) >= 3 else "object"
 """dtype of text columns: pandas 3 has one of its own."""
@@ -44,7 +44,7 @@ PANDAS = {
 }
 """What pandas calls the types that a level column keeps."""
 
-SORTED = (*KEPT, "HUGEINT", "UHUGEINT", "DECIMAL", "BIGNUM", "TIME")
+SORTED = (*LEVEL_COLUMN_TYPES, "HUGEINT", "UHUGEINT", "DECIMAL", "BIGNUM", "TIME")
 """Types whose values have an order of their own, other than the order of their texts."""
 
 
@@ -55,9 +55,9 @@ def level_column(texts: pa.ChunkedArray, level: NDArray[np.int64], depth: int, k
     A column of text has ``<invalid>`` and ``<other>`` in it; in other types both are NULL, and only
     the label of the row tells which. Times outside the years 1 to 9999 are NULL, too.
     """
-    if kind in KEPT:
+    if kind in LEVEL_COLUMN_TYPES:
         held = pc.if_else(pa.array((level >= depth) & ~(other & (level == depth))), texts, None)
-        return _typed(held, kind)
+        return _typed_column(held, kind)
     values = pc.fill_null(texts, INVALID)
     named = pc.if_else(pa.array(level - other >= depth), values, None)
     return text_column(pc.if_else(pa.array(other & (level == depth)), OTHER, named))
@@ -69,12 +69,12 @@ def text_column(values: pa.Array | pa.ChunkedArray) -> pd.Series[str]:
     return text
 
 
-def _typed(texts: pa.Array | pa.ChunkedArray, kind: str) -> pd.Series:
+def _typed_column(texts: pa.Array | pa.ChunkedArray, kind: str) -> pd.Series:
     name = PANDAS[kind]
-    different, place = _different(texts)
+    different, place = _distinct_texts(texts)
     found = plain_values(different, "BIGINT" if kind in WHOLE else kind)
     if found is None:
-        found = _asked(different, _value(kind))
+        found = _query_values(different, _value_sql(kind))
     if kind == "DATE":
         column = pd.Series(pd.array(found, dtype=pd.ArrowDtype(pa.date32())))
     elif name.startswith("datetime"):
@@ -87,18 +87,18 @@ def _typed(texts: pa.Array | pa.ChunkedArray, kind: str) -> pd.Series:
     return repeated
 
 
-def _value(kind: str) -> str:
+def _value_sql(kind: str) -> str:
     """SQL for the value that a level column holds for a text."""
-    value = f"TRY_CAST(t AS {_written(kind)})"
+    value = f"TRY_CAST(t AS {_text_type(kind)})"
     if kind == "DATE" or kind.startswith("TIMESTAMP"):
         held = f"isfinite({value})"
-        if not _written(kind).endswith("NS"):  # nanoseconds hold fewer years than these
+        if not _text_type(kind).endswith("NS"):  # nanoseconds hold fewer years than these
             held += f" AND {value} BETWEEN '0001-01-01' AND '9999-12-31 23:59:59.999999'"
         return f"CASE WHEN {held} THEN {value} END"
     return "TRY_CAST(t AS BIGINT)" if kind in WHOLE else value
 
 
-def _written(kind: str) -> str:
+def _text_type(kind: str) -> str:
     """The type to read the text of a value as: times with a zone are written in UTC, without the
     zone."""
     if has_zone(kind):
@@ -106,7 +106,7 @@ def _written(kind: str) -> str:
     return kind
 
 
-def _different(texts: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
+def _distinct_texts(texts: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
     """Every different text once, NULL too, and the place of each text among them: parents come
     again and again."""
     whole = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
@@ -114,11 +114,13 @@ def _different(texts: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.
     return coded.dictionary, coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def _asked(texts: pa.Array, value: str) -> pa.Array:
+def _query_values(texts: pa.Array, value: str) -> pa.Array:
     """Values that DuckDB computes from texts, in the order of the texts."""
     table = pa.table({"i": np.arange(len(texts)), "t": texts})
-    with _duck.register(table, "the labels") as relation:
-        statement = f"SELECT {value} AS v FROM {identifier(_duck.VIEW)} ORDER BY {ascending('i')}"
+    with _duck.register_table(table, "the labels") as relation:
+        statement = (
+            f"SELECT {value} AS v FROM {identifier(_duck.VIEW)} ORDER BY {ascending_order('i')}"
+        )
         return relation.query(statement, False)["v"].combine_chunks()
 
 
@@ -141,18 +143,18 @@ def natural_order(
     if hierarchy.label_columns:
         for depth, key in enumerate(keys, 1):
             own = level >= depth
-            place = np.where(own & _missing(key), 1, 0) + (rest & (level == depth))
+            place = np.where(own & _is_missing(key), 1, 0) + (rest & (level == depth))
             kind = types[depth - 1] if types else ""
-            by += [pa.array(place), _rank(key, kind)]
+            by += [pa.array(place), _rank_of_values(key, kind)]
     else:
         under_root = rest & (level == 1)
-        invalid = (level > 0) & _missing(keys[0]) & ~rest
+        invalid = (level > 0) & _is_missing(keys[0]) & ~rest
         last = rest if hierarchy.kind in ("ip", "domain") else under_root
         by += [pa.array(invalid + 2 * last)]
         if hierarchy.kind == "number":
             index = pc.fill_null(pc.cast(keys[0], pa.int64()), 0).to_numpy()
             by.append(pa.array(np.where(rest, 4 * index + 3, 2 * index)))
-        by.append(pc.if_else(pa.array(rest), _ending(labels), labels))
+        by.append(pc.if_else(pa.array(rest), _other_sorted_last(labels), labels))
     by += [pa.array(rest.astype(np.int64)), *keys]
     names = [f"s{i}" for i in range(len(by))]
     order: NDArray[np.int64] = pc.sort_indices(
@@ -161,25 +163,25 @@ def natural_order(
     return order.astype(np.int64)
 
 
-def _missing(key: pa.ChunkedArray) -> NDArray[np.bool_]:
+def _is_missing(key: pa.ChunkedArray) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = key.is_null().to_numpy()
     return found
 
 
-def _ending(labels: pa.Array) -> pa.Array:
+def _other_sorted_last(labels: pa.Array) -> pa.Array:
     """Labels of ``<other>`` nodes so that they sort behind all that begins like their parent."""
     return pc.replace_substring_regex(labels, f" ?{OTHER}$", LAST)
 
 
-def _rank(key: pa.ChunkedArray, kind: str) -> pa.Array | pa.ChunkedArray:
+def _rank_of_values(key: pa.ChunkedArray, kind: str) -> pa.Array | pa.ChunkedArray:
     """A column that sorts as the values of a type do."""
     outer = kind.split("(")[0]
     if outer not in SORTED or kind.endswith("]"):
         return key
-    different, place = _different(key)
+    different, place = _distinct_texts(key)
     values = plain_values(different, kind)
     if values is not None:
-        return pa.array(places(values)[place])
-    value = f"TRY_CAST(t AS {_written(kind)})"
-    rank = f"dense_rank() OVER (ORDER BY {ascending(value, 't')})"
-    return _asked(different, rank).take(pa.array(place))
+        return pa.array(ranks_of_values(values)[place])
+    value = f"TRY_CAST(t AS {_text_type(kind)})"
+    rank = f"dense_rank() OVER (ORDER BY {ascending_order(value, 't')})"
+    return _query_values(different, rank).take(pa.array(place))

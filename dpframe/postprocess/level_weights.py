@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpframe.postprocess.consistency import spread
+from dpframe.postprocess.consistency import consistent_variance
 from dpframe.tree import ListedNodes
 
 LARGEST_TREE = 20_000
@@ -49,7 +49,7 @@ def best_weights(listed: ListedNodes, height: int, *, squared: bool) -> tuple[fl
         weights = ratio ** np.arange(height + 1)
         share = weights / weights.sum()
         variance = 1 / share if squared else 1 / share**2
-        return float(spread(parent, variance[level], complete=complete).max())
+        return float(consistent_variance(parent, variance[level], complete=complete).max())
 
     errors = [worst(ratio) for ratio in RATIOS]
     best = RATIOS[int(np.argmin(errors))]

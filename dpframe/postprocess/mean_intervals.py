@@ -77,7 +77,9 @@ def mean_ends(
     nearest = np.where((first <= 0) & (last >= 0), 0.0, np.minimum(np.abs(first), np.abs(last)))
     furthest = np.maximum(np.abs(first), np.abs(last))
     least, most = np.full(len(own), np.inf), np.full(len(own), -np.inf)
-    for here, inner, outer, factor in _rings(largest, confidence, nearest / half, furthest / half):
+    for here, inner, outer, factor in _factor_rings(
+        largest, confidence, nearest / half, furthest / half
+    ):
         lower, upper = fitting(here, factor)
         for low_end, high_end in ((-outer * half, -inner * half), (inner * half, outer * half)):
             one, other = np.maximum(lower, low_end), np.minimum(upper, high_end)
@@ -88,7 +90,7 @@ def mean_ends(
     return np.where(fits, np.maximum(least, low), low), np.where(fits, np.minimum(most, high), high)
 
 
-def told_by(
+def spread_from_end(
     quotient: Reals, end: Reals, largest: Reals | None, confidence: float, *, half: float
 ) -> tuple[Reals, Reals]:
     """The least and the most that ``told`` of `mean_ends` can have been, from one end that is
@@ -96,7 +98,7 @@ def told_by(
     n = len(end)
     fewest, most = np.full(n, np.inf), np.full(n, -np.inf)
     place = np.abs(end) / half
-    for here, inner, outer, factor in _rings(
+    for here, inner, outer, factor in _factor_rings(
         largest, confidence, place - BOUNDARY, place + BOUNDARY
     ):
         at = place[here]
@@ -107,7 +109,7 @@ def told_by(
     return ratio / most, ratio / fewest
 
 
-def _rings(
+def _factor_rings(
     largest: Reals | None, confidence: float, nearest: Reals, furthest: Reals
 ) -> list[tuple[NDArray[np.intp], Reals, Reals, float]]:
     """For each factor: which nodes it serves, from which distance from the middle to which, and the
@@ -116,13 +118,13 @@ def _rings(
     if largest is None:
         n = len(nearest)
         return [(np.arange(n), np.zeros(n), np.full(n, np.inf), deviation_factor(confidence))]
-    first = np.floor(_share(nearest, largest) * CELLS - BOUNDARY)
-    last = np.minimum(np.floor(_share(furthest, largest) * CELLS + BOUNDARY), CELLS - 1)
+    first = np.floor(_share_at_distance(nearest, largest) * CELLS - BOUNDARY)
+    last = np.minimum(np.floor(_share_at_distance(furthest, largest) * CELLS + BOUNDARY), CELLS - 1)
     found = []
     for cell in range(CELLS):
         here = np.flatnonzero((first <= cell) & (cell <= last))
         if len(here):
-            inner, outer = (_distance(cell + end, largest[here]) for end in (0, 1))
+            inner, outer = (_distance_of_share(cell + end, largest[here]) for end in (0, 1))
             if cell == CELLS - 1:
                 outer = np.full(len(here), np.inf)
             factor = share_factor(confidence, (cell + 0.5) / CELLS)
@@ -130,14 +132,14 @@ def _rings(
     return found
 
 
-def _share(distance: Reals, largest: Reals) -> Reals:
+def _share_at_distance(distance: Reals, largest: Reals) -> Reals:
     """The share of one noise, the largest share, at a distance from the middle."""
     x = (1 + np.clip(distance, 0.0, 1.0)) / 2
     shares: Reals = largest * x**2 / (x**2 + (1 - x) ** 2)
     return shares
 
 
-def _distance(cells: int, largest: Reals) -> Reals:
+def _distance_of_share(cells: int, largest: Reals) -> Reals:
     """The distance from the middle of the value of a mean at which the largest share is so many
     cells."""
     part = cells / CELLS / largest

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
 from dpframe.postprocess.known_noise import NEW_RELEASE, check_whole, each_confidence
-from dpframe.postprocess.mean_intervals import mean_ends, told_by
-from dpframe.postprocess.rollup_noise import largest_told
+from dpframe.postprocess.mean_intervals import mean_ends, spread_from_end
+from dpframe.postprocess.rollup_noise import largest_shares_of_rollup
 from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes
 from dpframe.postprocess.weighted_laplace import deviation_factor
 from dpframe.steps import Steps
@@ -61,18 +61,18 @@ class MeanNoise:
         """Intervals for the true means; ``strict`` makes no difference to a law without ends."""
         if confidence == self.confidence:
             return self.lower, self.upper
-        low, high, middle = _bounds(self.steps)
+        low, high, middle = _bounds_and_middle(self.steps)
         known = ~np.isnan(self.told)
         lower, upper = mean_ends(
             np.where(known, self.value - middle, 0.0),
             self.told,
             self.largest,
             confidence,
-            half=_half(self.steps),
+            half=_half_range(self.steps),
             within=(low - middle, high - middle),
         )
         ratio = deviation_factor(confidence) / deviation_factor(self.confidence)
-        doubt = 2 * max(1.0, ratio) * _rounding(self.steps)
+        doubt = 2 * max(1.0, ratio) * _rounding_of_ends(self.steps)
         lower = np.minimum(np.maximum(middle + lower - doubt, low), self.value)
         upper = np.maximum(np.minimum(middle + upper + doubt, high), self.value)
         kept = confidence < self.confidence
@@ -91,14 +91,14 @@ def mean_noise(nodes: ShownNodes, name: str) -> MeanNoise:
     value, lower, upper = (
         nodes.numbers(column) for column in (columns.value, columns.lower, columns.upper)
     )
-    low, high, middle = _bounds(steps)
+    low, high, middle = _bounds_and_middle(steps)
     inside = (value > low) & (value < high)
-    own, doubt, half = value - middle, _rounding(steps), _half(steps)
-    largest, confidence = _largest(nodes, facts), each_confidence(nodes.receipt)
+    own, doubt, half = value - middle, _rounding_of_ends(steps), _half_range(steps)
+    largest, confidence = _largest_mean_shares(nodes, facts), each_confidence(nodes.receipt)
     fewest, most = np.full(len(own), np.nan), np.full(len(own), np.nan)
     for end in (lower, upper):
         known = inside & (end > low) & (end < high)
-        least, last = told_by(own, end - middle, largest, confidence, half=half)
+        least, last = spread_from_end(own, end - middle, largest, confidence, half=half)
         fewest = np.where(known, np.fmax(fewest, least), fewest)
         most = np.where(known, np.fmin(most, last), most)
     apart = fewest - most > AGREEMENT * fewest + 64 * doubt / half
@@ -120,23 +120,23 @@ def mean_noise(nodes: ShownNodes, name: str) -> MeanNoise:
     )
 
 
-def _largest(nodes: ShownNodes, facts: Mapping[str, Any]) -> Reals | None:
+def _largest_mean_shares(nodes: ShownNodes, facts: Mapping[str, Any]) -> Reals | None:
     """The largest share of one noise at every node, if intervals were made with it."""
     said = facts.get("noise") or [{}]
     if BY_VALUE.items() <= said[0].items():
-        return largest_told(nodes, said[0]["scales"])
+        return largest_shares_of_rollup(nodes, said[0]["scales"])
     return None
 
 
-def _bounds(steps: Steps) -> tuple[float, float, float]:
+def _bounds_and_middle(steps: Steps) -> tuple[float, float, float]:
     """Both bounds, and their middle, as the frame of a rollup has them."""
     return steps.lower, steps.upper, (steps.lower + steps.upper) / 2
 
 
-def _half(steps: Steps) -> float:
+def _half_range(steps: Steps) -> float:
     """Half the distance of the bounds as one value moves it: in whole steps."""
     return steps.width * steps.step / 2
 
 
-def _rounding(steps: Steps) -> float:
+def _rounding_of_ends(steps: Steps) -> float:
     return ROUNDING * max(abs(steps.lower), abs(steps.upper))

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpframe._known_arguments import shown
+from dpframe._known_arguments import shown_value
 from dpframe.budget import as_float
-from dpframe.digest import seal
+from dpframe.digest import seal_frame
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.postprocess.known_noise import NOMINAL, KnownNoise, known_noise
 from dpframe.postprocess.mean_noise import MeanNoise, mean_noise
@@ -43,24 +43,30 @@ def other_confidence(
     simultaneous: object,
     measures: object = None,
 ) -> pd.DataFrame:
-    """``result.dp.intervals``; see :meth:`dpframe.doors.of_results.OfResults.intervals`."""
+    """``result.dp.intervals``; see :meth:`dpframe.doors.result_methods.OfResults.intervals`."""
     nodes = shown_nodes(frame, receipt, "intervals")
     wanted = float(receipt["confidence"]) if confidence is None else checked_confidence(confidence)
     if not isinstance(simultaneous, bool):
-        raise ParameterTypeError(f"simultaneous must be True or False; got {shown(simultaneous)}.")
-    new = _of_rollup(nodes, measures) if nodes.is_rollup else _of_counts(nodes, measures)
+        raise ParameterTypeError(
+            f"simultaneous must be True or False; got {shown_value(simultaneous)}."
+        )
+    new = (
+        _new_measure_ends(nodes, measures) if nodes.is_rollup else _new_count_ends(nodes, measures)
+    )
     each, intervals = wanted, len(nodes.frame) * len(new.columns)
     if simultaneous:
-        _check_together(nodes)
+        _check_simultaneous(nodes)
         each = 1 - (1 - wanted) / max(1, intervals)
     out = new.frame.copy()
     for columns, noise in zip(new.columns, new.noises, strict=True):
         out[columns.lower], out[columns.upper] = noise.ends(each, strict=simultaneous)
-    facts = _facts(receipt, wanted, each if simultaneous else None, intervals, new.left_out)
-    return seal(out, facts)
+    facts = _interval_facts(
+        receipt, wanted, each if simultaneous else None, intervals, new.left_out
+    )
+    return seal_frame(out, facts)
 
 
-def _of_counts(nodes: ShownNodes, measures: object) -> NewEnds:
+def _new_count_ends(nodes: ShownNodes, measures: object) -> NewEnds:
     if measures is not None:
         raise ParameterError(
             f"measures ({measures!r}) is for rollups, and this release has one number a row. "
@@ -71,8 +77,8 @@ def _of_counts(nodes: ShownNodes, measures: object) -> NewEnds:
     return NewEnds(frame=nodes.frame, columns=columns, noises=[noise], left_out=[])
 
 
-def _of_rollup(nodes: ShownNodes, measures: object) -> NewEnds:
-    chosen = _chosen(nodes, measures)
+def _new_measure_ends(nodes: ShownNodes, measures: object) -> NewEnds:
+    chosen = _choose_measures(nodes, measures)
     noises = [
         noise
         for name in chosen
@@ -90,7 +96,7 @@ def _of_rollup(nodes: ShownNodes, measures: object) -> NewEnds:
     return NewEnds(frame=nodes.frame[names], columns=columns, noises=noises, left_out=left_out)
 
 
-def _chosen(nodes: ShownNodes, measures: object) -> list[str]:
+def _choose_measures(nodes: ShownNodes, measures: object) -> list[str]:
     """Names of measures, in the order of the frame; all of them where none are named."""
     if measures is None:
         return list(nodes.measures)
@@ -107,7 +113,7 @@ def checked_confidence(confidence: object) -> float:
     """The confidence of intervals that a caller asks for."""
     number = as_float(confidence)
     if number is None:
-        raise ParameterTypeError(f"confidence must be a number; got {shown(confidence)}.")
+        raise ParameterTypeError(f"confidence must be a number; got {shown_value(confidence)}.")
     if not LOWEST <= number <= HIGHEST:
         raise ParameterError(
             f"confidence ({confidence!r}) must be a number from {LOWEST:g} to {HIGHEST:g}."
@@ -115,7 +121,7 @@ def checked_confidence(confidence: object) -> float:
     return number
 
 
-def _check_together(nodes: ShownNodes) -> None:
+def _check_simultaneous(nodes: ShownNodes) -> None:
     """Raise ParameterError where what is shown depends on the noise of the counts."""
     if nodes.is_flat:
         raise ParameterError(
@@ -129,7 +135,7 @@ def _check_together(nodes: ShownNodes) -> None:
         )
 
 
-def _facts(
+def _interval_facts(
     receipt: Mapping[str, Any],
     confidence: float,
     each: float | None,

@@ -45,7 +45,7 @@ def plain_values(texts: pa.Array, kind: str) -> pa.Array | None:
         return None
 
 
-def places(values: pa.Array) -> NDArray[np.int64]:
+def ranks_of_values(values: pa.Array) -> NDArray[np.int64]:
     """The rank of each of different values, from 1; a missing value comes last."""
     ranks = np.empty(len(values), dtype=np.int64)
     ranks[pc.array_sort_indices(values).to_numpy()] = np.arange(1, len(values) + 1)

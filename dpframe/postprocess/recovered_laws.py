@@ -9,12 +9,12 @@ from functools import lru_cache
 from typing import Any
 
 from dpframe.errors import ParameterError
-from dpframe.noise import NoiseTable, UnboundedNoise, gaussian, laplace
+from dpframe.noise import NoiseTable, UnboundedNoise, gaussian_table, laplace_table
 from dpframe.rounded_noise import rounded_normal
 
-MADE = {
-    "discrete Laplace": laplace,
-    "discrete Gaussian": gaussian,
+LAW_MAKERS = {
+    "discrete Laplace": laplace_table,
+    "discrete Gaussian": gaussian_table,
     "rounded Gaussian": rounded_normal,
 }
 """Families that one scale and one bound say all of."""
@@ -34,12 +34,12 @@ def recovered_law(facts: Mapping[str, Any]) -> NoiseTable | UnboundedNoise:
     if facts["highest"] is None:
         return UnboundedNoise(Fraction(_plain_scale(sd)))
     highest = round(float(facts["highest"]) * grid)
-    if facts["family"] not in MADE or round(float(facts["lowest"]) * grid) != -highest:
+    if facts["family"] not in LAW_MAKERS or round(float(facts["lowest"]) * grid) != -highest:
         raise ParameterError(
             f"the noise of this release ({facts['family']}) is not known from its receipt alone: "
             "ask with another confidence= when you release."
         )
-    return _table(str(facts["family"]), sd, highest)
+    return _search_table(str(facts["family"]), sd, highest)
 
 
 def _plain_scale(sd: float) -> float:
@@ -48,9 +48,9 @@ def _plain_scale(sd: float) -> float:
 
 
 @lru_cache(maxsize=32)
-def _table(family: str, sd: float, bound: int) -> NoiseTable:
+def _search_table(family: str, sd: float, bound: int) -> NoiseTable:
     """The spread grows with the scale: the secant through two scales finds it, in logarithms."""
-    make = MADE[family]
+    make = LAW_MAKERS[family]
     a = math.log(_plain_scale(sd) if family == "discrete Laplace" else sd)
     b = a + 1e-4
     law, other = make(math.exp(a), bound), make(math.exp(b), bound)

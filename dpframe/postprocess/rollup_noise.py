@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
 from dpframe.noise import NoiseTable, UnboundedNoise
-from dpframe.postprocess.intervals import half_width
+from dpframe.postprocess.half_widths import half_width
 from dpframe.postprocess.known_noise import FINEST, NEW_RELEASE, check_whole, each_confidence
 from dpframe.postprocess.largest_share import largest_shares
 from dpframe.postprocess.recovered_laws import recovered_law
@@ -75,7 +75,7 @@ class ColumnNoise:
     def _shown(self, lower: Objects, upper: Objects) -> tuple[NDArray[Any], NDArray[Any]]:
         if self.decimals is None:
             return (lower // self.unit).astype(np.int64), (-(-upper // self.unit)).astype(np.int64)
-        return floats(lower, self.decimals), floats(upper, self.decimals)
+        return steps_to_floats(lower, self.decimals), steps_to_floats(upper, self.decimals)
 
     def within(
         self, shown: tuple[NDArray[Any], NDArray[Any]], confidence: float, *, strict: bool
@@ -108,22 +108,23 @@ def rollup_noise(nodes: ShownNodes, name: str) -> tuple[ColumnNoise, ...]:
             f"{NEW_RELEASE}."
         )
     check_whole(nodes)
-    _check_told_apart(nodes)
-    several = (columns, replace(columns, **_clipped(name)))
+    _check_distinct_rows(nodes)
+    several = (columns, replace(columns, **_clipped_columns(name)))
     return tuple(
-        _column(nodes, said, each) for said, each in zip(facts["noise"], several, strict=False)
+        _column_noise(nodes, said, each)
+        for said, each in zip(facts["noise"], several, strict=False)
     )
 
 
-def largest_told(nodes: ShownNodes, scales: Mapping[str, float]) -> NDArray[np.float64]:
+def largest_shares_of_rollup(nodes: ShownNodes, scales: Mapping[str, float]) -> NDArray[np.float64]:
     """The largest share that one draw of noise of these scales has, row by row of a whole rollup;
     ParameterError where frame and receipt do not say enough."""
     check_whole(nodes)
-    _check_told_apart(nodes)
-    return _variance(nodes, scales)[1]
+    _check_distinct_rows(nodes)
+    return _estimate_variances(nodes, scales)[1]
 
 
-def _check_told_apart(nodes: ShownNodes) -> None:
+def _check_distinct_rows(nodes: ShownNodes) -> None:
     if nodes.alike.any():
         raise ParameterError(
             "two rows of this release read alike, so that the noise in them is not known: "
@@ -131,17 +132,19 @@ def _check_told_apart(nodes: ShownNodes) -> None:
         )
 
 
-def _clipped(name: str) -> dict[str, str]:
+def _clipped_columns(name: str) -> dict[str, str]:
     """The columns that say how many values of a sum were clipped."""
     ends = {"value": "", "lower": "_lower", "upper": "_upper"}
     return {field: f"{name}_clipped{end}" for field, end in ends.items()}
 
 
-def _column(nodes: ShownNodes, said: Mapping[str, Any], columns: MeasureColumns) -> ColumnNoise:
+def _column_noise(
+    nodes: ShownNodes, said: Mapping[str, Any], columns: MeasureColumns
+) -> ColumnNoise:
     receipt, unit, decimals = nodes.receipt, int(said["unit"]), said["decimals"]
     law = recovered_law(said["law"]) if "law" in said else None
-    variance, largest = _variance(nodes, said["scales"]) if law is None else (None, None)
-    low, high = _drawn(nodes.frame[columns.value].to_numpy(), unit, decimals)
+    variance, largest = _estimate_variances(nodes, said["scales"]) if law is None else (None, None)
+    low, high = _drawn_range(nodes.frame[columns.value].to_numpy(), unit, decimals)
     noise = ColumnNoise(
         columns=columns,
         unit=unit,
@@ -157,7 +160,7 @@ def _column(nodes: ShownNodes, said: Mapping[str, Any], columns: MeasureColumns)
     return noise.within(shown, each_confidence(receipt), strict=together)
 
 
-def _variance(
+def _estimate_variances(
     nodes: ShownNodes, scales: Mapping[str, float]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The variances of the estimates, in units squared, and the largest share of one draw in
@@ -178,7 +181,7 @@ def _variance(
     return found[place], largest[place]
 
 
-def _drawn(value: NDArray[Any], unit: int, decimals: int | None) -> tuple[Objects, Objects]:
+def _drawn_range(value: NDArray[Any], unit: int, decimals: int | None) -> tuple[Objects, Objects]:
     """The range of drawn numbers, as far as the shown numbers, which are rounded halves up, tell
     it."""
     if decimals is None:
@@ -190,7 +193,7 @@ def _drawn(value: NDArray[Any], unit: int, decimals: int | None) -> tuple[Object
     return whole - left, whole + left
 
 
-def floats(steps: Objects, decimals: int) -> NDArray[np.float64]:
+def steps_to_floats(steps: Objects, decimals: int) -> NDArray[np.float64]:
     """Steps in units of the value, each rounded once."""
     ten = 10 ** abs(decimals)
     if 0 <= decimals <= EXACT_TENS:

@@ -26,11 +26,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe._forking import no_fork
+from dpframe._forks import no_fork
 from dpframe.errors import ParameterError
 from dpframe.postprocess.known_noise import SUMMED, KnownNoise, known_noise
 from dpframe.postprocess.rollup_noise import rollup_noise
-from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes, shown_nodes, without_clash
+from dpframe.postprocess.shown_nodes import (
+    MeasureColumns,
+    ShownNodes,
+    check_column_clash,
+    shown_nodes,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +49,7 @@ Real = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Ends:
+class ShareEnds:
     """Intervals of rows (C) and of the rows that they are shares of (P); ``rest`` has intervals of
     R where P is C and R."""
 
@@ -55,10 +60,10 @@ class Ends:
     rest: tuple[Real, Real] | None = None
 
 
-def shares(
+def share_frame(
     frame: pd.DataFrame, receipt: Mapping[str, Any], *, of: object, measure: object
 ) -> pd.DataFrame:
-    """``result.dp.share``; see :meth:`dpframe.doors.of_results.OfResults.share`."""
+    """``result.dp.share``; see :meth:`dpframe.doors.result_methods.OfResults.share`."""
     nodes = shown_nodes(frame, receipt, "share")
     if receipt.get("adds_up") is False:
         raise ParameterError(
@@ -75,10 +80,10 @@ def shares(
         raise ParameterError(
             f"measure ({name!r}) is a mean, which has no share. Ask for a count or a sum."
         )
-    without_clash(nodes.frame, NAMES, "share")
-    whose = _whose(nodes, of)
-    found = _ends(nodes, name, columns, whose)
-    value, lower, upper = _quotients(
+    check_column_clash(nodes.frame, NAMES, "share")
+    whose = _share_bases(nodes, of)
+    found = _share_ends(nodes, name, columns, whose)
+    value, lower, upper = _share_quotients(
         nodes.numbers(columns.value), found, whose, nested=_is_nested(nodes, name, columns)
     )
     labels = [column for column in nodes.hierarchy.label_columns if column in nodes.frame]
@@ -105,7 +110,7 @@ def shares(
     return out
 
 
-def _whose(nodes: ShownNodes, of: object) -> NDArray[np.int64]:
+def _share_bases(nodes: ShownNodes, of: object) -> NDArray[np.int64]:
     """For each row, the place of the row that it is a share of; -1 if there is none, or nobody
     knows which."""
     if of == "parent":
@@ -124,37 +129,41 @@ def _whose(nodes: ShownNodes, of: object) -> NDArray[np.int64]:
     return np.where(unclear, -1, above)
 
 
-def _ends(nodes: ShownNodes, name: str, columns: MeasureColumns, whose: NDArray[np.int64]) -> Ends:
+def _share_ends(
+    nodes: ShownNodes, name: str, columns: MeasureColumns, whose: NDArray[np.int64]
+) -> ShareEnds:
     confidence = float(nodes.receipt["confidence"])
-    own, above = _shown(nodes, columns, whose)
+    own, above = _ends_of_frame(nodes, columns, whose)
     if nodes.receipt.get("simultaneous") is not None:
-        return Ends(own=own, above=above, confidence=confidence, how="together")
+        return ShareEnds(own=own, above=above, confidence=confidence, how="together")
     try:
         if nodes.receipt["mechanism"] in SUMMED:
-            return _parts(known_noise(nodes), whose, above, confidence)
+            return _ends_by_parts(known_noise(nodes), whose, above, confidence)
         noise = rollup_noise(nodes, name)[0] if nodes.is_rollup else known_noise(nodes)
     except ParameterError:
         both = max(0.0, round(2 * confidence - 1, 12))
-        return Ends(own=own, above=above, confidence=both, how="as shown")
-    low, high = _real(noise.ends(1 - (1 - confidence) / 2, strict=True))
-    return Ends(
+        return ShareEnds(own=own, above=above, confidence=both, how="as shown")
+    low, high = _ends_as_floats(noise.ends(1 - (1 - confidence) / 2, strict=True))
+    return ShareEnds(
         own=(low, high), above=(low[whose], high[whose]), confidence=confidence, how="widened"
     )
 
 
-def _parts(
+def _ends_by_parts(
     noise: KnownNoise, whose: NDArray[np.int64], above: tuple[Real, Real], confidence: float
-) -> Ends:
+) -> ShareEnds:
     each, grid = math.sqrt(confidence), noise.grid
-    own = _real(noise.ends(each, strict=True))
+    own = _ends_as_floats(noise.ends(each, strict=True))
     left = np.maximum(noise.terms[whose] - noise.terms, 0)
     half = noise.half(each, left, strict=True)
     low = (noise.low[whose] - noise.high - half) // grid
     high = -(-(noise.high[whose] - noise.low + half) // grid)
-    return Ends(own=own, above=above, confidence=confidence, how="parts", rest=_real((low, high)))
+    return ShareEnds(
+        own=own, above=above, confidence=confidence, how="parts", rest=_ends_as_floats((low, high))
+    )
 
 
-def _shown(
+def _ends_of_frame(
     nodes: ShownNodes, columns: MeasureColumns, whose: NDArray[np.int64]
 ) -> tuple[tuple[Real, Real], tuple[Real, Real]]:
     """The intervals of the frame; an end that is missing is anywhere."""
@@ -172,8 +181,8 @@ def _is_nested(nodes: ShownNodes, name: str, columns: MeasureColumns) -> bool:
     return lower is not None and float(lower) >= 0
 
 
-def _quotients(
-    value: Real, found: Ends, whose: NDArray[np.int64], *, nested: bool
+def _share_quotients(
+    value: Real, found: ShareEnds, whose: NDArray[np.int64], *, nested: bool
 ) -> tuple[Real, Real, Real]:
     """Shares and the ends of their intervals; NaN for rows that are no share of anything."""
     (a, b), (c, d) = found.own, found.above
@@ -199,5 +208,5 @@ def _quotients(
     return tuple(np.where(none, np.nan, column) for column in (share, low, high))  # type: ignore[return-value]
 
 
-def _real(ends: tuple[NDArray[Any], NDArray[Any]]) -> tuple[Real, Real]:
+def _ends_as_floats(ends: tuple[NDArray[Any], NDArray[Any]]) -> tuple[Real, Real]:
     return ends[0].astype(np.float64), ends[1].astype(np.float64)

@@ -7,20 +7,20 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpframe.errors import ParameterError
-from dpframe.postprocess.change_ends import Ends, finished, minus
+from dpframe.postprocess.change_ends import ChangeEnds, end_difference, shown_change_ends
 from dpframe.postprocess.change_sides import Numbers, Side, check_together
 
 
 def shown_ends(
     before: Side, after: Side, *, confidence: float, given: bool, simultaneous: bool, why: str
-) -> Ends:
+) -> ChangeEnds:
     """By the intervals of both frames; ParameterError where these do not hold so much.
 
     ``given`` says whether the caller named ``confidence``; if not, each on its own is what both
     frames hold together.
     """
     check_together(before, after, simultaneous)
-    released = [_bounded(side) for side in (before, after)]
+    released = [_certain_ends(side) for side in (before, after)]
     both = before.confidence * after.confidence
     rows = max(1, len(before.value))
     if before.told is not None and after.told is not None:
@@ -39,28 +39,30 @@ def shown_ends(
             f"the intervals of these releases do not hold {rows if simultaneous else 1} changes "
             f"with confidence {confidence:g}"
             f"{' all together' if simultaneous else ''}. {instead}, or release both with "
-            f"confidence={_up(needed)}. No others can be told: {why}"
+            f"confidence={_confidence_text(needed)}. No others can be told: {why}"
         )
-    ends = [_bounded(side) for side in (before, after)]
+    ends = [_certain_ends(side) for side in (before, after)]
     (b_low, b_high), (a_low, a_high) = ends
-    lower = [minus(a, b) for a, b in zip(a_low, b_high, strict=True)]
-    upper = [minus(a, b) for a, b in zip(a_high, b_low, strict=True)]
+    lower = [end_difference(a, b) for a, b in zip(a_low, b_high, strict=True)]
+    upper = [end_difference(a, b) for a, b in zip(a_high, b_low, strict=True)]
     ratio = None
     if before.nonnegative and after.nonnegative:
         ratio = (
-            [_over(a, b, 0.0) for a, b in zip(a_low, b_high, strict=True)],
-            [_over(a, b, math.inf) for a, b in zip(a_high, b_low, strict=True)],
+            [_quotient_or_default(a, b, 0.0) for a, b in zip(a_low, b_high, strict=True)],
+            [_quotient_or_default(a, b, math.inf) for a, b in zip(a_high, b_low, strict=True)],
         )
-    return finished(before, after, min(held, 1.0), released, (lower, upper), ratio, Fraction(1))
+    return shown_change_ends(
+        before, after, min(held, 1.0), released, (lower, upper), ratio, Fraction(1)
+    )
 
 
-def _up(confidence: float) -> str:
+def _confidence_text(confidence: float) -> str:
     """A few digits, not below."""
     digits = max(3, math.ceil(-math.log10(1 - confidence)) + 1)
     return f"{math.ceil(confidence * 10**digits) / 10**digits:.{digits}f}"
 
 
-def _bounded(side: Side) -> tuple[Numbers, Numbers]:
+def _certain_ends(side: Side) -> tuple[Numbers, Numbers]:
     """The ends of the frame; where it does not report a node, what is certain."""
     lower, upper = list(side.lower), list(side.upper)
     for row, shown in enumerate(side.shown):
@@ -72,7 +74,7 @@ def _bounded(side: Side) -> tuple[Numbers, Numbers]:
     return lower, upper
 
 
-def _over(a: float | None, b: float | None, otherwise: float) -> float:
+def _quotient_or_default(a: float | None, b: float | None, otherwise: float) -> float:
     if a is None or b is None or not b > 0:
         return otherwise
     return max(0.0, a / b)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe._known_arguments import shown
-from dpframe.digest import Standing, released_columns, standing
+from dpframe._known_arguments import shown_value
+from dpframe.digest import FrameState, frame_state, released_columns
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.hierarchy import Cells, Hierarchy, as_hierarchies, as_hierarchy, is_one
+from dpframe.hierarchy import Cells, Hierarchy, as_hierarchies, as_hierarchy, is_one_hierarchy
 from dpframe.postprocess.flat import as_nodes
-from dpframe.postprocess.nesting import lineages, nearest
+from dpframe.postprocess.lineages import lineages, nearest_ancestors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,7 +71,7 @@ class ShownNodes:
     @cached_property
     def ancestor(self) -> NDArray[np.int64]:
         """int64, shape (n,): the place of the nearest node above in the frame, -1 for none."""
-        return nearest(self.lineages)
+        return nearest_ancestors(self.lineages)
 
     @cached_property
     def alike(self) -> NDArray[np.bool_]:
@@ -107,7 +107,7 @@ class ShownNodes:
         if name is None:
             return next(iter(self.measures.items()))
         if not isinstance(name, str):
-            raise ParameterTypeError(f"measure must be a name; got {shown(name)}.")
+            raise ParameterTypeError(f"measure must be a name; got {shown_value(name)}.")
         if name not in self.measures:
             raise ParameterError(
                 f"measure ({name!r}) must be one of this release: {', '.join(self.measures)}."
@@ -136,7 +136,7 @@ def shown_nodes(
         raise ParameterError(
             f"{what} needs nodes of a hierarchy, and this is a release of another kind."
         )
-    found = standing(frame)
+    found = frame_state(frame)
     if found is None:
         raise ParameterError(
             f"{what} needs released numbers, and this frame has no digest of them. Ask the frame "
@@ -146,7 +146,7 @@ def shown_nodes(
         raise ParameterError(
             f"{found.sentence}. Ask for the {what} of the release itself, or of some of its rows."
         )
-    check_columns(found, what)
+    check_complete_columns(found, what)
     hierarchy = as_hierarchies(receipt["hierarchy"]) if cells else tree_of_nodes(receipt, what)
     return ShownNodes(
         frame=released_columns(frame),
@@ -158,7 +158,7 @@ def shown_nodes(
 
 def tree_of_nodes(receipt: Mapping[str, Any], what: str) -> Hierarchy:
     """The hierarchy of a release; ParameterError for cells of several, which are no tree."""
-    if not is_one(receipt["hierarchy"]):
+    if not is_one_hierarchy(receipt["hierarchy"]):
         raise ParameterError(
             f"{what} does not take cells of several hierarchies ({receipt['hierarchy']}). Their "
             "rows are of disjoint records: filter and add them up, or take result.dp.top or "
@@ -167,13 +167,13 @@ def tree_of_nodes(receipt: Mapping[str, Any], what: str) -> Hierarchy:
     return as_hierarchy(receipt["hierarchy"])
 
 
-def check_columns(found: Standing, what: str) -> None:
+def check_complete_columns(found: FrameState, what: str) -> None:
     """Raise ParameterError if columns were left out: ``what`` needs all of them."""
     if found.lacks:
         raise ParameterError(f"{what}: {found.needs}. Leave out rows only, no columns.")
 
 
-def without_clash(frame: pd.DataFrame, names: tuple[str, ...], what: str) -> None:
+def check_column_clash(frame: pd.DataFrame, names: tuple[str, ...], what: str) -> None:
     """Raise ParameterError if a frame has a column that ``what`` would write."""
     taken = [name for name in names if name in frame.columns]
     if taken:

@@ -116,12 +116,12 @@ def best_strategy(
     if not limit > 0:
         raise ParameterError(f"limit ({limit}) must be above 0.")
     floor = max(1, -(-least_parts.numerator * GRID // least_parts.denominator))
-    search = _searched if len(tree.at) <= REMEMBERED else _searched.__wrapped__
+    search = _search_strategy if len(tree.at) <= REMEMBERED else _search_strategy.__wrapped__
     return search(tree, floor, limit)
 
 
 @lru_cache(maxsize=64)
-def _searched(tree: _Tree, floor: int, limit: float) -> Strategy:
+def _search_strategy(tree: _Tree, floor: int, limit: float) -> Strategy:
     """Search the strategy. Cached: releases of a series often show the same nodes, above all of
     listed keys."""
     depth = len(tree.levels)
@@ -129,14 +129,14 @@ def _searched(tree: _Tree, floor: int, limit: float) -> Strategy:
 
     def tried_best(weights: NDArray[np.float64], best: tuple[int, ...] = ()) -> tuple[int, ...]:
         """Try weights on the grid, and say which were the best so far: of equals the first."""
-        units = _on_grid(weights, floor)
+        units = _weights_on_grid(weights, floor)
         if units not in tried:
             tried[units] = tree.error(np.array(units) / GRID, limit)
         return units if not best or tried[units] < tried[best] else best
 
     best = tried_best(np.ones(depth + 1))
     best = tried_best(np.append(1.0, np.zeros(depth)), best)
-    for measured in _families(depth):
+    for measured in _level_sets(depth):
         for share in SHARES:
             best = tried_best(np.append(share, measured * (1 - share) / measured.sum()), best)
         if len(tried) >= tree.trials // 3:
@@ -160,7 +160,7 @@ def _searched(tree: _Tree, floor: int, limit: float) -> Strategy:
     )
 
 
-def _families(depth: int) -> list[NDArray[np.float64]]:
+def _level_sets(depth: int) -> list[NDArray[np.float64]]:
     """Sets of levels to measure, as masks: the first; every g-th from the first; all but the
     last."""
     place = np.arange(depth)
@@ -170,7 +170,7 @@ def _families(depth: int) -> list[NDArray[np.float64]]:
     return list(distinct.values())
 
 
-def _on_grid(weights: NDArray[np.float64], floor: int) -> tuple[int, ...]:
+def _weights_on_grid(weights: NDArray[np.float64], floor: int) -> tuple[int, ...]:
     """Whole numbers in proportion whose sum is GRID, by largest remainder; the first >= floor."""
     wanted = weights * (GRID / weights.sum())
     if wanted[0] < floor:

@@ -17,14 +17,14 @@ LISTED = 10
 
 
 def subtree(frame: pd.DataFrame, receipt: Mapping[str, Any], label: object) -> pd.DataFrame:
-    """``result.dp.below``; see :meth:`dpframe.doors.of_results.OfResults.below`."""
+    """``result.dp.below``; see :meth:`dpframe.doors.result_methods.OfResults.below`."""
     nodes = shown_nodes(frame, receipt, "below")
-    top = _node(nodes, str(label))
+    top = _lineage_of_label(nodes, str(label))
     rows = [place for place, line in enumerate(nodes.lineages) if line[: len(top)] == top]
     return frame.iloc[rows]
 
 
-def _node(nodes: ShownNodes, label: str) -> tuple[Hashable, ...]:
+def _lineage_of_label(nodes: ShownNodes, label: str) -> tuple[Hashable, ...]:
     """The lineage of the one node that reads like this; a prefix before a label of a level."""
     by_prefix: dict[tuple[Hashable, ...], str] = {}
     by_label: dict[tuple[Hashable, ...], str] = {}

@@ -48,7 +48,7 @@ class Estimates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Below:
+class _SubtreeVariances:
     """From measurements in the subtree of a node alone, by level, shape (n,).
 
     ``s``: variance of its total, with its own measurement; ``terms``: variance of part and children
@@ -114,14 +114,14 @@ def least_squares(
     """
     forest = checked_forest(ancestor)
     n = len(forest.order)
-    vp = _by_level(forest, _variance(part_variance, n, "part_variance"))
-    vt = _by_level(forest, _variance(total_variance, n, "total_variance"))
-    p = _by_level(forest, _values(part, n, "part"), np.isfinite(vp))
-    t = _by_level(forest, _values(total, n, "total"), np.isfinite(vt))
+    vp = _order_by_level(forest, _read_tree_variances(part_variance, n, "part_variance"))
+    vt = _order_by_level(forest, _read_tree_variances(total_variance, n, "total_variance"))
+    p = _order_by_level(forest, _read_tree_values(part, n, "part"), np.isfinite(vp))
+    t = _order_by_level(forest, _read_tree_values(total, n, "total"), np.isfinite(vt))
     if not (np.isfinite(p).all() and np.isfinite(t).all()):
         raise ParameterError("part and total must be finite where their variance is.")
 
-    below = _upward(forest, vp, vt)
+    below = _variances_upward(forest, vp, vt)
     gain = np.divide(below.s, vt, out=np.zeros(n), where=np.isfinite(vt))
     terms, z = p.copy(), p  # z: merged with the own measurement
     z = terms + gain * (t - terms)
@@ -130,11 +130,11 @@ def least_squares(
         z[top] = terms[top] + gain[top] * (t[top] - terms[top])
     x = z.copy()
     for top, here, group in forest.levels():
-        share = _share(below, top, below.s[here], group)
+        share = _share_of_term(below, top, below.s[here], group)
         x[here] += share * (x[top] - terms[top])[group]
     every = slice(0, n)
-    fitted = p + _share(below, every, vp, np.arange(n)) * (x - terms)
-    of_parts, of_totals = _downward(forest, below, vp)
+    fitted = p + _share_of_term(below, every, vp, np.arange(n)) * (x - terms)
+    of_parts, of_totals = _variances_downward(forest, below, vp)
     return Estimates(
         part=forest.restore(fitted),
         total=forest.restore(x),
@@ -166,7 +166,7 @@ def variances(forest: Forest, part_variance: Reals, total_variance: Reals) -> tu
     are independent of x_v; the others learn nothing.
     """
     vp, vt = part_variance[forest.order], total_variance[forest.order]
-    of_parts, of_totals = _downward(forest, _upward(forest, vp, vt), vp)
+    of_parts, of_totals = _variances_downward(forest, _variances_upward(forest, vp, vt), vp)
     return forest.restore(of_parts), forest.restore(of_totals)
 
 
@@ -184,20 +184,20 @@ def checked_forest(ancestor: ArrayLike | Forest) -> Forest:
     return Forest.of(above.astype(np.int64))
 
 
-def _upward(forest: Forest, vp: Reals, vt: Reals) -> _Below:
+def _variances_upward(forest: Forest, vp: Reals, vt: Reals) -> _SubtreeVariances:
     known = np.where(np.isfinite(vp), vp, 0.0)
     unknown = (~np.isfinite(vp)).astype(np.int64)
-    terms, s = vp.copy(), _merged(vp, vt)
+    terms, s = vp.copy(), _merge_variances(vp, vt)
     for top, here, group in reversed(list(forest.levels())):
         size, open_ = top.stop - top.start, ~np.isfinite(s[here])
         unknown[top] += np.bincount(group[open_], minlength=size)
-        known[top] += _summed(group, np.where(open_, 0.0, s[here]), size)
+        known[top] += _sum_by_parent(group, np.where(open_, 0.0, s[here]), size)
         terms[top] = np.where(unknown[top] > 0, np.inf, known[top])
-        s[top] = _merged(terms[top], vt[top])
-    return _Below(s=s, terms=terms, known=known, unknown=unknown)
+        s[top] = _merge_variances(terms[top], vt[top])
+    return _SubtreeVariances(s=s, terms=terms, known=known, unknown=unknown)
 
 
-def _summed(group: NDArray[np.intp], values: Reals, size: int) -> Reals:
+def _sum_by_parent(group: NDArray[np.intp], values: Reals, size: int) -> Reals:
     """Sums over children, smallest first: one tree has the same variances, to the last bit, in
     whichever order siblings are listed. Intervals are recomputed from frames that were sorted."""
     if (values != values[:1]).any():
@@ -207,14 +207,16 @@ def _summed(group: NDArray[np.intp], values: Reals, size: int) -> Reals:
     return summed
 
 
-def _merged(a: Reals, b: Reals) -> Reals:
+def _merge_variances(a: Reals, b: Reals) -> Reals:
     """Variance of two independent estimates of one number, merged."""
     with np.errstate(divide="ignore"):
         merged: Reals = 1 / (1 / a + 1 / b)
     return merged
 
 
-def _share(below: _Below, top: slice, s: Reals, group: NDArray[np.intp]) -> Reals:
+def _share_of_term(
+    below: _SubtreeVariances, top: slice, s: Reals, group: NDArray[np.intp]
+) -> Reals:
     """The part that each term gets of what is to be distributed over the terms of nodes ``top``."""
     unknown = below.unknown[top][group]
     open_, known = ~np.isfinite(s), np.maximum(below.known[top][group], _VARIANCES[0])
@@ -222,11 +224,11 @@ def _share(below: _Below, top: slice, s: Reals, group: NDArray[np.intp]) -> Real
     return np.where(unknown > 0, open_ / np.maximum(unknown, 1), shared)
 
 
-def _downward(forest: Forest, below: _Below, vp: Reals) -> tuple[Reals, Reals]:
+def _variances_downward(forest: Forest, below: _SubtreeVariances, vp: Reals) -> tuple[Reals, Reals]:
     """Final variances of parts and totals, by level."""
 
     def smoothed(top: slice, s: Reals, group: NDArray[np.intp]) -> Reals:
-        share, above = _share(below, top, s, group), final[top][group]
+        share, above = _share_of_term(below, top, s, group), final[top][group]
         alone = np.where(below.unknown[top] == 1, below.known[top], np.inf)[group] + above
         finite = np.isfinite(s)
         learns = finite & (share > 0)
@@ -239,19 +241,19 @@ def _downward(forest: Forest, below: _Below, vp: Reals) -> tuple[Reals, Reals]:
     return smoothed(slice(0, len(vp)), vp, np.arange(len(vp))), final
 
 
-def _by_level(forest: Forest, x: Reals, where: NDArray[np.bool_] | None = None) -> Reals:
+def _order_by_level(forest: Forest, x: Reals, where: NDArray[np.bool_] | None = None) -> Reals:
     return x[forest.order] if where is None else np.where(where, x[forest.order], 0.0)
 
 
-def _values(values: ArrayLike, n: int, name: str) -> Reals:
+def _read_tree_values(values: ArrayLike, n: int, name: str) -> Reals:
     array = np.asarray(values)
     if array.shape != (n,) or array.dtype.kind not in "if":
         raise ParameterError(f"{name} must hold one number a node.")
     return array.astype(np.float64)
 
 
-def _variance(values: ArrayLike, n: int, name: str) -> Reals:
-    array = _values(values, n, name)
+def _read_tree_variances(values: ArrayLike, n: int, name: str) -> Reals:
+    array = _read_tree_values(values, n, name)
     low, high = _VARIANCES
     if not (((array >= low) & (array <= high)) | (array == np.inf)).all():
         raise ParameterError(

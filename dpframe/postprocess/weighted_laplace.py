@@ -134,13 +134,13 @@ def share_factor(confidence: float, largest: float) -> float:
 @lru_cache(maxsize=1024)
 def _cell_factor(cell: int, confidence: float) -> float:
     ends = [cell / CELLS] if cell else []
-    several = {shares for m in (*ends, (cell + 1) / CELLS) for shares in _extremal(m)}
+    several = {shares for m in (*ends, (cell + 1) / CELLS) for shares in _extremal_shares(m)}
     several |= set() if ends else {()}
     found = max(_quantile(shares, confidence) for shares in several)
     return min(MARGIN * found, deviation_factor(confidence))
 
 
-def _extremal(m: float) -> list[tuple[float, ...]]:
+def _extremal_shares(m: float) -> list[tuple[float, ...]]:
     """Shares of Laplace variables, the largest m; what is left of 1 is normal."""
     fit = int((1 - m) / m + 1e-9)
     found = [(m,) * (1 + j) for j in range(min(fit, 3) + 1)]
@@ -269,11 +269,11 @@ def _sum_half_width(scale: float, terms: int, confidence: float) -> int:
     rate, refused = 1 / scale, (1 - confidence) / 2 * (1 - _SLACK)
     before = _failures_between(rate, terms)
     low, high = -1, math.ceil(2 * scale * math.sqrt(terms)) + 1
-    while _tail(high, rate, before) > refused:
+    while _sum_tail(high, rate, before) > refused:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        if _tail(middle, rate, before) > refused:
+        if _sum_tail(middle, rate, before) > refused:
             low = middle
         else:
             high = middle
@@ -293,7 +293,7 @@ def _failures_between(rate: float, k: int) -> NDArray[np.float64]:
     return found
 
 
-def _tail(w: int, rate: float, before: NDArray[np.float64]) -> float:
+def _sum_tail(w: int, rate: float, before: NDArray[np.float64]) -> float:
     """P(sum > w): over the failures in w trials; log q - log p is log(exp(rate) - 1)."""
     j = np.arange(1, min(len(before), w + 1))
     law = _from_ratios(-w * rate, np.log((w - j + 1) / j) + math.log(math.expm1(rate)))

@@ -91,7 +91,7 @@ def whole_estimates(
     forest = checked_forest(ancestor)
     n = len(forest.order)
     vp, vt = np.asarray(part_variance), np.asarray(total_variance)
-    p, t = (_measured(*given, n) for given in ((part, vp, "part"), (total, vt, "total")))
+    p, t = (_check_measured(*given, n) for given in ((part, vp, "part"), (total, vt, "total")))
     base = p
     for _ in range(1 if np.isfinite(vp).all() else 3):
         _check_fits(base, t)
@@ -164,7 +164,7 @@ def _check_fits(part: NDArray[np.float64] | Whole, total: Whole) -> None:
         )
 
 
-def _measured(values: Whole, variance: NDArray[np.float64], name: str, n: int) -> Whole:
+def _check_measured(values: Whole, variance: NDArray[np.float64], name: str, n: int) -> Whole:
     array = np.asarray(values)
     if array.shape != (n,) or variance.shape != (n,) or array.dtype.kind != "i":
         raise ParameterError(f"{name} must hold one whole number, with variance, a node.")

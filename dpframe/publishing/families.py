@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from dpframe.ledger import Stored
-from dpframe.publishing.names import Named
-from dpframe.publishing.tables import Table, period_of
+from dpframe.ledger import StoredResult
+from dpframe.publishing.names import TableNames
+from dpframe.publishing.results_tables import Table, period_of
 
 OURS = {
     "release": "Name of the release in the ledger",
     "period": "The period that was counted, or the numbers at the end of the name of the release",
 }
 
-Published = tuple[Named, Stored, Table]
+Published = tuple[TableNames, StoredResult, Table]
 
 
 def family_tables(published: Sequence[Published]) -> list[Table]:
@@ -27,10 +27,10 @@ def family_tables(published: Sequence[Published]) -> list[Table]:
     families: dict[str, list[Published]] = {}
     for one in published:
         families.setdefault(one[0].whole, []).append(one)
-    return [_whole(name, members) for name, members in families.items()]
+    return [_family_table(name, members) for name, members in families.items()]
 
 
-def _whole(name: str, members: Sequence[Published]) -> Table:
+def _family_table(name: str, members: Sequence[Published]) -> Table:
     parts: list[dict[str, pa.ChunkedArray]] = []
     called, meanings = {column: column for column in OURS}, dict(OURS)
     for named, stored, table in members:
@@ -39,7 +39,7 @@ def _whole(name: str, members: Sequence[Published]) -> Table:
             column: pa.chunked_array([pa.array([text] * n, pa.string())])
             for column, text in zip(OURS, (stored.name, period), strict=True)
         }
-        renamed = beside_ours(table.rows.column_names)
+        renamed = rename_reserved_columns(table.rows.column_names)
         for own, values, meaning in zip(renamed, table.rows.columns, table.meanings, strict=True):
             # DuckDB takes City and city for one column
             column = called.setdefault(own.casefold(), own)
@@ -50,7 +50,7 @@ def _whole(name: str, members: Sequence[Published]) -> Table:
         name=name,
         rows=pa.table(
             {
-                column: stacked(
+                column: stack_columns(
                     part.get(column, pa.chunked_array([pa.nulls(n)]))
                     for part, n in zip(parts, lengths, strict=True)
                 )
@@ -64,7 +64,7 @@ def _whole(name: str, members: Sequence[Published]) -> Table:
     )
 
 
-def beside_ours(columns: Sequence[str]) -> list[str]:
+def rename_reserved_columns(columns: Sequence[str]) -> list[str]:
     """Name a release's columns in the table: a name that is ours already gets ``_`` at its end."""
     taken = {column.casefold() for column in columns}
     out = []
@@ -76,7 +76,7 @@ def beside_ours(columns: Sequence[str]) -> list[str]:
     return out
 
 
-def stacked(parts: Iterable[pa.ChunkedArray]) -> pa.ChunkedArray:
+def stack_columns(parts: Iterable[pa.ChunkedArray]) -> pa.ChunkedArray:
     """Concatenate columns in a type that holds all of them: text, if no other does."""
     tables = [pa.table({"": part}) for part in parts]
     try:

@@ -20,7 +20,7 @@ _LETTER = re.compile(r"[^\W\d_]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class TableNames:
     """The name of a release, and of its family, its table, the view of the family's newest release
     and the table of the whole family."""
 
@@ -36,20 +36,20 @@ class Named:
         return self.release[len(self.family) :].lstrip(_APART) or None
 
 
-def named(releases: Sequence[str]) -> list[Named]:
+def name_tables(releases: Sequence[str]) -> list[TableNames]:
     """Name the tables and views of releases, in the order of charges; later releases never change
     the names of earlier ones."""
     taken: set[str] = set()
     shared: dict[str, tuple[str, str]] = {}
     out = []
     for release in releases:
-        table = free(identifier_of(release), taken)
+        table = free_name(identifier_of(release), taken)
         kin = family(release)
         if kin not in shared:
             stem = identifier_of(kin)
-            shared[kin] = free(f"{stem}_latest", taken), free(f"{stem}_all", taken)
+            shared[kin] = free_name(f"{stem}_latest", taken), free_name(f"{stem}_all", taken)
         view, whole = shared[kin]
-        out.append(Named(release=release, family=kin, table=table, view=view, whole=whole))
+        out.append(TableNames(release=release, family=kin, table=table, view=view, whole=whole))
     return out
 
 
@@ -82,7 +82,7 @@ def identifier_of(text: str) -> str:
     return name
 
 
-def free(wanted: str, taken: set[str]) -> str:
+def free_name(wanted: str, taken: set[str]) -> str:
     """Return ``wanted``, with ``__2``, ``__3``, ... if it is taken in any case, and mark it taken.
 
     SQL and file systems may ignore case. Names from :func:`identifier_of` hold no ``__``, so a

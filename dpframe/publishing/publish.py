@@ -12,18 +12,24 @@ from dpframe._known_arguments import known_arguments
 from dpframe._progress import step
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, ReleaseNameError
 from dpframe.ledger import Ledger, chosen_ledger, history, store
-from dpframe.ledger.opened import BUSY
+from dpframe.ledger.open_file import BUSY
 from dpframe.publishing.families import family_tables
-from dpframe.publishing.files import Target, alone, check_owner, take_place, target_of
-from dpframe.publishing.measures import measure_meanings, measures_table
-from dpframe.publishing.names import named
-from dpframe.publishing.tables import (
+from dpframe.publishing.measure_columns import measure_meanings, measures_table
+from dpframe.publishing.names import name_tables
+from dpframe.publishing.results_files import (
+    Target,
+    check_owner,
+    publishing_lock,
+    replace_files,
+    target_of,
+)
+from dpframe.publishing.results_tables import (
     LEDGER_KEY,
     Table,
     budget_table,
     release_table,
     releases_table,
-    script,
+    results_script,
 )
 
 if TYPE_CHECKING:
@@ -97,17 +103,17 @@ def publish(
     if book is None:
         raise ParameterError("ledger is missing. Pass a dp.Ledger or its path.")
     target = target_of(to, book)
-    wanted = _wanted(releases)
-    with alone(target):
+    wanted = _names_to_publish(releases)
+    with publishing_lock(target):
         old = check_owner(target, book)
-        tables, latest = _tables(book, wanted)
-        files, database = _made(tables, latest, target, book)
-        take_place(target, files, database, old)
+        tables, latest = _tables_to_publish(book, wanted)
+        files, database = _write_new_files(tables, latest, target, book)
+        replace_files(target, files, database, old)
     shown: pd.DataFrame = tables[-1].rows.to_pandas()
     return shown
 
 
-def _wanted(releases: object) -> list[str] | None:
+def _names_to_publish(releases: object) -> list[str] | None:
     if releases is None:
         return None
     names = [releases] if isinstance(releases, str) else releases
@@ -118,10 +124,12 @@ def _wanted(releases: object) -> list[str] | None:
     return list(names)
 
 
-def _tables(ledger: Ledger, wanted: list[str] | None) -> tuple[list[Table], dict[str, Table]]:
+def _tables_to_publish(
+    ledger: Ledger, wanted: list[str] | None
+) -> tuple[list[Table], dict[str, Table]]:
     """Return all tables, ``dp_budget`` and ``dp_releases`` last, and the table of each view."""
-    with store.reading(ledger.path, BUSY) as db:  # one state of the ledger
-        summary, charges = history.summary(db, ""), history.releases(db)
+    with store.read_transaction(ledger.path, BUSY) as db:  # one state of the ledger
+        summary, charges = history.summary_frame(db, ""), history.releases_frame(db)
     stored = [str(name) for name in charges.loc[charges["stored"], "release"]]
     if not stored:
         raise LedgerError(
@@ -136,7 +144,7 @@ def _tables(ledger: Ledger, wanted: list[str] | None) -> tuple[list[Table], dict
                 f"releases ({asked!r}) names no release stored in the ledger.{hint}"
             )
     published = []
-    for name in named(stored):  # all names, so that a choice of releases does not change them
+    for name in name_tables(stored):  # all names, so that a choice of releases does not change them
         if wanted is None or name.release in wanted:
             found = ledger.find(name.release)
             assert found is not None  # nothing is ever removed from a ledger
@@ -150,7 +158,7 @@ def _tables(ledger: Ledger, wanted: list[str] | None) -> tuple[list[Table], dict
     return tables, latest
 
 
-def _made(
+def _write_new_files(
     tables: list[Table], latest: dict[str, Table], target: Target, ledger: Ledger
 ) -> tuple[list[Path], Path]:
     """Write the new files into the folder for new files: first Parquet, then DuckDB."""
@@ -163,5 +171,5 @@ def _made(
         pq.write_table(table.rows.replace_schema_metadata(metadata), files[-1])
     database = target.work / "results.duckdb"
     rows = {table.name: table.rows for table in tables}
-    _duck.create_database(database, rows, script(tables, latest))
+    _duck.create_database(database, rows, results_script(tables, latest))
     return files, database

@@ -2,7 +2,7 @@
 
 from dpframe.sketches._sketch import DEFAULT_COUNTERS, LARGEST
 from dpframe.sketches._state import SketchState
-from dpframe.sketches.merging import MergedSketch, merged
+from dpframe.sketches.merged_sketch import MergedSketch, merge_raw_sketches
 from dpframe.sketches.misra_gries import MisraGries
 from dpframe.sketches.privacy_aware import PrivacyAwareMisraGries
 
@@ -13,5 +13,5 @@ __all__ = [
     "MisraGries",
     "PrivacyAwareMisraGries",
     "SketchState",
-    "merged",
+    "merge_raw_sketches",
 ]

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe._unicode import decoded, is_text, unicode
+from dpframe._unicode import decode_bytes, is_arrow_text, unicode
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 
 Kind = Literal["int64", "uint64", "text", "bytes", "words"]
@@ -49,7 +49,7 @@ TOO_LARGE = (
 )
 
 
-TYPES: dict[Kind | None, pa.DataType] = {
+ARROW_TYPES: dict[Kind | None, pa.DataType] = {
     "int64": pa.int64(),
     "uint64": pa.uint64(),
     "text": pa.large_string(),
@@ -87,7 +87,7 @@ SetIterator: type = type(iter(set()))
 """Type of an iterator over a set or frozenset. It has no order of its own, as these have none."""
 
 
-def check_order(batch: object) -> None:
+def check_batch_order(batch: object) -> None:
     """Raise ParameterTypeError if a batch has no order of its own, or may have none."""
     if isinstance(batch, (AnySet, SetIterator)):
         raise ParameterTypeError(
@@ -107,18 +107,18 @@ def check_order(batch: object) -> None:
         )
 
 
-def columns(batch: object, kind: Kind | None) -> Iterator[Column]:
+def key_columns(batch: object, kind: Kind | None) -> Iterator[Column]:
     """Yield a batch as columns of one kind: the sketch's kind, if it has one already."""
-    for part in _parts(batch):
-        column = _column(part, kind)
+    for part in _batch_parts(batch):
+        column = _key_column(part, kind)
         if len(column):
             kind = column.kind
             yield column
 
 
-def whole(batch: object, kind: Kind | None) -> Column | None:
+def single_column(batch: object, kind: Kind | None) -> Column | None:
     """Return a batch as one column; None if it is empty."""
-    parts = list(columns(batch, kind))
+    parts = list(key_columns(batch, kind))
     if not parts:
         return None
     values, integers = [part.values for part in parts], parts[0].kind in ("int64", "uint64")
@@ -128,19 +128,19 @@ def whole(batch: object, kind: Kind | None) -> Column | None:
 # -- sources as arrays and lists -----------------------------------------------------------------
 
 
-def _parts(batch: Any) -> Iterator[Any]:
+def _batch_parts(batch: Any) -> Iterator[Any]:
     """Yield the parts of a batch: NumPy arrays of numbers, Arrow arrays, or lists."""
     module = type(batch).__module__.split(".")[0]
     if isinstance(batch, np.ndarray) and batch.ndim:
-        yield from _of_numpy(batch)
+        yield from _numpy_parts(batch)
     elif isinstance(batch, (np.generic, np.ndarray)):
         yield [batch.item()]
     elif isinstance(batch, (pa.Array, pa.ChunkedArray)):
-        yield from _of_arrow(batch)
+        yield from _arrow_parts(batch)
     elif module == "pandas" and isinstance(batch, Iterable):
-        yield from _of_pandas(batch)
+        yield from _pandas_parts(batch)
     elif isinstance(batch, pa.RecordBatch) or hasattr(batch, "__arrow_c_stream__"):
-        yield from _of_stream(batch)
+        yield from _stream_parts(batch)
     elif isinstance(batch, dict):
         raise ParameterTypeError(f"{ACCEPTED}; got a mapping.")
     elif isinstance(batch, Iterable) and not isinstance(batch, (str, bytes, bytearray)):
@@ -151,7 +151,7 @@ def _parts(batch: Any) -> Iterator[Any]:
         yield [batch]
 
 
-def _of_numpy(array: NDArray[Any]) -> Iterator[Any]:
+def _numpy_parts(array: NDArray[Any]) -> Iterator[Any]:
     if array.ndim > 1:
         raise ParameterError(f"keys must be one-dimensional; got an array of shape {array.shape}.")
     if np.ma.is_masked(array):
@@ -164,11 +164,11 @@ def _of_numpy(array: NDArray[Any]) -> Iterator[Any]:
         yield piece if array.dtype.kind in "iuf" else piece.tolist()
 
 
-def _of_pandas(series: Any) -> Iterator[Any]:
+def _pandas_parts(series: Any) -> Iterator[Any]:
     if getattr(series, "ndim", 0) != 1:
         raise ParameterTypeError(f"{ACCEPTED}; got a pandas {type(series).__name__}.")
     if isinstance(series.dtype, np.dtype):
-        yield from _of_numpy(series.to_numpy())
+        yield from _numpy_parts(series.to_numpy())
         return
     values = series.array
     for start in range(0, len(values), PIECE):
@@ -178,32 +178,32 @@ def _of_pandas(series: Any) -> Iterator[Any]:
         except Exception:  # text with lone surrogates, or values that are no keys
             yield list(piece)
         else:
-            yield from _of_arrow(keys)
+            yield from _arrow_parts(keys)
 
 
-def _of_arrow(array: pa.Array | pa.ChunkedArray) -> Iterator[Any]:
+def _arrow_parts(array: pa.Array | pa.ChunkedArray) -> Iterator[Any]:
     for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else [array]:
         if pa.types.is_integer(chunk.type) and not chunk.null_count:
-            yield from _of_numpy(chunk.to_numpy())
+            yield from _numpy_parts(chunk.to_numpy())
         else:
             for start in range(0, len(chunk), PIECE):
                 yield chunk.slice(start, PIECE)
 
 
-def _of_stream(source: Any) -> Iterator[Any]:
+def _stream_parts(source: Any) -> Iterator[Any]:
     """Yield the keys of Arrow streams, a record batch at a time, and of other libraries' series."""
     name = type(source).__name__
-    opened = _withheld(name, lambda: _open(source))
+    opened = _call_reader(name, lambda: _open_stream(source))
     if isinstance(opened, pa.ChunkedArray):
-        yield from _of_arrow(opened)
+        yield from _arrow_parts(opened)
         return
     if len(opened.schema) != 1:
         raise ParameterError(f"keys must be one column; the {name} has {len(opened.schema)}.")
-    while (batch := _withheld(name, lambda: next(opened, None))) is not None:
-        yield from _of_arrow(batch.column(0))
+    while (batch := _call_reader(name, lambda: next(opened, None))) is not None:
+        yield from _arrow_parts(batch.column(0))
 
 
-def _open(source: Any) -> pa.RecordBatchReader | pa.ChunkedArray:
+def _open_stream(source: Any) -> pa.RecordBatchReader | pa.ChunkedArray:
     if isinstance(source, pa.RecordBatch):
         return pa.RecordBatchReader.from_batches(source.schema, [source])
     if hasattr(source, "to_arrow_reader"):  # DuckDB, whose own stream reads everything at once
@@ -214,7 +214,7 @@ def _open(source: Any) -> pa.RecordBatchReader | pa.ChunkedArray:
     return pa.RecordBatchReader.from_stream(source)
 
 
-def _withheld(name: str, call: Callable[[], T]) -> T:
+def _call_reader(name: str, call: Callable[[], T]) -> T:
     """Call a reader. If it fails, name only the type of its error: the text could quote a row."""
     try:
         return call()
@@ -230,11 +230,11 @@ def _withheld(name: str, call: Callable[[], T]) -> T:
 # -- one kind of key -----------------------------------------------------------------------------
 
 
-def _column(part: Any, kind: Kind | None) -> Column:
+def _key_column(part: Any, kind: Kind | None) -> Column:
     if isinstance(part, list):
-        part = _of_list(part)
+        part = _list_array(part)
     if isinstance(part, pa.Array) and pa.types.is_dictionary(part.type):
-        part = _decoded(part)
+        part = _decode_dictionary(part)
     if isinstance(part, pa.Array) and part.null_count:
         raise ParameterError(NULLS)
     if isinstance(part, np.ndarray):
@@ -244,15 +244,18 @@ def _column(part: Any, kind: Kind | None) -> Column:
     if pa.types.is_floating(found):
         raise ParameterTypeError(FLOATS)
     if pa.types.is_integer(found):
-        return _integers(part if isinstance(part, np.ndarray) else part.to_numpy(), kind)
-    text, wide = is_text(found), pa.large_string() if is_text(found) else pa.large_binary()
+        return _integer_column(part if isinstance(part, np.ndarray) else part.to_numpy(), kind)
+    text, wide = (
+        is_arrow_text(found),
+        pa.large_string() if is_arrow_text(found) else pa.large_binary(),
+    )
     if not text and not _is_bytes(found):
         raise ParameterTypeError(f"{ACCEPTED}; got {found}: convert it to text.")
-    _same_kind("text" if text else "bytes", kind)
+    _check_key_kind("text" if text else "bytes", kind)
     return Column("text" if text else "bytes", part.cast(wide))
 
 
-def _decoded(array: pa.DictionaryArray) -> pa.Array:
+def _decode_dictionary(array: pa.DictionaryArray) -> pa.Array:
     values = array.dictionary
     if pa.types.is_string_view(values.type):  # Arrow's take does not read views
         values = values.cast(pa.large_string())
@@ -266,17 +269,17 @@ def _is_bytes(kind: pa.DataType) -> bool:
     return any(map(kind.equals, known)) or bool(pa.types.is_fixed_size_binary(kind))
 
 
-def _same_kind(found: Kind, kind: Kind | None) -> None:
+def _check_key_kind(found: Kind, kind: Kind | None) -> None:
     if kind is not None and NAMES[found].split()[-1] != NAMES[kind].split()[-1]:
         raise ParameterTypeError(
             f"the sketch holds {NAMES[kind]} and the batch {NAMES[found]}: pass keys of one kind."
         )
 
 
-def _integers(values: NDArray[Any], kind: Kind | None) -> Column:
+def _integer_column(values: NDArray[Any], kind: Kind | None) -> Column:
     """Return integers as a column. Check their range if only one of batch and sketch is uint64."""
     own: Kind = "uint64" if values.dtype.kind == "u" and values.dtype.itemsize == 8 else "int64"
-    _same_kind(own, kind)
+    _check_key_kind(own, kind)
     kind = kind or own
     if own != kind and len(values):
         outside = values.max() > 2**63 - 1 if own == "uint64" else values.min() < 0
@@ -286,7 +289,7 @@ def _integers(values: NDArray[Any], kind: Kind | None) -> Column:
     return Column(kind, whole.view(np.int64))
 
 
-def _of_list(items: list[Any]) -> Any:
+def _list_array(items: list[Any]) -> Any:
     """Return Python objects as an array. Raise here, outside of every handler, so that no error
     carries another one that quotes a key."""
     types = set(map(type, items))
@@ -296,22 +299,24 @@ def _of_list(items: list[Any]) -> Any:
         raise ParameterError(NULLS)
     if floats:
         raise ParameterTypeError(FLOATS if floats == types else MIXED)
-    groups = {_group(t) for t in types}
+    groups = {_type_group(t) for t in types}
     if groups == {"integers"}:
-        return _of_ints(items if types == {int} else list(map(int, items)))
+        return _integer_array(items if types == {int} else list(map(int, items)))
     if groups in ({"text"}, {"bytes"}):
         wide = pa.large_string() if groups == {"text"} else pa.large_binary()
         try:
             return pa.array(items, type=wide)
         except (UnicodeError, pa.ArrowException):  # text with lone surrogates
-            return pa.array([decoded(t.encode("utf-8", "surrogatepass")) for t in items], type=wide)
+            return pa.array(
+                [decode_bytes(t.encode("utf-8", "surrogatepass")) for t in items], type=wide
+            )
     if len(groups) > 1 and groups <= {"integers", "text", "bytes"}:
         raise ParameterTypeError(MIXED)
-    names = ", ".join(sorted(t.__name__ for t in types if not _group(t)))
+    names = ", ".join(sorted(t.__name__ for t in types if not _type_group(t)))
     raise ParameterTypeError(f"{ACCEPTED}; got {names or 'no keys'}.")
 
 
-def _group(kind: type) -> str:
+def _type_group(kind: type) -> str:
     if issubclass(kind, (bool, np.bool_)):
         return ""
     if issubclass(kind, (int, np.integer)):
@@ -321,7 +326,7 @@ def _group(kind: type) -> str:
     )
 
 
-def _of_ints(items: list[int]) -> NDArray[Any]:
+def _integer_array(items: list[int]) -> NDArray[Any]:
     for dtype in (np.int64, np.uint64):
         try:
             return np.array(items, dtype=dtype)

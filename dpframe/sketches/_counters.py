@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe._forking import no_fork
+from dpframe._forks import no_fork
 from dpframe._unicode import unicode
-from dpframe.sketches._batches import TYPES, Column, Kind
+from dpframe.sketches._batches import ARROW_TYPES, Column, Kind
 
 ROOM = 16_384
 """About how many words of the arena should be free at a time."""
@@ -26,7 +26,7 @@ NUMBERS = pa.binary(16)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Keys:
+class EncodedKeys:
     """Keys as words: integers, shape (n,), or text as ``_encode`` writes it, shape (n, 2).
 
     Key i owns the words ``long[places[i] : places[i + 1]]``.
@@ -39,20 +39,20 @@ class Keys:
     def __len__(self) -> int:
         return len(self.words)
 
-    def take(self, rows: NDArray[np.int64]) -> tuple[Keys, int]:
+    def take(self, rows: NDArray[np.int64]) -> tuple[EncodedKeys, int]:
         """Return the keys at some rows, and how many words of an arena they can need."""
         if not len(self.long):
-            return Keys(self.words[rows], self.places, self.long), 0
+            return EncodedKeys(self.words[rows], self.places, self.long), 0
         places, ends = self.places[rows], self.places[rows + 1]
-        return Keys(self.words[rows], places, self.long), int((ends - places).sum())
+        return EncodedKeys(self.words[rows], places, self.long), int((ends - places).sum())
 
 
-def encoded(column: Column) -> Keys:
+def encode_keys(column: Column) -> EncodedKeys:
     """Return the keys of a column in the form that the kernels read."""
     if column.kind in ("int64", "uint64"):
-        return Keys(column.values, np.zeros(0, np.int64), np.zeros(0, np.uint64))
+        return EncodedKeys(column.values, np.zeros(0, np.int64), np.zeros(0, np.uint64))
     if column.kind == "words":
-        return _of_words(column.values)
+        return _encode_words(column.values)
     with no_fork():
         from dpframe.sketches._encode import encode
 
@@ -68,12 +68,12 @@ def encoded(column: Column) -> Keys:
     long = np.empty(size // 4, np.uint64)
     used, ascii_ = encode(overlapping, starts, words, places, long)
     if column.kind == "text" and not ascii_ and (whole := unicode(array)) is not array:
-        return encoded(Column("text", whole))
+        return encode_keys(Column("text", whole))
     places[-1] = used
-    return Keys(words, places, long[:used])
+    return EncodedKeys(words, places, long[:used])
 
 
-def _of_words(array: pa.Array) -> Keys:
+def _encode_words(array: pa.Array) -> EncodedKeys:
     """Return numbers of 128 bits, and NULLs, as keys. Where the second word is negative, a mark in
     ``long`` tells numbers from NULLs."""
     missing = array.is_null().to_numpy(zero_copy_only=False)
@@ -83,11 +83,11 @@ def _of_words(array: pa.Array) -> Keys:
     places = np.concatenate([[0], np.cumsum(2 * negative)])
     long = np.zeros(int(places[-1]), np.uint64)
     long[::2] = np.where(missing[negative], WORDS_MISSING, WORDS_NUMBER)
-    return Keys(words, places, long)
+    return EncodedKeys(words, places, long)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Held:
+class StoredEntries:
     """Entries of a table that is not built yet: its room, keys (those at zero included), their
     counters, and the decrements."""
 
@@ -105,7 +105,7 @@ class Table:
     def __init__(self, kind: Kind, room: int) -> None:
         """``room`` is the largest number of positive counters at any time."""
         self.kind: Kind = kind
-        self.held: Held | None = None
+        self.held: StoredEntries | None = None
         self._make(room)
 
     @classmethod
@@ -115,7 +115,7 @@ class Table:
         """Return a table with the entries of a file. Until its first update it needs memory for
         these entries only, however much room the file asks for."""
         table = object.__new__(cls)
-        table.kind, table.held = kind, Held(room, keys, counts, decrements)
+        table.kind, table.held = kind, StoredEntries(room, keys, counts, decrements)
         return table
 
     def _make(self, room: int) -> None:
@@ -156,7 +156,7 @@ class Table:
     def _arrays(self) -> tuple[Any, Any, Any, Any]:
         return self.words.reshape(-1), self.over, self.listed, self.meta
 
-    def update(self, keys: Keys, counters: int) -> None:
+    def update(self, keys: EncodedKeys, counters: int) -> None:
         with no_fork():
             from dpframe.sketches import _kernels
 
@@ -166,9 +166,11 @@ class Table:
             words, places = keys.words[start : start + step], keys.places[start : start + step + 1]
             room = int(places[-1] - places[0]) if len(keys.long) else 0
             text = (places, keys.long, self._arena(room))
-            _kernels.update(*self._arrays, words, text, counters)
+            _kernels.update_counters(*self._arrays, words, text, counters)
 
-    def update_users(self, keys: Keys, room: int, ends: NDArray[np.int64], counters: int) -> None:
+    def update_users(
+        self, keys: EncodedKeys, room: int, ends: NDArray[np.int64], counters: int
+    ) -> None:
         with no_fork():
             from dpframe.sketches import _kernels
 
@@ -206,7 +208,7 @@ class Table:
         long = second < 0
         keys = [_short_texts(first[~long], second[~long]), self._long_texts(places[long])]
         counts = np.concatenate([counts[~long], counts[long]])
-        return pa.concat_arrays(keys).cast(TYPES[self.kind]), counts
+        return pa.concat_arrays(keys).cast(ARROW_TYPES[self.kind]), counts
 
     def _numbers(
         self, first: NDArray[np.int64], second: NDArray[np.int64], places: NDArray[np.int64]
@@ -237,7 +239,7 @@ class Table:
 
         held = self.held
         self._make(held.room)
-        content = encoded(Column.of(self.kind, held.keys))
+        content = encode_keys(Column.of(self.kind, held.keys))
         self.arena = content.long
         positive = int((held.counts > 0).sum())
         self.meta[:] = held.decrements, positive, 0, 0, len(self.arena)

@@ -13,7 +13,7 @@ import sys
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.sketches._compiled import compiled
+from dpframe.sketches._compile import compile_loop
 
 Words = NDArray[np.int64]
 Unsigned = NDArray[np.uint64]
@@ -32,7 +32,7 @@ _TAIL = np.array([(1 << 8 * max(0, n - 8)) - 1 for n in range(16)], dtype=np.uin
 assert sys.byteorder == "little", "sketches of text need a little-endian processor"
 
 
-@compiled
+@compile_loop
 def encode(
     data: Unsigned, starts: Words, words: Words, places: Words, long: Unsigned
 ) -> tuple[int, bool]:

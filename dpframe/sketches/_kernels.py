@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.sketches._compiled import compiled, inlined
+from dpframe.sketches._compile import compile_inline, compile_loop
 
 Words = NDArray[np.int64]
 Unsigned = NDArray[np.uint64]
@@ -44,7 +44,7 @@ _2, _3, _4, _8, _12 = (np.uint64(n) for n in (2, 3, 4, 8, 12))
 """Unsigned like hashes: numba would make the sum of signed and unsigned a float."""
 
 
-def _choices() -> NDArray[np.uint8]:
+def _slot_choices() -> NDArray[np.uint8]:
     """Return a table that chooses a slot in a bucket, by the home of a key and eight bits.
 
     The lower four bits mark slots that hold the key, the upper four free slots. The choice is the
@@ -59,42 +59,42 @@ def _choices() -> NDArray[np.uint8]:
     return out.reshape(-1)
 
 
-_CHOICE = _choices()
+_CHOICE = _slot_choices()
 
 
 # -- keys; loops are compiled once for integers, shape (n,), and once for text, shape (n, 2) -----
 
 
-@inlined
-def _mixed(x: Any) -> Any:
+@compile_inline
+def _mix_word(x: Any) -> Any:
     h = np.uint64(x) * _MULTIPLIER
     return (h ^ (h >> np.uint64(32))) * _MIXER
 
 
-@compiled
-def _hash(keys: Words, i: int) -> Any:
+@compile_loop
+def _hash_key(keys: Words, i: int) -> Any:
     if keys.ndim == 1:
-        return _mixed(keys[i])
+        return _mix_word(keys[i])
     return np.uint64(keys[i, 0]) * _MULTIPLIER ^ np.uint64(keys[i, 1]) * _MIXER
 
 
-@compiled
-def _bucket(keys: Words, home: Any) -> Any:
+@compile_loop
+def _bucket_start(keys: Words, home: Any) -> Any:
     """Return where the bucket of a home begins."""
     if keys.ndim == 1:
         return home >> _2 << _3
     return home >> _2 << _4
 
 
-@compiled
-def _same(table: Words, slot: Any, keys: Words, i: int) -> Any:
+@compile_loop
+def _holds_words(table: Words, slot: Any, keys: Words, i: int) -> Any:
     """Whether a slot holds the words of a key."""
     if keys.ndim == 1:
         return table[slot + _4] == keys[i]
     return (table[slot + _4] == keys[i, 0]) & (table[slot + _8] == keys[i, 1])
 
 
-@compiled
+@compile_loop
 def _is_long(keys: Words, i: int) -> Any:
     """Whether a key is a text too long for its two words."""
     if keys.ndim == 1:
@@ -102,8 +102,8 @@ def _is_long(keys: Words, i: int) -> Any:
     return keys[i, 1] < 0
 
 
-@compiled
-def _stored(table: Words, slot: Any, text: Text, i: int) -> bool:
+@compile_loop
+def _holds_long_text(table: Words, slot: Any, text: Text, i: int) -> bool:
     """Whether a slot with the words of key i also holds its long text."""
     places, long, arena = text
     at, same = table[slot + _12], True
@@ -112,8 +112,8 @@ def _stored(table: Words, slot: Any, text: Text, i: int) -> bool:
     return same
 
 
-@compiled
-def _write(table: Words, slot: Any, u: int, keys: Words, i: int) -> None:
+@compile_loop
+def _write_slot(table: Words, slot: Any, u: int, keys: Words, i: int) -> None:
     table[slot] = u
     if keys.ndim == 1:
         table[slot + _4] = keys[i]
@@ -121,8 +121,8 @@ def _write(table: Words, slot: Any, u: int, keys: Words, i: int) -> None:
         table[slot + _4], table[slot + _8] = keys[i, 0], keys[i, 1]
 
 
-@compiled
-def _store(table: Words, slot: Any, text: Text, i: int, meta: Words) -> None:
+@compile_loop
+def _store_text(table: Words, slot: Any, text: Text, i: int, meta: Words) -> None:
     """Append a long text to the arena, which has room for it."""
     places, long, arena = text
     table[slot + _12] = meta[ARENA]
@@ -134,8 +134,8 @@ def _store(table: Words, slot: Any, text: Text, i: int, meta: Words) -> None:
 # -- slots ---------------------------------------------------------------------------------------
 
 
-@compiled
-def _shift_to(slots: int) -> Any:
+@compile_loop
+def _hash_shift(slots: int) -> Any:
     """Return by how many bits a hash is shifted to give a home; ``slots`` is a power of two."""
     shift = 64
     while slots > 1:
@@ -144,12 +144,12 @@ def _shift_to(slots: int) -> Any:
     return np.uint64(shift)
 
 
-@compiled
-def _seat(table: Words, over: Bytes, meta: Words, keys: Words, home: Any) -> Any:
+@compile_loop
+def _empty_slot(table: Words, over: Bytes, meta: Words, keys: Words, home: Any) -> Any:
     """Empty and return the first free slot from a home on; mark the full buckets on the way."""
     while True:
         for j in range(4):
-            slot = _bucket(keys, home) + ((home ^ np.uint64(j)) & _3)
+            slot = _bucket_start(keys, home) + ((home ^ np.uint64(j)) & _3)
             if table[slot] < meta[ALPHA]:
                 table[slot] = -1
                 return slot
@@ -158,45 +158,45 @@ def _seat(table: Words, over: Bytes, meta: Words, keys: Words, home: Any) -> Any
         home = (home + _4) & np.uint64(4 * over.shape[0] - 1)
 
 
-@compiled
-def _search(
+@compile_loop
+def _find_slot(
     table: Words, over: Bytes, meta: Words, keys: Words, i: int, home: Any, text: Text
 ) -> Any:
     """Return the slot of a key, or a free slot for it."""
     near = home
     while True:
         for j in range(4):
-            slot = _bucket(keys, near) + np.uint64(j)
+            slot = _bucket_start(keys, near) + np.uint64(j)
             if (
                 table[slot] >= 0
-                and _same(table, slot, keys, i)
-                and (not _is_long(keys, i) or _stored(table, slot, text, i))
+                and _holds_words(table, slot, keys, i)
+                and (not _is_long(keys, i) or _holds_long_text(table, slot, text, i))
             ):
                 return slot
         if not over[near >> _2]:
-            return _seat(table, over, meta, keys, home)
+            return _empty_slot(table, over, meta, keys, home)
         near = (near + _4) & np.uint64(4 * over.shape[0] - 1)
 
 
-@compiled
+@compile_loop
 def fill(
     table: Words, over: Bytes, listed: Places, meta: Words, us: Words, keys: Words, places: Words
 ) -> None:
     """Empty a table, and put distinct keys with their ``U`` and places into it."""
-    shift, width = _shift_to(4 * over.shape[0]), table.shape[0] // over.shape[0]
+    shift, width = _hash_shift(4 * over.shape[0]), table.shape[0] // over.shape[0]
     for bucket in range(0, table.shape[0], width):
         table[bucket : bucket + 4] = -1
     over[:] = 0
     meta[OVER], meta[LISTED] = 0, us.shape[0]
     for i in range(us.shape[0]):
-        slot = _seat(table, over, meta, keys, _hash(keys, i) >> shift)
-        _write(table, slot, us[i], keys, i)
+        slot = _empty_slot(table, over, meta, keys, _hash_key(keys, i) >> shift)
+        _write_slot(table, slot, us[i], keys, i)
         if keys.ndim == 2:
             table[slot + _12] = places[i]
         listed[i] = slot
 
 
-@compiled
+@compile_loop
 def _decrement(table: Words, over: Bytes, listed: Places, meta: Words, keys: Words) -> None:
     """Subtract one from all counters; rebuild the table if many buckets are marked. Only the shape
     of ``keys`` is used: it tells integers from text."""
@@ -220,7 +220,7 @@ def _decrement(table: Words, over: Bytes, listed: Places, meta: Words, keys: Wor
             fill(table, over, listed, meta, us, words, places)
 
 
-@compiled
+@compile_loop
 def compact(table: Words, meta: Words, old: Unsigned, new: Unsigned) -> None:
     """Move the long texts in use from one arena to another, and empty all other slots."""
     meta[ARENA] = 0
@@ -239,8 +239,8 @@ def compact(table: Words, meta: Words, old: Unsigned, new: Unsigned) -> None:
 # -- streams -------------------------------------------------------------------------------------
 
 
-@compiled
-def update(
+@compile_loop
+def update_counters(
     table: Words, over: Bytes, listed: Places, meta: Words, keys: Words, text: Text, counters: int
 ) -> None:
     """Count keys by Misra-Gries; the result is that of one key at a time, in their order.
@@ -249,40 +249,42 @@ def update(
     counter cannot reach zero within the block, and adding to a counter that stays positive changes
     nothing else, so that the order within the block does not matter for these records.
     """
-    shift = _shift_to(4 * over.shape[0])
+    shift = _hash_shift(4 * over.shape[0])
     rest, homes = np.empty(BLOCK + 1, np.uint64), np.empty(BLOCK + 1, np.uint64)
     alpha, nonzero, n = meta[ALPHA], meta[NONZERO], meta[LISTED]
     for start in range(0, keys.shape[0], BLOCK):
         left = 0
         for i in range(start, min(start + BLOCK, keys.shape[0])):
-            home = _hash(keys, i) >> shift
-            slot = _bucket(keys, home) + (home & _3)
+            home = _hash_key(keys, i) >> shift
+            slot = _bucket_start(keys, home) + (home & _3)
             u = table[slot]
-            heavy = (u > alpha + BLOCK) & _same(table, slot, keys, i) & (not _is_long(keys, i))
+            heavy = (
+                (u > alpha + BLOCK) & _holds_words(table, slot, keys, i) & (not _is_long(keys, i))
+            )
             table[slot] = u + np.int64(heavy)
             rest[left], homes[left] = np.uint64(i), home
             left += 1 - np.int64(heavy)
         for r in range(left):
             i, home = rest[r], homes[r]
-            bucket = _bucket(keys, home)
+            bucket = _bucket_start(keys, home)
             own, free = 0, 0
             for j in range(4):
                 slot = bucket + np.uint64(j)
                 u = table[slot]
                 free |= np.int64(u < alpha) << j
-                own |= np.int64(_same(table, slot, keys, i) & (u >= 0)) << j
+                own |= np.int64(_holds_words(table, slot, keys, i) & (u >= 0)) << j
             slot = bucket + np.uint64(_CHOICE[(home & _3) << _8 | np.uint64(own | free << 4)])
             elsewhere = 16 * np.int64(over[home >> _2]) >= free + 32 * own  # or the bucket is full
             if _is_long(keys, i) and own != 0:
-                elsewhere = not _stored(table, slot, text, i)
+                elsewhere = not _holds_long_text(table, slot, text, i)
             if elsewhere:
-                slot = _search(table, over, meta, keys, i, home, text)
+                slot = _find_slot(table, over, meta, keys, i, home, text)
             u = table[slot]
-            u = u if _same(table, slot, keys, i) else -1
+            u = u if _holds_words(table, slot, keys, i) else -1
             if nonzero < counters or u > alpha:  # a counter is at zero, or the key is stored
-                _write(table, slot, max(u, alpha) + 1, keys, i)
+                _write_slot(table, slot, max(u, alpha) + 1, keys, i)
                 if _is_long(keys, i) and u < 0:
-                    _store(table, slot, text, i, meta)
+                    _store_text(table, slot, text, i, meta)
                 listed[n] = slot
                 n += np.int64(u < alpha)
                 nonzero += np.int64(u <= alpha)
@@ -293,7 +295,7 @@ def update(
     meta[NONZERO], meta[LISTED] = nonzero, n
 
 
-@compiled
+@compile_loop
 def update_users(
     table: Words,
     over: Bytes,
@@ -306,16 +308,16 @@ def update_users(
 ) -> None:
     """Count the sets of distinct keys of users, one user after the other; a user decrements at most
     once. ``ends`` says where the keys of each user end."""
-    shift = _shift_to(4 * over.shape[0])
+    shift = _hash_shift(4 * over.shape[0])
     start = 0
     for end in ends:
         for i in range(start, end):
-            slot = _search(table, over, meta, keys, i, _hash(keys, i) >> shift, text)
+            slot = _find_slot(table, over, meta, keys, i, _hash_key(keys, i) >> shift, text)
             alpha, u = meta[ALPHA], table[slot]
-            u = u if _same(table, slot, keys, i) else -1
-            _write(table, slot, max(u, alpha) + 1, keys, i)
+            u = u if _holds_words(table, slot, keys, i) else -1
+            _write_slot(table, slot, max(u, alpha) + 1, keys, i)
             if _is_long(keys, i) and u < 0:
-                _store(table, slot, text, i, meta)
+                _store_text(table, slot, text, i, meta)
             listed[meta[LISTED]] = slot
             meta[LISTED] += np.int64(u < alpha)
             meta[NONZERO] += np.int64(u <= alpha)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.sketches._compiled import compiled, inlined
+from dpframe.sketches._compile import compile_inline, compile_loop
 
 BLOCK = 8192
 """Records of a block. Each row counts a whole block before the next row, to stay in the cache."""
@@ -17,16 +17,16 @@ _27, _30, _31, _32 = (np.uint64(n) for n in (27, 30, 31, 32))
 """Unsigned like hashes: numba would make the sum of signed and unsigned a float."""
 
 
-@inlined
-def _mixed(x: Any) -> Any:
+@compile_inline
+def _splitmix64(x: Any) -> Any:
     """Compute ``hot_partition.mixed`` of one integer."""
     h = (x ^ (x >> _30)) * _FIRST
     h = (h ^ (h >> _27)) * _SECOND
     return h ^ (h >> _31)
 
 
-@compiled
-def update(
+@compile_loop
+def update_partition(
     codes: NDArray[np.uint64],
     cells: NDArray[np.int64],
     tables: NDArray[np.int64],
@@ -58,11 +58,11 @@ def update(
                 table, key = tables[level, row], keys[level, row, 0]
                 if rows == 1:
                     for code in block:
-                        h = _mixed((code >> shift) ^ key)
+                        h = _splitmix64((code >> shift) ^ key)
                         table[(h >> _32) * width >> _32] += 1
                 else:
                     other = keys[level, row, 1]
                     for code in block:
-                        h = _mixed((code >> shift) ^ key)
-                        sign = np.int64(_mixed((code >> shift) ^ other) >> _31 >> _32)
+                        h = _splitmix64((code >> shift) ^ key)
+                        sign = np.int64(_splitmix64((code >> shift) ^ other) >> _31 >> _32)
                         table[(h >> _32) * width >> _32] += 1 - 2 * sign

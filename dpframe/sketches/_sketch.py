@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from dpframe import _compute as pc
 from dpframe._known_arguments import known_arguments
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.sketches import files, streams
-from dpframe.sketches._batches import Kind, whole
+from dpframe.sketches import sketch_files, streams
+from dpframe.sketches._batches import Kind, single_column
 from dpframe.sketches._state import SketchState
 
 DEFAULT_COUNTERS = 2000
@@ -48,7 +48,7 @@ class Sketch:
     def _new(self, counters: int, unit: str) -> None:
         self._counters, self._unit = counters, unit
         self._released = self._resumed = 0
-        self._streams = streams.begun()
+        self._streams = streams.new_stream_ids()
 
     def _takes_records(self) -> None:
         if self._released > self._resumed:
@@ -117,7 +117,7 @@ class Sketch:
             An integer, text or bytes, of the kind that the sketch holds.
         """
         kind, keys, counts = self._entries()
-        column = whole([key], kind)
+        column = single_column([key], kind)
         assert column is not None
         row = pc.index(keys, column.to_arrow()[0]).as_py() if kind else -1
         return int(counts[row]) // self._lattice if row >= 0 else 0
@@ -132,7 +132,7 @@ class Sketch:
         """
         state = self._state()
         keys, counts = state.positive()
-        first = np.argsort(-counts, kind="stable")[: checked("n", n, 1)]
+        first = np.argsort(-counts, kind="stable")[: check_integer("n", n, 1)]
         values = (counts[first] // self._lattice).tolist()
         return list(zip(keys.take(pa.array(first)).to_pylist(), values, strict=True))
 
@@ -155,8 +155,10 @@ class Sketch:
             If the file cannot be written.
         """
         kept = {"released": self._released, "resumed": self._resumed}
-        kept |= streams.written(self._streams)
-        files.write(path, {"sketch": self._NAME, **self._facts(), **kept}, self._state())
+        kept |= streams.stream_field(self._streams)
+        sketch_files.write_sketch(
+            path, {"sketch": self._NAME, **self._facts(), **kept}, self._state()
+        )
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -173,19 +175,19 @@ class Sketch:
             If there is no such file, or it is truncated, damaged, written by a newer version, or
             holds a sketch of another class.
         """
-        return files.read(path, cls._NAME, cls.__name__, cls._from_file)
+        return sketch_files.read_sketch(path, cls._NAME, cls.__name__, cls._from_file)
 
     @classmethod
     def _from_file(cls, facts: dict[str, Any], state: SketchState) -> Self:
         sketch = cls._restored(facts, state)
         # files written before releases were counted hold sketches without releases
-        sketch._released = checked("released", facts.get("released", 0), 0)
-        sketch._resumed = checked("resumed", facts.get("resumed", 0), 0, sketch._released)
-        sketch._streams = streams.read(facts)
+        sketch._released = check_integer("released", facts.get("released", 0), 0)
+        sketch._resumed = check_integer("resumed", facts.get("resumed", 0), 0, sketch._released)
+        sketch._streams = streams.read_streams(facts)
         return sketch
 
 
-def checked(name: str, value: object, low: int, high: int | None = None) -> int:
+def check_integer(name: str, value: object, low: int, high: int | None = None) -> int:
     """Return a whole number from ``low`` to ``high``; raise if it is something else."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise ParameterTypeError(f"{name} must be a whole number; got {type(value).__name__}.")

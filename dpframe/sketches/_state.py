@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpframe import _compute as pc
 from dpframe.errors import ParameterError
-from dpframe.sketches._batches import TYPES, Kind
+from dpframe.sketches._batches import ARROW_TYPES, Kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -72,7 +72,7 @@ class SketchState:
         return self.keys.take(pa.array(rows)), self.counts[rows]
 
 
-def in_order(keys: pa.Array) -> NDArray[np.int64]:
+def key_order(keys: pa.Array) -> NDArray[np.int64]:
     """Return the positions that sort keys: integers by value, text and bytes by their bytes."""
     if pa.types.is_large_string(keys.type):
         keys = keys.view(pa.large_binary())
@@ -80,12 +80,12 @@ def in_order(keys: pa.Array) -> NDArray[np.int64]:
     return np.asarray(order.to_numpy(), dtype=np.int64)
 
 
-def ordered(keys: pa.Array, counts: NDArray[np.int64]) -> tuple[pa.Array, NDArray[np.int64]]:
+def sort_entries(keys: pa.Array, counts: NDArray[np.int64]) -> tuple[pa.Array, NDArray[np.int64]]:
     """Return entries in the order of their keys."""
-    order = in_order(keys)
+    order = key_order(keys)
     return keys.take(pa.array(order)), counts[order]
 
 
-def nothing() -> tuple[pa.Array, NDArray[np.int64]]:
+def no_entries() -> tuple[pa.Array, NDArray[np.int64]]:
     """Return no keys and no counters; the keys have no kind."""
-    return pa.array([], type=TYPES[None]), np.zeros(0, np.int64)
+    return pa.array([], type=ARROW_TYPES[None]), np.zeros(0, np.int64)

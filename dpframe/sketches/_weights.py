@@ -9,14 +9,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.sketches._compiled import compiled
+from dpframe.sketches._compile import compile_loop
 
 Whole = NDArray[np.int64]
 Values = NDArray[np.int32]
 
 
-@compiled
-def squares_of(starts: Whole, value: Values, items: int, importance: Whole) -> Whole:
+@compile_loop
+def importance_squares(starts: Whole, value: Values, items: int, importance: Whole) -> Whole:
     """Return for every user the sum of the squared importance of the first ``items`` values."""
     out = np.zeros(len(starts) - 1, dtype=np.int64)
     for u in range(len(out)):
@@ -28,8 +28,8 @@ def squares_of(starts: Whole, value: Values, items: int, importance: Whole) -> W
     return out
 
 
-@compiled
-def weights_of(
+@compile_loop
+def value_weights(
     starts: Whole, value: Values, items: int, importance: Whole, length: Whole, norm: int
 ) -> Whole:
     """Return for every value the sum over users of ``norm`` times its importance, divided by the
@@ -45,8 +45,8 @@ def weights_of(
     return out
 
 
-@compiled
-def taken(starts: Whole, value: Values, items: int, values: int) -> NDArray[np.bool_]:
+@compile_loop
+def mark_first_values(starts: Whole, value: Values, items: int, values: int) -> NDArray[np.bool_]:
     """Return which values are among the first ``items`` of at least one user."""
     out = np.zeros(values, dtype=np.bool_)
     for u in range(len(starts) - 1):
@@ -55,8 +55,8 @@ def taken(starts: Whole, value: Values, items: int, values: int) -> NDArray[np.b
     return out
 
 
-@compiled
-def held_by(starts: Whole, value: Values, found: NDArray[np.bool_]) -> Whole:
+@compile_loop
+def count_found_values(starts: Whole, value: Values, found: NDArray[np.bool_]) -> Whole:
     """Return for every user how many of the ``found`` values it has."""
     out = np.zeros(len(starts) - 1, dtype=np.int64)
     for u in range(len(out)):
@@ -68,8 +68,8 @@ def held_by(starts: Whole, value: Values, found: NDArray[np.bool_]) -> Whole:
     return out
 
 
-@compiled
-def sums_at(starts: Whole, value: Values, found: NDArray[np.bool_], weight: Whole) -> Whole:
+@compile_loop
+def weight_sums(starts: Whole, value: Values, found: NDArray[np.bool_], weight: Whole) -> Whole:
     """Return for every ``found`` value the sum of the weights of its users; 0 for other values."""
     out = np.zeros(len(found), dtype=np.int64)
     for u in range(len(weight)):

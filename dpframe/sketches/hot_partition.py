@@ -2,8 +2,8 @@
 
 This is the passive part of Algorithm 2, which reads the stream, in Holland, Camtepe, Thapa, Xue:
 "Private Synthetic Data Generation in Small Memory". No noise is added here;
-``mechanisms/privhp.py`` adds it at the release, so that sketches of several streams can be
-added up before.
+``mechanisms/privhp_partition.py`` adds it at the release, so that sketches of several streams can
+be added up before.
 
 A record is a leaf of a binary tree of depth r: a code of r bits. Its node on level l is the first l
 bits. Levels 0..L_k, L_k = floor(log2 k), are counted exactly, and kept as the counts of level L_k.
@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe._forking import no_fork
+from dpframe._forks import no_fork
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.sketches import files
-from dpframe.sketches._sketch import checked
+from dpframe.sketches import sketch_files
+from dpframe.sketches._sketch import check_integer
 
 DEEPEST = 60
 """Most bits of a code."""
@@ -41,7 +41,7 @@ Counts = NDArray[np.int64]
 _STEP = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio
 
 
-def mixed(x: Codes) -> Codes:
+def splitmix64(x: Codes) -> Codes:
     """Apply the finalizer of splitmix64 (Steele, Lea, Flood, 2014), a permutation of 64-bit
     integers."""
     h = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -76,8 +76,8 @@ class Shape:
     def __post_init__(self) -> None:
         most = {"depth": DEEPEST, "hot": LARGEST, "width": LARGEST, "rows": LARGEST}
         for name, high in most.items():
-            object.__setattr__(self, name, checked(name, getattr(self, name), 1, high))
-        object.__setattr__(self, "seed", checked("seed", self.seed, 0, 2**63 - 1))
+            object.__setattr__(self, name, check_integer(name, getattr(self, name), 1, high))
+        object.__setattr__(self, "seed", check_integer("seed", self.seed, 0, 2**63 - 1))
         if self.rows % 2 == 0:
             raise ParameterError(f"rows ({self.rows}) must be odd, for a median.")
         if self.cells > LARGEST:
@@ -99,16 +99,18 @@ class Shape:
 
     def places(self, level: int, prefixes: Codes) -> NDArray[np.int64]:
         """Return the cells of nodes, shape (rows, nodes); ``level`` is below the exact levels."""
-        keys = _keys(self.seed, self.depth, self.rows)[level, :, 0]
-        high = mixed(prefixes[None, :] ^ keys[:, None]) >> np.uint64(32)
+        keys = _hash_keys(self.seed, self.depth, self.rows)[level, :, 0]
+        high = splitmix64(prefixes[None, :] ^ keys[:, None]) >> np.uint64(32)
         return (high * np.uint64(self.width) >> np.uint64(32)).astype(np.int64)
 
     def signs(self, level: int, prefixes: Codes) -> NDArray[np.int64]:
         """Return the signs of nodes, 1 or -1, shape (rows, nodes); all 1 for a single row."""
         if self.rows == 1:
             return np.ones((1, len(prefixes)), np.int64)
-        keys = _keys(self.seed, self.depth, self.rows)[level, :, 1]
-        return 1 - 2 * (mixed(prefixes[None, :] ^ keys[:, None]) >> np.uint64(63)).astype(np.int64)
+        keys = _hash_keys(self.seed, self.depth, self.rows)[level, :, 1]
+        return 1 - 2 * (splitmix64(prefixes[None, :] ^ keys[:, None]) >> np.uint64(63)).astype(
+            np.int64
+        )
 
     def estimates(self, table: Counts, level: int, prefixes: Codes) -> Counts:
         """Estimate the counts of nodes as the median over rows of the table of their level, which
@@ -125,12 +127,12 @@ def exact_levels(depth: int, hot: int) -> int:
 
 
 @lru_cache(maxsize=16)
-def _keys(seed: int, depth: int, rows: int) -> Codes:
+def _hash_keys(seed: int, depth: int, rows: int) -> Codes:
     """Return the hash keys of all levels, shape (depth + 1, rows, 2): the outputs of splitmix64
     from the mixed seed."""
-    start = mixed(np.array([seed], np.uint64))[0]
+    start = splitmix64(np.array([seed], np.uint64))[0]
     steps = np.arange(1, 2 * rows * (depth + 1) + 1, dtype=np.uint64) * np.uint64(_STEP)
-    keys: Codes = mixed(start + steps).reshape(depth + 1, rows, 2)
+    keys: Codes = splitmix64(start + steps).reshape(depth + 1, rows, 2)
     keys.flags.writeable = False
     return keys
 
@@ -231,9 +233,9 @@ class HotPartition:
             from dpframe.sketches import _partition_kernels
 
         s = self._shape
-        keys = _keys(s.seed, s.depth, s.rows)[s.exact + 1 :].copy()
+        keys = _hash_keys(s.seed, s.depth, s.rows)[s.exact + 1 :].copy()
         codes = np.ascontiguousarray(codes)
-        _partition_kernels.update(codes, self._cells, self._tables, keys)
+        _partition_kernels.update_partition(codes, self._cells, self._tables, keys)
 
     def merge(self, other: HotPartition) -> HotPartition:
         """Return the sketch of both streams together; neither sketch changes.
@@ -269,7 +271,7 @@ class HotPartition:
             If the file cannot be written.
         """
         facts = {"sketch": self._NAME, **asdict(self._shape)}
-        files.write_counts(path, facts, [self._cells, self._tables])
+        sketch_files.write_counts(path, facts, [self._cells, self._tables])
 
     @classmethod
     def load(cls, path: str | Path) -> HotPartition:
@@ -281,7 +283,7 @@ class HotPartition:
             If there is no such file, or it is truncated, damaged, written by a newer version, or
             holds a sketch of another class.
         """
-        return files.read_counts(path, cls._NAME, cls.__name__, cls._restored)
+        return sketch_files.read_counts(path, cls._NAME, cls.__name__, cls._restored)
 
     @classmethod
     def _restored(cls, facts: dict[str, Any], counts: Counts) -> HotPartition:

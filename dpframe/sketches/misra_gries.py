@@ -32,11 +32,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe.errors import ParameterTypeError
-from dpframe.sketches._batches import Kind, check_order, columns
-from dpframe.sketches._counters import Keys, Table, encoded
-from dpframe.sketches._sketch import LARGEST, Sketch, checked
-from dpframe.sketches._state import SketchState, nothing, ordered
-from dpframe.sketches.merging import MergedSketch, merged
+from dpframe.sketches._batches import Kind, check_batch_order, key_columns
+from dpframe.sketches._counters import EncodedKeys, Table, encode_keys
+from dpframe.sketches._sketch import LARGEST, Sketch, check_integer
+from dpframe.sketches._state import SketchState, no_entries, sort_entries
+from dpframe.sketches.merged_sketch import MergedSketch, merge_raw_sketches
 
 
 class MisraGries(Sketch):
@@ -84,7 +84,7 @@ class MisraGries(Sketch):
     _NAME = "misra-gries"
 
     def __init__(self, counters: int, *, standard: bool = False) -> None:
-        self._new(checked("counters", counters, 2, LARGEST), "record")
+        self._new(check_integer("counters", counters, 2, LARGEST), "record")
         if not isinstance(standard, bool):
             raise ParameterTypeError(f"standard must be True or False; got {standard!r}.")
         self._standard = standard
@@ -145,9 +145,9 @@ class MisraGries(Sketch):
         After an error the sketch is as it was before the call.
         """
         self._takes_records()
-        check_order(batch)
+        check_batch_order(batch)
         table, added = self._table, 0
-        parts = columns(batch, None if table is None else table.kind)
+        parts = key_columns(batch, None if table is None else table.kind)
         following = next(parts, None)
         while following is not None:
             part, following = following, next(parts, None)
@@ -155,15 +155,15 @@ class MisraGries(Sketch):
                 table = Table(part.kind, self._counters)
             elif following is not None and table is self._table:
                 table = copy.copy(table)  # so that an error in a later part changes nothing
-            table.update(encoded(part), self._counters)
+            table.update(encode_keys(part), self._counters)
             added += len(part)
         self._table, self._total = table, self._total + added
 
     def merge(self, other: MisraGries | MergedSketch) -> MergedSketch:
         """Merge with another sketch with as many counters, in bounded memory; see ``merged``."""
-        return merged([self, other])
+        return merge_raw_sketches([self, other])
 
-    def _update_words(self, keys: Keys) -> None:
+    def _update_words(self, keys: EncodedKeys) -> None:
         """Count keys of kind "words"; call ``_rename`` first if the sketch holds another kind."""
         if self._table is None:
             self._table = Table("words", self._counters)
@@ -181,7 +181,7 @@ class MisraGries(Sketch):
 
     def _entries(self) -> tuple[Kind | None, pa.Array, NDArray[np.int64]]:
         if self._table is None:
-            return None, *nothing()
+            return None, *no_entries()
         return self._table.kind, *self._table.entries()
 
     def _state(self) -> SketchState:
@@ -189,9 +189,9 @@ class MisraGries(Sketch):
         entries above zero."""
         k, table = self._counters, self._table
         if table is None:
-            keys, counts, decrements = *nothing(), 0
+            keys, counts, decrements = *no_entries(), 0
         else:
-            keys, counts = ordered(*table.entries())
+            keys, counts = sort_entries(*table.entries())
             decrements = table.decrements
         free = k - int((counts > 0).sum())
         zeros = np.flatnonzero(counts == 0)

@@ -20,11 +20,18 @@ from numpy.typing import NDArray
 
 from dpframe import _compute as pc
 from dpframe.errors import ParameterError
-from dpframe.sketches._batches import PIECE, TYPES, Column, Kind, check_order, whole
-from dpframe.sketches._counters import Table, encoded
-from dpframe.sketches._sketch import LARGEST, Sketch, checked
-from dpframe.sketches._state import SketchState, in_order, nothing, ordered
-from dpframe.sketches.merging import MergedSketch, merged
+from dpframe.sketches._batches import (
+    ARROW_TYPES,
+    PIECE,
+    Column,
+    Kind,
+    check_batch_order,
+    single_column,
+)
+from dpframe.sketches._counters import Table, encode_keys
+from dpframe.sketches._sketch import LARGEST, Sketch, check_integer
+from dpframe.sketches._state import SketchState, key_order, no_entries, sort_entries
+from dpframe.sketches.merged_sketch import MergedSketch, merge_raw_sketches
 
 UNSORTED = (
     "users must ascend over all calls, all rows of a user in one call: sort by user first, so that "
@@ -76,8 +83,8 @@ class PrivacyAwareMisraGries(Sketch):
     _NAME = "privacy-aware-misra-gries"
 
     def __init__(self, counters: int, max_items: int) -> None:
-        self._new(checked("counters", counters, 2, LARGEST), "user")
-        self._max_items = checked("max_items", max_items, 1, LARGEST)
+        self._new(check_integer("counters", counters, 2, LARGEST), "user")
+        self._max_items = check_integer("max_items", max_items, 1, LARGEST)
         self._table: Table | None = None
         self._total = 0
         self._last: tuple[Kind, int | str | bytes] | None = None
@@ -123,7 +130,7 @@ class PrivacyAwareMisraGries(Sketch):
             As in ``MisraGries.update``. The sketch is then as it was before.
         """
         self._takes_records()
-        column = whole(items, self._kind)
+        column = single_column(items, self._kind)
         if column is not None:
             self._add(np.zeros(len(column), np.int64), column)
 
@@ -151,10 +158,10 @@ class PrivacyAwareMisraGries(Sketch):
             sketch is then as it was before.
         """
         self._takes_records()
-        check_order(users)
-        check_order(items)
+        check_batch_order(users)
+        check_batch_order(items)
         kind, before = self._last or (None, None)
-        who, what = whole(users, kind), whole(items, self._kind)
+        who, what = single_column(users, kind), single_column(items, self._kind)
         if (0 if who is None else len(who)) != (0 if what is None else len(what)):
             raise ParameterError("users and items must be equally long.")
         if who is None or what is None:
@@ -172,7 +179,7 @@ class PrivacyAwareMisraGries(Sketch):
 
     def merge(self, other: PrivacyAwareMisraGries | MergedSketch) -> MergedSketch:
         """Merge with another sketch with as many counters, in bounded memory; see ``merged``."""
-        return merged([self, other])
+        return merge_raw_sketches([self, other])
 
     @property
     def _kind(self) -> Kind | None:
@@ -181,8 +188,8 @@ class PrivacyAwareMisraGries(Sketch):
     def _add(self, users: NDArray[np.int64], items: Column) -> None:
         """Count items; ``users`` numbers the user of each row from 0, in ascending order."""
         codes = items.to_arrow().dictionary_encode()
-        order = in_order(codes.dictionary)
-        keys = encoded(Column.of(items.kind, codes.dictionary.take(pa.array(order))))
+        order = key_order(codes.dictionary)
+        keys = encode_keys(Column.of(items.kind, codes.dictionary.take(pa.array(order))))
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
         ranks = rank[codes.indices.to_numpy()]
@@ -207,15 +214,15 @@ class PrivacyAwareMisraGries(Sketch):
 
     def _entries(self) -> tuple[Kind | None, pa.Array, NDArray[np.int64]]:
         if self._table is None:
-            return None, *nothing()
+            return None, *no_entries()
         return self._table.kind, *self._table.entries()
 
     def _state(self) -> SketchState:
-        kind, (keys, counts) = self._kind, nothing()
+        kind, (keys, counts) = self._kind, no_entries()
         if self._table is not None:
             keys, counts = self._table.entries()
             kept = np.flatnonzero(counts > 0)
-            keys, counts = ordered(keys.take(pa.array(kept)), counts[kept])
+            keys, counts = sort_entries(keys.take(pa.array(kept)), counts[kept])
         return SketchState(
             counters=self._counters,
             kind=kind,
@@ -247,5 +254,5 @@ class PrivacyAwareMisraGries(Sketch):
         sketch._total = state.total
         if (kind := facts["user_kind"]) is not None:
             last = bytes.fromhex(facts["last_user"]) if kind == "bytes" else facts["last_user"]
-            sketch._last = kind, pa.scalar(last, TYPES[kind]).as_py()
+            sketch._last = kind, pa.scalar(last, ARROW_TYPES[kind]).as_py()
         return sketch

@@ -17,12 +17,12 @@ from dpframe.errors import ParameterError
 Streams = frozenset[str]
 
 
-def begun() -> Streams:
+def new_stream_ids() -> Streams:
     """Return the ids of a new sketch: one, just drawn."""
     return frozenset({uuid.uuid4().hex})
 
 
-def joined(seen: Streams, more: Streams) -> Streams:
+def join_streams(seen: Streams, more: Streams) -> Streams:
     """Return the ids of both; ParameterError if a stream occurs twice."""
     if seen & more:
         raise ParameterError(
@@ -32,12 +32,12 @@ def joined(seen: Streams, more: Streams) -> Streams:
     return seen | more
 
 
-def written(streams: Streams) -> dict[str, Any]:
+def stream_field(streams: Streams) -> dict[str, Any]:
     """Return the field of a file's header that holds the ids."""
     return {"streams": sorted(streams)}
 
 
-def read(facts: Mapping[str, Any]) -> Streams:
+def read_streams(facts: Mapping[str, Any]) -> Streams:
     """Read the ids from the header of a file; ValueError if there are none."""
     found = facts["streams"]
     if not isinstance(found, list) or not found or not all(isinstance(s, str) for s in found):

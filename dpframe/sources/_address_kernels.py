@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.sketches._compiled import compiled
+from dpframe.sketches._compile import compile_loop
 
 Words = NDArray[np.int64]
 Unsigned = NDArray[np.uint64]
@@ -23,8 +23,8 @@ _MAPPED = np.uint64(0xFFFF << 32)
 _32, _16, _4 = (np.uint64(n) for n in (32, 16, 4))
 
 
-@compiled
-def _dotted(data: Bytes, start: int, end: int) -> int:
+@compile_loop
+def _parse_ipv4(data: Bytes, start: int, end: int) -> int:
     """The number that four decimals up to 255 without leading zeros write, or -1."""
     value, part, dots = 0, -1, 0
     if end - start > 15:
@@ -44,8 +44,8 @@ def _dotted(data: Bytes, start: int, end: int) -> int:
     return value << 8 | part if dots == 3 and part >= 0 else -1
 
 
-@compiled
-def _grouped(data: Bytes, start: int, end: int, groups: Unsigned) -> bool:
+@compile_loop
+def _parse_ipv6(data: Bytes, start: int, end: int, groups: Unsigned) -> bool:
     """Fill ``groups`` from an address in hexadecimal digits; return whether the text is one."""
     n, digits, gap, j = 0, 0, -1, start
     value = np.uint64(0)
@@ -93,16 +93,16 @@ def _grouped(data: Bytes, start: int, end: int, groups: Unsigned) -> bool:
     return True
 
 
-@compiled
-def parse(data: Bytes, starts: Words, numbers: Unsigned, kinds: Bytes) -> int:
+@compile_loop
+def parse_addresses(data: Bytes, starts: Words, numbers: Unsigned, kinds: Bytes) -> int:
     """Fill ``numbers``, shape (n, 2), lower word first, and ``kinds``; returns how many are odd."""
     groups, odd = np.zeros(8, np.uint64), 0
     for i in range(starts.shape[0] - 1):
-        four = _dotted(data, starts[i], starts[i + 1])
+        four = _parse_ipv4(data, starts[i], starts[i + 1])
         if four >= 0:
             kinds[i] = FOUR
             numbers[i, 0], numbers[i, 1] = _MAPPED | np.uint64(four), 0
-        elif _grouped(data, starts[i], starts[i + 1], groups):
+        elif _parse_ipv6(data, starts[i], starts[i + 1], groups):
             low, high = np.uint64(0), np.uint64(0)
             for k in range(4):
                 high, low = high << _16 | groups[k], low << _16 | groups[k + 4]
@@ -114,7 +114,7 @@ def parse(data: Bytes, starts: Words, numbers: Unsigned, kinds: Bytes) -> int:
     return odd
 
 
-@compiled
+@compile_loop
 def level_words(
     numbers: Unsigned,
     kinds: Bytes,

@@ -6,14 +6,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.sketches._compiled import compiled
+from dpframe.sketches._compile import compile_loop
 
 Words = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
 
-@compiled
-def parts(
+@compile_loop
+def split_paths(
     data: Bytes, starts: Words, separator: int, normal: Bytes, ends: Words, counts: Words
 ) -> None:
     """Write paths without empty parts into ``normal``, one after the other.
@@ -44,8 +44,8 @@ def parts(
         counts[i] = n if starts[i] < starts[i + 1] else -1
 
 
-@compiled
-def level_keys(
+@compile_loop
+def path_level_keys(
     normal: Bytes,
     ends: Words,
     counts: Words,

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from dpframe import _compute as pc
 from dpframe.hierarchy._ip import Ip
-from dpframe.sources.address_bytes import Flags, dotted
-from dpframe.sources.group_bytes import Words, grouped
+from dpframe.sources.address_bytes import Flags, parse_dotted
+from dpframe.sources.group_bytes import Words, parse_groups
 
 Numbers = NDArray[np.uint32]
 Counts = NDArray[np.int64]
@@ -23,7 +23,7 @@ ALL = 2**64 - 1
 
 
 @dataclass(slots=True, repr=False)
-class Batch:
+class AddressBatch:
     """Addresses of IPv4 and of IPv6 (higher word first) and odd texts, each with its number of
     rows (None: one row each), and how many rows have no key."""
 
@@ -36,48 +36,48 @@ class Batch:
     invalid: int = 0
 
 
-def read_batch(hierarchy: Ip, texts: pa.Array, n: Counts | None = None) -> Batch:
+def read_batch(hierarchy: Ip, texts: pa.Array, n: Counts | None = None) -> AddressBatch:
     """The addresses of texts that stand for ``n`` rows; without ``n``, each odd text comes once."""
-    out = Batch()
+    out = AddressBatch()
     if texts.null_count:
         there = texts.is_valid().to_numpy(zero_copy_only=False)
-        out.invalid += _total(~there, n)
-        texts, n = texts.drop_null(), _of(n, there)
-    numbers, plain = dotted(texts)
+        out.invalid += _count_rows(~there, n)
+        texts, n = texts.drop_null(), _select_counts(n, there)
+    numbers, plain = parse_dotted(texts)
     if plain is None:
         out.four, out.four_n = numbers, n
     else:
-        out.four, out.four_n = numbers, _of(n, plain)
-        _add_others(out, texts.filter(pa.array(~plain)), _of(n, ~plain))
-    return _of_version(out, hierarchy.version)
+        out.four, out.four_n = numbers, _select_counts(n, plain)
+        _add_ipv6_and_odd(out, texts.filter(pa.array(~plain)), _select_counts(n, ~plain))
+    return _drop_other_version(out, hierarchy.version)
 
 
-def _add_others(out: Batch, texts: pa.Array, n: Counts | None) -> None:
-    words, whole = grouped(texts)
-    known = _of(n, whole)
+def _add_ipv6_and_odd(out: AddressBatch, texts: pa.Array, n: Counts | None) -> None:
+    words, whole = parse_groups(texts)
+    known = _select_counts(n, whole)
     mapped = (words[:, 0] == 0) & (words[:, 1] >> np.uint64(32) == 0xFFFF)
     if mapped.any():  # 10.0.0.1 and ::ffff:a00:1 are one host
         numbers = words[mapped, 1].astype(np.uint32)  # the lower half of the word
         if known is not None and out.four_n is not None:
             out.four_n = np.concatenate([out.four_n, known[mapped]])
         out.four = np.concatenate([out.four, numbers])
-        words, known = words[~mapped], _of(known, ~mapped)
+        words, known = words[~mapped], _select_counts(known, ~mapped)
     out.six, out.six_n = words, known
-    texts, n = texts.filter(pa.array(~whole)), _of(n, ~whole)
+    texts, n = texts.filter(pa.array(~whole)), _select_counts(n, ~whole)
     if n is None:
         texts, counts = pc.value_counts(texts).flatten()
         n = counts.to_numpy()
     out.odd, out.odd_n = texts, n
 
 
-def _of_version(out: Batch, version: int | None) -> Batch:
+def _drop_other_version(out: AddressBatch, version: int | None) -> AddressBatch:
     """Count the keys of the other version as invalid, and drop them."""
     if version == 6:
-        out.invalid += _total(np.ones(len(out.four), np.bool_), out.four_n)
-        out.four, out.four_n = out.four[:0], _of(out.four_n, slice(0))
+        out.invalid += _count_rows(np.ones(len(out.four), np.bool_), out.four_n)
+        out.four, out.four_n = out.four[:0], _select_counts(out.four_n, slice(0))
     if version == 4:
-        out.invalid += _total(np.ones(len(out.six), np.bool_), out.six_n)
-        out.six, out.six_n = out.six[:0], _of(out.six_n, slice(0))
+        out.invalid += _count_rows(np.ones(len(out.six), np.bool_), out.six_n)
+        out.six, out.six_n = out.six[:0], _select_counts(out.six_n, slice(0))
     return out
 
 
@@ -94,9 +94,9 @@ def finest_six(words: Words, hierarchy: Ip) -> Words:
     return words & np.array([mask >> 64, mask & ALL], np.uint64) if below else words
 
 
-def _of(n: Counts | None, chosen: Flags | slice) -> Counts | None:
+def _select_counts(n: Counts | None, chosen: Flags | slice) -> Counts | None:
     return None if n is None else n[chosen]
 
 
-def _total(chosen: Flags, n: Counts | None) -> int:
+def _count_rows(chosen: Flags, n: Counts | None) -> int:
     return int(chosen.sum() if n is None else n[chosen].sum())

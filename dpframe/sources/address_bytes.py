@@ -29,21 +29,21 @@ def text_bytes(texts: pa.Array) -> tuple[Bytes, Places]:
     return np.frombuffer(data or b"", np.uint8), starts
 
 
-def dotted(texts: pa.Array) -> tuple[NDArray[np.uint32], Flags | None]:
+def parse_dotted(texts: pa.Array) -> tuple[NDArray[np.uint32], Flags | None]:
     """The numbers of the texts that are four decimals up to 255 without leading zeros, in the order
     of the texts, and flags of these texts (None if all are)."""
     data, starts = text_bytes(texts)
     numbers, flags, others = [np.empty(0, np.uint32)], [], False
     for first in range(0, len(texts), BLOCK):
         own = starts[first : first + BLOCK + 1]
-        found, good = _dotted(data[own[0] : own[-1]], own - own[0])
+        found, good = _parse_dotted_block(data[own[0] : own[-1]], own - own[0])
         numbers.append(found)
         flags.append(np.ones(len(own) - 1, np.bool_) if good is None else good)
         others |= good is not None
     return np.concatenate(numbers), np.concatenate(flags) if others else None
 
 
-def _dotted(data: Bytes, starts: Places) -> tuple[NDArray[np.uint32], Flags | None]:
+def _parse_dotted_block(data: Bytes, starts: Places) -> tuple[NDArray[np.uint32], Flags | None]:
     if not len(data):
         return np.empty(0, np.uint32), np.zeros(len(starts) - 1, np.bool_)
     ends = starts[1:] - 1
@@ -62,9 +62,9 @@ def _dotted(data: Bytes, starts: Places) -> tuple[NDArray[np.uint32], Flags | No
     bad |= ~(is_digit | between)
     places = np.flatnonzero(last)
     if len(places) == 4 * len(ends) and not bad.any() and (places[3::4] == ends).all():
-        return _together(value.take(places)), None
+        return _join_octets(value.take(places)), None
     bad[ends] |= ~is_digit[ends]
-    return _some(starts, value, bad, last, places)
+    return _select_addresses(starts, value, bad, last, places)
 
 
 def _decimals(digit: Bytes, goes_on: Flags) -> tuple[Bytes, Flags]:
@@ -84,21 +84,21 @@ def _decimals(digit: Bytes, goes_on: Flags) -> tuple[Bytes, Flags]:
     return value, bad
 
 
-def _together(octets: Bytes) -> NDArray[np.uint32]:
+def _join_octets(octets: Bytes) -> NDArray[np.uint32]:
     return octets.view(">u4").astype(np.uint32)
 
 
-def _some(
+def _select_addresses(
     starts: Places, value: Bytes, bad: Flags, last: Flags, places: Places
 ) -> tuple[NDArray[np.uint32], Flags]:
     """The numbers and flags where not every text is an address."""
-    decimals = before(last)[starts]
-    good = (np.diff(decimals) == 4) & (np.diff(before(bad)[starts]) == 0)
+    decimals = count_before(last)[starts]
+    good = (np.diff(decimals) == 4) & (np.diff(count_before(bad)[starts]) == 0)
     first = decimals[:-1][good]
-    return _together(value.take(places[first[:, None] + np.arange(4)].ravel())), good
+    return _join_octets(value.take(places[first[:, None] + np.arange(4)].ravel())), good
 
 
-def before(flags: Flags) -> NDArray[np.int32]:
+def count_before(flags: Flags) -> NDArray[np.int32]:
     """How many flags are set before each place, and in all."""
     out = np.zeros(len(flags) + 1, np.int32)
     np.cumsum(flags, out=out[1:])

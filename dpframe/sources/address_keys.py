@@ -14,14 +14,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe import _compute as pc
-from dpframe._duck import VIEW, register
-from dpframe._forking import no_fork
+from dpframe._duck import VIEW, register_table
+from dpframe._forks import no_fork
 from dpframe._unicode import unicode
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._ip import Ip
 from dpframe.hierarchy.stream_keys import INVALID_KEY, VALUE
 from dpframe.sketches import MisraGries
-from dpframe.sketches._counters import NUMBERS, WORDS_MISSING, WORDS_NUMBER, Keys
+from dpframe.sketches._counters import NUMBERS, WORDS_MISSING, WORDS_NUMBER, EncodedKeys
 
 PIECE = 65_536
 """Rows read at a time: their words stay in the processor's cache."""
@@ -29,7 +29,7 @@ PIECE = 65_536
 ALL = 2**64 - 1
 
 
-class AddressCounting:
+class AddressCounter:
     """Counts batches of one column of texts into sketches of addresses."""
 
     def __init__(self, sketches: Sequence[MisraGries], hierarchy: Ip) -> None:
@@ -45,9 +45,11 @@ class AddressCounting:
         texts = batch.column(0).cast(pa.large_string())
         numbers = np.zeros((len(texts), 2), np.uint64)
         kinds = np.zeros(len(texts), np.uint8)
-        if kernels.parse(*text_bytes(texts), numbers, kinds):
+        if kernels.parse_addresses(*text_bytes_with_nulls(texts), numbers, kinds):
             odd = np.flatnonzero(kinds == kernels.ODD)
-            numbers[odd], kinds[odd] = _read(texts.take(pa.array(odd)), self._hierarchy)
+            numbers[odd], kinds[odd] = _read_by_statement(
+                texts.take(pa.array(odd)), self._hierarchy
+            )
         wanted = self._hierarchy.version
         if wanted is not None:
             kinds[kinds != wanted] = kernels.INVALID
@@ -61,7 +63,7 @@ class AddressCounting:
                     numbers[piece], kinds[piece], reached, masks, words, places, long
                 )
                 if n:
-                    sketch._update_words(Keys(words[:n], places[: n + 1], long[:used]))
+                    sketch._update_words(EncodedKeys(words[:n], places[: n + 1], long[:used]))
 
     def _levels(self) -> list[tuple[NDArray[np.uint8], NDArray[np.uint64]]]:
         """For each level: which address families occur, and their prefix masks."""
@@ -82,10 +84,10 @@ class AddressCounting:
     def finish(self) -> None:
         """Make the sketches hold texts from here on."""
         for sketch in self._sketches:
-            sketch._rename("text", _texts_of)
+            sketch._rename("text", _texts_of_words)
 
 
-def text_bytes(texts: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def text_bytes_with_nulls(texts: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """The bytes of texts, and where each begins. NULL becomes empty text, which is no address."""
     if texts.null_count:
         texts = pc.fill_null(texts, "")
@@ -94,7 +96,9 @@ def text_bytes(texts: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     return np.frombuffer(data or b"", np.uint8), starts
 
 
-def _read(texts: pa.Array, hierarchy: Hierarchy) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
+def _read_by_statement(
+    texts: pa.Array, hierarchy: Hierarchy
+) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
     """Numbers and kinds of texts; the statement reads each different text once."""
     coded = texts.dictionary_encode("encode")
     query = f"(SELECT i, c0 COLLATE C AS c0 FROM {VIEW})"
@@ -103,7 +107,7 @@ def _read(texts: pa.Array, hierarchy: Hierarchy) -> tuple[NDArray[np.uint64], ND
         query = f"(SELECT *, {added} FROM {query})"
     halves = f"(k1 & {ALL}::UHUGEINT)::UBIGINT AS low, (k1 >> 64)::UBIGINT AS high"
     distinct = pa.table({"i": np.arange(len(coded.dictionary)), "c0": unicode(coded.dictionary)})
-    with register(distinct, "the texts of a batch") as relation:
+    with register_table(distinct, "the texts of a batch") as relation:
         found = relation.query(f"SELECT i, {halves} FROM {query} WHERE k1 IS NOT NULL", False)
     numbers = np.zeros((len(distinct), 2), np.uint64)
     kinds = np.zeros(len(distinct), np.uint8)
@@ -114,7 +118,7 @@ def _read(texts: pa.Array, hierarchy: Hierarchy) -> tuple[NDArray[np.uint64], ND
     return numbers[rows], kinds[rows]
 
 
-def _texts_of(words: pa.Array) -> pa.Array:
+def _texts_of_words(words: pa.Array) -> pa.Array:
     """Texts for the words of nodes, one for one."""
     numbers = (None if w is None else int.from_bytes(w, "little") for w in words.to_pylist())
     texts = [INVALID_KEY if n is None else f"{VALUE}{n}" for n in numbers]

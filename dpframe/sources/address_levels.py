@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe._duck import VIEW, Relation, register
+from dpframe._duck import VIEW, Relation, register_table
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._ip import MAPPED, Ip
@@ -47,7 +47,7 @@ def address_nodes(
     rest = ROOT
     if found.rest.num_rows:
         statement = rollup_statement(hierarchy, unit, band=band, types=types, seed=0, leaves=LEAVES)
-        with register(found.rest, "addresses") as others:
+        with register_table(found.rest, "addresses") as others:
             rest = others.query(statement, False).cast(ROOT.schema)
     total = rest["n"][0].as_py() + int(found.n.sum())
     root = pa.table([[0], [total], [None]], schema=ROOT.schema)

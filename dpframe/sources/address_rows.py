@@ -21,20 +21,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe import _compute as pc
-from dpframe._duck import VIEW, Relation, register
-from dpframe._duck.limits import wanted
+from dpframe._duck import VIEW, Relation, register_table
+from dpframe._duck.memory_limits import read_limits
 from dpframe.hierarchy._ip import Ip
 from dpframe.sources.address_batch import (
     ALL,
-    Batch,
+    AddressBatch,
     Counts,
     Numbers,
     finest_four,
     finest_six,
     read_batch,
 )
-from dpframe.sources.record_leaves import keyed
-from dpframe.sources.rollup_statement import exact
+from dpframe.sources.record_leaves import keyed_sql
+from dpframe.sources.rollup_statement import exact_column_sql
 
 FIRST, LAST = 2**16, 2**18
 """Rows at which the way is chosen anew: the first number, then its doubles up to the last."""
@@ -83,19 +83,21 @@ class AddressRows:
 
 def address_rows(relation: Relation, hierarchy: Ip, *, progress: bool) -> AddressRows | None:
     """Count the finest keys of rows of text. Private. None where SQL has to count, or is faster."""
-    if "DPFRAME_MEMORY_LIMIT" in wanted():  # only DuckDB heeds it
+    if "DPFRAME_MEMORY_LIMIT" in read_limits():  # only DuckDB heeds it
         return None
     if not relation.repeats():
         return None
-    rows = f"SELECT {exact(hierarchy.column, 'VARCHAR')} AS c0 FROM {VIEW}"
+    rows = f"SELECT {exact_column_sql(hierarchy.column, 'VARCHAR')} AS c0 FROM {VIEW}"
     texts = f"SELECT c0, count(*) AS n FROM ({rows}) GROUP BY c0"
-    found = _read(relation, rows, Reader(hierarchy, "rows"), progress)
+    found = _read(relation, rows, AddressReader(hierarchy, "rows"), progress)
     if found == "texts":
-        found = _read(relation, texts, Reader(hierarchy, "texts"), progress)
+        found = _read(relation, texts, AddressReader(hierarchy, "texts"), progress)
     return found if isinstance(found, AddressRows) else None
 
 
-def _read(relation: Relation, statement: str, reader: Reader, progress: bool) -> AddressRows | Way:
+def _read(
+    relation: Relation, statement: str, reader: AddressReader, progress: bool
+) -> AddressRows | Way:
     """Read everything in the way of the reader, or return a better way."""
     with closing(relation.pieces(statement, progress)) as pieces:
         for piece in pieces:
@@ -105,7 +107,7 @@ def _read(relation: Relation, statement: str, reader: Reader, progress: bool) ->
     return reader.finish()
 
 
-class Reader:
+class AddressReader:
     """Counts batches of texts."""
 
     def __init__(self, hierarchy: Ip, way: Way) -> None:
@@ -113,7 +115,7 @@ class Reader:
         self._hierarchy = hierarchy
         self._ask = FIRST
         self._rows = self._held = self._six = self._odd = self._invalid = 0
-        self._batches: list[Batch] = []
+        self._batches: list[AddressBatch] = []
         self._four = NONE
 
     def add(self, texts: pa.Array, n: pa.Array | None = None) -> None:
@@ -135,12 +137,12 @@ class Reader:
             rows = finest_four(rows, self._hierarchy)
             if counted:
                 n = np.concatenate([NONE[1], *(b.four_n for b in of if b.four_n is not None)])
-                more = in_order(rows, n)
+                more = sort_counts(rows, n)
             else:
                 rows.sort()
                 starts = starts_of(rows)
                 more = rows[starts], np.diff(starts, append=len(rows))
-            self._four = added(self._four, more)
+            self._four = merge_counts(self._four, more)
         for batch in self._batches:
             batch.four, batch.four_n = NONE[0], None
         self._held = 0
@@ -168,8 +170,8 @@ class Reader:
         """Return the counts of all rows."""
         self._fold()
         four, rest = self._read_by_sql()
-        keys, n = added(self._four, four)
-        parts = [rest, *(_six(batch, self._hierarchy) for batch in self._batches)]
+        keys, n = merge_counts(self._four, four)
+        parts = [rest, *(_ipv6_table(batch, self._hierarchy) for batch in self._batches)]
         if self._invalid and self._hierarchy.on_invalid == "count":
             parts.append(pa.table([[None], [None], [self._invalid]], schema=REST))
         return AddressRows(keys, n, pa.concat_tables(parts))
@@ -185,16 +187,16 @@ class Reader:
         statement = (
             f"SELECT (k1 >> 32 = {0xFFFF}) IS TRUE AS four, (k1 >> 64)::UBIGINT AS high, "
             f"(k1 & {ALL}::UHUGEINT)::UBIGINT AS low, sum(n)::BIGINT AS n "
-            f"FROM ({keyed(self._hierarchy, ('VARCHAR',), rows, 'n')}) GROUP BY k1"
+            f"FROM ({keyed_sql(self._hierarchy, ('VARCHAR',), rows, 'n')}) GROUP BY k1"
         )
-        with register(counted, "texts of addresses") as relation:
+        with register_table(counted, "texts of addresses") as relation:
             read = relation.query(statement, False)
         four, rest = read.filter(read["four"]), read.filter(pc.invert(read["four"]))
         keys = four["low"].to_numpy().astype(np.uint32)  # the lower half of the word
-        return in_order(keys, four["n"].to_numpy()), rest.select(REST.names).cast(REST)
+        return sort_counts(keys, four["n"].to_numpy()), rest.select(REST.names).cast(REST)
 
 
-def _six(batch: Batch, hierarchy: Ip) -> pa.Table:
+def _ipv6_table(batch: AddressBatch, hierarchy: Ip) -> pa.Table:
     words = finest_six(batch.six, hierarchy)
     n = np.ones(len(batch.six), np.int64) if batch.six_n is None else batch.six_n
     table = pa.table([words[:, 0], words[:, 1], n], schema=REST)
@@ -202,14 +204,14 @@ def _six(batch: Batch, hierarchy: Ip) -> pa.Table:
     return table
 
 
-def added(one: Counted, other: Counted) -> Counted:
+def merge_counts(one: Counted, other: Counted) -> Counted:
     """Both counts added up."""
     if not len(one[0]) or not len(other[0]):
         return one if len(one[0]) else other
-    return in_order(np.concatenate([one[0], other[0]]), np.concatenate([one[1], other[1]]))
+    return sort_counts(np.concatenate([one[0], other[0]]), np.concatenate([one[1], other[1]]))
 
 
-def in_order(keys: Numbers, n: Counts) -> Counted:
+def sort_counts(keys: Numbers, n: Counts) -> Counted:
     """Keys in order, each once, with its total count."""
     order = np.argsort(keys, kind="stable")
     keys = keys[order]

@@ -13,7 +13,7 @@ from decimal import Context, Decimal
 import pyarrow as pa
 
 from dpframe import _compute as pc
-from dpframe._nested import children, has_children, with_children
+from dpframe._nested_arrays import children, has_children, with_children
 from dpframe.errors import ColumnError
 
 EARLIEST, LATEST, INFINITY = -9_223_372_022_400_000_000, 2**63 - 2, 2**63 - 1
@@ -41,41 +41,41 @@ def readable_table(table: pa.Table) -> pa.Table:
             raise ColumnError(f"column {field.name!r} has a NUL in its name. Rename it.")
         if pa.types.is_run_end_encoded(column.type):
             column = pa.chunked_array(map(pc.run_end_decode, column.chunks), column.type.value_type)
-        _check(field.name, column.type)
-        empty = _readable(pa.nulls(0, column.type))
-        columns.append(pa.chunked_array(map(_readable, column.chunks), empty.type))
+        _check_arrow_type(field.name, column.type)
+        empty = _readable_array(pa.nulls(0, column.type))
+        columns.append(pa.chunked_array(map(_readable_array, column.chunks), empty.type))
     return pa.Table.from_arrays(columns, names=table.column_names)
 
 
-def _check(name: str, kind: pa.DataType) -> None:
-    if _is_unread(kind) and not pa.types.is_float16(kind):
+def _check_arrow_type(name: str, kind: pa.DataType) -> None:
+    if _has_unread_type(kind) and not pa.types.is_float16(kind):
         raise ColumnError(
             f"column {name!r} has type {kind}, which DuckDB does not read. Cast it to float64 or "
             "decimal128, or a key to text."
         )
-    if not _reachable(kind):
+    if not _can_change_all(kind):
         raise ColumnError(
             f"column {name!r} has a union or a list view inside. Cast the column to text."
         )
 
 
-def _is_unread(kind: pa.DataType) -> bool:
+def _has_unread_type(kind: pa.DataType) -> bool:
     own = pa.types.is_decimal256(kind) or pa.types.is_float16(kind)
-    return own or any(map(_is_unread, children(kind)))
+    return own or any(map(_has_unread_type, children(kind)))
 
 
-def _reachable(kind: pa.DataType) -> bool:
+def _can_change_all(kind: pa.DataType) -> bool:
     """Whether dpframe can change all values of the type that may have to change."""
-    if not _changes(kind):
+    if not _may_change(kind):
         return True
     within = children(kind)
     known = _change_of(kind) is not None or (has_children(kind) and len(within) > 0)
-    return known and all(map(_reachable, within))
+    return known and all(map(_can_change_all, within))
 
 
-def _changes(kind: pa.DataType) -> bool:
+def _may_change(kind: pa.DataType) -> bool:
     """Whether values of a type, or of a type inside it, may have to change."""
-    return _change_of(kind) is not None or any(map(_changes, children(kind)))
+    return _change_of(kind) is not None or any(map(_may_change, children(kind)))
 
 
 def _change_of(kind: pa.DataType) -> Callable[[pa.Array], pa.Array] | None:
@@ -85,17 +85,17 @@ def _change_of(kind: pa.DataType) -> Callable[[pa.Array], pa.Array] | None:
     return next((change for is_kind, change in CHANGES if is_kind(kind)), None)
 
 
-def _readable(array: pa.Array) -> pa.Array:
+def _readable_array(array: pa.Array) -> pa.Array:
     change = _change_of(array.type)
     if change is not None:
         changed = change(array)
-        return changed if changed.type == array.type else _readable(changed)
-    return with_children(array, _readable) if _nested(array.type) else array
+        return changed if changed.type == array.type else _readable_array(changed)
+    return with_children(array, _readable_array) if _must_rebuild(array.type) else array
 
 
-def _nested(kind: pa.DataType) -> bool:
+def _must_rebuild(kind: pa.DataType) -> bool:
     """Whether a value inside must change, or has metadata; only structs and lists have these."""
-    return kind.num_fields > 0 or _changes(kind)
+    return kind.num_fields > 0 or _may_change(kind)
 
 
 def _list_of_pairs(maps: pa.Array) -> pa.Array:
@@ -106,7 +106,7 @@ def _list_of_pairs(maps: pa.Array) -> pa.Array:
     )
 
 
-def _decimals(array: pa.Array) -> pa.Array:
+def _bound_decimals(array: pa.Array) -> pa.Array:
     """Decimals, with NULL for each that has more digits than its type."""
     kind, context = array.type, Context(prec=80)
     most = context.scaleb(Decimal(10**kind.precision - 1), -kind.scale)
@@ -116,7 +116,7 @@ def _decimals(array: pa.Array) -> pa.Array:
     return _zero_below_nulls(array, pa.scalar(Decimal(0), kind))
 
 
-def _small_decimals(array: pa.Array) -> pa.Array:
+def _bound_small_decimals(array: pa.Array) -> pa.Array:
     """Decimals of 32 and 64 bits, bounded in this way by the whole numbers that store them."""
     kind, most = array.type, 10**array.type.precision - 1
     numbers = array.view(pa.int32() if pa.types.is_decimal32(kind) else pa.int64())
@@ -125,10 +125,10 @@ def _small_decimals(array: pa.Array) -> pa.Array:
     return _zero_below_nulls(numbers, pa.scalar(0, numbers.type)).view(kind)
 
 
-def _times(times: pa.Array) -> pa.Array:
+def _bound_times(times: pa.Array) -> pa.Array:
     """Times, each moved to the nearest time that SQL can hold: beyond, DuckDB raises."""
     kind = times.type
-    first, last = _bounds(kind)
+    first, last = _time_limits(kind)
     numbers = times.view(pa.int32() if pa.types.is_time32(kind) else pa.int64())
     found = pc.min_max(numbers).as_py()
     if found["min"] is not None and not (first <= found["min"] and found["max"] <= last):
@@ -152,7 +152,7 @@ def _zero_below_nulls(array: pa.Array, zero: pa.Scalar) -> pa.Array:
     )
 
 
-def _bounds(kind: pa.DataType) -> tuple[int, int]:
+def _time_limits(kind: pa.DataType) -> tuple[int, int]:
     """The first and last stored number that SQL can hold, for a type of times."""
     if pa.types.is_time(kind):
         return 0, DAY * 1_000 if kind.unit == "ns" else DAY // FACTORS[kind.unit]
@@ -166,10 +166,10 @@ def _bounds(kind: pa.DataType) -> tuple[int, int]:
 CHANGES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], pa.Array]], ...] = (
     (pa.types.is_float16, lambda array: array.cast(pa.float32())),
     (pa.types.is_map, _list_of_pairs),
-    (pa.types.is_decimal128, _decimals),
-    (pa.types.is_decimal32, _small_decimals),
-    (pa.types.is_decimal64, _small_decimals),
-    (pa.types.is_timestamp, _times),
-    (pa.types.is_duration, _times),
-    (pa.types.is_time, _times),
+    (pa.types.is_decimal128, _bound_decimals),
+    (pa.types.is_decimal32, _bound_small_decimals),
+    (pa.types.is_decimal64, _bound_small_decimals),
+    (pa.types.is_timestamp, _bound_times),
+    (pa.types.is_duration, _bound_times),
+    (pa.types.is_time, _bound_times),
 )

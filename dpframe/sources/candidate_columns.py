@@ -24,10 +24,10 @@ def candidate_columns(candidates: object, columns: tuple[str, ...]) -> pa.Table:
     """The columns of the result, in the order of ``columns``."""
     if isinstance(candidates, _duck.DuckDBPyRelation):
         with _duck.GivenRelation(candidates) as relation:
-            chosen = ", ".join(map(identifier, _named(relation, columns)))
+            chosen = ", ".join(map(identifier, _result_names(relation, columns)))
             table = relation.query(f"SELECT {chosen} FROM {_duck.VIEW}", False)
         return table.rename_columns(list(columns))
-    named = _named(candidates, columns)
+    named = _result_names(candidates, columns)
     try:
         table = arrow_table(candidates, named)
     except (pa.ArrowException, UnicodeError):
@@ -37,9 +37,9 @@ def candidate_columns(candidates: object, columns: tuple[str, ...]) -> pa.Table:
     return table.rename_columns(list(columns))
 
 
-def _named(candidates: object, columns: tuple[str, ...]) -> list[str]:
+def _result_names(candidates: object, columns: tuple[str, ...]) -> list[str]:
     """The names that the result has for the columns: warehouses can change their case."""
-    there = [str(name) for name in _columns(candidates)]
+    there = [str(name) for name in _column_names_of_result(candidates)]
     found = {name.lower(): name for name in there}
     for name in columns:
         if sum(other.lower() == name for other in there) > 1:
@@ -52,7 +52,7 @@ def _named(candidates: object, columns: tuple[str, ...]) -> list[str]:
     return [found[name] for name in columns]
 
 
-def _columns(candidates: object) -> list[object]:
+def _column_names_of_result(candidates: object) -> list[object]:
     names = getattr(candidates, "column_names", None)  # of Arrow
     if names is not None:
         return list(names)
@@ -64,7 +64,7 @@ def _columns(candidates: object) -> list[object]:
     return list(candidates.columns)
 
 
-def whole_numbers(column: pa.ChunkedArray, name: str) -> NDArray[np.int64]:
+def integer_column(column: pa.ChunkedArray, name: str) -> NDArray[np.int64]:
     """The column as whole numbers, whatever type the client gave it."""
     kind, numbers = column.type, None
     written = _is_text(kind)  # of objects, such as decimal.Decimal
@@ -80,7 +80,7 @@ def whole_numbers(column: pa.ChunkedArray, name: str) -> NDArray[np.int64]:
     return found
 
 
-def texts(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+def texts_of_column(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     """The column as texts, whatever type the client gave it."""
     kind = column.type
     if pa.types.is_dictionary(kind):

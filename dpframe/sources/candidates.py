@@ -21,7 +21,12 @@ from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.portable import Keys
 from dpframe.hierarchy.portable_kinds import returned_keys
-from dpframe.sources.candidate_columns import AGAIN, candidate_columns, texts, whole_numbers
+from dpframe.sources.candidate_columns import (
+    AGAIN,
+    candidate_columns,
+    integer_column,
+    texts_of_column,
+)
 from dpframe.tree import CountTree
 
 WHAT = "the candidates"
@@ -30,7 +35,7 @@ MOST = 2**61
 """The largest count, so that sums of counts and noise fit 64 bits."""
 
 
-def in_preorder(
+def preorder_table(
     table: pa.Table,
     hierarchy: Hierarchy,
     dialect: Dialect | None,
@@ -49,8 +54,8 @@ def in_preorder(
     parent or more than its parent.
     """
     keys = returned_keys(hierarchy, dialect, types)
-    with _duck.register(table, WHAT) as relation:
-        wrong = {} if own else relation.query(_wrong_sql(keys), False).to_pylist()[0]
+    with _duck.register_table(table, WHAT) as relation:
+        wrong = {} if own else relation.query(_violations_sql(keys), False).to_pylist()[0]
         for what, found in wrong.items():
             if found:
                 raise SourceError(REFUSED[what])
@@ -84,7 +89,7 @@ def candidate_tree(
     missing rows, and for rows that are no counts of a tree at or above the band.
     """
     table = candidate_columns(candidates, columns)
-    level, n = (whole_numbers(table[name], name) for name in ("level", "n"))
+    level, n = (integer_column(table[name], name) for name in ("level", "n"))
     check_belongs(table, fingerprint)
     if (level < 0).any() or (level > hierarchy.height).any():
         raise SourceError(f"candidates has levels outside 0 to {hierarchy.height}. {AGAIN}")
@@ -97,10 +102,10 @@ def candidate_tree(
     sums = sums or {}
     names = [name for name in columns if name not in ("level", "n", "plan", "nodes", *sums)]
     given = {"level": level, "n": n}
-    given |= {name: texts(table[name], name) for name in (*names, *sums)}
+    given |= {name: texts_of_column(table[name], name) for name in (*names, *sums)}
     for name, most in sums.items():
         check_sums(given[name], n, most)
-    rows = in_preorder(pa.table(given), hierarchy, dialect, types, sums=tuple(sums))
+    rows = preorder_table(pa.table(given), hierarchy, dialect, types, sums=tuple(sums))
     return CountTree.from_preorder(
         level=rows["level"].cast(pa.int64()).to_numpy(),
         count=rows["n"].cast(pa.int64()).to_numpy(),
@@ -112,10 +117,10 @@ def candidate_tree(
 
 def check_belongs(table: pa.Table, fingerprint: str) -> None:
     """Raise SourceError for a result of another plan, or one with another number of rows."""
-    nodes = whole_numbers(table["nodes"], "nodes")
+    nodes = integer_column(table["nodes"], "nodes")
     if not table.num_rows:
         raise SourceError(f"candidates is empty, without the row of the root. {AGAIN}")
-    if pc.unique(texts(table["plan"], "plan")).to_pylist() != [fingerprint]:
+    if pc.unique(texts_of_column(table["plan"], "plan")).to_pylist() != [fingerprint]:
         raise SourceError("candidates belongs to another plan. Pass their statement's plan.")
     if (nodes != table.num_rows).any():
         raise SourceError(f"candidates lacks rows, or has too many. {AGAIN}")
@@ -131,18 +136,18 @@ def check_sums(column: pa.ChunkedArray, n: NDArray[np.int64], most: int) -> None
             raise SourceError(f"candidates has sums that its counts cannot have. {AGAIN}")
 
 
-def _parsed(keys: Keys, sums: tuple[str, ...] = ()) -> str:
+def _candidate_ctes(keys: Keys, sums: tuple[str, ...] = ()) -> str:
     """CTEs: ``given`` with texts t1, t2, ...; ``nodes``, which adds DuckDB's keys k1, k2, ..."""
     names = [f"t{i}" for i in range(1, keys.width + 1)]
     shown = ", ".join([*names, *sums])
     return (
         f"given AS (SELECT CAST(level AS BIGINT) AS level, CAST(n AS BIGINT) AS n, "
         f"{shown} FROM {identifier(_duck.VIEW)}), "
-        f"nodes AS (SELECT level, n, {shown}, {', '.join(read_keys(keys))} FROM given)"
+        f"nodes AS (SELECT level, n, {shown}, {', '.join(keys_from_texts(keys))} FROM given)"
     )
 
 
-def read_keys(keys: Keys) -> list[str]:
+def keys_from_texts(keys: Keys) -> list[str]:
     """SQL for DuckDB's keys k1, k2, ..., from rows that have ``level`` and texts t1, t2, ..."""
     texts = tuple(f"CAST(t{i} AS VARCHAR)" for i in range(1, keys.width + 1))
     levels = range(1, keys.hierarchy.height + 1)
@@ -174,12 +179,12 @@ def _preorder_sql(keys: Keys, sums: tuple[str, ...]) -> str:
     root = f"SELECT 0 AS level, n, {', '.join(nulls)} FROM nodes WHERE level = 0"
     shown = ", ".join([*(f"t{i}" for i in range(1, keys.width + 1)), *sums])
     return (
-        f"WITH {_parsed(keys, sums)} SELECT level, n, {shown} FROM "
+        f"WITH {_candidate_ctes(keys, sums)} SELECT level, n, {shown} FROM "
         f"({' UNION ALL '.join([*selects, root])}) ORDER BY {h.order_by()}"
     )
 
 
-def no_nodes(keys: Keys) -> str:
+def wrong_key_sql(keys: Keys) -> str:
     """SQL for whether the key of a row is no node of the row's level."""
     h = keys.hierarchy
     names = tuple(f"k{i}" for i in range(1, keys.width + 1))
@@ -193,12 +198,12 @@ def no_nodes(keys: Keys) -> str:
             bad.append(
                 f"level = {level} AND CASE WHEN {name} IS NULL THEN {none} ELSE {member} END"
             )
-        bad += [f"level = {level} AND t{i} IS NOT NULL" for i in _beyond(own, names)]
+        bad += [f"level = {level} AND t{i} IS NOT NULL" for i in _unused_places(own, names)]
     bad += [f"level = 0 AND t{i} IS NOT NULL" for i in range(1, len(names) + 1)]
     return " OR ".join(f"({b})" for b in bad)
 
 
-def _wrong_sql(keys: Keys) -> str:
+def _violations_sql(keys: Keys) -> str:
     """A query of one row: for each rule, how many rows break it."""
     h = keys.hierarchy
     names = tuple(f"k{i}" for i in range(1, keys.width + 1))
@@ -206,7 +211,7 @@ def _wrong_sql(keys: Keys) -> str:
     for level in range(1, h.height + 1):
         above = h.coarser(level - 1, names) if level > 1 else ()
         cast = [f"CAST({sql} AS VARCHAR) AS p{i}" for i, sql in enumerate(above, 1)]
-        cast += [f"CAST(NULL AS VARCHAR) AS p{i}" for i in _beyond(above, names)]
+        cast += [f"CAST(NULL AS VARCHAR) AS p{i}" for i in _unused_places(above, names)]
         cast += [f"CAST({name} AS VARCHAR) AS q{i}" for i, name in enumerate(names, 1)]
         parents.append(f"SELECT level, n, {', '.join(cast)} FROM nodes WHERE level = {level}")
     root = [f"CAST(NULL AS VARCHAR) AS {c}{i}" for c in "pq" for i in range(1, len(names) + 1)]
@@ -214,10 +219,10 @@ def _wrong_sql(keys: Keys) -> str:
     same = " AND ".join(f"a.p{i} IS NOT DISTINCT FROM b.q{i}" for i in range(1, len(names) + 1))
     q, p = (", ".join(f"{c}{i}" for i in range(1, len(names) + 1)) for c in "qp")
     return (
-        f"WITH {_parsed(keys)}, tree AS ({' UNION ALL '.join(parents)}), "
+        f"WITH {_candidate_ctes(keys)}, tree AS ({' UNION ALL '.join(parents)}), "
         f"sums AS (SELECT level, {p}, sum(n) AS below FROM tree WHERE level > 0 "
         f"GROUP BY level, {p}) "
-        f"SELECT (SELECT count(*) FROM nodes WHERE {no_nodes(keys)}) AS keys, "
+        f"SELECT (SELECT count(*) FROM nodes WHERE {wrong_key_sql(keys)}) AS keys, "
         f"(SELECT count(*) FROM (SELECT count(*) AS c FROM tree GROUP BY level, {q}) WHERE c > 1) "
         "AS repeated, "
         f"(SELECT count(*) FROM tree AS a LEFT JOIN tree AS b ON b.level = a.level - 1 AND {same} "
@@ -227,5 +232,5 @@ def _wrong_sql(keys: Keys) -> str:
     )
 
 
-def _beyond(some: tuple[str, ...], names: tuple[str, ...]) -> range:
+def _unused_places(some: tuple[str, ...], names: tuple[str, ...]) -> range:
     return range(len(some) + 1, len(names) + 1)

@@ -14,25 +14,30 @@ import pyarrow as pa
 from dpframe import _compute as pc
 from dpframe import _duck
 from dpframe._sql import identifier
-from dpframe.cells import CellCounts
+from dpframe.cell_counts import CellCounts
 from dpframe.dialects import Dialect
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Cells
 from dpframe.hierarchy.portable import Keys
 from dpframe.hierarchy.portable_kinds import returned_keys
-from dpframe.sources.candidate_columns import AGAIN, candidate_columns, texts, whole_numbers
+from dpframe.sources.candidate_columns import (
+    AGAIN,
+    candidate_columns,
+    integer_column,
+    texts_of_column,
+)
 from dpframe.sources.candidates import (
     MOST,
     WHAT,
     check_belongs,
     check_sums,
-    no_nodes,
-    read_keys,
+    keys_from_texts,
+    wrong_key_sql,
 )
-from dpframe.sources.cell_leaves import cell_rows, counted_cells, dimension, joined
+from dpframe.sources.cell_leaves import cell_rows, counted_cells, dimension_ctes, places_join
 from dpframe.sources.cell_table import cells_of
-from dpframe.sources.portable_cells import group_columns
-from dpframe.sources.record_leaves import finest, first
+from dpframe.sources.portable_groups import group_columns
+from dpframe.sources.record_leaves import finest_columns, one_to
 
 
 def candidate_cells(
@@ -53,14 +58,14 @@ def candidate_cells(
     missing rows, and for rows that are no groups of nodes at or above the band.
     """
     table = candidate_columns(candidates, columns)
-    n = whole_numbers(table["n"], "n")
+    n = integer_column(table["n"], "n")
     check_belongs(table, fingerprint)
     names = group_columns(len(cells.of), cells.key_width)
     levels, keys = names[: len(cells.of)], names[len(cells.of) :]
     given: dict[str, object] = {"n": n}
     whole = np.ones(len(n), dtype=np.bool_)
     for name, one in zip(levels, cells.of, strict=True):
-        level = whole_numbers(table[name], name)
+        level = integer_column(table[name], name)
         if (level < 0).any() or (level > one.height).any():
             raise SourceError(f"candidates has levels outside 0 to {one.height}. {AGAIN}")
         given[name] = level
@@ -71,7 +76,7 @@ def candidate_cells(
         raise SourceError(f"candidates has groups of no records. {AGAIN}")
     if (n > MOST).any() or n.sum(dtype=object) > MOST:
         raise SourceError(f"candidates has counts beyond {MOST}, which no table has. {AGAIN}")
-    read = {name: texts(table[name], name) for name in (*keys, *sums)}
+    read = {name: texts_of_column(table[name], name) for name in (*keys, *sums)}
     for name, most in sums.items():
         check_sums(read[name], n, most)
     return group_counts(
@@ -99,25 +104,25 @@ def group_counts(
         returned_keys(one, dialect, read)
         for one, read in zip(cells.of, cells.by_dimension(types), strict=True)
     ]
-    parts = [_given(cells, sums)]
+    parts = [_leaf_cte(cells, sums)]
     start, joins, wrong = 0, list[str](), list[str]()
     for number, (one, keys) in enumerate(zip(cells.of, several, strict=True), 1):
         texts_of = [f"t{i}" for i in range(start + 1, start + one.key_width + 1)]
         start += one.key_width
-        parts += _nodes(number, keys, texts_of)
-        wrong.append(f"SELECT count(*) AS bad FROM nodes_{number} WHERE {no_nodes(keys)}")
-        kept = [f"t{i}" for i in first(one.key_width)]
+        parts += _dimension_nodes_ctes(number, keys, texts_of)
+        wrong.append(f"SELECT count(*) AS bad FROM nodes_{number} WHERE {wrong_key_sql(keys)}")
+        kept = [f"t{i}" for i in one_to(one.key_width)]
         values = (
-            f"(SELECT {', '.join(finest(one))}, {', '.join(kept)}, level AS d, sum(n) AS n "
+            f"(SELECT {', '.join(finest_columns(one))}, {', '.join(kept)}, level AS d, sum(n) AS n "
             f"FROM nodes_{number} GROUP BY ALL)"
         )
         of_keys = keys.types_of_keys
-        parts += dimension(one, of_keys, number, values, band, kept=[*kept, "d"])
+        parts += dimension_ctes(one, of_keys, number, values, band, kept=[*kept, "d"])
         pairs = [(f"l{number}", "d"), *zip(texts_of, kept, strict=True)]
-        joins.append(joined("leaf", f"places_{number}", f"p{number}", pairs))
+        joins.append(places_join("leaf", f"places_{number}", f"p{number}", pairs))
     rows = f"leaf {' '.join(joins)}"
     cell = counted_cells(cells, "sum(leaf.n)::BIGINT", rows, added=sums)
-    with _duck.register(table, WHAT) as relation:
+    with _duck.register_table(table, WHAT) as relation:
         if not own:
             asked = f"WITH {', '.join(parts)} SELECT sum(bad) AS bad FROM "
             found = relation.query(f"{asked}({' UNION ALL '.join(wrong)})", False)
@@ -136,7 +141,7 @@ def group_counts(
     return counts
 
 
-def _given(cells: Cells, sums: tuple[str, ...]) -> str:
+def _leaf_cte(cells: Cells, sums: tuple[str, ...]) -> str:
     """The CTE ``leaf``: the groups as the client returned them."""
     names = group_columns(len(cells.of), cells.key_width)
     shown = ["CAST(n AS BIGINT) AS n"]
@@ -146,9 +151,9 @@ def _given(cells: Cells, sums: tuple[str, ...]) -> str:
     return f"leaf AS MATERIALIZED (SELECT {', '.join(shown)} FROM {identifier(_duck.VIEW)})"
 
 
-def _nodes(number: int, keys: Keys, texts_of: list[str]) -> list[str]:
+def _dimension_nodes_ctes(number: int, keys: Keys, texts_of: list[str]) -> list[str]:
     """A CTE of the nodes of a dimension that groups have: level, t1, ..., n, and DuckDB's keys."""
     own = ", ".join(f"{name} AS t{i}" for i, name in enumerate(texts_of, 1))
     rows = f"SELECT l{number} AS level, {own}, sum(n) AS n FROM leaf GROUP BY ALL"
-    keyed = ", ".join(read_keys(keys))
+    keyed = ", ".join(keys_from_texts(keys))
     return [f"nodes_{number} AS MATERIALIZED (SELECT *, {keyed} FROM ({rows}))"]

@@ -23,10 +23,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dpframe._sql import ascending
+from dpframe._sql import ascending_order
 from dpframe.hierarchy import Cells, Hierarchy
-from dpframe.sources.record_leaves import finest, first, keyed, source_columns, summed
-from dpframe.sources.user_shares import same
+from dpframe.sources.record_leaves import (
+    finest_columns,
+    keyed_sql,
+    one_to,
+    source_columns,
+    sum_list,
+)
+from dpframe.sources.user_shares import same_key_sql
 
 PLACES = 256
 """Larger than the number of levels of any dimension."""
@@ -38,11 +44,11 @@ def places_in(cells: Cells) -> int:
     return max(2, len(cells.of))
 
 
-def columns_of(cells: Cells) -> tuple[str, ...]:
+def cell_result_columns(cells: Cells) -> tuple[str, ...]:
     """The columns of the result behind ``level`` and ``n``: the number of a node's dimension (0 for
     a cell), the places, and the key of a node as texts."""
     width = max(one.key_width for one in cells.of)
-    return tuple(f"t{i}" for i in first(1 + places_in(cells) + width))
+    return tuple(f"t{i}" for i in one_to(1 + places_in(cells) + width))
 
 
 def placed_leaves(
@@ -53,11 +59,11 @@ def placed_leaves(
     parts, joins, start = ["leaf AS MATERIALIZED (SELECT * FROM leaves)"], [], 0
     for number, (one, own) in enumerate(zip(cells.of, cells.by_dimension(types), strict=True), 1):
         keys = tuple(f"k{i}" for i in range(start + 1, start + one.key_width + 1))
-        pairs = list(zip(keys, finest(one), strict=True))
+        pairs = list(zip(keys, finest_columns(one), strict=True))
         chosen = ", ".join(f"{key} AS {name}" for key, name in pairs)
         values = f"(SELECT {chosen}, sum(n) AS n FROM leaf GROUP BY {', '.join(keys)})"
-        parts += dimension(one, own, number, values, band)
-        joins.append(joined("leaf", f"places_{number}", f"p{number}", pairs))
+        parts += dimension_ctes(one, own, number, values, band)
+        joins.append(places_join("leaf", f"places_{number}", f"p{number}", pairs))
         start += one.key_width
     counted = "sum(leaf.n)::BIGINT"
     return [*parts, counted_cells(cells, counted, f"leaf {' '.join(joins)}", added=added)]
@@ -83,17 +89,17 @@ def placed_records(cells: Cells, types: tuple[str, ...], band: int) -> list[str]
         chosen = ", ".join(f"{column} AS {name}" for column, name in pairs)
         texts = f"(SELECT {chosen}, {counted} AS n FROM {rows} GROUP BY {', '.join(columns)})"
         kept = ", ".join([*source_columns(one), "n"])
-        parts.append(f"keyed_{number} AS MATERIALIZED ({keyed(one, own, texts, kept)})")
-        keys = ", ".join(finest(one))
+        parts.append(f"keyed_{number} AS MATERIALIZED ({keyed_sql(one, own, texts, kept)})")
+        keys = ", ".join(finest_columns(one))
         values = f"(SELECT {keys}, sum(n) AS n FROM keyed_{number} GROUP BY {keys})"
-        parts += dimension(one, own, number, values, band)
+        parts += dimension_ctes(one, own, number, values, band)
         named = ", ".join(f"k.{name} AS {name}" for name in source_columns(one))
-        on = same(finest(one), "k", "p")
+        on = same_key_sql(finest_columns(one), "k", "p")
         parts.append(
-            f"map_{number} AS MATERIALIZED (SELECT {named}, {_place(one, 'p')} AS place "
+            f"map_{number} AS MATERIALIZED (SELECT {named}, {_finest_place_sql(one, 'p')} AS place "
             f"FROM keyed_{number} AS k JOIN places_{number} AS p ON {on})"
         )
-        joins.append(joined(rows, f"map_{number}", f"p{number}", pairs))
+        joins.append(places_join(rows, f"map_{number}", f"p{number}", pairs))
         start += len(own)
     found = f"{rows} {' '.join(joins)}"
     if counted == "count(*)":
@@ -104,7 +110,7 @@ def placed_records(cells: Cells, types: tuple[str, ...], band: int) -> list[str]
 def _grouped_cells(cells: Cells, rows: str) -> list[str]:
     """The CTE ``cells``, from rows grouped by all values. Only groups with a value below the band
     can share a cell. NULL and empty text can too, but two groups of one cell are as good as one."""
-    numbers = first(len(cells.of))
+    numbers = one_to(len(cells.of))
     places = ", ".join(f"p{i}.place AS place_{i}" for i in numbers)
     groups = ", ".join(f"place_{i}" for i in numbers)
     pairs = zip(numbers, cells.of, strict=True)
@@ -117,7 +123,7 @@ def _grouped_cells(cells: Cells, rows: str) -> list[str]:
     ]
 
 
-def joined(rows: str, places: str, name: str, pairs: list[tuple[str, str]]) -> str:
+def places_join(rows: str, places: str, name: str, pairs: list[tuple[str, str]]) -> str:
     on = " AND ".join(f"{rows}.{key} IS NOT DISTINCT FROM {name}.{value}" for key, value in pairs)
     return f"JOIN {places} AS {name} ON {on}"
 
@@ -126,10 +132,12 @@ def counted_cells(
     cells: Cells, counted: str, rows: str, *, mapped: bool = False, added: tuple[str, ...] = ()
 ) -> str:
     """The CTE ``cells``: counts by the places of all dimensions, and sums of ``added`` columns."""
-    numbers = first(len(cells.of))
-    found = [f"p{i}.place" if mapped else _place(cells.of[i - 1], f"p{i}") for i in numbers]
+    numbers = one_to(len(cells.of))
+    found = [
+        f"p{i}.place" if mapped else _finest_place_sql(cells.of[i - 1], f"p{i}") for i in numbers
+    ]
     places = ", ".join(f"{place} AS place_{i}" for i, place in zip(numbers, found, strict=True))
-    groups, more = ", ".join(map(str, numbers)), summed(added)
+    groups, more = ", ".join(map(str, numbers)), sum_list(added)
     return f"cells AS (SELECT {places}, {counted} AS n{more} FROM {rows} GROUP BY {groups})"
 
 
@@ -138,11 +146,11 @@ def cell_rows(cells: Cells, added: tuple[str, ...] = ()) -> str:
     none = "".join(f", NULL AS {name}" for name in added)
     own = "".join(f", {name}" for name in added)
     zero = "".join(f", 0 AS {name}" for name in added)
-    names, wide = columns_of(cells), places_in(cells)
+    names, wide = cell_result_columns(cells), places_in(cells)
     selects = []
     for number, one in enumerate(cells.of, 1):
-        for level in first(one.height):
-            texts = [f"s{i}" for i in first(one.key_width)]
+        for level in one_to(one.height):
+            texts = [f"s{i}" for i in one_to(one.key_width)]
             rows = f"node_{number}_{level} AS node"
             if level > 1:
                 rows += (
@@ -150,13 +158,15 @@ def cell_rows(cells: Cells, added: tuple[str, ...] = ()) -> str:
                     f"places_{number} WHERE place_{level} IS NOT NULL GROUP BY 1) AS line "
                     "USING (place)"
                 )
-            filled = _filled(names, wide, number, ["place", "above" if level > 1 else "0"], texts)
+            filled = _result_select_list(
+                names, wide, number, ["place", "above" if level > 1 else "0"], texts
+            )
             counted = "n::BIGINT AS n"  # without the cast, all counts would have 128 bits
             selects.append(f"SELECT {level} AS level, {counted}, {filled}{none} FROM {rows}")
-    places = [f"place_{i}" for i in first(len(cells.of))]
-    filled = _filled(names, wide, 0, places, [])
+    places = [f"place_{i}" for i in one_to(len(cells.of))]
+    filled = _result_select_list(names, wide, 0, places, [])
     selects.append(f"SELECT 0 AS level, n, {filled}{own} FROM cells")
-    nothing = _filled(names, wide, 0, ["0"] * len(cells.of), [])
+    nothing = _result_select_list(names, wide, 0, ["0"] * len(cells.of), [])
     selects.append(f"SELECT 0 AS level, 0 AS n, {nothing}{zero}")  # so an empty source has a row
     shown = ", ".join(f'{name} AS "{name}"' for name in (*names, *added))
     return (
@@ -167,14 +177,14 @@ def cell_rows(cells: Cells, added: tuple[str, ...] = ()) -> str:
 def group_rows(cells: Cells, added: tuple[str, ...], extra: Mapping[str, str]) -> str:
     """The query of the result for another client: only groups, with the levels and texts of their
     nodes in the columns of ``sources.portable_cells``."""
-    joins, shown, start = [], [f'n{i}.level AS "l{i}"' for i in first(len(cells.of))], 0
+    joins, shown, start = [], [f'n{i}.level AS "l{i}"' for i in one_to(len(cells.of))], 0
     for number, one in enumerate(cells.of, 1):
-        own = first(one.key_width)
+        own = one_to(one.key_width)
         nodes = [f"SELECT 0 AS place, 0 AS level{''.join(f', NULL AS s{i}' for i in own)}"]
         nodes += [
             f"SELECT place, {level}{''.join(f', CAST(s{i} AS VARCHAR)' for i in own)} "
             f"FROM node_{number}_{level}"
-            for level in first(one.height)
+            for level in one_to(one.height)
         ]
         joins.append(
             f"JOIN ({' UNION ALL '.join(nodes)}) AS n{number} "
@@ -182,11 +192,11 @@ def group_rows(cells: Cells, added: tuple[str, ...], extra: Mapping[str, str]) -
         )
         shown += [f'n{number}.s{i} AS "t{start + i}"' for i in own]
         start += one.key_width
-    places = [f"place_{i}" for i in first(len(cells.of))]
+    places = [f"place_{i}" for i in one_to(len(cells.of))]
     groups, zero = ", ".join(places), ", ".join(f"0 AS {place}" for place in places)
     none = "".join(f", 0 AS {name}" for name in added)
     rows = (
-        f"SELECT {groups}, sum(n)::BIGINT AS n{summed(added)} FROM (SELECT * FROM cells "
+        f"SELECT {groups}, sum(n)::BIGINT AS n{sum_list(added)} FROM (SELECT * FROM cells "
         f"UNION ALL SELECT {zero}, 0 AS n{none}) GROUP BY {groups}"
     )
     shown += [f'CAST(coalesce(rows.{name}, 0) AS VARCHAR) AS "{name}"' for name in added]
@@ -194,7 +204,7 @@ def group_rows(cells: Cells, added: tuple[str, ...], extra: Mapping[str, str]) -
     return f'SELECT rows.n AS "n", {", ".join(shown)} FROM ({rows}) AS rows {" ".join(joins)}'
 
 
-def _filled(
+def _result_select_list(
     names: Sequence[str], wide: int, number: int, places: Sequence[str], texts: Sequence[str]
 ) -> str:
     """The select list of all columns of the result, NULL where a kind of row has no value."""
@@ -206,13 +216,13 @@ def _filled(
     return ", ".join(f"CAST({value} AS {kind}) AS {name}" for value, kind, name in columns)
 
 
-def _place(one: Hierarchy, rows: str) -> str:
+def _finest_place_sql(one: Hierarchy, rows: str) -> str:
     """SQL for the place of the finest node that reaches the band."""
     levels = range(one.height, 0, -1)
     return f"coalesce({', '.join(f'{rows}.place_{level}' for level in levels)}, 0)"
 
 
-def dimension(
+def dimension_ctes(
     one: Hierarchy,
     types: tuple[str, ...],
     number: int,
@@ -223,17 +233,17 @@ def dimension(
 ) -> list[str]:
     """CTEs of the nodes and places of one dimension, from its finest keys and their counts; or, if
     ``kept`` columns identify the keys, from keys of any level, ``d``."""
-    names, columns = finest(one), {one.height: finest(one)}
+    names, columns = finest_columns(one), {one.height: finest_columns(one)}
     depth = "d" if kept else one.depth(names)
     query = values if kept else f"(SELECT *, {depth or one.height} AS d FROM {values})"
     for level in range(one.height - 1, 0, -1):
         coarser = one.coarser(level, columns[level + 1])
-        columns[level] = tuple(f"l{level}_{i}" for i in first(len(coarser)))
+        columns[level] = tuple(f"l{level}_{i}" for i in one_to(len(coarser)))
         pairs = zip(coarser, columns[level], strict=True)
         query = f"(SELECT *, {', '.join(f'{sql} AS {name}' for sql, name in pairs)} FROM {query})"
     parts = [f"values_{number} AS MATERIALIZED (FROM {query})"]
     joins, places = [], []
-    for level in first(one.height):
+    for level in one_to(one.height):
         own = columns[level]
         reached = f"WHERE d >= {level} " if depth is not None else ""
         found = (
@@ -245,13 +255,15 @@ def dimension(
             found = f"SELECT {', '.join(own)}, n FROM values_{number} WHERE n >= {band}{reached}"
         shown = one.texts(level, own, types)
         texts = ", ".join(f"{sql} AS s{i}" for i, sql in enumerate(shown, 1))
-        place = f"row_number() OVER (ORDER BY {ascending(*own)}) * {PLACES} + {level} AS place"
+        place = (
+            f"row_number() OVER (ORDER BY {ascending_order(*own)}) * {PLACES} + {level} AS place"
+        )
         parts.append(
             f"node_{number}_{level} AS MATERIALIZED (SELECT {', '.join(own)}, n, {texts}, {place} "
             f"FROM ({found}))"
         )
         node = f"n{level}"
-        on = same(own, "v", node) + (f" AND v.d >= {level}" if depth is not None else "")
+        on = same_key_sql(own, "v", node) + (f" AND v.d >= {level}" if depth is not None else "")
         joins.append(f"LEFT JOIN node_{number}_{level} AS {node} ON {on}")
         places.append(f"{node}.place AS place_{level}")
     shown_keys = ", ".join(f"v.{name} AS {name}" for name in kept or names)

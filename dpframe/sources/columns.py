@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dpframe.errors import ColumnError
 
 
-def require(
+def require_columns(
     wanted: Sequence[str],
     present: Sequence[object],
     *,
@@ -27,7 +27,9 @@ def require(
         if name not in names and name in index:
             raise ColumnError(f"column {name!r} is in the index. Pass frame.reset_index().")
         if name not in names:
-            raise ColumnError(f"column {name!r} does not exist.{_help(name, names, listed)}")
+            raise ColumnError(
+                f"column {name!r} does not exist.{_missing_column_help(name, names, listed)}"
+            )
         if names.count(name) > 1:
             raise ColumnError(f"column {name!r} appears {names.count(name)} times. Rename one.")
         seen = wanted if alone else names
@@ -48,7 +50,7 @@ def check_arrow_types(types: Mapping[str, object]) -> None:
             )
 
 
-def _help(name: str, names: list[str], listed: bool) -> str:
+def _missing_column_help(name: str, names: list[str], listed: bool) -> str:
     if not listed:
         return " The first line of the file must name the columns."
     near = [other for other in names if other.lower() == name.lower()]

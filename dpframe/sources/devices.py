@@ -10,15 +10,15 @@ from dpframe.federated.encoding import Encoding
 from dpframe.federated.population import Population
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
-from dpframe.sources.relations import canonical, opened
-from dpframe.sources.rollup_statement import exact
+from dpframe.sources.rollup_statement import exact_column_sql
+from dpframe.sources.source_relations import canonical, open_source
 
 
 def count_devices(source: object, hierarchy: Hierarchy, user: str) -> int:
     """How many different users a source has; NULL is one. Public: neighbours have as many."""
-    with opened(source, [*hierarchy.source_columns, user]) as relation:
-        read = _types(relation, hierarchy, user)
-        distinct = f"(SELECT DISTINCT {exact(user, read[user])} AS u FROM {_duck.VIEW})"
+    with open_source(source, [*hierarchy.source_columns, user]) as relation:
+        read = _device_column_types(relation, hierarchy, user)
+        distinct = f"(SELECT DISTINCT {exact_column_sql(user, read[user])} AS u FROM {_duck.VIEW})"
         counted = relation.query(f'SELECT count(*) AS "n" FROM {distinct}', False)
     return int(counted["n"][0].as_py())
 
@@ -33,8 +33,8 @@ def population(
     progress: bool = False,
 ) -> Population:
     """The devices of a source, with the items of a flat hierarchy as bits."""
-    with opened(source, [*hierarchy.source_columns, user]) as relation:
-        found = relation.query(_statement(relation, hierarchy, user), progress)
+    with open_source(source, [*hierarchy.source_columns, user]) as relation:
+        found = relation.query(_devices_statement(relation, hierarchy, user), progress)
     table = found.combine_chunks()
     del found
     text = table["text"].combine_chunks()
@@ -88,22 +88,25 @@ def population_of(
     )
 
 
-def _types(relation: _duck.Relation, hierarchy: Hierarchy, user: str) -> dict[str, str]:
+def _device_column_types(
+    relation: _duck.Relation, hierarchy: Hierarchy, user: str
+) -> dict[str, str]:
     types = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
     hierarchy.check_types(tuple(types[c] for c in hierarchy.source_columns))
     check_writable(user, types[user])
     return types
 
 
-def _statement(relation: _duck.Relation, hierarchy: Hierarchy, user: str) -> str:
+def _devices_statement(relation: _duck.Relation, hierarchy: Hierarchy, user: str) -> str:
     """A statement that reads the source once and returns two kinds of rows. The first has the
     numbers of a user and of an item (NULL for none) and how often the user has it; the second has
     the number of an item and its text. Users are numbered in the order of their ids, so that every
     door numbers them alike."""
-    types = _types(relation, hierarchy, user)
+    types = _device_column_types(relation, hierarchy, user)
     (column,) = hierarchy.source_columns
     rows = (
-        f"(SELECT {exact(user, types[user])} AS u, {exact(column, types[column])} AS c0 "
+        f"(SELECT {exact_column_sql(user, types[user])} AS u, "
+        f"{exact_column_sql(column, types[column])} AS c0 "
         f"FROM {_duck.VIEW})"
     )
     for step in hierarchy.key_steps(("c0",), (types[column],)):

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from dpframe.errors import DpframeError, ParameterTypeError, SourceError, class_name
-from dpframe.sources.columns import check_arrow_types, require
+from dpframe.sources.columns import check_arrow_types, require_columns
 
 _read: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()
 """Readers that were read: they have no rows a second time, and do not say so."""
@@ -30,28 +30,28 @@ def is_foreign(source: object) -> bool:
         source, pa.Table | pa.RecordBatch
     ):
         return False
-    if _of_dataset(source) or hasattr(source, "__arrow_c_stream__"):
+    if _is_arrow_dataset(source) or hasattr(source, "__arrow_c_stream__"):
         return True
-    return _of_narwhals(source) is not None
+    return _narwhals_frame(source) is not None
 
 
 def foreign_table(source: Any, columns: list[str]) -> pa.Table:
     """The columns of a foreign frame, in memory."""
     try:
-        if _of_dataset(source):
+        if _is_arrow_dataset(source):
             if hasattr(source, "to_reader"):  # a scanner
-                return _drained(source.to_reader(), columns)
-            require(columns, source.schema.names, alone=True)
+                return _read_stream(source.to_reader(), columns)
+            require_columns(columns, source.schema.names, alone=True)
             return source.to_table(columns)
         if isinstance(source, pa.RecordBatchReader):
-            _once(source)
+            _check_first_read(source)
         if hasattr(source, "collect_schema"):
             schema = source.collect_schema()
             check_arrow_types({name: schema[name] for name in columns if name in schema})
         if hasattr(source, "__arrow_c_stream__"):
-            return _drained(pa.RecordBatchReader.from_stream(source), columns)
-        frame = _of_narwhals(source)
-        require(columns, frame.collect_schema().names(), alone=True)
+            return _read_stream(pa.RecordBatchReader.from_stream(source), columns)
+        frame = _narwhals_frame(source)
+        require_columns(columns, frame.collect_schema().names(), alone=True)
         chosen = frame.select(*columns)
         chosen = chosen.collect("pyarrow") if hasattr(chosen, "collect") else chosen
         return chosen.to_arrow()
@@ -65,10 +65,10 @@ def foreign_table(source: Any, columns: list[str]) -> pa.Table:
 def foreign_types(source: Any) -> pa.Table:
     """An empty table with the types of a foreign frame; no row is read, even from a reader."""
     try:
-        if _of_dataset(source) or isinstance(source, pa.RecordBatchReader):
+        if _is_arrow_dataset(source) or isinstance(source, pa.RecordBatchReader):
             schema = getattr(source, "projected_schema", None) or source.schema  # of a scanner
             return schema.empty_table()
-        frame = _of_narwhals(source)
+        frame = _narwhals_frame(source)
         if frame is not None:
             return frame.collect_schema().to_arrow().empty_table()
         return pa.RecordBatchReader.from_stream(source).schema.empty_table()
@@ -77,7 +77,7 @@ def foreign_types(source: Any) -> pa.Table:
     raise SourceError(f"the types of the {class_name(source)} cannot be read ({error}).")
 
 
-def no_frame(source: object) -> ParameterTypeError:
+def source_type_error(source: object) -> ParameterTypeError:
     """The error to raise for an object that is no source; it says what to pass."""
     instead = INSTEAD.get(
         type(source).__name__,
@@ -106,7 +106,7 @@ INSTEAD = {
 """What to pass in place of an object that is no source, by the name of its class."""
 
 
-def _once(reader: pa.RecordBatchReader) -> None:
+def _check_first_read(reader: pa.RecordBatchReader) -> None:
     if reader in _read:
         raise SourceError(
             "this Arrow reader has no rows left. Pass reader.read_all() to ask more than once."
@@ -114,19 +114,19 @@ def _once(reader: pa.RecordBatchReader) -> None:
     _read.add(reader)
 
 
-def _drained(reader: pa.RecordBatchReader, columns: Sequence[str]) -> pa.Table:
+def _read_stream(reader: pa.RecordBatchReader, columns: Sequence[str]) -> pa.Table:
     """A table read batch by batch, so that only the wanted columns are ever held."""
-    require(columns, reader.schema.names, alone=True)
+    require_columns(columns, reader.schema.names, alone=True)
     schema = pa.schema([reader.schema.field(name) for name in columns])
     return pa.Table.from_batches([batch.select(columns) for batch in reader], schema)
 
 
-def _of_dataset(source: object) -> bool:
+def _is_arrow_dataset(source: object) -> bool:
     """Whether a source is a dataset or a scanner of Arrow; pyarrow.dataset is not imported."""
     return any(kind.__module__ == "pyarrow._dataset" for kind in type(source).__mro__)
 
 
-def _of_narwhals(source: object) -> Any:
+def _narwhals_frame(source: object) -> Any:
     """The source as a frame of narwhals; None if it is none, or narwhals is not installed."""
     if find_spec("narwhals") is None:
         return None

@@ -12,10 +12,10 @@ import pyarrow as pa
 from dpframe._unicode import unicode_table
 from dpframe.errors import DpframeError, ParameterTypeError, SourceError
 from dpframe.sources.arrow_values import readable_table
-from dpframe.sources.columns import check_arrow_types, require
-from dpframe.sources.foreign import foreign_table, foreign_types, is_foreign, no_frame
-from dpframe.sources.objects import each_as_text, from_objects
-from dpframe.sources.within import Within
+from dpframe.sources.columns import check_arrow_types, require_columns
+from dpframe.sources.foreign import foreign_table, foreign_types, is_foreign, source_type_error
+from dpframe.sources.objects import each_as_text, texts_of_objects
+from dpframe.sources.period_source import PeriodSource
 
 
 def arrow_table(source: Any, wanted: Sequence[str]) -> pa.Table:
@@ -23,10 +23,10 @@ def arrow_table(source: Any, wanted: Sequence[str]) -> pa.Table:
 
     Raises ColumnError for a type whose values cannot be changed to values that SQL can hold.
     """
-    return unicode_table(readable_table(_as_table(source, wanted)))
+    return unicode_table(readable_table(_frame_table(source, wanted)))
 
 
-def _as_table(source: Any, wanted: Sequence[str]) -> pa.Table:
+def _frame_table(source: Any, wanted: Sequence[str]) -> pa.Table:
     columns = list(dict.fromkeys(wanted))
     if type(source).__module__.split(".")[0] == "narwhals":
         source = source.to_native()  # so that Python objects are read as for the native frame
@@ -34,16 +34,16 @@ def _as_table(source: Any, wanted: Sequence[str]) -> pa.Table:
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
     if isinstance(source, pa.Table):
-        require(columns, source.column_names, alone=True)
+        require_columns(columns, source.column_names, alone=True)
         return source.select(columns)
     if kind == "pandas" and hasattr(source, "columns"):
-        require(columns, list(source.columns), alone=True, index=list(source.index.names))
+        require_columns(columns, list(source.columns), alone=True, index=list(source.index.names))
         return pa.table({name: from_pandas(source[name]) for name in columns})
     if kind == "polars" and hasattr(source, "collect_schema"):
         return _from_polars(source, columns)
     refuse_spark(source)
     if not is_foreign(source):
-        raise no_frame(source)
+        raise source_type_error(source)
     return foreign_table(source, columns)
 
 
@@ -61,11 +61,11 @@ IN_MEMORY = ("pandas", "polars")
 """Packages whose ``DataFrame`` knows its length."""
 
 
-def computed(source: object, wanted: Sequence[str]) -> object:
+def collect_lazy(source: object, wanted: Sequence[str]) -> object:
     """A table of a lazy or foreign frame, for code that reads it more than once; any other source
     is returned unchanged."""
-    if isinstance(source, Within):
-        return replace(source, source=computed(source.source, [*wanted, source.column]))
+    if isinstance(source, PeriodSource):
+        return replace(source, source=collect_lazy(source.source, [*wanted, source.column]))
     kind = type(source)
     lazy = kind.__name__ == "LazyFrame" and kind.__module__.partition(".")[0] == "polars"
     return arrow_table(source, wanted) if lazy or is_foreign(source) else source
@@ -89,11 +89,11 @@ def _from_polars(source: Any, columns: list[str]) -> pa.Table:
 
     try:
         schema = source.collect_schema()
-        require(columns, schema.names(), alone=True)
+        require_columns(columns, schema.names(), alone=True)
         check_arrow_types({name: schema[name] for name in columns})
         frame = source.lazy().select(columns).collect()
         objects = {  # Arrow would hold their memory addresses
-            name: from_objects(frame[name].to_list())
+            name: texts_of_objects(frame[name].to_list())
             for name in columns
             if schema[name] == polars.Object
         }
@@ -109,11 +109,11 @@ def _from_polars(source: Any, columns: list[str]) -> pa.Table:
 def from_pandas(series: Any) -> pa.Array:
     """A pandas column as an array: typed values keep their type, objects become text."""
     if series.dtype == object:
-        return from_objects(series)
+        return texts_of_objects(series)
     categories = getattr(series.dtype, "categories", None)
     if categories is not None and categories.dtype == object:  # Arrow would guess their type
         codes = np.asarray(series.array.codes)
-        return from_objects(list(categories)).take(pa.array(codes, mask=codes < 0))
+        return texts_of_objects(list(categories)).take(pa.array(codes, mask=codes < 0))
     try:
         array = pa.Array.from_pandas(series)
         if not _is_of_pandas(array.type):

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe.sources.address_bytes import Bytes, Flags, Places, before, text_bytes
+from dpframe.sources.address_bytes import Bytes, Flags, Places, count_before, text_bytes
 
 Groups = NDArray[np.uint16]
 Words = NDArray[np.uint64]
@@ -19,28 +19,28 @@ BLOCK = 2**12
 """Texts that are read at once."""
 
 
-def grouped(texts: pa.Array) -> tuple[Words, Flags]:
+def parse_groups(texts: pa.Array) -> tuple[Words, Flags]:
     """The numbers of the texts that are such addresses, shape (n, 2), the higher word first; and
     flags of these texts."""
     data, starts = text_bytes(texts)
     words, flags = [np.empty((0, 2), np.uint64)], [np.empty(0, np.bool_)]
     for first in range(0, len(texts), BLOCK):
         own = starts[first : first + BLOCK + 1]
-        found, good = _grouped(data[own[0] : own[-1]], own - own[0])
+        found, good = _parse_group_block(data[own[0] : own[-1]], own - own[0])
         words.append(found)
         flags.append(good)
     return np.concatenate(words), np.concatenate(flags)
 
 
-def _grouped(data: Bytes, starts: Places) -> tuple[Words, Flags]:
+def _parse_group_block(data: Bytes, starts: Places) -> tuple[Words, Flags]:
     if not len(data):
         return np.empty((0, 2), np.uint64), np.zeros(len(starts) - 1, np.bool_)
     inner = np.ones(len(data), np.bool_)  # the text goes on
     inner[starts[1:] - 1] = False
-    digit, is_digit = _digits(data)
+    digit, is_digit = _hex_digits(data)
     goes_on = is_digit & inner
     goes_on[:-1] &= is_digit[1:]
-    value, long = _values(digit, goes_on)
+    value, long = _group_values(digit, goes_on)
     colon = data == 58
     double = colon & inner
     double[:-1] &= colon[1:]
@@ -48,20 +48,20 @@ def _grouped(data: Bytes, starts: Places) -> tuple[Words, Flags]:
     wrong = long
     wrong |= ~(is_digit | colon)
     wrong[1:] |= double[1:] & double[:-1]  # three colons
-    wrong |= _alone(colon, double, is_digit, inner)
+    wrong |= _stray_colons(colon, double, is_digit, inner)
     last = is_digit > goes_on  # of a group
-    groups, places = before(last)[starts], np.flatnonzero(last)
-    others = before(double.view(np.uint8) + wrong.view(np.uint8) * np.uint8(16))[starts]
+    groups, places = count_before(last)[starts], np.flatnonzero(last)
+    others = count_before(double.view(np.uint8) + wrong.view(np.uint8) * np.uint8(16))[starts]
     n, gaps = np.diff(groups), np.diff(others)
     good = ((gaps == 0) & (n == 8)) | ((gaps == 1) & (n < 8))
     heads = n.copy()  # groups before the gap
     gap = np.flatnonzero(double)
     owner = np.searchsorted(starts, gap, "right") - 1
     heads[owner] = np.searchsorted(places, gap) - groups[owner]
-    return _together(value.take(places), groups[:-1][good], n[good], heads[good]), good
+    return _join_groups(value.take(places), groups[:-1][good], n[good], heads[good]), good
 
 
-def _digits(data: Bytes) -> tuple[Bytes, Flags]:
+def _hex_digits(data: Bytes) -> tuple[Bytes, Flags]:
     """The value of each byte as a hexadecimal digit, and whether it is one."""
     decimal = data - np.uint8(48)  # smaller bytes wrap around to large ones
     letter = (data | np.uint8(32)) - np.uint8(97)
@@ -73,7 +73,7 @@ def _digits(data: Bytes) -> tuple[Bytes, Flags]:
     return decimal, is_decimal | is_letter
 
 
-def _values(digit: Bytes, goes_on: Flags) -> tuple[Groups, Flags]:
+def _group_values(digit: Bytes, goes_on: Flags) -> tuple[Groups, Flags]:
     """The group that ends at each byte, and whether it has more than four digits."""
     on = goes_on.view(np.uint8)
     carried = digit * on
@@ -92,7 +92,7 @@ def _values(digit: Bytes, goes_on: Flags) -> tuple[Groups, Flags]:
     return value, long
 
 
-def _alone(colon: Flags, double: Flags, is_digit: Flags, inner: Flags) -> Flags:
+def _stray_colons(colon: Flags, double: Flags, is_digit: Flags, inner: Flags) -> Flags:
     """Flags of single colons that lack a digit on one side."""
     alone = colon & ~double
     alone[1:] &= ~double[:-1]
@@ -104,7 +104,7 @@ def _alone(colon: Flags, double: Flags, is_digit: Flags, inner: Flags) -> Flags:
     return alone > between
 
 
-def _together(values: Groups, first: Places, n: Places, heads: Places) -> Words:
+def _join_groups(values: Groups, first: Places, n: Places, heads: Places) -> Words:
     """The numbers of addresses, from the places of their groups."""
     out = np.zeros((len(first), 8), ">u2")
     if not len(values):  # every text is ::

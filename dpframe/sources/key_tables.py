@@ -12,7 +12,7 @@ import pyarrow as pa
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy
 from dpframe.sources.frames import arrow_table, from_pandas
-from dpframe.sources.objects import from_objects
+from dpframe.sources.objects import texts_of_objects
 
 MOST = 2_000_000
 """The most nodes that a list can have."""
@@ -29,24 +29,24 @@ def key_table(keys: Any, hierarchy: Hierarchy) -> pa.Table:
         missing = [name for name in names if name not in present]
         if missing:
             raise ColumnError(
-                f"keys lacks {_some(missing)}. A frame of keys needs the hierarchy's "
-                f"{_some(names)}."
+                f"keys lacks {_name_columns(missing)}. A frame of keys needs the hierarchy's "
+                f"{_name_columns(names)}."
             )
         table = arrow_table(keys, names)
     else:
-        typed, values = _values(keys)
+        typed, values = _key_values(keys)
         if typed is not None and len(names) == 1:
             table = arrow_table(pa.table({names[0]: typed}), names)
         else:
             values = typed.to_pylist() if typed is not None else values
-            parts = _parts(values, hierarchy)
-            table = pa.table(dict(zip(names, map(from_objects, parts), strict=True)))
+            parts = _key_parts(values, hierarchy)
+            table = pa.table(dict(zip(names, map(texts_of_objects, parts), strict=True)))
     if not 1 <= len(table) <= MOST:
         raise ParameterError(f"keys has {len(table)} keys. List 1 to {MOST} keys.")
     return table
 
 
-def shown(key: object) -> str:
+def quote_key(key: object) -> str:
     """A key for a message, cut if it is long."""
     try:
         text = repr(key)
@@ -55,7 +55,7 @@ def shown(key: object) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
-def _some(names: Sequence[str]) -> str:
+def _name_columns(names: Sequence[str]) -> str:
     return ("column " if len(names) == 1 else "columns ") + ", ".join(map(repr, names))
 
 
@@ -69,7 +69,7 @@ def _column_names(keys: Any) -> list[object] | None:
     return list(keys.columns) if module == "pandas" and hasattr(keys, "columns") else None
 
 
-def _values(keys: Any) -> tuple[pa.Array | None, list[Any]]:
+def _key_values(keys: Any) -> tuple[pa.Array | None, list[Any]]:
     """An Arrow array if the values have a type, otherwise a list."""
     module = type(keys).__module__.split(".")[0]
     if isinstance(keys, list | tuple):
@@ -97,7 +97,7 @@ def _has_type(keys: np.ndarray[Any, Any]) -> bool:
     return keys.ndim == 1 and keys.dtype.kind in "biufM" and unit in ("D", "s", "ms", "us", "ns")
 
 
-def _parts(values: list[Any], hierarchy: Hierarchy) -> list[list[Any]]:
+def _key_parts(values: list[Any], hierarchy: Hierarchy) -> list[list[Any]]:
     """The values by column. A key is one value, or a tuple with one for every column."""
     names = hierarchy.source_columns
     width = len(names)
@@ -107,14 +107,15 @@ def _parts(values: list[Any], hierarchy: Hierarchy) -> list[list[Any]]:
         of_parts = isinstance(value, list | tuple)
         if any(isinstance(part, Decimal) for part in (value if of_parts else [value])):
             raise ParameterError(
-                f"keys has {shown(value)}, and a decimal has no one text. Write the text that the "
+                f"keys has {quote_key(value)}, and a decimal has no one text. Write the text "
+                "that the "
                 "result shows."
             )
         if not (several and len(value) == width) if of_parts else width > 1:
-            rule = f"a tuple of {width} values, for {_some(names)}"
+            rule = f"a tuple of {width} values, for {_name_columns(names)}"
             raise ParameterError(
-                f"keys has {shown(value)}. A key must be "
-                f"{rule if width > 1 else f'one value of {_some(names)}'}."
+                f"keys has {quote_key(value)}. A key must be "
+                f"{rule if width > 1 else f'one value of {_name_columns(names)}'}."
             )
         parts.append(value if of_parts else (value,))
     return [[part[i] for part in parts] for i in range(width)]

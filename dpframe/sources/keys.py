@@ -17,19 +17,19 @@ from numpy.typing import NDArray
 
 from dpframe import _compute as pc
 from dpframe import _duck
-from dpframe._sql import ascending, identifier
+from dpframe._sql import ascending_order, identifier
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import ColumnError, ParameterError
 from dpframe.hierarchy import Hierarchy, columns
 from dpframe.hierarchy._base import ROOT, has_zone
 from dpframe.hierarchy._date import Date
 from dpframe.hierarchy._types import REAL
-from dpframe.period_texts import is_written, one
-from dpframe.sources.key_tables import MOST, key_table, shown
-from dpframe.sources.malformed import malformed_sql
-from dpframe.sources.relations import canonical
+from dpframe.period_texts import is_written, read_unit_period
+from dpframe.sources.key_tables import MOST, key_table, quote_key
+from dpframe.sources.malformed_rows import malformed_sql
 from dpframe.sources.rollup_statement import rollup_statement
-from dpframe.tree import CountTree, ListedNodes, whole_numbers
+from dpframe.sources.source_relations import canonical
+from dpframe.tree import CountTree, ListedNodes, python_integers
 
 DOMAIN = "domain"
 """Pass it instead of a list for every value that the hierarchy can hold."""
@@ -68,15 +68,15 @@ def listed_nodes(keys: object, hierarchy: Hierarchy) -> ListedNodes:
             raise ParameterError(
                 f"keys is the text {keys!r}. Pass a list of keys, [{keys!r}], or 'domain'."
             )
-        return _domain(hierarchy)
-    table = _dates(key_table(keys, hierarchy), hierarchy)
-    tree, own = _rollup(table, hierarchy)
+        return _domain_nodes(hierarchy)
+    table = _expand_dates(key_table(keys, hierarchy), hierarchy)
+    tree, own = _count_key_nodes(table, hierarchy)
     if (own > 1).any():
         at = int(np.argmax(own > 1))
         texts = tuple(key[at].as_py() for key in tree.keys)
         node = hierarchy.label(int(tree.level[at]), texts) if tree.level[at] else ROOT
         raise ParameterError(
-            f"keys has {int(own[at])} keys that mean {shown(node)}. List each once, in one "
+            f"keys has {int(own[at])} keys that mean {quote_key(node)}. List each once, in one "
             "spelling."
         )
     if len(tree.level) > MOST:
@@ -84,28 +84,28 @@ def listed_nodes(keys: object, hierarchy: Hierarchy) -> ListedNodes:
             f"keys has {len(table)} keys, and with their ancestors {len(tree.level)} nodes. List "
             f"fewer keys: at most {MOST} nodes."
         )
-    return _listed(tree, rest=_parents(tree))
+    return _make_listed_nodes(tree, rest=_has_listed_children(tree))
 
 
-def _dates(table: pa.Table, hierarchy: Hierarchy) -> pa.Table:
+def _expand_dates(table: pa.Table, hierarchy: Hierarchy) -> pa.Table:
     """The keys of a hierarchy of dates; a text in the form of its finest level, such as ``2026-11``
     for a month, becomes the first day or hour of that period."""
     texts = table[0].combine_chunks()
     texts = texts.dictionary_decode() if pa.types.is_dictionary(texts.type) else texts
     if not isinstance(hierarchy, Date) or not str(texts.type).endswith(("string", "string_view")):
         return table
-    first = [_first(text, hierarchy.levels[-1]) for text in texts.to_pylist()]
+    first = [_first_moment(text, hierarchy.levels[-1]) for text in texts.to_pylist()]
     return pa.table({table.column_names[0]: pa.array(first, pa.large_string())})
 
 
-def _first(text: str | None, level: str) -> str | None:
+def _first_moment(text: str | None, level: str) -> str | None:
     if text is None or not is_written(text):
         return text
-    unit, (start, _) = one(text)
+    unit, (start, _) = read_unit_period(text)
     return start.isoformat() if unit == level else text
 
 
-def _domain(hierarchy: Hierarchy) -> ListedNodes:
+def _domain_nodes(hierarchy: Hierarchy) -> ListedNodes:
     """All nodes that can occur; any other value is malformed, and below the root."""
     values = hierarchy.domain_values()
     if values is None:
@@ -115,7 +115,7 @@ def _domain(hierarchy: Hierarchy) -> ListedNodes:
             "to 20."
         )
     table = pa.table({hierarchy.source_columns[0]: pa.array(values, type=pa.string())})
-    tree, own = _rollup(table, hierarchy)
+    tree, own = _count_key_nodes(table, hierarchy)
     if (own > 1).any():
         raise ParameterError(
             f"keys='domain': {len(values)} intervals of {hierarchy.spec} are too narrow for "
@@ -123,14 +123,14 @@ def _domain(hierarchy: Hierarchy) -> ListedNodes:
         )
     rest = np.zeros(len(tree.level), dtype=np.bool_)
     rest[0] = hierarchy.on_invalid == "count"
-    return _listed(tree, rest)
+    return _make_listed_nodes(tree, rest)
 
 
-def _rollup(table: pa.Table, hierarchy: Hierarchy) -> tuple[CountTree, NDArray[np.int64]]:
+def _count_key_nodes(table: pa.Table, hierarchy: Hierarchy) -> tuple[CountTree, NDArray[np.int64]]:
     """The nodes of keys, with the number of keys that end at each; a malformed key is an error."""
     invalid: dict[str, Any] = {"invalid": "count"}  # malformed keys must be seen
     hierarchy = replace(hierarchy, **invalid)
-    with _duck.register(table, "the keys") as relation:
+    with _duck.register_table(table, "the keys") as relation:
         seen = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
         types = tuple(seen[c] for c in hierarchy.source_columns)
         hierarchy.check_types(types)
@@ -141,7 +141,7 @@ def _rollup(table: pa.Table, hierarchy: Hierarchy) -> tuple[CountTree, NDArray[n
         level = found["level"].cast(pa.int64()).to_numpy()
         texts = tuple(found[name].cast(pa.string()) for name in found.column_names[2:])
         if any(text.null_count > (level <= i).sum() for i, text in enumerate(texts)):
-            _refuse(relation.query(malformed_sql(hierarchy, unit, types), False), hierarchy)
+            _refuse_key(relation.query(malformed_sql(hierarchy, unit, types), False), hierarchy)
     count = found["n"].cast(pa.int64()).to_numpy()
     tree = CountTree.from_preorder(level=level, count=count, keys=texts)
     own = tree.count.copy()
@@ -149,42 +149,44 @@ def _rollup(table: pa.Table, hierarchy: Hierarchy) -> tuple[CountTree, NDArray[n
     return tree, own
 
 
-def _refuse(malformed: pa.Table, hierarchy: Hierarchy) -> None:
+def _refuse_key(malformed: pa.Table, hierarchy: Hierarchy) -> None:
     """Raise ParameterError for the key in a table of one row."""
     values = tuple(column[0].as_py() for column in malformed.columns)
     several = len(values) > 1
     if isinstance(hierarchy, Date) and is_written(str(values[0])):
-        unit, levels = one(str(values[0]))[0], hierarchy.levels
+        unit, levels = read_unit_period(str(values[0]))[0], hierarchy.levels
         coarser = levels[: levels.index(unit) + 1] if unit in levels else (unit,)
         raise ParameterError(
-            f"keys has {shown(values[0])}, a {unit}, and {hierarchy.spec} ends at {levels[-1]}s. "
+            f"keys has {quote_key(values[0])}, a {unit}, and {hierarchy.spec} ends at "
+            f"{levels[-1]}s. "
             f"List {levels[-1]}s, or pass {replace(hierarchy, levels=coarser).spec!r}."
         )
     raise ParameterError(
-        f"keys has {shown(values if several else values[0])}, which is malformed, empty or missing "
+        f"keys has {quote_key(values if several else values[0])}, which is malformed, empty or "
+        "missing "
         f"for {hierarchy.spec}. Pass a whole value of "
         f"{'every column' if several else 'the column'}."
     )
 
 
-def _parents(tree: CountTree) -> NDArray[np.bool_]:
+def _has_listed_children(tree: CountTree) -> NDArray[np.bool_]:
     """Flags of nodes with listed children: such a node can also have children not listed."""
     has = np.zeros(len(tree.level), dtype=np.bool_)
     has[tree.parent[1:]] = True
     return has
 
 
-def _listed(tree: CountTree, rest: NDArray[np.bool_]) -> ListedNodes:
+def _make_listed_nodes(tree: CountTree, rest: NDArray[np.bool_]) -> ListedNodes:
     return ListedNodes(
         level=tree.level,
         parent=tree.parent,
         keys=tree.keys,
         rest=rest,
-        name=_name(tree.level, tree.keys, rest),
+        name=_hash_nodes(tree.level, tree.keys, rest),
     )
 
 
-def _name(
+def _hash_nodes(
     level: NDArray[np.int64], keys: tuple[pa.ChunkedArray, ...], rest: NDArray[np.bool_]
 ) -> str:
     """A hash of the nodes that does not depend on their order; it has every text's length before
@@ -224,23 +226,25 @@ def _check_texts(texts: pa.Array, column: str, kind: str) -> None:
     read = f"SELECT key, TRY_CAST(key AS {kind}) AS value FROM {identifier(_duck.VIEW)}"
     written = f"SELECT key, CAST({text} AS VARCHAR) AS text FROM ({read})"
     differ = f"FROM ({written}) WHERE key IS DISTINCT FROM text "
-    differ += f"ORDER BY {ascending('text', 'key', nulls='FIRST')}"
-    with _duck.register(pa.table({"key": texts}), "the keys") as relation:
+    differ += f"ORDER BY {ascending_order('text', 'key', nulls='FIRST')}"
+    with _duck.register_table(pa.table({"key": texts}), "the keys") as relation:
         found = relation.query(f"{differ} LIMIT 1", False)
     if not found.num_rows:
         return
     key, text = found["key"][0].as_py(), found["text"][0].as_py()
     outer = kind.split("(")[0]
     if text is None and outer.startswith(("DATE", "TIMESTAMP")) and is_written(key):
-        start = one(key)[1][0]
+        start = read_unit_period(key)[1][0]
         text = start.isoformat(" ") if outer != "DATE" else start.date().isoformat()
     elif text is None or (outer not in REAL and _other_number(key, text)):
         raise ColumnError(
-            f"keys has {shown(key)}, which column {column!r} of type {outer} cannot hold. Correct "
+            f"keys has {quote_key(key)}, which column {column!r} of type {outer} cannot hold. "
+            "Correct "
             "the key, or cast the column to text."
         )
     raise ColumnError(
-        f"keys has {shown(key)}, which column {column!r} of type {outer} would show as {text!r}. "
+        f"keys has {quote_key(key)}, which column {column!r} of type {outer} would show as "
+        f"{text!r}. "
         "Write the key so."
     )
 
@@ -262,8 +266,8 @@ def listed_counts(tree: CountTree, listed: ListedNodes) -> CountTree:
     nodes = np.concatenate([listed.level, tree.level])
     for ours, theirs in zip(listed.keys, tree.keys, strict=True):
         both = [*ours.cast(pa.large_string()).chunks, *theirs.cast(pa.large_string()).chunks]
-        texts, numbers = _numbered(pa.chunked_array(both, type=pa.large_string()))
-        _, nodes = _numbered(pa.array(nodes * texts + numbers))
+        texts, numbers = _number_values(pa.chunked_array(both, type=pa.large_string()))
+        _, nodes = _number_values(pa.array(nodes * texts + numbers))
     place = nodes[size:]  # listed nodes come first and all differ: their numbers are 0, 1, 2, ...
     found = place < size
     count = np.zeros(size, dtype=np.int64)
@@ -274,20 +278,20 @@ def listed_counts(tree: CountTree, listed: ListedNodes) -> CountTree:
         count=count,
         keys=listed.keys,
         types=tree.types,
-        sums=tuple(_placed(column, place, found, size) for column in tree.sums),
+        sums=tuple(_sums_at_listed(column, place, found, size) for column in tree.sums),
     )
 
 
-def _placed(
+def _sums_at_listed(
     column: pa.ChunkedArray, place: NDArray[np.int64], found: NDArray[np.bool_], size: int
 ) -> pa.ChunkedArray:
     """Sums of the listed nodes, as whole numbers of any size."""
     out = np.zeros(size, dtype=object)
-    np.add.at(out, place[found], whole_numbers(column.filter(pa.array(found))))
+    np.add.at(out, place[found], python_integers(column.filter(pa.array(found))))
     return pa.chunked_array([pa.array(out.tolist(), pa.decimal128(38))])
 
 
-def _numbered(values: pa.Array | pa.ChunkedArray) -> tuple[int, NDArray[np.int64]]:
+def _number_values(values: pa.Array | pa.ChunkedArray) -> tuple[int, NDArray[np.int64]]:
     """How many values differ, and the number of each, by first occurrence; NULL is a value, too."""
     whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     encoded = whole.dictionary_encode(null_encoding="encode")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dpframe._duck import VIEW
 from dpframe._sql import identifier
-from dpframe.sources.rollup_statement import exact
-from dpframe.vectors import LARGEST, LEAST, Searched
+from dpframe.sources.rollup_statement import exact_column_sql
+from dpframe.vectors import LARGEST, LEAST, AutoBound
 
 UNIT = 2.0**-LEAST
 """Values are added up in whole multiples of 2**LEAST, rounded up: a sum of floating-point numbers
@@ -15,7 +15,7 @@ FARTHEST = 2.0 ** (LARGEST + 1)
 """A value beyond all bounds; sums of such values fit 128 bits."""
 
 
-def magnitudes_statement(searched: Searched, *, user: str | None, user_type: str | None) -> str:
+def magnitudes_statement(searched: AutoBound, *, user: str | None, user_type: str | None) -> str:
     """The statement, which returns ``bin``, from 0, and ``n``.
 
     A record, or a user, is in one bin, whatever its values; the bin depends on nothing else.
@@ -27,7 +27,7 @@ def magnitudes_statement(searched: Searched, *, user: str | None, user_type: str
     value = f"CASE WHEN isfinite({number}) THEN {units} END"
     rows = f"SELECT {value} AS x FROM {VIEW}"
     if user is not None:
-        by = exact(user, user_type)
+        by = exact_column_sql(user, user_type)
         gathered = "sum" if searched.of_total else "max"
         each = f"SELECT {by} AS u, {value} AS x FROM {VIEW}"
         rows = f"SELECT {gathered}(x) AS x FROM ({each}) GROUP BY u"

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.budget import PrivacyUnit
-from dpframe.cells import CellCounts, segments
+from dpframe.cell_counts import CellCounts, segments
 from dpframe.hierarchy import Cells
-from dpframe.sources.counting import cell_counts
-from dpframe.sources.located import Reported
-from dpframe.sources.measured import ROWS, of_sums, sums_of
+from dpframe.sources.exact_trees import cell_counts
+from dpframe.sources.node_places import ReportedNodes
+from dpframe.sources.rollup_parts import ROWS, sums_of, vectors_from_sums
 from dpframe.sources.row_parts import RowParts
 from dpframe.sources.spark import is_spark
 from dpframe.sources.spark_counts import cells_by_spark
@@ -32,7 +32,7 @@ class MeasuredCells(RowParts):
     sums: tuple[str, ...] | None = None
 
     def parts(
-        self, vectors: Sequence[Vector], nodes: Reported, chosen: NDArray[np.int64]
+        self, vectors: Sequence[Vector], nodes: ReportedNodes, chosen: NDArray[np.int64]
     ) -> list[NDArray[np.object_]]:
         """The values of every vector, one number a segment."""
         if not vectors:
@@ -42,7 +42,7 @@ class MeasuredCells(RowParts):
         return self.of_rows(vectors, nodes)
 
     def _of_groups(
-        self, names: Sequence[str], vectors: Sequence[Vector], nodes: Reported
+        self, names: Sequence[str], vectors: Sequence[Vector], nodes: ReportedNodes
     ) -> list[NDArray[np.object_]]:
         """Vectors from the sums of groups of records: a whole group is in one segment."""
         cells = self.hierarchy
@@ -54,7 +54,7 @@ class MeasuredCells(RowParts):
         for name, values in zip((ROWS, *names), (self.cells.count, *self.cells.sums), strict=True):
             held[name] = np.zeros(len(nodes.level), dtype=object)
             np.add.at(held[name], part, values.astype(object))
-        return of_sums(held, vectors)
+        return vectors_from_sums(held, vectors)
 
 
 def measured_cells(
@@ -71,7 +71,7 @@ def measured_cells(
     if is_spark(source) and unit.user is None:  # one statement is enough for records
         sums = sums_of(vectors)
         counted = cells_by_spark(source, cells, unit, band, sums=sums)
-        return replace(counted_elsewhere(counted, tuple(sums), cells), source=source)
+        return replace(cells_counted_elsewhere(counted, tuple(sums), cells), source=source)
     return MeasuredCells(
         cells=cell_counts(source, cells, unit, band, progress=progress),
         source=source,
@@ -81,7 +81,9 @@ def measured_cells(
     )
 
 
-def counted_elsewhere(counted: CellCounts, sums: tuple[str, ...], cells: Cells) -> MeasuredCells:
+def cells_counted_elsewhere(
+    counted: CellCounts, sums: tuple[str, ...], cells: Cells
+) -> MeasuredCells:
     """Records that another engine counted, with all sums that their measures need."""
     return MeasuredCells(
         cells=counted,

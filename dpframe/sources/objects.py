@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpframe._unicode import decoded, escaped
+from dpframe._unicode import decode_bytes, escape_bytes
 
 WHOLE = 2.0**127
 """Whole floating-point numbers below it are written as integers, as ``hierarchy.text_of`` does."""
@@ -33,7 +33,7 @@ DIGITS = 4000
 """Decimals with more digits before or behind the point are not written: that would take long."""
 
 
-def from_objects(values: Any) -> pa.Array:
+def texts_of_objects(values: Any) -> pa.Array:
     """Python objects as text, each as SQL would write it; an object without a text is missing."""
     from pandas.api.types import infer_dtype  # loaded late: sketches do without pandas
 
@@ -57,12 +57,12 @@ def object_text(value: Any) -> str | None:
     other rows decide which of the two reads a value.
     """
     try:
-        return _text(value)
+        return _text_or_raise(value)
     except Exception:  # an object can raise anything, and must not stop the other rows
         return None
 
 
-def _text(value: Any) -> str | None:
+def _text_or_raise(value: Any) -> str | None:
     """The text of an object; None if it is missing. Raises if its type is not read."""
     if isinstance(value, pa.Scalar):
         value = value.as_py()
@@ -78,10 +78,10 @@ def _text(value: Any) -> str | None:
 
 def _unicode_text(value: str) -> str:
     text = str.__str__(value)  # for an enum: its value
-    return decoded(text.encode("utf-8", "surrogatepass"))
+    return decode_bytes(text.encode("utf-8", "surrogatepass"))
 
 
-def _number(value: Any) -> str | None:
+def _number_text(value: Any) -> str | None:
     """Equal numbers are equal texts, whatever their types: 7, 7.0 and Decimal("7.00")."""
     if value != value:  # NaN
         return None
@@ -96,25 +96,25 @@ def _number(value: Any) -> str | None:
     if value == float(value):
         return repr(float(value))
     if isinstance(value, Fraction):
-        value = _decimal(value)
+        value = _equal_decimal(value)
     return f"{value:f}".rstrip("0") if isinstance(value, Decimal) else str(value)
 
 
-def _decimal(value: Fraction) -> Decimal | Fraction:
+def _equal_decimal(value: Fraction) -> Decimal | Fraction:
     """A fraction as a decimal, if an equal decimal exists."""
     with localcontext(prec=DIGITS) as context:
         exact = Decimal(value.numerator) / Decimal(value.denominator)
         return value if context.flags[Inexact] else exact
 
 
-def _complex(value: Any) -> str | None:
+def _complex_text(value: Any) -> str | None:
     number = complex(value) + 0j  # no negative zero
     if number != number:
         return None
-    return str(number) if number.imag else _number(number.real)
+    return str(number) if number.imag else _number_text(number.real)
 
 
-def _moment(value: dt.datetime) -> str | None:
+def _moment_text(value: dt.datetime) -> str | None:
     """The instant in UTC, so that equal instants of two zones have one text. Years that only pandas
     has are missing."""
     if not 1 <= value.year <= 9999:
@@ -122,24 +122,24 @@ def _moment(value: dt.datetime) -> str | None:
     return str(value if value.tzinfo is None else value.astimezone(dt.UTC))
 
 
-def _time_of_day(value: dt.time) -> str | None:
+def _time_of_day_text(value: dt.time) -> str | None:
     return None if value.tzinfo else str(value)  # a zone's offset depends on the day
 
 
-def _duration(value: dt.timedelta) -> str:
+def _duration_text(value: dt.timedelta) -> str:
     """A duration of Python or of pandas, which can have nanoseconds."""
     whole = dt.timedelta(value.days, value.seconds, value.microseconds)
-    return _with_nanoseconds(whole, getattr(value, "nanoseconds", 0))
+    return _duration_with_nanoseconds(whole, getattr(value, "nanoseconds", 0))
 
 
-def _with_nanoseconds(whole: dt.timedelta, nano: int) -> str:
+def _duration_with_nanoseconds(whole: dt.timedelta, nano: int) -> str:
     if not nano:
         return str(whole)
     clock = (dt.datetime(2000, 1, 1) + dt.timedelta(seconds=whole.seconds)).time()
     return f"{whole.days} days {clock}.{whole.microseconds:06}{nano:03}"
 
 
-def _numpy_time(value: Any) -> str | None:
+def _numpy_time_text(value: Any) -> str | None:
     """A time or duration of NumPy, of any unit, as Python or pandas writes it. None if Python and
     pandas cannot hold it, or if it is a number of months without a date."""
     if np.isnat(value):
@@ -154,7 +154,7 @@ def _numpy_time(value: Any) -> str | None:
     micro, nano = divmod(nano, 1_000)
     whole = dt.timedelta(microseconds=micro)
     if value.dtype.kind == "m":
-        return _with_nanoseconds(whole, nano)
+        return _duration_with_nanoseconds(whole, nano)
     moment = dt.datetime(1970, 1, 1) + whole
     return f"{moment.isoformat(' ', 'microseconds')}{nano:03}" if nano else str(moment)
 
@@ -169,32 +169,32 @@ ATTOSECONDS = {
 """Attoseconds of NumPy's units; the lengths of years and months differ."""
 
 
-def _interval(value: Any) -> str:
-    left, right = _text(value.left), _text(value.right)
+def _interval_text(value: Any) -> str:
+    left, right = _text_or_raise(value.left), _text_or_raise(value.right)
     return f"{'(['[value.closed_left]}{left}, {right}{')]'[value.closed_right]}"
 
 
-def _items(values: Iterable[Any]) -> list[str]:
+def _item_texts(values: Iterable[Any]) -> list[str]:
     """The texts of a container's elements, texts in quotes: ("a, b",) is not ("a", "b")."""
-    texts = [(value, _text(value)) for value in values]
+    texts = [(value, _text_or_raise(value)) for value in values]
     return [repr(text) if isinstance(value, QUOTED) else str(text) for value, text in texts]
 
 
-def _tuple(value: tuple[Any, ...]) -> str:
-    items = _items(value)
+def _tuple_text(value: tuple[Any, ...]) -> str:
+    items = _item_texts(value)
     return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
 
 
-def _list(value: Any) -> str:
-    return f"[{', '.join(_items(value))}]"
+def _list_text(value: Any) -> str:
+    return f"[{', '.join(_item_texts(value))}]"
 
 
-def _set(value: Any) -> str:
-    return "{" + ", ".join(sorted(_items(value))) + "}"
+def _set_text(value: Any) -> str:
+    return "{" + ", ".join(sorted(_item_texts(value))) + "}"
 
 
-def _dict(value: dict[Any, Any]) -> str:
-    pairs = zip(_items(value), _items(value.values()), strict=True)
+def _dict_text(value: dict[Any, Any]) -> str:
+    pairs = zip(_item_texts(value), _item_texts(value.values()), strict=True)
     return "{" + ", ".join(sorted(f"{key}: {item}" for key, item in pairs)) + "}"
 
 
@@ -203,28 +203,28 @@ QUOTED = (str, bytes, bytearray, memoryview)
 TEXTS: tuple[tuple[Any, Callable[[Any], str | None]], ...] = (
     (str, _unicode_text),
     ((bool, np.bool_), lambda value: str(bool(value)).lower()),
-    ((np.datetime64, np.timedelta64), _numpy_time),  # a kind of whole number to NumPy
-    ((int, float, np.integer, np.floating, Decimal, Fraction), _number),
-    ((bytes, bytearray, memoryview), lambda value: escaped(bytes(value))),
+    ((np.datetime64, np.timedelta64), _numpy_time_text),  # a kind of whole number to NumPy
+    ((int, float, np.integer, np.floating, Decimal, Fraction), _number_text),
+    ((bytes, bytearray, memoryview), lambda value: escape_bytes(bytes(value))),
     (uuid.UUID, str),
-    (dt.datetime, _moment),
+    (dt.datetime, _moment_text),
     (dt.date, str),
-    (dt.time, _time_of_day),
-    (dt.timedelta, _duration),
+    (dt.time, _time_of_day_text),
+    (dt.timedelta, _duration_text),
     ((ipaddress.IPv4Address, ipaddress.IPv6Address), str),
     ((ipaddress.IPv4Network, ipaddress.IPv6Network), str),
     (Enum, lambda value: f"{type(value).__name__}.{value.name}"),
     (pathlib.PurePosixPath, str),
     (pathlib.PureWindowsPath, lambda value: str(value).lower()),
-    ((complex, np.complexfloating), _complex),
-    (tuple, _tuple),
-    (list, _list),
+    ((complex, np.complexfloating), _complex_text),
+    (tuple, _tuple_text),
+    (list, _list_text),
     (np.ndarray, lambda value: object_text(value.tolist())),
-    ((set, frozenset), _set),
-    (dict, _dict),
+    ((set, frozenset), _set_text),
+    (dict, _dict_text),
 )
 """How objects of a type are written. The first type that fits decides. Equal objects have one text,
 with two exceptions: truth values are no numbers, and a subclass can define its own equality."""
 
-OF_PANDAS: dict[str, Callable[[Any], str]] = {"Period": str, "Interval": _interval}
+OF_PANDAS: dict[str, Callable[[Any], str]] = {"Period": str, "Interval": _interval_text}
 """How pandas objects are written, by the name of their class, so that pandas need not be loaded."""

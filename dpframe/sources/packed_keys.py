@@ -20,12 +20,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe import _compute as pc
-from dpframe._duck import VIEW, register
+from dpframe._duck import VIEW, register_table
 from dpframe._unicode import unicode
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._columns import Columns
 from dpframe.sketches import MisraGries
-from dpframe.sources.rollup_statement import exact
+from dpframe.sources.rollup_statement import exact_column_sql
 from dpframe.sources.stream_sql import stream_sql
 
 BITS = 63
@@ -49,7 +49,9 @@ def values_sql(hierarchy: Hierarchy, types: tuple[str, ...], *, view: str = VIEW
     """A query of the columns of the levels, unchanged but for NULL in place of empty texts."""
     named = zip(hierarchy.source_columns, types, strict=True)
     read = [
-        f"nullif({exact(name, kind)}, '')" if kind == TEXT else f"{exact(name, kind)}::BIGINT"
+        f"nullif({exact_column_sql(name, kind)}, '')"
+        if kind == TEXT
+        else f"{exact_column_sql(name, kind)}::BIGINT"
         for name, kind in named
     ]
     where = ""
@@ -81,11 +83,11 @@ class NumberCodes:
     bits: int
 
     def of(self, column: pa.Array) -> NDArray[np.int64] | None:
-        low, high = _ends(column)
+        low, high = _value_range(column)
         if low < self.low or high > self.low + 2**self.bits - 2:
             return None
         numbers = column.fill_null(self.low).to_numpy(zero_copy_only=False)
-        return _coded(numbers - np.int64(self.low), column, self.bits)
+        return _mark_nulls(numbers - np.int64(self.low), column, self.bits)
 
     def values(self, codes: NDArray[np.int64], missing: NDArray[np.bool_]) -> pa.Array:
         return pa.array(np.where(missing, 0, codes) + np.int64(self.low), pa.int64(), mask=missing)
@@ -109,19 +111,19 @@ class TextCodes:
             self.known = pa.concat_arrays([self.known, new])
         places = pc.index_in(texts, self.known).cast(pa.int64())
         codes = places.take(coded.indices).fill_null(0)
-        return _coded(codes.to_numpy(zero_copy_only=False), column, self.bits)
+        return _mark_nulls(codes.to_numpy(zero_copy_only=False), column, self.bits)
 
     def values(self, codes: NDArray[np.int64], missing: NDArray[np.bool_]) -> pa.Array:
         return self.known.take(pa.array(codes, mask=missing))
 
 
-def _coded(codes: NDArray[np.int64], column: pa.Array, bits: int) -> NDArray[np.int64]:
+def _mark_nulls(codes: NDArray[np.int64], column: pa.Array, bits: int) -> NDArray[np.int64]:
     if column.null_count:
         return np.where(column.is_null().to_numpy(zero_copy_only=False), 2**bits - 1, codes)
     return codes
 
 
-def _ends(column: pa.Array) -> tuple[int, int]:
+def _value_range(column: pa.Array) -> tuple[int, int]:
     """The smallest and the largest value; 0 if there is no value."""
     found = pc.min_max(column).as_py()
     return (0, 0) if found["min"] is None else (found["min"], found["max"])
@@ -132,7 +134,7 @@ def codes_for(batch: pa.RecordBatch) -> list[Codes] | None:
     is_number = [pa.types.is_integer(column.type) for column in batch.columns]
     pairs = list(zip(batch.columns, is_number, strict=True))
     ends = [
-        _ends(column) if number else (0, len(pc.unique(column.cast(pa.large_string()))))
+        _value_range(column) if number else (0, len(pc.unique(column.cast(pa.large_string()))))
         for column, number in pairs
     ]
     needed = [(high - low + 2).bit_length() for low, high in ends]
@@ -147,7 +149,7 @@ def codes_for(batch: pa.RecordBatch) -> list[Codes] | None:
     return out
 
 
-class Counting:
+class PackedKeyCounter:
     """Counts batches of ``values_sql`` into sketches that hold no record yet."""
 
     def __init__(self, sketches: Sequence[MisraGries], hierarchy: Hierarchy) -> None:
@@ -164,7 +166,7 @@ class Counting:
         keys: Sequence[Any] | None = self._packed(batch)
         if keys is None:
             self.finish()
-            keys = texts_of(self._hierarchy, batch.columns)
+            keys = texts_by_level(self._hierarchy, batch.columns)
         for sketch, own in zip(self._sketches, keys, strict=True):
             sketch.update(own)
 
@@ -197,16 +199,16 @@ class Counting:
             values.append(codes.values(own, own == 2**codes.bits - 1))
             numbers = numbers >> np.int64(codes.bits)
         below = [pa.nulls(len(keys), pa.int64()) for _ in self._codes[level:]]
-        return texts_of(self._hierarchy, [*reversed(values), *below])[level - 1]
+        return texts_by_level(self._hierarchy, [*reversed(values), *below])[level - 1]
 
 
-def texts_of(hierarchy: Hierarchy, values: Sequence[pa.Array]) -> list[pa.Array]:
+def texts_by_level(hierarchy: Hierarchy, values: Sequence[pa.Array]) -> list[pa.Array]:
     """The texts of rows at every level, from the values of their columns."""
     assert isinstance(hierarchy, Columns)
     every = replace(hierarchy, invalid="count")  # rows to drop are gone already
     types = tuple("BIGINT" if pa.types.is_integer(v.type) else TEXT for v in values)
     table = pa.table(dict(zip(hierarchy.source_columns, values, strict=True)))
-    with register(table, "the keys of a batch") as relation:
+    with register_table(table, "the keys of a batch") as relation:
         batches = list(relation.batches(stream_sql(every, types=types)))
     found = pa.Table.from_batches(batches) if batches else None
     if found is None:

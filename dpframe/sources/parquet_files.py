@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from dpframe import _duck
-from dpframe._paths import shown
+from dpframe._paths import quoted_path
 from dpframe._sql import identifier
 from dpframe.errors import ColumnError, SourceError
-from dpframe.sources.columns import require
+from dpframe.sources.columns import require_columns
 from dpframe.sources.frames import arrow_table
 
 
@@ -24,9 +24,9 @@ def open_parquet(
     DuckDB streams them; Arrow reads them into memory where DuckDB's reader fails at one bad value.
     """
     scan = f"read_parquet({listed}, utf8_validation = 'replace')"
-    with _relation(scan, path, files) as opened:
+    with _parquet_relation(scan, path, files) as opened:
         types = dict(zip(opened.columns, opened.types, strict=True))
-    require(wanted, [*types])
+    require_columns(wanted, [*types])
     failing = {name for each in files for name in _failing_columns(each, types)}
     types = {name: types[name] for name in dict.fromkeys(wanted or types)}
     # DuckDB reads the statistics of every column that it gets, so it gets only wanted ones
@@ -34,7 +34,7 @@ def open_parquet(
         chosen = ", ".join(map(identifier, types))
         return _duck.scan(f"(SELECT {chosen} FROM {scan})", repr(path))
     table = _read_by_arrow(files, types, path)
-    return _duck.register(arrow_table(table, [*types]), repr(path))
+    return _duck.register_table(arrow_table(table, [*types]), repr(path))
 
 
 def _failing_columns(file: Path, types: Mapping[str, str]) -> Iterator[str]:
@@ -66,7 +66,8 @@ def _read_by_arrow(files: Sequence[Path], types: Mapping[str, str], path: str) -
     for name, kind in types.items():
         if re.search(UNLIKE, kind):
             raise ColumnError(
-                f"column {name!r} of {shown(path)} has type {kind}, not read beside JSON, times of "
+                f"column {name!r} of {quoted_path(path)} has type {kind}, not read beside JSON, "
+                "times of "
                 "the day, or timestamps in milliseconds or INT96. Write it as text."
             )
     exact = dataset.ParquetReadOptions(coerce_int96_timestamp_unit="us")  # nanoseconds end in 2262
@@ -83,17 +84,17 @@ def _read_by_arrow(files: Sequence[Path], types: Mapping[str, str], path: str) -
     raise SourceError(f"reading {path!r} failed ({error}; its text is withheld).")
 
 
-def _relation(scan: str, path: str, files: Sequence[Path]) -> _duck.OwnRelation:
+def _parquet_relation(scan: str, path: str, files: Sequence[Path]) -> _duck.OwnRelation:
     """The files as a relation. SourceError names the first file that is no Parquet file."""
     try:
         return _duck.scan(scan, repr(path))
     except SourceError as error:
         failed = error
-    faults = filter(None, map(_no_parquet, files))
+    faults = filter(None, map(_parquet_fault, files))
     raise next(map(SourceError, faults), failed)
 
 
-def _no_parquet(file: Path) -> str | None:
+def _parquet_fault(file: Path) -> str | None:
     """The message about a file that is no readable Parquet file; None if it is one. It looks at the
     first and last bytes, which hold no record."""
     if not file.is_file():
@@ -106,8 +107,9 @@ def _no_parquet(file: Path) -> str | None:
         return None
     if last == b"PARE":
         return (
-            f"{shown(file)} is encrypted Parquet. Pass a DuckDB relation that reads it with its "
+            f"{quoted_path(file)} is encrypted Parquet. Pass a DuckDB relation that reads it "
+            "with its "
             "key, read_parquet(..., encryption_config = ...)."
         )
     what = "is empty" if not first else "is no Parquet file, or only a part of one"
-    return f"{shown(file)} {what}. Write it again, or correct its ending."
+    return f"{quoted_path(file)} {what}. Write it again, or correct its ending."

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from dpframe._forking import no_fork
+from dpframe._forks import no_fork
 from dpframe._unicode import unicode
 from dpframe.hierarchy._path import Path
 from dpframe.hierarchy.stream_keys import INVALID_KEY, VALUE
 from dpframe.sketches import MisraGries
-from dpframe.sources.address_keys import text_bytes
+from dpframe.sources.address_keys import text_bytes_with_nulls
 
 PIECE = 32_768
 """Rows whose keys are made at a time."""
@@ -24,7 +24,7 @@ def splits_by_byte(hierarchy: Path) -> bool:
     return len(hierarchy.separator) == 1 and hierarchy.separator.isascii()
 
 
-class PathCounting:
+class PathCounter:
     """Counts batches of one column of texts into sketches of paths."""
 
     def __init__(self, sketches: Sequence[MisraGries], hierarchy: Path) -> None:
@@ -40,16 +40,18 @@ class PathCounting:
         with no_fork():
             from dpframe.sources import _path_kernels as kernels
 
-        data, starts = text_bytes(texts)
+        data, starts = text_bytes_with_nulls(texts)
         size, rows = int(starts[-1] - starts[0]), len(texts)
         normal, counts = np.empty(size, np.uint8), np.empty(rows, np.int64)
         ends = np.empty((rows, self._hierarchy.height + 1), np.int64)
-        kernels.parts(data, starts, ord(self._hierarchy.separator), normal, ends, counts)
+        kernels.split_paths(data, starts, ord(self._hierarchy.separator), normal, ends, counts)
         counted = self._hierarchy.on_invalid == "count"
         for level, sketch in enumerate(self._sketches, 1):
             invalid = ord(INVALID_KEY) if level == 1 and counted else -1
             keys, offsets = np.empty(size + rows, np.uint8), np.empty(rows + 1, np.int64)
-            n = kernels.level_keys(normal, ends, counts, level, ord(VALUE), invalid, keys, offsets)
+            n = kernels.path_level_keys(
+                normal, ends, counts, level, ord(VALUE), invalid, keys, offsets
+            )
             if n:
                 buffers = [None, pa.py_buffer(offsets), pa.py_buffer(keys)]
                 sketch.update(pa.Array.from_buffers(pa.large_string(), n, buffers))

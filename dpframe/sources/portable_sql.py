@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpframe._sql import ascending
+from dpframe._sql import ascending_order
 from dpframe.budget import PrivacyUnit
 from dpframe.dialects import WHOLE, Dialect
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.portable import Keys
-from dpframe.hierarchy.portable_cells import CellKeys, keys_of, stepped
-from dpframe.sources.added import Added, whole
-from dpframe.sources.portable_cells import portable_groups
+from dpframe.hierarchy.portable_cell_keys import CellKeys, add_key_steps, keys_of
+from dpframe.sources.portable_groups import portable_groups
+from dpframe.sources.summands import Summand, rounded_sql
 from dpframe.tree import ListedNodes
 
 
@@ -34,7 +34,7 @@ def portable_sql(
     only: ListedNodes | None = None,
     extra: Mapping[str, str] | None = None,
     names: Mapping[str, str] | None = None,
-    sums: Mapping[str, Added] | None = None,
+    sums: Mapping[str, Summand] | None = None,
     value_types: Mapping[str, str] | None = None,
 ) -> str:
     """The statement. ``types`` are canonical names, ``extra`` are more columns of the result, and
@@ -46,7 +46,7 @@ def portable_sql(
     keys = keys_of(hierarchy, dialect, types)
     added = tuple(sums or ())
     parts = [
-        source_sql(
+        portable_source_sql(
             keys,
             unit,
             user_type,
@@ -57,15 +57,15 @@ def portable_sql(
             value_types=value_types or {},
         ),
         *(
-            _user_leaves(keys, unit, seed)
+            _portable_user_leaves(keys, unit, seed)
             if unit.user is not None
-            else _plain_leaves(keys, unit, added)
+            else _record_leaf_ctes(keys, unit, added)
         ),
     ]
     if isinstance(keys, CellKeys):
         groups, result = portable_groups(keys, band, added, extra or {})
         return "WITH " + ",\n".join([*parts, *groups]) + f"\n{result}"
-    parts += _nodes(keys, added)
+    parts += _node_ctes(keys, added)
     own = [f"t{i}" for i in range(1, keys.width + 1)]
     shown = {name: dialect.cast_text(name) for name in own}
     shown |= {name: dialect.cast_text(f"coalesce({name}, 0)") for name in added}
@@ -73,7 +73,7 @@ def portable_sql(
     more = "".join(f", {sql} AS {name}" for name, sql in (extra or {}).items())
     return (
         "WITH " + ",\n".join(parts) + f"\nSELECT level, n, {texts}{more} FROM candidates "
-        f"WHERE (n >= {band} OR level = 0){_listed(keys, own, only)}"
+        f"WHERE (n >= {band} OR level = 0){_listed_condition(keys, own, only)}"
     )
 
 
@@ -81,7 +81,7 @@ LISTED = 2_000
 """The most listed nodes that a statement spells out."""
 
 
-def _listed(keys: Keys, names: list[str], only: ListedNodes | None) -> str:
+def _listed_condition(keys: Keys, names: list[str], only: ListedNodes | None) -> str:
     """A condition that keeps only listed nodes, to save transport; empty if the list is long."""
     if only is None or len(only.level) > LISTED or not keys.texts_are_the_same:
         return ""
@@ -98,7 +98,7 @@ def _listed(keys: Keys, names: list[str], only: ListedNodes | None) -> str:
     return f" AND {node} IN ({', '.join(map(d.literal, listed))})"
 
 
-def source_sql(
+def portable_source_sql(
     keys: Keys | CellKeys,
     unit: PrivacyUnit,
     user_type: str | None,
@@ -106,7 +106,7 @@ def source_sql(
     view: str,
     names: Mapping[str, str],
     *,
-    values: Mapping[str, Added],
+    values: Mapping[str, Summand],
     value_types: Mapping[str, str],
     beside: Mapping[str, str] | None = None,
 ) -> str:
@@ -124,7 +124,7 @@ def source_sql(
         chosen["u"] = user_sql(d, read(unit.user, kind), kind)
     if unit.weight is not None:
         kind = weight_type or "VARCHAR"
-        chosen["w"] = _weight(d, read(unit.weight, kind), kind, unit.most)
+        chosen["w"] = _portable_weight_sql(d, read(unit.weight, kind), kind, unit.most)
     chosen |= beside or {}
     scaled = {}
     for name, value in values.items():
@@ -133,7 +133,7 @@ def source_sql(
     first = ", ".join(f"{sql} AS {name}" for name, sql in {**chosen, **scaled}.items())
     if not scaled:
         return f"source AS (SELECT {first} FROM {view})"
-    own = ", ".join([*chosen, *(f"{whole(d, name)} AS {name}" for name in scaled)])
+    own = ", ".join([*chosen, *(f"{rounded_sql(d, name)} AS {name}" for name in scaled)])
     return f"source AS (SELECT {own} FROM {d.rows(f'SELECT {first} FROM {view}')})"
 
 
@@ -146,7 +146,7 @@ DIGITS = "[0-9]+([.]0*)?"
 """A pattern for the text of a whole number that is not negative."""
 
 
-def _weight(d: Dialect, column: str, kind: str, most: int) -> str:
+def _portable_weight_sql(d: Dialect, column: str, kind: str, most: int) -> str:
     """SQL of a weight, from 1 to ``most``: larger numbers are ``most``, anything else is 0."""
     number, text = column, d.text(column, kind)
     whole = f"{column} >= 1"
@@ -161,16 +161,16 @@ def _weight(d: Dialect, column: str, kind: str, most: int) -> str:
     )
 
 
-def names_of(keys: Keys | CellKeys) -> list[str]:
+def key_names(keys: Keys | CellKeys) -> list[str]:
     return [f"k{i}" for i in range(1, keys.width + 1)]
 
 
-def keyed(keys: Keys | CellKeys, rows: str, kept: str, where: str = "") -> str:
+def portable_keyed_sql(keys: Keys | CellKeys, rows: str, kept: str, where: str = "") -> str:
     """A query of ``rows`` with their finest keys and ``kept`` columns; the hierarchy can drop
     invalid rows."""
     if isinstance(keys, CellKeys):
         return keys.keyed(rows, kept.split(", ") if kept else [], where)
-    query, wanted = stepped(keys, f"SELECT * FROM {rows}{where}"), names_of(keys)
+    query, wanted = add_key_steps(keys, f"SELECT * FROM {rows}{where}"), key_names(keys)
     dropped = ""
     if keys.hierarchy.on_invalid == "drop":
         dropped = " WHERE " + " AND ".join(f"{name} IS NOT NULL" for name in wanted)
@@ -178,63 +178,68 @@ def keyed(keys: Keys | CellKeys, rows: str, kept: str, where: str = "") -> str:
     return f"SELECT {select} FROM {keys.dialect.rows(query)}{dropped}"
 
 
-def _sum(keys: Keys | CellKeys, column: str) -> str:
+def _whole_sum_sql(keys: Keys | CellKeys, column: str) -> str:
     return keys.dialect.whole(f"sum({column})")
 
 
-def _plain_leaves(
+def _record_leaf_ctes(
     keys: Keys | CellKeys, unit: PrivacyUnit, added: tuple[str, ...] = ()
 ) -> list[str]:
     weighted = unit.weight is not None
     where = " WHERE w > 0" if weighted else ""
-    names = ", ".join(names_of(keys))
-    n, more = _sum(keys, "w") if weighted else "count(*)", _summed(added)
+    names = ", ".join(key_names(keys))
+    n, more = _whole_sum_sql(keys, "w") if weighted else "count(*)", _sum_list(added)
     if keys.reads_text:  # group equal texts first: each is read once
-        own = _read(keys)
+        own = _source_column_list(keys)
         return [
             f"texts AS (SELECT {own}, {n} AS n{more} FROM source{where} GROUP BY {own})",
-            f"keyed AS ({keyed(keys, 'texts', ', '.join(['n', *added]))})",
-            f"leaves AS (SELECT {names}, {_sum(keys, 'n')} AS n{more} FROM keyed GROUP BY {names})",
+            f"keyed AS ({portable_keyed_sql(keys, 'texts', ', '.join(['n', *added]))})",
+            f"leaves AS (SELECT {names}, {_whole_sum_sql(keys, 'n')} AS n{more} FROM keyed "
+            f"GROUP BY {names})",
         ]
     kept = ["w"] if weighted else list(added)
     return [
-        f"keyed AS ({keyed(keys, 'source', ', '.join(kept), where)})",
+        f"keyed AS ({portable_keyed_sql(keys, 'source', ', '.join(kept), where)})",
         f"leaves AS (SELECT {names}, {n} AS n{more} FROM keyed GROUP BY {names})",
     ]
 
 
-def _read(keys: Keys | CellKeys) -> str:
+def _source_column_list(keys: Keys | CellKeys) -> str:
     return ", ".join(f"c{i}" for i in range(len(keys.types)))
 
 
-def _summed(added: tuple[str, ...]) -> str:
+def _sum_list(added: tuple[str, ...]) -> str:
     return "".join(f", sum({name}) AS {name}" for name in added)
 
 
-def _user_leaves(keys: Keys | CellKeys, unit: PrivacyUnit, seed: int) -> list[str]:
+def _portable_user_leaves(keys: Keys | CellKeys, unit: PrivacyUnit, seed: int) -> list[str]:
     """CTEs of counts in which a user weighs what the unit allows, for any number of rows."""
-    names = ", ".join(names_of(keys))
-    bounded = _shares(keys, unit.grid, seed) if unit.grid > 1 else _sample(keys, unit, seed)
+    names = ", ".join(key_names(keys))
+    bounded = (
+        _share_ctes(keys, unit.grid, seed) if unit.grid > 1 else _sample_ctes(keys, unit, seed)
+    )
     return [
         *bounded,
-        f"leaves AS (SELECT {names}, {_sum(keys, 'n')} AS n FROM bounded GROUP BY {names})",
+        f"leaves AS (SELECT {names}, {_whole_sum_sql(keys, 'n')} AS n FROM bounded GROUP BY "
+        f"{names})",
     ]
 
 
-def _shares(keys: Keys | CellKeys, grid: int, seed: int) -> list[str]:
+def _share_ctes(keys: Keys | CellKeys, grid: int, seed: int) -> list[str]:
     """CTEs as for DuckDB: ``grid`` units for each user, rounded with the user's random offset."""
-    d, names = keys.dialect, ", ".join(names_of(keys))
-    order = ascending(*names_of(keys))
+    d, names = keys.dialect, ", ".join(key_names(keys))
+    order = ascending_order(*key_names(keys))
     if keys.reads_text:
-        own = _read(keys)
+        own = _source_column_list(keys)
         pairs = [
             f"texts AS (SELECT u, {own}, count(*) AS m FROM source GROUP BY u, {own})",
-            f"keyed AS ({keyed(keys, 'texts', 'u, m')})",
-            f"pairs AS (SELECT u, {names}, {_sum(keys, 'm')} AS m FROM keyed GROUP BY u, {names})",
+            f"keyed AS ({portable_keyed_sql(keys, 'texts', 'u, m')})",
+            f"pairs AS (SELECT u, {names}, {_whole_sum_sql(keys, 'm')} AS m FROM keyed GROUP BY "
+            f"u, {names})",
         ]
     else:
         pairs = [
-            f"keyed AS ({keyed(keys, 'source', 'u')})",
+            f"keyed AS ({portable_keyed_sql(keys, 'source', 'u')})",
             f"pairs AS (SELECT u, {names}, count(*) AS m FROM keyed GROUP BY u, {names})",
         ]
     upto = d.whole(
@@ -252,16 +257,16 @@ def _shares(keys: Keys | CellKeys, grid: int, seed: int) -> list[str]:
     ]
 
 
-def _sample(keys: Keys | CellKeys, unit: PrivacyUnit, seed: int) -> list[str]:
+def _sample_ctes(keys: Keys | CellKeys, unit: PrivacyUnit, seed: int) -> list[str]:
     """CTEs as for DuckDB: rows ranked by a hash of user, number among equal rows, key and seed."""
-    d, names = keys.dialect, ", ".join(names_of(keys))
-    order = ascending("h", *names_of(keys), "i")
+    d, names = keys.dialect, ", ".join(key_names(keys))
+    order = ascending_order("h", *key_names(keys), "i")
     mark, none = "'='", "'!'"
-    marked = [f"coalesce({d.joined(mark, d.cast_text(k))}, {none})" for k in names_of(keys)]
+    marked = [f"coalesce({d.joined(mark, d.cast_text(k))}, {none})" for k in key_names(keys)]
     spaced = [part for text in marked for part in ("'\t'", text)]
     h = d.hashed(["u", "'\t'", d.cast_text("i"), *spaced], seed)
     return [
-        f"keyed AS ({keyed(keys, 'source', 'u')})",
+        f"keyed AS ({portable_keyed_sql(keys, 'source', 'u')})",
         f"numbered AS (SELECT u, {names}, "
         f"row_number() OVER (PARTITION BY u, {names} ORDER BY u ASC NULLS LAST) - 1 AS i "
         "FROM keyed)",
@@ -272,11 +277,11 @@ def _sample(keys: Keys | CellKeys, unit: PrivacyUnit, seed: int) -> list[str]:
     ]
 
 
-def _nodes(keys: Keys, added: tuple[str, ...]) -> list[str]:
+def _node_ctes(keys: Keys, added: tuple[str, ...]) -> list[str]:
     """CTEs that put every leaf at each of its levels, then count. Leaves and levels are computed
     once; engines would compute a chain of CTEs again and again."""
     d, height = keys.dialect, keys.hierarchy.height
-    names, texts = ", ".join(names_of(keys)), [f"t{i}" for i in range(1, keys.width + 1)]
+    names, texts = ", ".join(key_names(keys)), [f"t{i}" for i in range(1, keys.width + 1)]
     depth = keys.depth() or str(height)
     shown = ", ".join(f"{sql} AS {t}" for sql, t in zip(keys.at_level(), texts, strict=True))
     none = ", ".join(f"{sql} AS {t}" for sql, t in zip(keys.nothing(), texts, strict=True))
@@ -286,6 +291,7 @@ def _nodes(keys: Keys, added: tuple[str, ...]) -> list[str]:
         f"deep AS (SELECT {names}, n{more}, {d.small(depth)} AS d FROM leaves)",
         f"nodes AS (SELECT level, {shown}, n{more} FROM {d.with_levels('deep', 'd', height)}\n"
         f"UNION ALL SELECT 0 AS level, {none}, {d.whole('0')} AS n{zeros})",
-        f"candidates AS (SELECT level, {', '.join(texts)}, {_sum(keys, 'n')} AS n{_summed(added)} "
+        f"candidates AS (SELECT level, {', '.join(texts)}, {_whole_sum_sql(keys, 'n')} AS "
+        f"n{_sum_list(added)} "
         f"FROM nodes GROUP BY level, {', '.join(texts)})",
     ]

@@ -16,20 +16,20 @@ from types import MappingProxyType
 
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
-from dpframe.sources.measure import units_sql
+from dpframe.sources.measure_units import units_sql
 
 
-def first(n: int) -> range:
+def one_to(n: int) -> range:
     """The numbers 1 to n."""
     return range(1, n + 1)
 
 
-def finest(hierarchy: Hierarchy) -> tuple[str, ...]:
+def finest_columns(hierarchy: Hierarchy) -> tuple[str, ...]:
     """The columns of the finest key."""
-    return tuple(f"k{i}" for i in first(hierarchy.key_width))
+    return tuple(f"k{i}" for i in one_to(hierarchy.key_width))
 
 
-def keyed(hierarchy: Hierarchy, types: tuple[str, ...], rows: str, kept: str) -> str:
+def keyed_sql(hierarchy: Hierarchy, types: tuple[str, ...], rows: str, kept: str) -> str:
     """A query of ``rows`` with their finest keys and ``kept`` columns; the hierarchy can drop
     invalid rows."""
     query, valid, width, read = rows, [], 0, 0
@@ -46,11 +46,13 @@ def keyed(hierarchy: Hierarchy, types: tuple[str, ...], rows: str, kept: str) ->
         ]
         width += one.key_width
         if several:  # the steps of all dimensions have the same names
-            kept_as = ", ".join(f"{k} AS {q}" for k, q in zip(finest(one), named, strict=True))
+            kept_as = ", ".join(
+                f"{k} AS {q}" for k, q in zip(finest_columns(one), named, strict=True)
+            )
             query = f"(SELECT * EXCLUDE ({', '.join(made)}), {kept_as} FROM {query})"
         if one.on_invalid == "drop":
             valid += [f"{name} IS NOT NULL" for name in named]
-    keys = tuple(f"q{i} AS k{i}" if several else f"k{i}" for i in first(width))
+    keys = tuple(f"q{i} AS k{i}" if several else f"k{i}" for i in one_to(width))
     select = ", ".join([*keys, kept] if kept else keys)
     where = f" WHERE {' AND '.join(valid)}" if valid else ""
     return f"SELECT {select} FROM {query}{where}"
@@ -71,7 +73,7 @@ def record_leaves(
 ) -> list[str]:
     """The CTEs. ``added`` names the sums beside the counts; each name in ``counted`` instead counts
     where the value that it maps to is not NULL."""
-    keys, columns = ", ".join(finest(hierarchy)), source_columns(hierarchy)
+    keys, columns = ", ".join(finest_columns(hierarchy)), source_columns(hierarchy)
     of_rows = "".join(
         f", count({counted[name]}) AS {name}" if name in counted else f", sum({name}) AS {name}"
         for name in added
@@ -91,25 +93,25 @@ def record_leaves(
         source = f"(FROM source{some})" if some else "source"
         wanted = ", ".join([*(["w"] if weighted else []), *read])
         return [
-            f"keyed AS ({keyed(hierarchy, types, source, wanted)})",
+            f"keyed AS ({keyed_sql(hierarchy, types, source, wanted)})",
             f"leaves AS ({counts(rows, keys, of_rows, 'keyed')} GROUP BY {keys})",
         ]
     own, kept = ", ".join(columns), ("n", *added)
     others = "texts" if stored is None else f"(FROM texts WHERE ({stored}) IS NOT TRUE)"
-    leaves = f"{counts(f'sum(n)::{kind}', keys, summed(added), 'keyed')} GROUP BY {keys}"
+    leaves = f"{counts(f'sum(n)::{kind}', keys, sum_list(added), 'keyed')} GROUP BY {keys}"
     if stored is not None:
-        pairs = zip(columns, finest(hierarchy), strict=True)
+        pairs = zip(columns, finest_columns(hierarchy), strict=True)
         chosen = ", ".join(f"{column} AS {key}" for column, key in pairs)
         as_they_are = f"(SELECT {chosen}, {', '.join(kept)} FROM texts WHERE {stored})"
         more = "".join(f", {name}" for name in added)
         leaves = f"{counts('n', keys, more, as_they_are)} UNION ALL {leaves}"
     return [
         f"texts AS (SELECT {own}, {rows} AS n{of_rows} FROM source{some} GROUP BY {own})",
-        f"keyed AS ({keyed(hierarchy, types, others, ', '.join(kept))})",
+        f"keyed AS ({keyed_sql(hierarchy, types, others, ', '.join(kept))})",
         f"leaves AS ({leaves})",
     ]
 
 
-def summed(added: tuple[str, ...]) -> str:
+def sum_list(added: tuple[str, ...]) -> str:
     """The end of a select list: sums of sums, each under its old name."""
     return "".join(f", sum({name}) AS {name}" for name in added)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpframe import _compute as pc
-from dpframe._duck import VIEW, DuckDBPyRelation, GivenRelation, Relation, register
+from dpframe._duck import VIEW, DuckDBPyRelation, GivenRelation, Relation, register_table
 from dpframe._progress import step
 from dpframe._unicode import unicode
 from dpframe.errors import SourceError, class_name
@@ -23,14 +23,14 @@ from dpframe.hierarchy._ip import Ip
 from dpframe.hierarchy._path import Path
 from dpframe.sketches import MisraGries
 from dpframe.sketches._state import SketchState
-from dpframe.sources.address_keys import AddressCounting
+from dpframe.sources.address_keys import AddressCounter
 from dpframe.sources.foreign import is_foreign
-from dpframe.sources.packed_keys import Counting, packable, values_sql
-from dpframe.sources.path_keys import PathCounting, splits_by_byte
-from dpframe.sources.relations import canonical, opened
+from dpframe.sources.packed_keys import PackedKeyCounter, packable, values_sql
+from dpframe.sources.path_keys import PathCounter, splits_by_byte
+from dpframe.sources.period_source import whole_source
+from dpframe.sources.source_relations import canonical, open_source
 from dpframe.sources.spark import is_spark
 from dpframe.sources.stream_sql import keys_sql, stream_sql, texts_sql
-from dpframe.sources.within import unrestricted
 
 IN_ORDER = (
     *("SEQ_SCAN", "TABLE_SCAN", "EMPTY_RESULT", "RANGE", "PROJECTION"),
@@ -45,16 +45,16 @@ REMEMBERED = 500_000
 REMEMBERED_BYTES = 2**28
 
 
-def sketched(
+def sketch_source(
     source: object, hierarchy: Hierarchy, counters: int, *, progress: bool = False
 ) -> tuple[SketchState, ...]:
     """The states of one sketch per level after all records of a source. Private."""
     empty = [MisraGries(counters) for _ in range(hierarchy.height)]
-    counted = fed(empty, source, hierarchy, progress=progress)
+    counted = updated_sketches(empty, source, hierarchy, progress=progress)
     return tuple(sketch._state() for sketch in counted)
 
 
-def fed(
+def updated_sketches(
     sketches: Sequence[MisraGries],
     source: object,
     hierarchy: Hierarchy,
@@ -63,15 +63,15 @@ def fed(
 ) -> list[MisraGries]:
     """Copies of one sketch per level that have also counted the records of a source."""
     check_eager(source)
-    with opened(source, hierarchy.source_columns) as relation:
+    with open_source(source, hierarchy.source_columns) as relation:
         copies = [copy.copy(sketch) for sketch in sketches]
-        feed(copies, relation, hierarchy, progress=progress)
+        update_sketches(copies, relation, hierarchy, progress=progress)
     return copies
 
 
 def check_eager(source: object) -> None:
     """Raise SourceError for a lazy frame, a foreign frame, or a frame of Spark."""
-    source = unrestricted(source)
+    source = whole_source(source)
     kind = type(source)
     if is_spark(source):
         raise SourceError(
@@ -90,7 +90,7 @@ def check_eager(source: object) -> None:
         )
 
 
-def feed(
+def update_sketches(
     sketches: Sequence[MisraGries],
     relation: Relation,
     hierarchy: Hierarchy,
@@ -102,25 +102,25 @@ def feed(
     read = tuple(types[c] for c in hierarchy.source_columns)
     hierarchy.check_types(read)
     if packable(hierarchy, read) and not any(sketch.total for sketch in sketches):
-        _feed_packed(sketches, relation, hierarchy, read, progress=progress)
+        _update_packed(sketches, relation, hierarchy, read, progress=progress)
         return
     if read == ("VARCHAR",) and (counting := _of_bytes(sketches, hierarchy)) is not None:
         statement = texts_sql(hierarchy)
         _check_operators(relation, statement)
-        for batch in shown(relation.batches(statement), progress):
+        for batch in report_progress(relation.batches(statement), progress):
             counting.update(batch)
         counting.finish()
         return
     again = hierarchy.reads_text and read == ("VARCHAR",)
     statement = texts_sql(hierarchy) if again else stream_sql(hierarchy, types=read)
     _check_operators(relation, statement)
-    keys = _TextKeys(hierarchy) if again else _as_read
-    for batch in shown(relation.batches(statement), progress):
+    keys = _TextKeys(hierarchy) if again else _text_columns
+    for batch in report_progress(relation.batches(statement), progress):
         for sketch, column in zip(sketches, keys(batch), strict=True):
             sketch.update(column.drop_null() if column.null_count else column)
 
 
-def _feed_packed(
+def _update_packed(
     sketches: Sequence[MisraGries],
     relation: Relation,
     hierarchy: Hierarchy,
@@ -131,20 +131,20 @@ def _feed_packed(
     """Update sketches that hold no record yet, for columns of numbers and texts."""
     statement = values_sql(hierarchy, types)
     _check_operators(relation, statement)
-    counting = Counting(sketches, hierarchy)
-    for batch in shown(relation.batches(statement), progress):
+    counting = PackedKeyCounter(sketches, hierarchy)
+    for batch in report_progress(relation.batches(statement), progress):
         counting.update(batch)
     counting.finish()
 
 
 def _of_bytes(
     sketches: Sequence[MisraGries], hierarchy: Hierarchy
-) -> AddressCounting | PathCounting | None:
+) -> AddressCounter | PathCounter | None:
     """The object that counts texts of the hierarchy by their bytes; None if there is none."""
     if isinstance(hierarchy, Ip):
-        return AddressCounting(sketches, hierarchy)
+        return AddressCounter(sketches, hierarchy)
     if isinstance(hierarchy, Path) and splits_by_byte(hierarchy):
-        return PathCounting(sketches, hierarchy)
+        return PathCounter(sketches, hierarchy)
     return None
 
 
@@ -158,7 +158,7 @@ def _check_operators(relation: Relation, statement: str) -> None:
         )
 
 
-def in_order(keys: object) -> object:
+def ordered_keys(keys: object) -> object:
     """The keys unchanged, or a reader of the rows of a DuckDB relation, which must keep the stored
     order."""
     if not isinstance(keys, DuckDBPyRelation):
@@ -169,7 +169,7 @@ def in_order(keys: object) -> object:
     return pa.RecordBatchReader.from_batches(schema, relation.batches(statement))
 
 
-def _as_read(batch: pa.RecordBatch) -> list[pa.Array]:
+def _text_columns(batch: pa.RecordBatch) -> list[pa.Array]:
     return [unicode(column.cast(pa.large_string())) for column in batch.columns]
 
 
@@ -201,7 +201,7 @@ class _TextKeys:
 
     def _learn(self, texts: pa.Array) -> None:
         distinct = pa.table({"i": np.arange(len(texts)), "c0": texts})
-        with register(distinct, "the texts of a batch") as relation:
+        with register_table(distinct, "the texts of a batch") as relation:
             found = relation.query(self._statement, False)
         place = np.full(len(texts), -1, dtype=np.int64)
         place[found["i"].to_numpy()] = np.arange(len(found))
@@ -214,7 +214,7 @@ class _TextKeys:
         self._found = [pa.concat_arrays(both) for both in zip(self._found, new, strict=True)]
 
 
-def shown(batches: Iterator[pa.RecordBatch], wanted: bool) -> Iterator[pa.RecordBatch]:
+def report_progress(batches: Iterator[pa.RecordBatch], wanted: bool) -> Iterator[pa.RecordBatch]:
     """Yield the batches unchanged, and if ``wanted`` show how long sketching takes."""
     with step("sketching", wanted):
         yield from batches

@@ -17,35 +17,35 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dpframe._duck import VIEW
-from dpframe._forking import no_fork
+from dpframe._forks import no_fork
 from dpframe._sql import identifier
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Cells, Hierarchy
-from dpframe.hierarchy._base import text_of
-from dpframe.sources.added import Added, counted_values
+from dpframe.hierarchy._base import text_sql
 from dpframe.sources.cell_leaves import (
+    cell_result_columns,
     cell_rows,
-    columns_of,
     group_rows,
     placed_leaves,
     placed_records,
 )
 from dpframe.sources.listed_join import listed_join
-from dpframe.sources.measure import measure_sql
+from dpframe.sources.measure_units import measure_sql
 from dpframe.sources.record_leaves import (
-    finest,
-    first,
-    keyed,
+    finest_columns,
+    keyed_sql,
+    one_to,
     record_leaves,
     source_columns,
-    summed,
+    sum_list,
 )
+from dpframe.sources.summands import Summand, values_to_count
 from dpframe.sources.user_shares import (
     measured_shares,
     row_shares,
     row_shares_of_numbers,
-    same,
-    sample,
+    same_key_sql,
+    user_sample_ctes,
 )
 from dpframe.sources.weights import weight_sql
 from dpframe.tree import ListedNodes
@@ -69,7 +69,7 @@ def rollup_statement(
     weight_type: str | None = None,
     extra: Mapping[str, str] | None = None,
     names: Mapping[str, str] | None = None,
-    sums: Mapping[str, Added] | None = None,
+    sums: Mapping[str, Summand] | None = None,
     value_types: Mapping[str, str] | None = None,
     leaves: str | None = None,
 ) -> str:
@@ -106,7 +106,7 @@ def rollup_statement(
             sums=sums,
             value_types=value_types,
         )
-    counted = counted_values(sums or {})
+    counted = values_to_count(sums or {})
     beside = {name: added.sql for name, added in (sums or {}).items() if name not in counted}
     source, types = source_sql(
         hierarchy, unit, types=types, user_type=user_type, view=view, beside=beside
@@ -124,18 +124,18 @@ def rollup_statement(
     elif unit.user is None:
         parts += record_leaves(hierarchy, unit, types, seed, added, counted)
     else:
-        parts += _user_leaves(hierarchy, unit, types, seed)
+        parts += _user_leaf_ctes(hierarchy, unit, types, seed)
     if isinstance(hierarchy, Cells):
         parts += placed_leaves(hierarchy, types, band, added)
         return f"WITH {', '.join(parts)} {rows} {where}"
     parts += [
-        *_levels(hierarchy, added),
+        *_level_ctes(hierarchy, added),
         f"candidates AS ({candidates_sql(hierarchy, types, band, added)})",
     ]
     named = (*result_columns(hierarchy), *added)
     shown = ", ".join(f'{name} AS "{name}"' for name in named)  # quoted, to keep the case
     if extra is not None:
-        numbers = first(hierarchy.key_width)
+        numbers = one_to(hierarchy.key_width)
         cast = [f'CAST(t{i} AS VARCHAR) AS "t{i}"' for i in numbers]
         cast += [f'CAST(coalesce({name}, 0) AS VARCHAR) AS "{name}"' for name in added]
         shown = ", ".join([*cast, *(f'{sql} AS "{name}"' for name, sql in extra.items())])
@@ -152,8 +152,8 @@ def rollup_statement(
 def result_columns(hierarchy: Hierarchy) -> tuple[str, ...]:
     """The columns of the result behind ``level`` and ``n``."""
     if isinstance(hierarchy, Cells):
-        return columns_of(hierarchy)
-    return tuple(f"t{i}" for i in first(hierarchy.key_width))
+        return cell_result_columns(hierarchy)
+    return tuple(f"t{i}" for i in one_to(hierarchy.key_width))
 
 
 def _each_row_counts_one(cells: Cells, unit: PrivacyUnit) -> bool:
@@ -173,9 +173,9 @@ def source_sql(
 ) -> tuple[str, tuple[str, ...]]:
     """The CTE ``source``, and the types of its columns; ``beside`` adds columns (SQL by name)."""
     named = zip(hierarchy.source_columns, types, strict=True)
-    columns = [_grouped(*pair, hierarchy.reads_text) for pair in named]
+    columns = [_grouped_column_sql(*pair, hierarchy.reads_text) for pair in named]
     chosen = [f"{sql} AS c{i}" for i, (sql, _) in enumerate(columns)]
-    user = [f"{exact(unit.user, user_type)} AS u"] if unit.user is not None else []
+    user = [f"{exact_column_sql(unit.user, user_type)} AS u"] if unit.user is not None else []
     weight = []
     if unit.weight is not None:
         value = identifier(unit.weight)
@@ -186,12 +186,12 @@ def source_sql(
     return source, tuple(kind for _, kind in columns)
 
 
-def _grouped(column: str, kind: str, text: bool) -> tuple[str, str]:
+def _grouped_column_sql(column: str, kind: str, text: bool) -> tuple[str, str]:
     """SQL of a column, and the type of that SQL. Where a kind reads ``text``, values that can be
     grouped only by their text become text."""
     if text and kind.split("(")[0] not in ONE_TEXT:
-        return text_of(identifier(column), kind), "VARCHAR"
-    return exact(column, kind), kind
+        return text_sql(identifier(column), kind), "VARCHAR"
+    return exact_column_sql(column, kind), kind
 
 
 ONE_TEXT = (
@@ -204,24 +204,28 @@ ONE_TEXT = (
 other types, such as INTERVAL and lists, one record could choose the text for all."""
 
 
-def exact(column: str, duckdb_type: str | None) -> str:
+def exact_column_sql(column: str, duckdb_type: str | None) -> str:
     """SQL of a column whose texts are equal only if their bytes are, whatever its collation."""
     return identifier(column) + (" COLLATE C" if duckdb_type == "VARCHAR" else "")
 
 
-def _user_leaves(
+def _user_leaf_ctes(
     hierarchy: Hierarchy, unit: PrivacyUnit, types: tuple[str, ...], seed: int
 ) -> list[str]:
     """CTEs of counts in which a user weighs what the unit allows, for any number of rows."""
     if unit.contribution == "items":
         raise AssertionError("users of nodes are no sums of leaves: use sources.node_users")
-    names, grid = finest(hierarchy), unit.grid
+    names, grid = finest_columns(hierarchy), unit.grid
     if grid > 1 and not unit.measured:
-        return _shares_of_rows(hierarchy, types, grid=grid, seed=seed)
+        return _row_share_ctes(hierarchy, types, grid=grid, seed=seed)
     keys = ", ".join(names)
     return [
         *user_pairs(hierarchy, types, measured=unit.measured),
-        *(measured_shares(names, grid=grid, seed=seed) if grid > 1 else sample(keys, unit, seed)),
+        *(
+            measured_shares(names, grid=grid, seed=seed)
+            if grid > 1
+            else user_sample_ctes(keys, unit, seed)
+        ),
         f"leaves AS (SELECT {keys}, sum(n)::BIGINT AS n FROM bounded GROUP BY {keys})",
     ]
 
@@ -231,17 +235,17 @@ def user_pairs(
 ) -> list[str]:
     """CTEs up to ``pairs``: users and finest keys, with m, the number of their rows, or if
     ``measured`` the sum of their weights."""
-    keys = ", ".join(finest(hierarchy))
+    keys = ", ".join(finest_columns(hierarchy))
     rows, kept, kind = ("sum(w)::HUGEINT", ", w", "HUGEINT") if measured else COUNTED
     own = ", ".join(source_columns(hierarchy))
     if hierarchy.reads_text:
         return [
             f"texts AS (SELECT u, {own}, {rows} AS m FROM source GROUP BY u, {own})",
-            f"keyed AS ({keyed(hierarchy, types, 'texts', 'u, m')})",
+            f"keyed AS ({keyed_sql(hierarchy, types, 'texts', 'u, m')})",
             f"pairs AS (SELECT u, {keys}, sum(m)::{kind} AS m FROM keyed GROUP BY u, {keys})",
         ]
     return [
-        f"keyed AS ({keyed(hierarchy, types, 'source', f'u{kept}')})",
+        f"keyed AS ({keyed_sql(hierarchy, types, 'source', f'u{kept}')})",
         f"pairs AS (SELECT u, {keys}, {rows} AS m FROM keyed GROUP BY u, {keys})",
     ]
 
@@ -249,51 +253,51 @@ def user_pairs(
 COUNTED = ("count(*)", "", "BIGINT")
 
 
-def _shares_of_rows(
+def _row_share_ctes(
     hierarchy: Hierarchy, types: tuple[str, ...], *, grid: int, seed: int
 ) -> list[str]:
-    names = finest(hierarchy)
+    names = finest_columns(hierarchy)
     if hierarchy.whole_keys(types):
-        parts = [f"keyed AS ({keyed(hierarchy, types, 'source', 'u')})"]
+        parts = [f"keyed AS ({keyed_sql(hierarchy, types, 'source', 'u')})"]
         return parts + row_shares_of_numbers(names, grid=grid, seed=seed, keyed="keyed")
     read, own, kept = "source", names, "u"
     if hierarchy.reads_text:  # each text is parsed once
         own = source_columns(hierarchy)
         read, kept = "texts", ", ".join(own)
-    parts = [f"keyed AS ({keyed(hierarchy, types, read, kept)})"]
-    rows = f"keyed LEFT JOIN numbered ON {same(names, 'keyed', 'numbered')}"  # every row finds one
+    parts = [f"keyed AS ({keyed_sql(hierarchy, types, read, kept)})"]
+    rows = f"keyed LEFT JOIN numbered ON {same_key_sql(names, 'keyed', 'numbered')}"
     if hierarchy.reads_text:
         parts = [f"texts AS (SELECT DISTINCT {kept} FROM source)", *parts]
         places = f"(SELECT {kept}, leaf FROM {rows}) AS places"
-        rows = f"source JOIN {places} ON {same(own, 'source', 'places')}"
+        rows = f"source JOIN {places} ON {same_key_sql(own, 'source', 'places')}"
     return parts + row_shares(names, grid=grid, seed=seed, keyed="keyed", placed=rows)
 
 
-def _levels(hierarchy: Hierarchy, added: tuple[str, ...] = ()) -> list[str]:
+def _level_ctes(hierarchy: Hierarchy, added: tuple[str, ...] = ()) -> list[str]:
     """CTEs: level_h from the leaves, then each level from the one below, for rows that reach it."""
-    depth = hierarchy.depth(finest(hierarchy))
+    depth = hierarchy.depth(finest_columns(hierarchy))
     height = hierarchy.height
     ends = ", d" if depth is not None else ""
     length = "" if depth is None else f", {depth} AS d"
     more = "".join(f", {name}" for name in added)
-    own = f"{', '.join(finest(hierarchy))}{length}"
+    own = f"{', '.join(finest_columns(hierarchy))}{length}"
     parts = [f"level_{height} AS (SELECT {own}, n{more} FROM leaves)"]
     for level in range(height - 1, 0, -1):
-        keys = hierarchy.coarser(level, finest(hierarchy))
+        keys = hierarchy.coarser(level, finest_columns(hierarchy))
         named = [f"{sql} AS k{i}" for i, sql in enumerate(keys, 1)]
         if hierarchy.rests(level):
             parts.append(
-                f"level_{level} AS (SELECT {', '.join(finest(hierarchy))}, d, n{more} "
+                f"level_{level} AS (SELECT {', '.join(finest_columns(hierarchy))}, d, n{more} "
                 f"FROM level_{level + 1} WHERE d <= {level} UNION ALL SELECT {', '.join(named)}, "
-                f"{level}, sum(n)::BIGINT{summed(added)} FROM level_{level + 1} "
-                f"WHERE d > {level} GROUP BY {', '.join(str(i) for i in first(len(keys)))})"
+                f"{level}, sum(n)::BIGINT{sum_list(added)} FROM level_{level + 1} "
+                f"WHERE d > {level} GROUP BY {', '.join(str(i) for i in one_to(len(keys)))})"
             )
             continue
-        groups = ", ".join(str(i) for i in first(len(keys) + (1 if ends else 0)))
+        groups = ", ".join(str(i) for i in one_to(len(keys) + (1 if ends else 0)))
         shorter = f", least(d, {level}) AS d" if ends else ""
         parts.append(
             f"level_{level} AS (SELECT {', '.join(named)}{shorter}, sum(n)::BIGINT AS n"
-            f"{summed(added)} FROM level_{level + 1} GROUP BY {groups})"
+            f"{sum_list(added)} FROM level_{level + 1} GROUP BY {groups})"
         )
     return parts
 
@@ -308,11 +312,11 @@ def candidates_sql(
     """A query of the nodes at or above the band, from ``level_l``. ``root`` is the SQL of the
     root's count, and of the table that it reads."""
     width = hierarchy.key_width
-    keys = finest(hierarchy)
+    keys = finest_columns(hierarchy)
     ragged = hierarchy.depth(keys) is not None
     sorts = len(hierarchy.preorder(1, keys))
     selects = []
-    for level in first(hierarchy.height):
+    for level in one_to(hierarchy.height):
         texts = hierarchy.texts(level, keys, types)
         columns = [f"{level} AS level", "n"]
         columns += [f"{sql} AS s{i}" for i, sql in enumerate(hierarchy.preorder(level, keys), 1)]
@@ -320,7 +324,7 @@ def candidates_sql(
         columns += added
         here = f" AND d = {level}" if ragged else ""
         selects.append(f"SELECT {', '.join(columns)} FROM level_{level} WHERE n >= {band}{here}")
-    nulls = [f"NULL AS s{i}" for i in first(sorts)] + [f"NULL AS t{i}" for i in first(width)]
+    nulls = [f"NULL AS s{i}" for i in one_to(sorts)] + [f"NULL AS t{i}" for i in one_to(width)]
     nulls += [f"sum({name})" for name in added]
     total = f"SELECT 0, {root[0]}, {', '.join(nulls)} FROM {root[1]}"
     return "\nUNION ALL ".join([*selects, total])

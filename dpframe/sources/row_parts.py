@@ -11,16 +11,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe import _duck
-from dpframe._forking import no_fork
+from dpframe._forks import no_fork
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.noise import random_seed
-from dpframe.sources.located import Reported
-from dpframe.sources.relations import canonical, opened
+from dpframe.sources.node_places import ReportedNodes
+from dpframe.sources.source_relations import canonical, open_source
 from dpframe.sources.spark import is_spark
-from dpframe.tree import whole_numbers
-from dpframe.vectors import LARGEST, LEAST, Distinct, Searched, Vector
+from dpframe.tree import python_integers
+from dpframe.vectors import LARGEST, LEAST, AutoBound, Distinct, Vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -35,18 +35,18 @@ class RowParts:
     def __repr__(self) -> str:
         return f"{type(self).__name__}(<private>)"
 
-    def of_rows(self, vectors: Sequence[Vector], nodes: Reported) -> list[NDArray[np.object_]]:
+    def of_rows(self, vectors: Sequence[Vector], nodes: ReportedNodes) -> list[NDArray[np.object_]]:
         """The values of every vector, one number a node."""
         if is_spark(self.source):
             with no_fork():
                 from dpframe.sources.spark_parts import parts_by_spark
 
             table = parts_by_spark(self.source, self.hierarchy, self.unit, vectors, nodes)
-            return [_placed(table, "part", f"v{i}", nodes) for i in range(len(vectors))]
+            return [_numbers_by_node(table, "part", f"v{i}", nodes) for i in range(len(vectors))]
         with no_fork():
-            from dpframe.sources.parts import parts_statement
+            from dpframe.sources.parts_statement import parts_statement
 
-        wanted = [*self.hierarchy.source_columns, *columns_of(vectors)]
+        wanted = [*self.hierarchy.source_columns, *vector_columns(vectors)]
         with self._opened(wanted) as (relation, types):
             statement = parts_statement(
                 self.hierarchy,
@@ -57,18 +57,18 @@ class RowParts:
                 user_type=self._user_type(types),
             )
             table = relation.query(statement, self.progress)
-        return [_placed(table, "part", f"v{i}", nodes) for i in range(len(vectors))]
+        return [_numbers_by_node(table, "part", f"v{i}", nodes) for i in range(len(vectors))]
 
-    def distinct(self, distinct: Distinct, nodes: Reported) -> NDArray[np.object_]:
+    def distinct(self, distinct: Distinct, nodes: ReportedNodes) -> NDArray[np.object_]:
         """The number of different values at every node."""
         if is_spark(self.source):
             with no_fork():
                 from dpframe.sources.spark_parts import distinct_by_spark
 
             table = distinct_by_spark(self.source, self.hierarchy, self.unit, distinct, nodes)
-            return _placed(table, "place", "n", nodes)
+            return _numbers_by_node(table, "place", "n", nodes)
         with no_fork():
-            from dpframe.sources.distinct import distinct_statement
+            from dpframe.sources.distinct_values import distinct_statement
 
         wanted = [*self.hierarchy.source_columns, distinct.column]
         with self._opened(wanted) as (relation, types):
@@ -83,9 +83,9 @@ class RowParts:
                 seed=random_seed(),
             )
             table = relation.query(statement, self.progress)
-        return _placed(table, "place", "n", nodes)
+        return _numbers_by_node(table, "place", "n", nodes)
 
-    def magnitudes(self, searched: Searched) -> NDArray[np.int64]:
+    def magnitudes(self, searched: AutoBound) -> NDArray[np.int64]:
         """The number of values, or of users, in every bin of magnitudes."""
         if is_spark(self.source):
             with no_fork():
@@ -108,7 +108,7 @@ class RowParts:
     @contextmanager
     def _opened(self, wanted: Sequence[str]) -> Iterator[tuple[_duck.Relation, dict[str, str]]]:
         own = [] if self.unit.user is None else [self.unit.user]
-        with opened(self.source, list(dict.fromkeys([*wanted, *own]))) as relation:
+        with open_source(self.source, list(dict.fromkeys([*wanted, *own]))) as relation:
             seen = zip(relation.columns, map(canonical, relation.types), strict=True)
             yield relation, dict(seen)
 
@@ -116,12 +116,14 @@ class RowParts:
         return None if self.unit.user is None else types[self.unit.user]
 
 
-def columns_of(vectors: Sequence[Vector]) -> list[str]:
+def vector_columns(vectors: Sequence[Vector]) -> list[str]:
     """The columns that vectors add up, each once."""
     return list(dict.fromkeys(v.column for v in vectors if v.column is not None))
 
 
-def _placed(table: pa.Table, place: str, name: str, nodes: Reported) -> NDArray[np.object_]:
+def _numbers_by_node(
+    table: pa.Table, place: str, name: str, nodes: ReportedNodes
+) -> NDArray[np.object_]:
     """The column ``name`` as one number a node, 0 where the table lacks the node."""
     if table[place].null_count:
         raise SourceError(
@@ -129,5 +131,5 @@ def _placed(table: pa.Table, place: str, name: str, nodes: Reported) -> NDArray[
             "order, returns to a table."
         )
     out = np.zeros(len(nodes.level), dtype=object)
-    out[table[place].cast("int64").to_numpy()] = whole_numbers(table[name])
+    out[table[place].cast("int64").to_numpy()] = python_integers(table[name])
     return out

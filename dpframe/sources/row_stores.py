@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from dpframe._sql import identifier
-from dpframe._unicode import decoded
+from dpframe._unicode import decode_bytes
 from dpframe.errors import ParameterError, SourceError
 
 BATCH = 100_000
@@ -46,19 +46,19 @@ AFFINITIES: tuple[tuple[tuple[str, ...], Read], ...] = (
 columns are read as text."""
 
 
-def of_sqlite(path: Path, query: str) -> pa.Table:
+def read_sqlite(path: Path, query: str) -> pa.Table:
     """Rows of a SQLite file, which is opened read-only. SourceError says what cannot be read."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
-            db.text_factory = decoded
+            db.text_factory = decode_bytes
             db.execute(f"CREATE TEMP VIEW {VIEW} AS {query}")
             declared = db.execute(f"PRAGMA table_info({VIEW})").fetchall()
             reads = {str(row[1]): _affinity(str(row[2])) for row in declared}
-            return _rows(db.execute(_select(reads, VIEW)), reads)
+            return _fetch_table(db.execute(_select_columns_sql(reads, VIEW)), reads)
     except sqlite3.Error as raised:
         error = type(raised).__name__
     # outside of the handler: no context holds the original
-    raise SourceError(_refused(query, f"{str(path)!r}", error))
+    raise SourceError(_query_message(query, f"{str(path)!r}", error))
 
 
 def _affinity(declared: str) -> Read:
@@ -74,7 +74,7 @@ _FINITE = "abs({c}) < 1e300 AND ({c} = 0 OR abs({c}) > 1e-300)"
 _YEARS = "{c} >= '0001-01-02' AND {c} < '9999-12-31'"
 
 
-def _when(condition: str, then: str, kind: pa.DataType) -> Read:
+def _read_if(condition: str, then: str, kind: pa.DataType) -> Read:
     return (lambda c: f"CASE WHEN {condition} THEN {then} END".replace("{c}", c), kind)
 
 
@@ -82,15 +82,15 @@ TYPES: dict[int, Read] = {
     16: (lambda c: c, pa.bool_()),
     **dict.fromkeys((20, 21, 23), (lambda c: c, pa.int64())),
     **dict.fromkeys((700, 701), (lambda c: c, pa.float64())),
-    1700: _when(_FINITE, "CAST({c} AS double precision)", pa.float64()),
-    1082: _when(_YEARS, "{c}", pa.date32()),
-    1114: _when(_YEARS, "{c}", pa.timestamp("us")),
-    1184: _when(_YEARS, "{c}", pa.timestamp("us", "UTC")),
+    1700: _read_if(_FINITE, "CAST({c} AS double precision)", pa.float64()),
+    1082: _read_if(_YEARS, "{c}", pa.date32()),
+    1114: _read_if(_YEARS, "{c}", pa.timestamp("us")),
+    1184: _read_if(_YEARS, "{c}", pa.timestamp("us", "UTC")),
 }
 """How to read a type, by its number in pg_type: boolean, integers, floats, numeric, date, times."""
 
 
-def of_postgres(address: str, query: str) -> pa.Table:
+def read_postgres(address: str, query: str) -> pa.Table:
     """Rows of a PostgreSQL server. SourceError says what cannot be read, and quotes no value."""
     try:
         import psycopg
@@ -107,36 +107,36 @@ def of_postgres(address: str, query: str) -> pa.Table:
             text: Read = (lambda c: f"CAST({c} AS text)", pa.string())
             reads = {column.name: TYPES.get(column.type_code, text) for column in known}
             with db.cursor(VIEW) as cursor:
-                cursor.execute(_select(reads, inner).encode())
-                return _rows(cursor, reads)
+                cursor.execute(_select_columns_sql(reads, inner).encode())
+                return _fetch_table(cursor, reads)
     except (psycopg.Error, UnicodeError) as raised:
         error = type(raised).__name__
-    raise SourceError(_refused(query, "PostgreSQL", error))
+    raise SourceError(_query_message(query, "PostgreSQL", error))
 
 
 # -- both ------------------------------------------------------------------------------------------
 
 
-def _select(reads: dict[str, Read], source: str) -> str:
+def _select_columns_sql(reads: dict[str, Read], source: str) -> str:
     if not reads:
         raise SourceError("the query of a source selects no column. Name some.")
     columns = (f"{sql(identifier(name))} AS {identifier(name)}" for name, (sql, _) in reads.items())
     return f"SELECT {', '.join(columns)} FROM {source}"
 
 
-def _rows(cursor: Any, reads: dict[str, Read]) -> pa.Table:
+def _fetch_table(cursor: Any, reads: dict[str, Read]) -> pa.Table:
     schema = pa.schema([(name, kind) for name, (_, kind) in reads.items()])
-    return pa.Table.from_batches(_batches(cursor, schema), schema)
+    return pa.Table.from_batches(_fetch_batches(cursor, schema), schema)
 
 
-def _batches(cursor: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _fetch_batches(cursor: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     while rows := cursor.fetchmany(BATCH):
         columns: Iterable[Sequence[object]] = zip(*rows, strict=True)
         arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
         yield pa.record_batch(arrays, schema=schema)
 
 
-def _refused(query: str, where: str, error: str) -> str:
+def _query_message(query: str, where: str, error: str) -> str:
     """The message about a failed query, without the database's words, which can quote a row."""
     return (
         f"the query {query[:200]!r} cannot be read in {where} ({error}). Try it there, and check "

@@ -13,7 +13,7 @@ from dpframe.sources.sql_sources import SqlSource
 from dpframe.sources.sql_tables import SOURCE
 
 
-def not_seen(source: SqlSource, what: str, instead: str) -> str:
+def unseen_source_sql(source: SqlSource, what: str, instead: str) -> str:
     """A statement that always fails: with DuckDB's error if there is no such source, else with a
     message that says what reads it on a second connection, and how it is read instead."""
     refused = literal(
@@ -23,7 +23,7 @@ def not_seen(source: SqlSource, what: str, instead: str) -> str:
     return f"SELECT error({refused}) FROM (SELECT count(*) FROM {source.relation})"
 
 
-def relation_seen(source: SqlSource, what: str) -> str:
+def visible_relation_sql(source: SqlSource, what: str) -> str:
     """A query of one row for a second connection: the text of a source as ``relation``, and the
     ``settings`` that it must share. It fails if the text uses the name of a temporary relation of
     this connection, which the second one does not see."""
@@ -50,7 +50,7 @@ NAMED = "'(^|\\W)' || regexp_escape(name) || '(\\W|$)', 'i'"
 """Arguments of regexp_matches that find a name as a whole word."""
 
 
-def as_list(columns: Sequence[str]) -> str:
+def rows_as_list_sql(columns: Sequence[str]) -> str:
     """SQL of all rows of a source as one list of structs, for Python."""
     names = dict.fromkeys(columns)
     packed = ", ".join(f"{identifier(c)} := {SOURCE}.{identifier(c)}" for c in names)

@@ -15,12 +15,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe import _compute as pc
-from dpframe._duck.limits import wanted
+from dpframe._duck.memory_limits import read_limits
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._columns import Columns
 from dpframe.hierarchy._ip import MAPPED, Ip
-from dpframe.sources.address_bytes import dotted
+from dpframe.sources.address_bytes import parse_dotted
 from dpframe.tree import CountTree
 
 MOST = 50_000
@@ -51,7 +51,7 @@ def counts_small(hierarchy: Hierarchy, unit: PrivacyUnit) -> bool:
     """Whether the hierarchy and unit can be counted here, if rows are few and types fit. If the
     environment sets limits, DuckDB counts, which heeds or refuses them, for any number of rows."""
     by_record = unit.user is None and unit.weight is None
-    return isinstance(hierarchy, Columns | Ip) and by_record and not wanted()
+    return isinstance(hierarchy, Columns | Ip) and by_record and not read_limits()
 
 
 def small_counts(table: pa.Table, hierarchy: Hierarchy, band: int) -> CountTree | None:
@@ -63,13 +63,15 @@ def small_counts(table: pa.Table, hierarchy: Hierarchy, band: int) -> CountTree 
     few = table.num_rows <= MOST and table.num_rows * levels**2 <= CELLS
     if not few or not all(kinds):
         return None
-    placed = _prefixes(columns[0], hierarchy) if by_address else [_values(c) for c in columns]
+    placed = (
+        _prefix_places(columns[0], hierarchy) if by_address else [_value_places(c) for c in columns]
+    )
     if placed is None:
         return None
     if hierarchy.on_invalid == "drop":
         valid = np.logical_and.reduce([place > 0 for place, _ in placed])
         placed = [(place[valid], values) for place, values in placed]
-    level, count, at = _nodes([place for place, _ in placed], [len(v) for _, v in placed])
+    level, count, at = _preorder_nodes([place for place, _ in placed], [len(v) for _, v in placed])
     kept = (count >= band) | (level == 0)
     pairs = zip(placed, at[:, kept], strict=True)
     keys = [values.take(pa.array(own)) for (_, values), own in pairs]
@@ -83,7 +85,7 @@ def small_counts(table: pa.Table, hierarchy: Hierarchy, band: int) -> CountTree 
     )
 
 
-def _values(column: pa.Array) -> tuple[Ints, pa.Array]:
+def _value_places(column: pa.Array) -> tuple[Ints, pa.Array]:
     """The place of every value among the different values, and these values in order. Place 0 is
     NULL and empty text, even if neither occurs."""
     coded = column.dictionary_encode(null_encoding="encode")
@@ -101,14 +103,14 @@ def _behind_null(values: pa.Array) -> pa.Array:
     return pa.concat_arrays([pa.nulls(1, values.type), values])
 
 
-def _prefixes(column: pa.Array, hierarchy: Hierarchy) -> list[tuple[Ints, pa.Array]] | None:
-    """For every level what ``_values`` returns, with the texts of keys as values. None unless all
-    texts are IPv4 addresses in dotted decimals without leading zeros."""
+def _prefix_places(column: pa.Array, hierarchy: Hierarchy) -> list[tuple[Ints, pa.Array]] | None:
+    """For every level what ``_value_places`` returns, with the texts of keys as values. None
+    unless all texts are IPv4 addresses in dotted decimals without leading zeros."""
     assert isinstance(hierarchy, Ip)
     if hierarchy.version == 6 or column.type not in TEXTS or column.null_count:
         return None
     coded = column.dictionary_encode()
-    numbers, others = dotted(coded.dictionary)
+    numbers, others = parse_dotted(coded.dictionary)
     if others is not None:
         return None
     addresses = numbers.astype(np.int64)
@@ -119,13 +121,13 @@ def _prefixes(column: pa.Array, hierarchy: Hierarchy) -> list[tuple[Ints, pa.Arr
     return out
 
 
-def _nodes(places: Sequence[Ints], sizes: Sequence[int]) -> tuple[Ints, Ints, Ints]:
+def _preorder_nodes(places: Sequence[Ints], sizes: Sequence[int]) -> tuple[Ints, Ints, Ints]:
     """The level, the count, and the places at every level, of all nodes in preorder."""
     path, rows = np.zeros(len(places[0]), dtype=np.int64), len(places[0])
     counts, at = [np.array([rows])], [np.zeros((len(places), 1), dtype=np.int64)]
     parents: list[Ints] = []
     for depth, (place, size) in enumerate(zip(places, sizes, strict=True)):
-        found, path, count = _different(path * size + place, len(counts[-1]) * size)
+        found, path, count = _count_codes(path * size + place, len(counts[-1]) * size)
         above = found // size
         here = at[-1][:, above]
         here[depth] = found % size
@@ -138,7 +140,7 @@ def _nodes(places: Sequence[Ints], sizes: Sequence[int]) -> tuple[Ints, Ints, In
     return level[order], np.concatenate(counts)[order], np.concatenate(at, axis=1)[:, order]
 
 
-def _different(codes: Ints, size: int) -> tuple[Ints, Ints, Ints]:
+def _count_codes(codes: Ints, size: int) -> tuple[Ints, Ints, Ints]:
     """The different codes, below ``size``, in order; the place of each row's code among them; and
     the number of rows of each code."""
     if size > 4 * len(codes):

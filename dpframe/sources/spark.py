@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from dpframe.errors import ColumnError, DpframeError, SourceError
-from dpframe.sources.columns import require
+from dpframe.sources.columns import require_columns
 
 if TYPE_CHECKING:
     from logging import LogRecord
@@ -69,29 +69,31 @@ class SparkFrame:
         self._frame, self.view = frame, f"dpframe_{uuid.uuid4().hex}"
         self.listed = f"{self.view}_listed"
         check_running(frame)
-        if withheld(lambda: frame.isStreaming):
+        if withhold_spark_errors(lambda: frame.isStreaming):
             raise SourceError(
                 "a streaming DataFrame has no end. Write it to a table, or count its batches in "
                 "foreachBatch, each with its own budget."
             )
-        fields = withheld(lambda: list(frame.schema.fields))
+        fields = withhold_spark_errors(lambda: list(frame.schema.fields))
         self.columns = tuple(str(field.name) for field in fields)
-        require(wanted, self.columns)
+        require_columns(wanted, self.columns)
         self._kinds = {field.name: field.dataType for field in fields if field.name in wanted}
-        self.types = {name: duckdb_type(name, self._kinds[name]) for name in wanted}
+        self.types = {name: duckdb_name_of_type(name, self._kinds[name]) for name in wanted}
         self.names = {name: f"x{i}" for i, name in enumerate(self.types)}
 
     def __enter__(self) -> SparkFrame:
         pairs = self.names.items()
         columns = [self._column(name).alias(other) for name, other in pairs]
-        withheld(lambda: self._frame.select(columns).createOrReplaceTempView(self.view))
+        withhold_spark_errors(
+            lambda: self._frame.select(columns).createOrReplaceTempView(self.view)
+        )
         return self
 
     def __exit__(self, *error: object) -> None:
         catalog = self._frame.sparkSession.catalog
         with suppress(SourceError):  # if the session is gone, so are its views
             for name in (self.view, f"{self.view}_rows", self.listed):
-                withheld(partial(catalog.dropTempView, name))
+                withhold_spark_errors(partial(catalog.dropTempView, name))
 
     def records(self, columns: Sequence[str], user: str | None) -> Any:
         """The columns for Python, named by ``names``, texts as UTF-8. A ``user`` is ``u``."""
@@ -140,14 +142,14 @@ class SparkFrame:
             session.createDataFrame(table).createOrReplaceTempView(self.listed)
             return session.sql(statement)
 
-        return fetched(asked)
+        return fetch_table(asked)
 
     def query(self, statement: str, *, only: pa.Table | None = None) -> pa.Table:
         """The rows of a statement of Spark SQL; with ``only``, just the rows in this public table,
         where NULL equals NULL and all columns but ``level`` are text."""
         session = self._frame.sparkSession
         if only is None:
-            return fetched(lambda: session.sql(statement))
+            return fetch_table(lambda: session.sql(statement))
         same = " AND ".join(
             f"CAST(r.{name} AS STRING) <=> l.{name}" for name in only.column_names[1:]
         )
@@ -161,16 +163,16 @@ class SparkFrame:
             session.sql(statement).createOrReplaceTempView(f"{self.view}_rows")
             return session.sql(listed)
 
-        return fetched(asked)
+        return fetch_table(asked)
 
 
-def fetched(ask: Callable[[], Any]) -> pa.Table:
+def fetch_table(ask: Callable[[], Any]) -> pa.Table:
     """The rows of the frame that ``ask`` makes."""
-    with _quiet():
-        return withheld(lambda: ask().toArrow())
+    with _mute_warnings():
+        return withhold_spark_errors(lambda: ask().toArrow())
 
 
-def duckdb_type(column: str, kind: Any) -> str:
+def duckdb_name_of_type(column: str, kind: Any) -> str:
     """DuckDB's name for a type of Spark; ColumnError for a type that statements cannot read."""
     name = type(kind).__name__
     if name == "DecimalType":
@@ -188,7 +190,9 @@ def shuffle_partitions(frame: Any) -> int:
     """How many partitions the session shuffles into: a setting, independent of the data."""
     text = ""
     with suppress(SourceError):  # after a session stopped, a stored release can still be replayed
-        text = withheld(lambda: frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+        text = withhold_spark_errors(
+            lambda: frame.sparkSession.conf.get("spark.sql.shuffle.partitions")
+        )
     return int(text) if str(text).isdecimal() and int(text) > 0 else PARTITIONS
 
 
@@ -206,10 +210,10 @@ def check_running(frame: Any) -> None:
         )
 
 
-def withheld(call: Callable[[], T]) -> T:
+def withhold_spark_errors(call: Callable[[], T]) -> T:
     """Run a call, and replace Spark's errors by a SourceError that quotes nothing."""
     try:
-        with _unlogged():
+        with _mute_loggers():
             return call()
     except DpframeError:
         raise
@@ -231,7 +235,7 @@ LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql.
 
 
 @contextmanager
-def _unlogged() -> Iterator[None]:
+def _mute_loggers() -> Iterator[None]:
     from pyspark.logger import PySparkLogger
 
     names = [name for name in LOGGERS if name in sys.modules or "." not in name]
@@ -251,7 +255,7 @@ def _unlogged() -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _mute_warnings() -> Iterator[None]:
     """Mute pyspark's warning about versions of pandas, which is not used."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")

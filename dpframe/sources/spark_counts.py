@@ -8,17 +8,17 @@ from typing import Any
 import pyarrow as pa
 
 from dpframe.budget import PrivacyUnit
-from dpframe.cells import CellCounts
+from dpframe.cell_counts import CellCounts
 from dpframe.dialects import SPARK
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Cells, Hierarchy
 from dpframe.noise import random_seed
-from dpframe.sources.added import Added
-from dpframe.sources.candidates import in_preorder
+from dpframe.sources.candidates import preorder_table
 from dpframe.sources.cell_candidates import group_counts
 from dpframe.sources.keys import check_key_types
 from dpframe.sources.rollup_statement import rollup_statement
 from dpframe.sources.spark import SparkFrame
+from dpframe.sources.summands import Summand
 from dpframe.sources.weights import check_weight_type
 from dpframe.tree import ListedNodes
 
@@ -43,25 +43,25 @@ def check_spark(
     return source
 
 
-def counted_by_spark(
+def rollup_by_spark(
     frame: Any,
     hierarchy: Hierarchy,
     unit: PrivacyUnit,
     band: int,
     *,
     listed: ListedNodes | None = None,
-    sums: Mapping[str, Added] | None = None,
+    sums: Mapping[str, Summand] | None = None,
 ) -> tuple[pa.Table, tuple[str, ...]]:
     """The rows that ``rollup_statement`` returns in DuckDB (level, n, keys and ``sums``, in
     preorder), and the types of the columns. Private."""
     sums = sums or {}
-    source, read = _source(frame, hierarchy, unit, sums)
+    source, read = _checked_spark_source(frame, hierarchy, unit, sums)
     if listed is not None:
         check_key_types(listed, hierarchy, read)
     with source:
-        statement = _statement(source, hierarchy, unit, band, read, sums)
-        table = source.query(statement, only=_listed(listed, hierarchy, read))
-    return in_preorder(table, hierarchy, SPARK, read, own=True, sums=tuple(sums)), read
+        statement = _spark_rollup_statement(source, hierarchy, unit, band, read, sums)
+        table = source.query(statement, only=_listed_table(listed, hierarchy, read))
+    return preorder_table(table, hierarchy, SPARK, read, own=True, sums=tuple(sums)), read
 
 
 def cells_by_spark(
@@ -70,31 +70,31 @@ def cells_by_spark(
     unit: PrivacyUnit,
     band: int,
     *,
-    sums: Mapping[str, Added] | None = None,
+    sums: Mapping[str, Summand] | None = None,
 ) -> CellCounts:
     """True counts of the cells of several hierarchies, and ``sums`` of their groups. Private."""
     sums = sums or {}
-    source, read = _source(frame, cells, unit, sums)
+    source, read = _checked_spark_source(frame, cells, unit, sums)
     with source:
-        table = source.query(_statement(source, cells, unit, band, read, sums))
+        table = source.query(_spark_rollup_statement(source, cells, unit, band, read, sums))
     return group_counts(table, cells, SPARK, read, band=band, sums=tuple(sums))
 
 
-def _source(
-    frame: Any, hierarchy: Hierarchy, unit: PrivacyUnit, sums: Mapping[str, Added]
+def _checked_spark_source(
+    frame: Any, hierarchy: Hierarchy, unit: PrivacyUnit, sums: Mapping[str, Summand]
 ) -> tuple[SparkFrame, tuple[str, ...]]:
     """The frame, and the types of the columns of the hierarchy."""
     source = check_spark(frame, hierarchy, unit, [added.column for added in sums.values()])
     return source, tuple(source.types[column] for column in hierarchy.source_columns)
 
 
-def _statement(
+def _spark_rollup_statement(
     source: SparkFrame,
     hierarchy: Hierarchy,
     unit: PrivacyUnit,
     band: int,
     read: tuple[str, ...],
-    sums: Mapping[str, Added],
+    sums: Mapping[str, Summand],
 ) -> str:
     return rollup_statement(
         hierarchy,
@@ -112,7 +112,7 @@ def _statement(
     )
 
 
-def _listed(
+def _listed_table(
     listed: ListedNodes | None, hierarchy: Hierarchy, types: tuple[str, ...]
 ) -> pa.Table | None:
     """Listed nodes as the statement writes them: level, t1, ...; None if Spark is to return all
@@ -122,10 +122,12 @@ def _listed(
         return None
     columns = [column.cast(pa.large_string()) for column in listed.keys]
     if hierarchy.kind == "ip":
-        columns = [pa.array(map(_digits, column.to_pylist()), pa.string()) for column in columns]
+        columns = [
+            pa.array(map(_address_digits, column.to_pylist()), pa.string()) for column in columns
+        ]
     names = [f"t{i}" for i in range(1, len(columns) + 1)]
     return pa.table([pa.array(listed.level), *columns], names=["level", *names])
 
 
-def _digits(address: str | None) -> str | None:
+def _address_digits(address: str | None) -> str | None:
     return None if address is None else f"{int(address):032x}"

@@ -1,6 +1,7 @@
 """Count by Spark what a rollup measures when the parts are known.
 
-This does in Spark what :mod:`dpframe.sources.parts`, ``distinct`` and ``magnitudes`` do in DuckDB,
+This does in Spark what :mod:`dpframe.sources.parts_statement`, ``distinct`` and ``magnitudes`` do
+in DuckDB,
 with the reported nodes in a small temporary view. A statement reads the frame once: every row gets
 its part, or its node of each reported level, by joins with that view.
 """
@@ -12,21 +13,32 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from dpframe._sql import ascending
+from dpframe._sql import ascending_order
 from dpframe.budget import PrivacyUnit
 from dpframe.dialects import REAL, SPARK
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.portable import Keys
-from dpframe.hierarchy.portable_cells import CellKeys, at, dimensions, keys_of
+from dpframe.hierarchy.portable_cell_keys import CellKeys, dimensions, keys_of, level_key_names
 from dpframe.noise import random_seed
-from dpframe.sources.added import Added
-from dpframe.sources.bounded_parts import numbers, of_all, of_records, of_user, values_of
-from dpframe.sources.located import Reported, levels_of
+from dpframe.sources.bounded_parts import (
+    of_user,
+    record_part_sql,
+    user_total_columns,
+    value_indices,
+    vector_summands,
+)
 from dpframe.sources.magnitudes import FARTHEST, UNIT
-from dpframe.sources.portable_sql import keyed, names_of, source_sql, user_sql
+from dpframe.sources.node_places import ReportedNodes, reported_levels
+from dpframe.sources.portable_sql import (
+    key_names,
+    portable_keyed_sql,
+    portable_source_sql,
+    user_sql,
+)
 from dpframe.sources.spark import SparkFrame
 from dpframe.sources.spark_counts import check_spark
-from dpframe.vectors import LARGEST, LEAST, Distinct, Searched, Vector
+from dpframe.sources.summands import Summand
+from dpframe.vectors import LARGEST, LEAST, AutoBound, Distinct, Vector
 
 FULL = 10**24
 """The largest total of one user in one part, in steps: times a bound it has 38 digits."""
@@ -37,15 +49,15 @@ def parts_by_spark(
     hierarchy: Hierarchy,
     unit: PrivacyUnit,
     vectors: Sequence[Vector],
-    nodes: Reported,
+    nodes: ReportedNodes,
 ) -> pa.Table:
     """The columns ``part, v0, v1, ...``, as ``parts_statement`` returns them. Private."""
     d, by_user = SPARK, unit.user is not None
-    values = values_of(vectors, by_user=by_user)
-    numbered = list(zip(numbers(vectors, by_user=by_user), vectors, strict=True))
+    values = vector_summands(vectors, by_user=by_user)
+    numbered = list(zip(value_indices(vectors, by_user=by_user), vectors, strict=True))
     columns = [added.column for added in values.values()]
     source = check_spark(frame, hierarchy, unit, columns)
-    keys = _keys(source, hierarchy)
+    keys = _spark_keys(source, hierarchy)
     own = ["u"] if by_user else []
     by = ", ".join([*own, "part"])
     summed = ""
@@ -55,17 +67,17 @@ def parts_by_spark(
             x = f"coalesce({x}, 0)"  # greatest passes over NULL
             x = f"least(greatest({x}, {d.wide(str(-FULL))}), {d.wide(str(FULL))})"
         summed += f", {x} AS {name}, count({name}) AS n{name}"
-    bounded = of_user if by_user else of_records
+    bounded = of_user if by_user else record_part_sql
     shown = "".join(f", {d.wide(bounded(*one, d))} AS v{i}" for i, one in enumerate(numbered))
     total = "".join(f", sum(v{i}) AS v{i}" for i in range(len(vectors)))
     parts = [
-        _source(source, keys, unit, values=values),
-        f"keyed AS ({keyed(keys, 'source', ', '.join([*own, *values]))})",
-        f"placed AS ({_placed(keys, nodes, source.listed, [*own, *values])})",
+        _spark_source_cte(source, keys, unit, values=values),
+        f"keyed AS ({portable_keyed_sql(keys, 'source', ', '.join([*own, *values]))})",
+        f"placed AS ({_row_places_sql(keys, nodes, source.listed, [*own, *values])})",
         f"sums AS (SELECT {by}, count(*) AS m{summed} FROM placed GROUP BY {by})",
     ]
     if by_user:
-        whole = dict(w for one in numbered for w in of_all(*one, d).items())
+        whole = dict(w for one in numbered for w in user_total_columns(*one, d).items())
         needed = "".join(
             f", {d.wide(f'sum({sql}) OVER (PARTITION BY u)')} AS {name}"
             for name, sql in whole.items()
@@ -76,7 +88,7 @@ def parts_by_spark(
         f"(SELECT part{shown} FROM {'users' if by_user else 'sums'}) GROUP BY part"
     )
     with source:
-        return source.beside(statement, _listed(keys, nodes))
+        return source.beside(statement, _reported_table(keys, nodes))
 
 
 def distinct_by_spark(
@@ -84,29 +96,29 @@ def distinct_by_spark(
     hierarchy: Hierarchy,
     unit: PrivacyUnit,
     distinct: Distinct,
-    nodes: Reported,
+    nodes: ReportedNodes,
 ) -> pa.Table:
     """The columns ``place, n``, as ``distinct_statement`` returns them. Private."""
     d, seed = SPARK, random_seed()
     source = check_spark(frame, hierarchy, unit, [distinct.column])
-    keys = _keys(source, hierarchy)
+    keys = _spark_keys(source, hierarchy)
     value = d.identifier(source.names[distinct.column])
     own = ["v"] if unit.user is None else ["u", "v"]
-    pair, levels = ", ".join(own), levels_of(nodes)
+    pair, levels = ", ".join(own), reported_levels(nodes)
     several = isinstance(keys, CellKeys)  # every row is in one segment
     each = ["part"] if several else [d.whole("0"), *(f"n{level}" for level in levels)]
     at_each = f"posexplode(array({', '.join(each)}))"
     parts = [
-        _source(source, keys, unit, beside={"v": value}),
-        f"keyed AS ({keyed(keys, 'source', pair, ' WHERE v IS NOT NULL')})",
-        f"placed AS ({_placed(keys, nodes, source.listed, own)})",
+        _spark_source_cte(source, keys, unit, beside={"v": value}),
+        f"keyed AS ({portable_keyed_sql(keys, 'source', pair, ' WHERE v IS NOT NULL')})",
+        f"placed AS ({_row_places_sql(keys, nodes, source.listed, own)})",
         f"pairs AS (SELECT DISTINCT {pair}, level, place FROM placed "
         f"LATERAL VIEW {at_each} places AS level, place WHERE place IS NOT NULL)",
     ]
     rows = "pairs"
     if distinct.at_most is not None:
         hashed = d.hashed(["u", "place", "v"], seed)
-        order = ascending("h", "place", "v")
+        order = ascending_order("h", "place", "v")
         parts += [
             f"hashes AS (SELECT u, v, level, place, {hashed} AS h FROM pairs)",
             "ranked AS (SELECT v, place, row_number() OVER "
@@ -117,10 +129,10 @@ def distinct_by_spark(
         f"WITH {', '.join(parts)} SELECT place, count(DISTINCT v) AS n FROM {rows} GROUP BY place"
     )
     with source:
-        return source.beside(statement, _listed(keys, nodes))
+        return source.beside(statement, _reported_table(keys, nodes))
 
 
-def magnitudes_by_spark(frame: object, unit: PrivacyUnit, searched: Searched) -> pa.Table:
+def magnitudes_by_spark(frame: object, unit: PrivacyUnit, searched: AutoBound) -> pa.Table:
     """The columns ``bin, n``, as ``magnitudes_statement`` returns them. Private."""
     d = SPARK
     wanted = [searched.column, *([] if unit.user is None else [unit.user])]
@@ -152,20 +164,20 @@ def magnitudes_by_spark(frame: object, unit: PrivacyUnit, searched: Searched) ->
         return source.query(statement)
 
 
-def _keys(source: SparkFrame, hierarchy: Hierarchy) -> Keys | CellKeys:
+def _spark_keys(source: SparkFrame, hierarchy: Hierarchy) -> Keys | CellKeys:
     types = tuple(source.types[column] for column in hierarchy.source_columns)
     return keys_of(hierarchy, SPARK, types)
 
 
-def _source(
+def _spark_source_cte(
     source: SparkFrame,
     keys: Keys | CellKeys,
     unit: PrivacyUnit,
     *,
-    values: Mapping[str, Added] | None = None,
+    values: Mapping[str, Summand] | None = None,
     beside: Mapping[str, str] | None = None,
 ) -> str:
-    return source_sql(
+    return portable_source_sql(
         keys,
         unit,
         None if unit.user is None else source.types[unit.user],
@@ -178,7 +190,7 @@ def _source(
     )
 
 
-def _listed(keys: Keys | CellKeys, nodes: Reported) -> pa.Table:
+def _reported_table(keys: Keys | CellKeys, nodes: ReportedNodes) -> pa.Table:
     """Reported nodes without the root: level, t1, ... as the statement writes them, and place."""
     below = [place for place, level in enumerate(nodes.level.tolist()) if level]
     columns: dict[str, object] = {
@@ -193,17 +205,19 @@ def _listed(keys: Keys | CellKeys, nodes: Reported) -> pa.Table:
     return pa.table(columns)
 
 
-def _placed(keys: Keys | CellKeys, nodes: Reported, listed: str, kept: list[str]) -> str:
+def _row_places_sql(
+    keys: Keys | CellKeys, nodes: ReportedNodes, listed: str, kept: list[str]
+) -> str:
     """A query of the ``kept`` columns of ``keyed`` with ``part``, the place of the reported node
     furthest down (0 for the root), and n1, n2, ..., the node at each reported level, NULL where
     that node is not reported. For cells, a level is a kind, and the part is the reported cell that
     is asked first.
     """
-    d, levels = keys.dialect, levels_of(nodes)
-    rows, matched = _matched(keys, levels, kept)
+    d, levels = keys.dialect, reported_levels(nodes)
+    rows, matched = _match_conditions(keys, levels, kept)
     joins = ""
     for level, same in zip(levels, matched, strict=True):
-        nodes_there = f"SELECT {_written(keys)}, place FROM {listed} WHERE level = {level}"
+        nodes_there = f"SELECT {_node_texts_sql(keys)}, place FROM {listed} WHERE level = {level}"
         joins += f" LEFT JOIN ({nodes_there}) AS p{level} ON {' AND '.join(same)}"
     part = ", ".join([*(f"p{level}.place" for level in reversed(levels)), d.whole("0")])
     places = "".join(f", p{level}.place AS n{level}" for level in levels)
@@ -211,7 +225,7 @@ def _placed(keys: Keys | CellKeys, nodes: Reported, listed: str, kept: list[str]
     return f"SELECT {own}coalesce({part}) AS part{places} FROM ({rows}) AS named{joins}"
 
 
-def _matched(
+def _match_conditions(
     keys: Keys | CellKeys, levels: Sequence[int], kept: list[str]
 ) -> tuple[str, list[list[str]]]:
     """A query of ``keyed`` with its keys at levels, and for every level the conditions that a row
@@ -223,10 +237,10 @@ def _matched(
         asked = {number: sorted({*own} - {0}) for number, own in numbered}
         rows, _ = keys.leveled("keyed", kept, asked)
         return rows, [
-            _of_kind(keys, kind, level) for kind, level in zip(kinds, levels, strict=True)
+            _kind_conditions(keys, kind, level) for kind, level in zip(kinds, levels, strict=True)
         ]
     depth = keys.dialect.small(keys.depth() or str(keys.hierarchy.height))
-    have = [*names_of(keys), *kept, "d"]
+    have = [*key_names(keys), *kept, "d"]
     query, matched = f"SELECT {', '.join(have[:-1])}, {depth} AS d FROM keyed", []
     for level in levels:
         query = f"SELECT {', '.join(have)}, {level} AS level FROM ({query})"
@@ -239,20 +253,20 @@ def _matched(
     return query, matched
 
 
-def _of_kind(keys: CellKeys, kind: Sequence[int], level: int) -> list[str]:
+def _kind_conditions(keys: CellKeys, kind: Sequence[int], level: int) -> list[str]:
     """The conditions that a row meets if it is in a reported cell of a kind."""
     same, start = list[str](), 1
     for number, (one, depth) in enumerate(zip(keys.of, kind, strict=True), 1):
         if depth:
             same.append(f"named.depth_{number} >= {depth}")
-            for i, name in enumerate(at(one.width, number, depth), start):
+            for i, name in enumerate(level_key_names(one.width, number, depth), start):
                 text = keys.dialect.cast_text(f"named.{name}")
                 same.append(f"{text} <=> p{level}.t{i}")
         start += one.width
     return same
 
 
-def _written(keys: Keys | CellKeys) -> str:
+def _node_texts_sql(keys: Keys | CellKeys) -> str:
     """SQL for the texts of reported nodes as Spark writes the texts of rows: fractions differ."""
     d, out = keys.dialect, list[str]()
     for one in dimensions(keys):

@@ -34,19 +34,19 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import pyarrow as pa
 
-from dpframe._duck import Relation, one_task, register, together
+from dpframe._duck import Relation, join_batches, one_task, register_table
 from dpframe._version import __version__
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.noise import random_seed
 from dpframe.sketches import MergedSketch, MisraGries, SketchState
-from dpframe.sketches._state import ordered
-from dpframe.sketches.merging import merged
+from dpframe.sketches._state import sort_entries
+from dpframe.sketches.merged_sketch import merge_raw_sketches
 from dpframe.sources.frames import arrow_table
-from dpframe.sources.record_stream import feed
-from dpframe.sources.relations import canonical
-from dpframe.sources.spark import OTHER_VERSION, SparkFrame, fetched
+from dpframe.sources.record_stream import update_sketches
+from dpframe.sources.source_relations import canonical
+from dpframe.sources.spark import OTHER_VERSION, SparkFrame, fetch_table
 from dpframe.sources.stream_sql import users_sql
 from dpframe.sources.user_stream import UserSketches
 
@@ -61,7 +61,7 @@ HELD_BYTES = 2**28
 """About how much a worker holds at a time, but at least all rows of one user."""
 
 
-class Partitioned(Protocol):
+class PartitionedPlan(Protocol):
     """What this module needs to know about a plan."""
 
     @property
@@ -86,7 +86,7 @@ class Partitioned(Protocol):
     def band(self) -> int: ...
 
 
-def partitioned_states(frame: Any, plan: Partitioned) -> tuple[SketchState, ...]:
+def partitioned_states(frame: Any, plan: PartitionedPlan) -> tuple[SketchState, ...]:
     """The states of the merged sketches of all levels after a DataFrame. Private."""
     from pyspark.sql import functions as F
 
@@ -117,13 +117,13 @@ def partitioned_states(frame: Any, plan: Partitioned) -> tuple[SketchState, ...]
         added = counted.groupBy("level", "key").agg(F.sum("value").alias("value"))
         return added.where(F.col("value") >= plan.band)
 
-    table = fetched(asked)
-    return _summed(table, plan) if plan.method == "sum" else _bounded(table, plan)
+    table = fetch_table(asked)
+    return _sum_states(table, plan) if plan.method == "sum" else _bounded_states(table, plan)
 
 
-def _summed(table: pa.Table, plan: Partitioned) -> tuple[SketchState, ...]:
+def _sum_states(table: pa.Table, plan: PartitionedPlan) -> tuple[SketchState, ...]:
     """The counters of a sum that reach the band, as states of its sketches."""
-    levels = [_level(table, level) for level in range(1, plan.hierarchy.height + 1)]
+    levels = [_level_counters(table, level) for level in range(1, plan.hierarchy.height + 1)]
     return tuple(
         SketchState(
             counters=plan.counters,
@@ -138,7 +138,7 @@ def _summed(table: pa.Table, plan: Partitioned) -> tuple[SketchState, ...]:
     )
 
 
-def _bounded(table: pa.Table, plan: Partitioned) -> tuple[SketchState, ...]:
+def _bounded_states(table: pa.Table, plan: PartitionedPlan) -> tuple[SketchState, ...]:
     """Sketches of users, merged in the order of their partitions, which data do not decide."""
     different = table.group_by(["part", "level", "key"]).aggregate([]).num_rows
     if different != table.num_rows:  # so if a session has its own function "hash"
@@ -146,15 +146,16 @@ def _bounded(table: pa.Table, plan: Partitioned) -> tuple[SketchState, ...]:
     parts = np.asarray(table["part"].to_numpy())
     of = {int(part): table.filter(pa.array(parts == part)) for part in np.unique(parts)}
     return tuple(
-        merged(
-            _one(of.get(part, table[:0]), level, plan) for part in range(plan.partitions)
+        merge_raw_sketches(
+            _partition_sketch(of.get(part, table[:0]), level, plan)
+            for part in range(plan.partitions)
         )._state()
         for level in range(1, plan.hierarchy.height + 1)
     )
 
 
-def _one(table: pa.Table, level: int, plan: Partitioned) -> MergedSketch:
-    keys, counts = _level(table, level)
+def _partition_sketch(table: pa.Table, level: int, plan: PartitionedPlan) -> MergedSketch:
+    keys, counts = _level_counters(table, level)
     state = SketchState(
         counters=plan.counters,
         kind="text" if len(keys) else None,
@@ -168,11 +169,11 @@ def _one(table: pa.Table, level: int, plan: Partitioned) -> MergedSketch:
     )
 
 
-def _level(table: pa.Table, level: int) -> tuple[pa.Array, Any]:
+def _level_counters(table: pa.Table, level: int) -> tuple[pa.Array, Any]:
     rows = table.filter(pa.array(table["level"].to_numpy() == level)).combine_chunks()
     keys = rows["key"].cast(pa.large_string())
     whole = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
-    return ordered(whole, rows["value"].to_numpy().astype(np.int64))
+    return sort_entries(whole, rows["value"].to_numpy().astype(np.int64))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +195,7 @@ class Worker:
 
     def _sketched(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         part, sketches = -1, None
-        for rows in _held(batches, whole_users=self.unit.user is not None):
+        for rows in _regroup_batches(batches, whole_users=self.unit.user is not None):
             here = rows.column(0)[0].as_py()
             if sketches is None or here != part:
                 if sketches is not None:
@@ -213,11 +214,11 @@ class Worker:
     def _feed(self, sketches: list[MisraGries] | UserSketches, rows: pa.Table) -> None:
         names = [*self.hierarchy.source_columns, *([self._user()] if self.unit.user else [])]
         table = arrow_table(rows.rename_columns(names), names)
-        with register(table, "a partition") as relation:
+        with register_table(table, "a partition") as relation:
             if isinstance(sketches, UserSketches):
                 sketches.update(relation.batches(self._users(relation)))
             else:
-                feed(sketches, relation, self.hierarchy)
+                update_sketches(sketches, relation, self.hierarchy)
 
     def _user(self) -> str:
         """A name for the column of users that no column of the hierarchy has."""
@@ -257,29 +258,31 @@ class Worker:
         )
 
 
-def _held(batches: Iterator[pa.RecordBatch], *, whole_users: bool) -> Iterator[pa.RecordBatch]:
+def _regroup_batches(
+    batches: Iterator[pa.RecordBatch], *, whole_users: bool
+) -> Iterator[pa.RecordBatch]:
     """The rows in larger batches of one partition each, which end with a user's last row if
     ``whole_users``."""
     held: list[pa.RecordBatch] = []
     number = size = 0
     for batch in batches:
-        for rows in _of_one_part(batch):
+        for rows in _split_by_partition(batch):
             if held and held[-1].column(0)[-1].as_py() != rows.column(0)[0].as_py():
-                yield together(held)
+                yield join_batches(held)
                 held, number, size = [], 0, 0
             if number + rows.num_rows >= HELD_ROWS or size + rows.nbytes >= HELD_BYTES:
                 end = _last_user(rows) if whole_users else rows.num_rows
                 if end:
-                    yield together([*held, rows.slice(0, end)])
+                    yield join_batches([*held, rows.slice(0, end)])
                     held, number, size, rows = [], 0, 0, rows.slice(end)
             if rows.num_rows:
                 held.append(rows)
                 number, size = number + rows.num_rows, size + rows.nbytes
     if held:
-        yield together(held)
+        yield join_batches(held)
 
 
-def _of_one_part(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def _split_by_partition(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     ends = [*(np.flatnonzero(np.diff(batch.column(0).to_numpy())) + 1), batch.num_rows]
     start = 0
     for end in ends:

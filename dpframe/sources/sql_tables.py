@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from dpframe._duck import guarded_as
+from dpframe._duck import guard_named_type
 from dpframe._sql import identifier, literal
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import ColumnError
@@ -23,18 +23,18 @@ from dpframe.hierarchy._base import (
     NO_TEXT,
     UNWRITABLE,
     check_writable,
-    in_utc,
     real_text,
+    utc_sql,
 )
-from dpframe.hierarchy._types import KNOWN, named
+from dpframe.hierarchy._types import KNOWN, type_label
 from dpframe.periods import Period
-from dpframe.sources.columns import require
+from dpframe.sources.columns import require_columns
 from dpframe.sources.keys import check_key_types
-from dpframe.sources.relations import canonical
+from dpframe.sources.period_source import PeriodReading, condition_of_any, kind_sql
 from dpframe.sources.rollup_statement import rollup_statement
+from dpframe.sources.source_relations import canonical
 from dpframe.sources.sql_sources import SqlSource
 from dpframe.sources.weights import check_weight_type, weight_sql
-from dpframe.sources.within import Reading, condition_of_any, kind_sql
 from dpframe.tree import ListedNodes
 
 SOURCE = "source_rows"
@@ -55,7 +55,7 @@ ELSEWHERE = (
 COMMITTED = "Other connections see the table so: commit changes first."
 
 
-def statement(
+def table_rollup_statement(
     source: SqlSource,
     hierarchy: Hierarchy,
     unit: PrivacyUnit,
@@ -64,16 +64,16 @@ def statement(
     seed: int,
     columns: list[tuple[str, str]] | None,
     only: ListedNodes | None = None,
-    reading: Reading | Period | None = None,
+    reading: PeriodReading | Period | None = None,
 ) -> str:
     """The rollup of a source; ``columns`` are its names and types, None if unknown. ``reading``
     restricts it to the rows of a period, whose column can have any type."""
     user = [unit.user] if unit.user is not None else []
     wanted = list(dict.fromkeys([*hierarchy.source_columns, *user]))
-    seen = {} if columns is None else _seen(hierarchy, unit, columns, ELSEWHERE)
+    seen = {} if columns is None else _checked_column_types(hierarchy, unit, columns, ELSEWHERE)
     if seen and only is not None:
         check_key_types(only, hierarchy, tuple(seen[c] for c in hierarchy.source_columns))
-    read = {c: _read(c, seen.get(c), hierarchy) for c in wanted}
+    read = {c: _column_values_sql(c, seen.get(c), hierarchy) for c in wanted}
     typed = {c: kind for c, (_, kind) in read.items() if _is_typed(kind) and kind == seen.get(c)}
     chosen = [f"{sql} AS {identifier(c)}" for c, (sql, _) in read.items()]
     given, rows = unit, f"{source.relation} AS {SOURCE}"
@@ -87,9 +87,9 @@ def statement(
         typed[reading.period.column] = dict(columns or ())[reading.period.column]
     if unit.weight is not None:  # under a new name: the column can be a level, too
         value = f"{SOURCE}.{identifier(unit.weight)}"
-        value = _readable(value, seen[unit.weight]) if seen else _castable(value)
+        value = _guarded_value_sql(value, seen[unit.weight]) if seen else _castable(value)
         weight = f"TRY_CAST({value} AS DOUBLE)" if unit.measured else weight_sql(value, unit.most)
-        unit = replace(unit, weight=_free("w", wanted))
+        unit = replace(unit, weight=_unused_name("w", wanted))
         chosen.append(f"{weight} AS {unit.weight}")
     return rollup_statement(
         hierarchy,
@@ -104,13 +104,13 @@ def statement(
     )
 
 
-def reading_of(period: Period, columns: list[tuple[str, str]]) -> Reading:
+def table_period_reading(period: Period, columns: list[tuple[str, str]]) -> PeriodReading:
     """How the column of a period is read; ColumnError if it is missing or holds no times."""
     try:
-        require([period.column], [name for name, _ in columns])
+        require_columns([period.column], [name for name, _ in columns])
     except ColumnError as error:
         raise ColumnError(f"{error} {ELSEWHERE}") from None
-    return Reading(period=period, kind=canonical(dict(columns)[period.column]))
+    return PeriodReading(period=period, kind=canonical(dict(columns)[period.column]))
 
 
 def kind_of_times(source: SqlSource, period: Period) -> str:
@@ -130,7 +130,7 @@ def level_types(hierarchy: Hierarchy, columns: list[tuple[str, str]] | None) -> 
     return tuple(canonical(seen[c]) for c in hierarchy.source_columns)
 
 
-def _free(name: str, taken: Sequence[str]) -> str:
+def _unused_name(name: str, taken: Sequence[str]) -> str:
     while name in {other.lower() for other in taken}:
         name += "_"
     return name
@@ -138,17 +138,17 @@ def _free(name: str, taken: Sequence[str]) -> str:
 
 def check_stored(hierarchy: Hierarchy, unit: PrivacyUnit, columns: list[tuple[str, str]]) -> None:
     """Raise ColumnError if a source that another connection reads lacks the columns."""
-    _seen(hierarchy, unit, columns, COMMITTED)
+    _checked_column_types(hierarchy, unit, columns, COMMITTED)
 
 
-def _seen(
+def _checked_column_types(
     hierarchy: Hierarchy, unit: PrivacyUnit, columns: list[tuple[str, str]], where: str
 ) -> dict[str, str]:
     """Types by name, after a check that columns of hierarchy and unit exist and are readable."""
     seen = {name: canonical(t) for name, t in columns}
     wanted = dict.fromkeys([*hierarchy.source_columns, unit.user, unit.weight])
     try:
-        require([c for c in wanted if c is not None], [name for name, _ in columns])
+        require_columns([c for c in wanted if c is not None], [name for name, _ in columns])
     except ColumnError as error:
         raise ColumnError(f"{error} {where}") from None
     hierarchy.check_types(tuple(seen[c] for c in hierarchy.source_columns))
@@ -159,13 +159,13 @@ def _seen(
     return seen
 
 
-def _read(column: str, seen: str | None, hierarchy: Hierarchy) -> tuple[str, str]:
+def _column_values_sql(column: str, seen: str | None, hierarchy: Hierarchy) -> tuple[str, str]:
     """SQL of a column's values, and its type; ``seen`` is the type that the table seems to have."""
-    name = _readable(f"{SOURCE}.{identifier(column)}", seen)
+    name = _guarded_value_sql(f"{SOURCE}.{identifier(column)}", seen)
     held = [one for one in hierarchy.dimensions if column in one.source_columns]
     in_hierarchy, hierarchy = bool(held), held[0] if held else hierarchy
     if in_hierarchy and hierarchy.kind == "number":
-        return _double(name, seen), "DOUBLE"
+        return _double_sql(name, seen), "DOUBLE"
     if in_hierarchy and hierarchy.reads_text:
         return _as_text(name), "VARCHAR"
     if seen is not None and _is_typed(seen):
@@ -177,9 +177,9 @@ def _read(column: str, seen: str | None, hierarchy: Hierarchy) -> tuple[str, str
     return text, "VARCHAR"
 
 
-def _readable(value: str, seen: str | None) -> str:
+def _guarded_value_sql(value: str, seen: str | None) -> str:
     """SQL of a value on which no cast fails, if its type is known."""
-    return value if seen is None else guarded_as(value, seen)
+    return value if seen is None else guard_named_type(value, seen)
 
 
 def _is_typed(kind: str) -> bool:
@@ -195,17 +195,17 @@ def valid_sql(
     The condition fails, with the message of every door, if a column's type cannot be read, or is
     another than the type that it is read as. It does not depend on rows, which are private.
     """
-    cases = {column: [_differs(column, kind)] for column, kind in typed.items()}
+    cases = {column: [_type_differs_sql(column, kind)] for column, kind in typed.items()}
     for one in hierarchy.dimensions:
         if len(one.source_columns) > 1:  # of kind columns, which reads every type that has texts
             continue
-        check = _refusals(lambda kind, one=one: one.check_types((kind,)))  # type: ignore[misc]
+        check = _refusal_cases(lambda kind, one=one: one.check_types((kind,)))  # type: ignore[misc]
         cases.setdefault(one.source_columns[0], []).append(check)
     for text in (*hierarchy.source_columns, unit.user):
         if text is not None and text not in typed:
-            cases.setdefault(text, []).append(_without_text(text))
+            cases.setdefault(text, []).append(_unwritable_sql(text))
     if unit.weight is not None:
-        check = _refusals(partial(check_weight_type, unit))
+        check = _refusal_cases(partial(check_weight_type, unit))
         cases.setdefault(unit.weight, []).append(check)
     asked = [(column, " ".join(parts)) for column, parts in cases.items() if any(parts)]
     if not asked:
@@ -215,7 +215,7 @@ def valid_sql(
         values.append(f"any_value({SOURCE}.{identifier(column)}) AS {VALUE}{i}")
         conditions.append(f"CASE {when} ELSE true END".replace(f"({VALUE})", f"({VALUE}{i})"))
     typed_only = f"SELECT {', '.join(values)} FROM {source.relation} AS {SOURCE} WHERE false"
-    name = _free(VALID, re.findall(r"\w+", source.relation.lower()))
+    name = _unused_name(VALID, re.findall(r"\w+", source.relation.lower()))
     return name, f"(SELECT {' AND '.join(conditions)} FROM ({typed_only}))"
 
 
@@ -224,7 +224,7 @@ VALUE = "dpframe_value"
 """It stands for the column whose type is asked."""
 
 
-def _differs(column: str, kind: str) -> str:
+def _type_differs_sql(column: str, kind: str) -> str:
     other = literal(
         f"column {column!r} is {kind} for other connections and has another type here. "
         "Commit changes to the table first, or name the table in full, such as temp.NAME."
@@ -241,7 +241,7 @@ ASKED = (*KNOWN, FRACTIONS, UNKNOWN := "\ufffc")
 """Types that a check is asked about; the last stands for unknown types."""
 
 
-def _refusals(check: Callable[[str], None]) -> str:
+def _refusal_cases(check: Callable[[str], None]) -> str:
     """Cases of SQL that raise the error of ``check`` for the type of VALUE."""
     words: dict[tuple[str, str], list[str]] = {}
     for name in ASKED:
@@ -249,7 +249,7 @@ def _refusals(check: Callable[[str], None]) -> str:
         try:
             check(example)
         except ColumnError as error:
-            before, _, after = str(error).partition(f" has type {named(example)}")
+            before, _, after = str(error).partition(f" has type {type_label(example)}")
             words.setdefault((f"{before} has type ", after), []).append(name)
     kind = f"typeof({VALUE})"
     name = f"split_part({kind}, '(', 1)"
@@ -278,7 +278,7 @@ def _as_text(name: str) -> str:
     )
 
 
-def _double(name: str, seen: str | None) -> str:
+def _double_sql(name: str, seen: str | None) -> str:
     """SQL of a number. JSON is read by its text: ``TRY_CAST`` raises for texts that are no JSON."""
     value = name if seen else _castable(name)
     number, of_text = (f"TRY_CAST({v} AS DOUBLE)" for v in (value, f"CAST({value} AS VARCHAR)"))
@@ -301,7 +301,7 @@ def _is_unwritable(kind: str) -> str:
     )
 
 
-def _without_text(column: str) -> str:
+def _unwritable_sql(column: str) -> str:
     """A case of SQL that raises the error of ``check_writable`` for the type of VALUE."""
     kind = f"typeof({VALUE})"
     said = f"{literal(f'column {column!r} has type ')} || split_part({kind}, '(', 1)"
@@ -314,9 +314,9 @@ def _is_zoned(name: str) -> str:
 
 def _zoned_as_text(name: str) -> str:
     """SQL of a time as text in UTC, whatever the zone of the session."""
-    return f"CAST({in_utc(f'TRY_CAST({name} AS TIMESTAMP WITH TIME ZONE)')} AS VARCHAR)"
+    return f"CAST({utc_sql(f'TRY_CAST({name} AS TIMESTAMP WITH TIME ZONE)')} AS VARCHAR)"
 
 
-def columns_of(described: list[tuple[object, ...]]) -> list[tuple[str, str]]:
+def described_columns(described: list[tuple[object, ...]]) -> list[tuple[str, str]]:
     """Names and types from the rows of DESCRIBE."""
     return [(str(row[0]), str(row[1])) for row in described]

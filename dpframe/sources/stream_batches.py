@@ -9,19 +9,19 @@ from typing import Any, Self, TypeVar, cast
 from dpframe._known_arguments import known_arguments
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import INVALID, Hierarchy, as_hierarchy
-from dpframe.hierarchy.stream_keys import texts_of
+from dpframe.hierarchy.stream_keys import unpack_key
 from dpframe.sketches import (
     DEFAULT_COUNTERS,
     LARGEST,
     MergedSketch,
     MisraGries,
     SketchState,
-    files,
+    sketch_files,
     streams,
 )
-from dpframe.sketches._sketch import checked
-from dpframe.sketches.merging import Method, combined
-from dpframe.sources.record_stream import fed
+from dpframe.sketches._sketch import check_integer
+from dpframe.sketches.merged_sketch import Method, merge_into
+from dpframe.sources.record_stream import updated_sketches
 
 NAME = "streaming-hhh"
 """The name of the class in files."""
@@ -40,12 +40,12 @@ class StreamingHHH:
         self, hierarchy: str | Sequence[str] | Hierarchy, counters: int = DEFAULT_COUNTERS
     ) -> None:
         self._hierarchy = as_hierarchy(hierarchy)
-        self._counters = checked("counters", counters, 2, LARGEST)
+        self._counters = check_integer("counters", counters, 2, LARGEST)
         levels = range(self._hierarchy.height)
         self._levels: list[MisraGries] | list[MergedSketch] = [MisraGries(counters) for _ in levels]
         self._method: Method | None = None
         self._released = self._resumed = 0
-        self._streams = streams.begun()
+        self._streams = streams.new_stream_ids()
 
     def __repr__(self) -> str:
         how = f", sketches={self.sketches}, method={self._method!r}" if self._method else ""
@@ -114,7 +114,7 @@ class StreamingHHH:
                 "resume(): their next release then holds the old records again, and both count."
             )
         streams = cast(list[MisraGries], self._levels)
-        self._levels = fed(streams, source, self._hierarchy, progress=progress)
+        self._levels = updated_sketches(streams, source, self._hierarchy, progress=progress)
 
     @property
     def decrements(self) -> tuple[int, ...]:
@@ -166,7 +166,7 @@ class StreamingHHH:
         level
             Only nodes of this level. By default of all, and ancestors keep their whole counts.
         """
-        most = checked("n", n, 1)
+        most = check_integer("n", n, 1)
         levels = range(1, self._hierarchy.height + 1) if level is None else [level]
         found = [(-count, at, label) for at in levels for count, label, _ in self._nodes(at)]
         return [(at, label, -count) for count, at, label in sorted(found)[:most]]
@@ -174,9 +174,9 @@ class StreamingHHH:
     def _nodes(self, level: int) -> list[tuple[int, str, tuple[str, ...]]]:
         """The counter, label and label columns of every node of a level."""
         hierarchy = self._hierarchy
-        state = self._levels[checked("level", level, 1, hierarchy.height) - 1]._state()
+        state = self._levels[check_integer("level", level, 1, hierarchy.height) - 1]._state()
         keys, counts = state.positive()
-        texts = [texts_of(key, hierarchy.key_width) for key in keys.to_pylist()]
+        texts = [unpack_key(key, hierarchy.key_width) for key in keys.to_pylist()]
         return [
             (
                 count // state.lattice,
@@ -202,9 +202,9 @@ class StreamingHHH:
             "sketches": self.sketches,
             "released": self._released,
             "resumed": self._resumed,
-            **streams.written(self._streams),
+            **streams.stream_field(self._streams),
         }
-        files.write_levels(path, facts, self._states())
+        sketch_files.write_levels(path, facts, self._states())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -213,7 +213,7 @@ class StreamingHHH:
         SourceError if there is no such file, or it is truncated, damaged, of a newer version, or of
         another class.
         """
-        return files.read_levels(path, NAME, cls.__name__, cls._restored)
+        return sketch_files.read_levels(path, NAME, cls.__name__, cls._restored)
 
     @classmethod
     def _restored(cls, facts: dict[str, Any], states: list[SketchState]) -> Self:
@@ -227,9 +227,9 @@ class StreamingHHH:
         else:
             new._levels = [MergedSketch._restored(common, state) for state in states]
         new._method = facts["method"]
-        new._released = checked("released", facts["released"], 0)
-        new._resumed = checked("resumed", facts["resumed"], 0, new._released)
-        new._streams = streams.read(facts)
+        new._released = check_integer("released", facts["released"], 0)
+        new._resumed = check_integer("resumed", facts["resumed"], 0, new._released)
+        new._streams = streams.read_streams(facts)
         return new
 
     def _states(self) -> tuple[SketchState, ...]:
@@ -253,11 +253,11 @@ def merged_streams(given: Iterable[object], method: str, made: type[Made]) -> Ma
                 f"hierarchies of the streams differ ({chosen[0].hierarchy.spec!r} and "
                 f"{stream.hierarchy.spec!r}). Merge streams of one hierarchy."
             )
-        seen = streams.joined(seen, stream._streams)
+        seen = streams.join_streams(seen, stream._streams)
         chosen.append(stream)
     first = chosen[0]
     merged = [
-        combined((stream._levels[level] for stream in chosen), method, MergedSketch)
+        merge_into((stream._levels[level] for stream in chosen), method, MergedSketch)
         for level in range(first.hierarchy.height)
     ]
     new = made(first.hierarchy, first.counters)

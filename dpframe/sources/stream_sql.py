@@ -10,37 +10,40 @@ each text once (``keys_sql``).
 from __future__ import annotations
 
 from dpframe._duck import VIEW
-from dpframe._sql import ascending
+from dpframe._sql import ascending_order
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
-from dpframe.hierarchy.stream_keys import level_keys, packed
-from dpframe.sources.rollup_statement import exact, source_sql, user_pairs
-from dpframe.sources.user_shares import sample
+from dpframe.hierarchy.stream_keys import level_key_sql, pack_key
+from dpframe.sources.rollup_statement import exact_column_sql, source_sql, user_pairs
+from dpframe.sources.user_shares import user_sample_ctes
 
 
 def stream_sql(hierarchy: Hierarchy, *, types: tuple[str, ...], view: str = VIEW) -> str:
     """A query of the keys of every record; ``types`` are the DuckDB types of
     ``hierarchy.source_columns``."""
     named = zip(hierarchy.source_columns, types, strict=True)
-    chosen = ", ".join(f"{exact(column, t)} AS c{i}" for i, (column, t) in enumerate(named))
-    keyed = (
-        f"(SELECT {', '.join(_finest(hierarchy))} FROM {_keyed(hierarchy, chosen, types, view)})"
+    chosen = ", ".join(
+        f"{exact_column_sql(column, t)} AS c{i}" for i, (column, t) in enumerate(named)
     )
-    return _levels(hierarchy, types, keyed, "")
+    keyed = (
+        f"(SELECT {', '.join(_finest_names(hierarchy))} FROM "
+        f"{_finest_key_query(hierarchy, chosen, types, view)})"
+    )
+    return _level_keys_query(hierarchy, types, keyed, "")
 
 
 def texts_sql(hierarchy: Hierarchy, *, view: str = VIEW) -> str:
     """A query of the one text column of a hierarchy, for ``keys_sql``."""
     (column,) = hierarchy.source_columns
-    return f"SELECT {exact(column, 'VARCHAR')} AS c0 FROM {view}"
+    return f"SELECT {exact_column_sql(column, 'VARCHAR')} AS c0 FROM {view}"
 
 
 def keys_sql(hierarchy: Hierarchy, *, view: str = VIEW) -> str:
     """A query of the keys of distinct texts ``c0``, numbered by ``i``, without dropped texts."""
     types = ("VARCHAR",)
-    keyed = _keyed(hierarchy, "i, c0 COLLATE C AS c0", types, view)
-    finest = ", ".join(_finest(hierarchy))
-    return f"WITH keyed AS MATERIALIZED (SELECT i, {finest} FROM {keyed}) " + _levels(
+    keyed = _finest_key_query(hierarchy, "i, c0 COLLATE C AS c0", types, view)
+    finest = ", ".join(_finest_names(hierarchy))
+    return f"WITH keyed AS MATERIALIZED (SELECT i, {finest} FROM {keyed}) " + _level_keys_query(
         hierarchy, types, "keyed", 'i AS "i", '
     )
 
@@ -60,49 +63,49 @@ def users_sql(
     order of some users' rows tells nothing about another user.
     """
     source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=view)
-    keys = ", ".join(_finest(hierarchy))
+    keys = ", ".join(_finest_names(hierarchy))
     pairs = user_pairs(hierarchy, types)
     if unit.contribution == "items":  # each item once, however often it comes
         pairs[-1] = f"pairs AS (SELECT DISTINCT u, {keys}, 1 AS m FROM keyed)"
-    parts = [source, *pairs, *sample(keys, unit, seed)]
+    parts = [source, *pairs, *user_sample_ctes(keys, unit, seed)]
     ranked = f"(SELECT dense_rank() OVER (ORDER BY u ASC NULLS FIRST) AS u, {keys} FROM bounded)"
-    order = ascending(
+    order = ascending_order(
         "u", *(f"l{level}" for level in range(1, hierarchy.height + 1)), nulls="FIRST"
     )
-    rows = _levels(hierarchy, types, ranked, 'u AS "u", ')
+    rows = _level_keys_query(hierarchy, types, ranked, 'u AS "u", ')
     return f"WITH {', '.join(parts)} {rows} ORDER BY {order}"
 
 
-def _finest(hierarchy: Hierarchy) -> tuple[str, ...]:
+def _finest_names(hierarchy: Hierarchy) -> tuple[str, ...]:
     return tuple(f"k{i + 1}" for i in range(hierarchy.key_width))
 
 
-def _keyed(hierarchy: Hierarchy, chosen: str, types: tuple[str, ...], view: str) -> str:
+def _finest_key_query(hierarchy: Hierarchy, chosen: str, types: tuple[str, ...], view: str) -> str:
     """A subquery of the chosen columns and the finest key."""
     query = f"(SELECT {chosen} FROM {view})"
     columns = tuple(f"c{i}" for i in range(len(hierarchy.source_columns)))
     for step in hierarchy.key_steps(columns, types):
-        query = _with(query, step)
+        query = _add_columns(query, step)
     return query
 
 
-def _levels(hierarchy: Hierarchy, types: tuple[str, ...], query: str, kept: str) -> str:
+def _level_keys_query(hierarchy: Hierarchy, types: tuple[str, ...], query: str, kept: str) -> str:
     """A query of the keys of all levels, from the finest key."""
-    finest = _finest(hierarchy)
+    finest = _finest_names(hierarchy)
     where = ""
     if hierarchy.on_invalid == "drop":
         where = " WHERE " + " AND ".join(f"{key} IS NOT NULL" for key in finest)
 
     def key(level: int, columns: tuple[str, ...]) -> str:
-        return packed(hierarchy.texts(level, columns, types)[: len(columns)])
+        return pack_key(hierarchy.texts(level, columns, types)[: len(columns)])
 
-    steps, keys = level_keys(hierarchy, finest, key)
+    steps, keys = level_key_sql(hierarchy, finest, key)
     for step in steps:
-        query = _with(query, step)
+        query = _add_columns(query, step)
     selects = [f'{sql} AS "l{level}"' for level, sql in enumerate(keys, 1)]
     return f"SELECT {kept}{', '.join(selects)} FROM {query}{where}"
 
 
-def _with(query: str, columns: dict[str, str]) -> str:
+def _add_columns(query: str, columns: dict[str, str]) -> str:
     added = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
     return f"(SELECT *, {added} FROM {query})"

@@ -19,12 +19,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe import _compute as pc
-from dpframe._duck import VIEW, Relation, register
-from dpframe._duck.limits import wanted
+from dpframe._duck import VIEW, Relation, register_table
+from dpframe._duck.memory_limits import read_limits
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.sources.packed_keys import BITS, NUMBERS
-from dpframe.sources.record_leaves import finest, keyed
+from dpframe.sources.record_leaves import finest_columns, keyed_sql
 from dpframe.sources.rollup_statement import source_sql
 from dpframe.sources.user_shares import row_hash, user_hash
 
@@ -70,16 +70,16 @@ def user_leaves(
     """The users' counts at each finest key. Private. None where SQL has to count."""
     if unit.user is None or unit.weight is not None or unit.contribution == "items":
         return None
-    if "DPFRAME_MEMORY_LIMIT" in wanted():  # only DuckDB heeds it
+    if "DPFRAME_MEMORY_LIMIT" in read_limits():  # only DuckDB heeds it
         return None
     if not hierarchy.whole_keys(types) or not {*types, user_type} <= set(NUMBERS):
         return None
     source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=VIEW)
-    names = finest(hierarchy)
-    read = keyed(hierarchy, types, "source", "u")
+    names = finest_columns(hierarchy)
+    read = keyed_sql(hierarchy, types, "source", "u")
     statement = f"WITH {source} SELECT u, {', '.join(names)} FROM ({read}) LIMIT {MOST + 1}"
     rows = relation.query(statement, progress)
-    fields = [_field(column) for column in rows.columns]
+    fields = [_packed_field(column) for column in rows.columns]
     key_bits = sum(field.bits for field in fields[1:])
     unit_bits = unit.grid.bit_length() if unit.grid > 1 else 0
     if rows.num_rows > MOST or key_bits + max(fields[0].bits, unit_bits) > BITS:
@@ -88,16 +88,16 @@ def user_leaves(
     del rows
     packed.sort()
     kinds = dict(zip(("u", *names), (str(user_type), *types), strict=True))
-    hashed = Hashed(fields, kinds, seed)
+    hashed = RowHashes(fields, kinds, seed)
     if unit.grid > 1:
-        k, n = shares(packed, hashed, key_bits, unit.grid)
+        k, n = share_user_leaves(packed, hashed, key_bits, unit.grid)
     else:
-        k, n = sampled(packed, hashed, key_bits, unit.max_contributions)
-    return UserLeaves(pa.table({"k": k, "n": n}), _unpacking(fields[1:], names, types))
+        k, n = sample_user_leaves(packed, hashed, key_bits, unit.max_contributions)
+    return UserLeaves(pa.table({"k": k, "n": n}), _unpack_sql(fields[1:], names, types))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Hashed:
+class RowHashes:
     """DuckDB's hashes of packed rows; ``kinds`` are the types by name."""
 
     fields: Sequence[Field]
@@ -127,14 +127,14 @@ class Hashed:
         of = ", ".join(f"{name}::{self.kinds.get(name, 'BIGINT')}" for name in columns)
         size = len(next(iter(columns.values())))
         table = pa.table({**columns, "place": np.arange(size)})
-        with register(table, "rows of users") as relation:
+        with register_table(table, "rows of users") as relation:
             found = relation.query(f"SELECT place, {hashed(of, self.seed)} AS h FROM {VIEW}", False)
         out = np.empty(size, dtype=np.uint64)
         out[found["place"].to_numpy()] = found["h"].to_numpy()
         return out
 
 
-def _field(column: pa.ChunkedArray) -> Field:
+def _packed_field(column: pa.ChunkedArray) -> Field:
     ends = pc.min_max(column).as_py()
     low, high = (0, 0) if ends["min"] is None else (ends["min"], ends["max"])
     return Field(low, (high - low + 1).bit_length())  # room for NULL
@@ -160,7 +160,7 @@ def _codes(column: pa.Array, field: Field) -> Ints:
     return codes
 
 
-def _unpacking(fields: Sequence[Field], names: Sequence[str], types: Sequence[str]) -> str:
+def _unpack_sql(fields: Sequence[Field], names: Sequence[str], types: Sequence[str]) -> str:
     """SQL that returns the keys, by name, and n."""
     chosen, below = [], sum(field.bits for field in fields)
     for field, name, kind in zip(fields, names, types, strict=True):
@@ -172,7 +172,9 @@ def _unpacking(fields: Sequence[Field], names: Sequence[str], types: Sequence[st
     return f"SELECT {', '.join(chosen)}, n FROM {VIEW}"
 
 
-def shares(packed: Ints, hashed: Hashed, key_bits: int, grid: int) -> tuple[Ints, Ints]:
+def share_user_leaves(
+    packed: Ints, hashed: RowHashes, key_bits: int, grid: int
+) -> tuple[Ints, Ints]:
     """The keys and their units: every user has ``grid`` units, in equal shares for each row.
 
     The first i of a user's ``total`` rows have ``floor((grid i + offset) / total)`` units.
@@ -182,8 +184,8 @@ def shares(packed: Ints, hashed: Hashed, key_bits: int, grid: int) -> tuple[Ints
     users = packed >> key_bits
     hashes = hashed.users(users[_starts(users)])
     del users
-    for block in _blocks(packed, key_bits):
-        starts, total = _users(block, key_bits)
+    for block in _user_blocks(packed, key_bits):
+        starts, total = _user_starts(block, key_bits)
         own = hashes[done : (done := done + len(starts))]
         offset = (own % total.astype(np.uint64)).astype(np.int64)
         units = np.arange(1, len(block) + 1)
@@ -204,15 +206,17 @@ def shares(packed: Ints, hashed: Hashed, key_bits: int, grid: int) -> tuple[Ints
     return keys[starts], np.add.reduceat(packed, starts) if len(starts) else packed
 
 
-def sampled(packed: Ints, hashed: Hashed, key_bits: int, most: int) -> tuple[Ints, Ints]:
+def sample_user_leaves(
+    packed: Ints, hashed: RowHashes, key_bits: int, most: int
+) -> tuple[Ints, Ints]:
     """The keys and their numbers of rows. Of every user at most ``most`` rows count, those with
     the smallest hashes.
 
     ``packed`` must be sorted, and is overwritten.
     """
     kept = 0
-    for block in _blocks(packed, key_bits):
-        starts, total = _users(block, key_bits)
+    for block in _user_blocks(packed, key_bits):
+        starts, total = _user_starts(block, key_bits)
         many = total > most
         taken = [block[np.repeat(~many, total)]]
         if many.any():
@@ -221,7 +225,7 @@ def sampled(packed: Ints, hashed: Hashed, key_bits: int, most: int) -> tuple[Int
             first = np.repeat(np.cumsum(size) - size, size)
             equal = _starts(rows)
             number = np.arange(len(rows)) - np.repeat(equal, np.diff(equal, append=len(rows)))
-            order = _in_order(own, hashed.rows(rows, number))
+            order = _order_by_hash(own, hashed.rows(rows, number))
             taken.append(rows[order[np.arange(len(rows)) - first < most]])
         found = np.concatenate(taken) & (2**key_bits - 1)
         packed[kept : kept + len(found)] = found
@@ -232,7 +236,7 @@ def sampled(packed: Ints, hashed: Hashed, key_bits: int, most: int) -> tuple[Int
     return keys[starts], np.diff(starts, append=len(keys))
 
 
-def _in_order(own: Ints, hashes: NDArray[np.uint64]) -> Ints:
+def _order_by_hash(own: Ints, hashes: NDArray[np.uint64]) -> Ints:
     """The order of rows by user, then hash, then place; ``own`` numbers users from 0, in order."""
     left = BITS - int(own[-1]).bit_length()
     short = (own << left) | (hashes >> np.uint64(64 - left)).astype(np.int64)
@@ -243,7 +247,7 @@ def _in_order(own: Ints, hashes: NDArray[np.uint64]) -> Ints:
     return order
 
 
-def _blocks(packed: Ints, key_bits: int) -> Iterator[Ints]:
+def _user_blocks(packed: Ints, key_bits: int) -> Iterator[Ints]:
     """Yield the rows in blocks of whole users."""
     start, last = 0, int(packed[-1]) >> key_bits if len(packed) else 0
     while start < len(packed):
@@ -255,7 +259,7 @@ def _blocks(packed: Ints, key_bits: int) -> Iterator[Ints]:
         start = end
 
 
-def _users(block: Ints, key_bits: int) -> tuple[Ints, Ints]:
+def _user_starts(block: Ints, key_bits: int) -> tuple[Ints, Ints]:
     """The place where the rows of each user start, and how many rows each user has."""
     starts = _starts(block >> key_bits)
     return starts, np.diff(starts, append=len(block))

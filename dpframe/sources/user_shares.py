@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpframe._sql import ascending
+from dpframe._sql import ascending_order
 from dpframe.budget import PrivacyUnit
-from dpframe.sources.measure import WHOLE
+from dpframe.sources.measure_units import WHOLE
 
 
 def row_shares(keys: Sequence[str], *, grid: int, seed: int, keyed: str, placed: str) -> list[str]:
@@ -34,9 +34,9 @@ def row_shares(keys: Sequence[str], *, grid: int, seed: int, keyed: str, placed:
     names = ", ".join(keys)
     return [
         f"numbered AS MATERIALIZED (SELECT {names}, row_number() OVER (ORDER BY "
-        f"{ascending(*keys)}) AS leaf FROM (SELECT DISTINCT {names} FROM {keyed}))",
-        _ranked(["leaf"], seed, placed),
-        f"bounded AS (SELECT leaf, {_units(grid)} AS n FROM ranked GROUP BY leaf)",
+        f"{ascending_order(*keys)}) AS leaf FROM (SELECT DISTINCT {names} FROM {keyed}))",
+        _ranked_cte(["leaf"], seed, placed),
+        f"bounded AS (SELECT leaf, {_row_units_sql(grid)} AS n FROM ranked GROUP BY leaf)",
         f"leaves AS (SELECT {names}, n FROM bounded JOIN numbered USING (leaf))",
     ]
 
@@ -45,20 +45,20 @@ def row_shares_of_numbers(keys: Sequence[str], *, grid: int, seed: int, keyed: s
     """The CTEs up to ``leaves``, from the rows ``keyed`` with u, whose keys are whole numbers."""
     names = ", ".join(keys)
     return [
-        _ranked(keys, seed, keyed),
-        f"leaves AS (SELECT {names}, {_units(grid)} AS n FROM ranked GROUP BY {names})",
+        _ranked_cte(keys, seed, keyed),
+        f"leaves AS (SELECT {names}, {_row_units_sql(grid)} AS n FROM ranked GROUP BY {names})",
     ]
 
 
-def _ranked(keys: Sequence[str], seed: int, rows: str) -> str:
+def _ranked_cte(keys: Sequence[str], seed: int, rows: str) -> str:
     return (
         f"ranked AS (SELECT {', '.join(keys)}, row_number() OVER (PARTITION BY u ORDER BY "
-        f"{ascending(*keys)}) AS i, count(*) OVER (PARTITION BY u) AS total, "
+        f"{ascending_order(*keys)}) AS i, count(*) OVER (PARTITION BY u) AS total, "
         f"min({user_hash('u', seed)}) OVER (PARTITION BY u) AS h FROM {rows})"
     )
 
 
-def _units(grid: int) -> str:
+def _row_units_sql(grid: int) -> str:
     offset = "(h % total::UBIGINT)::BIGINT"
     return f"sum(({grid} * i + {offset}) // total - ({grid} * (i - 1) + {offset}) // total)::BIGINT"
 
@@ -69,7 +69,7 @@ def measured_shares(keys: Sequence[str], *, grid: int, seed: int) -> list[str]:
 
     A user whose measures add up to less than WHOLE gets proportionally fewer units.
     """
-    names, order, offset = ", ".join(keys), ascending(*keys), "(h % total)::HUGEINT"
+    names, order, offset = ", ".join(keys), ascending_order(*keys), "(h % total)::HUGEINT"
     return [
         f"running AS (SELECT {names}, m, sum(m) OVER (PARTITION BY u ORDER BY {order} "
         f"ROWS UNBOUNDED PRECEDING)::HUGEINT AS upto, "
@@ -80,13 +80,13 @@ def measured_shares(keys: Sequence[str], *, grid: int, seed: int) -> list[str]:
     ]
 
 
-def sample(keys: str, unit: PrivacyUnit, seed: int) -> list[str]:
+def user_sample_ctes(keys: str, unit: PrivacyUnit, seed: int) -> list[str]:
     """CTEs of a uniform sample of at most ``max_contributions`` rows of each user, over all keys.
 
     Rows are ranked by a hash of user, key, number among equal rows and seed, so the sample depends
     neither on the order of the rows nor on other users.
     """
-    order = ascending(row_hash(f"u, {keys}, i", seed), *keys.split(", "), "i")
+    order = ascending_order(row_hash(f"u, {keys}, i", seed), *keys.split(", "), "i")
     return [
         f"rows AS (SELECT u, {keys}, unnest(range(m)) AS i FROM pairs)",
         f"bounded AS (SELECT u, {keys}, 1 AS n FROM rows QUALIFY row_number() OVER "
@@ -109,6 +109,6 @@ def row_hash(row: str, seed: int) -> str:
     return f"hash(hash({row}, {seed}::UBIGINT))"
 
 
-def same(keys: Sequence[str], one: str, other: str) -> str:
+def same_key_sql(keys: Sequence[str], one: str, other: str) -> str:
     """The condition that joins two relations on all columns of a key."""
     return " AND ".join(f"{one}.{key} IS NOT DISTINCT FROM {other}.{key}" for key in keys)

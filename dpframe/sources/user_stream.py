@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from dpframe import _compute as pc
-from dpframe._duck import Relation, together
+from dpframe._duck import Relation, join_batches
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
 from dpframe.noise import random_seed
 from dpframe.sketches import MisraGries, PrivacyAwareMisraGries, SketchState
-from dpframe.sources.record_stream import shown
-from dpframe.sources.relations import canonical
+from dpframe.sources.record_stream import report_progress
+from dpframe.sources.source_relations import canonical
 from dpframe.sources.stream_sql import users_sql
 
 
@@ -41,7 +41,7 @@ def user_states(
     check_writable(user, types[user])
     statement = users_sql(hierarchy, unit, types=read, user_type=types[user], seed=random_seed())
     sketches = UserSketches(hierarchy.height, counters, unit, by_sets=by_sets)
-    sketches.update(shown(relation.batches(statement), progress))
+    sketches.update(report_progress(relation.batches(statement), progress))
     return sketches.states()
 
 
@@ -68,7 +68,7 @@ class UserSketches:
             for plain, column in zip(self._plain, batch.columns[1:], strict=False):
                 kept = column.is_valid()
                 if self._once:  # a user's item counts once at every level
-                    kept = pc.and_(kept, _new(users, column))
+                    kept = pc.and_(kept, _is_new_pair(users, column))
                 plain.update(column.filter(kept))
 
     def states(self) -> tuple[SketchState, ...]:
@@ -76,7 +76,7 @@ class UserSketches:
         return tuple(sketch._state() for sketch in (*self._sets, *self._plain))
 
 
-def _new(users: pa.Array, keys: pa.Array) -> pa.Array:
+def _is_new_pair(users: pa.Array, keys: pa.Array) -> pa.Array:
     """Flags of rows whose user or key differs from the row before; equal rows stand together."""
     same = pc.and_(pc.equal(users[1:], users[:-1]), pc.equal(keys[1:], keys[:-1]))
     return pa.concat_arrays([pa.array([True]), pc.invert(pc.fill_null(same, False))])
@@ -89,8 +89,8 @@ def _whole_users(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         users = batch.column(0).to_numpy()
         last = int(np.searchsorted(users, users[-1]))
         if last > 0:
-            yield together([*held, batch.slice(0, last)])
+            yield join_batches([*held, batch.slice(0, last)])
             held = []
         held.append(batch.slice(last))
     if held:
-        yield together(held)
+        yield join_batches(held)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpframe.budget import PrivacyUnit
-from dpframe.hierarchy._types import REAL, WHOLE, Advice, outer, refused
+from dpframe.hierarchy._types import REAL, WHOLE, Advice, outer_type, unreadable_type
 
 READ = (*WHOLE, '"NULL"')
 """DuckDB's types, without parameters, that hold weights; decimals without digits after the point
@@ -15,7 +15,7 @@ MEASURED = (*READ, *REAL, "DECIMAL")
 HUNDREDTHS = "Count hundredths, max_weight too"
 
 
-def sums(df: str) -> str:
+def fraction_advice(df: str) -> str:
     """Advice on questions that add up fractions; ``df`` is how pandas writes the column."""
     column = df.removeprefix("df[").removesuffix("]")
     return (
@@ -27,11 +27,11 @@ def sums(df: str) -> str:
 ADVICE: dict[tuple[str, ...], Advice] = {
     REAL: lambda df, sql: (
         f"{HUNDREDTHS}: in pandas ({df} * 100).round().astype('Int64'), in SQL CAST(round({sql} * "
-        f"100) AS BIGINT). Floats by a missing value: {df}.astype('Int64').{sums(df)}"
+        f"100) AS BIGINT). Floats by a missing value: {df}.astype('Int64').{fraction_advice(df)}"
     ),
     ("DECIMAL",): lambda df, sql: (
         f"{HUNDREDTHS}: in pandas ({df}.astype('Float64') * 100).round().astype('Int64'), in SQL "
-        f"CAST(round({sql} * 100) AS BIGINT).{sums(df)}"
+        f"CAST(round({sql} * 100) AS BIGINT).{fraction_advice(df)}"
     ),
     ("VARCHAR", "ENUM"): lambda df, sql: (
         f"{HUNDREDTHS}: in pandas (pd.to_numeric({df}, errors='coerce') * 100).round()"
@@ -61,18 +61,18 @@ def check_weight_type(unit: PrivacyUnit, duckdb_type: str, *, text: bool = False
     A fraction of a record would count 0, and columns of floating-point numbers hold fractions.
     ``text`` lets texts pass: a CSV file has nothing else.
     """
-    column, kind = unit.weight or "", outer(duckdb_type)
+    column, kind = unit.weight or "", outer_type(duckdb_type)
     if text and duckdb_type == "VARCHAR":
         return
     if unit.measured:
         if kind not in MEASURED:
-            raise refused(
+            raise unreadable_type(
                 "a measure is read from", column, duckdb_type, "numbers", MEASURE_ADVICE, NUMBERS
             )
         return
     whole_decimal = duckdb_type.startswith("DECIMAL(") and duckdb_type.endswith(",0)")
     if kind not in READ and not whole_decimal:
-        raise refused(
+        raise unreadable_type(
             "a weight is read from", column, duckdb_type, "whole numbers", ADVICE, OTHERWISE
         )
 

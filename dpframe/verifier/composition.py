@@ -17,7 +17,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from dpframe.verifier.laws import Law
-from dpframe.verifier.numbers import BITS, ONE, TABLE, exp_below, rounded_up
+from dpframe.verifier.numbers import BITS, ONE, TABLE, divide_up, exp_below
 from dpframe.verifier.verdict import NotVerifiedError, check_time
 
 POINTS = (1_000, 4_000, 16_000, 64_000)
@@ -53,13 +53,13 @@ class Grid:
         left = abs(n)
         while left:
             if left & 1:
-                low, high = low * square_low >> BITS, rounded_up(high * square_high, ONE)
+                low, high = low * square_low >> BITS, divide_up(high * square_high, ONE)
             square_low, square_high = (
                 square_low * square_low >> BITS,
-                rounded_up(square_high * square_high, ONE),
+                divide_up(square_high * square_high, ONE),
             )
             left >>= 1
-        return (low, high) if n >= 0 else (ONE * ONE // high, rounded_up(ONE * ONE, low))
+        return (low, high) if n >= 0 else (ONE * ONE // high, divide_up(ONE * ONE, low))
 
 
 MOST_LOSSES = 2_000_000
@@ -94,11 +94,11 @@ def divergence_bound(
     for more_first in ways:
         before = Fraction(2)
         for points in POINTS:
-            grid = grid_for(laws, abs(epsilon) or 1.0, points)
+            grid = loss_grid(laws, abs(epsilon) or 1.0, points)
             whole, ends = Losses(0, [ONE], 0), int(enough * ONE) // TRIMMED
             for law, times in laws:
-                one = _dots(law, grid, more_first=more_first)
-                whole = product(whole, power(one, times, ends), ends)
+                one = _count_losses(law, grid, more_first=more_first)
+                whole = convolve_losses(whole, repeat_losses(one, times, ends), ends)
             found = Fraction(delta_at(whole, grid, start), ONE)
             hopeless = points > COARSE and found - (before - found) / 4 > enough
             if hopeless or found <= enough:
@@ -108,7 +108,7 @@ def divergence_bound(
     return min(Fraction(1), bound)
 
 
-def grid_for(laws: Sequence[tuple[Law, int]], epsilon: float, points: int) -> Grid:
+def loss_grid(laws: Sequence[tuple[Law, int]], epsilon: float, points: int) -> Grid:
     """A grid that is fine enough for the losses that matter, and that has the likeliest loss on
     it."""
     total, usual = 0.0, 0.0
@@ -124,14 +124,14 @@ def grid_for(laws: Sequence[tuple[Law, int]], epsilon: float, points: int) -> Gr
     return Grid(exp_below(Fraction(step)))
 
 
-def _dots(law: Law, grid: Grid, *, more_first: bool) -> Losses:
+def _count_losses(law: Law, grid: Grid, *, more_first: bool) -> Losses:
     """The losses of one count that moves by one."""
     parts = [weight * (ONE // TABLE) for weight in law.weights]
     still, moved = [*parts, 0], [0, *parts]
-    return losses_between(moved, still, grid) if more_first else losses_between(still, moved, grid)
+    return losses_on_grid(moved, still, grid) if more_first else losses_on_grid(still, moved, grid)
 
 
-def losses_between(
+def losses_on_grid(
     first: Sequence[int], second: Sequence[int], grid: Grid, infinite: int = 0
 ) -> Losses:
     """The losses of one law against another, both in parts of ONE, on the grid: "connect the dots".
@@ -152,7 +152,7 @@ def losses_between(
                 powers[i] = grid.power(i)[0]
             # p = a + b and q = a rho**-i + b rho**-(i + 1), solved for b, rounded up
             over = (p * ONE - q * powers[i]) * grid.rho
-            b = max(0, rounded_up(over, (grid.rho - ONE) * ONE))
+            b = max(0, divide_up(over, (grid.rho - ONE) * ONE))
             if b <= p:
                 break
             i += 1  # the loss is above this cell: the float that chose it was too low
@@ -165,19 +165,19 @@ def losses_between(
     return Losses(lowest, masses, infinite)
 
 
-def power(losses: Losses, times: int, ends: int) -> Losses:
+def repeat_losses(losses: Losses, times: int, ends: int) -> Losses:
     """The losses of ``times`` independent counts together."""
     whole, square = Losses(0, [ONE], 0), losses
     while times:
         if times & 1:
-            whole = product(whole, square, ends)
+            whole = convolve_losses(whole, square, ends)
         times >>= 1
         if times:
-            square = product(square, square, ends)
+            square = convolve_losses(square, square, ends)
     return whole
 
 
-def product(one: Losses, other: Losses, ends: int) -> Losses:
+def convolve_losses(one: Losses, other: Losses, ends: int) -> Losses:
     """The losses of two independent counts together: masses convolve, rounded up; a loss that is
     infinite in either is infinite."""
     if one.masses == [ONE] and one.infinite == 0:
@@ -186,17 +186,17 @@ def product(one: Losses, other: Losses, ends: int) -> Losses:
     length = len(one.masses) + len(other.masses) - 1
     if length > MOST_LOSSES:
         raise NotVerifiedError(f"more than {MOST_LOSSES} different losses take too much memory")
-    product = _polynomial(one.masses) * _polynomial(other.masses)
+    product = _pack_masses(one.masses) * _pack_masses(other.masses)
     raw = product.to_bytes((length + 1) * BYTES, "little")
     masses = [
-        rounded_up(int.from_bytes(raw[n : n + BYTES], "little"), ONE)
+        divide_up(int.from_bytes(raw[n : n + BYTES], "little"), ONE)
         for n in range(0, length * BYTES, BYTES)
     ]
     infinite = one.infinite + other.infinite
-    return trimmed(Losses(one.lowest + other.lowest, masses, infinite), ends)
+    return trim_losses(Losses(one.lowest + other.lowest, masses, infinite), ends)
 
 
-def trimmed(losses: Losses, ends: int) -> Losses:
+def trim_losses(losses: Losses, ends: int) -> Losses:
     """Make the largest losses infinite, and raise the smallest ones to one loss, each up to a mass
     of ``ends``: larger losses only make a bound larger."""
     masses, lowest, infinite = losses.masses, losses.lowest, losses.infinite
@@ -213,7 +213,7 @@ def trimmed(losses: Losses, ends: int) -> Losses:
     return Losses(lowest + bottom, kept, infinite)
 
 
-def _polynomial(masses: list[int]) -> int:
+def _pack_masses(masses: list[int]) -> int:
     """Masses side by side in one large number, so that one product convolves them."""
     return int.from_bytes(b"".join(mass.to_bytes(BYTES, "little") for mass in masses), "little")
 
@@ -225,7 +225,7 @@ def delta_at(losses: Losses, grid: Grid, start: int) -> int:
     while first > losses.lowest and grid.power(first)[1] > start:
         first -= 1  # a float chose the first: no positive term may be left out
     for i in range(first, losses.lowest + len(losses.masses)):
-        high = grid.power(i)[1] if high is None else rounded_up(high * grid.rho, ONE)
+        high = grid.power(i)[1] if high is None else divide_up(high * grid.rho, ONE)
         if high > start:
-            total += rounded_up(losses.masses[i - losses.lowest] * (high - start), high)
+            total += divide_up(losses.masses[i - losses.lowest] * (high - start), high)
     return min(ONE, total)

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from dpframe.verifier import linear
+from dpframe.verifier import linear_losses
 from dpframe.verifier.composition import composed_bound
 from dpframe.verifier.laws import BrokenProofError
-from dpframe.verifier.proof import Proof, positive
-from dpframe.verifier.verdict import Found, Step, claim
+from dpframe.verifier.proof import Proof, positive_number
+from dpframe.verifier.verdict import DeltaBound, ProofStep, check_claim
 
 COUNTS = "docs/guarantees.md, Counts of every node"
 PUBLIC = f"{COUNTS}, listed keys; Why it holds: cells, whole counts"
@@ -19,47 +19,51 @@ BASELINES = "docs/guarantees.md, Baselines"
 ROUNDING = "docs/guarantees.md, Integer noise, exactly"
 
 
-def counts(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
+def bound_counts_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaBound:
     """Bound delta where a record moves one count of each level by one, and a user of shares moves
     the counts of a level by one in all: docs/guarantees.md, "Counts of every node"."""
-    levels, units = _levels(proof), proof.whole("units", 1)
-    hidden = Step("a node that only one table has is never shown", BASELINES)
+    levels, units = _read_levels(proof), proof.whole("units", 1)
+    hidden = ProofStep("a node that only one table has is never shown", BASELINES)
     if all(level.get("least") is None for level in levels):
-        hidden = Step("which nodes are shown is public, or was released before", PUBLIC)
+        hidden = ProofStep("which nodes are shown is public, or was released before", PUBLIC)
     if all("scale" in level and "table" not in level for level in levels):
-        return _unbounded(levels, units, epsilon)
+        return _bound_unbounded_noise(levels, units, epsilon)
     laws = [proof.table(level.get("table"), "table") for level in levels]
     for number, (level, law) in enumerate(zip(levels, laws, strict=True)):
         least = level.get("least")
-        claim(
+        check_claim(
             least is None or law.highest + units < least,
             f"level {number} of the game shows counts from {least} on, and noise of {law.highest} "
             "could lift a node there that only one table has",
         )
     if all("scale" in level for level in levels):
-        scales = [positive(level["scale"], "scale") for level in levels]
+        scales = [positive_number(level["scale"], "scale") for level in levels]
         loss = sum((1 / scale for scale in scales), Fraction(0))
-        claim(loss <= epsilon, f"levels lose {float(loss):.9g}, more than {float(epsilon):.9g}")
-        slips = {
-            pair: linear.slip_of_release(law, scale, units)
-            for pair, law, scale in zip(_pairs(levels), laws, scales, strict=True)
-        }
-        return Found(
-            sum((slips[pair] for pair in _pairs(levels)), Fraction(0)),
-            hidden,
-            Step(f"{len(levels)} levels lose at most {float(loss):.9g} together", COUNTS),
-            Step("slips of all levels, added", "docs/mechanism.md, Users as shares, steps 1 to 3"),
+        check_claim(
+            loss <= epsilon, f"levels lose {float(loss):.9g}, more than {float(epsilon):.9g}"
         )
-    claim(units == 1, "counts of shares need a scale for every level")
+        slips = {
+            pair: linear_losses.slip_of_release(law, scale, units)
+            for pair, law, scale in zip(_tables_and_scales(levels), laws, scales, strict=True)
+        }
+        return DeltaBound(
+            sum((slips[pair] for pair in _tables_and_scales(levels)), Fraction(0)),
+            hidden,
+            ProofStep(f"{len(levels)} levels lose at most {float(loss):.9g} together", COUNTS),
+            ProofStep(
+                "slips of all levels, added", "docs/mechanism.md, Users as shares, steps 1 to 3"
+            ),
+        )
+    check_claim(units == 1, "counts of shares need a scale for every level")
     times = Counter(level["table"] for level in levels)
-    return Found(
+    return DeltaBound(
         composed_bound([(proof.laws[n], k) for n, k in sorted(times.items())], epsilon, enough),
         hidden,
-        Step(f"losses of {len(levels)} counts that move by one, convolved", COUNTS),
+        ProofStep(f"losses of {len(levels)} counts that move by one, convolved", COUNTS),
     )
 
 
-def _levels(proof: Proof) -> list[Mapping[str, Any]]:
+def _read_levels(proof: Proof) -> list[Mapping[str, Any]]:
     levels = proof.game.get("levels")
     if not isinstance(levels, list) or not levels:
         raise BrokenProofError("the game needs a list of levels")
@@ -75,22 +79,24 @@ def _levels(proof: Proof) -> list[Mapping[str, Any]]:
     return levels
 
 
-def _pairs(levels: list[Mapping[str, Any]]) -> list[tuple[Any, Any]]:
+def _tables_and_scales(levels: list[Mapping[str, Any]]) -> list[tuple[Any, Any]]:
     return [(level["table"], level["scale"]) for level in levels]
 
 
-def _unbounded(levels: list[Mapping[str, Any]], units: int, epsilon: Fraction) -> Found:
+def _bound_unbounded_noise(
+    levels: list[Mapping[str, Any]], units: int, epsilon: Fraction
+) -> DeltaBound:
     """Bound delta of discrete Laplace noise over all integers; its scales are in units."""
-    claim(
+    check_claim(
         all(level.get("least") is None for level in levels),
         "noise without bounds can lift every node over a threshold",
     )
-    scales = [positive(level["scale"], "scale") for level in levels]
+    scales = [positive_number(level["scale"], "scale") for level in levels]
     moves = [level.get("moves", 1) * units for level in levels]
     loss = sum((m / scale for m, scale in zip(moves, scales, strict=True)), Fraction(0))
-    claim(loss <= epsilon, f"levels lose {float(loss):.9g}, more than {float(epsilon):.9g}")
-    return Found(
+    check_claim(loss <= epsilon, f"levels lose {float(loss):.9g}, more than {float(epsilon):.9g}")
+    return DeltaBound(
         Fraction(0),
-        Step("every node of a public list is shown", COUNTS),
-        Step(f"{len(levels)} levels of noise without bounds lose {float(loss):.9g}", COUNTS),
+        ProofStep("every node of a public list is shown", COUNTS),
+        ProofStep(f"{len(levels)} levels of noise without bounds lose {float(loss):.9g}", COUNTS),
     )

@@ -10,7 +10,7 @@ with slopes from 0 to 1.
 from __future__ import annotations
 
 from dpframe.verifier.composition import Grid, Losses
-from dpframe.verifier.numbers import BITS, rounded_up
+from dpframe.verifier.numbers import BITS, divide_up
 
 
 def is_below(one: Losses, other: Losses, grid: Grid, crossing: int) -> bool:
@@ -18,12 +18,14 @@ def is_below(one: Losses, other: Losses, grid: Grid, crossing: int) -> bool:
     ``crossing``."""
     lowest = min(one.lowest, other.lowest) - 1
     highest = max(each.lowest + len(each.masses) for each in (one, other))
-    above = _curve(other, grid, lowest, highest, more=False)
-    below = _curve(one, grid, lowest, highest, more=True)
+    above = _curve_bounds(other, grid, lowest, highest, more=False)
+    below = _curve_bounds(one, grid, lowest, highest, more=True)
     return all(high <= low + crossing for high, low in zip(below, above, strict=True))
 
 
-def _curve(losses: Losses, grid: Grid, lowest: int, highest: int, *, more: bool) -> list[int]:
+def _curve_bounds(
+    losses: Losses, grid: Grid, lowest: int, highest: int, *, more: bool
+) -> list[int]:
     """Bounds on delta at all powers of rho from the highest to the lowest, and at 0: from above if
     ``more``, else from below."""
     out, mass, moved = [losses.infinite], 0, 0
@@ -31,6 +33,6 @@ def _curve(losses: Losses, grid: Grid, lowest: int, highest: int, *, more: bool)
         at = i - losses.lowest
         here = losses.masses[at] if 0 <= at < len(losses.masses) else 0
         mass, moved = mass + here, moved + here
-        moved = (moved << BITS) // grid.rho if more else rounded_up(moved << BITS, grid.rho)
+        moved = (moved << BITS) // grid.rho if more else divide_up(moved << BITS, grid.rho)
         out.append(losses.infinite + mass - moved)
     return [*out, losses.infinite + mass]

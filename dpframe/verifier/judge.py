@@ -12,46 +12,46 @@ from dpframe.verifier import (
     adaptive,
     counts,
     gaussian_paths,
-    measures,
-    relative,
+    measure_game,
+    relative_game,
     reports,
-    rounds,
+    rounds_game,
     selections,
-    sketches,
-    sums,
+    sketch_games,
+    sketch_sums,
 )
 from dpframe.verifier.laws import BrokenProofError
-from dpframe.verifier.numbers import exp_above, exp_below, shown
+from dpframe.verifier.numbers import bound_text, exp_above, exp_below
 from dpframe.verifier.proof import Proof, read_proof
 from dpframe.verifier.receipts import check_receipt
 from dpframe.verifier.verdict import (
+    DeltaBound,
     FailedClaimError,
-    Found,
     NotVerifiedError,
-    Step,
+    ProofStep,
     Verdict,
     limited_time,
 )
 
-ALONE: Mapping[str, Callable[[Proof, Fraction, Fraction], Found]] = {
-    "path": selections.path,
-    "measures": measures.measures,
-    "shares": selections.shares,
-    "counts": counts.counts,
-    "sketches": sketches.sketches,
-    "merged": sketches.merged,
-    "reports": reports.reports,
-    "rounds": rounds.rounds,
-    "normal": gaussian_paths.normal,
-    "sums": sums.sums,
-    "relative": relative.relative,
+SINGLE_GAMES: Mapping[str, Callable[[Proof, Fraction, Fraction], DeltaBound]] = {
+    "path": selections.bound_path_game,
+    "measures": measure_game.bound_measures_game,
+    "shares": selections.bound_shares_game,
+    "counts": counts.bound_counts_game,
+    "sketches": sketch_games.bound_sketches_game,
+    "merged": sketch_games.bound_merged_game,
+    "reports": reports.bound_reports_game,
+    "rounds": rounds_game.bound_rounds_game,
+    "normal": gaussian_paths.bound_normal_game,
+    "sums": sketch_sums.bound_sums_game,
+    "relative": relative_game.bound_relative_game,
 }
 """For each kind of game: the function that bounds delta for one record at an epsilon. Its bound
 need not be below what would be enough."""
 
-GAMES: Mapping[str, Callable[[Proof, Fraction, Fraction], Found]] = {
-    **ALONE,
-    "steps": partial(adaptive.steps, ALONE),
+GAMES: Mapping[str, Callable[[Proof, Fraction, Fraction], DeltaBound]] = {
+    **SINGLE_GAMES,
+    "steps": partial(adaptive.bound_steps_game, SINGLE_GAMES),
 }
 """The same functions, and the one for several games in sequence."""
 
@@ -74,7 +74,7 @@ LEFT_OUT = (
 def verify_proof(text: str) -> Verdict:
     """The verdict on a proof alone."""
     try:
-        return _judged_text(text)
+        return _judge_text(text)
     except BrokenProofError as error:
         return Verdict(outcome="failed", reason=str(error))
 
@@ -115,15 +115,15 @@ def verify_receipt(receipt: Mapping[str, Any], text: str | None = None) -> Verdi
         return Verdict(outcome="failed", reason=str(error))
     except NotVerifiedError as error:
         return Verdict(outcome="not verified", reason=str(error))
-    return _judged_text(text)
+    return _judge_text(text)
 
 
 @lru_cache(maxsize=32)  # many releases of a ledger have one proof
-def _judged_text(text: str) -> Verdict:
-    return _judged(read_proof(text))
+def _judge_text(text: str) -> Verdict:
+    return _judge_proof(read_proof(text))
 
 
-def _judged(proof: Proof) -> Verdict:
+def _judge_proof(proof: Proof) -> Verdict:
     known: dict[str, Any] = {"epsilon": proof.epsilon, "delta": proof.delta}
     kind = proof.game.get("kind")
     game = GAMES.get(kind) if isinstance(kind, str) else None
@@ -132,20 +132,20 @@ def _judged(proof: Proof) -> Verdict:
         return Verdict(outcome="not verified", reason=reason, **known)
     try:
         with limited_time():
-            found = game(proof, proof.epsilon / proof.group, _per_record(proof))
+            found = game(proof, proof.epsilon / proof.group, _record_delta(proof))
     except (BrokenProofError, FailedClaimError) as error:
         return Verdict(outcome="failed", reason=str(error), **known)
     except NotVerifiedError as error:
         return Verdict(outcome="not verified", reason=str(error), **known)
-    bound = min(Fraction(1), _of_group(proof.group, proof.epsilon, found.bound))
+    bound = min(Fraction(1), _group_delta(proof.group, proof.epsilon, found.bound))
     steps = found.steps
     if proof.group > 1:
-        steps += (Step(f"{proof.group} records of one user, as a group", GROUPS),)
+        steps += (ProofStep(f"{proof.group} records of one user, as a group", GROUPS),)
     if bound > proof.delta:
         return Verdict(
             outcome="failed",
             reason=f"the claim delta <= {float(proof.delta):g} at epsilon "
-            f"{float(proof.epsilon):g}: what can be proved is delta <= {shown(bound)}",
+            f"{float(proof.epsilon):g}: what can be proved is delta <= {bound_text(bound)}",
             bound=bound,
             steps=steps,
             **known,
@@ -160,15 +160,15 @@ def bound_at(text: str, epsilon: Fraction, enough: Fraction) -> Fraction | None:
     no bound there."""
     try:
         proof = read_proof(text)
-        per_record = enough / max(Fraction(1), _of_group(proof.group, epsilon, Fraction(1)))
+        per_record = enough / max(Fraction(1), _group_delta(proof.group, epsilon, Fraction(1)))
         with limited_time():
             found = GAMES[proof.game["kind"]](proof, epsilon / proof.group, per_record)
     except (BrokenProofError, FailedClaimError, NotVerifiedError, KeyError):
         return None
-    return min(Fraction(1), _of_group(proof.group, epsilon, found.bound))
+    return min(Fraction(1), _group_delta(proof.group, epsilon, found.bound))
 
 
-def _of_group(group: int, epsilon: Fraction, delta: Fraction) -> Fraction:
+def _group_delta(group: int, epsilon: Fraction, delta: Fraction) -> Fraction:
     """Delta of ``group`` records: delta (e^epsilon - 1) / (e^(epsilon / group) - 1), rounded up."""
     if group == 1 or delta == 0:
         return delta
@@ -178,6 +178,6 @@ def _of_group(group: int, epsilon: Fraction, delta: Fraction) -> Fraction:
     return delta * (exp_above(epsilon) - one) / (exp_below(epsilon / group) - one)
 
 
-def _per_record(proof: Proof) -> Fraction:
+def _record_delta(proof: Proof) -> Fraction:
     """The delta of one record that is enough for the promise."""
-    return proof.delta / max(Fraction(1), _of_group(proof.group, proof.epsilon, Fraction(1)))
+    return proof.delta / max(Fraction(1), _group_delta(proof.group, proof.epsilon, Fraction(1)))

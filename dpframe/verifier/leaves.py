@@ -1,7 +1,7 @@
 """The leaves of a receipt: each is compared with the proof, free by its name, or unknown.
 
 A check reads what it compares, and reading is noted. What no check read is a claim that nobody
-checked, unless it is in ``FREE``.
+checked, unless it is in ``FREE_FIELDS``.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dpframe.verifier.verdict import NotVerifiedError, claim
+from dpframe.verifier.verdict import NotVerifiedError, check_claim
 
-FREE: Mapping[str, str] = {
+FREE_FIELDS: Mapping[str, str] = {
     "": "release release_id time version replayed data paper counts hierarchy levels confidence "
     "intervals released_confidence budget notices card frame frame_changed frame_extract "
     "noise_source "
@@ -35,11 +35,11 @@ FREE: Mapping[str, str] = {
 """Fields that say nothing of privacy or noise, by the beginning of a mechanism's name. They are
 names, sentences, times and versions, arguments that no noise depends on, and what was released."""
 
-LAW = ("noise", "whole_counts", "measures")
+LAW_FIELDS = ("noise", "whole_counts", "measures")
 """Fields that tell laws. There the name of a family, and how intervals follow from it, are free:
 ends and standard deviation are compared."""
 
-FLAGS = frozenset({"remainder", "adds_up", "segments"})
+BOOLEAN_FIELDS = frozenset({"remainder", "adds_up", "segments"})
 """Compared fields that are true or false. Elsewhere Python would take true for 1."""
 
 
@@ -47,7 +47,7 @@ class Facts(Mapping[str, Any]):
     """An object of a receipt that notes which of its fields are read."""
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
-        self._fields = {str(name): _noting(value) for name, value in fields.items()}
+        self._fields = {str(name): _track_reads(value) for name, value in fields.items()}
         self._read: set[str] = set()
 
     def __getitem__(self, name: str) -> Any:
@@ -76,33 +76,36 @@ class Facts(Mapping[str, Any]):
                 yield f"{above}{name}", value, name in self._read
 
 
-def _noting(value: Any) -> Any:
+def _track_reads(value: Any) -> Any:
     if isinstance(value, Mapping):
         return Facts(value)
-    return [_noting(each) for each in value] if isinstance(value, list | tuple) else value
+    return [_track_reads(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def check_leaves(facts: Facts, mechanism: str) -> None:
     """Raise NotVerifiedError for a leaf that is neither compared nor free for the mechanism, and
     FailedClaimError for true or false in the place of a number or a text."""
     free = {
-        name for of, names in FREE.items() if mechanism.startswith(of) for name in names.split()
+        name
+        for of, names in FREE_FIELDS.items()
+        if mechanism.startswith(of)
+        for name in names.split()
     }
     for path, value, read in facts.leaves():
         name, above = path.rpartition(".")[2], path.partition(".")[0]
-        named = name in ("family", "intervals") and above in LAW
-        known = path in free or named or path.startswith(PARTS)
+        named = name in ("family", "intervals") and above in LAW_FIELDS
+        known = path in free or named or path.startswith(FREE_PATHS)
         if not read and not known:
             raise NotVerifiedError(
                 f"the receipt has {path!r}, which this verifier does not know: a later version "
                 f"of dpframe than {facts.get('version')!r} may have written it"
             )
-        claim(
-            not read or name in FLAGS or not isinstance(value, bool),
+        check_claim(
+            not read or name in BOOLEAN_FIELDS or not isinstance(value, bool),
             f"the receipt has {value!r} as {path!r}",
         )
 
 
-PARTS = ("proof.arguments.", "ledger.reservation.", "levels_measured.")
+FREE_PATHS = ("proof.arguments.", "ledger.reservation.", "levels_measured.")
 """Beginnings of free paths: what the proof is planned from again, what a ledger says of its
 reservation, and the part of the noise of every level, from which scales follow."""

@@ -8,9 +8,9 @@ from decimal import MAX_EMAX, ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
-from dpframe.verifier.curves import BoundAt, Points, is_law, keeps, together
-from dpframe.verifier.periods import Block, Cost, fullest, reads_otherwise
-from dpframe.verifier.verdict import Step, Verdict
+from dpframe.verifier.curves import BoundAt, Points, is_law, law_breach, reservation_bound
+from dpframe.verifier.period_charges import Block, Cost, block_mismatch, largest_charge
+from dpframe.verifier.verdict import ProofStep, Verdict
 
 SEVERAL = "docs/guarantees.md, Several releases"
 PERIODS = "docs/guarantees.md, Periods"
@@ -23,7 +23,7 @@ RESERVED = "docs/guarantees.md, Several releases; decision 0011"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
+class LedgerRelease:
     """What a ledger holds of a release: its receipt, the verdict on it, the period that it was
     charged for (None: all records), and the reservation or filter that paid."""
 
@@ -41,7 +41,7 @@ class Held:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reserved:
+class ReservedLaw:
     """A reservation: ``times`` releases of one law, paid for together. A filter has no law."""
 
     name: str
@@ -52,8 +52,8 @@ class Reserved:
 
 
 def verify_releases(
-    parts: Sequence[Held],
-    reserved: Sequence[Reserved] = (),
+    parts: Sequence[LedgerRelease],
+    reserved: Sequence[ReservedLaw] = (),
     *,
     epsilon: float,
     delta: float,
@@ -88,63 +88,65 @@ def verify_releases(
             which = ", ".join(wrong[:5]) + (", ..." if len(wrong) > 5 else "")
             reason = f"{len(wrong)} of {len(each)} releases: {which}"
             return Verdict(outcome=outcome, reason=reason, **known)
-    units = list(dict.fromkeys(unit_of(part.receipt) for part in parts))
+    units = list(dict.fromkeys(receipt_unit(part.receipt) for part in parts))
     unit = units[0] if protects is None and len(units) == 1 else protects
-    steps_each = {id(part): steps_of(part.receipt, unit) for part in parts}
+    steps_each = {id(part): steps_for_unit(part.receipt, unit) for part in parts}
     unpriced = [part for part in parts if steps_each[id(part)] is None]
     if unpriced:
-        reason = f"the releases protect different units: {'; '.join(map(words, units))}"
+        reason = f"the releases protect different units: {'; '.join(map(unit_sentence, units))}"
         if unit not in (None, MIXED):
-            reason += f"; the ledger protects {words(unit)}"
+            reason += f"; the ledger protects {unit_sentence(unit)}"
         return Verdict(outcome="not verified", reason=reason, **known)
 
-    def cost(part: Held) -> Cost:
-        return times_steps(part.cost, steps_each[id(part)] or 1)
+    def cost(part: LedgerRelease) -> Cost:
+        return group_privacy_cost(part.cost, steps_each[id(part)] or 1)
 
     if len(set(names)) < len(names):
         return Verdict(outcome="failed", reason="two reservations have one name", **known)
     for part in parts:
-        why = reads_otherwise(part.receipt, part.block)
+        why = block_mismatch(part.receipt, part.block)
         if why is not None:
             return Verdict(outcome="failed", reason=f"release {part.name}: {why}", **known)
-    steps = [Step(f"{len(each)} releases, each proved", SEVERAL)]
+    steps = [ProofStep(f"{len(each)} releases, each proved", SEVERAL)]
     charges: list[tuple[Block | None, Cost]] = []
-    for one, drawn in _groups(parts, reserved):
+    for one, drawn in _releases_by_payer(parts, reserved):
         if one is None:
             charges += [(part.block, cost(part)) for part in drawn]
             continue
-        found = _composed(one, drawn)
+        found = _reservation_delta(one, drawn)
         if isinstance(found, Fraction):
             most = max(steps_each[id(part)] or 1 for part in drawn)
-            charges.append((None, times_steps((one.epsilon, found), most)))
+            charges.append((None, group_privacy_cost((one.epsilon, found), most)))
             told = f"{one.times} releases of one law, of which {len(drawn)} were made, lose "
-            steps.append(Step(f"{told}{float(one.epsilon):.12g} together", RESERVED))
+            steps.append(ProofStep(f"{told}{float(one.epsilon):.12g} together", RESERVED))
             continue
         charges += [(part.block, cost(part)) for part in drawn]
         unless = unless or f"{one.name}: {found}"
-    spent, bound = fullest(charges)
+    spent, bound = largest_charge(charges)
     if any(block is not None for block, _ in charges):
-        steps.append(Step("of periods of a column, the most at any moment", PERIODS))
+        steps.append(ProofStep("of periods of a column, the most at any moment", PERIODS))
     twice = sum(steps == 2 for steps in steps_each.values())
     if twice:
-        steps.append(Step(f"{twice} of them count for two steps of {words(unit or '')}", UNITS))
+        steps.append(
+            ProofStep(f"{twice} of them count for two steps of {unit_sentence(unit or '')}", UNITS)
+        )
     rounded = ", above the total by the rounding of floats" * (spent > total["epsilon"])
-    steps.append(Step(f"epsilons add up to {float(spent):.12g}{rounded}", SEVERAL))
+    steps.append(ProofStep(f"epsilons add up to {float(spent):.12g}{rounded}", SEVERAL))
     if spent > total["epsilon"] * ROUNDED or bound > total["delta"] * ROUNDED:
         reason = f"added up they are ({float(spent):.9g}, {float(bound):.4g}), above the totals"
         if unless is not None:
             return Verdict(outcome="not verified", reason=f"{reason}; {unless}", **known)
         return Verdict(outcome="failed", reason=reason, steps=tuple(steps), **known)
     reason = f"{len(each)} releases, promised: delta <= {delta:g}"
-    reason += f" for {words(unit)}" if unit is not None else ""
+    reason += f" for {unit_sentence(unit)}" if unit is not None else ""
     if any(block is not None for block, _ in charges):
         reason += ", of a user within one block"
     return Verdict(outcome="proved", reason=reason, bound=bound, steps=tuple(steps), **known)
 
 
-def _groups(
-    parts: Sequence[Held], reserved: Sequence[Reserved]
-) -> Iterator[tuple[Reserved | None, list[Held]]]:
+def _releases_by_payer(
+    parts: Sequence[LedgerRelease], reserved: Sequence[ReservedLaw]
+) -> Iterator[tuple[ReservedLaw | None, list[LedgerRelease]]]:
     """Releases by the reservation that paid for them; first all releases without a reservation."""
     known = {one.name: one for one in reserved}
     yield None, [part for part in parts if part.under not in known]
@@ -154,7 +156,7 @@ def _groups(
             yield one, drawn
 
 
-def _composed(one: Reserved, drawn: Sequence[Held]) -> Fraction | str:
+def _reservation_delta(one: ReservedLaw, drawn: Sequence[LedgerRelease]) -> Fraction | str:
     """Delta of a reservation at its epsilon, or the reason why it is not known."""
     if not one.law:
         return "what releases of a filter tell together is not verified"
@@ -167,12 +169,15 @@ def _composed(one: Reserved, drawn: Sequence[Held]) -> Fraction | str:
     if any(part.cost[1] > one.law[-1][1] for part in drawn):
         return "a release promises more than was reserved"
     for part in drawn:
-        if (written(part.receipt["epsilon"]), written(part.receipt["delta"])) != one.law[-1]:
+        if (
+            decimal_value(part.receipt["epsilon"]),
+            decimal_value(part.receipt["delta"]),
+        ) != one.law[-1]:
             return "a release has another budget than was reserved"
-        why = keeps(one.law[:-1], part.bound_at)
+        why = law_breach(one.law[:-1], part.bound_at)
         if why is not None:
             return why
-    found = together(one.law, one.times, one.epsilon, one.delta)
+    found = reservation_bound(one.law, one.times, one.epsilon, one.delta)
     if found > one.delta:
         return f"{one.times} releases of the reserved law are {float(found):.6g} at its epsilon"
     return found
@@ -183,7 +188,7 @@ ITEMS = "adding or removing one user with all their items"
 MIXED = "several"
 
 
-def unit_of(receipt: Mapping[str, Any]) -> str:
+def receipt_unit(receipt: Mapping[str, Any]) -> str:
     """The unit of privacy of a release, from the arguments in its receipt, which its verdict has
     compared with its guarantee. How many records of a user count is no part of the unit."""
     user, sentence = receipt.get("user"), str(receipt.get("neighbours"))
@@ -198,7 +203,7 @@ def unit_of(receipt: Mapping[str, Any]) -> str:
     return f"{'replace' if sentence.startswith('replacing') else 'remove'}:{user}"
 
 
-def words(unit: str) -> str:
+def unit_sentence(unit: str) -> str:
     """What neighbouring tables of a unit differ by."""
     kind, _, user = unit.partition(":")
     everything = {
@@ -210,10 +215,10 @@ def words(unit: str) -> str:
     return everything.get(kind, unit)
 
 
-def steps_of(receipt: Mapping[str, Any], unit: str | None) -> int | None:
+def steps_for_unit(receipt: Mapping[str, Any], unit: str | None) -> int | None:
     """How many steps between a release's own neighbours lead from a table to one that differs by
     one ``unit``: docs/decisions/0036. None where no number bounds them."""
-    own = unit_of(receipt)
+    own = receipt_unit(receipt)
     if own == unit:
         return 1
     if unit == "records" and (own.startswith("user:") or own == ITEMS):
@@ -225,7 +230,7 @@ def steps_of(receipt: Mapping[str, Any], unit: str | None) -> int | None:
     return 2 if kind in ("replace", "remove") and own in twice else None
 
 
-def times_steps(cost: Cost, steps: int) -> Cost:
+def group_privacy_cost(cost: Cost, steps: int) -> Cost:
     """Group privacy: two steps of (epsilon, delta) are 2 epsilon and delta (1 + e^epsilon)."""
     if steps == 1:
         return cost
@@ -237,7 +242,7 @@ def times_steps(cost: Cost, steps: int) -> Cost:
     return 2 * cost[0], (1 + growth) * cost[1]
 
 
-def written(number: float) -> Fraction:
+def decimal_value(number: float) -> Fraction:
     """The number as it is written, such as 0.1 for the double next to it: totals are kept in
     decimals."""
     return Fraction(Decimal(repr(float(number))))

@@ -8,7 +8,7 @@ from typing import Any
 
 from dpframe.verifier.laws import Law
 from dpframe.verifier.numbers import ONE, exp_below, is_number
-from dpframe.verifier.verdict import claim
+from dpframe.verifier.verdict import check_claim
 
 DOUBLE = Fraction(1, 2**50)
 """Relative error that a number in a receipt may have: a double that was divided and multiplied."""
@@ -23,21 +23,21 @@ def same_noise(
     """Check that the ends and the standard deviation in the receipt, where ``units`` of the proof
     are ``worth``, are those of the table."""
     facts = told if isinstance(told, Mapping) else {}
-    claim(
+    check_claim(
         facts.get("grid") == units,
         f"{name} noise of the receipt counts in units of 1/{facts.get('grid')}, that of the proof "
         f"of 1/{units}",
     )
     for end, proved in (("lowest", law.lowest), ("highest", law.highest)):
         own = facts.get(end)
-        claim(
+        check_claim(
             is_number(own)
             and abs(Fraction(own) * units - proved * worth) <= abs(proved * worth) * DOUBLE,
             f"the {name} noise of the receipt has {own!r} as {end}, that of the proof "
             f"{float(proved * worth / units):g}",
         )
     sd, variance = facts.get("sd"), law.variance * (worth / units) ** 2
-    claim(
+    check_claim(
         is_number(sd) and sd >= 0 and abs(Fraction(sd) ** 2 - variance) <= variance * CLOSE,
         f"the {name} noise of the receipt has sd {sd!r}, that of the proof "
         f"{float(variance) ** 0.5:g}",
@@ -50,12 +50,16 @@ def same_scale(told: Any, scale: Fraction, name: str, units: int) -> None:
     facts = told if isinstance(told, Mapping) else {}
     sd, grid = facts.get("sd"), facts.get("grid")
     ends = facts.get("lowest", 0), facts.get("highest", 0)
-    claim(grid == units, f"{name} noise counts in units of 1/{grid}, that of the proof 1/{units}")
-    claim(ends == (None, None), f"the {name} noise of the receipt has ends, the proof has none")
-    claim(is_number(sd) and 0 < sd < 1e30, f"the receipt has no {name} noise")
+    check_claim(
+        grid == units, f"{name} noise counts in units of 1/{grid}, that of the proof 1/{units}"
+    )
+    check_claim(
+        ends == (None, None), f"the {name} noise of the receipt has ends, the proof has none"
+    )
+    check_claim(is_number(sd) and 0 < sd < 1e30, f"the receipt has no {name} noise")
     root = Fraction(exp_below(1 / (2 * scale)), ONE)
     apart = (Fraction(sd or 0) * units * (root - 1 / root)) ** 2
-    claim(
+    check_claim(
         abs(apart / 2 - 1) < CLOSE,
         f"the {name} noise of the receipt has sd {sd!r}, that of the proof is of scale "
         f"{float(scale / units):g}",
@@ -65,7 +69,7 @@ def same_scale(told: Any, scale: Fraction, name: str, units: int) -> None:
 def same_number(told: Any, proved: Fraction, name: str) -> None:
     """Check that a number of the receipt is the number of the proof, but for the rounding of a
     double."""
-    claim(
+    check_claim(
         is_number(told) and abs(Fraction(told) - proved) <= abs(proved) / 10**9,
         f"the receipt has {name} {told!r}, the proof {float(proved):g}",
     )

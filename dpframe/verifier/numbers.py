@@ -23,7 +23,7 @@ EXTRA = 96
 """Bits beyond ``BITS`` while e^x is computed."""
 
 
-def rounded_up(over: int, under: int) -> int:
+def divide_up(over: int, under: int) -> int:
     """over / under, rounded up to a whole number; ``under`` is positive."""
     return -(-over // under)
 
@@ -39,7 +39,7 @@ def exp_between(x: Fraction) -> tuple[int, int]:
         return 0, 1
     if x < 0:
         low, high = exp_between(-x)
-        return ONE * ONE // high, rounded_up(ONE * ONE, low)
+        return ONE * ONE // high, divide_up(ONE * ONE, low)
     halvings = max(0, int(2 * x).bit_length())
     bits = BITS + EXTRA + 2 * halvings
     one = 1 << bits
@@ -49,12 +49,12 @@ def exp_between(x: Fraction) -> tuple[int, int]:
     while term_high > 1:
         n += 1
         term_low = term_low * small.numerator // (small.denominator * n)
-        term_high = rounded_up(term_high * small.numerator, small.denominator * n)
+        term_high = divide_up(term_high * small.numerator, small.denominator * n)
         low, high = low + term_low, high + term_high
     high += 1
     for _ in range(halvings):
-        low, high = low * low >> bits, rounded_up(high * high, one)
-    return low >> (bits - BITS), rounded_up(high, 1 << (bits - BITS))
+        low, high = low * low >> bits, divide_up(high * high, one)
+    return low >> (bits - BITS), divide_up(high, 1 << (bits - BITS))
 
 
 def exp_below(x: Fraction) -> int:
@@ -72,7 +72,7 @@ def is_number(value: object) -> TypeGuard[int | float]:
     return type(value) in (int, float) and -1e100 < value < 1e100  # type: ignore[operator]
 
 
-def shown(bound: Fraction) -> str:
+def bound_text(bound: Fraction) -> str:
     """The text of a bound: four digits, rounded up."""
     if bound <= 0:
         return "0"
@@ -81,7 +81,7 @@ def shown(bound: Fraction) -> str:
         bound, exponent = bound / 10, exponent + 1
     while bound < 1:
         bound, exponent = bound * 10, exponent - 1
-    digits = rounded_up(bound.numerator * 1000, bound.denominator)
+    digits = divide_up(bound.numerator * 1000, bound.denominator)
     if digits >= 10_000:
-        digits, exponent = rounded_up(digits, 10), exponent + 1
+        digits, exponent = divide_up(digits, 10), exponent + 1
     return str(float(f"{digits}e{exponent - 3}"))

@@ -65,10 +65,10 @@ class Proof:
 
     def scale(self, name: str) -> Fraction:
         """A positive number of the game, exactly."""
-        return positive(self.game.get(name), name)
+        return positive_number(self.game.get(name), name)
 
 
-def positive(value: object, name: str) -> Fraction:
+def positive_number(value: object, name: str) -> Fraction:
     """Read a positive number: a double, taken exactly, or a text such as "3/4" or "3"."""
     if isinstance(value, str) and FRACTION.fullmatch(value):
         over, _, under = value.partition("/")
@@ -82,9 +82,9 @@ def positive(value: object, name: str) -> Fraction:
     raise BrokenProofError(f"{name!r} must be a positive number")
 
 
-def nothing_or_positive(value: object, name: str) -> Fraction:
+def zero_or_positive(value: object, name: str) -> Fraction:
     """Read 0, or a positive number as `positive` does."""
-    return Fraction(0) if value == 0 and value is not False else positive(value, name)
+    return Fraction(0) if value == 0 and value is not False else positive_number(value, name)
 
 
 LARGEST = Fraction(10**100)
@@ -103,13 +103,13 @@ MOST_DIGITS = 60
 """The most digits of a whole number."""
 
 
-def _whole(digits: str) -> int:
+def _parse_whole(digits: str) -> int:
     if len(digits) > MOST_DIGITS:
         raise BrokenProofError(f"a whole number of the proof has more than {MOST_DIGITS} digits")
     return int(digits)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object in which every field occurs once: of two values another reader might take the
     other."""
     found = dict(pairs)
@@ -136,7 +136,7 @@ FIELDS: Mapping[str, str] = {
 checks."""
 
 
-def known_fields(game: Mapping[str, Any]) -> None:
+def check_game_fields(game: Mapping[str, Any]) -> None:
     """BrokenProofError for a field that a game of this kind does not have."""
     kind = game.get("kind")
     if isinstance(kind, str) and kind in FIELDS:
@@ -151,7 +151,7 @@ FRACTION = re.compile(r"[1-9][0-9]{0,400}(/[1-9][0-9]{0,400})?")
 def read_proof(text: str) -> Proof:
     """Read a proof from its text; BrokenProofError says what is wrong with it."""
     try:
-        told = json.loads(text, parse_int=_whole, object_pairs_hook=_once)
+        told = json.loads(text, parse_int=_parse_whole, object_pairs_hook=_unique_fields)
     except BrokenProofError:
         raise
     except (ValueError, RecursionError):
@@ -172,15 +172,15 @@ def read_proof(text: str) -> Proof:
     delta, group = promise["delta"], promise["group"]
     if type(group) is not int or group < 1:
         raise BrokenProofError("'group' must be a whole number from 1 on")
-    epsilon = positive(promise["epsilon"], "epsilon")
+    epsilon = positive_number(promise["epsilon"], "epsilon")
     if epsilon > MOST_EPSILON:
         raise BrokenProofError(f"'epsilon' must be at most {MOST_EPSILON}")
-    known_fields(game)
+    check_game_fields(game)
     if epsilon < group * LEAST_EPSILON:
         raise BrokenProofError("'epsilon' is too small for a group of so many records")
     return Proof(
         epsilon=epsilon,
-        delta=nothing_or_positive(delta, "delta"),
+        delta=zero_or_positive(delta, "delta"),
         group=group,
         game=game,
         laws=tuple(read_law(number, each) for number, each in enumerate(tables)),

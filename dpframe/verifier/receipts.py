@@ -6,25 +6,25 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from dpframe.verifier.cell_receipts import beside_whole_counts
-from dpframe.verifier.count_receipts import check_counts, check_levels
+from dpframe.verifier.cell_receipts import check_whole_counts
+from dpframe.verifier.count_receipts import check_count_levels, check_level_sketches
 from dpframe.verifier.leaves import Facts, check_leaves
 from dpframe.verifier.measure_receipts import check_rollup
 from dpframe.verifier.node_receipts import check_nodes
 from dpframe.verifier.noise_receipts import same_noise
 from dpframe.verifier.numbers import is_number
 from dpframe.verifier.proof import MOST_HEIGHT, Proof
-from dpframe.verifier.relative import check_relative
+from dpframe.verifier.relative_game import check_relative
 from dpframe.verifier.reports import check_reports
-from dpframe.verifier.rounds import check_rounds
+from dpframe.verifier.rounds_game import check_rounds
 from dpframe.verifier.sketch_receipts import check_sketch
 from dpframe.verifier.unit_receipts import (
     OF_SKETCHES,
-    Protected,
+    ProtectedUnit,
     check_division,
     check_unit,
 )
-from dpframe.verifier.verdict import claim
+from dpframe.verifier.verdict import check_claim
 
 KINDS = {
     "offline": ("path", "shares", "steps"),
@@ -60,7 +60,7 @@ KINDS = {
 """For each mechanism that a receipt can name: the kinds of games that belong to it."""
 
 
-ALWAYS: Mapping[str, Mapping[str, object]] = {
+FIXED_FIELDS: Mapping[str, Mapping[str, object]] = {
     "offline": {"counters": None},
     "laplace": {"counters": None},
     "gaussian": {"counters": None},
@@ -88,10 +88,10 @@ def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
     facts = Facts(receipt)
     _check_claims(facts, proof)
     mechanism = str(facts.get("mechanism"))
-    wanted = [known for of, known in ALWAYS.items() if mechanism.startswith(of)]
+    wanted = [known for of, known in FIXED_FIELDS.items() if mechanism.startswith(of)]
     for name, value in (fact for known in wanted for fact in known.items()):
         told = facts.get(name)
-        claim(
+        check_claim(
             type(told) is type(value) and told == value,
             f"the receipt has {name} {told!r}; of {mechanism!r} it is {value!r}",
         )
@@ -103,21 +103,27 @@ def _check_labels(facts: Facts, proof: Proof) -> None:
     """Check that the height is the number of named levels, that the card has the guarantee of the
     receipt, and that the computed delta is within the promise."""
     names, height = facts.get("levels"), facts.get("height")
-    claim(
+    check_claim(
         len(names) == height if isinstance(names, list) else names is height is None,
         f"the receipt has height {height!r}, and names other levels",
     )
     card, guarantee = facts.get("card"), facts.get("guarantee")
     lines = [line for line in card if isinstance(line, list)] if isinstance(card, list) else []
     told = [line[1:2] for line in lines if line[:1] == ["guarantee"]]
-    claim(card is None or told == [[guarantee]], "the card has another guarantee than the receipt")
+    check_claim(
+        card is None or told == [[guarantee]], "the card has another guarantee than the receipt"
+    )
     for name in ("ledger", "period"):
-        claim(isinstance(facts.get(name), Facts | None), f"the receipt has no object as {name}")
+        check_claim(
+            isinstance(facts.get(name), Facts | None), f"the receipt has no object as {name}"
+        )
     mechanism, keys = str(facts.get("mechanism")), facts.get("keys")
     listed = isinstance(keys, str) and mechanism.startswith(("tree-", "rollup"))
-    claim(keys is None or listed, f"the mechanism {mechanism!r} finds its keys, and lists {keys!r}")
+    check_claim(
+        keys is None or listed, f"the mechanism {mechanism!r} finds its keys, and lists {keys!r}"
+    )
     computed = facts.get("computed_delta")
-    claim(
+    check_claim(
         is_number(computed) and 0 <= computed <= proof.delta,
         f"the receipt has computed_delta {computed!r}, and promises {float(proof.delta):g}",
     )
@@ -126,18 +132,18 @@ def _check_labels(facts: Facts, proof: Proof) -> None:
 def _check_claims(receipt: Facts, proof: Proof) -> None:
     for name, proved in (("epsilon", proof.epsilon), ("delta", proof.delta)):
         told = receipt.get(name)
-        claim(
+        check_claim(
             type(told) in (int, float) and told == proved,
             f"the receipt promises {name} {told!r}, the proof is of {float(proved)!r}",
         )
     epsilon, delta = float(proof.epsilon), float(proof.delta)
     sentence = f"({epsilon:g}, {delta:g})-" if delta else f"{epsilon:g}-"
-    claim(
+    check_claim(
         str(receipt.get("guarantee", "")).startswith(f"{sentence}differential privacy for "),
         f"the receipt's guarantee is not one of {sentence.removesuffix('-')}",
     )
     kind, mechanism = proof.game.get("kind"), str(receipt.get("mechanism"))
-    claim(
+    check_claim(
         kind in KINDS.get(mechanism, ()),
         f"the mechanism {mechanism!r} is no game {kind!r}",
     )
@@ -154,29 +160,31 @@ def _check_claims(receipt: Facts, proof: Proof) -> None:
         return
     height = receipt.get("height")
     known = type(height) is int and 0 < height <= MOST_HEIGHT
-    claim(known, f"the receipt has height {height!r}")
+    check_claim(known, f"the receipt has height {height!r}")
     if mechanism == "rounds":
         check_rounds(receipt, proof)
     elif "items" in mechanism.split("-"):
         check_nodes(receipt, proof)
     elif kind in ("sketches", "merged"):
-        check_levels(receipt, proof)
+        check_level_sketches(receipt, proof)
     elif kind == "relative":
         check_relative(receipt, proof)
     elif kind == "counts":
-        check_counts(receipt, proof, check_division(unit, proof))
+        check_count_levels(receipt, proof, check_division(unit, proof))
     else:
-        _selection(receipt, beside_whole_counts(receipt, proof), unit)
+        _check_selection(receipt, check_whole_counts(receipt, proof), unit)
 
 
-def _selection(receipt: Mapping[str, Any], proof: Proof, unit: Protected) -> None:
+def _check_selection(receipt: Mapping[str, Any], proof: Proof, unit: ProtectedUnit) -> None:
     """Compare what heavy hitters tell: height, remainder, threshold and noise."""
     game, units = proof.game, check_division(unit, proof)
-    claim(game.get("release") is not None, "the receipt has released counts, the proof none")
-    claim(receipt.get("keys") is None, "a selection finds its keys, and the receipt lists them")
+    check_claim(game.get("release") is not None, "the receipt has released counts, the proof none")
+    check_claim(
+        receipt.get("keys") is None, "a selection finds its keys, and the receipt lists them"
+    )
     for name in ("height", "remainder") if "remainder" in game else ("height",):
         told, proved = receipt.get(name), game.get(name)
-        claim(
+        check_claim(
             type(told) is type(proved) and told == proved,
             f"the receipt has {name} {told!r}, the proof {proved!r}",
         )
@@ -184,7 +192,7 @@ def _selection(receipt: Mapping[str, Any], proof: Proof, unit: Protected) -> Non
     exact = Fraction(proved) * unit.worth / units
     room = exact / 1000 if unit.worth != 1 else Fraction(0)  # the receipt has it with four digits
     unit_below = exact - unit.worth / units  # counts are whole units
-    claim(
+    check_claim(
         is_number(told) and unit_below < Fraction(told) <= (exact + room) * (1 + TOLD),
         f"the receipt has threshold {told!r}, the proof {float(exact):g}",
     )

@@ -7,33 +7,33 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from dpframe.verifier.binomials import Trials, trials
+from dpframe.verifier.binomials import BinomialLaw, binomial_law
 from dpframe.verifier.composition import (
     Grid,
     Losses,
+    convolve_losses,
     delta_at,
-    losses_between,
-    power,
-    product,
-    trimmed,
+    losses_on_grid,
+    repeat_losses,
+    trim_losses,
 )
 from dpframe.verifier.dominance import is_below
 from dpframe.verifier.noise_receipts import same_noise
 from dpframe.verifier.numbers import ONE, TABLE, exp_above, exp_below, is_number
 from dpframe.verifier.proof import Proof
-from dpframe.verifier.unit_receipts import same_sentence
-from dpframe.verifier.verdict import Found, Step, claim
+from dpframe.verifier.unit_receipts import check_sentence
+from dpframe.verifier.verdict import DeltaBound, ProofStep, check_claim
 
 PREFIX_TREES = "docs/guarantees.md, Federated prefix trees"
 REPORTS = "docs/verifying.md, reports"
 
-HELD = Fraction(1, 2)
+HOLDER_CHANCE = Fraction(1, 2)
 """Chance with which the cell that a device holds reports 1."""
 
 OFF = Fraction(1, 10**12)
 """The part of a probability by which a 64-bit table may be off before it is rounded."""
 
-KEPT = 10**6
+CROSSING_PART = 10**6
 """Curves may cross by delta divided by this, and by the number of cells that change."""
 
 MOST_REPORTS = 100_000
@@ -44,55 +44,60 @@ POINTS = (1_000, 4_000, 16_000, 64_000)
 yet."""
 
 
-def reports(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
+def bound_reports_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaBound:
     """Bound delta where a device changes one or two cells of every sum, and other devices hide
     which."""
     counted, spared = proof.whole("counted", 1), proof.whole("spared")
     times, devices = proof.whole("reports", 1), proof.whole("devices", 1)
     silence, replaced = proof.scale("silence"), proof.flag("replaced")
-    claim(silence < HELD, "a cell that nobody holds must report 1 less often than half of the time")
-    claim(times <= MOST_REPORTS, f"a device sends more than {MOST_REPORTS} reports")
-    claim(counted <= devices, f"{counted} devices are counted on, of {devices}")
-    claim(
+    check_claim(
+        silence < HOLDER_CHANCE,
+        "a cell that nobody holds must report 1 less often than half of the time",
+    )
+    check_claim(times <= MOST_REPORTS, f"a device sends more than {MOST_REPORTS} reports")
+    check_claim(counted <= devices, f"{counted} devices are counted on, of {devices}")
+    check_claim(
         spared < counted - 1,
         f"of {counted} devices {spared} may hold one cell, and nobody is left to hide it",
     )
-    absent = _absent(proof, devices, counted, times)
+    absent = _absence_chance(proof, devices, counted, times)
     rounding = 4 * times * Fraction(10 * math.isqrt(devices) + 92, TABLE)
     slip = rounding * (1 + Fraction(exp_above(epsilon), ONE))
     # at least ((1 + OFF) / (1 - OFF)) ** (4 times)
     off = Fraction(exp_above(4 * times * 2 * OFF / (1 - OFF)), ONE)
     start = math.floor(exp_below(epsilon) / off)
     left = max(Fraction(0), (enough - absent - slip) / off)
-    here = trials(counted - 1 - spared, silence)
-    there = trials(spared + 1, HELD)
-    bound = _together(here, there, silence, times, replaced=replaced, start=start, enough=left)
+    here = binomial_law(counted - 1 - spared, silence)
+    there = binomial_law(spared + 1, HOLDER_CHANCE)
+    bound = _reports_delta(here, there, silence, times, replaced=replaced, start=start, enough=left)
     cells = "two cells" if replaced else "one cell"
     steps = [
-        Step(f"{cells} of each of {times} sums have another law", PREFIX_TREES),
-        Step(f"up to {spared} holders: {counted - 1 - spared} others hide the report", REPORTS),
-        Step(f"{spared + 1} holders hide it better, at every epsilon", REPORTS),
-        Step(f"losses of {times} sums, convolved", PREFIX_TREES),
-        Step(f"64-bit tables are off by {float(slip):.2g} together", REPORTS),
+        ProofStep(f"{cells} of each of {times} sums have another law", PREFIX_TREES),
+        ProofStep(
+            f"up to {spared} holders: {counted - 1 - spared} others hide the report", REPORTS
+        ),
+        ProofStep(f"{spared + 1} holders hide it better, at every epsilon", REPORTS),
+        ProofStep(f"losses of {times} sums, convolved", PREFIX_TREES),
+        ProofStep(f"64-bit tables are off by {float(slip):.2g} together", REPORTS),
     ]
     if absent:
-        steps.append(Step(f"{counted} of {devices} devices take part or more", REPORTS))
-    return Found(bound * off + absent + slip, *steps)
+        steps.append(ProofStep(f"{counted} of {devices} devices take part or more", REPORTS))
+    return DeltaBound(bound * off + absent + slip, *steps)
 
 
-def _absent(proof: Proof, devices: int, counted: int, times: int) -> Fraction:
+def _absence_chance(proof: Proof, devices: int, counted: int, times: int) -> Fraction:
     """An upper bound on the chance that fewer devices than are counted on take part in one of the
     sums."""
     chance = proof.scale("participation")
-    claim(chance <= 1, "a chance is at most 1")
+    check_claim(chance <= 1, "a chance is at most 1")
     if chance == 1:
         return Fraction(0)
-    return times * Fraction(trials(devices, chance).below(counted), ONE)
+    return times * Fraction(binomial_law(devices, chance).below(counted), ONE)
 
 
-def _together(
-    here: Trials,
-    there: Trials,
+def _reports_delta(
+    here: BinomialLaw,
+    there: BinomialLaw,
     silence: Fraction,
     times: int,
     *,
@@ -102,16 +107,20 @@ def _together(
 ) -> Fraction:
     """An upper bound on delta of all reports, at the worst number of holders."""
     steps = times * (2 if replaced else 1)
-    crossing = max(1, math.floor(enough * ONE) // (KEPT * steps))
+    crossing = max(1, math.floor(enough * ONE) // (CROSSING_PART * steps))
     bound, ends = Fraction(2), max(1, crossing // 100)
     for points in POINTS:
-        grid = _grid(silence, steps, math.log(max(start, 1) / ONE), points)
-        came = _dominating(here, there, (silence, HELD), grid, crossing)
-        went = _dominating(here, there, (HELD, silence), grid, crossing)
+        grid = _reports_grid(silence, steps, math.log(max(start, 1) / ONE), points)
+        came = _dominating_losses(here, there, (silence, HOLDER_CHANCE), grid, crossing)
+        went = _dominating_losses(here, there, (HOLDER_CHANCE, silence), grid, crossing)
         if replaced:
-            ways = [product(power(went, times, ends), power(came, times, ends), ends)]
+            ways = [
+                convolve_losses(
+                    repeat_losses(went, times, ends), repeat_losses(came, times, ends), ends
+                )
+            ]
         else:
-            ways = [power(went, times, ends), power(came, times, ends)]
+            ways = [repeat_losses(went, times, ends), repeat_losses(came, times, ends)]
         most = max(delta_at(whole, grid, start) for whole in ways) + steps * crossing
         found, gained = Fraction(most, ONE), bound - Fraction(most, ONE)
         bound = min(bound, found)
@@ -120,20 +129,24 @@ def _together(
     return min(Fraction(1), bound)
 
 
-def _grid(silence: Fraction, steps: int, epsilon: float, points: int) -> Grid:
+def _reports_grid(silence: Fraction, steps: int, epsilon: float, points: int) -> Grid:
     """A grid for losses of at most ln(1 / (2 a0)) a cell; the losses of all cells together matter
     up to epsilon."""
     span = min(steps * math.log(1 / (2 * silence)), 4 * (abs(epsilon) or 1.0))
     return Grid(exp_below(Fraction(2 * span / points)))
 
 
-def _dominating(
-    here: Trials, there: Trials, chances: tuple[Fraction, Fraction], grid: Grid, crossing: int
+def _dominating_losses(
+    here: BinomialLaw,
+    there: BinomialLaw,
+    chances: tuple[Fraction, Fraction],
+    grid: Grid,
+    crossing: int,
 ) -> Losses:
     """The losses of the first law. FailedClaimError if the curve of the second law is anywhere
     above the curve of the first by more than ``crossing``."""
     usual, other = (
-        losses_between(
+        losses_on_grid(
             law.with_one(chances[0], more=True),
             law.with_one(chances[1], more=False),
             grid,
@@ -142,8 +155,8 @@ def _dominating(
         for law in (here, there)
     )
     ends = max(1, crossing // 100)
-    usual, other = trimmed(usual, ends), trimmed(other, ends)
-    claim(
+    usual, other = trim_losses(usual, ends), trim_losses(other, ends)
+    check_claim(
         is_below(other, usual, grid, crossing),
         "more holders of a cell than the proof spares do not hide a report better",
     )
@@ -153,39 +166,41 @@ def _dominating(
 def check_reports(receipt: Mapping[str, Any], proof: Proof) -> None:
     """Compare what the receipt of a prefix tree says of its reports or counts with the proof."""
     said, user, devices = (receipt.get(name) for name in ("neighbours", "user", "devices"))
-    claim(type(devices) is int, "the receipt has no number of devices")
+    check_claim(type(devices) is int, "the receipt has no number of devices")
     who = f"one user ({user!r})"
     known = f"the number of users, {devices or 0:,}, is public"
     replaced = str(said).startswith("replacing ")
     sentence = f"adding or removing all items of {who}, who still reports; {known}"
     if replaced:
         sentence = f"replacing all records of {who} by any others; {known}"
-    same_sentence(receipt, sentence)
-    claim(proof.group == 1, f"the receipt has one user, the proof {proof.group}")
+    check_sentence(receipt, sentence)
+    check_claim(proof.group == 1, f"the receipt has one user, the proof {proof.group}")
     times, game = receipt.get("reports"), proof.game
     asked = [receipt.get(name) for name in ("iterations", "rounds")]
-    claim(
+    check_claim(
         all(type(each) is int for each in (times, *asked)) and times == math.prod(asked),  # type: ignore[arg-type]
         f"a device sends a report in {asked[1]!r} rounds of {asked[0]!r} iterations, not {times!r}",
     )
     local, error = receipt.get("local_epsilon"), receipt.get("standard_error")
-    _same_local(receipt, local, times)
+    _check_local_guarantee(receipt, local, times)
     if game.get("kind") == "counts":
         levels, noise = game.get("levels"), receipt.get("noise")
         moved = times * (2 if replaced else 1) if isinstance(times, int) else None
         found = len(levels) if isinstance(levels, list) else None
-        claim(moved == found, f"a user of the receipt moves {moved!r} counts, the proof {found!r}")
-        claim(proof.game.get("units") == 1, "a user moves a count by one")
-        claim(all(law.symmetric for law in proof.laws), "noise must be symmetric")
+        check_claim(
+            moved == found, f"a user of the receipt moves {moved!r} counts, the proof {found!r}"
+        )
+        check_claim(proof.game.get("units") == 1, "a user moves a count by one")
+        check_claim(all(law.symmetric for law in proof.laws), "noise must be symmetric")
         for level in levels or ():
             own = level if isinstance(level, dict) else {}
-            claim(own.get("least") is None, "counts of devices have no threshold")
+            check_claim(own.get("least") is None, "counts of devices have no threshold")
             law = proof.table(own.get("table"), "table")
             same_noise(noise, law, "count")
         all_of_them = (receipt.get("reporting"), receipt.get("participation")) == (devices, 1)
-        claim(all_of_them and local is None, "every device is counted, by a trusted server")
+        check_claim(all_of_them and local is None, "every device is counted, by a trusted server")
         sd = noise.get("sd") if isinstance(noise, Mapping) else None
-        claim(is_number(error) and error == sd, f"the receipt has standard_error {error!r}")
+        check_claim(is_number(error) and error == sd, f"the receipt has standard_error {error!r}")
         return
     told = {
         "reports": times,
@@ -195,25 +210,27 @@ def check_reports(receipt: Mapping[str, Any], proof: Proof) -> None:
         "replaced": replaced,
     }
     for name, value in told.items():
-        claim(game.get(name) == value, f"the receipt has {value!r} as {name}, the proof not")
-    claim(receipt.get("noise") is None, "reports have no noise beside them")
-    claim(is_number(local) and 0 < local < 100, "the receipt has no local epsilon")
+        check_claim(game.get(name) == value, f"the receipt has {value!r} as {name}, the proof not")
+    check_claim(receipt.get("noise") is None, "reports have no noise beside them")
+    check_claim(is_number(local) and 0 < local < 100, "the receipt has no local epsilon")
     odds = 1 / proof.scale("silence") - 1
     near = Fraction(exp_below(Fraction(local)), ONE)  # type: ignore[arg-type]
-    claim(abs(odds / near - 1) < OFF, "the local epsilon of the receipt is not that of the proof")
+    check_claim(
+        abs(odds / near - 1) < OFF, "the local epsilon of the receipt is not that of the proof"
+    )
     others, silence = (
         Fraction(game["devices"]) * proof.scale("participation"),
         proof.scale("silence"),
     )
     others = max(Fraction(0), max(1, round(others)) - Fraction(1))
-    square = (Fraction(1, 4) + others * silence * (1 - silence)) / (HELD - silence) ** 2
-    claim(
+    square = (Fraction(1, 4) + others * silence * (1 - silence)) / (HOLDER_CHANCE - silence) ** 2
+    check_claim(
         is_number(error) and error > 0 and abs(Fraction(error) ** 2 / square - 1) < OFF,
         f"the receipt has standard_error {error!r}, in the proof it is {float(square) ** 0.5:g}",
     )
 
 
-def _same_local(receipt: Mapping[str, Any], local: Any, times: Any) -> None:
+def _check_local_guarantee(receipt: Mapping[str, Any], local: Any, times: Any) -> None:
     """Check that the sentence of the local guarantee is the one for the local epsilon."""
     told, sentence = receipt.get("local_guarantee"), None
     if is_number(local):
@@ -221,4 +238,4 @@ def _same_local(receipt: Mapping[str, Any], local: Any, times: Any) -> None:
             f"{local:g}-differential privacy in the local model for a report, {times * local:g} "
             f"for all {times} of a device"
         )
-    claim(told == sentence, f"the receipt has the local guarantee {told!r}, not {sentence!r}")
+    check_claim(told == sentence, f"the receipt has the local guarantee {told!r}, not {sentence!r}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dpframe.verifier import linear
-from dpframe.verifier.path import PathGame, path_bound
+from dpframe.verifier import linear_losses
+from dpframe.verifier.path_game import PathGame, path_bound
 from dpframe.verifier.proof import MOST_HEIGHT, Proof
-from dpframe.verifier.verdict import Found, Step, claim
+from dpframe.verifier.verdict import DeltaBound, ProofStep, check_claim
 
 ONE_RECORD = "docs/guarantees.md, Why it holds: one record"
 
@@ -15,9 +15,9 @@ ONE_RECORD = "docs/guarantees.md, Why it holds: one record"
 SHARES = "docs/mechanism.md, Users as shares"
 
 
-def path(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
+def bound_path_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaBound:
     """Bound delta of one record along one path: docs/guarantees.md, "Why it holds: one record"."""
-    claim(proof.whole("height", 1) <= MOST_HEIGHT, f"there are more than {MOST_HEIGHT} tests")
+    check_claim(proof.whole("height", 1) <= MOST_HEIGHT, f"there are more than {MOST_HEIGHT} tests")
     game = PathGame(
         test=proof.law("test"),
         release=proof.law_or_none("release"),
@@ -27,10 +27,10 @@ def path(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
     )
     hidden = game.test.highest + 1 < game.threshold
     alone = "is never selected" if hidden else "can be selected, which is counted in full"
-    return Found(
+    return DeltaBound(
         path_bound(game, epsilon, enough),
-        Step("a node that only one table has " + alone, f"{ONE_RECORD}, after step 4"),
-        Step(
+        ProofStep("a node that only one table has " + alone, f"{ONE_RECORD}, after step 4"),
+        ProofStep(
             f"the worst residuals of {game.height} tests, then "
             f"{'the remainder' if game.remainder else 'nothing'}: T_{game.height} from T_0",
             f"{ONE_RECORD}, steps 1 to 4",
@@ -38,7 +38,7 @@ def path(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
     )
 
 
-def shares(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
+def bound_shares_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaBound:
     """Bound delta of all units of a record or user, wherever they lie: docs/mechanism.md, "Users as
     shares"."""
     test, release = proof.law("test"), proof.law_or_none("release")
@@ -49,23 +49,25 @@ def shares(proof: Proof, epsilon: Fraction, enough: Fraction) -> Found:
     )
     left, right = proof.scale("left"), proof.scale("right")
     scale = None if release is None else proof.scale("release_scale")
-    claim(scale is not None or proof.game.get("release_scale") is None, "nothing is released")
-    claim(
+    check_claim(scale is not None or proof.game.get("release_scale") is None, "nothing is released")
+    check_claim(
         test.highest + units < threshold,
         f"threshold {threshold} is no more than {units} units above {test.highest}, the most that "
         "the test noise adds: a node that only one table has could be selected",
     )
-    loss = linear.selection_loss(
+    loss = linear_losses.selection_loss(
         left=left, right=right, release=scale, height=height, remainder=proof.flag("remainder")
     )
-    claim(loss <= epsilon, f"the scales lose {float(loss):.9g}, more than {float(epsilon):.9g}")
-    bot, top = linear.selection_slips(test, left=left, right=right, units=units)
+    check_claim(
+        loss <= epsilon, f"the scales lose {float(loss):.9g}, more than {float(epsilon):.9g}"
+    )
+    bot, top = linear_losses.selection_slips(test, left=left, right=right, units=units)
     ends = Fraction(0)
     if release is not None and scale is not None:
-        ends = linear.slip_of_release(release, scale, units)
-    return Found(
+        ends = linear_losses.slip_of_release(release, scale, units)
+    return DeltaBound(
         height * max(bot, top) + ends,
-        Step("a node that only one table has is never selected", f"{SHARES}, after step 4"),
-        Step(f"a unit loses at most {float(loss):.9g} / {units}", f"{SHARES}, step 4"),
-        Step("slips of all levels and of what is released, added", f"{SHARES}, steps 1 to 3"),
+        ProofStep("a node that only one table has is never selected", f"{SHARES}, after step 4"),
+        ProofStep(f"a unit loses at most {float(loss):.9g} / {units}", f"{SHARES}, step 4"),
+        ProofStep("slips of all levels and of what is released, added", f"{SHARES}, steps 1 to 3"),
     )

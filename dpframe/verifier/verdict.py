@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from dpframe.verifier.numbers import shown
+from dpframe.verifier.numbers import bound_text
 
 Outcome = Literal["proved", "failed", "not verified"]
 
@@ -59,14 +59,14 @@ def check_time() -> None:
         raise NotVerifiedError(f"checking takes more than {LONGEST:.0f} s")
 
 
-def claim(holds: bool, otherwise: str) -> None:
+def check_claim(holds: bool, otherwise: str) -> None:
     """Check one claim: if it does not hold, raise what is wrong with it."""
     if not holds:
         raise FailedClaimError(otherwise)
 
 
 @dataclass(frozen=True)
-class Step:
+class ProofStep:
     """One step of a proof, and where the documents prove it."""
 
     what: str
@@ -76,10 +76,10 @@ class Step:
         return f"{self.what} ({self.where})"
 
 
-class Found:
+class DeltaBound:
     """An upper bound on delta for one record, and the steps to it."""
 
-    def __init__(self, bound: Fraction, *steps: Step) -> None:
+    def __init__(self, bound: Fraction, *steps: ProofStep) -> None:
         self.bound, self.steps = bound, steps
 
 
@@ -92,7 +92,7 @@ class Verdict:
     epsilon: Fraction | None = None
     delta: Fraction | None = None
     bound: Fraction | None = None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ProofStep, ...] = ()
     parts: tuple[tuple[str, Verdict], ...] = ()
 
     def __bool__(self) -> bool:
@@ -108,7 +108,7 @@ class Verdict:
         """The answer in one line."""
         if self.bound is None or self.epsilon is None or self.outcome != "proved":
             return f"{self.outcome}: {self.reason}"
-        return f"proved: delta <= {shown(self.bound)} at epsilon {float(self.epsilon):.12g}"
+        return f"proved: delta <= {bound_text(self.bound)} at epsilon {float(self.epsilon):.12g}"
 
     def __str__(self) -> str:
         lines = [self.sentence]

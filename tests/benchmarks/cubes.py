@@ -37,10 +37,10 @@ import numpy as np
 import dpframe as dp
 from dpframe.accounting.levels import level_laws
 from dpframe.budget import PrivacyUnit
-from dpframe.cells import CellCounts
+from dpframe.cell_counts import CellCounts
 from dpframe.mechanisms import cell_hhh
-from dpframe.questions.hhh.cells import CellsPlan
-from dpframe.sources.counting import cell_counts
+from dpframe.questions.hhh.cells_plan import CellsPlan
+from dpframe.sources.exact_trees import cell_counts
 from tests.benchmarks.speed import ROOT
 from tests.cell_counts import Silent
 
@@ -100,14 +100,14 @@ def histograms(
     free = np.ones(len(counts.count), dtype=np.bool_)
     owner, owners = np.full(len(counts.count), -1), 0
     kinds = plan.cells.kinds
-    ables = cell_hhh._able(counts, kinds, LEAST)
+    ables = cell_hhh._groups_at_band(counts, kinds, LEAST)
     for place, (kind, able) in enumerate(zip(kinds, ables, strict=True)):
         groups = np.flatnonzero(able)
-        code, _ = cell_hhh._numbered(counts, kind, groups)
+        code, _ = cell_hhh._cell_numbers(counts, kind, groups)
         different, cell = np.unique(code, return_inverse=True)
         number = len(different)
-        whole = cell_hhh._added(counts, groups, cell, number)
-        nodes, _ = cell_hhh._chosen(counts, kind, groups, cell, np.arange(number), number)
+        whole = cell_hhh._records_by_cell(counts, groups, cell, number)
+        nodes, _ = cell_hhh._nodes_and_groups(counts, kind, groups, cell, np.arange(number), number)
         left, inside = np.zeros_like(whole), np.zeros_like(whole)
         np.add.at(left, cell[free[groups]], counts.count[groups[free[groups]]])
         owned = owner[groups] >= 0

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from dpframe.accounting.aggregate import local_epsilon, silence
 from dpframe.accounting.shuffle import shuffle_local_epsilon
 from dpframe.accounting.trie import triehh_rate, triehhpp_rate
-from dpframe.evaluation.compare_prefix import _asked, compared
+from dpframe.evaluation.compare_prefix import _plan_method, compare_methods
 from dpframe.federated.encoding import LETTERS, BinaryEncoding, Encoding, HuffmanEncoding
 from dpframe.federated.population import Population
 from tests.benchmarks.speed import SHARED
@@ -142,7 +142,7 @@ def findings(repeats: int) -> None:
         listed = []
         for name, data, code, differing in cases:
             given = {**base, **differing, "encoding": codes[code], "accountant": accountant}
-            listed.append((name, None, _asked("w", given)[1], fleets[data, code]))
+            listed.append((name, None, _plan_method("w", given)[1], fleets[data, code]))
         _print(accountant, listed, repeats)
 
 
@@ -154,7 +154,7 @@ def baselines(repeats: int) -> None:
     for mechanism in ("gaussian", "laplace", "reports", "triehh", "triehh++"):
         for iterations, segments in ((12, "even"), (4, "adaptive")):
             given = {**base, "mechanism": mechanism, "iterations": iterations, "segments": segments}
-            trie, asked = _asked("w", given)
+            trie, asked = _plan_method("w", given)
             name = f"many, {mechanism}, {iterations} {segments}"
             against.append((name, trie, asked, many))
     _print("baselines, five bits a character", against, repeats)
@@ -188,7 +188,7 @@ def real(repeats: int) -> None:
 
 
 def _print(title: str, listed: list[Any], repeats: int) -> None:
-    seen = compared(listed, repeats, 1000, weighted=True, votes=10)
+    seen = compare_methods(listed, repeats, 1000, weighted=True, votes=10)
     _show(title, seen.frame)
 
 

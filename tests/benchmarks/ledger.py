@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from dpframe.ledger import Blocks, Ledger
-from dpframe.ledger.entries import append, entry_of, newest
-from dpframe.ledger.standing import standing
-from dpframe.ledger.totals import totals
+from dpframe.ledger.entries import append_entry, entry_of, newest_entry
+from dpframe.ledger.state import read_state
+from dpframe.ledger.totals import read_totals
 from tests.privacy.ledger_worker import DELTA, EPSILON, LAW, TOTALS, charge, race
 
 
@@ -78,7 +78,7 @@ def long(folder: Path, accountant: Any, releases: int) -> None:
     if accountant == "pld":
         ledger.reserve(LAW, releases=10, delta=1e-7)
     with ledger._writing() as db:
-        last = newest(db, totals(db))
+        last = newest_entry(db, read_totals(db))
         for _ in range(releases):
             cost = entry_of(charge(), ((EPSILON, DELTA),), (0, 0))
             before = last
@@ -89,7 +89,7 @@ def long(folder: Path, accountant: Any, releases: int) -> None:
                 open=before.open,
             )
             last = last._replace(seal=last.sealed(before.seal))
-            append(db, before, last)
+            append_entry(db, before, last)
     uses: dict[str, Any] = {
         "charge": lambda: ledger.charge(charge()),
         "left": lambda: ledger.left,
@@ -121,9 +121,11 @@ def by_block(folder: Path, kind: str, releases: int, times: int = 200) -> None:
     with ledger._writing() as db:
         for first, last in spans(kind, releases):
             cost = replace(charge(), blocks=blocks_of(first, last))
-            here = standing(db)
+            here = read_state(db)
             entry, _ = here.with_charge(cost, ())
-            append(db, here.last, entry._replace(tops=here.segments.add(cost.blocks, entry.cost)))
+            append_entry(
+                db, here.last, entry._replace(tops=here.segments.add(cost.blocks, entry.cost))
+            )
     floor, cpu = [], []
     for first, last in spans(kind, releases)[:: releases // times]:
         cost = replace(charge(), blocks=blocks_of(first, last))

@@ -31,12 +31,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpframe as dp
-from dpframe.accounting.normal import largest_mu
-from dpframe.accounting.rounds import above, round_laws
+from dpframe.accounting.normal_noise import largest_mu
+from dpframe.accounting.weighted_round_noise import gaussian_tail_bound, round_laws
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import columns
 from dpframe.mechanisms import weighted_rounds
-from dpframe.sources.user_items import user_items
+from dpframe.sources.user_item_rows import user_items
 from dpframe.user_items import UserItems
 from tests.benchmarks.speed import SHARED
 
@@ -78,7 +78,7 @@ def threshold(sigma: float, delta: float) -> float:
     low, high = 0.0, 1 + 40 * sigma
     while high - low > 1e-6 * high:
         middle = (low + high) / 2
-        chance = max(n * above(middle - n**-0.5, sigma) for n in number.tolist())
+        chance = max(n * gaussian_tail_bound(middle - n**-0.5, sigma) for n in number.tolist())
         low, high = (low, middle) if chance <= delta else (middle, high)
     return high
 
@@ -160,7 +160,7 @@ def words(releases: int) -> None:
             laws = round_laws(
                 epsilon=epsilon, delta=DELTA, release_share=SHARE, items=ITEMS, sizes=True
             )
-            found = [weighted_rounds.find(items, laws) for _ in range(releases)]
+            found = [weighted_rounds.find_values(items, laws) for _ in range(releases)]
             true = np.concatenate([users[f] >= laws.users for f in found])
             mean = np.mean([f.sum() for f in found])
             row = [shares(name, epsilon), *others, mean]
@@ -262,7 +262,7 @@ def leaves(releases: int) -> None:
         flat = dp.heavy_hitters(source, finest, user="user_id", contribution="share", **budget)
         laws = round_laws(epsilon=1.0, delta=DELTA, release_share=0.01, items=ITEMS, sizes=False)
         items = user_items(source, columns(finest), PrivacyUnit(user="user_id"), ITEMS)
-        found = np.mean([weighted_rounds.find(items, laws).sum() for _ in range(releases)])
+        found = np.mean([weighted_rounds.find_values(items, laws).sum() for _ in range(releases)])
         print(f"| {name} | {len(tree)} | {reached.sum()} | {len(flat)} | {found:.0f} |")
 
 

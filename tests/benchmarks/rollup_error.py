@@ -43,8 +43,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import dpframe as dp
-from dpframe.asking.frame import node_columns
-from dpframe.postprocess.above import sums
+from dpframe.asking.node_frame import node_columns
+from dpframe.postprocess.measured_totals import subtree_sums
 from dpframe.questions.rollup.count import count
 from dpframe.questions.rollup.plan import RollupPlan
 from tests.benchmarks.speed import SHARED
@@ -270,7 +270,7 @@ class Ours:
         order, _ = node_columns(self.plans[0].hierarchy, noisy.nodes.level, noisy.nodes.keys)
         true = cut = self._true(self.what, level, place)
         if self.what == "sum" and self.job.user is not None:
-            exact = sums(self.private.seen[0], noisy.nodes.ancestor).astype(np.float64)
+            exact = subtree_sums(self.private.seen[0], noisy.nodes.ancestor).astype(np.float64)
             cut = exact[order] * estimate.bounds.step
         for plan in self.plans:
             ends = plan.frame(noisy, self.types)

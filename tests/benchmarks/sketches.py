@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpframe.sketches import MisraGries, merged
+from dpframe.sketches import MisraGries, merge_raw_sketches
 from tests.benchmarks.speed import ROOT, SHARED
 
 COUNTERS = 1000
@@ -165,7 +165,7 @@ def merging(sketches: int = 1000) -> None:
             seconds = []
             for _ in range(3):
                 start = time.perf_counter()
-                result = merged(made, method=method)
+                result = merge_raw_sketches(made, method=method)
                 seconds.append(time.perf_counter() - start)
             print(f"  {kind:6} {method:8} {min(seconds):.2f} s, {result.memory:,} bytes")
 

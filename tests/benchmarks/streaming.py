@@ -26,10 +26,10 @@ import pyarrow as pa
 
 import dpframe as dp
 from dpframe.hierarchy import Hierarchy, as_hierarchy
-from dpframe.questions.hhh.base import HhhPlan
+from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.sketches import MisraGries, SketchState
-from dpframe.sources import relations
-from dpframe.sources.record_stream import sketched
+from dpframe.sources import source_relations
+from dpframe.sources.record_stream import sketch_source
 from dpframe.sources.stream_sql import stream_sql
 from dpframe.tree import CountTree, NoisyNodes
 from tests.benchmarks.accuracy import (
@@ -96,7 +96,7 @@ def accuracy() -> None:
         texts = (key.cast(pa.string()).to_pylist() for key in tree.keys)
         names = zip(tree.level.tolist(), *texts, strict=True)
         places = {name: i for i, name in enumerate(names)}
-        states = {k: sketched(file, hierarchy, k) for k in COUNTERS}
+        states = {k: sketch_source(file, hierarchy, k) for k in COUNTERS}
         for share in SHARES:
             least = plan_for(spec, remainder=False).threshold
             threshold = max(LEAST, least, int(share * tree.count[0]))
@@ -133,7 +133,7 @@ def row(name: str, threshold: int, heavy: int, title: str, scores: list[float], 
 
 def streamed_keys(file: Path, hierarchy: Hierarchy, level: int | None) -> Iterator[pa.RecordBatch]:
     """Keys of one level, or of all, as the stream fetches them."""
-    with relations.opened(file, hierarchy.source_columns) as relation:
+    with source_relations.open_source(file, hierarchy.source_columns) as relation:
         types = dict(zip(relation.columns, relation.types, strict=True))
         read = tuple(types[c] for c in hierarchy.source_columns)
         statement = stream_sql(hierarchy, types=read)
@@ -196,7 +196,7 @@ def compare(title: str, file: Path, spec: object, turns: int) -> None:
     sketching = {"mechanism": "streaming", "counters": TIMED_COUNTERS}
     runs: dict[str, Callable[[], object]] = {
         "streaming HHH, whole release": lambda: release(file, spec, **sketching),
-        "its sketches alone": lambda: sketched(file, hierarchy, TIMED_COUNTERS),
+        "its sketches alone": lambda: sketch_source(file, hierarchy, TIMED_COUNTERS),
         "four sketches, one pass, keys by SQL": lambda: sketches_beside(file, hierarchy),
         "four sketches, a pass each": lambda: one_sketch_after_the_other(file, hierarchy),
         "four sketches, keys in memory": lambda: kernels(held),

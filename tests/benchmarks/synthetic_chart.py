@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 import dpframe as dp
-from dpframe.evaluation.wasserstein import wasserstein
+from dpframe.evaluation.row_distance import wasserstein
 from dpframe.pages.marginal_bins import bins_of
-from dpframe.pages.marginal_drawings import HEIGHT, WIDTH, histogram
+from dpframe.pages.marginal_drawings import HEIGHT, WIDTH, draw_histogram
 from dpframe.testing import seeded_noise
 from tests.benchmarks.speed import SHARED
 
@@ -44,7 +44,7 @@ def chart(real: pd.Series[float], synthetic: pd.Series[float], title: str) -> st
     """Both histograms with a title and a legend, as one SVG document."""
     values = [np.asarray(s, float) for s in (real, synthetic)]
     bins = bins_of(np.concatenate(values), "number", 0, 5000)
-    drawing = histogram(
+    drawing = draw_histogram(
         bins.edges.tolist(),
         *map(bins.shares, values),
         ticks=bins.ticks,

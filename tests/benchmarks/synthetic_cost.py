@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.accounting.privhp import PartitionLaws
-from dpframe.mechanisms.privhp import _noisy_levels, grown, run
+from dpframe.accounting.privhp_scales import PartitionLaws
+from dpframe.mechanisms.privhp_partition import _noisy_levels, grow_partition, run
 from dpframe.noise import UnboundedNoise
 from dpframe.sketches.hot_partition import HotPartition
 from tests.benchmarks.synthetic import drawn, header, laws_for, row
@@ -57,7 +57,7 @@ def cost() -> None:
             laws = laws_for(domain, k)
             whole = fastest(lambda s=sketch, b=laws: run(s, b))  # type: ignore[misc]
             exact, tables = noisy(sketch, laws)
-            growth = fastest(lambda s=sketch, e=exact, t=tables: grown(e, t, s.shape))  # type: ignore[misc]
+            growth = fastest(lambda s=sketch, e=exact, t=tables: grow_partition(e, t, s.shape))  # type: ignore[misc]
             each = growth / (k * math.log2(k) * (20 - math.log2(k))) * 1e9
             row(
                 *(k, w, f"{sketch.memory:,}", f"{update:.0f}", f"{1e3 * (whole - growth):.1f}"),

@@ -23,12 +23,12 @@ from dpframe.accounting.levels import level_laws
 from dpframe.accounting.tree_levels import TreeLaws
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
-from dpframe.postprocess.adding_up import added_up, in_records
-from dpframe.postprocess.consistency import consistent, whole
+from dpframe.postprocess.consistency import consistent_counts, consistent_whole_counts
+from dpframe.postprocess.consistent_trees import consistent_tree, tree_in_records
 from dpframe.questions.tree_counts.plan import TreePlan, make_tree_plan
-from dpframe.sources.counting import exact_counts
+from dpframe.sources.exact_trees import exact_counts
 from dpframe.sources.keys import listed_nodes
-from dpframe.sources.relations import rows_of
+from dpframe.sources.source_relations import read_public_file
 from dpframe.tree import CountTree, NoisyTree
 from tests.benchmarks.speed import SHARED
 
@@ -76,8 +76,8 @@ def errors(plan: TreePlan, truth: CountTree, releases: int) -> tuple[list[float]
     drawn, adjusted = np.zeros(len(truth.count)), np.zeros(len(truth.count))
     for _ in range(releases):
         noisy = plan.run(private)
-        drawn += squares(in_records(noisy, plan.grid), truth, plan.listed is not None)
-        adjusted += squares(added_up(noisy, plan.grid), truth, plan.listed is not None)
+        drawn += squares(tree_in_records(noisy, plan.grid), truth, plan.listed is not None)
+        adjusted += squares(consistent_tree(noisy, plan.grid), truth, plan.listed is not None)
     if isinstance(plan.laws, TreeLaws):  # the total is one node, whose noise is known exactly
         exact = releases * plan.laws.noises[0].sd ** 2
         adjusted[0] += exact - drawn[0]
@@ -114,7 +114,7 @@ def known(name: str, releases: int) -> None:
     columns, unit = SETS[name]
     hierarchy = as_hierarchy(columns)
     file = str(SHARED / f"{name}.parquet")
-    rows = rows_of(file, columns)
+    rows = read_public_file(file, columns)
     keys = rows.group_by(columns).aggregate([]).drop_null()
     listed = listed_nodes(keys, hierarchy)
     truth = exact_counts(file, hierarchy, unit, 1, listed=listed)
@@ -136,9 +136,9 @@ def adding_up(nodes: int) -> None:
     for share in (1.0, 0.0):
         complete = rng.random(nodes) < share
         start = time.perf_counter()
-        values = consistent(parent, noisy, np.ones(nodes), complete=complete)
+        values = consistent_counts(parent, noisy, np.ones(nodes), complete=complete)
         middle = time.perf_counter()
-        whole(parent, values, np.ones(nodes), complete=complete)
+        consistent_whole_counts(parent, values, np.ones(nodes), complete=complete)
         end = time.perf_counter()
         kind = "all children listed" if share else "no node complete"
         print(

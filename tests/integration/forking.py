@@ -17,7 +17,7 @@ import duckdb
 import pandas as pd
 
 import dpframe as dp
-from dpframe import _forking
+from dpframe import _forks
 
 FRAME = pd.DataFrame({"src": ["10.1.2.3"] * 900 + ["10.9.0.1 "] * 300, "x": range(1200)})
 """With texts that DuckDB reads, however few the rows."""
@@ -107,7 +107,7 @@ def beside(folder: str, times: str) -> object:
 def loading(folder: str, planted: str = "") -> object:
     """A child that needs a module which another thread loads when it is forked: how it ends."""
     if planted:
-        _forking._loading = lambda: False
+        _forks._others_load = lambda: False
     Path(folder, "slow_to_load.py").write_text("import time\ntime.sleep(0.5)\nready = True\n")
     sys.path.insert(0, folder)
     thread = threading.Thread(target=importlib.import_module, args=("slow_to_load",))
@@ -126,9 +126,9 @@ def late() -> object:
     called: list[str] = []
 
     def register() -> None:
-        with _forking.no_fork():
+        with _forks.no_fork():
             time.sleep(0.3)
-            _forking.at_fork(*(lambda name=name: called.append(name) for name in NAMES))
+            _forks.at_fork(*(lambda name=name: called.append(name) for name in NAMES))
 
     thread = threading.Thread(target=register)
     thread.start()

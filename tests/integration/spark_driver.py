@@ -21,7 +21,7 @@ import pyarrow as pa
 import dpframe as dp
 from dpframe.errors import DpframeError
 from dpframe.questions.hhh.offline import OfflinePlan
-from dpframe.questions.hhh.partitioned import PartitionPlan
+from dpframe.questions.hhh.partition_plan import PartitionPlan
 from dpframe.testing import seeded_noise
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}

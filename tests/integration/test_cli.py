@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe
-from dpframe.asking.release import receipt_of
+from dpframe.asking.release import receipt_in_metadata
 from dpframe.doors.cli import main as cli
 from dpframe.doors.cli import questions
 from dpframe.questions.hhh.ask import HHH
-from dpframe.questions.listed import QUESTIONS
+from dpframe.questions.question_list import QUESTIONS
 from dpframe.testing import seeded_noise
 from tests.doors import in_this_process
 
@@ -59,7 +59,7 @@ def test_the_result_is_written_in_every_format(visits: Path, tmp_path: Path, end
     )
     assert done.returncode == 0, done.stderr
     if ending == "parquet":
-        receipt = receipt_of(pq.read_schema(out).metadata)
+        receipt = receipt_in_metadata(pq.read_schema(out).metadata)
         assert receipt is not None
         assert receipt["epsilon"] == 1.0
         assert list(pd.read_parquet(out)["level"]) == [0, 4, 4]

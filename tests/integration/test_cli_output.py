@@ -14,12 +14,12 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.asking.receipt import Receipt
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.release import Release
-from dpframe.doors.cli.formats import for_spreadsheets
+from dpframe.doors.cli.formats import escape_for_spreadsheets
 from dpframe.doors.cli.main import main
-from dpframe.doors.cli.output import Printing, deliver
-from dpframe.doors.cli.saying import say
+from dpframe.doors.cli.output import PrintSettings, deliver
+from dpframe.doors.cli.terminal_lines import say
 
 SPEND = ["--epsilon", "1", "--delta", "1e-6"]
 
@@ -102,7 +102,7 @@ def test_a_rescue_that_fails_is_rescued(capsys: pytest.CaptureFixture[str]) -> N
     def fails(_: object = None) -> str:
         raise NotImplementedError("no such type")
 
-    quiet = Printing(rows=None, card=False)
+    quiet = PrintSettings(rows=None, card=False)
     result = Release(pd.DataFrame({"count": [41]}), Receipt({"epsilon": 1.0}))
     assert deliver({"a.csv": fails}, lambda: result, fails, "It follows", quiet) == 1
     out = capsys.readouterr().out
@@ -167,7 +167,7 @@ def test_what_begins_as_a_formula_is_told_from_numbers() -> None:
     """Also in names of columns and in categories; numbers as text run nothing."""
     texts = ["=A1", "+A1", "-A1", "@A1", "\tx", "\rx", "＝A1", "-1", "+1.5e3", "-1-1", "x=1", None]
     frame = pd.DataFrame({"=f()": pd.Categorical(texts), "n": range(-6, 6), "s": [-1.5] * 12})
-    safe = for_spreadsheets(frame)
+    safe = escape_for_spreadsheets(frame)
     assert list(safe.columns) == ["'=f()", "n", "s"]
     assert safe["'=f()"].tolist()[:11] == [
         *("'=A1", "'+A1", "'-A1", "'@A1", "'\tx", "'\rx", "'＝A1"),

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe.asking.release import receipt_of
-from dpframe.doors.cli.formats import FORMATS, _in_sheet
+from dpframe.asking.release import receipt_in_metadata
+from dpframe.doors.cli.formats import FORMATS, _sheet_value
 from dpframe.doors.cli.main import main
 from tests.doors import in_this_process
 
@@ -109,7 +109,7 @@ def read(name: str, content: bytes) -> list[str]:
         return sorted(pd.read_excel(io.BytesIO(content))["p"].dropna())
     else:
         return [line.strip() for line in content.decode().splitlines()]
-    assert receipt_of(table.schema.metadata)["epsilon"] == 8.0  # type: ignore[index]
+    assert receipt_in_metadata(table.schema.metadata)["epsilon"] == 8.0  # type: ignore[index]
     return sorted(filter(None, table["p"].to_pylist()))
 
 
@@ -151,11 +151,15 @@ def test_a_sheet_runs_nothing_and_has_the_card(here: Path) -> None:
 def test_a_sheet_holds_a_value_of_every_type() -> None:
     """Law: what a cell cannot hold as it is is text, and nothing is rounded."""
     stamp = pd.Timestamp("2020-01-01 10:00")
-    assert _in_sheet(stamp) == stamp
-    assert _in_sheet(stamp.tz_localize("UTC")) == "2020-01-01 10:00:00+00:00"
-    assert _in_sheet(2**53 + 1) == "9007199254740993"
-    assert _in_sheet(float("inf")) == "inf"
-    assert (_in_sheet(pd.NaT), _in_sheet(None), _in_sheet("a\x00")) == (None, None, "a\\x00")
+    assert _sheet_value(stamp) == stamp
+    assert _sheet_value(stamp.tz_localize("UTC")) == "2020-01-01 10:00:00+00:00"
+    assert _sheet_value(2**53 + 1) == "9007199254740993"
+    assert _sheet_value(float("inf")) == "inf"
+    assert (_sheet_value(pd.NaT), _sheet_value(None), _sheet_value("a\x00")) == (
+        None,
+        None,
+        "a\\x00",
+    )
 
 
 def test_a_format_is_refused_before_anything_is_charged(here: Path) -> None:

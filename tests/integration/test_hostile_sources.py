@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe._duck import own
+from dpframe._duck import process_database
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 
@@ -147,8 +147,8 @@ def test_a_file_that_cannot_be_read_is_an_error_of_ours(name: str, tmp_path: Pat
 
 def test_without_a_temporary_folder_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """DuckDB would spill raw keys into the working directory."""
-    monkeypatch.setattr(own, "_owned", {})
-    monkeypatch.setattr(own, "_folders", {})
+    monkeypatch.setattr(process_database, "_databases", {})
+    monkeypatch.setattr(process_database, "_folders", {})
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
     with pytest.raises(dp.SourceError, match="TMPDIR"):
         dp.hhh(pd.DataFrame({"c": [0.5]}), ["c"], **BUDGET)

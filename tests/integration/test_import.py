@@ -68,7 +68,10 @@ def test_a_first_release_of_a_frame_loads_nothing_of_ours(imports: str, question
     thread, no ledger, no mechanism that nobody asked for."""
     rare = "[m for m in ('book', 'store') if f'dpframe.ledger.{m}' in sys.modules]"
     rare += " + [m for m in ('streaming', 'cells') if f'dpframe.questions.hhh.{m}' in sys.modules]"
-    state = f"print({rare}, threading.active_count(), sys.modules['dpframe._duck.own']._owned)"
+    state = (
+        f"print({rare}, threading.active_count(), "
+        "sys.modules['dpframe._duck.process_database']._owned)"
+    )
     code = f"import sys, threading; {imports}; {state}{LOADED.format(question=question)}"
     assert said(code).splitlines() == ["[] 1 {}", "[]"]
 
@@ -82,7 +85,7 @@ def test_what_holds_a_lock_may_load_pandas() -> None:
     assert said(f"{arrow}; {shown}") == "False True"
     other = """
 import sys, threading, dpframe
-from dpframe._forking import no_fork
+from dpframe._forks import no_fork
 inside, done = threading.Event(), threading.Event()
 def stay():
     with no_fork():

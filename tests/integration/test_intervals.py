@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import dpframe as dp
 from dpframe.noise import NoiseTable
-from dpframe.questions.hhh.base import HhhPlan
+from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.testing import seeded_noise
 from dpframe.tree import CountTree
 from tests.members import in_turn

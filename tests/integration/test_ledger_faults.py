@@ -28,7 +28,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.ledger import Ledger, book, opened
+from dpframe.ledger import Ledger, book, open_file
 from dpframe.noise import NoiseTable
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -249,7 +249,7 @@ def test_without_seals_a_flipped_bit_would_go_unnoticed(
         def __ne__(self, other: object) -> bool:
             return False
 
-    monkeypatch.setattr(entries, "seal", lambda *_: Blind("x"))
+    monkeypatch.setattr(entries, "seal_values", lambda *_: Blind("x"))
     with pytest.raises((AssertionError, ValueError)):
         flips(spent.path, 311)
 
@@ -319,7 +319,7 @@ def test_a_locked_ledger_is_not_charged(
 
     A reader is in the way of the commit only. What can be read without a lock still replays.
     """
-    monkeypatch.setattr(opened, "BUSY", 0.3)
+    monkeypatch.setattr(open_file, "BUSY", 0.3)
     before = spent.path.read_bytes()
     with held(spent.path, how):
         start = time.monotonic()

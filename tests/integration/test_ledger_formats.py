@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.ledger import Ledger, upgrading
+from dpframe.ledger import Ledger, upgrades
 from dpframe.ledger.schema import FORMAT
 from tests.privacy.ledger_worker import charge
 
@@ -157,14 +157,14 @@ def test_an_upgrade_that_is_interrupted_changes_nothing(
     """Law: stopped after the copy, or after the tables were changed, the file is the old one, and
     the next opening brings it up with the copy that is there."""
     for name in ("_copy", "_brought"):
-        shipped = getattr(upgrading, name)
+        shipped = getattr(upgrades, name)
 
         def stopping(*arguments: Any, shipped: Any = shipped) -> None:
             shipped(*arguments)
             raise KeyboardInterrupt
 
         with monkeypatch.context() as broken:
-            broken.setattr(upgrading, name, stopping)
+            broken.setattr(upgrades, name, stopping)
             with pytest.raises(KeyboardInterrupt):
                 Ledger(old)
         assert format_of(old) == 2

@@ -14,9 +14,9 @@ import pytest
 import dpframe as dp
 from dpframe.accounting.compose import composed_epsilon
 from dpframe.ledger import Ledger, entries, store
-from dpframe.ledger.entries import append, entry_of, newest
+from dpframe.ledger.entries import append_entry, entry_of, newest_entry
 from dpframe.ledger.schema import FORMAT
-from dpframe.ledger.totals import totals
+from dpframe.ledger.totals import read_totals
 from tests.privacy.ledger_worker import DELTA, EPSILON, LAW, TOTALS, charge
 
 HERE = Path(__file__).parent / "ledgers_of_format_1"
@@ -28,11 +28,11 @@ def lengthen(ledger: Ledger, releases: int) -> None:
     """Many charges in one transaction."""
     with ledger._writing() as db:
         for _ in range(releases):
-            now = totals(db)
-            before = newest(db, now)
+            now = read_totals(db)
+            before = newest_entry(db, now)
             cost = entry_of(charge(), ((EPSILON, DELTA),), now.spent_units)
             spent = before.spent_epsilon + cost.epsilon, before.spent_delta + cost.delta
-            append(
+            append_entry(
                 db,
                 before,
                 cost._replace(spent_epsilon=spent[0], spent_delta=spent[1], open=before.open),
@@ -209,7 +209,7 @@ def test_a_file_of_the_first_format_that_cannot_be_written_is_read(
     def refused(*_: object) -> None:
         raise sqlite3.OperationalError("attempt to write a readonly database")
 
-    monkeypatch.setattr(store, "upgrade", refused)
+    monkeypatch.setattr(store, "upgrade_tables", refused)
     ledger = Ledger(old)
     assert ledger.spent.epsilon == (2.0 if ledger.accountant == "sum" else 0.728866893673)
     assert (len(ledger.releases()), ledger.summary()["releases"][0]) == (5, 5)
@@ -231,7 +231,7 @@ def test_a_damaged_file_of_the_first_format_is_not_upgraded(old: Path) -> None:
 
 def test_what_the_first_format_composed_is_restated_once() -> None:
     """Law: at the plain sum, or where no point of the curve fits, what was claimed stays."""
-    from dpframe.ledger.reservations import restated
+    from dpframe.ledger.reservations import restate_composed
     from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_down
 
     def now(epsilon: float, spent: tuple[float, float]) -> Any:
@@ -251,9 +251,9 @@ def test_what_the_first_format_composed_is_restated_once() -> None:
     laws = list(Counter({profile: 5}).items())
     plain = units_down(2.0, EPSILON_UNIT), units_down(5e-7, DELTA_UNIT)
     summed = now(3.0, (2.0, 5e-7))
-    assert restated(summed, plain, laws) == summed.spent_units
+    assert restate_composed(summed, plain, laws) == summed.spent_units
     full = now(0.73, (0.7288, 1e-5))
-    assert restated(full, plain, laws) == full.spent_units
+    assert restate_composed(full, plain, laws) == full.spent_units
     room = now(3.0, (0.7288, 1e-5))
-    assert restated(room, plain, laws)[0] > room.spent_epsilon
-    assert restated(room, plain, laws)[1] < room.delta
+    assert restate_composed(room, plain, laws)[0] > room.spent_epsilon
+    assert restate_composed(room, plain, laws)[1] < room.delta

@@ -17,7 +17,7 @@ import pytest
 import dpframe as dp
 from dpframe.doors.cli import main as cli
 from dpframe.errors import ColumnError, DpframeError, ParameterError, ThresholdError
-from dpframe.pages.parts import figure
+from dpframe.pages.page_parts import figure_text
 from dpframe.testing import seeded_noise
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
@@ -338,13 +338,13 @@ def test_pages_and_tables_hold_the_released_numbers(
         assert data[name] == result[name].tolist()
     assert data["area"][0] >= max(data["count"][0], 0)
     assert 10.0 ** -data["digits"] <= max(1.0, most / 256)
-    assert figure(result["count"][0], receipt.digits) in text
+    assert figure_text(result["count"][0], receipt.digits) in text
     assert "<dt>Bytes</dt>" in text
     plotly = pytest.importorskip("plotly")
     assert plotly
     (trace,) = result.dp.plot().data
     assert trace.values[0] == data["area"][0]
-    assert f"count {figure(result['count'][0], receipt.digits)}" in trace.hovertext[0]
+    assert f"count {figure_text(result['count'][0], receipt.digits)}" in trace.hovertext[0]
     listed = dp.publish(ledger, tmp_path / "results.duckdb")
     assert listed["threshold"].tolist() == [receipt["threshold"]]
     with duckdb.connect(str(tmp_path / "results.duckdb"), read_only=True) as con:

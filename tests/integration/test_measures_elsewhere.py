@@ -15,7 +15,7 @@ import pytest
 import dpframe as dp
 from dpframe.dialects import DIALECTS
 from dpframe.errors import ColumnError, ParameterError, SourceError
-from dpframe.sources.added import Added, whole
+from dpframe.sources.summands import Summand, rounded_sql
 from dpframe.steps import Steps, reach
 from dpframe.testing import seeded_noise
 from tests import engines
@@ -99,7 +99,7 @@ def twin(value: float | None, steps: Steps, *, clipped: bool) -> int | None:
     return steps.of(min(max(value, low), high))
 
 
-def stepped(engine: Any, added: Added, rounded: Any = whole) -> list[int | None]:
+def stepped(engine: Any, added: Summand, rounded: Any = rounded_sql) -> list[int | None]:
     """The hard values as the engine reads them."""
     d = engine.dialect
     engine.load("hard", pa.table({"i": range(len(HARD)), "x": pa.array(HARD, pa.float64())}))
@@ -116,7 +116,7 @@ def test_values_in_steps_are_those_of_the_twin(
 ) -> None:
     """Bit by bit: halves, values between two steps, infinities, the smallest double."""
     steps = Steps(low, high)
-    added = Added(kind="value", column="x", steps=steps, clipped=clipped)
+    added = Summand(kind="value", column="x", steps=steps, clipped=clipped)
     assert stepped(engine, added) == [twin(value, steps, clipped=clipped) for value in HARD]
 
 
@@ -124,7 +124,7 @@ def test_the_twin_tells_another_rounding() -> None:
     """With round() in place of ours PostgreSQL, which rounds halves to even, differs."""
     with engines.postgres() as running:
         steps = Steps(0.0, 1e10)
-        added = Added(kind="value", column="x", steps=steps)
+        added = Summand(kind="value", column="x", steps=steps)
         found = stepped(running, added, lambda d, s: d.addable(f"round({s})"))
     assert found != [twin(value, steps, clipped=True) for value in HARD]
 
@@ -132,7 +132,7 @@ def test_the_twin_tells_another_rounding() -> None:
 @pytest.mark.parametrize("kind", ["present", "outside"])
 def test_values_are_counted_as_by_the_twin(engine: Any, kind: Any) -> None:
     """Which there are, and which are beyond the bounds."""
-    found = stepped(engine, Added(kind=kind, column="x", steps=Steps(-10.0, 50.0)))
+    found = stepped(engine, Summand(kind=kind, column="x", steps=Steps(-10.0, 50.0)))
     there = [value is not None and math.isfinite(value) for value in HARD]
     beyond = [yes and not -10 <= (value or 0) <= 50 for yes, value in zip(there, HARD, strict=True)]
     assert found == [int(yes) for yes in (there if kind == "present" else beyond)]

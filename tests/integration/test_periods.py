@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import dpframe as dp
-from dpframe.asking.release import receipt_of
+from dpframe.asking.release import receipt_in_metadata
 from dpframe.errors import ColumnError, ParameterError, ReleaseNameError
 from dpframe.testing import seeded_noise
 from tests.doors import in_this_process
@@ -491,7 +491,7 @@ def test_files_of_results_hold_the_period(frame: pd.DataFrame, tmp_path: Path) -
     result = CALLS["hhh"](frame, period=PERIOD)
     table = pa.Table.from_pandas(result)
     assert json.loads(json.dumps(result.attrs["dp"]))["period"]["text"] == WEEK
-    assert receipt_of(table.schema.metadata) is None  # pandas keeps attrs elsewhere
+    assert receipt_in_metadata(table.schema.metadata) is None  # pandas keeps attrs elsewhere
 
 
 def test_columns_are_checked_by_explaining(frame: pd.DataFrame) -> None:

@@ -17,13 +17,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe.asking.receipt import Receipt
-from dpframe.asking.release import receipt_of
+from dpframe.asking.privacy_receipt import Receipt
+from dpframe.asking.release import receipt_in_metadata
 from dpframe.doors.cli import main as cli
 from dpframe.federated.encoding import LETTERS
-from dpframe.ledger import opened
-from dpframe.pages.report import page
-from dpframe.postprocess.flat import flat
+from dpframe.ledger import open_file
+from dpframe.pages.report import report_page
+from dpframe.postprocess.flat import flat_frame
 from dpframe.questions.prefix_tree.plan import PrefixPlan
 from dpframe.testing import seeded_noise
 from tests import members
@@ -90,7 +90,7 @@ def command_line(world: World, column: str, arguments: dict[str, Any]) -> Answer
     assert list(frame.columns[:2]) == ["level", "prefix"]
     assert (frame["prefix"] == frame.iloc[:, 2]).all()
     assert (frame["residual"] == frame["count"]).all()
-    return flat(frame, str(frame.columns[2]), None), receipt
+    return flat_frame(frame, str(frame.columns[2]), None), receipt
 
 
 def options(world: World, arguments: dict[str, Any]) -> list[str]:
@@ -310,7 +310,7 @@ def test_a_locked_ledger_stops_every_door(
     world: World, ledger: dp.Ledger, monkeypatch: Any, capsys: Any
 ) -> None:
     """Law: who cannot charge in time draws nothing; later it works."""
-    monkeypatch.setattr(opened, "BUSY", 0.3)
+    monkeypatch.setattr(open_file, "BUSY", 0.3)
     dp.register(world.con, ledger=ledger)
     named = ", ".join(f'"{k}" := ${k}' for k in CENTRAL)
     statement = f"FROM dp_prefix_tree('typed', 'word', {named})"
@@ -464,7 +464,7 @@ def test_the_command_line_writes_every_format(world: World, tmp_path: Path, endi
         expected = world.frame.dp.prefix_tree("word", **CENTRAL)
     if ending == "parquet":
         found = pd.read_parquet(out)
-        receipt = receipt_of(pq.read_schema(out).metadata)
+        receipt = receipt_in_metadata(pq.read_schema(out).metadata)
         assert receipt is not None
         assert receipt["mechanism"] == "prefix-laplace"
     elif ending == "csv":
@@ -477,7 +477,7 @@ def test_the_command_line_writes_every_format(world: World, tmp_path: Path, endi
         found = None
         assert expected["word"][0].rstrip("\u2026") in out.read_text("utf-8")
     if found is not None:
-        pd.testing.assert_frame_equal(flat(found, "word", None), expected, check_dtype=False)
+        pd.testing.assert_frame_equal(flat_frame(found, "word", None), expected, check_dtype=False)
     text = report.read_text("utf-8")
     assert "Frequent items of word" in text
     assert "in 1 level<" in text
@@ -531,7 +531,7 @@ def test_the_page_promises_what_the_receipt_says(world: World) -> None:
     """Law: neighbours, units and what single reports tell, in words, and nothing else."""
     result = world.frame.dp.prefix_tree("word", **REPORTS)
     receipt: Receipt = result.dp.receipt
-    text = page(result, receipt)
+    text = report_page(result, receipt)
     promise = text.split("<ul class='promise'>")[1].split("</ul>")[0].replace("&#x27;", "'")
     words = "two tables that differ by replacing all records of one user ('who') by any others"
     users = f"the number of users, {receipt['devices']:,}, is public"
@@ -540,7 +540,7 @@ def test_the_page_promises_what_the_receipt_says(world: World) -> None:
     assert receipt["counts"] in promise
     assert "can be negative" not in promise
     removed = world.frame.dp.prefix_tree("word", **{**REPORTS, "neighbours": "remove"})
-    promise = page(removed, removed.dp.receipt)
+    promise = report_page(removed, removed.dp.receipt)
     assert "differ by adding or removing all items of one user" in promise
 
 

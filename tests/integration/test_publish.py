@@ -17,8 +17,8 @@ from pandas.testing import assert_frame_equal
 
 import dpframe as dp
 from dpframe import publish
-from dpframe.asking.release import receipt_of
-from dpframe.publishing.measures import MEASURE_COLUMNS
+from dpframe.asking.release import receipt_in_metadata
+from dpframe.publishing.measure_columns import MEASURE_COLUMNS
 from tests.published import (
     NOVEMBER,
     OCTOBER,
@@ -358,7 +358,7 @@ def test_parquet_is_read_by_pyarrow_polars_and_pandas(ledger: dp.Ledger, results
     for row in pl.read_parquet(folder / "dp_releases.parquet").iter_rows(named=True):
         file = folder / f"{row['table_name']}.parquet"
         table = pq.read_table(file)
-        receipt = receipt_of(pq.read_schema(file).metadata)
+        receipt = receipt_in_metadata(pq.read_schema(file).metadata)
         assert receipt == ledger.recall(row["release"]).attrs["dp"] == json.loads(row["receipt"])
         frame = ledger.recall(row["release"])
         assert_frame_equal(pd.read_parquet(file), frame, check_dtype=False)

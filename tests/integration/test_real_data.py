@@ -14,7 +14,7 @@ import dpframe as dp
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
 from dpframe.noise import random_seed
-from dpframe.sources.counting import exact_counts as listed_exactly
+from dpframe.sources.exact_trees import exact_counts as listed_exactly
 from dpframe.sources.keys import listed_nodes
 from dpframe.testing import seeded_noise
 from tests import naive

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.asking.receipt import Receipt
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.doors.cli.main import main
 from tests.members import in_turn
 

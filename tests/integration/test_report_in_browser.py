@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.asking.receipt import Receipt
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.pages.report import write_report
 from tests.members import in_turn
 

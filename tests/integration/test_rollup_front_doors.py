@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe.asking.release import receipt_of
+from dpframe.asking.release import receipt_in_metadata
 from dpframe.testing import seeded_noise
 from tests.doors import (
     Answer,
@@ -190,7 +190,7 @@ def test_a_name_replays_at_every_door(world: World, tmp_path: Path) -> None:
     assert said.returncode == 0, said.stderr
     assert "replayed" in said.stdout + said.stderr
     pd.testing.assert_frame_equal(pd.read_parquet(out), first, check_dtype=False)
-    receipt = receipt_of(pq.read_schema(out).metadata)
+    receipt = receipt_in_metadata(pq.read_schema(out).metadata)
     assert receipt is not None
     assert receipt["release_id"] == first.dp.receipt["release_id"]
     with pytest.raises(dp.DpframeError, match="release"):

@@ -23,9 +23,9 @@ from dpframe.doors.cli.main import main
 from dpframe.doors.series import due
 from dpframe.doors.series.sources import DatabaseSource
 from dpframe.ledger import Ledger
-from dpframe.ledger.results import packed, unpacked
-from dpframe.ledger.resuming import ResumingLedger
-from dpframe.sources.row_stores import of_postgres, of_sqlite
+from dpframe.ledger.results import pack_result, unpack_result
+from dpframe.ledger.unfinished_draws import ResumingLedger
+from dpframe.sources.row_stores import read_postgres, read_sqlite
 from tests.members import some
 from tests.privacy.ledger_worker import ended, forked
 from tests.published import assert_whole, content
@@ -65,7 +65,7 @@ delta = 1e-7
 @pytest.fixture(autouse=True)
 def sunday(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is Wednesday of week 44."""
-    monkeypatch.setattr(due, "now", lambda: datetime(2026, 10, 28, 12, tzinfo=UTC))
+    monkeypatch.setattr(due, "current_time", lambda: datetime(2026, 10, 28, 12, tzinfo=UTC))
 
 
 def frame(weeks: int = 4) -> pd.DataFrame:
@@ -154,7 +154,7 @@ def test_a_grace_and_a_zone_move_what_is_due(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A week that is over waits for late records; its end is that of its zone's clock."""
-    monkeypatch.setattr(due, "now", lambda: datetime(2026, 10, 25, 23, 30, tzinfo=UTC))
+    monkeypatch.setattr(due, "current_time", lambda: datetime(2026, 10, 25, 23, 30, tzinfo=UTC))
 
     def last(**period: str) -> str:
         made = series(tmp_path, period={**PERIOD, **period}, source=zoned)
@@ -333,9 +333,9 @@ def test_a_draw_is_stored_for_the_charge_that_its_file_names(folder: Path) -> No
 
     assert ended(forked(killed)) == -signal.SIGKILL
     (file,) = folder.glob("*unfinished*")
-    found = unpacked(file.read_bytes())
+    found = unpack_result(file.read_bytes())
     assert found is not None
-    file.write_bytes(packed(replace(found, release_id="0" * 32)))
+    file.write_bytes(pack_result(replace(found, release_id="0" * 32)))
     assert made.run("2026-W40").steps[0].state == "drawn"
     assert not list(folder.glob("*unfinished*"))
     assert Ledger(folder / "budget.db").releases()["stored"].tolist() == [False, True]
@@ -420,10 +420,10 @@ def test_clocks_that_jump_are_refused(folder: Path, monkeypatch: pytest.MonkeyPa
         made.run("2026-W41")
     with pytest.raises(dp.ParameterError, match=r"until .* must be a period"):
         made.run("2026-W40..2026-W43")
-    monkeypatch.setattr(due, "now", lambda: datetime(2026, 10, 14, tzinfo=UTC))
+    monkeypatch.setattr(due, "current_time", lambda: datetime(2026, 10, 14, tzinfo=UTC))
     with pytest.raises(dp.ParameterError, match="is drawn, but not due by this machine's clock"):
         made.run()
-    monkeypatch.setattr(due, "now", lambda: datetime(2026, 9, 14, tzinfo=UTC))
+    monkeypatch.setattr(due, "current_time", lambda: datetime(2026, 9, 14, tzinfo=UTC))
     fresh = series(folder).run()
     assert (fresh.code, fresh.steps) == (0, ())
     assert "nothing is due yet" in str(fresh)
@@ -446,7 +446,7 @@ def test_a_database_of_duckdb_is_read_in_utc(folder: Path) -> None:
     with duckdb.connect(folder / "shop.duckdb") as con:
         con.execute("CREATE TABLE t AS SELECT 1 AS x")
     query = "SELECT current_setting('TimeZone') AS zone"
-    with _duck.selected(folder / "shop.duckdb", query) as relation:
+    with _duck.select_from_database(folder / "shop.duckdb", query) as relation:
         assert relation.fetchall() == [("UTC",)]
 
 
@@ -457,10 +457,10 @@ def test_what_databases_say_is_in_no_context(folder: Path) -> None:
         db.execute("INSERT INTO t VALUES ('secret')")
         db.commit()
     with pytest.raises(dp.SourceError, match="cannot be read") as of_rows:
-        of_sqlite(folder / "shop.db", "SELECT json_extract(x, '$') AS y FROM t")
+        read_sqlite(folder / "shop.db", "SELECT json_extract(x, '$') AS y FROM t")
     duckdb.connect(folder / "shop.duckdb").close()
     query = "SELECT * FROM missing"
-    reading = _duck.selected(folder / "shop.duckdb", query)
+    reading = _duck.select_from_database(folder / "shop.duckdb", query)
     with pytest.raises(dp.SourceError, match="cannot be read") as of_query, reading:
         pass
     assert (of_rows.value.__context__, of_query.value.__context__) == (None, None)
@@ -480,17 +480,17 @@ def test_sqlite_is_read_by_declared_types(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     with closing(sqlite3.connect(path)) as db:
         db.executescript(HOSTILE_ROWS)
-    found = of_sqlite(path, 'SELECT *, n + 1 AS "more" FROM visits')
+    found = read_sqlite(path, 'SELECT *, n + 1 AS "more" FROM visits')
     assert [str(kind) for kind in found.schema.types] == [
         *("string", "string", "int64", "double", "string", "string")
     ]
     assert found["n"].to_pylist() == [3, None, None, None]
     assert found["price"].to_pylist() == [2.5, None, float("inf"), None]
     assert found["country"].to_pylist() == ["FR", r"\xFF", "8", None]
-    assert of_sqlite(path, "SELECT n FROM visits WHERE false").schema.types == [pa.int64()]
+    assert read_sqlite(path, "SELECT n FROM visits WHERE false").schema.types == [pa.int64()]
     for query in ("SELECT nothing FROM visits", "DELETE FROM visits"):
         with pytest.raises(dp.SourceError, match="cannot be read"):
-            of_sqlite(path, query)
+            read_sqlite(path, query)
 
 
 def test_a_table_of_sqlite_is_asked(folder: Path) -> None:
@@ -523,14 +523,14 @@ def test_postgres_is_read_by_declared_types(tmp_path: Path) -> None:
         engine.run("INSERT INTO odd VALUES ('4713-01-01 BC', now(), 1e400, 2, false, '[]', '')")
         engine.run("INSERT INTO odd VALUES ('2026-10-01', '2026-10-01', 1.5, 3, NULL, '1', NULL)")
         address = f"postgresql://{info.user}@/{info.dbname}?host={info.host}&port={info.port}"
-        found = of_postgres(address, "SELECT * FROM odd")
+        found = read_postgres(address, "SELECT * FROM odd")
         assert found["d"].null_count == 2
         assert found["t"].null_count == 1
         assert found["n"].to_pylist() == [None, None, 1.5]
         assert found["i"].to_pylist() == [1, 2, 3]
         assert found["x"].to_pylist() == ["{}", "[]", "1"]
         with pytest.raises(dp.SourceError, match="cannot be read in PostgreSQL"):
-            of_postgres(address, "SELECT 1 / (i - 1) FROM odd")
+            read_postgres(address, "SELECT 1 / (i - 1) FROM odd")
         secret = f"postgresql://{info.user}:geheim@db.example/{info.dbname}"
         made = DatabaseSource(database=secret, query="SELECT * FROM odd")
         said = made.described("2026-W40")

@@ -19,8 +19,8 @@ import pytest
 import dpframe as dp
 from dpframe.asking.question import Question
 from dpframe.errors import SourceError
-from dpframe.questions.listed import QUESTIONS
-from dpframe.sources.relations import opened
+from dpframe.questions.question_list import QUESTIONS
+from dpframe.sources.source_relations import open_source
 from dpframe.testing import seeded_noise
 from tests.doors import rows
 from tests.members import some
@@ -242,7 +242,7 @@ def test_a_line_break_within_quotes_is_part_of_the_field(tmp_path: Path, mechani
 def test_a_csv_is_read_with_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One thread a file, and DuckDB still says how far it is."""
     file = csv(tmp_path, "p,q\n" + '"x\ny",1\n' * 2_000_000)
-    with opened(file, ["p"]) as relation:
+    with open_source(file, ["p"]) as relation:
         shown: list[float] = []
         watched = threading.Event()
         cursor = relation._cursor

@@ -32,10 +32,10 @@ from dpframe.budget import PrivacyUnit
 from dpframe.errors import ColumnError, ParameterTypeError, SourceError
 from dpframe.hierarchy import as_hierarchy
 from dpframe.ledger import Ledger
-from dpframe.questions.hhh.partitioned import partition_plan
-from dpframe.sketches import MisraGries, merged
-from dpframe.sources.counting import exact_counts
-from dpframe.sources.record_stream import feed
+from dpframe.questions.hhh.partition_plan import partition_plan
+from dpframe.sketches import MisraGries, merge_raw_sketches
+from dpframe.sources.exact_trees import exact_counts
+from dpframe.sources.record_stream import update_sketches
 from dpframe.sources.spark import is_spark, shuffle_partitions
 from dpframe.sources.spark_stream import Worker, partitioned_states
 from dpframe.testing import seeded_noise
@@ -373,11 +373,11 @@ def test_streams_are_merged_from_partitions_by_hash(session: Any, paths: Path) -
     for part in range(3):
         own = table.filter(pa.array(table["part"].to_numpy() == part)).sort_by("h")
         sketches = [MisraGries(100) for _ in range(asked.height)]
-        with _duck.register(own.select(["path"]), "a partition") as relation:
-            feed(sketches, relation, asked.hierarchy)
+        with _duck.register_table(own.select(["path"]), "a partition") as relation:
+            update_sketches(sketches, relation, asked.hierarchy)
         expected.append(sketches)
     for level, state in enumerate(states):
-        whole = merged([parts[level] for parts in expected], method="sum")._state()
+        whole = merge_raw_sketches([parts[level] for parts in expected], method="sum")._state()
         kept = whole.counts >= plan.band
         assert state.counts.tolist() == whole.counts[kept].tolist()
         assert state.keys.to_pylist() == whole.keys.filter(pa.array(kept)).to_pylist()

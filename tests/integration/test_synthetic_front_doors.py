@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe.asking.release import receipt_of
+from dpframe.asking.release import receipt_in_metadata
 from dpframe.doors.cli import main as cli
 from dpframe.testing import seeded_noise
 from tests.doors import in_turn
@@ -679,7 +679,7 @@ def test_the_command_line_writes_rows(world: World, tmp_path: Path, ending: str)
     assert len(releases) == 1
     assert len(found[0]) == 40
     if ending == "parquet":
-        receipt = receipt_of(pq.read_schema(out).metadata)
+        receipt = receipt_in_metadata(pq.read_schema(out).metadata)
         assert receipt is not None
         assert receipt["release_id"] == releases["release_id"][0]
         assert found[0].attrs == {}

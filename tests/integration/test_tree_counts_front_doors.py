@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe.asking.receipt import Receipt
-from dpframe.asking.release import receipt_of
+from dpframe.asking.privacy_receipt import Receipt
+from dpframe.asking.release import receipt_in_metadata
 from dpframe.doors.cli import main as cli
 from dpframe.hierarchy import as_hierarchy
 from dpframe.postprocess.level_values import TEXT
-from dpframe.postprocess.nesting import nearest_reported
+from dpframe.postprocess.lineages import nearest_reported
 from dpframe.testing import seeded_noise
 from tests import members
 from tests.doors import (
@@ -309,7 +309,7 @@ def command_line_keys(world: World, spec: str, asked: dict[str, Any], file: Path
     flags = [f for name, value in asked.items() for f in option(world, name, value)]
     command = ["tree-counts", str(world.parquet), spec, *flags, f"--keys={file}", "--quiet"]
     assert cli.main([*command, "-o", str(out)]) == 0
-    receipt = receipt_of(pq.read_schema(out).metadata)
+    receipt = receipt_in_metadata(pq.read_schema(out).metadata)
     assert receipt is not None
     return pd.read_parquet(out), receipt.to_dict()
 

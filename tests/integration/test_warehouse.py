@@ -15,15 +15,15 @@ import pytest
 
 import dpframe as dp
 from dpframe.budget import PrivacyUnit
-from dpframe.dialects import DIALECTS, RUN, Dialect
+from dpframe.dialects import DIALECTS, TESTED_DIALECTS, Dialect
 from dpframe.dialects._postgres import Postgres
 from dpframe.dialects._spark import Spark
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.hierarchy._types import READS
-from dpframe.sources import relations
-from dpframe.sources.candidates import in_preorder
-from dpframe.sources.relations import canonical
+from dpframe.sources import source_relations
+from dpframe.sources.candidates import preorder_table
 from dpframe.sources.rollup_statement import rollup_statement
+from dpframe.sources.source_relations import canonical
 from dpframe.testing import seeded_noise
 from tests import engines
 from tests.hostile import COLUMNS, DATES, DOMAINS, IPS, NUMBERS, PATHS, TYPED
@@ -64,7 +64,9 @@ def rows_of(table: pa.Table) -> Rows:
 def in_duckdb(table: pa.Table, h: Hierarchy, unit: PrivacyUnit, hashed: str | None) -> Rows:
     """The candidates of DuckDB's own statement, with ``hashed`` in place of its hash."""
     beside = [c for c in (unit.user, unit.weight) if c is not None]
-    with relations.opened(table, list(dict.fromkeys([*h.source_columns, *beside]))) as relation:
+    with source_relations.open_source(
+        table, list(dict.fromkeys([*h.source_columns, *beside]))
+    ) as relation:
         types = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
         read = tuple(types[c] for c in h.source_columns)
         user_type = types.get(unit.user or "")
@@ -92,7 +94,7 @@ def elsewhere(
         view="rows",
         dialect=dialect or engine.dialect,
     )
-    return rows_of(in_preorder(engine.query(sql), h, engine.dialect, read))
+    return rows_of(preorder_table(engine.query(sql), h, engine.dialect, read))
 
 
 HOSTILE = [
@@ -270,7 +272,7 @@ def test_the_part_of_a_user_depends_on_that_user_and_the_seed_only(
         sql = rollup_statement(
             h, unit, band=1, seed=seed, view="rows", dialect=engine.dialect, **kinds
         )
-        found = rows_of(in_preorder(engine.query(sql), h, engine.dialect, ("VARCHAR",)))
+        found = rows_of(preorder_table(engine.query(sql), h, engine.dialect, ("VARCHAR",)))
         total = 256 if contribution == "share" else 2
         assert int(found[0][1] or 0) == total * len({r[0] for r in rows})
         return [r for r in found if (r[2] or "").startswith("leaf")]
@@ -620,7 +622,7 @@ def test_the_dialects_that_are_run_are_those_that_the_docs_name() -> None:
     text = (Path(__file__).resolve().parents[2] / "docs" / "warehouses.md").read_text("utf-8")
     rows = {line.split("`")[1]: line for line in text.splitlines() if line.startswith("| `")}
     assert set(rows) == {"duckdb", *DIALECTS}
-    run = {"duckdb", *(dialect.name for dialect in RUN)}
+    run = {"duckdb", *(dialect.name for dialect in TESTED_DIALECTS)}
     assert {name for name, row in rows.items() if "| run" in row} == run
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpframe.cells import Axis, CellCounts, NoisyCells
+from dpframe.cell_counts import Axis, CellCounts, NoisyCells
 from dpframe.hierarchy import Kind
 from dpframe.hierarchy._cells import product_kinds
 from dpframe.mechanisms import cell_hhh

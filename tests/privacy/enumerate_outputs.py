@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe.accounting.linear import linear_delta
+from dpframe.accounting.linear_slips import linear_delta
 from dpframe.accounting.path_laws import Laws
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import TOTAL, NoiseTable

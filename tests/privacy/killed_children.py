@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 
 import dpframe as dp
-from dpframe._duck.spilling import PREFIX, SpillFolder
+from dpframe._duck.spill_folder import PREFIX, SpillFolder
 from dpframe.asking.release import Release
 from dpframe.ledger import Ledger
 

@@ -25,9 +25,9 @@ import pandas as pd
 from dpframe.asking import answer
 from dpframe.doors.cli.main import main
 from dpframe.doors.series import series as series_module
-from dpframe.ledger import Ledger, Paid, book, results, resuming
-from dpframe.ledger.results import Stored, packed
-from dpframe.ledger.resuming import ResumingLedger
+from dpframe.ledger import Ledger, PaidCharge, book, results, unfinished_draws
+from dpframe.ledger.results import StoredResult, pack_result
+from dpframe.ledger.unfinished_draws import ResumingLedger
 from dpframe.testing import seeded_noise
 
 from .ledger_worker import Stopping, ended, forked
@@ -72,19 +72,19 @@ def made(folder: Path) -> Path:
 
 def run(folder: Path, bug: str = "") -> int:
     """``dpframe run`` with noise that the name of a release decides."""
-    real = answer.released
+    real = answer.make_release
 
     def released(counted: Any, plan: Any, **kept: Any) -> Any:
         with seeded_noise(sum(map(ord, kept["name"]))):
             return real(counted, plan, **kept)
 
-    answer.released = released  # type: ignore[assignment]
+    answer.make_release = released  # type: ignore[assignment]
     if bug == "forgets":  # planted: a charge that was cut off is made again
         series_module.ResumingLedger = Ledger  # type: ignore[misc, assignment]
     if bug == "free":  # planted: nothing is charged
 
-        def charge(self: Ledger, charge: Any) -> Paid:
-            return Paid(left=self.left, there=self.left, reservation=None, reserved=False)
+        def charge(self: Ledger, charge: Any) -> PaidCharge:
+            return PaidCharge(left=self.left, there=self.left, reservation=None, reserved=False)
 
         ResumingLedger.charge = charge  # type: ignore[method-assign]
     with contextlib.redirect_stdout(open(os.devnull, "w")):
@@ -248,7 +248,7 @@ def settled(root: str, where: str, bug: str = "") -> object:
     def work() -> None:
         write = results.write_result
 
-        def dies(db: sqlite3.Connection, stored: Stored) -> None:
+        def dies(db: sqlite3.Connection, stored: StoredResult) -> None:
             if where == "inside":
                 db.execute("PRAGMA cache_size = 1")  # pages go to the file at once
                 write(db, stored)
@@ -278,7 +278,7 @@ def torn(root: str) -> object:
     folder = made(Path(root, "torn"))
 
     def work() -> None:
-        resuming.packed = lambda stored: packed(stored)[:-100]  # type: ignore[assignment]
+        unfinished_draws.pack_result = lambda stored: pack_result(stored)[:-100]  # type: ignore[assignment]
         Ledger.keep = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
         os._exit(_ran(folder))
 

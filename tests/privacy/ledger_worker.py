@@ -23,8 +23,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from dpframe.asking.plan import Counted
-from dpframe.asking.release import Release, released
+from dpframe.asking.plan_protocols import MechanismInput
+from dpframe.asking.release import Release, make_release
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import LedgerError, OverBudgetError
 from dpframe.hierarchy import columns
@@ -41,7 +41,7 @@ PLAN = make_plan(
     budget=Budget(epsilon=EPSILON, delta=DELTA),
     remainder=True,
 )
-TREE = Counted(tree_of({"a": 10_000, "b": 20_000}))
+TREE = MechanismInput(tree_of({"a": 10_000, "b": 20_000}))
 LAW = SimpleNamespace(
     budget=PLAN.budget, profile=((EPSILON, DELTA),), request=PLAN.request, unit=PLAN.unit
 )
@@ -57,12 +57,12 @@ def release(
         meanwhile()
         return TREE
 
-    return released(counted, PLAN, source="a tree", ledger=ledger, name=name)
+    return make_release(counted, PLAN, source="a tree", ledger=ledger, name=name)
 
 
 def release_then_charge(ledger: Ledger, out: Callable[[Release], None]) -> None:
     """Planted bug: the charge follows the release that it pays for."""
-    new = released(lambda: TREE, PLAN, source="a tree", ledger=None, name=None)
+    new = make_release(lambda: TREE, PLAN, source="a tree", ledger=None, name=None)
     out(new)
     ledger.charge(charge())
 

@@ -25,16 +25,16 @@ import numpy as np
 from scipy.stats import beta
 
 import dpframe as dp
-from dpframe.accounting.path import path_delta
+from dpframe.accounting.path_recursion import path_delta
 from dpframe.accounting.sketch_lattice import lattice_laws
-from dpframe.accounting.sketches import sketch_laws
+from dpframe.accounting.sketch_stream import sketch_laws
 from dpframe.mechanisms import offline_hhh
-from dpframe.noise import NoiseTable, gaussian, halves, laplace
+from dpframe.noise import NoiseTable, gaussian_table, halves, laplace_table
 from dpframe.testing import seeded_noise
 from dpframe.tree import CountTree, NoisyNodes, nearest_chosen
 from dpframe.verifier.judge import bound_at, verify_proof
-from dpframe.verifier.ledger import Held, Reserved, verify_releases, written
-from dpframe.verifier.periods import Block
+from dpframe.verifier.ledger import LedgerRelease, ReservedLaw, decimal_value, verify_releases
+from dpframe.verifier.period_charges import Block
 from tests.privacy.enumerate_outputs import (
     NoNoise,
     Script,
@@ -162,7 +162,7 @@ def scaled(left: float, right: float, release: float) -> Selection:
     return replace(
         own,
         test=test,
-        release=laplace(setting.laws.release_scale * release, own.release.highest),
+        release=laplace_table(setting.laws.release_scale * release, own.release.highest),
     )
 
 
@@ -274,7 +274,7 @@ def histograms() -> Iterator[tuple[str, str, Histograms]]:
     yield "shown from 1 on", "mechanism", Histograms(three, 3, 1)
     yield "shown two below the private threshold", "mechanism", Histograms(three, 3, three.highest)
     normal = level_law("gaussian", 3)
-    narrow = gaussian(normal.sd * 0.9, normal.highest)
+    narrow = gaussian_table(normal.sd * 0.9, normal.highest)
     yield "Gaussian noise 10 % narrower", "accountant", Histograms(narrow, 3, narrow.highest + 2)
     short = cut(normal, 4, 4)
     yield "Gaussian noise cut short", "noise", Histograms(short, 3, short.highest + 2)
@@ -331,14 +331,16 @@ def added(**more: int) -> Callable[[], bool]:
     return ask
 
 
-def book(number: int, **where: Any) -> list[Held]:
+def book(number: int, **where: Any) -> list[LedgerRelease]:
     """So many releases of (0.4, 0)."""
     level = {"scale": "3", "least": None}
     verdict = verify_proof(
         told({"kind": "counts", "units": 1, "levels": [level]}, epsilon=0.4, delta=0.0)
     )
     receipt = {"epsilon": 0.4, "delta": 0.0}
-    return [Held(name=str(n), receipt=receipt, verdict=verdict, **where) for n in range(number)]
+    return [
+        LedgerRelease(name=str(n), receipt=receipt, verdict=verdict, **where) for n in range(number)
+    ]
 
 
 def forgotten() -> bool:
@@ -370,14 +372,14 @@ def reserving(paid: int, made: int, own: float = 0.1) -> bool:
     text = proof_text(dp.explain(["p"], **{**budget, "epsilon": own}).plan)
     text = (text or "").replace(f'"epsilon": {own}', '"epsilon": 0.1')
     points = tuple((Fraction(e), Fraction(d)) for e, d in law[:-1])
-    reserved = Reserved(
+    reserved = ReservedLaw(
         name="r",
         epsilon=Fraction(epsilon),
         delta=Fraction(1, 10**6),
         times=made,
-        law=(*points, (written(0.1), written(1e-8))),
+        law=(*points, (decimal_value(0.1), decimal_value(1e-8))),
     )
-    held = Held(
+    held = LedgerRelease(
         name="x",
         receipt=budget,
         verdict=replace(verify_proof(text), outcome="proved", bound=Fraction(1, 10**9)),
@@ -591,9 +593,9 @@ def proofs() -> Iterator[tuple[str, str, Callable[[], bool]]]:
 # -- wrong code: its numbers are right, so that no proof can show it -------------------------------
 
 TEST = halves(left=("geometric", 1.0, 2), right=("geometric", 1.0, 2), recentre=False)
-RELEASE = laplace(1.5, 1)
+RELEASE = laplace_table(1.5, 1)
 WIDE = halves(left=("geometric", 2.0, 8), right=("geometric", 1.0, 6), recentre=False)
-HIDDEN = laplace(1.5, 40)
+HIDDEN = laplace_table(1.5, 40)
 SMALL_EPSILON = 2.0
 
 
@@ -619,11 +621,11 @@ def one_test_draw(tree: CountTree, *, test: Any, **rest: Any) -> NoisyNodes:
 
 
 def _finish(tree: CountTree, selected: Any, residual: Any) -> NoisyNodes:
-    return offline_hhh.summed_up(tree, selected, residual)
+    return offline_hhh.sum_released_residuals(tree, selected, residual)
 
 
 def _selected(tree: CountTree, test: Any, threshold: int, remainder: bool) -> tuple[Any, Any]:
-    return offline_hhh.select(tree, test=test, threshold=threshold, remainder=remainder)
+    return offline_hhh.select_nodes(tree, test=test, threshold=threshold, remainder=remainder)
 
 
 def exact_remainder(

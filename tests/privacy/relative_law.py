@@ -17,8 +17,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.accounting.relative import RelativeLaws, Step, least_bound
-from dpframe.noise import NoiseTable, laplace
+from dpframe.accounting.relative_steps import RelativeLaws, Step, least_truncation_bound
+from dpframe.noise import NoiseTable, laplace_table
 
 Label = frozenset[tuple[str, int]]
 """(path, i) of every node that became top, i its step."""
@@ -56,9 +56,9 @@ def noise_of(step: Step, rule: Rule = AS_PRINTED) -> Noise:
     """Tables as long as their mass is in floats; the test's is the shipped one."""
     scale = float(step.scale) / (1 if rule.divided else step.tops)
     return Noise(
-        threshold=laplace(2 * scale, math.ceil(80 * scale)),
-        query=laplace(4 * scale, math.ceil(160 * scale)),
-        test=laplace(scale, step.bound),
+        threshold=laplace_table(2 * scale, math.ceil(80 * scale)),
+        query=laplace_table(4 * scale, math.ceil(160 * scale)),
+        test=laplace_table(scale, step.bound),
     )
 
 
@@ -83,7 +83,7 @@ def toy_step(
         tops=tops,
         slack=slack,
         scale=scale,
-        bound=least_bound(scale, delta / tops) if bound is None else bound,
+        bound=least_truncation_bound(scale, delta / tops) if bound is None else bound,
     )
 
 

@@ -29,7 +29,7 @@ from dpframe.mechanisms import auto_bounds, cell_rollup, measured_parts, node_co
 from dpframe.noise import UnboundedNoise
 from dpframe.questions.rollup import count as counting
 from dpframe.questions.rollup.ask import explain_rollup
-from dpframe.questions.rollup.cells import CellRollupPlan
+from dpframe.questions.rollup.cell_rollup_plan import CellRollupPlan
 from dpframe.questions.rollup.plan import RollupPlan
 from dpframe.testing import seeded_noise
 
@@ -123,7 +123,7 @@ def listened(given: Sequence[int] | None = None) -> Iterator[list[tuple[int, Fra
         return exact
 
     def magnitudes(exact: Any, *, epsilon: Fraction) -> Any:
-        seen.extend((int(value), auto_bounds._law(epsilon).scale) for value in exact)
+        seen.extend((int(value), auto_bounds._bin_noise(epsilon).scale) for value in exact)
         return np.array(given, dtype=np.int64)
 
     with pytest.MonkeyPatch.context() as patch:

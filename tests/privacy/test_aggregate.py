@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import binom
 
 from dpframe.accounting import aggregate
-from dpframe.accounting.aggregate import aggregate_delta, local_epsilon, silence, spared
-from dpframe.accounting.losses import composed, losses_between
+from dpframe.accounting.aggregate import aggregate_delta, local_epsilon, silence, spare_holders
+from dpframe.accounting.losses import compose_losses, pair_losses
 from tests.members import few, some
 
 MILLION = 1_600_000
@@ -72,7 +72,7 @@ def test_no_number_of_holders_is_worse_than_accounted_for(devices: int, el: floa
                 if before + after < devices:
                     assert exact(devices, el, epsilon, before, after) <= claimed
                     checked += 1
-    assert checked or spared(devices, el) > 0.8 * devices
+    assert checked or spare_holders(devices, el) > 0.8 * devices
 
 
 def test_nobody_else_holding_the_cell_is_not_the_worst_case() -> None:
@@ -84,10 +84,10 @@ def test_nobody_else_holding_the_cell_is_not_the_worst_case() -> None:
 def test_a_forgotten_round_and_a_forgotten_cell_are_rejected() -> None:
     """Planted bugs: less is composed than is seen, and the exact loss exceeds the claim."""
     devices, el, epsilon = 400, 6.0, 1.0
-    others = devices - 1 - spared(devices, el)
-    held, free = (aggregate._cell(others, silence(el), c) for c in (0.5, silence(el)))
-    left = losses_between(held, free, 1e-4)
-    one_cell = composed([(left, 1)]).delta(epsilon)
+    others = devices - 1 - spare_holders(devices, el)
+    held, free = (aggregate._cell_sum_law(others, silence(el), c) for c in (0.5, silence(el)))
+    left = pair_losses(held, free, 1e-4)
+    one_cell = compose_losses([(left, 1)]).delta(epsilon)
     assert exact(devices, el, epsilon, 0, 0) > one_cell
     twice = aggregate_delta(devices=devices, reports=2, local_epsilon=el, epsilon=epsilon)
     once = aggregate_delta(devices=devices, reports=1, local_epsilon=el, epsilon=epsilon)
@@ -170,7 +170,7 @@ def test_replacement_accounted_for_as_removal_is_rejected() -> None:
 def test_holders_that_are_not_spared_are_rejected(devices: int, el: float) -> None:
     """Planted bug: accounting for all others as silent claims less than one holder shows; what is
     claimed for so few devices is nothing."""
-    (unspared,) = aggregate._together(devices - 1, 1, el, 1.3, "replace")
+    (unspared,) = aggregate._report_losses(devices - 1, 1, el, 1.3, "replace")
     claim = aggregate_delta(devices=devices, reports=1, local_epsilon=el, epsilon=1.3)
     assert unspared.delta(1.3) < exact(devices, el, 1.3, 1, 0) <= claim
 
@@ -189,7 +189,7 @@ def test_another_accountant_gives_the_same_delta() -> None:
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     el, k = 10.71, np.arange(600)
-    rest = binom.pmf(k, MILLION - 1 - spared(MILLION, el), silence(el))
+    rest = binom.pmf(k, MILLION - 1 - spare_holders(MILLION, el), silence(el))
     held, free = (
         {i: math.log(p) for i, p in enumerate(np.convolve(rest, [1 - c, c])) if p > 1e-60}
         for c in (0.5, silence(el))

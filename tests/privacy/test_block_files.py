@@ -14,8 +14,8 @@ import pytest
 
 import dpframe as dp
 from dpframe.budget import Budget
-from dpframe.ledger import Ledger, entries, standing
-from dpframe.ledger.entries import append
+from dpframe.ledger import Ledger, entries, state
+from dpframe.ledger.entries import append_entry
 from tests.members import some
 
 from .ledger_worker import DELTA, EPSILON, LAW, TOTALS, charge
@@ -29,10 +29,12 @@ def filled(ledger: Ledger, days: Iterator[int] | range) -> None:
     with ledger._writing() as db:
         for day in days:
             cost = charge(day=day)
-            here = standing.standing(db)
+            here = state.read_state(db)
             entry, _ = here.with_charge(cost, ())
             assert cost.blocks is not None
-            append(db, here.last, entry._replace(tops=here.segments.add(cost.blocks, entry.cost)))
+            append_entry(
+                db, here.last, entry._replace(tops=here.segments.add(cost.blocks, entry.cost))
+            )
 
 
 # -- many processes, and crashes -------------------------------------------------------------------

@@ -20,14 +20,14 @@ import pytest
 from hypothesis import strategies as st
 
 import dpframe as dp
-from dpframe.ledger import Blocks, Charge, by_block, standing
+from dpframe.ledger import Blocks, Charge, by_block, state
 from dpframe.ledger.blocks import FARTHEST
 from dpframe.ledger.entries import check_history
-from dpframe.ledger.history import summary
+from dpframe.ledger.history import summary_frame
 from dpframe.ledger.schema import APPLICATION_ID, FORMAT, SCHEMA
 from dpframe.ledger.segments import Segments
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT
-from dpframe.ledger.totals import totals
+from dpframe.ledger.totals import read_totals
 from tests import naive
 from tests.members import some
 from tests.strategies import examples
@@ -136,28 +136,28 @@ def agree(asked: Sequence[Given], clock: Sequence[int] = DAYS) -> int:
             axis, first, last, *cost = given
             sums = costs(kept)
             free = [naive.fits(s, axis, (reads(given) or ("", ()))[1], TOTAL) for s in sums]
-            here = standing.standing(db)
+            here = state.read_state(db)
             left = here.left_in(blocks_of(axis, first, last, clock))
             assert (left.epsilon, left.delta) == (
                 float(free[0] * EPSILON * EPSILON_UNIT),
                 float(free[1] * DELTA * DELTA_UNIT),
             )
-            before = totals(db)
+            before = read_totals(db)
             where_it_is_full(here.segments, sums, given, clock)
             if any(asks > has for asks, has in zip(cost, free, strict=True)):
                 with pytest.raises(dp.OverBudgetError) as error:
-                    standing.charged(db, charge(number, given, clock), ())
+                    state.write_charge(db, charge(number, given, clock), ())
                 for which, name in enumerate(("epsilon", "delta")):
                     assert (f"{name} requested" in str(error.value)) == (cost[which] > free[which])
-                assert totals(db) == before
+                assert read_totals(db) == before
                 continue
-            paid = standing.charged(db, charge(number, given, clock), ())
+            paid = state.write_charge(db, charge(number, given, clock), ())
             kept.append(given)
             spent = [naive.spent_by_block(s) for s in costs(kept)]
-            now = totals(db)
+            now = read_totals(db)
             assert now.spent_units == (spent[0] * EPSILON, spent[1] * DELTA)
             assert paid.left == now.left
-            assert paid.there == standing.standing(db).left_in(blocks_of(axis, first, last, clock))
+            assert paid.there == state.read_state(db).left_in(blocks_of(axis, first, last, clock))
         check_history(db, whole=True)
         if clock is DAYS:
             views_agree(db, kept)
@@ -206,7 +206,7 @@ def views_agree(db: sqlite3.Connection, kept: Sequence[Given]) -> None:
             )
             for total, s in zip(everywhere, sums, strict=True)
         ]
-        assert by_block.within(db, days * DAY) == (worst[0] * EPSILON, worst[1] * DELTA)
+        assert by_block.window_spending(db, days * DAY) == (worst[0] * EPSILON, worst[1] * DELTA)
     frame = by_block.blocks_frame(db)
     for row in frame.to_dict("records"):
         null = not isinstance(row["first"], str)
@@ -222,7 +222,7 @@ def views_agree(db: sqlite3.Connection, kept: Sequence[Given]) -> None:
             )
     covered = sum(len(reads(g)[1]) > 0 for g in kept if reads(g) is not None)  # type: ignore[index]
     assert (len(frame) > 0) == (covered > 0)
-    shown = summary(db, "x").iloc[0]
+    shown = summary_frame(db, "x").iloc[0]
     assert shown["plain_epsilon"] == float(sum(g[3] for g in kept) * EPSILON * EPSILON_UNIT)
     assert shown["protects"] == ("adding or removing one record" if kept else "")
 
@@ -346,7 +346,7 @@ def worst_ratio(
             for step in range(steps):
                 first, last = policy(answers[:step])
                 try:
-                    standing.charged(db, charge(step, ("when", first, last, 1, 1)), ())
+                    state.write_charge(db, charge(step, ("when", first, last, 1, 1)), ())
                 except dp.OverBudgetError:
                     continue
                 for day in chances:

@@ -20,7 +20,7 @@ from scipy import stats
 import dpframe as dp
 from dpframe.budget import SHARE_GRID, PrivacyUnit
 from dpframe.hierarchy import Hierarchy
-from dpframe.sources.counting import exact_counts
+from dpframe.sources.exact_trees import exact_counts
 from dpframe.testing import seeded_noise
 from tests.members import few
 

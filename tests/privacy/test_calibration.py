@@ -17,16 +17,16 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 import dpframe as dp
-from dpframe.accounting.gaussian import gaussian
-from dpframe.accounting.geometric import geometric
+from dpframe.accounting.gaussian import gaussian_laws
+from dpframe.accounting.geometric import geometric_laws
 from dpframe.accounting.levels import LevelLaws
-from dpframe.accounting.path import ReleaseCurve, one_direction, path_delta
 from dpframe.accounting.path_laws import Laws
+from dpframe.accounting.path_recursion import ReleaseCurve, one_direction, path_delta
 from dpframe.budget import Budget, PrivacyUnit, per_record
 from dpframe.errors import ThresholdError
 from dpframe.mechanisms import level_histograms, offline_hhh
-from dpframe.noise import NoiseTable, halves, laplace
-from dpframe.questions.hhh.base import HhhPlan
+from dpframe.noise import NoiseTable, halves, laplace_table
+from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.questions.hhh.offline import default_release_share
 from dpframe.questions.hhh.plan import make_plan
 from tests.members import in_turn
@@ -100,8 +100,8 @@ def test_the_cost_of_curved_shapes_is_within_the_budget(shape: str, remainder: b
     for height, epsilon, delta in ((2, 1.0, 1e-3), (4, 2.0, 1e-6), (8, 1.0, 1e-6)):
         common = {"height": height, "epsilon": epsilon, "delta": delta, "remainder": remainder}
         share = default_release_share(height, remainder)
-        base = geometric(**common, release_share=share, grid=1)
-        laws = gaussian(shape, base=base, **common)  # type: ignore[arg-type]
+        base = geometric_laws(**common, release_share=share, grid=1)
+        laws = gaussian_laws(shape, base=base, **common)  # type: ignore[arg-type]
         assert laws.shape == shape
         assert offline_hhh.cost(laws, height=height, epsilon=epsilon, remainder=remainder) <= delta
 
@@ -191,7 +191,7 @@ def test_the_right_half_is_as_short_as_a_slow_search_finds(
 ) -> None:
     """Law: thresholds follow the right half, and trying every shorter one finds none within the
     budget, at small epsilons too."""
-    laws = geometric(
+    laws = geometric_laws(
         height=height,
         epsilon=epsilon,
         delta=delta,
@@ -249,7 +249,7 @@ def test_the_recursion_is_never_below_its_naive_twin_and_close_to_it(
     height: int, epsilon: float, delta: float, remainder: bool
 ) -> None:
     """Law: hull, grid and chords only round up, by less than a thousandth."""
-    laws = geometric(
+    laws = geometric_laws(
         height=height,
         epsilon=epsilon,
         delta=delta,
@@ -268,7 +268,7 @@ def test_the_recursion_is_never_below_its_naive_twin_and_close_to_it(
 def test_thinning_the_hull_of_a_long_curved_law_only_rounds_up(remainder: bool) -> None:
     """Law: polygons of fewer corners around a curved law stay upper bounds, and close ones."""
     test = halves(left=("gaussian", 90.0, 420), right=("gaussian", 60.0, 280), recentre=False)
-    release = laplace(6.0, 60)
+    release = laplace_table(6.0, 60)
     for epsilon in (0.2, 0.25, 0.5):
         setting = {"height": 1, "epsilon": epsilon, "remainder": remainder}
         for more_first in (False, True):
@@ -282,7 +282,7 @@ def test_thinning_the_hull_of_a_long_curved_law_only_rounds_up(remainder: bool) 
 def test_the_recursion_for_a_curved_law_over_two_levels_only_rounds_up(remainder: bool) -> None:
     """Law: the same over two levels, where chords of the first curve enter the second."""
     test = halves(left=("gaussian", 30.0, 140), right=("geometric", 6.0, 60), recentre=False)
-    release = laplace(6.0, 60)
+    release = laplace_table(6.0, 60)
     setting = {"height": 2, "epsilon": 0.4, "remainder": remainder}
     for more_first in (False, True):
         naive = path_divergence(test, release, **setting, more_first=more_first)
@@ -320,7 +320,7 @@ def one_node(laws: Laws, residual: int, remainder: bool) -> dict[object, float]:
 @pytest.mark.parametrize("remainder", [True, False])
 def test_one_level_agrees_with_privacy_loss_distributions(remainder: bool) -> None:
     """Law: dp-accounting's optimistic and pessimistic deltas of all outputs enclose ours."""
-    laws = geometric(
+    laws = geometric_laws(
         height=1, epsilon=2.0, delta=1e-3, remainder=remainder, release_share=0.5, grid=1
     )
     for epsilon in (1.0, 1.7, 2.0):
@@ -338,7 +338,7 @@ def test_one_level_agrees_with_privacy_loss_distributions(remainder: bool) -> No
         assert bounds[0] * (1 - 1e-9) <= ours <= bounds[1] * (1 + 1e-6) + 1e-13
 
 
-@pytest.mark.parametrize("release", [laplace(3.0, 46), laplace(1.3, 4)])
+@pytest.mark.parametrize("release", [laplace_table(3.0, 46), laplace_table(1.3, 4)])
 def test_the_release_curve_is_the_hockey_stick_of_the_table(release: NoiseTable) -> None:
     """Law: the curve equals the sum of the definition and lies between dp-accounting's bounds."""
     curve = ReleaseCurve(release)

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from dpframe import measures as dpm
-from dpframe.cells import CellCounts
+from dpframe.cell_counts import CellCounts
 from dpframe.mechanisms import cell_hhh
 from dpframe.mechanisms.rollup import Nodes
 from dpframe.questions.rollup.plan import RollupPlan
-from dpframe.sources import parts
+from dpframe.sources import parts_statement
 from dpframe.sources.measured_cells import MeasuredCells
 from dpframe.vectors import Vector
 
@@ -129,7 +129,7 @@ def _nobody_takes(patch: pytest.MonkeyPatch) -> None:
 
 
 def _user_in_every_segment(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(parts, "of_user", _node_by_node)
+    patch.setattr(parts_statement, "of_user", _node_by_node)
 
 
 PLANTED: dict[str, tuple[str | None, dict[str, dpm.Measure], Plant]] = {

@@ -34,16 +34,16 @@ from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import BudgetError, OverBudgetError
 from dpframe.hierarchy import columns
 from dpframe.ledger import Charge
-from dpframe.ledger.entries import Entry, _origin
-from dpframe.ledger.reservations import Held, price
-from dpframe.ledger.standing import Standing
+from dpframe.ledger.entries import Entry, _entry_before_first
+from dpframe.ledger.reservations import OpenReservation, price_reservation
+from dpframe.ledger.state import LedgerState
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_down
 from dpframe.ledger.totals import Totals
 from dpframe.mechanisms import offline_hhh
-from dpframe.noise import NoiseTable, halves, laplace
-from dpframe.questions.hhh.base import HhhPlan
-from dpframe.questions.hhh.checks import Asked
-from dpframe.questions.hhh.histograms import HistogramPlan
+from dpframe.noise import NoiseTable, halves, laplace_table
+from dpframe.questions.hhh.checks import HhhArguments
+from dpframe.questions.hhh.histogram_baselines import HistogramPlan
+from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.questions.hhh.offline import OfflinePlan
 from tests.members import few, tries
 
@@ -372,7 +372,7 @@ def test_rounding_of_the_convolutions_is_covered(
 # -- the profile of a plan -------------------------------------------------------------------------
 
 TEST = halves(left=("geometric", 2.0, 3), right=("geometric", 1.0, 2), recentre=False)
-RELEASE = laplace(1.5, 1)
+RELEASE = laplace_table(1.5, 1)
 
 
 def tiny(
@@ -398,7 +398,7 @@ def tiny(
     cost = partial(offline_hhh.cost, laws, height=height, remainder=remainder)
     point = ((epsilon, cost(epsilon=epsilon)),)
     ((whole, delta),) = group_profile(point, unit.moves)
-    asked = Asked(
+    asked = HhhArguments(
         hierarchy=columns(*"abc"[:height]),
         unit=unit,
         budget=Budget(epsilon=whole, delta=min(1.0, delta) * (1 + 1e-9)),
@@ -460,7 +460,7 @@ def test_every_point_of_a_profile_covers_every_neighbour(height: int, remainder:
 def test_a_profile_of_half_the_noise_or_one_level_less_is_rejected() -> None:
     """Planted bugs: noise of half the scale, or a profile for one level, exceed the points."""
     plan = tiny(height=2)
-    narrow = laplace(0.75, 1)
+    narrow = laplace_table(0.75, 1)
     shallow = tiny(height=1).profile
     options = {"test": plan.test_noise, "threshold": plan.threshold, "remainder": False}
     half, deep = 0.0, 0.0
@@ -493,12 +493,12 @@ def test_a_profile_is_the_naive_recursion(height: int, remainder: bool) -> None:
 @pytest.mark.parametrize("remainder", [True, False])
 def test_every_point_of_a_baselines_profile_covers_its_histograms(remainder: bool) -> None:
     """Law: the profile of one histogram a level bounds the enumerated outputs at every epsilon."""
-    noise = laplace(2.0, 3)
+    noise = laplace_table(2.0, 3)
     levels = 1 + remainder
     laws = LevelLaws(
         noise=noise, scale=2.0, delta=composed_delta(noise, levels=levels, epsilon=0.9)
     )
-    asked = Asked(
+    asked = HhhArguments(
         hierarchy=columns("a"),
         unit=PrivacyUnit(),
         budget=Budget(epsilon=0.9, delta=laws.delta),
@@ -638,7 +638,7 @@ def real_pair(plan: HhhPlan, table: dict[str, int], neighbour: dict[str, int]) -
 
 @cache
 def plans() -> tuple[HhhPlan, HhhPlan]:
-    return tiny(), tiny(epsilon=0.8, release=laplace(2.5, 1))
+    return tiny(), tiny(epsilon=0.8, release=laplace_table(2.5, 1))
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
@@ -656,7 +656,7 @@ def test_releases_of_the_shipped_mechanism_are_covered_together(times: int, delt
         assert both(product(real), math.exp(cheap)) > delta
 
 
-def opened(epsilon: float, delta: float, accountant: str = "pld") -> Standing:
+def opened(epsilon: float, delta: float, accountant: str = "pld") -> LedgerState:
     """A ledger that was just made."""
     now = Totals(
         ledger_id="x",
@@ -666,7 +666,7 @@ def opened(epsilon: float, delta: float, accountant: str = "pld") -> Standing:
         spent_epsilon=0,
         spent_delta=0,
     )
-    return Standing(now, _origin(now), ())
+    return LedgerState(now, _entry_before_first(now), ())
 
 
 @dataclass(frozen=True)
@@ -682,7 +682,7 @@ class Law:
         return SimpleNamespace(epsilon=self.profile[-1][0], delta=self.profile[-1][1])
 
 
-def charged(standing: Standing, profile: Profile) -> Standing:
+def charged(standing: LedgerState, profile: Profile) -> LedgerState:
     """A ledger's standing after one more release; OverBudgetError if it does not fit."""
     cost = Charge(
         release_id="x",
@@ -696,23 +696,23 @@ def charged(standing: Standing, profile: Profile) -> Standing:
     return after(standing, standing.with_charge(cost, profile)[0])
 
 
-def reserving(standing: Standing, profile: Profile, releases: int, delta: float) -> Standing:
+def reserving(standing: LedgerState, profile: Profile, releases: int, delta: float) -> LedgerState:
     """A ledger's standing after a reservation."""
     law = Law(profile)
-    number, cost = price(law, releases, delta)
+    number, cost = price_reservation(law, releases, delta)
     return after(standing, standing.with_reservation(law, number, cost))
 
 
-def after(standing: Standing, entry: Entry) -> Standing:
+def after(standing: LedgerState, entry: Entry) -> LedgerState:
     now = replace(standing.now, spent_epsilon=entry.spent_epsilon, spent_delta=entry.spent_delta)
     left, known = json.loads(entry.open or "{}"), list(standing.held)
     if entry.releases is not None:
         profile = tuple((e, d) for e, d in json.loads(entry.profile))
         neighbours = json.loads(entry.receipt)["neighbours"]
         made = {"reservation_id": entry.release_id, "profile": profile, "neighbours": neighbours}
-        known.append(Held(releases=entry.releases, left=entry.releases, **made))
+        known.append(OpenReservation(releases=entry.releases, left=entry.releases, **made))
     held = tuple(replace(h, left=left[h.reservation_id]) for h in known if h.reservation_id in left)
-    return Standing(now, entry, held)
+    return LedgerState(now, entry, held)
 
 
 def with_delta(profile: Profile) -> Profile:
@@ -781,7 +781,9 @@ def test_pld_holds_more_than_the_sum_where_it_is_reserved() -> None:
                 standing, number = charged(standing, plan.profile), number + 1
         assert number == 5
     small = Law(explained({"hierarchy": list("abcd"), "epsilon": 0.1, "delta": 1e-8}).profile)
-    costs = [price(small, n, 1e-5)[1][0] <= units_down(3.0, EPSILON_UNIT) for n in (112, 113)]
+    costs = [
+        price_reservation(small, n, 1e-5)[1][0] <= units_down(3.0, EPSILON_UNIT) for n in (112, 113)
+    ]
     assert costs == [True, False]
 
 
@@ -813,7 +815,7 @@ Buy = Callable[[Any, Profile], Any]
 """A ledger's rule: its state after one more release, or OverBudgetError."""
 
 
-def composing(state: tuple[Standing, Counter[Profile]], profile: Profile) -> Any:
+def composing(state: tuple[LedgerState, Counter[Profile]], profile: Profile) -> Any:
     """Planted: the rule without reservations. All releases so far compose, at the total delta."""
     standing, profiles = state
     profiles = profiles + Counter([profile])

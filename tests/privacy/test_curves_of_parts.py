@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.accounting.compose import Profile, composed_epsilon, loss_distribution
-from dpframe.accounting.parts import pair_of, profiles_together, pure
+from dpframe.accounting.part_curves import pair_of, profiles_together, pure_profile
 from dpframe.accounting.tree_levels import laplace_parts, tree_laws
-from dpframe.ledger.reservations import Held, price
+from dpframe.ledger.reservations import OpenReservation, price_reservation
 from dpframe.mechanisms import offline_hhh
 from tests.members import some, tries
 
@@ -105,7 +105,7 @@ def test_every_point_of_the_curve_of_shares_covers_every_division() -> None:
     """
     grid, at = 2, (0.0, 0.5, 1.0, 1.5, 1.9)
     laws = laws_of(grid, True)
-    tests, releases = offline_hhh.parts(laws, height=HEIGHT)
+    tests, releases = offline_hhh.selection_profiles(laws, height=HEIGHT)
     points = [d for _, d in curve([tests, releases], 2.0, at)]
     exact = exact_shares(laws, list(divided(grid)), at)
     assert all(a <= b for a, b in zip(exact, points, strict=True))
@@ -181,7 +181,7 @@ def test_a_year_of_releases_costs_less_than_by_one_point(name: str) -> None:
     assert np.all(np.diff(d[:-1]) <= 1e-15)
     assert plan.profile[-1] == (plan.budget.epsilon, plan.budget.delta)
     alone = composed_epsilon([(plan.profile[-1:], 52)], 1e-6)
-    assert price(plan, 52, 1e-6)[1][0] * 1e-12 < 0.9 * alone
+    assert price_reservation(plan, 52, 1e-6)[1][0] * 1e-12 < 0.9 * alone
 
 
 @pytest.mark.parametrize("unit", [{}, {"user": "u"}], ids=["records", "users"])
@@ -198,7 +198,9 @@ def test_the_curve_of_a_rollup_is_that_of_its_parts_by_another_route() -> None:
     """Law: privacy loss distributions of dp_accounting, one a part, say the same, within 1 %."""
     plan = PLANS["rollup of users"].plan
     parts = [(plan.selection.profile, 1)]
-    parts += [(pure(float(p.epsilon)), 1) for several in plan.paid.values() for p in several]
+    parts += [
+        (pure_profile(float(p.epsilon)), 1) for several in plan.paid.values() for p in several
+    ]
     total = loss_distribution(parts[0][0])
     for profile, _ in parts[1:]:
         total = total.compose(loss_distribution(profile))
@@ -213,7 +215,9 @@ def test_what_was_reserved_by_its_budget_alone_pays_for_a_release_of_that_budget
     another budget is not paid for."""
     plan = PLANS["hhh of users"].plan
     told = plan.unit.sentence
-    held = Held(reservation_id="x", releases=3, left=3, profile=plan.profile[-1:], neighbours=told)
+    held = OpenReservation(
+        reservation_id="x", releases=3, left=3, profile=plan.profile[-1:], neighbours=told
+    )
     assert held.pays_for(plan.profile, told)
     assert not held.pays_for(dp.explain(H, user="u", epsilon=0.1, delta=1e-9).plan.profile, told)
     assert not held.pays_for(plan.profile, "somebody else")

@@ -19,9 +19,9 @@ import dpframe
 from dpframe.noise import (
     TOTAL,
     NoiseTable,
-    gaussian,
+    gaussian_table,
     halves,
-    laplace,
+    laplace_table,
     operating_system_bits,
     random_seed,
     replaced_bits,
@@ -50,11 +50,11 @@ def gaussian_left(stretch: float = 1.0) -> NoiseTable:
 
 
 LAWS = {
-    "laplace": lambda stretch=1.0: laplace(3.0 * stretch, 46),
-    "gaussian": lambda stretch=1.0: gaussian(8.0 * stretch, 50),
+    "laplace": lambda stretch=1.0: laplace_table(3.0 * stretch, 46),
+    "gaussian": lambda stretch=1.0: gaussian_table(8.0 * stretch, 50),
     "geometric halves": geometric_halves,
     "gaussian left": gaussian_left,
-    "shares of a user": lambda stretch=1.0: laplace(768.0 * stretch, 12_000),
+    "shares of a user": lambda stretch=1.0: laplace_table(768.0 * stretch, 12_000),
     "two values": lambda stretch=1.0: NoiseTable(
         "coin", -1, np.array([TOTAL // 2, TOTAL // 2], dtype=np.uint64)
     ),
@@ -100,7 +100,7 @@ def test_rounding_never_loses_weight() -> None:
     """Law: for many scales and bounds the integer weights still sum to exactly 2**64."""
     for scale in np.geomspace(0.2, 3000, 25):
         for bound in (1, 2, 17, 400):
-            for law in (laplace(scale, bound), gaussian(scale, bound)):
+            for law in (laplace_table(scale, bound), gaussian_table(scale, bound)):
                 assert sum(law.weights.tolist()) == TOTAL
 
 
@@ -144,7 +144,7 @@ def test_tails_are_sums_of_weights_from_their_own_side(name: str) -> None:
         assert law.below()[i] == pytest.approx(below, rel=1e-15, abs=0)
 
 
-@pytest.mark.parametrize("build", [laplace, gaussian])
+@pytest.mark.parametrize("build", [laplace_table, gaussian_table])
 def test_release_laws_are_symmetric_to_the_last_bit(build) -> None:
     """Law: P(V = v) == P(V = -v); released counts are unbiased, one curve serves both sides."""
     for scale, bound in ((0.7, 9), (3.0, 46), (768.0, 12_000)):
@@ -192,7 +192,7 @@ def test_successive_draws_are_independent() -> None:
 
     Negative control: a draw that is shared by neighbouring rows is rejected.
     """
-    law = laplace(3.0, 46)
+    law = laplace_table(3.0, 46)
     with seeded_noise(3):
         together = law.draw(DRAWS)
         apart = np.concatenate([law.draw(10) for _ in range(2_000)])

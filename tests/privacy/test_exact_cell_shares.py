@@ -19,12 +19,12 @@ import pandas as pd
 import pytest
 
 from dpframe import budget
-from dpframe.accounting.geometric import geometric
+from dpframe.accounting.geometric import geometric_laws
 from dpframe.accounting.path_laws import Laws
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Cells, as_hierarchies
 from dpframe.mechanisms import cell_hhh
-from dpframe.sources import counting, measure
+from dpframe.sources import exact_trees, measure_units
 from tests.cell_counts import nodes
 from tests.members import few
 
@@ -48,7 +48,7 @@ Rows = Sequence[tuple[Any, ...]]
 @cache
 def laws_of(height: int) -> Laws:
     """The shipped calibration for so many kinds."""
-    return geometric(
+    return geometric_laws(
         height=height, epsilon=EPSILON, delta=DELTA, remainder=True, release_share=1 / 3, grid=GRID
     )
 
@@ -153,7 +153,7 @@ def near_the_tests(laws: Laws) -> range:
 def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
     """Units of half a bound, so that all outputs can be enumerated."""
     monkeypatch.setattr(budget, "SHARE_GRID", GRID)
-    monkeypatch.setattr(measure, "PART", measure.WHOLE // GRID)
+    monkeypatch.setattr(measure_units, "PART", measure_units.WHOLE // GRID)
 
 
 def units(rows: Rows, lattice: str, by_user: bool, seed: int) -> dict[Record, int]:
@@ -163,8 +163,8 @@ def units(rows: Rows, lattice: str, by_user: bool, seed: int) -> dict[Record, in
     frame = pd.DataFrame(list(rows), columns=["u", *cells.source_columns, "w"])
     unit = PrivacyUnit(weight="w", max_weight=MOST, user="u" if by_user else None, measured=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counting, "random_seed", lambda: seed)
-        counts = counting.cell_counts(frame, cells, unit, 1)
+        patch.setattr(exact_trees, "random_seed", lambda: seed)
+        counts = exact_trees.cell_counts(frame, cells, unit, 1)
     paths = nodes(counts, cells)
     found: dict[Record, int] = {}
     for *places, n in zip(*counts.places, counts.count, strict=True):

@@ -20,14 +20,14 @@ import pyarrow as pa
 import pytest
 
 import dpframe as dp
-from dpframe.accounting.path import path_delta
+from dpframe.accounting.path_recursion import path_delta
 from dpframe.budget import PrivacyUnit
-from dpframe.cells import CellCounts, NoisyCells
+from dpframe.cell_counts import CellCounts, NoisyCells
 from dpframe.errors import HierarchyError
 from dpframe.hierarchy import Cells, Kind
 from dpframe.mechanisms import cell_hhh
-from dpframe.noise import halves, laplace
-from dpframe.sources import counting
+from dpframe.noise import halves, laplace_table
+from dpframe.sources import exact_trees
 from tests.cell_counts import Silent, nodes
 from tests.members import in_turn
 from tests.naive_cells import segments
@@ -45,10 +45,10 @@ from .enumerate_outputs import worst_selection
 
 LAWS = {
     "skewed": halves(left=("geometric", 2.0, 3), right=("geometric", 1.0, 2), recentre=False),
-    "symmetric": laplace(1.5, 2),
-    "three values": laplace(3.0, 1),
+    "symmetric": laplace_table(1.5, 2),
+    "three values": laplace_table(3.0, 1),
 }
-RELEASE = laplace(1.5, 2)
+RELEASE = laplace_table(1.5, 2)
 THRESHOLD = 4
 EPSILONS = (0.3, 0.7, 1.0, 1.5)
 
@@ -148,8 +148,8 @@ def units(rows: list[tuple[Any, ...]], unit: PrivacyUnit, seed: int) -> dict[Any
     """Units of every finest cell, by the statement of every release with this seed."""
     frame, cells = pd.DataFrame(rows, columns=["u", "a", "b", "w"]), dp.product("a", "b")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counting, "random_seed", lambda: seed)
-        counts = counting.cell_counts(frame, cells, unit, 1)
+        patch.setattr(exact_trees, "random_seed", lambda: seed)
+        counts = exact_trees.cell_counts(frame, cells, unit, 1)
     places = nodes(counts, cells)
     named = ((places[0][a], places[1][b]) for a, b in zip(*counts.places, strict=True))
     return dict(zip(named, counts.count.tolist(), strict=True))

@@ -22,7 +22,7 @@ from dpframe import budget
 from dpframe.accounting.path_laws import Laws
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
-from dpframe.sources import measure
+from dpframe.sources import measure_units
 from tests.members import some
 from tests.naive import parts
 from tests.rollups import exact_counts
@@ -44,7 +44,7 @@ FEWER, MORE = 0, 1
 def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
     """Units of half a bound, so that all outputs can be enumerated."""
     monkeypatch.setattr(budget, "SHARE_GRID", GRID)
-    monkeypatch.setattr(measure, "PART", measure.WHOLE // GRID)
+    monkeypatch.setattr(measure_units, "PART", measure_units.WHOLE // GRID)
 
 
 Rounding = Callable[[Rows, bool, int], dict[str, int]]

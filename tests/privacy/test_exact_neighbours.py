@@ -13,9 +13,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from dpframe.accounting.path import path_delta
+from dpframe.accounting.path_recursion import path_delta
 from dpframe.mechanisms import offline_hhh
-from dpframe.noise import NoiseTable, halves, laplace
+from dpframe.noise import NoiseTable, halves, laplace_table
 from tests.members import in_turn, some
 
 from .enumerate_outputs import (
@@ -36,15 +36,15 @@ from .naive_accounting import chains, path_divergence
 
 LAWS = {
     "skewed": halves(left=("geometric", 2.0, 3), right=("geometric", 1.0, 2), recentre=False),
-    "symmetric": laplace(1.5, 2),
+    "symmetric": laplace_table(1.5, 2),
     "gaussian-left": halves(left=("gaussian", 2.0, 3), right=("geometric", 1.2, 2), recentre=False),
-    "three values": laplace(3.0, 1),
+    "three values": laplace_table(3.0, 1),
     "four values": halves(left=("geometric", 2.0, 2), right=("geometric", 1.0, 1), recentre=False),
 }
 """Test laws of a few atoms: small enough to enumerate, large enough to cost something."""
 
-RELEASE = laplace(1.5, 2)
-FEW = laplace(1.5, 1)
+RELEASE = laplace_table(1.5, 2)
+FEW = laplace_table(1.5, 1)
 EPSILONS = (0.4, 1.0, 2.0)
 
 CLEAR = 4
@@ -152,7 +152,7 @@ def test_coins_and_values_enumerate_the_same_law(table: dict[str, int]) -> None:
 def test_released_numbers_are_the_residual_plus_exactly_one_fresh_draw() -> None:
     """Law: every reported residual carries its own draw, and no draw is used twice."""
     tree = tree_of({"ab": 4, "a": 4, "c": 4})
-    always = laplace(1.0, 1)
+    always = laplace_table(1.0, 1)
     for script, noisy in every_script(
         lambda script: offline_hhh.run(
             tree,

@@ -15,8 +15,8 @@ from functools import cache
 
 import pytest
 
-from dpframe.accounting.geometric import geometric
-from dpframe.accounting.linear import linear_delta, linear_epsilon
+from dpframe.accounting.geometric import geometric_laws
+from dpframe.accounting.linear_slips import linear_delta, linear_epsilon
 from dpframe.accounting.path_laws import Laws
 from dpframe.noise import NoiseTable, halves
 from tests.members import in_turn
@@ -29,7 +29,7 @@ LEAVES = ("aa", "ab", "ba")
 
 @cache
 def laws_of(grid: int, remainder: bool) -> Laws:
-    return geometric(
+    return geometric_laws(
         height=HEIGHT,
         epsilon=EPSILON,
         delta=DELTA,

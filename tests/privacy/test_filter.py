@@ -19,11 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpframe as dp
-from dpframe.accounting import filtering
-from dpframe.accounting.filtering import Amounts, amounts_of, rest, uses
-from dpframe.accounting.normal import Told
+from dpframe.accounting import gaussian_filter
+from dpframe.accounting.gaussian_filter import Amounts, amounts_left, amounts_of, amounts_used
+from dpframe.accounting.normal_noise import GaussianLeakage
 from dpframe.accounting.search import normal_delta
-from dpframe.ledger.filters import HeldFilter
+from dpframe.ledger.filters import OpenFilter
 from dpframe.noise import NoiseTable
 from tests.members import tries
 
@@ -34,8 +34,8 @@ ODDS = np.arange(-6000, 6001) * STEP
 """Of t = e^epsilon that is left, the logarithm."""
 
 Losses = tuple[int, Any, float]
-Release = tuple[Told, Losses]
-Rule = Callable[[Any, Told], Any]
+Release = tuple[GaussianLeakage, Losses]
+Rule = Callable[[Any, GaussianLeakage], Any]
 """What is left after a release, None if it is not paid for."""
 
 
@@ -84,9 +84,9 @@ def worst(rule: Rule, start: Any, menu: Sequence[Release], epsilon: float, *, up
     return float(np.interp(epsilon, ODDS, value(start)))
 
 
-def shipped(left: Amounts, told: Told, *, epsilon: float) -> Amounts | None:
+def shipped(left: Amounts, told: GaussianLeakage, *, epsilon: float) -> Amounts | None:
     """As a ledger pays, through what it holds."""
-    here = HeldFilter(
+    here = OpenFilter(
         reservation_id="x", epsilon=epsilon, whole=left, left=left, neighbours="records"
     )
     after = here.after((), lambda: told, "records")
@@ -124,31 +124,31 @@ def test_no_policy_of_other_menus_either(levels: int, epsilon: float, delta: flo
     assert 0.4 * delta < found <= delta
 
 
-def trading(left: Any, told: Told) -> Any:
+def trading(left: Any, told: GaussianLeakage) -> Any:
     """Planted: whatever adds up to a delta that fits, so that ends make up for squares."""
     parts = ("squares", "ends", "rounding", "factor", "shift")
     total = tuple(a + getattr(told, name) for a, name in zip(left, parts, strict=True))
-    joint = Told(**dict(zip(parts, total, strict=True)))
+    joint = GaussianLeakage(**dict(zip(parts, total, strict=True)))
     return total if joint.delta(EPSILON) <= DELTA else None
 
 
-def overdrawing(left: Amounts, told: Told) -> Any:
+def overdrawing(left: Amounts, told: GaussianLeakage) -> Any:
     """Planted: while anything is left, the next release is paid for."""
-    used = uses(told, EPSILON)
+    used = amounts_used(told, EPSILON)
     after = tuple(max(0, a - b) for a, b in zip(left, used, strict=True))
     return after if min(left) > 0 else None
 
 
-def endless(left: Amounts, told: Told) -> Any:
+def endless(left: Amounts, told: GaussianLeakage) -> Any:
     """Planted: ends are not counted."""
-    after = left[0] - uses(told, EPSILON)[0]
+    after = left[0] - amounts_used(told, EPSILON)[0]
     return (after, left[1], left[2]) if after >= 0 else None
 
 
-def released_only(left: Amounts, told: Told) -> Any:
+def released_only(left: Amounts, told: GaussianLeakage) -> Any:
     """Planted: squares of released counts alone, a third; tests tell something, too."""
-    squares, ends, part = uses(told, EPSILON)
-    return rest(left, (squares // 3, ends, part))
+    squares, ends, part = amounts_used(told, EPSILON)
+    return amounts_left(left, (squares // 3, ends, part))
 
 
 PLANTED = {
@@ -182,17 +182,17 @@ def test_all_amounts_together_cost_no_more_than_the_filter(epsilon: float, delta
         assert delta < 1e-14
         return
     assert part == 10**12
-    used = Told(
+    used = GaussianLeakage(
         squares=squares * 1e-15,
         ends=ends * 1e-21,
         rounding=0.0,
-        factor=filtering.FACTOR,
-        shift=filtering.SHIFT,
+        factor=gaussian_filter.FACTOR,
+        shift=gaussian_filter.SHIFT,
     )
     assert used.delta(epsilon) <= delta
     without = normal_delta(math.sqrt(used.squares), epsilon)
     assert without >= 0.6 * delta or epsilon < 0.1 or delta < 1e-10
-    assert uses(used, epsilon)[0] >= squares
+    assert amounts_used(used, epsilon)[0] >= squares
 
 
 @given(
@@ -211,14 +211,14 @@ def test_what_is_paid_for_is_within_the_filter_as_a_sum(
     left, total = amounts_of(epsilon, delta), [0.0] * 5
     for squares, ends, rounding, factor in asked:
         parts = (squares, ends, rounding, factor, factor / 1000)
-        told = Told(
+        told = GaussianLeakage(
             squares=squares, ends=ends, rounding=rounding, factor=factor, shift=factor / 1000
         )
         after = shipped(left, told, epsilon=epsilon)
         if after is not None:
             assert all(a < b for a, b in zip(after[:2], left[:2], strict=True)) or ends == 0
             left, total = after, [a + b for a, b in zip(total, parts, strict=True)]
-    joint = Told(
+    joint = GaussianLeakage(
         squares=total[0], ends=total[1], rounding=total[2], factor=total[3], shift=total[4]
     )
     assert joint.squares == 0 or joint.delta(epsilon) <= delta

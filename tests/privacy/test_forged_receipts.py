@@ -23,7 +23,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.asking.proofs import proof_text
-from dpframe.doors import verifying
+from dpframe.doors import verify
 from dpframe.verifier import count_receipts, receipts, verdict
 from dpframe.verifier.judge import verify_proof, verify_receipt
 
@@ -653,7 +653,7 @@ def test_a_scale_that_is_no_noise_fails() -> None:
 
 def test_what_cannot_be_checked_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: an error inside of the verifier is one of ours, and the program exits with 2."""
-    monkeypatch.setattr(verifying, "verify_receipt", lambda *_: 1 / 0)
+    monkeypatch.setattr(verify, "verify_receipt", lambda *_: 1 / 0)
     with pytest.raises(dp.ParameterError, match=r"result cannot be checked .ZeroDivisionError"):
         dp.verify(made_of("records")[1])
 

@@ -23,8 +23,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dpframe.accounting.privhp import PartitionLaws, partition_laws
-from dpframe.mechanisms import privhp as hot_partition
+from dpframe.accounting.privhp_scales import PartitionLaws, partition_laws
+from dpframe.mechanisms import privhp_partition as hot_partition
 from dpframe.sketches.hot_partition import HotPartition, Shape
 from tests.members import some
 
@@ -101,7 +101,7 @@ def released(sketch: HotPartition, laws: PartitionLaws) -> tuple[Vector, list[Fr
     with pytest.MonkeyPatch.context() as patch:
         noise = np.arange(10_000, dtype=np.int64)
         patch.setattr(hot_partition, "UnboundedNoise", scripted(noise, scales))
-        patch.setattr(hot_partition, "grown", caught)
+        patch.setattr(hot_partition, "grow_partition", caught)
         hot_partition.run(sketch, laws)
     vector = np.concatenate(seen)
     return vector - np.arange(len(vector)), scales

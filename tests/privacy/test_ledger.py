@@ -32,12 +32,12 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.asking import release as release_module
-from dpframe.asking.receipt import Receipt
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.release import Release
 from dpframe.ledger import Ledger
-from dpframe.ledger.entries import append, entry_of, newest
+from dpframe.ledger.entries import append_entry, entry_of, newest_entry
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_down, units_up
-from dpframe.ledger.totals import totals
+from dpframe.ledger.totals import read_totals
 from dpframe.noise import NoiseTable
 from dpframe.questions.hhh import count as count_module
 from tests.members import some
@@ -139,8 +139,8 @@ def test_a_charge_that_is_not_committed_is_rejected(
 
     def early() -> None:
         with ledger._writing() as db:
-            before = newest(db, totals(db))
-            append(db, before, entry_of(charge(), (), (10, 10)))
+            before = newest_entry(db, read_totals(db))
+            append_entry(db, before, entry_of(charge(), (), (10, 10)))
             PLAN.run(TREE.private)
 
     assert set(charged_at_draws(early)) == {0}
@@ -662,7 +662,7 @@ def same(first: Release, again: Release) -> None:
 
 
 def ipc(result: Release) -> bytes:
-    stored = release_module._stored(result, "x", {})
+    stored = release_module._release_to_stored(result, "x", {})
     return stored.frame
 
 

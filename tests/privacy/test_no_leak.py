@@ -24,9 +24,9 @@ import dpframe as dp
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.noise import replaced_bits
 from dpframe.questions.hhh import count
-from dpframe.questions.hhh.base import HhhPlan
+from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.questions.hhh.plan import make_plan
-from dpframe.sources.counting import exact_counts
+from dpframe.sources.exact_trees import exact_counts
 from dpframe.testing import seeded_noise
 from dpframe.tree import CountTree
 
@@ -367,7 +367,7 @@ def test_a_release_is_silent(
 
 OF_RELEASED_NUMBERS = {
     "dpframe.asking.cell_frame",
-    "dpframe.asking.frame",
+    "dpframe.asking.node_frame",
     "dpframe.questions.hhh.advice",
     "dpframe.questions.hhh.plan",
     "dpframe.questions.tree_counts.frame",
@@ -435,13 +435,13 @@ def test_a_plan_cannot_reach_data() -> None:
     Negative control: the same closure of ``dpframe.asking.answer`` can.
     """
     readers = {"duckdb", "pandas", "polars", "pyarrow.parquet", "pyarrow.csv", "sqlite3"}
-    readers |= {"dpframe._duck", "dpframe.sources", "dpframe.sources.counting"}
+    readers |= {"dpframe._duck", "dpframe.sources", "dpframe.sources.exact_trees"}
     for question in ("hhh", "tree_counts", "synthesize", "prefix_tree", "sketches"):
         reached, shows = reachable(f"dpframe.questions.{question}.plan")
         assert not reached & readers, question
         assert shows or question == "prefix_tree"  # which imports pandas itself
-    assert "dpframe.questions.hhh.streaming" in reachable("dpframe.questions.hhh.plan")[0]
-    assert {"duckdb", "dpframe.sources.counting"} <= reachable("dpframe.asking.answer")[0]
+    assert "dpframe.questions.hhh.sketch_plans" in reachable("dpframe.questions.hhh.plan")[0]
+    assert {"duckdb", "dpframe.sources.exact_trees"} <= reachable("dpframe.asking.answer")[0]
 
 
 def test_explaining_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

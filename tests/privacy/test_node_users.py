@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 
 import dpframe as dp
 from dpframe.accounting.losses import composed_profile
-from dpframe.accounting.node_users import NodeLaws, node_laws
+from dpframe.accounting.node_user_laws import NodeLaws, node_laws
 from dpframe.hierarchy import as_hierarchy
-from dpframe.mechanisms import node_users as mechanism
+from dpframe.mechanisms import user_counts as mechanism
 from dpframe.nodes_unit import NodesUnit
-from dpframe.sources import node_users as source
+from dpframe.sources import node_user_counts as source
 from dpframe.sources.keys import listed_nodes
 from dpframe.tree import CountTree, ListedNodes
 
@@ -87,11 +87,11 @@ Run = Callable[[CountTree, NodeLaws], Any]
 
 def found(tree: CountTree, laws: NodeLaws) -> Any:
     thresholds = laws.levels.thresholds
-    return mechanism.run_found(tree, laws=laws, thresholds=thresholds, confidence=0.8)
+    return mechanism.run_unlisted_users(tree, laws=laws, thresholds=thresholds, confidence=0.8)
 
 
 def every_listed(tree: CountTree, laws: NodeLaws) -> Any:
-    return mechanism.run_listed(tree, laws=laws, confidence=0.8)
+    return mechanism.run_listed_users(tree, laws=laws, confidence=0.8)
 
 
 @contextmanager
@@ -264,7 +264,9 @@ def with_threshold(threshold: int) -> Run:
     """The mechanism with a threshold so low that it costs delta."""
 
     def run(tree: CountTree, laws: NodeLaws) -> Any:
-        return mechanism.run_found(tree, laws=laws, thresholds=(threshold,) * 3, confidence=0.8)
+        return mechanism.run_unlisted_users(
+            tree, laws=laws, thresholds=(threshold,) * 3, confidence=0.8
+        )
 
     return run
 

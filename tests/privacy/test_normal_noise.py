@@ -16,12 +16,12 @@ import pytest
 from scipy.stats import norm
 
 import dpframe as dp
-from dpframe.accounting import normal
+from dpframe.accounting import normal_noise
 from dpframe.accounting.compose import composed_epsilon
-from dpframe.accounting.losses import composed, composed_profile, losses_of
-from dpframe.accounting.normal import normal_laws
+from dpframe.accounting.losses import compose_losses, composed_profile, losses_of
+from dpframe.accounting.normal_noise import normal_laws
 from dpframe.accounting.path_laws import Laws
-from dpframe.ledger.reservations import price
+from dpframe.ledger.reservations import price_reservation
 from dpframe.rounded_noise import normal_density, rounded_normal
 from tests.members import few
 
@@ -61,9 +61,9 @@ def test_the_density_is_that_of_a_rounded_gaussian(sigma: float) -> None:
             for z in at
         ]
     found = density[bound + np.array(at)] / density[bound]
-    assert np.abs(found / exact - 1).max() <= normal.ETA
+    assert np.abs(found / exact - 1).max() <= normal_noise.ETA
     discrete = np.exp(-(np.array(at) ** 2) / (2 * sigma**2))
-    assert np.abs(discrete / exact - 1).max() > normal.ETA
+    assert np.abs(discrete / exact - 1).max() > normal_noise.ETA
 
 
 def laws_for(height: int, epsilon: float, delta: float, *, grid: int = 1, moves: int = 1) -> Laws:
@@ -96,13 +96,17 @@ def test_the_claim_is_that_of_all_noisy_numbers_together(
     at = [epsilon * part for part in (0.0, 0.25, 0.5, 0.75, 1.0)]
     tables = [laws.test] * height + [laws.release]
     exact = [d for _, d in composed_profile(tables, epsilons=at, step=epsilon * 1e-4)]
-    claimed = [normal.cost(laws, height=height, moves=1, epsilon=e) for e in at]
+    claimed = [normal_noise.normal_cost(laws, height=height, moves=1, epsilon=e) for e in at]
     for e, least, claim in zip(at, exact, claimed, strict=True):
         assert least <= claim * (1 + 1e-6)
         assert claim <= 1.001 * continuous(laws, height, e, added=1 / 12) + delta
         assert continuous(laws, height, e, added=0.0) <= 1.01 * least + delta
     assert claimed[-1] <= delta
-    less = normal.cost(laws, height=height - 1, moves=1, epsilon=at[1]) if height > 1 else 0.0
+    less = (
+        normal_noise.normal_cost(laws, height=height - 1, moves=1, epsilon=at[1])
+        if height > 1
+        else 0.0
+    )
     assert less < exact[1]
 
 
@@ -115,7 +119,7 @@ def test_no_division_of_a_users_units_costs_more_than_claimed(grid: int) -> None
     """
     at = (0.0, 0.5, 1.0, 1.5, 2.0)
     laws = laws_for(HEIGHT, 2.0, 1e-3, grid=grid)
-    claimed = [normal.cost(laws, height=HEIGHT, moves=1, epsilon=e) for e in at]
+    claimed = [normal_noise.normal_cost(laws, height=HEIGHT, moves=1, epsilon=e) for e in at]
     users = list(divided(grid)) if grid == 2 else [{"aa": 3}, {"aa": 1, "ba": 2}, {"ab": 3}]
     exact = exact_shares(laws, users, at)
     assert all(a <= b for a, b in zip(exact, claimed, strict=True))
@@ -135,11 +139,11 @@ def test_records_that_move_together_need_no_group_privacy(units: tuple[int, ...]
     three. Planted: the claim for two."""
     laws = laws_for(1, 3.0, 0.02, moves=3)
     for e in (0.0, 1.0, 2.0, 3.0):
-        claim = normal.cost(laws, height=1, moves=3, epsilon=e)
+        claim = normal_noise.normal_cost(laws, height=1, moves=3, epsilon=e)
         exact = moved([laws.test, laws.release], units, math.exp(e)) if len(units) < 3 else 0.0
         assert exact <= claim
         if len(units) == 1:
-            assert normal.cost(laws, height=1, moves=2, epsilon=e) < exact
+            assert normal_noise.normal_cost(laws, height=1, moves=2, epsilon=e) < exact
 
 
 @few(
@@ -182,9 +186,9 @@ def test_a_year_of_releases_costs_what_its_tables_do(epsilon: float) -> None:
     parts = [(losses_of(plan.laws.test, step), 52 * 4), (losses_of(plan.laws.release, step), 52)]
 
     def exact(at: float) -> float:
-        return composed(parts, at).delta(at)
+        return compose_losses(parts, at).delta(at)
 
-    cost = price(plan, 52, 1e-6)[1][0] * 1e-12
+    cost = price_reservation(plan, 52, 1e-6)[1][0] * 1e-12
     assert exact(cost) <= 1e-6 < exact(cost / 1.01)
     assert exact(composed_epsilon([(plan.profile, 51)], 1e-6)) > 1e-6
 
@@ -195,5 +199,5 @@ def test_users_and_records_cost_the_same() -> None:
         dp.explain(list("abcd"), epsilon=0.4, delta=2e-9, mechanism="offline-gaussian", **unit).plan
         for unit in ({}, {"user": "u"})
     ]
-    one, other = (price(plan, 52, 1e-6)[1][0] for plan in plans)
+    one, other = (price_reservation(plan, 52, 1e-6)[1][0] for plan in plans)
     assert one == pytest.approx(other, rel=1e-3)

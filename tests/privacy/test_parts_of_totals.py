@@ -21,7 +21,7 @@ import dpframe as dp
 from dpframe.budget import Budget
 from dpframe.doors.cli.main import main
 from dpframe.ledger import Charge, Ledger
-from dpframe.verifier.ledger import Held, verify_releases
+from dpframe.verifier.ledger import LedgerRelease, verify_releases
 from dpframe.verifier.verdict import Verdict
 from tests.privacy.ledger_worker import LAW, charge
 
@@ -205,7 +205,7 @@ def test_the_verifier_allows_the_rounding_of_floats_alone() -> None:
     def outcome(*epsilons: float, total: float) -> str:
         proved = Verdict(outcome="proved", reason="", bound=Fraction(0))
         parts = [
-            Held(name=str(i), receipt={"epsilon": e, "delta": 0.0}, verdict=proved)
+            LedgerRelease(name=str(i), receipt={"epsilon": e, "delta": 0.0}, verdict=proved)
             for i, e in enumerate(epsilons)
         ]
         return verify_releases(parts, epsilon=total, delta=1e-5).outcome

@@ -19,9 +19,9 @@ import pyarrow as pa
 import pytest
 
 import dpframe as dp
-from dpframe.asking.about import About
+from dpframe.asking.data_scope import DataScope
 from dpframe.questions.hhh.ask import HHH
-from dpframe.sources.within import Reading
+from dpframe.sources.period_source import PeriodReading
 from dpframe.tree import CountTree
 
 from .enumerate_outputs import Distribution, Table, every_selection, worst_selection
@@ -55,7 +55,7 @@ def table_of(tree: CountTree) -> Table:
 
 def law(source: pa.Table, period: str) -> Distribution:
     """Of the release of a period: every selection, with true residuals."""
-    about = About.of({"period": ("when", period)}).read_in(source)
+    about = DataScope.of({"period": ("when", period)}).read_in(source)
     counted = HHH.count(about.within(source), plan(), False).private
     return every_selection(
         table_of(counted),
@@ -127,18 +127,18 @@ def test_a_record_of_another_time_is_told_by_no_release() -> None:
         assert told_apart(WEEKS, 0.0, at) == 0
 
 
-def _last_instant_too(self: Reading, column: str | None = None) -> str:
+def _last_instant_too(self: PeriodReading, column: str | None = None) -> str:
     """Planted bug: the first instant after a period is counted in it, too."""
     return CONDITION(self, column).replace(" < ", " <= ")
 
 
-def _to_the_nearest_day_too(self: Reading, column: str | None = None) -> str:
+def _to_the_nearest_day_too(self: PeriodReading, column: str | None = None) -> str:
     """Planted bug: a time of the evening counts as one of the next day, too."""
     later = CONDITION(self, "date_trunc('day', \"when\" + INTERVAL 12 HOUR)")
     return f"({CONDITION(self)} OR {later})"
 
 
-CONDITION: Callable[..., str] = Reading.condition
+CONDITION: Callable[..., str] = PeriodReading.condition
 
 
 @pytest.mark.parametrize(
@@ -152,5 +152,5 @@ def test_bounds_that_let_a_record_into_two_weeks_are_rejected(
     bug: Callable[..., str], at: dt.datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert told_apart(WEEKS, EPSILON, at) <= DELTA
-    monkeypatch.setattr(Reading, "condition", bug)
+    monkeypatch.setattr(PeriodReading, "condition", bug)
     assert told_apart(WEEKS, EPSILON, at) > 10 * DELTA

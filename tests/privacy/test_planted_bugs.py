@@ -15,12 +15,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dpframe.accounting.calibrate import choose_laws, law_options, smallest_threshold
+from dpframe.accounting.calibrate import choose_laws, law_options, smallest_law_threshold
 from dpframe.accounting.levels import composed_delta, level_laws
 from dpframe.accounting.path_laws import Laws
-from dpframe.accounting.printed import printed_delta, printed_lower_bound
+from dpframe.accounting.printed_algorithm import printed_delta, printed_lower_bound
 from dpframe.mechanisms import level_histograms, offline_hhh, printed_hhh
-from dpframe.noise import TOTAL, NoiseTable, halves, laplace
+from dpframe.noise import TOTAL, NoiseTable, halves, laplace_table
 from dpframe.questions.hhh.offline import default_release_share
 from dpframe.tree import CountTree, NoisyNodes
 
@@ -74,14 +74,14 @@ def test_the_published_table_of_lower_bounds_is_right_to_two_digits(
 
 def test_a_gamma_shared_by_all_nodes_protects_up_to_height_4() -> None:
     """Law: where the per-node noise alone suffices the printed algorithm meets its claim."""
-    threshold = printed_hhh.smallest_threshold(1.0, 1e-6, 4)
+    threshold = printed_hhh.printed_threshold(1.0, 1e-6, 4)
     assert printed_hhh.printed_laws(1.0, 4, threshold).delta <= 1e-6
 
 
 @pytest.mark.parametrize("height", [5, 8])
 def test_a_gamma_shared_by_all_nodes_is_rejected_from_height_5(height: int) -> None:
     """Planted bug (as published): the exact laws cost thousands of times the claimed 1e-6."""
-    threshold = printed_hhh.smallest_threshold(1.0, 1e-6, height)
+    threshold = printed_hhh.printed_threshold(1.0, 1e-6, height)
     laws = printed_hhh.printed_laws(1.0, height, threshold)
     assert laws.delta > 1e-3  # an upper bound; the lower bounds above and below confirm it
 
@@ -182,7 +182,7 @@ def calibrated(height: int = HEIGHT, remainder: bool = True) -> Setting:
         grid=1,
         threshold=None,
     )
-    threshold = smallest_threshold(options)
+    threshold = smallest_law_threshold(options)
     return Setting(choose_laws(options, threshold), threshold)
 
 
@@ -224,7 +224,7 @@ def test_the_shipped_mechanism_passes_the_check_that_rejects_the_bugs(remainder:
 def test_half_the_release_noise_is_rejected() -> None:
     """Planted bug: the released residual carries noise of half the scale."""
     shipped = calibrated()
-    half = laplace(shipped.laws.release_scale / 2, shipped.laws.release.highest)
+    half = laplace_table(shipped.laws.release_scale / 2, shipped.laws.release.highest)
     exact = chain_delta(test=shipped.test, release=half, threshold=shipped.threshold)
     assert exact > 10 * DELTA
 
@@ -272,7 +272,7 @@ def test_a_remainder_that_was_not_paid_for_is_rejected() -> None:
 
 # -- noise that is not fresh -------------------------------------------------------------------
 
-ONE_DRAW = laplace(1.5, 3)
+ONE_DRAW = laplace_table(1.5, 3)
 SMALL = halves(left=("geometric", 1.0, 3), right=("geometric", 1.0, 3), recentre=False)
 
 
@@ -336,7 +336,7 @@ def bias(*, fresh: bool) -> float:
 @pytest.mark.parametrize("levels", [1, 2, 3])
 def test_composed_delta_is_never_below_the_sum_over_all_outcomes(levels: int) -> None:
     """Law: the pessimistic grid rounds up, and by little."""
-    noise = laplace(2.0, 12)
+    noise = laplace_table(2.0, 12)
     for epsilon in (0.2, 0.6, 1.0):
         exact = composed_divergence(noise, levels=levels, epsilon=epsilon)
         claim = composed_delta(noise, levels=levels, epsilon=epsilon)
@@ -377,7 +377,7 @@ def test_level_histograms_are_covered_by_their_composition_and_not_by_one_level_
 
     Planted bug beside it: the claim for one level less is exceeded.
     """
-    noise, t = laplace(2.0, 2), math.exp(0.4)
+    noise, t = laplace_table(2.0, 2), math.exp(0.4)
     shown = noise.highest + 2
     furthest = 0.0
     levels = 2 + remainder
@@ -393,7 +393,7 @@ def test_level_histograms_are_covered_by_their_composition_and_not_by_one_level_
 
 def test_a_histogram_that_shows_lone_nodes_is_rejected() -> None:
     """Planted bug: noisy counts are shown from 1 on, so that a node of one record appears."""
-    noise, t = laplace(2.0, 12), math.exp(1.0)
+    noise, t = laplace_table(2.0, 12), math.exp(1.0)
     claim = composed_delta(noise, levels=1, epsilon=1.0)
     for shown, private in ((noise.highest + 2, True), (1, False)):
         p = histogram_law({}, noise, remainder=False, shown=shown)

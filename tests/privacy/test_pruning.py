@@ -20,7 +20,7 @@ import dpframe as dp
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.mechanisms import level_histograms, offline_hhh, printed_hhh
 from dpframe.noise import NoiseTable
-from dpframe.questions.hhh.base import HhhPlan
+from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.questions.hhh.plan import make_plan
 from dpframe.tree import CountTree, NoisyNodes
 from tests.members import some, tries

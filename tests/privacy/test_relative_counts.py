@@ -21,10 +21,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dpframe.accounting.relative import RelativeLaws, Step, end_mass, relative_laws
+from dpframe.accounting.relative_steps import RelativeLaws, Step, end_mass, relative_laws
 from dpframe.mechanisms import relative_counts
 from dpframe.mechanisms.relative_counts import cost, run
-from dpframe.noise import TOTAL, NoiseTable, laplace
+from dpframe.noise import TOTAL, NoiseTable, laplace_table
 from dpframe.testing import seeded_noise
 from dpframe.tree import NoisyTree
 from tests.members import some, tries
@@ -117,7 +117,7 @@ TWO = toy_laws(
 
 def coarse(step: Step, rule: Rule = AS_PRINTED) -> Noise:
     """Few values where ``run`` adds, all of them where it compares."""
-    return replace(noise_of(step, rule), threshold=laplace(2 * float(step.scale), 1))
+    return replace(noise_of(step, rule), threshold=laplace_table(2 * float(step.scale), 1))
 
 
 @some(3)
@@ -238,7 +238,7 @@ def test_a_shorter_reach_of_the_tests_is_rejected() -> None:
     """Law: the bound that is drawn with is the bound that is paid for."""
 
     def shorter(step: Step, rule: Rule) -> Noise:
-        return replace(noise_of(step), test=laplace(float(step.scale), step.bound // 2))
+        return replace(noise_of(step), test=laplace_table(float(step.scale), step.bound // 2))
 
     step = NEAR.steps[0]
     table = {"aa": step.cut - step.bound // 2 - 1}
@@ -276,7 +276,7 @@ def test_delta_of_the_tests_is_the_hockey_stick_of_their_table(scale: Fraction, 
 
     A table of the same law, both directions; its weights are rounded to 2**-64.
     """
-    weights = laplace(float(scale), bound).pmf
+    weights = laplace_table(float(scale), bound).pmf
     here, moved = np.append(weights, 0.0), np.append(0.0, weights)
     for epsilon in (float(1 / scale), 2 * float(1 / scale)):
         t = math.exp(epsilon) * (1 + 1e-12)
@@ -292,7 +292,7 @@ def test_truncated_noise_is_drawn_from_that_law() -> None:
     """Law: 100,000 draws against the table at level 1e-6; a scale 10 % off is rejected."""
 
     def distance(scale: float) -> float:
-        law = laplace(scale, 12)
+        law = laplace_table(scale, 12)
         seen = np.bincount(draws + 12, minlength=25)
         expected = law.pmf * len(draws)
         return float(((seen - expected) ** 2 / expected).sum())

@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.asking.receipt import Receipt
-from dpframe.asking.release import receipt_of
+from dpframe.asking.privacy_receipt import Receipt
+from dpframe.asking.release import receipt_in_metadata
 from dpframe.doors.cli.main import main
 from dpframe.noise import random_seed
 from dpframe.testing import seeded_noise
@@ -119,7 +119,7 @@ def command(folder: Path) -> dict[str, Any]:
     out = str(folder / "out.parquet")
     flags = ["--epsilon=1", "--delta=1e-6", "-o", out, "--quiet"]
     assert main(["hhh", str(folder / "words.parquet"), "columns:word", *flags]) == 0
-    receipt = receipt_of(pq.read_schema(out).metadata)
+    receipt = receipt_in_metadata(pq.read_schema(out).metadata)
     assert receipt is not None
     return dict(receipt)
 

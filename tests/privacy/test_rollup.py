@@ -18,8 +18,8 @@ import pytest
 from dpframe import measures as dpm
 from dpframe.mechanisms import auto_bounds, measured_parts, node_counts, rollup
 from dpframe.questions.rollup.plan import RollupPlan
-from dpframe.sources import distinct, measured, parts
-from dpframe.sources.added import Added
+from dpframe.sources import distinct_values, parts_statement, rollup_parts
+from dpframe.sources.summands import Summand
 from dpframe.vectors import GRID, LARGEST, Vector
 from dpframe.vectors import LEAST as FIRST
 from tests.members import some
@@ -221,24 +221,24 @@ def _patched(target: Any, name: str, value: Any) -> Plant:
 
 
 def _null_is_a_value(patch: pytest.MonkeyPatch) -> None:
-    sums = measured.sums_of
+    sums = rollup_parts.sums_of
 
     def planted(vectors: Any) -> Any:
-        row = Added(kind="row")
+        row = Summand(kind="row")
         return {n: row if n.startswith("y") else one for n, one in sums(vectors).items()}
 
-    patch.setattr(measured, "sums_of", planted)
+    patch.setattr(rollup_parts, "sums_of", planted)
 
 
 def _both_above(patch: pytest.MonkeyPatch) -> None:
     """Both vectors of a mean count from the lower bound, which one value moves by twice as much."""
-    of_tree = measured._of_tree
+    of_tree = rollup_parts._of_tree
 
     def planted(tree: Any, names: Any, vectors: Any, *rest: Any) -> Any:
         same = [dataclasses.replace(v, kind="above") if v.kind == "below" else v for v in vectors]
         return of_tree(tree, names, same, *rest)
 
-    patch.setattr(measured, "_of_tree", planted)
+    patch.setattr(rollup_parts, "_of_tree", planted)
 
 
 def _rounded_down(patch: pytest.MonkeyPatch) -> None:
@@ -256,24 +256,24 @@ def _levels_for_nothing(patch: pytest.MonkeyPatch) -> None:
 
 
 def _every_pair(patch: pytest.MonkeyPatch) -> None:
-    kept = distinct._kept
+    kept = distinct_values._kept
 
     def planted(level: int, one: Any, user: str, seed: int) -> str:
         return kept(level, dataclasses.replace(one, at_most=None), user, seed)
 
-    patch.setattr(distinct, "_kept", planted)
+    patch.setattr(distinct_values, "_bounded_values_sql", planted)
 
 
 PLANTED: dict[str, tuple[str | None, dict[str, dpm.Measure], Plant]] = {
     "a user counts in every part": (
         "u",
         {"n": dpm.count()},
-        _patched(parts, "of_user", _node_by_node),
+        _patched(parts_statement, "of_user", _node_by_node),
     ),
     "sums are cut part by part": (
         "u",
         {"total": SEVERAL["total"]},
-        _patched(parts, "of_user", _node_by_node),
+        _patched(parts_statement, "of_user", _node_by_node),
     ),
     "a mean whose vectors do not share what moves them": (
         None,

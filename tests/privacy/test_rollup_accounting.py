@@ -12,7 +12,7 @@ import pytest
 
 import dpframe as dp
 from dpframe import measures as dpm
-from dpframe.asking.given import EPSILON
+from dpframe.asking.call_arguments import EPSILON
 from dpframe.errors import BudgetError, DpframeError
 from dpframe.mechanisms import measured_parts
 from dpframe.mechanisms.measured_parts import FINE, PARTS, cost, rounded_up, scales_for

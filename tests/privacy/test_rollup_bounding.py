@@ -27,12 +27,12 @@ from dpframe import steps
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.mechanisms.rollup import Nodes
-from dpframe.sources import measured as sources
-from dpframe.sources import parts
+from dpframe.sources import parts_statement
+from dpframe.sources import rollup_parts as sources
 from dpframe.sources.keys import listed_nodes
 from dpframe.steps import FARTHEST, Steps
 from dpframe.testing import seeded_noise
-from dpframe.vectors import GRID, LARGEST, Searched, Vector, distinct_of, searches_of, vectors_of
+from dpframe.vectors import GRID, LARGEST, AutoBound, Vector, distinct_of, searches_of, vectors_of
 from dpframe.vectors import LEAST as FIRST
 from tests import naive
 from tests.members import in_turn, some
@@ -86,7 +86,7 @@ def found(
     listed, wanted = listed_nodes(keys, hierarchy), vectors(unit)
     nodes = Nodes(level=listed.level, ancestor=listed.parent, keys=listed.keys)
     with seeded_noise(5):
-        counted = sources.measured(
+        counted = sources.measure_parts(
             source, hierarchy, unit, 1, [] if late else wanted, listed=listed
         )
         exact = counted.parts(wanted, nodes, np.arange(len(listed.level)))
@@ -230,7 +230,7 @@ def test_one_unit_moves_counts_of_different_values_by_what_is_paid_for(
     both = []
     for table in (rows, gone):
         with seeded_noise(5):
-            counted = sources.measured(table_of(table), hierarchy, unit, 1, [], listed=listed)
+            counted = sources.measure_parts(table_of(table), hierarchy, unit, 1, [], listed=listed)
             both.append(counted.distinct(distinct, nodes))
     moved = both[0] - both[1]
     assert min(moved) >= 0
@@ -279,7 +279,7 @@ def test_values_at_the_limits_of_their_types_are_cut_and_never_an_error(
         )
         for vector in flat(measure, by_user=unit.user is not None)
     ]
-    counted = sources.measured(con.table("t"), hierarchy, unit, 1, wanted, listed=listed)
+    counted = sources.measure_parts(con.table("t"), hierarchy, unit, 1, wanted, listed=listed)
     exact = counted.parts(wanted, nodes, np.arange(3))
     units = 1000 * len(LIMITS[kind]) if unit is RECORD else 1000
     for vector, entries in zip(wanted, exact, strict=True):
@@ -318,7 +318,7 @@ def test_users_of_every_type_of_ids_are_bounded(kind: str) -> None:
     nodes = Nodes(level=listed.level, ancestor=listed.parent, keys=listed.keys)
     several = (dpm.count(), dpm.count(at_most=3), dpm.sum("n", lower=-2, upper=5))
     wanted = [vector for m in several for vector in flat(m, by_user=True)]
-    counted = sources.measured(con.table("visits"), hierarchy, USER, 1, wanted, listed=listed)
+    counted = sources.measure_parts(con.table("visits"), hierarchy, USER, 1, wanted, listed=listed)
     for vector, entries in zip(
         wanted, counted.parts(wanted, nodes, np.arange(len(listed.level))), strict=True
     ):
@@ -333,7 +333,7 @@ def test_ids_without_a_text_are_refused_with_listed_keys_too(kind: str) -> None:
     con.execute(f"CREATE TABLE t AS SELECT {IDS[kind][0]} AS u, 'x' AS a FROM range(0)")
     listed = listed_nodes(["x"], dp.columns("a"))
     with pytest.raises(dp.ColumnError, match="Cast the column"):
-        sources.measured(con.table("t"), dp.columns("a"), USER, 1, [], listed=listed)
+        sources.measure_parts(con.table("t"), dp.columns("a"), USER, 1, [], listed=listed)
 
 
 def test_a_user_is_in_one_bin_whatever_the_order_of_rows() -> None:
@@ -349,11 +349,11 @@ def test_a_user_is_in_one_bin_whatever_the_order_of_rows() -> None:
     rows: list[Row] = [
         (f"{i % 3}", "x", "x", "", v) for v in (*values, *tiny[:40]) for i in range(3)
     ]
-    searched = Searched(column="v", side="upper", of_total=True)
+    searched = AutoBound(column="v", side="upper", of_total=True)
     seen = set()
     for seed in range(6):
         shuffled = random.Random(seed).sample(rows, len(rows))
-        counted = sources.measured(table_of(shuffled), dp.columns("a"), USER, 1, [])
+        counted = sources.measure_parts(table_of(shuffled), dp.columns("a"), USER, 1, [])
         seen.add(tuple(counted.magnitudes(searched).tolist()))
     assert len(seen) == 1
     (histogram,) = seen
@@ -377,7 +377,7 @@ def test_nothing_depends_on_the_order_of_rows(unit: PrivacyUnit) -> None:
 
 def test_the_twin_sees_what_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted bug: a user's rows are not bounded over all parts together."""
-    monkeypatch.setattr(parts, "of_user", lambda i, vector, a: f"{GRID}::HUGEINT * m")
+    monkeypatch.setattr(parts_statement, "of_user", lambda i, vector, a: f"{GRID}::HUGEINT * m")
     rows: list[Row] = [("1", a, b, "", 1.0) for a in "xy" for b in "xy"]
     _, entries = found(table_of(rows), dp.columns("a", "b"), USER, [("x", "x"), ("y", "y")])
     assert sum(entries[0]) > vectors(USER)[0].most

@@ -13,7 +13,7 @@ import pytest
 
 from dpframe import measures as dpm
 from dpframe.mechanisms import rollup as mechanism
-from dpframe.mechanisms.rollup import Paid, paid_for
+from dpframe.mechanisms.rollup import VectorCharge, vector_charges
 from dpframe.questions.rollup.plan import RollupPlan
 from dpframe.vectors import vectors_of
 
@@ -58,13 +58,15 @@ def _sums_drawn_again(plan: RollupPlan) -> RollupPlan:
     ((sum_,), _) = vectors_of(SHARED["total"], by_user=False)[0]
     whole = plan.paid["mean"][0].epsilon
     return dataclasses.replace(
-        plan, paid={**plan.paid, "total": (Paid(sum_, whole),)}, read={"again": plan.read["again"]}
+        plan,
+        paid={**plan.paid, "total": (VectorCharge(sum_, whole),)},
+        read={"again": plan.read["again"]},
     )
 
 
 def _paid_twice_over(plan: RollupPlan) -> RollupPlan:
     """The mean has what its sums give, and the sums keep it."""
-    own = {name: paid_for(SHARED[name], Fraction(1), by_user=False) for name in plan.read}
+    own = {name: vector_charges(SHARED[name], Fraction(1), by_user=False) for name in plan.read}
     return dataclasses.replace(plan, paid={**plan.paid, **own}, read={})
 
 
@@ -94,7 +96,7 @@ def exact_totals(lower: float, upper: float, rows: list[Row]) -> tuple[int, int]
         assert bool(plan.read) == (len(names) > 1)
         with listened():
             found = run_with(plan, counted_by(plan, table_of(rows)), None).measures["s"]
-        assert found[0].vector == paid_for(every["s"], Fraction(1), by_user=False)[0].vector
+        assert found[0].vector == vector_charges(every["s"], Fraction(1), by_user=False)[0].vector
         totals.append(int(found[0].total[0]))
     return totals[0], totals[1]
 

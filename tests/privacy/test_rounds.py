@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dpframe import user_items
-from dpframe.accounting import rounds as accounting
-from dpframe.accounting.rounds import Law, RoundLaws, alone, round_laws
+from dpframe.accounting import weighted_round_noise as accounting
+from dpframe.accounting.weighted_round_noise import Law, RoundLaws, lone_value_chance, round_laws
 from dpframe.mechanisms import weighted_rounds
 from dpframe.noise import NoiseTable
 from dpframe.rounded_noise import rounded_normal
@@ -60,7 +60,7 @@ Find = Callable[[UserItems, RoundLaws], NDArray[np.bool_]]
 
 
 def found_laws(
-    data: Data, values: int, laws: RoundLaws, find: Find = weighted_rounds.find
+    data: Data, values: int, laws: RoundLaws, find: Find = weighted_rounds.find_values
 ) -> dict[tuple[int, ...], float]:
     """P(exactly these values are found); values that nobody has are never found."""
     tables = [one.noise for one in laws.rounds for _ in range(values)]
@@ -124,8 +124,8 @@ def finding_cost(laws: RoundLaws, epsilon: float) -> float:
     quiet = replace(
         laws, count=replace(laws.count, noise=rounded_normal(1e3, 9500), sigma=1e3, values=0)
     )
-    told = accounting._told(quiet)
-    return min(1.0, told.delta(epsilon) + alone(laws))
+    told = accounting._rounds_leakage(quiet)
+    return min(1.0, told.delta(epsilon) + lone_value_chance(laws))
 
 
 TWO_ROUNDS = tiny(parts=(1, 1), threshold=14, bound=8)
@@ -172,7 +172,7 @@ def worst(
     user: Sequence[int],
     values: int,
     epsilon: float,
-    find: Find = weighted_rounds.find,
+    find: Find = weighted_rounds.find_values,
 ) -> float:
     fewer = found_laws(others, values, laws, find)
     more = found_laws([*others, user], values, laws, find)
@@ -185,7 +185,7 @@ def test_a_round_that_is_not_paid_for_is_found_out() -> None:
     laws = tiny(parts=(1, 1), threshold=14, bound=9)
     unpaid = replace(laws, rounds=laws.rounds[:1])
     actual = max(worst(laws, [[0]] * n, [0], 1, 0.3) for n in (2, 3, 4))
-    assert finding_cost(unpaid, 0.3) - alone(unpaid) + alone(laws) < actual
+    assert finding_cost(unpaid, 0.3) - lone_value_chance(unpaid) + lone_value_chance(laws) < actual
     assert actual <= finding_cost(laws, 0.3)
 
 
@@ -217,8 +217,8 @@ def test_a_threshold_for_one_new_value_is_found_out() -> None:
     laws = tiny(parts=(1,), sigma=3.2, bound=12, items=4, threshold=11)
     shown = found_laws([[0, 1, 2, 3]], 4, laws)
     actual = 1 - shown[()]
-    assert actual <= alone(laws)
-    assert actual > alone(replace(laws, items=1))
+    assert actual <= lone_value_chance(laws)
+    assert actual > lone_value_chance(replace(laws, items=1))
 
 
 def test_values_that_take_no_part_are_never_found() -> None:
@@ -231,21 +231,21 @@ def test_values_that_take_no_part_are_never_found() -> None:
     chance = np.prod(noise.pmf[places], axis=0)
     drawn = Enumerated((places.T + noise.lowest).ravel())
     one = replace(laws.rounds[0], noise=drawn)  # type: ignore[arg-type]
-    found = weighted_rounds.find(items, replace(laws, rounds=(one,))).reshape(copies, 4)
+    found = weighted_rounds.find_values(items, replace(laws, rounds=(one,))).reshape(copies, 4)
     assert not found[:, 1:].any()
-    assert chance[found.any(axis=1)].sum() <= alone(laws)
+    assert chance[found.any(axis=1)].sum() <= lone_value_chance(laws)
     scores = items.weighed(np.full(items.values, 512), 2) + drawn.drawn
     careless = (scores >= laws.threshold).reshape(copies, 4)
-    assert chance[careless.any(axis=1)].sum() > alone(laws)
+    assert chance[careless.any(axis=1)].sum() > lone_value_chance(laws)
 
 
 def test_a_normal_table_for_noise_on_whole_numbers_is_found_out() -> None:
     """Bug: the chance that noise reaches the threshold is read off the continuous normal law."""
     laws = tiny(parts=(1,), items=1, threshold=10, bound=16)
     actual = 1 - found_laws([[0]], 1, laws)[()]
-    assert actual <= alone(laws) <= actual * 1.01  # one value, one round: exact
+    assert actual <= lone_value_chance(laws) <= actual * 1.01  # one value, one round: exact
     x = laws.threshold - laws.unit
-    assert actual > accounting.above(x, laws.rounds[0].sigma) * 1.1
+    assert actual > accounting.gaussian_tail_bound(x, laws.rounds[0].sigma) * 1.1
 
 
 # -- counts ----------------------------------------------------------------------------------------
@@ -271,12 +271,12 @@ def test_counts_of_found_values_are_within_their_claim(at_most: int) -> None:
     for epsilon in EPSILONS:
         for one, other in ((here, there), (there, here)):
             actual = np.maximum(one - math.exp(epsilon) * other, 0).sum()
-            assert actual <= accounting._told(laws).delta(epsilon)
+            assert actual <= accounting._rounds_leakage(laws).delta(epsilon)
     if at_most > 1:  # two values of norm 4 each would be too much for one count that moves by 4
         twice = np.maximum(
             _shifted(law.noise, exact[0] + law.norm) - _shifted(law.noise, exact[0]), 0
         )
-        assert twice.sum() > accounting._told(laws).delta(0.0)
+        assert twice.sum() > accounting._rounds_leakage(laws).delta(0.0)
 
 
 def _shifted(noise: NoiseTable, exact: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -310,13 +310,13 @@ def test_the_bound_that_is_found_is_near_the_best_and_wastes_nothing(epsilon: fl
 
     def error(at_most: int) -> float:
         lost = float((sizes * (1 - np.sqrt(np.minimum(1, at_most / sizes)))).sum()) / many
-        return math.hypot(lost, laws.count.sigma / weighted_rounds.grid_of(laws, at_most))
+        return math.hypot(lost, laws.count.sigma / weighted_rounds.full_user_weight(laws, at_most))
 
     best = weighted_rounds.best_at_most(exact, many, laws)
     assert error(best) <= 1.05 * min(map(error, range(1, many + 1)))
-    assert best == many or weighted_rounds.grid_of(laws, best + 1) < weighted_rounds.grid_of(
-        laws, best
-    )
+    assert best == many or weighted_rounds.full_user_weight(
+        laws, best + 1
+    ) < weighted_rounds.full_user_weight(laws, best)
 
 
 def test_bins_of_noise_alone_choose_no_bound() -> None:
@@ -419,5 +419,5 @@ def test_the_chance_of_a_new_value_is_that_of_sums_of_tables() -> None:
     lowest = laws.rounds[0].noise.lowest + 2 * laws.rounds[1].noise.lowest
     least = laws.threshold - laws.unit * 3
     exact = total[least - lowest :].sum()
-    bound = accounting._at_least(laws.rounds, laws.threshold, laws.unit)
+    bound = accounting._lone_score_chance(laws.rounds, laws.threshold, laws.unit)
     assert exact <= bound <= 2 * exact

@@ -14,14 +14,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpframe.accounting.shifts import Bounded, Move, noise_table, unbounded_delta
+from dpframe.accounting.shifts import BoundedLaw, Move, noise_table, unbounded_delta
 from dpframe.accounting.sketch_lattice import (
     LatticeLaws,
     lattice_delta,
     lattice_laws,
     pure_scale,
 )
-from dpframe.accounting.sketches import (
+from dpframe.accounting.sketch_stream import (
     SketchLaws,
     sketch_delta,
     sketch_laws,
@@ -234,7 +234,7 @@ def test_a_table_that_is_not_of_its_law_costs_what_it_is() -> None:
     assert recomputed(laws, 1.0, noise=other) > 1e-2
     skewed = halves(left=("geometric", 2.0, 9), right=("geometric", 1.0, 9), recentre=False)
     with pytest.raises(ValueError, match="symmetric"):
-        Bounded.of(skewed, family="laplace", scale=1.0)
+        BoundedLaw.of(skewed, family="laplace", scale=1.0)
 
 
 # -- closed laws against convolutions and sums -------------------------------------------------
@@ -275,7 +275,7 @@ def test_bounded_costs_are_never_below_the_sum_over_all_outcomes(
 ) -> None:
     """Law: the law of the loss, the cut and the rounding add up to an upper bound, a close one."""
     noise = noise_table(family, scale, bound)  # type: ignore[arg-type]
-    bounded = Bounded.of(noise, family=family, scale=scale)  # type: ignore[arg-type]
+    bounded = BoundedLaw.of(noise, family=family, scale=scale)  # type: ignore[arg-type]
     for epsilon in (0.0, 0.3, 0.7, 1.4):
         exact = composed_divergence(noise, levels=levels, epsilon=epsilon)
         claimed = bounded.delta(Move(times=levels), epsilon)
@@ -299,7 +299,7 @@ def test_costs_of_moves_in_several_coordinates(
     """Law: never below the sum over all outcomes, and close to it; signs do not matter."""
     scale, bound = (5.0, 45) if family == "laplace" else (4.0, 19)
     noise = noise_table(family, scale, bound)  # type: ignore[arg-type]
-    bounded = Bounded.of(noise, family=family, scale=scale)  # type: ignore[arg-type]
+    bounded = BoundedLaw.of(noise, family=family, scale=scale)  # type: ignore[arg-type]
     for epsilon in (0.1, 0.4, 0.8):
         exact = moved(noise, shifts, epsilon)
         claimed = bounded.delta(move, epsilon)

@@ -17,9 +17,9 @@ import pytest
 
 from dpframe.accounting.shifts import Move, unbounded_delta
 from dpframe.accounting.sketch_lattice import LatticeLaws, lattice_laws
-from dpframe.accounting.sketches import SketchLaws, sketch_laws
+from dpframe.accounting.sketch_stream import SketchLaws, sketch_laws
 from dpframe.accounting.sparse_gaussian import gshm_delta
-from dpframe.noise import NoiseTable, gaussian, laplace
+from dpframe.noise import NoiseTable, gaussian_table, laplace_table
 
 from .sketch_outputs import (
     Counters,
@@ -107,7 +107,7 @@ def test_fresh_noise_on_every_counter_without_a_shared_draw_is_rejected() -> Non
 def test_half_the_noise_is_rejected() -> None:
     """Planted bug: noise of half the scale with the same threshold."""
     laws = laws_for()
-    half = laplace(laws.scale / 2, laws.noise.highest)
+    half = laplace_table(laws.scale / 2, laws.noise.highest)
     found = exact(lambda s: misra_gries(s, 2), lambda s: release_law(s, half, half, laws.theta))
     assert found > 10 * DELTA
 
@@ -240,7 +240,7 @@ def test_rounding_before_the_noise_is_rejected() -> None:
 
 def test_noise_on_whole_counts_for_fractions_is_rejected() -> None:
     """Planted bug: noise in steps of 1 on C - g publishes the fraction of g: disjoint outputs."""
-    noise = laplace(lattice().scale / 3, 8)
+    noise = laplace_table(lattice().scale / 3, 8)
     spread = np.zeros(3 * (len(noise.weights) - 1) + 1, dtype=np.uint64)
     spread[::3] = noise.weights
     coarse = NoiseTable("whole counts", 3 * noise.lowest, spread)
@@ -266,7 +266,7 @@ def continuous_delta(scale: float, epsilon: float, counters: int = 1) -> float:
 def test_the_normal_cdf_under_reports_the_cost_of_integer_noise() -> None:
     """Planted bug: at s = 4.37 delta is 5 % and the tail at 22 is 1.7 times too small."""
     scale = 4.37
-    noise = gaussian(scale, 60)
+    noise = gaussian_table(scale, 60)
     exact_delta = both_ways(values_profile({0: 99}, {0: 100}, noise, 0), 1.0)
     assert exact_delta / continuous_delta(scale, 1.0) == pytest.approx(1.048, abs=5e-4)
     assert exact_delta <= unbounded_delta("gaussian", scale, Move(), 1.0)
@@ -277,7 +277,7 @@ def test_the_normal_cdf_under_reports_the_cost_of_integer_noise() -> None:
 def test_the_continuous_gshm_condition_is_rejected_for_integer_noise() -> None:
     """Planted bug: Wilkins et al. with the normal cdf, up to 1.9 times too small."""
     scale, changed = 4.37, 2
-    noise = gaussian(scale, 60)
+    noise = gaussian_table(scale, 60)
     for t, least in ((22, 1.0), (27, 1.85)):
         hidden = 1 - normal_tail(t / scale)
         continuous = max(
@@ -326,7 +326,7 @@ def test_the_printed_streaming_algorithm_is_rejected() -> None:
 
 def test_the_closed_form_of_fresh_noise_is_what_enumeration_gives() -> None:
     """Law: three counters, each with its own draw: the binomial formula is the exact divergence."""
-    noise = laplace(2.0, 24)
+    noise = laplace_table(2.0, 24)
     one = values_profile({0: 400}, {0: 401}, noise, 0)
     found = both_ways(reduce(product, [one] * 3), 1.0)
     assert found == pytest.approx(fresh_delta(2.0, 3, 1.0), rel=1e-3)

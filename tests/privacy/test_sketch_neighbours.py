@@ -15,17 +15,17 @@ from functools import cache
 import pytest
 
 from dpframe.accounting.sketch_lattice import lattice_delta, lattice_laws
-from dpframe.accounting.sketch_users import better_user_laws
-from dpframe.accounting.sketches import (
+from dpframe.accounting.sketch_stream import (
     SketchLaws,
     sketch_delta,
     sketch_laws,
     standard_unshared,
     variant_unshared,
 )
+from dpframe.accounting.sketch_users import better_user_laws
 from dpframe.accounting.sparse_gaussian import gshm_delta, gshm_laws
 from dpframe.budget import Budget, per_record
-from dpframe.noise import NoiseTable, gaussian, laplace
+from dpframe.noise import NoiseTable, gaussian_table, laplace_table
 from tests.members import in_turn, some
 
 from .sketch_outputs import (
@@ -66,7 +66,7 @@ SMALL = [
 
 
 def table(family: str, scale: float, bound: int) -> NoiseTable:
-    return (laplace if family == "laplace" else gaussian)(scale, bound)
+    return (laplace_table if family == "laplace" else gaussian_table)(scale, bound)
 
 
 @cache
@@ -345,7 +345,7 @@ def test_the_discrete_gshm_condition_is_exact(
     scale: float, bound: int, t: int, changed: int
 ) -> None:
     """Law: the three maxima are the largest divergence of any pair, up to the table's ends."""
-    noise = gaussian(scale, bound)
+    noise = gaussian_table(scale, bound)
     found = [
         sparse_profile(noise, t, lone=changed - j, missing=0, both=j) for j in range(changed + 1)
     ]
@@ -361,7 +361,7 @@ def test_gshm_over_two_levels_covers_moves_in_both_directions(
     scale: float, bound: int, t: int
 ) -> None:
     """Law: all splits of 2 x 1 changed counts into here only, there only and shared."""
-    noise = gaussian(scale, bound)
+    noise = gaussian_table(scale, bound)
     for epsilon in (0.5, 1.0):
         claimed = gshm_delta(noise, scale=scale, t=t, changed=1, sketches=2, epsilon=epsilon)
         for lone, missing in itertools.product(range(3), repeat=2):
@@ -408,7 +408,7 @@ def user_sets(k: int) -> set:
 @pytest.mark.parametrize("build", [merges, user_sets])
 def test_merges_and_sets_of_users_are_released_within_the_claim(build) -> None:
     """Law: at most k counts differ, by 1, in one direction; their release costs what is claimed."""
-    k, noise, scale, t = 2, gaussian(2.0, 6), 2.0, 7
+    k, noise, scale, t = 2, gaussian_table(2.0, 6), 2.0, 7
     found = []
     for p, q in build(k):
         here, there = dict(p), dict(q)

@@ -22,7 +22,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.accounting.sketch_lattice import LatticeLaws, lattice_delta
-from dpframe.accounting.sketches import (
+from dpframe.accounting.sketch_stream import (
     SketchLaws,
     sketch_delta,
     standard_unshared,
@@ -31,9 +31,9 @@ from dpframe.accounting.sketches import (
 from dpframe.accounting.sparse_gaussian import GshmLaws, gshm_delta
 from dpframe.budget import Budget
 from dpframe.mechanisms import sketch_release
-from dpframe.mechanisms.sketch_release import NoisySketch, on_universe
-from dpframe.noise import TOTAL, NoiseTable, gaussian, laplace, replaced_bits
-from dpframe.questions.sketches.base import SketchPlan
+from dpframe.mechanisms.sketch_release import NoisySketch, values_on_universe
+from dpframe.noise import TOTAL, NoiseTable, gaussian_table, laplace_table, replaced_bits
+from dpframe.questions.sketches.base_sketch_plan import SketchPlan
 from dpframe.questions.sketches.plan import make_sketch_plan
 from dpframe.sketches._state import SketchState
 from dpframe.testing import seeded_noise
@@ -173,7 +173,7 @@ def test_a_released_stream_is_as_private_as_claimed(
     standard: bool, family: Any, scale: float, bound: int, theta: int
 ) -> None:
     """Law: divergence of the real outputs <= the accountant's delta, and not far below."""
-    noise = (laplace if family == "laplace" else gaussian)(scale, bound)
+    noise = (laplace_table if family == "laplace" else gaussian_table)(scale, bound)
     plan = plan_with(
         "standard" if standard else "variant", single_laws(noise, family, scale, theta)
     )
@@ -189,7 +189,7 @@ def test_a_released_stream_is_as_private_as_claimed(
 
 def test_a_released_stream_has_the_law_of_the_paper() -> None:
     """Law: the outputs are those of Algorithm 2 (restated) on a sketch kept in a dictionary."""
-    noise, theta = laplace(1.2, 3), 2
+    noise, theta = laplace_table(1.2, 3), 2
     plan = plan_with("variant", single_laws(noise, "laplace", 1.2, theta))
     laws: dict[Output, Law] = {}
     for stream in streams(4):
@@ -217,8 +217,8 @@ def test_the_front_door_publishes_what_the_plan_draws() -> None:
 
 def test_less_noise_than_accounted_for_is_rejected() -> None:
     """Planted bug: the same check rejects a draw from a table of two thirds of the scale."""
-    noise = laplace(1.2, 3)
-    weak = laplace(0.8, 3)
+    noise = laplace_table(1.2, 3)
+    weak = laplace_table(0.8, 3)
     plan = plan_with("variant", single_laws(weak, "laplace", 0.8, 3))
     pairs = neighbouring(lambda s: sketch_of(s)._state(), streams(4))
     claimed = sketch_delta(noise, family="laplace", scale=1.2, theta=3, sketches=1, epsilon=1.0)
@@ -228,7 +228,7 @@ def test_less_noise_than_accounted_for_is_rejected() -> None:
 # -- merged, and users ---------------------------------------------------------------------------
 
 T, SCALE = 3, 1.5
-GAUSS = gaussian(SCALE, 4)
+GAUSS = gaussian_table(SCALE, 4)
 LONG = [(0,) * n + (1,) * n + (2,) * r for n in (5, 6) for r in (0, 1)]
 """Counters that are published for certain, so that all of them fall in sight."""
 
@@ -270,7 +270,7 @@ def test_laws_for_one_counter_are_rejected_for_merges_and_users(pairs: Callable[
 
 def test_items_of_a_user_as_single_records_are_rejected() -> None:
     """Planted bug: all items of users go into a plain sketch, with the laws of one record."""
-    noise = laplace(1.2, 3)
+    noise = laplace_table(1.2, 3)
     plan = plan_with("variant", single_laws(noise, "laplace", 1.2, 3))
     seen = ((0,),) * 6 + ((1,),) * 6
     pairs = neighbouring(
@@ -281,7 +281,7 @@ def test_items_of_a_user_as_single_records_are_rejected() -> None:
     assert exact(pairs, plan.run, noise)(1.0) > claimed
 
 
-LATTICE = laplace(2.5, 5)
+LATTICE = laplace_table(2.5, 5)
 
 
 def sum_pairs(
@@ -334,11 +334,11 @@ def test_a_merge_with_the_laws_of_a_stream_is_refused_by_the_mechanism() -> None
     merge = merge_of((0, 1), "sum")._state()
     stream = sketch_of((0, 1))._state()
     with pytest.raises(ValueError, match="whole counts"):
-        sketch_release.sparse(merge, gshm_of(GAUSS, SCALE, T))
+        sketch_release.release_sparse(merge, gshm_of(GAUSS, SCALE, T))
     with pytest.raises(ValueError, match="laws are not for sums"):
-        sketch_release.summed(stream, lattice_of(LATTICE, "laplace", 2.5, 5))
+        sketch_release.release_sum(stream, lattice_of(LATTICE, "laplace", 2.5, 5))
     with pytest.raises(ValueError, match="whole counts"):
-        sketch_release.sparse(stream, replace(gshm_of(GAUSS, SCALE, T), changed=1))
+        sketch_release.release_sparse(stream, replace(gshm_of(GAUSS, SCALE, T), changed=1))
 
 
 # -- a universe ----------------------------------------------------------------------------------
@@ -349,7 +349,7 @@ def universe_values(state: SketchState, size: int, *, cut: bool = True) -> np.nd
     if state.lattice == 1:
         state = state.post_processed()
     if cut:
-        return on_universe(state, universe)
+        return values_on_universe(state, universe)
     values = np.full(size, -(state.counts.sum() // 1))  # planted: -sum of C for all others
     for key, count in zip(state.keys.to_pylist(), state.counts.tolist(), strict=True):
         if key is not None:
@@ -380,7 +380,9 @@ def test_values_over_a_universe_move_by_what_the_noise_is_for(kind: str) -> None
 def test_values_of_bounded_merges_and_users_move_by_k() -> None:
     """Law: at most k whole counts, which is what their pure noise is for."""
     for pairs in (bounded_pairs(), user_pairs()):
-        values = [[on_universe(state, pa.array(range(9))) for state in pair] for pair in pairs]
+        values = [
+            [values_on_universe(state, pa.array(range(9))) for state in pair] for pair in pairs
+        ]
         assert max(int(np.abs(p - q).sum()) for p, q in values) == K
     plan = make_sketch_plan(
         structure="bounded", unit="record", counters=7,
@@ -395,7 +397,7 @@ def test_values_that_are_not_cut_at_zero_are_rejected() -> None:
     assert furthest_move(pairs, 100, cut=False) > 50
 
 
-PURE = laplace(3.0, 8)
+PURE = laplace_table(3.0, 8)
 BEYOND = 4 * int(PURE.weights[:1][0]) / TOTAL
 """About the mass of outcomes that the cut table lets only one side reach: one step of three."""
 
@@ -457,7 +459,7 @@ LATE = (5, 6, 7) * 5 + (0,) * 6
 @in_turn(("structure", ["variant", "standard", "sum", "bounded"]), ("confidence", [0.5, 0.8, 0.95]))
 def test_intervals_hold_the_true_count(structure: str, confidence: float) -> None:
     """Law: P(published, and missed) <= 1 - confidence for each key, exactly."""
-    noise: NoiseTable = laplace(1.2, 3)
+    noise: NoiseTable = laplace_table(1.2, 3)
     laws: Any = single_laws(noise, "laplace", 1.2, 1)
     records = None
     if structure == "sum":
@@ -483,7 +485,7 @@ def test_intervals_hold_the_true_count(structure: str, confidence: float) -> Non
 
 def test_intervals_that_forget_the_shared_draw_are_rejected() -> None:
     """Planted bug: the reach of Z alone, where alpha_hat has noise of its own."""
-    noise = laplace(1.2, 3)
+    noise = laplace_table(1.2, 3)
     plan = plan_with("variant", single_laws(noise, "laplace", 1.2, 1), confidence=0.95)
     sketch = sketch_of(LATE)
     assert 0.02 < misses(plan, sketch, LATE, noise)[0] <= 0.05
@@ -495,7 +497,7 @@ def test_intervals_that_forget_the_shared_draw_are_rejected() -> None:
 @pytest.mark.parametrize("standard", [False, True])
 def test_a_key_that_is_not_published_is_at_most_what_the_receipt_says(standard: bool) -> None:
     """Law: P(not published, and true count above the bound) <= 1 - confidence, exactly."""
-    noise = laplace(1.2, 3)
+    noise = laplace_table(1.2, 3)
     structure = "standard" if standard else "variant"
     plan = plan_with(structure, single_laws(noise, "laplace", 1.2, 2), confidence=0.8)
     for stream in ((0,) * 6, (0, 1) * 3, (0, 1, 2) * 3 + (0,), (0, 0, 1, 2), ()):

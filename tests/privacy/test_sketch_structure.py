@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpframe.sketches import MisraGries, PrivacyAwareMisraGries, merged
+from dpframe.sketches import MisraGries, PrivacyAwareMisraGries, merge_raw_sketches
 from dpframe.sketches._sketch import Sketch
 from tests import naive
 from tests.members import in_turn, some, tries
@@ -295,7 +295,9 @@ def test_merged_sketches_move_as_little_as_claimed(
             both = []
             for stream in (larger, smaller):
                 sketches: list[Sketch] = [*rest[:place], sketch_of(stream, k), *rest[place:]]
-                both.append([values(merged(sketches, method=m)) for m in ("bounded", "sum")])
+                both.append(
+                    [values(merge_raw_sketches(sketches, method=m)) for m in ("bounded", "sum")]
+                )
             (bounded, summed), (bounded_, summed_) = both
             assert one_direction(bounded, bounded_, k)  # type: ignore[arg-type]
             near, near_squared = distances(summed, summed_)
@@ -320,9 +322,9 @@ def test_random_merges_move_as_little_as_claimed(
     place %= len(day)
     without = [d[:place] + d[place + 1 :] if d is day else d for d in days]
     both = [[sketch_of(d, k) for d in version] for version in (days, without)]
-    bounded, bounded_ = (values(merged(sketches)) for sketches in both)
+    bounded, bounded_ = (values(merge_raw_sketches(sketches)) for sketches in both)
     assert one_direction(bounded, bounded_, k)  # type: ignore[arg-type]
-    near = distances(*(values(merged(sketches, method="sum")) for sketches in both))
+    near = distances(*(values(merge_raw_sketches(sketches, method="sum")) for sketches in both))
     assert near[0] <= l1(k)
     assert near[1] <= l2_squared(k)
 
@@ -387,7 +389,7 @@ def test_a_user_moves_merged_sketches_as_little(
         for i, items in enumerate(users):
             if i != left_out:
                 days[i % 3].update(items)
-        both.append([dict(positive_items(s)) for s in (days[place % 3], merged(days))])
+        both.append([dict(positive_items(s)) for s in (days[place % 3], merge_raw_sketches(days))])
     (one, together), (one_, together_) = both
     assert one_direction(one, one_, k)
     assert one_direction(together, together_, k)
@@ -500,8 +502,8 @@ def test_chunks_by_row_position_are_rejected() -> None:
                 [sketch_of(chunk, k) for chunk in split(table)]
                 for table in (rows, rows[:place] + rows[place + 1 :])
             ]
-            bounded, bounded_ = (values(merged(sketches)) for sketches in both)
-            near = distances(*(values(merged(s, method="sum")) for s in both))
+            bounded, bounded_ = (values(merge_raw_sketches(sketches)) for sketches in both)
+            near = distances(*(values(merge_raw_sketches(s, method="sum")) for s in both))
             fine = one_direction(bounded, bounded_, k) and near[0] <= l1(k)  # type: ignore
             found.append(fine and near[1] <= l2_squared(k))
         return found

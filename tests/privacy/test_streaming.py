@@ -27,7 +27,7 @@ import pytest
 
 import dpframe as dp
 from dpframe._duck import relations as duck_relations
-from dpframe.accounting.sketches import (
+from dpframe.accounting.sketch_stream import (
     SketchLaws,
     sketch_delta,
     sketch_laws,
@@ -37,10 +37,10 @@ from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.mechanisms import streaming_hhh
 from dpframe.mechanisms.sketch_release import single_stream
-from dpframe.noise import gaussian, laplace
+from dpframe.noise import gaussian_table, laplace_table
 from dpframe.sketches import MisraGries, SketchState
-from dpframe.sources import relations
-from dpframe.sources.record_stream import fed, sketched
+from dpframe.sources import source_relations
+from dpframe.sources.record_stream import sketch_source, updated_sketches
 from dpframe.sources.stream_sql import stream_sql
 from tests import naive
 from tests.members import few, some
@@ -83,7 +83,7 @@ LARGER = [("laplace", 1.2, 3, 3), ("laplace", 1.0, 4, 6)]
 
 
 def laws_of(family: str, scale: float, bound: int, theta: int) -> SketchLaws:
-    noise = (laplace if family == "laplace" else gaussian)(scale, bound)
+    noise = (laplace_table if family == "laplace" else gaussian_table)(scale, bound)
     return SketchLaws(
         family=family,  # type: ignore[arg-type]
         noise=noise,
@@ -113,7 +113,7 @@ def claimed(laws: SketchLaws, epsilon: float, sketches: int = 2) -> float:
 @cache
 def keys_of_records() -> tuple[pa.Array, ...]:
     """The key of every record of ``RECORDS``, an array a level, by the shipped SQL."""
-    with relations.opened(pd.DataFrame({"p": RECORDS}), ("p",)) as relation:
+    with source_relations.open_source(pd.DataFrame({"p": RECORDS}), ("p",)) as relation:
         found = relation.query(stream_sql(HIERARCHY, types=("VARCHAR",)), False)
     return tuple(column.combine_chunks() for column in found.columns)
 
@@ -232,7 +232,7 @@ def test_the_keys_are_those_of_the_pipeline() -> None:
         frame = pd.DataFrame({"p": pd.Series([RECORDS[i] for i in stream], dtype="str")})
         expected = [content(state)[0:1] + content(state)[2:] for state in shipped(stream)]
         for source in (frame, frame.astype("category")):
-            found = [content(s)[0:1] + content(s)[2:] for s in sketched(source, HIERARCHY, K)]
+            found = [content(s)[0:1] + content(s)[2:] for s in sketch_source(source, HIERARCHY, K)]
             assert found == expected
 
 
@@ -532,10 +532,10 @@ def test_where_batches_end_makes_no_difference(size: int, monkeypatch: pytest.Mo
     assert all(decrements > 5 for decrements, _ in expected)
     monkeypatch.setattr(duck_relations, "BATCH_ROWS", size)
     frame = pd.DataFrame({"p": pd.Series(ROWS, dtype="str")})
-    assert held(sketched(frame, DEEP, COUNTERS)) == expected
+    assert held(sketch_source(frame, DEEP, COUNTERS)) == expected
     halves = [MisraGries(COUNTERS) for _ in range(DEEP.height)]
     for part in (frame.iloc[:123], frame.iloc[123:]):
-        halves = fed(halves, part, DEEP)
+        halves = updated_sketches(halves, part, DEEP)
     assert held(tuple(sketch._state() for sketch in halves)) == expected
 
 
@@ -545,7 +545,7 @@ def test_forgotten_texts_are_found_again(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("dpframe.sources.record_stream._of_bytes", lambda *_: None)
     monkeypatch.setattr(duck_relations, "BATCH_ROWS", 10)
     frame = pd.DataFrame({"p": pd.Series(ROWS, dtype="str")})
-    assert held(sketched(frame, DEEP, COUNTERS)) == one_at_a_time(ROWS)
+    assert held(sketch_source(frame, DEEP, COUNTERS)) == one_at_a_time(ROWS)
 
 
 def test_the_order_of_rows_is_what_this_can_see() -> None:
@@ -600,7 +600,7 @@ SOURCES: dict[str, Callable[[Path, pa.Table], Any]] = {
 def test_every_source_gives_the_state_of_its_rows(kind: str, tmp_path: Path) -> None:
     """Law: the state depends on the rows and their order, not on what holds them."""
     source = SOURCES[kind](tmp_path, pa.table({"p": pa.array(ROWS, pa.string())}))
-    assert held(sketched(source, DEEP, COUNTERS)) == one_at_a_time(ROWS)
+    assert held(sketch_source(source, DEEP, COUNTERS)) == one_at_a_time(ROWS)
 
 
 def test_long_files_are_read_in_order(tmp_path: Path) -> None:
@@ -610,8 +610,8 @@ def test_long_files_are_read_in_order(tmp_path: Path) -> None:
     for at in range(3):
         part = pa.table({"p": rows.slice(at * 100_000, 100_000)})
         pq.write_table(part, tmp_path / f"{at}.parquet", row_group_size=20_000)
-    found = sketched(str(tmp_path / "*.parquet"), HIERARCHY, 20)
-    expected = sketched(pa.table({"p": rows}), HIERARCHY, 20)
+    found = sketch_source(str(tmp_path / "*.parquet"), HIERARCHY, 20)
+    expected = sketch_source(pa.table({"p": rows}), HIERARCHY, 20)
     assert [content(s) for s in found] == [content(s) for s in expected]
     assert all(s.decrements > 100 for s in found)
 

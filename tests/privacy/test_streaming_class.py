@@ -18,11 +18,11 @@ import pytest
 
 import dpframe as dp
 from dpframe.accounting.sketch_lattice import LatticeLaws, lattice_delta, lattice_laws
-from dpframe.accounting.sketches import sketch_delta
+from dpframe.accounting.sketch_stream import sketch_delta
 from dpframe.accounting.sparse_gaussian import GshmLaws, gshm_delta, gshm_laws
 from dpframe.hierarchy import as_hierarchy
 from dpframe.mechanisms import merged_streaming
-from dpframe.noise import NoiseTable, gaussian, laplace
+from dpframe.noise import NoiseTable, gaussian_table, laplace_table
 from dpframe.sketches import SketchState
 
 from .sketch_outputs import (
@@ -129,9 +129,9 @@ def levels_profiles(method: str, noise: NoiseTable, least: int) -> list[Profile]
 # -- laws ----------------------------------------------------------------------------------------
 
 T, SCALE = 4, 2.0
-GAUSS = gaussian(SCALE, 5)
+GAUSS = gaussian_table(SCALE, 5)
 THETA, LATTICE_SCALE = 8, 2.5
-LATTICE = gaussian(LATTICE_SCALE, 8)
+LATTICE = gaussian_table(LATTICE_SCALE, 8)
 
 
 def claim(method: str, epsilon: float, *, sketches: int = H) -> float:
@@ -190,7 +190,7 @@ def test_a_run_draws_for_every_stored_counter_and_selects_from_what_it_publishes
     method: str, threshold: int
 ) -> None:
     """Law: the law of the real run is that of independent levels, then a function of them."""
-    noise, least = laplace(0.8, 1), 2
+    noise, least = laplace_table(0.8, 1), 2
     laws = laws_of(method, noise, least)
     states = merged_states(((0, 0, 1), (0, 0)), (2, 2, 0, 0), method)
     assert 4 <= sum(len(stored(state)) for state in states) <= 6
@@ -268,7 +268,7 @@ def test_laws_of_a_single_stream_are_rejected_for_a_merge() -> None:
     on each level where the laws allow for one. The stream alone passes.
     """
     scale, theta, epsilon = 2.0, 11, 1.0
-    noise = gaussian(scale, 7)
+    noise = gaussian_table(scale, 7)
     claimed = sketch_delta(
         noise, family="gaussian", scale=scale, theta=theta, sketches=H, epsilon=epsilon
     )

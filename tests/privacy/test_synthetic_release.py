@@ -27,9 +27,9 @@ import pyarrow as pa
 import pytest
 
 import dpframe as dp
-from dpframe.accounting.privhp import partition_laws
+from dpframe.accounting.privhp_scales import partition_laws
 from dpframe.domains import Domain, as_domain
-from dpframe.mechanisms import privhp as hot_partition
+from dpframe.mechanisms import privhp_partition as hot_partition
 from dpframe.questions.synthesize import plan as synthetic_plan
 from dpframe.sketches.hot_partition import HotPartition
 from dpframe.sources.codes import counted_codes
@@ -253,7 +253,7 @@ def numbers(rows: Sequence[Row], sizes: dict[str, Any] = SIZES) -> tuple[Any, li
     """All noisy numbers of a release without their noise, and the scale of each."""
     scales: list[Fraction] = []
     seen: list[Any] = []
-    grown = hot_partition.grown
+    grown = hot_partition.grow_partition
 
     def caught(exact: list[Any], tables: list[Any], shape: Any) -> Any:
         seen.extend(part.reshape(-1) for part in [*exact, *tables])
@@ -262,7 +262,7 @@ def numbers(rows: Sequence[Row], sizes: dict[str, Any] = SIZES) -> tuple[Any, li
     with pytest.MonkeyPatch.context() as patch:
         noise = np.arange(1000, dtype=np.int64)  # entry i has noise i
         patch.setattr(hot_partition, "UnboundedNoise", scripted(noise, scales))
-        patch.setattr(hot_partition, "grown", caught)
+        patch.setattr(hot_partition, "grow_partition", caught)
         stream_of(rows, sizes).finish(epsilon=1.0)
     vector = np.concatenate(seen)
     return vector - np.arange(len(vector)), scales

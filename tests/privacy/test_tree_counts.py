@@ -1,7 +1,7 @@
 """Counts of all nodes, enumerated: for all neighbours, divergence <= the claimed delta.
 
-Every output of ``run_unknown`` and ``run_listed`` on tiny trees is produced with its exact
-probability (:mod:`tree_outputs`). Exact divergences are compared with a slow twin of the
+Every output of ``run_unknown_counts`` and ``run_listed_counts`` on tiny trees is produced with its
+exact probability (:mod:`tree_outputs`). Exact divergences are compared with a slow twin of the
 composition, and that with what ``composed_profile`` and ``slips`` claim. Each planted bug is
 rejected by the check that the shipped code passes.
 """
@@ -24,13 +24,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dpframe as dp
-from dpframe.accounting.linear import table_slip
+from dpframe.accounting.linear_slips import table_slip
 from dpframe.accounting.losses import composed_profile
-from dpframe.accounting.tree_levels import WIDEST, TreeLaws, slips, tree_laws
+from dpframe.accounting.tree_levels import WIDEST, TreeLaws, laplace_slips, tree_laws
 from dpframe.budget import Budget, PrivacyUnit, per_record
 from dpframe.errors import ThresholdError
 from dpframe.mechanisms import hhh_counts, level_counts
-from dpframe.noise import TOTAL, NoiseTable, UnboundedNoise, laplace
+from dpframe.noise import TOTAL, NoiseTable, UnboundedNoise, laplace_table
 from dpframe.questions.tree_counts.plan import TreePlan, make_tree_plan
 from dpframe.tree import CountTree, ListedNodes, NoisyTree
 from tests.members import in_turn, some, tries
@@ -133,7 +133,7 @@ def test_no_neighbour_is_further_than_the_composed_tables_with_unknown_keys(
                 furthest = max(furthest, apart)
         assert furthest == twin
         assert twin <= claimed(laws, epsilon) <= float(twin) + 1e-3
-    assert twin <= slips(tables(laws), laws.scales, 1)
+    assert twin <= laplace_slips(tables(laws), laws.scales, 1)
 
 
 def test_intervals_and_other_columns_tell_nothing_more() -> None:
@@ -160,7 +160,7 @@ def test_what_is_released_is_a_function_of_the_noisy_counts_of_visible_nodes(
 
     Whatever the noise on nodes that only D + x has, and whether or not the band has been pruned.
     """
-    laws = by_hand(*(laplace(1.5, 6),) * 3)
+    laws = by_hand(*(laplace_table(1.5, 6),) * 3)
     table = data.draw(st.dictionaries(st.sampled_from(PATHS), st.integers(1, 16)))
     x = data.draw(st.sampled_from([*PATHS, "az", "z", "zz"]))
     neighbour = more(table, x)
@@ -236,14 +236,17 @@ def plan_of(
 
 
 def with_threshold(lower: int, level: int | None = None) -> Run:
-    """``run_unknown`` with thresholds that are lower than the shipped ones, on one level or all."""
+    """``run_unknown_counts`` with thresholds that are lower than the shipped ones, on one level or
+    all."""
 
     def run(tree: CountTree, laws: TreeLaws) -> NoisyTree:
         thresholds = tuple(
             max(1, t - lower) if level in (None, depth) else t
             for depth, t in enumerate(laws.thresholds)
         )
-        return level_counts.run_unknown(tree, laws=laws, thresholds=thresholds, confidence=0.8)
+        return level_counts.run_unknown_counts(
+            tree, laws=laws, thresholds=thresholds, confidence=0.8
+        )
 
     return run
 
@@ -305,7 +308,7 @@ def test_no_neighbour_is_further_than_the_composed_tables_with_known_keys(
             assert furthest == twin
         assert furthest > 0
         assert twin <= claimed(FLAT, epsilon)
-    assert twin <= slips(tables(FLAT), FLAT.scales, 1)
+    assert twin <= laplace_slips(tables(FLAT), FLAT.scales, 1)
     for law in bench.known.values():
         rows |= {tuple((path, *rest[:4]) for path, *rest in out) for out in law}
     assert len(rows) == 1
@@ -318,8 +321,8 @@ LISTINGS = st.lists(
 
 
 def exactly(listed: ListedNodes, table: Table) -> NoisyTree:
-    """``run_listed`` without noise."""
-    return level_counts.run_listed(
+    """``run_listed_counts`` without noise."""
+    return level_counts.run_listed_counts(
         listed_tree(table, listed), laws=silent(4), listed=listed, confidence=0.8
     )
 
@@ -349,8 +352,8 @@ def test_every_row_carries_one_draw_of_its_own_level() -> None:
     sizes = [int((plain.level == level).sum()) for level in range(3)]
     assert sizes == [1, 3, 3]
     rows = [[100 * level + i for i in range(size)] for level, size in enumerate(sizes)]
-    laws = by_hand(*(GivenTable(laplace(50.0, 400), row) for row in rows))
-    noisy = level_counts.run_listed(
+    laws = by_hand(*(GivenTable(laplace_table(50.0, 400), row) for row in rows))
+    noisy = level_counts.run_listed_counts(
         listed_tree(table, listed), laws=laws, listed=listed, confidence=0.8
     )
     drawn = noisy.count - plain.count
@@ -479,7 +482,7 @@ def laws_of_shares(grid: int, levels: int) -> TreeLaws:
 def test_no_division_of_a_users_units_costs_more_than_claimed(grid: int) -> None:
     """Law: the shipped run of a user's shares stays within slips, whatever leaves they go to."""
     laws = laws_of_shares(grid, 2)
-    assert slips(tables(laws), laws.scales, grid) <= laws.delta <= 0.1
+    assert laplace_slips(tables(laws), laws.scales, grid) <= laws.delta <= 0.1
     bench, furthest_ = Bench.unknown(laws), Fraction(0)
     shown = laws.thresholds[1] + tables(laws)[1].highest
     for table in ({}, {"a": 1}, {"a": laws.thresholds[1]}, {"a": shown}):
@@ -683,7 +686,7 @@ def test_slips_are_never_below_exact_arithmetic(epsilon: float, delta: float, gr
     for noise, scale in pairs:
         covered = Fraction(table_slip(noise.pmf, scale=scale, grid=grid)) + Fraction(2, 10**15)
         assert exact_slip(noise, scale, grid) <= covered
-        narrow = laplace(0.98 * scale * grid, noise.highest)
+        narrow = laplace_table(0.98 * scale * grid, noise.highest)
         assert exact_slip(narrow, scale, grid) > covered
     assert sum(exact_slip(*pair, grid) for pair in pairs) <= Fraction(laws.delta)
 

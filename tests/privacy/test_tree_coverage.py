@@ -35,10 +35,10 @@ from dpframe.accounting.path_laws import Laws
 from dpframe.accounting.tree_levels import TreeLaws, tree_laws
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.mechanisms import hhh_counts, level_counts
-from dpframe.noise import UnboundedNoise, laplace
-from dpframe.postprocess import adding_up
-from dpframe.postprocess.adding_up import added_up, in_records
-from dpframe.postprocess.selected import plain_interval
+from dpframe.noise import UnboundedNoise, laplace_table
+from dpframe.postprocess import consistent_trees
+from dpframe.postprocess.consistent_trees import consistent_tree, tree_in_records
+from dpframe.postprocess.selection_intervals import plain_interval
 from dpframe.questions.tree_counts.ask import tree_counts
 from dpframe.questions.tree_counts.plan import TreePlan, make_tree_plan
 from dpframe.testing import seeded_noise
@@ -55,7 +55,7 @@ LEVEL = 1e-6
 PATHS = ["a", "aa", "ab", "b", "ba", "c"]
 
 
-SMALL = by_hand(*(laplace(1.5, 6),) * 3)
+SMALL = by_hand(*(laplace_table(1.5, 6),) * 3)
 
 
 def plan_of(
@@ -96,10 +96,10 @@ def test_frames_of_neighbours_with_the_same_noisy_counts_are_equal(data: st.Data
 
 def test_adding_up_sees_the_noisy_tree_and_the_grid_only() -> None:
     """Law: its arguments are a NoisyTree and a number; it imports no source and no mechanism."""
-    assert list(inspect.signature(added_up).parameters) == ["noisy", "grid"]
+    assert list(inspect.signature(consistent_tree).parameters) == ["noisy", "grid"]
     imported = {
         node.module
-        for node in ast.walk(ast.parse(Path(adding_up.__file__).read_text(encoding="utf-8")))
+        for node in ast.walk(ast.parse(Path(consistent_trees.__file__).read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dpframe")
     }
     assert imported == {"dpframe.postprocess.consistency", "dpframe.tree"}
@@ -127,11 +127,11 @@ def test_added_up_counts_add_up_and_are_held_by_their_intervals(
     """Law: the same in, the same out; parents are sums; 0 <= lower <= count <= upper."""
     laws = replace(SMALL, grid=grid)
     with seeded_noise(seed):
-        noisy = level_counts.run_unknown(
+        noisy = level_counts.run_unknown_counts(
             tree_of(table), laws=laws, thresholds=laws.thresholds, confidence=0.9
         )
     before = copy_of(noisy)
-    out, again = added_up(noisy, grid), added_up(before, grid)
+    out, again = consistent_tree(noisy, grid), consistent_tree(before, grid)
     for name in ("level", "parent", "count", "lower", "upper", "other"):
         assert np.array_equal(getattr(out, name), getattr(again, name))
         assert np.array_equal(getattr(noisy, name), getattr(before, name))
@@ -242,11 +242,11 @@ def coarse(levels: int, grid: int = 1) -> TreeLaws:
 
 
 def worst_miss(table: Table, laws: TreeLaws, consistent: bool) -> Fraction:
-    """``largest_miss`` of ``run_unknown``, without the nodes that it could never show."""
+    """``largest_miss`` of ``run_unknown_counts``, without the nodes that it could never show."""
     band = min(t - n.highest for t, n in zip(laws.thresholds, tables(laws), strict=True))
 
     def run(tree: CountTree, laws: TreeLaws) -> NoisyTree:
-        return level_counts.run_unknown(
+        return level_counts.run_unknown_counts(
             tree, laws=laws, thresholds=laws.thresholds, confidence=CONFIDENCE
         )
 
@@ -260,7 +260,7 @@ def largest_miss(tree: CountTree, laws: TreeLaws, run: Run, consistent: bool) ->
     shown: dict[Any, Fraction] = defaultdict(Fraction)
     wrong: dict[Any, Fraction] = defaultdict(Fraction)
     for script, noisy in every_script(lambda script: run(tree, scripted(laws, script))):  # type: ignore[arg-type, return-value]
-        out = (added_up if consistent else in_records)(noisy, laws.grid)  # type: ignore[arg-type]
+        out = (consistent_tree if consistent else tree_in_records)(noisy, laws.grid)  # type: ignore[arg-type]
         rows = tuple(zip(out.keys[0].to_pylist(), out.other.tolist(), strict=True))
         shown[rows] += script.probability
         for row, bad in zip(rows, missed(out, truth.of(out), laws.grid), strict=True):
@@ -381,7 +381,7 @@ def test_realistic_tables_cover_every_count_exactly(family: str | None) -> None:
 
         def out(tree: CountTree = tree, drawn: Any = drawn) -> NoisyTree:
             told = (*(GivenTable(d, *d.told) for d in drawn), GivenTable(tables(laws)[2], []))
-            return level_counts.run_unknown(
+            return level_counts.run_unknown_counts(
                 tree,
                 laws=replace(laws, noises=told),
                 thresholds=laws.thresholds,
@@ -496,7 +496,7 @@ def drawn(mechanism: str, copies: int, seed: int, confidence: float, consistent:
     tree, kind = forest(kinds, copies)
     with seeded_noise(seed):
         noisy = plan.run(tree)
-    out = added_up(noisy, 1) if consistent else in_records(noisy, 1)
+    out = consistent_tree(noisy, 1) if consistent else tree_in_records(noisy, 1)
     p, tests = least_p(out, tree, kind, 1 - confidence)
     assert tests > 10
     return p * tests
@@ -530,12 +530,12 @@ def test_plain_intervals_near_the_threshold_are_rejected(consistent: bool) -> No
 
 def test_hidden_records_that_are_forgotten_are_rejected() -> None:
     """Planted bug: nodes above heavy hitters, not reported themselves, hold nothing else."""
-    real = hhh_counts.added_up
+    real = hhh_counts.sum_residuals
 
     def forgetful(*args: Any, hidden: int, **named: Any) -> NoisyTree:
         return real(*args, hidden=0, **named)
 
-    with mock.patch.object(hhh_counts, "added_up", forgetful):
+    with mock.patch.object(hhh_counts, "sum_residuals", forgetful):
         assert drawn("hhh", 800, 1, 0.95, False) < LEVEL
 
 
@@ -565,13 +565,13 @@ def test_listed_keys_are_covered(consistent: bool, delta: float) -> None:
         weights=(1.0, 1.0, 2.0), epsilon=1.0, delta=delta, grid=1, listed=True, family=None
     )
     with seeded_noise(5):
-        noisy = level_counts.run_listed(tree, laws=laws, listed=listed, confidence=0.9)
+        noisy = level_counts.run_listed_counts(tree, laws=laws, listed=listed, confidence=0.9)
     kind = level * 10 + own * (level == 2)
     half = (noisy.upper - noisy.lower) // 4
     for narrow, private in ((0, True), (half, False)):
         cut = replace(noisy, lower=noisy.lower + narrow, upper=noisy.upper - narrow)
         if consistent and not private:
             continue
-        out = added_up(cut, 1) if consistent else in_records(cut, 1)
+        out = consistent_tree(cut, 1) if consistent else tree_in_records(cut, 1)
         p, tests = least_p(out, tree, kind, 0.1)
         assert (p * tests > LEVEL) == private

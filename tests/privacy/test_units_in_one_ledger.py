@@ -22,11 +22,11 @@ import pytest
 from numpy.typing import NDArray
 
 import dpframe as dp
-from dpframe.accounting.linear import linear_delta
+from dpframe.accounting.linear_slips import linear_delta
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import LedgerError, OverBudgetError
 from dpframe.ledger import Ledger
-from dpframe.ledger.protection import RECORDS, SEVERAL, steps_of, unit_of_history
+from dpframe.ledger.protection import RECORDS, SEVERAL, receipt_steps, unit_of_history
 from dpframe.verifier import ledger as verifier
 
 from .enumerate_outputs import divergence, every_selection
@@ -277,6 +277,6 @@ def test_steps_of_a_receipt_are_those_that_the_verifier_finds() -> None:
     for given, steps in PRICES.values():
         plan = dp.explain(["k"], epsilon=1.0, delta=1e-6, user="u", **given).plan
         receipt = json.loads(plan.receipt(None).to_json())
-        assert steps_of(receipt, RECORDS) == verifier.steps_of(receipt, RECORDS) == steps
-        assert verifier.steps_of(receipt, "user:u") == 1
-        assert verifier.steps_of(receipt, "user:v") is None
+        assert receipt_steps(receipt, RECORDS) == verifier.steps_for_unit(receipt, RECORDS) == steps
+        assert verifier.steps_for_unit(receipt, "user:u") == 1
+        assert verifier.steps_for_unit(receipt, "user:v") is None

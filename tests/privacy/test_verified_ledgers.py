@@ -16,10 +16,10 @@ import pytest
 
 import dpframe as dp
 from dpframe.asking.proofs import proof_text
-from dpframe.verifier.curves import is_law, keeps, together
+from dpframe.verifier.curves import is_law, law_breach, reservation_bound
 from dpframe.verifier.judge import bound_at
-from dpframe.verifier.ledger import Reserved, verify_releases
-from dpframe.verifier.periods import Block, fullest, reads_otherwise
+from dpframe.verifier.ledger import ReservedLaw, verify_releases
+from dpframe.verifier.period_charges import Block, block_mismatch, largest_charge
 from tests.privacy.mutants import book
 
 TIMES = pd.date_range("2026-01-01", "2026-02-28 23:00", freq="h")
@@ -40,7 +40,7 @@ def test_the_fullest_moment_is_that_of_every_moment() -> None:
             block = Block(axis, first, first + generator.randrange(1, 5))
             cost = Fraction(generator.randrange(9)), Fraction(generator.randrange(9), 100)
             charges.append((generator.choice((None, block, block)), cost))
-        for which, found in enumerate(fullest(charges)):
+        for which, found in enumerate(largest_charge(charges)):
             slow = sum(cost[which] for block, cost in charges if block is None)
             for axis in {block.axis for block, _ in charges if block is not None}:
                 slow += max(
@@ -56,7 +56,7 @@ def test_forged_charges_and_laws_are_not_proved(tmp_path: Path) -> None:
     receipt = SEEN.dp.hhh(["site"], **BUDGET, period=("when", "2026-W02")).dp.receipt.to_dict()
     start = int(pd.Timestamp("2026-01-05").timestamp())
     right = Block("when as written", start, start + 7 * 86_400)
-    assert reads_otherwise(receipt, right) is None
+    assert block_mismatch(receipt, right) is None
     wrong = (
         right._replace(last=right.first),
         right._replace(first=right.last, last=right.first),
@@ -64,11 +64,11 @@ def test_forged_charges_and_laws_are_not_proved(tmp_path: Path) -> None:
         right._replace(axis="when as written in nanoseconds"),
         right._replace(axis="when as instants"),
     )
-    assert all(reads_otherwise(receipt, block) for block in wrong)
+    assert all(block_mismatch(receipt, block) for block in wrong)
     period = {**receipt["period"], "text": None, "start": None, "end": None}
     null = {**receipt, "period": period}
-    assert reads_otherwise(null, Block("when as written", -(2**47), 1 - 2**47)) is None
-    assert reads_otherwise(null, Block("when as written", 0, 1))
+    assert block_mismatch(null, Block("when as written", -(2**47), 1 - 2**47)) is None
+    assert block_mismatch(null, Block("when as written", 0, 1))
     point = Fraction(1), Fraction(1, 10**6)
     for law in (
         [(Fraction(-1), Fraction(0)), point],
@@ -79,7 +79,7 @@ def test_forged_charges_and_laws_are_not_proved(tmp_path: Path) -> None:
         assert not is_law(law)
     ledger = dp.Ledger(tmp_path / "two.db", epsilon=9.0, delta=1e-5)
     assert dp.verify(ledger)
-    one = Reserved(name="r", epsilon=point[0], delta=point[1], times=1, law=[point])
+    one = ReservedLaw(name="r", epsilon=point[0], delta=point[1], times=1, law=[point])
     assert verify_releases([], [one], epsilon=9.0, delta=1e-5)
     assert verify_releases([], [one, one], epsilon=9.0, delta=1e-5).outcome == "failed"
 
@@ -149,7 +149,9 @@ def test_the_composition_of_a_law_is_that_of_randomised_response() -> None:
             )
             for k in range(times + 1)
         )
-        found = together([(one, Fraction(0))], times, Fraction(epsilon), Fraction(1, 10**6))
+        found = reservation_bound(
+            [(one, Fraction(0))], times, Fraction(epsilon), Fraction(1, 10**6)
+        )
         assert exact <= float(found) * (1 + 1e-12)
         assert float(found) <= exact * (1 + 1e-6) + 1e-13
 
@@ -164,8 +166,8 @@ def test_a_release_keeps_the_law_of_its_plan_and_not_of_another() -> None:
         return bound_at(text, epsilon, enough)
 
     law = [(Fraction(e), Fraction(d) * (1 + Fraction(1, 10**6))) for e, d in plan.profile[::8]]
-    assert keeps(law, bound) is None
-    assert "is reserved" in (keeps([(e * Fraction(9, 10), d) for e, d in law], bound) or "")
+    assert law_breach(law, bound) is None
+    assert "is reserved" in (law_breach([(e * Fraction(9, 10), d) for e, d in law], bound) or "")
     assert bound_at("{}", Fraction(1), Fraction(1)) is None
 
 

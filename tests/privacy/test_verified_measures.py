@@ -19,9 +19,9 @@ import pytest
 
 import dpframe as dp
 from dpframe.asking.proofs import proof_text
-from dpframe.noise import laplace
+from dpframe.noise import laplace_table
 from dpframe.verifier.judge import verify_proof, verify_receipt
-from dpframe.verifier.path import PathGame, path_bound
+from dpframe.verifier.path_game import PathGame, path_bound
 from tests.privacy.random_rollups import drawn_rollup
 from tests.privacy.test_verified_plans import cases
 from tests.privacy.test_verifier import SCHEMA, of
@@ -337,7 +337,7 @@ def test_rollups_of_cells_are_proved_as_segments(name: str) -> None:
 def test_selections_without_numbers_are_bounded_by_the_definition(height: int) -> None:
     """Law: where nothing is released the bound is the largest divergence of which node, if any, of
     a path is selected, over all residuals; never below it, and hardly above."""
-    test, epsilon = laplace(1.5, 5), 0.4
+    test, epsilon = laplace_table(1.5, 5), 0.4
     threshold, tails = test.highest + 2, test.at_least()
 
     def chance(records: int) -> float:

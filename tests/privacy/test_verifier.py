@@ -26,14 +26,14 @@ from dpframe.accounting.binomial import binomial
 from dpframe.accounting.search import normal_delta
 from dpframe.asking.proofs import proof_text
 from dpframe.mechanisms.printed_hhh import printed_laws
-from dpframe.noise import NoiseTable, laplace
+from dpframe.noise import NoiseTable, laplace_table
 from dpframe.rounded_noise import rounded_normal
-from dpframe.verifier.binomials import trials
+from dpframe.verifier.binomials import binomial_law
+from dpframe.verifier.gaussian_bounds import distribution_on_grid, normal_bound, normal_distribution
 from dpframe.verifier.judge import verify_proof, verify_receipt
 from dpframe.verifier.laws import Law
-from dpframe.verifier.normal import along, below, normal_bound
 from dpframe.verifier.numbers import ONE, TABLE
-from dpframe.verifier.path import PathGame, path_bound
+from dpframe.verifier.path_game import PathGame, path_bound
 from tests.privacy.naive_accounting import path_divergence
 from tests.privacy.told import told
 
@@ -213,12 +213,12 @@ def test_rounds_are_proved(arguments: dict[str, Any]) -> None:
 def test_the_normal_law_is_between_its_bounds() -> None:
     """Law: whole numbers hold what scipy knows of Gaussian noise, and of its moves."""
     for x in np.linspace(-11.9, 11.9, 41).tolist():
-        low, high = below(Fraction(x))
+        low, high = normal_distribution(Fraction(x))
         assert 0 <= high - low <= 2
         assert math.isclose(low / ONE, norm.cdf(x), rel_tol=1e-12, abs_tol=1e-28)
     for x in (12.0, 30.0):
-        assert below(Fraction(x)) == (ONE - 1, ONE)
-        assert below(Fraction(-x)) == (0, 1)
+        assert normal_distribution(Fraction(x)) == (ONE - 1, ONE)
+        assert normal_distribution(Fraction(-x)) == (0, 1)
     for mu, epsilon in ((0.2, 1.0), (1.0, 0.0), (0.05, 0.3), (3.0, 10.0)):
         found = float(normal_bound(Fraction(mu), Fraction(epsilon)))
         assert math.isclose(found, normal_delta(mu, epsilon), rel_tol=1e-9)
@@ -227,9 +227,9 @@ def test_the_normal_law_is_between_its_bounds() -> None:
 @pytest.mark.parametrize("sigma", [3.0, 130.7, 2000.3])
 def test_a_series_around_points_holds_the_normal_law(sigma: float) -> None:
     """Law: between its bounds is what each point has by itself, and they are as close."""
-    found = along(Fraction(sigma), round(13 * sigma))
+    found = distribution_on_grid(Fraction(sigma), round(13 * sigma))
     for k in range(0, len(found), max(1, len(found) // 300)):
-        low, high = below((k - Fraction(1, 2)) / Fraction(sigma))
+        low, high = normal_distribution((k - Fraction(1, 2)) / Fraction(sigma))
         assert found[k][0] <= low <= high <= found[k][1]
         assert found[k][1] - found[k][0] <= max(6, high - low)
 
@@ -239,7 +239,10 @@ def test_tables_of_rounds_are_as_far_from_their_laws_as_proofs_say(sigma: float,
     """Law: each weight but the likeliest is within half a unit, and 1e-11 of itself, of a rounded
     Gaussian law cut at its ends; all are off together by what is counted, half a unit each."""
     drawn = rounded_normal(sigma, end)
-    ends = [below((k - Fraction(1, 2)) / Fraction(sigma)) for k in range(1, drawn.highest + 2)]
+    ends = [
+        normal_distribution((k - Fraction(1, 2)) / Fraction(sigma))
+        for k in range(1, drawn.highest + 2)
+    ]
     inside = 1 - 2 * (1 - Fraction(ends[-1][0], ONE))
     off = Fraction(0)
     for k, (one, other) in enumerate(pairwise(ends), 1):
@@ -254,7 +257,7 @@ def test_tables_of_rounds_are_as_far_from_their_laws_as_proofs_say(sigma: float,
 def test_tables_of_sums_are_as_far_from_their_laws_as_proofs_say(n: int, chance: float) -> None:
     """Law: each weight but the likeliest is within one unit, and 1e-12 of itself, of the law that
     the verifier computes; the law's bounds are close and hold all there is."""
-    found, drawn = trials(n, Fraction(chance)), binomial(n, chance)
+    found, drawn = binomial_law(n, Fraction(chance)), binomial(n, chance)
     assert sum(found.low) <= ONE <= sum(found.high) + found.rest
     assert max(high - low for low, high in zip(found.low, found.high, strict=True)) < 2**20
     weights = dict(enumerate(drawn.weights.tolist(), drawn.lowest))
@@ -285,7 +288,7 @@ def game(test: NoiseTable, release: NoiseTable, **facts: Any) -> PathGame:
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
 def test_the_bound_is_that_of_the_definition(epsilon: float, remainder: bool) -> None:
     """Law: never below the divergence over all residuals, and within a thousandth of it."""
-    test, release = laplace(2.0, 6), laplace(2.0, 7)
+    test, release = laplace_table(2.0, 6), laplace_table(2.0, 7)
     played = game(test, release, height=3, threshold=test.highest + 2, remainder=remainder)
     defined = max(
         path_divergence(
@@ -299,7 +302,7 @@ def test_the_bound_is_that_of_the_definition(epsilon: float, remainder: bool) ->
 
 def test_low_thresholds_are_counted_in_full() -> None:
     """Law: where a node of one record can be selected, its whole chance is in the bound."""
-    test, release = laplace(2.0, 20), laplace(2.0, 40)
+    test, release = laplace_table(2.0, 20), laplace_table(2.0, 40)
     low = game(test, release, height=2, threshold=5, remainder=False)
     alone = float(test.at_least()[4 - test.lowest])
     assert alone > 0.01

@@ -164,7 +164,9 @@ def every_output(tree: CountTree, laws: TreeLaws, run: Run) -> Distribution:
 
 
 def shipped_unknown(tree: CountTree, laws: TreeLaws) -> NoisyTree:
-    return level_counts.run_unknown(tree, laws=laws, thresholds=laws.thresholds, confidence=0.8)
+    return level_counts.run_unknown_counts(
+        tree, laws=laws, thresholds=laws.thresholds, confidence=0.8
+    )
 
 
 def pruned(tree: CountTree, band: int) -> CountTree:
@@ -200,7 +202,7 @@ def listed_tree(table: Table, listed: ListedNodes) -> CountTree:
 
 def shipped_listed(listed: ListedNodes) -> Run:
     def run(tree: CountTree, laws: TreeLaws) -> NoisyTree:
-        return level_counts.run_listed(tree, laws=laws, listed=listed, confidence=0.8)
+        return level_counts.run_listed_counts(tree, laws=laws, listed=listed, confidence=0.8)
 
     return run
 

@@ -12,7 +12,7 @@ import pytest
 import dpframe as dp
 from dpframe.doors.sql.calls import as_parameters
 from dpframe.doors.sql.macros import EXPLAINS
-from dpframe.questions.listed import QUESTIONS
+from dpframe.questions.question_list import QUESTIONS
 from tests.sql.visits import (
     BUDGET,
     HHH,

@@ -70,7 +70,9 @@ def test_the_list_of_our_names_is_complete() -> None:
     ]
     source = sql_sources.table_source("visits")
     for plan in plans:
-        text = sql_tables.statement(source, plan.hierarchy, plan.unit, band=1, seed=1, columns=None)
+        text = sql_tables.table_rollup_statement(
+            source, plan.hierarchy, plan.unit, band=1, seed=1, columns=None
+        )
         assert set(re.findall(r"(\w+) AS \(", text)) <= set(OURS)
     assert _duck.VIEW in OURS
     assert sql_tables.SOURCE in OURS

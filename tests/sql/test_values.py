@@ -13,7 +13,7 @@ from dpframe import _duck
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
 from dpframe.sources import sql_sources, sql_tables
-from dpframe.sources.counting import tree_of
+from dpframe.sources.exact_trees import tree_of
 from tests import members
 from tests.members import some
 from tests.rollups import exact_counts, tree_paths
@@ -109,10 +109,10 @@ def filled(con: duckdb.DuckDBPyConnection, kind: str) -> None:
 def nodes(con: duckdb.DuckDBPyConnection, spec: str, seen: bool) -> dict[Any, int] | str:
     """All nodes by path with their counts, or the words of the refusal."""
     hierarchy, source = as_hierarchy(spec), sql_sources.table_source("t")
-    described = _duck.describe(con, source.relation, "") if seen else None
-    columns = None if described is None else sql_tables.columns_of(described)
+    described = _duck.describe_relation(con, source.relation, "") if seen else None
+    columns = None if described is None else sql_tables.described_columns(described)
     try:
-        text = sql_tables.statement(
+        text = sql_tables.table_rollup_statement(
             source, hierarchy, PrivacyUnit(), band=1, seed=1, columns=columns
         )
         tree = tree_of(con.sql(text).to_arrow_table())

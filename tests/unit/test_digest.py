@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe.digest import DIGEST, seal, standing
+from dpframe.digest import DIGEST, frame_state, seal_frame
 from tests.members import some
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
@@ -143,11 +143,11 @@ def test_some_columns_of_the_release_are_an_extract(result: pd.DataFrame, tmp_pa
 def test_a_very_long_release_knows_its_rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: two bytes a cell have an end; what cannot be told is not claimed."""
     monkeypatch.setattr("dpframe.digest.CELLS", 8)
-    long = seal(pd.DataFrame({"a": range(9), "b": range(9)}), {})
-    found = standing(long[["a"]])
+    long = seal_frame(pd.DataFrame({"a": range(9), "b": range(9)}), {})
+    found = frame_state(long[["a"]])
     assert found is not None
     assert found.changed == "it has no column 'b'"
-    assert standing(long.head(3)) == standing(long.tail(3))
+    assert frame_state(long.head(3)) == frame_state(long.tail(3))
     assert len(str(long.attrs[DIGEST])) < 200
 
 
@@ -216,9 +216,9 @@ def test_a_digest_is_of_values_whatever_holds_them() -> None:
     ]
     different = [[1.0, 2.0], [1.0, 2.5], ["1", "2"], [-1, -2], [1.0, np.nan], [None, None]]
     for group in same:
-        digests = {str(seal(pd.DataFrame({"c": v}), {}).attrs[DIGEST]) for v in group}
+        digests = {str(seal_frame(pd.DataFrame({"c": v}), {}).attrs[DIGEST]) for v in group}
         assert len(digests) == 1
-    assert len({str(seal(pd.DataFrame({"c": v}), {}).attrs[DIGEST]) for v in different}) == 6
+    assert len({str(seal_frame(pd.DataFrame({"c": v}), {}).attrs[DIGEST]) for v in different}) == 6
 
 
 def test_synthetic_rows_are_marked_when_they_were_changed() -> None:
@@ -238,7 +238,7 @@ def test_frames_of_older_versions_stay_readable(tmp_path: Path) -> None:
     result = dp.hhh(ROWS, ["a", "b"], **BUDGET)
     old = result.assign(count=7)
     del old.attrs[DIGEST]
-    assert standing(old) is None
+    assert frame_state(old) is None
     assert "frame" not in old.dp.receipt
     old.dp.report(tmp_path / "page.html")
     ledger = dp.Ledger(tmp_path / "b.db", epsilon=9.0, delta=1e-3)
@@ -250,8 +250,10 @@ def test_frames_of_older_versions_stay_readable(tmp_path: Path) -> None:
 
 def test_a_digest_is_a_function_of_released_numbers(tmp_path: Path) -> None:
     """Equal frames have equal digests, whatever was counted; and an empty one has one too."""
-    made = [seal(pd.DataFrame({"n": [1, 2]}), {"release_id": i}).attrs[DIGEST] for i in "ab"]
+    made = [seal_frame(pd.DataFrame({"n": [1, 2]}), {"release_id": i}).attrs[DIGEST] for i in "ab"]
     assert made[0] == made[1]
-    empty = seal(pd.DataFrame({"p": pd.Series([], dtype=str), "n": np.array([], np.int64)}), {})
-    assert standing(empty) == standing(empty.copy())
+    empty = seal_frame(
+        pd.DataFrame({"p": pd.Series([], dtype=str), "n": np.array([], np.int64)}), {}
+    )
+    assert frame_state(empty) == frame_state(empty.copy())
     pa.Table.from_pandas(empty)

@@ -22,7 +22,7 @@ def test_what_a_dead_process_left_is_removed_and_what_a_live_one_writes_is_not(
     day_before = time.time() - _paths.LEFT - 60
     for file in (old, foreign):
         os.utime(file, (day_before, day_before))
-    with _paths.replacing(tmp_path / "page.html", "a page") as stream:
+    with _paths.replace_file(tmp_path / "page.html", "a page") as stream:
         stream.write(b"whole")
     assert sorted(file.name for file in tmp_path.iterdir()) == [
         ".dpframe-b.new",

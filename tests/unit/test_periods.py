@@ -20,7 +20,7 @@ from dpframe.periods import (
     last_complete,
     period_from_option,
     periods_of,
-    unit_of,
+    unit_of_period,
 )
 
 TIMES = st.datetimes(datetime(1002, 1, 10), datetime(9990, 1, 1))
@@ -74,7 +74,7 @@ def test_every_time_lies_in_the_period_that_is_named_after_it(at: datetime, unit
     text = _holding(unit, at)
     start, end = _period(text).bounds
     assert start <= at < end
-    assert unit_of(text) == unit
+    assert unit_of_period(text) == unit
     assert _holding(unit, start) == text == _holding(unit, end - timedelta(microseconds=1))
     assert _holding(unit, end) != text
 
@@ -238,7 +238,7 @@ def test_units_are_named() -> None:
         periods_of("week", "2026-W01..2026-W02", "2026-W11")
     with pytest.raises(ParameterError, match="before the first"):
         periods_of("week", "2026-W11", "2026-W10")
-    assert unit_of("2026-W01..2026-W02") is None
+    assert unit_of_period("2026-W01..2026-W02") is None
 
 
 def test_instants_are_those_of_the_zone() -> None:
@@ -353,7 +353,7 @@ def test_a_period_of_pandas_is_the_one_with_its_bounds(at: datetime, unit: str) 
     ours = as_period(("when", theirs))
     assert ours is not None
     assert ours.text is not None
-    assert unit_of(ours.text) == unit
+    assert unit_of_period(ours.text) == unit
     assert ours == as_period(("when", ours.text))
     assert ours.start == theirs.start_time
     assert ours.end == (theirs + 1).start_time

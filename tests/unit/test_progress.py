@@ -14,7 +14,7 @@ import pytest
 
 import dpframe as dp
 from dpframe import _progress
-from dpframe._progress import goes_on, is_watched, part, step, told
+from dpframe._progress import goes_on, is_watched, part, rename_step, step
 
 
 class Terminal(io.StringIO):
@@ -42,7 +42,7 @@ def test_a_long_step_shows_its_name_and_time_and_leaves_nothing(
         time.sleep(0.15)
         with part("counting", done=lambda: 40.0):
             time.sleep(0.15)
-        told("round 2 of 3")
+        rename_step("round 2 of 3")
         time.sleep(0.15)
     sent = terminal.getvalue()
     assert "planning: 00:0" in sent

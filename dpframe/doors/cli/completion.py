@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from dpframe.doors.cli.saying import print_text
+from dpframe.doors.cli.terminal_lines import print_text
 from dpframe.errors import ParameterError
 
 SHELLS = ("bash", "zsh", "fish")
@@ -35,10 +35,12 @@ def add_completion_command(commands: Any, parser: Callable[[], argparse.Argument
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument("shell", choices=SHELLS, help="whose script to print")
-    command.set_defaults(run=partial(_completion, parser))
+    command.set_defaults(run=partial(_print_completion, parser))
 
 
-def _completion(parser: Callable[[], argparse.ArgumentParser], options: argparse.Namespace) -> int:
+def _print_completion(
+    parser: Callable[[], argparse.ArgumentParser], options: argparse.Namespace
+) -> int:
     try:
         import shtab
     except ModuleNotFoundError:

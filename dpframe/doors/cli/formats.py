@@ -41,14 +41,14 @@ class Format:
 # -- tables for people ---------------------------------------------------------------------------
 
 
-def shown_rows(frame: pd.DataFrame, figures: Callable[[float], str] | None = None) -> str:
+def first_rows_text(frame: pd.DataFrame, figures: Callable[[float], str] | None = None) -> str:
     """Return the first rows as text, and say how many follow."""
     rows = frame.head(SHOWN).to_string(index=False, na_rep="", float_format=figures)
     rest = len(frame) - SHOWN
     return rows + (f"\n... and {rest} more rows" if rest > 0 else "")
 
 
-def for_people(frame: pd.DataFrame) -> pd.DataFrame:
+def readable_numbers(frame: pd.DataFrame) -> pd.DataFrame:
     """Round measures to two figures of their narrowest interval, as text: the rest is noise."""
     from pandas import isna
     from pandas.api.types import is_float_dtype
@@ -70,15 +70,15 @@ def for_people(frame: pd.DataFrame) -> pd.DataFrame:
 
 def table_text(result: Release, *, whole: bool) -> str:
     """Return a result as a table of text: its first rows, or with ``whole`` all rows."""
-    frame, figures = for_people(result.frame), None
+    frame, figures = readable_numbers(result.frame), None
     if result.receipt.get("max_weight") is not None:
         figures = f"{{:.{result.receipt.digits}f}}".format
     if not whole:
-        return shown_rows(frame, figures)
+        return first_rows_text(frame, figures)
     return str(frame.to_string(index=False, na_rep="", float_format=figures))
 
 
-def _table(result: Release, file: IO[bytes], escaped: bool) -> None:
+def _write_table(result: Release, file: IO[bytes], escaped: bool) -> None:
     lines = map(visible, table_text(result, whole=True).split("\n"))
     file.write("".join(f"{line}\n" for line in lines).encode())
 
@@ -87,7 +87,7 @@ MARKUP = re.compile(r"[\\|<>&*_\[\]`~]")
 """Characters that Markdown, or HTML in it, would not read as text."""
 
 
-def _markdown(result: Release, file: IO[bytes], escaped: bool) -> None:
+def _write_markdown(result: Release, file: IO[bytes], escaped: bool) -> None:
     """Write a table of GitHub's Markdown, in which labels cannot act as markup."""
     from pandas.api.types import is_numeric_dtype
 
@@ -96,7 +96,7 @@ def _markdown(result: Release, file: IO[bytes], escaped: bool) -> None:
         return MARKUP.sub(lambda found: f"\\{found[0]}", said)
 
     frame = result.frame
-    people = for_people(frame)
+    people = readable_numbers(frame)
     names = [text(name) for name in frame.columns]
     rules = ["---:" if is_numeric_dtype(kind) else "---" for kind in frame.dtypes]
     rows = [[text(cell) for cell in row.values()] for row in table_rows(people)]
@@ -107,22 +107,22 @@ def _markdown(result: Release, file: IO[bytes], escaped: bool) -> None:
 # -- data for programs ---------------------------------------------------------------------------
 
 
-def _csv(result: Release, file: IO[bytes], escaped: bool) -> None:
-    frame = for_spreadsheets(result.frame) if escaped else result.frame
+def _write_csv(result: Release, file: IO[bytes], escaped: bool) -> None:
+    frame = escape_for_spreadsheets(result.frame) if escaped else result.frame
     frame.to_csv(file, index=False)
 
 
-def _json(result: Release, file: IO[bytes], escaped: bool) -> None:
-    file.write(document(result, ascii_only=False).encode())
+def _write_json(result: Release, file: IO[bytes], escaped: bool) -> None:
+    file.write(result_json(result, ascii_only=False).encode())
 
 
-def _parquet(result: Release, file: IO[bytes], escaped: bool) -> None:
+def _write_parquet(result: Release, file: IO[bytes], escaped: bool) -> None:
     import pyarrow.parquet as pq
 
     pq.write_table(result.to_arrow(), file)
 
 
-def _arrow(result: Release, file: IO[bytes], escaped: bool) -> None:
+def _write_arrow(result: Release, file: IO[bytes], escaped: bool) -> None:
     import pyarrow as pa
 
     table = result.to_arrow()
@@ -134,7 +134,7 @@ MOST_ROWS = 2**20 - 1
 """Rows of a sheet below its heading."""
 
 
-def _xlsx(result: Release, file: IO[bytes], escaped: bool) -> None:
+def _write_xlsx(result: Release, file: IO[bytes], escaped: bool) -> None:
     """Write two sheets, the rows and the card. No text becomes a formula."""
     from openpyxl import Workbook
     from openpyxl.cell import WriteOnlyCell
@@ -148,7 +148,7 @@ def _xlsx(result: Release, file: IO[bytes], escaped: bool) -> None:
     def add(title: str, rows: Sequence[Sequence[object]]) -> None:
         sheet = book.create_sheet(title)
         for row in rows:
-            cells = [WriteOnlyCell(sheet, _in_sheet(value)) for value in row]
+            cells = [WriteOnlyCell(sheet, _sheet_value(value)) for value in row]
             for cell in cells:
                 if isinstance(cell.value, str):
                     cell.data_type = "s"  # else openpyxl makes a formula of a leading =
@@ -165,18 +165,18 @@ EXACT = 2**53
 """Largest whole number that a sheet keeps exactly: it has floating-point numbers only."""
 
 
-def _in_sheet(value: object) -> object:
-    if isinstance(value, date | datetime) and _plain(value) is not None:
+def _sheet_value(value: object) -> object:
+    if isinstance(value, date | datetime) and _json_value(value) is not None:
         if getattr(value, "tzinfo", None) is None and value.year >= 1900:
             return value
         return str(value)
-    plain = _plain(value)
+    plain = _json_value(value)
     if isinstance(plain, int) and abs(plain) > EXACT:
         return str(plain)
     return visible(plain) if isinstance(plain, str) else plain
 
 
-def document(result: Release, *, ascii_only: bool = True) -> str:
+def result_json(result: Release, *, ascii_only: bool = True) -> str:
     """Return a result as JSON: receipt and rows."""
     whole = {"receipt": result.receipt.to_dict(), "rows": table_rows(result.frame)}
     return json.dumps(whole, ensure_ascii=ascii_only, indent=1, allow_nan=False)
@@ -184,11 +184,11 @@ def document(result: Release, *, ascii_only: bool = True) -> str:
 
 def table_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return rows as mappings of column names to plain JSON types."""
-    columns = [map(_plain, frame[name]) for name in frame.columns]
+    columns = [map(_json_value, frame[name]) for name in frame.columns]
     return [dict(zip(frame.columns, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
 
-def _plain(cell: Any) -> str | bool | int | float | None:
+def _json_value(cell: Any) -> str | bool | int | float | None:
     """Return a value as a JSON type: null if it is missing; text for times and infinity."""
     from pandas import isna
     from pandas.api.types import is_bool, is_float, is_integer, is_scalar
@@ -211,20 +211,20 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNOREC
 """Numbers, which may begin with a sign: a spreadsheet does not run them."""
 
 
-def for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
+def escape_for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
     """Put an apostrophe before column names and texts that a spreadsheet would run."""
     from pandas.api.types import is_numeric_dtype
 
-    out = frame.rename(columns={name: _inert(name) for name in frame.columns})
+    out = frame.rename(columns={name: _escape_formula(name) for name in frame.columns})
     for name in out.columns:
         if not is_numeric_dtype(out[name].dtype):
-            texts = {text: _inert(text) for text in out[name].unique()}
+            texts = {text: _escape_formula(text) for text in out[name].unique()}
             if any(text is not inert for text, inert in texts.items()):
                 out[name] = out[name].astype(object).map(lambda cell, to=texts: to.get(cell, cell))
     return out
 
 
-def _inert(text: object) -> object:
+def _escape_formula(text: object) -> object:
     if isinstance(text, str) and text.startswith(FORMULAS) and not NUMBER.fullmatch(text):
         return f"'{text}"
     return text
@@ -233,19 +233,19 @@ def _inert(text: object) -> object:
 # -- the formats by name -------------------------------------------------------------------------
 
 FORMATS = {
-    "table": Format((".txt",), _table),
-    "csv": Format((".csv",), _csv),
-    "json": Format((".json",), _json),
-    "markdown": Format((".md",), _markdown),
-    "parquet": Format((".parquet",), _parquet, is_text=False),
-    "arrow": Format((".arrow", ".feather"), _arrow, is_text=False),
-    "xlsx": Format((".xlsx",), _xlsx, is_text=False, needs="openpyxl"),
+    "table": Format((".txt",), _write_table),
+    "csv": Format((".csv",), _write_csv),
+    "json": Format((".json",), _write_json),
+    "markdown": Format((".md",), _write_markdown),
+    "parquet": Format((".parquet",), _write_parquet, is_text=False),
+    "arrow": Format((".arrow", ".feather"), _write_arrow, is_text=False),
+    "xlsx": Format((".xlsx",), _write_xlsx, is_text=False, needs="openpyxl"),
 }
 
 ENDINGS = tuple(ending for known in FORMATS.values() for ending in known.endings)
 
 
-def by_ending(path: str) -> str | None:
+def format_by_ending(path: str) -> str | None:
     """Return the name of the format for a file's ending, or None."""
     known = (name for name, f in FORMATS.items() if path.lower().endswith(f.endings))
     return next(known, None)

@@ -12,25 +12,25 @@ from contextlib import suppress
 from importlib import resources, util
 from typing import Any
 
-from dpframe._forking import loaded, no_fork
+from dpframe._forks import load_name, no_fork
 from dpframe._version import __version__
-from dpframe.doors.cli.changing import add_change_command
+from dpframe.doors.cli.change_command import add_change_command
 from dpframe.doors.cli.completion import add_completion_command
-from dpframe.doors.cli.formats import document
+from dpframe.doors.cli.formats import result_json
 from dpframe.doors.cli.output import (
     add_output_arguments,
     check_files,
+    choose_printing,
     deliver,
-    format_of,
-    printing,
-    write,
+    output_format,
+    write_release,
 )
-from dpframe.doors.cli.saying import NotPrintedError, fail, say
-from dpframe.doors.cli.series import add_run_command
-from dpframe.doors.cli.usage import Parser, as_options, check_one_file, refuse
-from dpframe.doors.cli.verifying import add_verify_command
+from dpframe.doors.cli.run_command import add_run_command
+from dpframe.doors.cli.terminal_lines import NotPrintedError, print_failure, say
+from dpframe.doors.cli.usage import CommandParser, as_options, check_one_file, refuse_unknown
+from dpframe.doors.cli.verify_command import add_verify_command
 from dpframe.errors import DpframeError, ReplayedNotice
-from dpframe.questions.listed import ROOMS
+from dpframe.questions.question_list import ROOMS
 
 DEMO_HIERARCHY = "columns:origin,dest,carrier"
 DEMO_FILE = "flights.parquet"
@@ -49,35 +49,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given[:1] = [name.replace("_", "-") for name in given[:1]]  # accept Python's names too
     parser = None
     try:
-        parser, options = _read(given)
+        parser, options = _parse_arguments(given)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ReplayedNotice)  # the printed result says it
             code: int = options.run(options)
     except BrokenPipeError:  # the reader of the output closed it, as head does
-        return _unprinted(0)
+        return _discard_output(0)
     except NotPrintedError as error:
         with suppress(NotPrintedError, BrokenPipeError):
-            fail(str(error))
-        return _unprinted(1)
+            print_failure(str(error))
+        return _discard_output(1)
     except DpframeError as error:
-        fail(str(error) if parser is None else as_options(str(error), parser))
+        print_failure(str(error) if parser is None else as_options(str(error), parser))
         return 2
     except KeyboardInterrupt as error:
-        fail(" ".join(["interrupted.", *getattr(error, "__notes__", ())]))
+        print_failure(" ".join(["interrupted.", *getattr(error, "__notes__", ())]))
         return 130  # the code of shells: 128 + SIGINT
     return code
 
 
-def _read(given: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+def _parse_arguments(given: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     """Parse the command line; return the parser of the command and its options."""
     options, unknown = command_parser(given).parse_known_args(given)
     check_one_file(options.parser, options, unknown)
     if unknown:
-        refuse(options.parser, options, unknown)
+        refuse_unknown(options.parser, options, unknown)
     return options.parser, options
 
 
-def _unprinted(code: int) -> int:
+def _discard_output(code: int) -> int:
     """Discard output that waits to be printed, since Python would fail on it when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
@@ -95,7 +95,7 @@ def command_parser(given: Sequence[str] | None = None) -> argparse.ArgumentParse
 
     The commands of questions take long to load.
     """
-    parser = Parser(
+    parser = CommandParser(
         prog="dpframe", description="Private rollups: noisy counts of a hierarchy, with a receipt."
     )
     parser.add_argument("--version", action="version", version=f"dpframe {__version__}")
@@ -107,7 +107,7 @@ def command_parser(given: Sequence[str] | None = None) -> argparse.ArgumentParse
     if named:
         _name_questions(commands)
     elif whole:
-        loaded("dpframe.doors.cli.questions", "add_question_commands")(commands)
+        load_name("dpframe.doors.cli.questions", "add_question_commands")(commands)
 
     ledger = commands.add_parser("ledger", help="make a ledger, or show what it holds")
     ledger.add_argument("path", help="the ledger's file")
@@ -121,19 +121,21 @@ def command_parser(given: Sequence[str] | None = None) -> argparse.ArgumentParse
         "--limit", type=int, default=100, help="show the newest releases only; default: %(default)s"
     )
     ledger.add_argument("--verify", action="store_true", help="read and check the whole file")
-    ledger.set_defaults(run=_ledger)
+    ledger.set_defaults(run=_run_ledger)
 
     add_change_command(commands)
     if named:
         commands.add_parser("plan-series", help=PLANS)
     elif whole:
-        loaded("dpframe.doors.cli.planning", "add_plan_series_command")(commands, PLANS)
+        load_name("dpframe.doors.cli.plan_series_command", "add_plan_series_command")(
+            commands, PLANS
+        )
 
     publish = commands.add_parser("publish", help="write named releases as tables for BI tools")
     publish.add_argument("--ledger", required=True, help="the ledger that stores them")
     publish.add_argument("--to", required=True, help="the results file, for example out.duckdb")
     publish.add_argument("--release", action="append", help="only this one; may be repeated")
-    publish.set_defaults(run=_publish)
+    publish.set_defaults(run=_run_publish)
 
     add_run_command(commands)
     add_verify_command(commands)
@@ -142,7 +144,7 @@ def command_parser(given: Sequence[str] | None = None) -> argparse.ArgumentParse
     demo = commands.add_parser("demo", help="the main job on flights that ship with dpframe")
     demo.add_argument("-o", "--output", default="dpframe-demo.html", help="default: %(default)s")
     add_output_arguments(demo)
-    demo.set_defaults(run=_demo)
+    demo.set_defaults(run=_run_demo)
     for command in commands.choices.values():
         command.set_defaults(parser=command)
     return parser
@@ -165,7 +167,7 @@ def _name_questions(commands: Any) -> None:
         commands.add_parser(explaining, help=f"what {name} would do; reads no data, spends nothing")
 
 
-def _ledger(options: argparse.Namespace) -> int:
+def _run_ledger(options: argparse.Namespace) -> int:
     with no_fork():
         from dpframe.ledger import Ledger
     book = Ledger(
@@ -195,7 +197,7 @@ def _ledger(options: argparse.Namespace) -> int:
     return 0
 
 
-def _publish(options: argparse.Namespace) -> int:
+def _run_publish(options: argparse.Namespace) -> int:
     with no_fork():
         from dpframe.publishing.publish import publish
     done = publish(options.ledger, options.to, releases=options.release)
@@ -204,26 +206,26 @@ def _publish(options: argparse.Namespace) -> int:
     return 0
 
 
-def _demo(options: argparse.Namespace) -> int:
+def _run_demo(options: argparse.Namespace) -> int:
     with no_fork():
-        from dpframe.asking.about import About
-        from dpframe.asking.answer import asked_of
+        from dpframe.asking.answer import answer_checked
+        from dpframe.asking.data_scope import DataScope
         from dpframe.questions.hhh.ask import HHH
     check_files(options)
     asked = {"epsilon": 1.0, "delta": 1e-6, "threshold": 50, "user": "aircraft"}
     plan = HHH.plan({"hierarchy": DEMO_HIERARCHY, **asked})
     with resources.as_file(resources.files("dpframe") / "data" / DEMO_FILE) as flights:
-        result = asked_of(
-            HHH, plan, flights, ledger=None, name=None, about=About(), progress=False
+        result = answer_checked(
+            HHH, plan, flights, ledger=None, name=None, about=DataScope(), progress=False
         ).release
     if not options.quiet:
         asks = "Which routes and carriers do aircraft fly from New York? Each aircraft weighs 1.\n"
         say(asks, sys.stderr)
-    name, escaped = format_of(options), not options.unescaped
+    name, escaped = output_format(options), not options.unescaped
     return deliver(
-        {options.output: lambda path: write(result, path, name, escaped=escaped)},
+        {options.output: lambda path: write_release(result, path, name, escaped=escaped)},
         lambda: result,
-        lambda: document(result),
+        lambda: result_json(result),
         "It follows on standard output, as JSON",
-        printing(options),
+        choose_printing(options),
     )

@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from dpframe._paths import named
+from dpframe._paths import file_of_path
 from dpframe.asking.question import Question
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import as_hierarchy
 from dpframe.periods import Period, period_from_option
 from dpframe.questions.hhh.heavy_hitters import FLAT_MECHANISMS
 from dpframe.questions.hhh.plan import MECHANISMS
-from dpframe.questions.prefix_tree.numbers import PREFIX_MECHANISMS
+from dpframe.questions.prefix_tree.prefix_numbers import PREFIX_MECHANISMS
 from dpframe.questions.tree_counts.plan import TREE_MECHANISMS
-from dpframe.sources.files import PARQUET, SEPARATORS
-from dpframe.sources.relations import rows_of
+from dpframe.sources.row_files import PARQUET, SEPARATORS
+from dpframe.sources.source_relations import read_public_file
 
 T = TypeVar("T")
 
@@ -99,15 +99,21 @@ def add_options(command: argparse.ArgumentParser, question: Question[Any, Any]) 
     """Add the arguments that a question's plan takes: what it is about by position, and an option
     for every other argument."""
     about = next(iter(question.planning))
-    command.add_argument(about, help=_of(question, about, HELP), **_taken(question, about).by)
-    for name in _options(question):
+    command.add_argument(
+        about, help=_question_entry(question, about, HELP), **_option_reader(question, about).by
+    )
+    for name in _option_names(question):
         if name != about:
             _add_option(command, question, name)
 
 
 def _add_option(command: argparse.ArgumentParser, question: Question[Any, Any], name: str) -> None:
-    words, default = _of(question, name, HELP), question.planning[name]
-    taken, kind, dashed = _taken(question, name), type_of(question, name), name.replace("_", "-")
+    words, default = _question_entry(question, name, HELP), question.planning[name]
+    taken, kind, dashed = (
+        _option_reader(question, name),
+        argument_type(question, name),
+        name.replace("_", "-"),
+    )
     option, by = f"{'-' if len(name) == 1 else '--'}{dashed}", dict(taken.by)
     if kind == "bool":  # a flag turns on what is off by default, and otherwise off
         option = option if default is False else f"--no-{dashed}"
@@ -121,18 +127,20 @@ def _add_option(command: argparse.ArgumentParser, question: Question[Any, Any], 
 DEFAULT = "default: %(default)s"
 
 
-def type_of(question: Question[Any, Any], name: str) -> str:
+def argument_type(question: Question[Any, Any], name: str) -> str:
     """Return the type of an argument as text, or the first type of a union."""
     kind = question.parameters[name].annotation
     text = kind if isinstance(kind, str) else inspect.formatannotation(kind)
     return text.partition(" | ")[0]
 
 
-def arguments_of(question: Question[Any, Any], options: argparse.Namespace) -> dict[str, object]:
+def option_arguments(
+    question: Question[Any, Any], options: argparse.Namespace
+) -> dict[str, object]:
     """Return the arguments of a question from a command's options, unchecked."""
-    given = {name: getattr(options, name) for name in _options(question)}
+    given = {name: getattr(options, name) for name in _option_names(question)}
     return {
-        name: None if value is None else _taken(question, name).value(name, value, options)
+        name: None if value is None else _option_reader(question, name).value(name, value, options)
         for name, value in given.items()
     }
 
@@ -143,7 +151,7 @@ ERROR = (
 )
 
 
-def errors_of(texts: Sequence[str] | None) -> object:
+def parse_largest_errors(texts: Sequence[str] | None) -> object:
     """Parse the largest errors: None, one number, or numbers by measure."""
     if texts is None:
         return None
@@ -165,11 +173,11 @@ def errors_of(texts: Sequence[str] | None) -> object:
     return found.get("", found)
 
 
-def _options(question: Question[Any, Any]) -> list[str]:
+def _option_names(question: Question[Any, Any]) -> list[str]:
     return [name for name in question.planning if f"{question.name}.{name}" not in LEFT_OUT]
 
 
-def _of(question: Question[Any, Any], name: str, table: Mapping[str, T]) -> T | None:
+def _question_entry(question: Question[Any, Any], name: str, table: Mapping[str, T]) -> T | None:
     """Look up an argument in a table: first under ``question.argument``, then under its name."""
     return table.get(f"{question.name}.{name}", table.get(name))
 
@@ -178,7 +186,7 @@ def _of(question: Question[Any, Any], name: str, table: Mapping[str, T]) -> T | 
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class OptionReader:
     """How to read an argument that is not one number or text.
 
     ``value`` makes the argument from its name, the written text and the other options. ``option``
@@ -190,11 +198,11 @@ class Taken:
     by: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _taken(question: Question[Any, Any], name: str) -> Taken:
-    return _of(question, name, TAKEN) or Taken()
+def _option_reader(question: Question[Any, Any], name: str) -> OptionReader:
+    return _question_entry(question, name, OPTION_READERS) or OptionReader()
 
 
-def _numbers(name: str, text: str, options: argparse.Namespace) -> list[float]:
+def _number_list(name: str, text: str, options: argparse.Namespace) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
@@ -203,11 +211,11 @@ def _numbers(name: str, text: str, options: argparse.Namespace) -> list[float]:
         ) from None
 
 
-def _period(name: str, text: str, options: argparse.Namespace) -> Period:
+def _period_option(name: str, text: str, options: argparse.Namespace) -> Period:
     return period_from_option(text)
 
 
-def _segments(name: str, text: str, options: argparse.Namespace) -> str | list[int]:
+def _segment_list(name: str, text: str, options: argparse.Namespace) -> str | list[int]:
     """Return a name unchanged, and numbers with commas between as a list."""
     if not any(c.isdigit() for c in text):
         return text
@@ -219,10 +227,10 @@ def _segments(name: str, text: str, options: argparse.Namespace) -> str | list[i
         ) from None
 
 
-def _lines(name: str, path: str, options: argparse.Namespace) -> list[str]:
+def _item_lines(name: str, path: str, options: argparse.Namespace) -> list[str]:
     """Return the lines of a text file, without empty lines."""
     try:
-        text = named(path).read_text("utf-8-sig")
+        text = file_of_path(path).read_text("utf-8-sig")
     except FileNotFoundError:
         wrong = "does not exist"
     except IsADirectoryError:
@@ -236,7 +244,7 @@ def _lines(name: str, path: str, options: argparse.Namespace) -> list[str]:
     raise ParameterError(f"{name} ({path!r}) {wrong}. Name a UTF-8 text file with one item a line.")
 
 
-def _keys(name: str, given: str, options: argparse.Namespace) -> object:
+def _keys_from_file(name: str, given: str, options: argparse.Namespace) -> object:
     """Return the keys in a file, as values of the hierarchy's columns; or "domain" unchanged."""
     if given == "domain":
         return given
@@ -247,10 +255,10 @@ def _keys(name: str, given: str, options: argparse.Namespace) -> object:
             f"{name} ({given!r}) is no parquet or CSV file. Name a file with the keys in its "
             f"{'columns' if ',' in columns else 'column'} {columns}, or write {name}='domain'."
         )
-    return rows_of(given, hierarchy.source_columns)
+    return read_public_file(given, hierarchy.source_columns)
 
 
-def _keys_of_columns(name: str, files: list[str], options: argparse.Namespace) -> dict[str, object]:
+def _keys_by_column(name: str, files: list[str], options: argparse.Namespace) -> dict[str, object]:
     """Return the keys in files, by columns of categories: one file for each, in their order."""
     specs = [
         as_hierarchy(c)
@@ -263,20 +271,22 @@ def _keys_of_columns(name: str, files: list[str], options: argparse.Namespace) -
             "each, in their order."
         )
     pairs = zip(specs, files, strict=True)
-    return {",".join(s.source_columns): rows_of(file, s.source_columns) for s, file in pairs}
+    return {
+        ",".join(s.source_columns): read_public_file(file, s.source_columns) for s, file in pairs
+    }
 
 
-TAKEN = {
-    "columns": Taken(by={"nargs": "+"}),
-    "consistent": Taken(option="--raw"),
-    "measures": Taken(option="--measure", by={"action": "append"}),
-    "deny": Taken(_lines),
-    "keys": Taken(_keys),
-    "synthesize.keys": Taken(_keys_of_columns, by={"action": "append"}),
-    "level_weights": Taken(_numbers),
-    "period": Taken(_period),
-    "public": Taken(_lines),
-    "segments": Taken(_segments),
+OPTION_READERS = {
+    "columns": OptionReader(by={"nargs": "+"}),
+    "consistent": OptionReader(option="--raw"),
+    "measures": OptionReader(option="--measure", by={"action": "append"}),
+    "deny": OptionReader(_item_lines),
+    "keys": OptionReader(_keys_from_file),
+    "synthesize.keys": OptionReader(_keys_by_column, by={"action": "append"}),
+    "level_weights": OptionReader(_number_list),
+    "period": OptionReader(_period_option),
+    "public": OptionReader(_item_lines),
+    "segments": OptionReader(_segment_list),
 }
 """How to read arguments that are not one number, text or flag: by name, or for one question by
 ``question.argument``."""

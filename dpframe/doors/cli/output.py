@@ -12,10 +12,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dpframe._forking import no_fork
-from dpframe._paths import PAGES, check_target, matching, named, replacing
-from dpframe.doors.cli.formats import ENDINGS, FORMATS, by_ending, check_format, table_text
-from dpframe.doors.cli.saying import NotPrintedError, fail, print_text, say, unprintable
+from dpframe._forks import no_fork
+from dpframe._paths import PAGES, check_target, file_of_path, matching_files, replace_file
+from dpframe.doors.cli.formats import ENDINGS, FORMATS, check_format, format_by_ending, table_text
+from dpframe.doors.cli.terminal_lines import (
+    NotPrintedError,
+    print_error,
+    print_failure,
+    print_text,
+    say,
+)
 from dpframe.errors import ParameterError, SourceError
 
 if TYPE_CHECKING:
@@ -27,7 +33,7 @@ STANDARD = "-"
 FILES = {"output": (*ENDINGS, *PAGES), "report": PAGES}
 """Arguments that name a file to write, and the endings it may have."""
 
-KEPT = {
+PROTECTED_FILES = {
     "ledger": "ledger",
     "file": "file that is counted",
     "keys": "file of keys",
@@ -60,7 +66,7 @@ def add_output_arguments(command: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Printing:
+class PrintSettings:
     """What a command prints: rows to standard output, card or JSON to standard error.
 
     ``rows`` is the format of the rows, or None for no rows.
@@ -72,14 +78,16 @@ class Printing:
     escaped: bool = True
 
 
-def printing(options: argparse.Namespace, files: Mapping[str, tuple[str, ...]] = FILES) -> Printing:
+def choose_printing(
+    options: argparse.Namespace, files: Mapping[str, tuple[str, ...]] = FILES
+) -> PrintSettings:
     """Decide from the options what a command prints."""
     given = {name: getattr(options, name, None) for name in (*files, "release")}
     elsewhere = any(path not in (None, STANDARD) for path in given.values())
     rows = (options.format if _is_standard(given["output"]) else None) or "table"
     if options.quiet and elsewhere and given["output"] != STANDARD:
         rows = None
-    return Printing(
+    return PrintSettings(
         rows=rows,
         card=not options.quiet and not options.json,
         json=options.json,
@@ -95,13 +103,13 @@ def check_files(options: argparse.Namespace, files: Mapping[str, tuple[str, ...]
     formats that do not fit where they would be written."""
     if getattr(options, "release", None) is not None and options.ledger is None:
         raise ParameterError("--release needs --ledger, which stores the result.")
-    taken = dict(_kept(options))
+    taken = dict(_protected_files(options))
     for name, endings in files.items():
         path = getattr(options, name, None)
         if path is None or (name == "output" and path == STANDARD):
             continue
         check_target(name, path, _endings(options, endings) if name == "output" else endings)
-        real = os.path.realpath(named(path))
+        real = os.path.realpath(file_of_path(path))
         if real in taken:
             raise ParameterError(f"{name} ({path!r}) is the {taken[real]}. Choose another file.")
         taken[real] = name
@@ -113,7 +121,7 @@ def _endings(options: argparse.Namespace, endings: tuple[str, ...]) -> tuple[str
     path, given = options.output, getattr(options, "format", None)
     if given is None:
         return endings
-    if by_ending(path) in (None, given) and not path.lower().endswith(PAGES):
+    if format_by_ending(path) in (None, given) and not path.lower().endswith(PAGES):
         return ("",)
     raise ParameterError(
         f"--format {given} and -o {path!r} contradict each other. Leave --format out, or end the "
@@ -123,7 +131,7 @@ def _endings(options: argparse.Namespace, endings: tuple[str, ...]) -> tuple[str
 
 def _check_format(options: argparse.Namespace) -> None:
     """ParameterError for a format that lacks its library, or that no terminal can show."""
-    name = format_of(options)
+    name = output_format(options)
     if name is None:
         return
     check_format(name)
@@ -134,11 +142,11 @@ def _check_format(options: argparse.Namespace) -> None:
         )
 
 
-def format_of(options: argparse.Namespace) -> str | None:
+def output_format(options: argparse.Namespace) -> str | None:
     """Return the name of the output's format, from ``--format`` or the file's ending, or None."""
     given: str | None = getattr(options, "format", None)
     if given is None and not _is_standard(options.output):
-        return by_ending(options.output)
+        return format_by_ending(options.output)
     return given
 
 
@@ -146,16 +154,16 @@ def _is_standard(path: str | None) -> bool:
     return path is None or path == STANDARD
 
 
-def _kept(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    for name, what in KEPT.items():
+def _protected_files(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    for name, what in PROTECTED_FILES.items():
         given = getattr(options, name, None)
         for path in given if isinstance(given, list) else [given]:
             if path is None or (name == "file" and path == STANDARD):
                 continue
             with suppress(SourceError):  # the code that reads the file reports it
-                yield from ((os.path.realpath(file), what) for file in matching(path))
+                yield from ((os.path.realpath(file), what) for file in matching_files(path))
             if name == "ledger":  # it may not exist yet
-                yield os.path.realpath(named(path)), what
+                yield os.path.realpath(file_of_path(path)), what
 
 
 # -- after the charge ----------------------------------------------------------------------------
@@ -166,7 +174,7 @@ def deliver(
     shown: Callable[[], Release],
     rescue: Callable[[], str],
     how: str,
-    printed: Printing,
+    printed: PrintSettings,
 ) -> int:
     """Write every file and print the result; return the exit code.
 
@@ -187,51 +195,51 @@ def deliver(
         What is printed, and in which format.
     """
     paths = [path for path in writers if path is not None and path != STANDARD]
-    failed = [path for path in paths if not _done(partial(writers[path], path))]
+    failed = [path for path in paths if not _try_to_write(partial(writers[path], path))]
     if failed:
-        fail(f"the result is paid for. {how}.")
-        print_text(_rescued(rescue, shown), sys.stdout)
+        print_failure(f"the result is paid for. {how}.")
+        print_text(_rescue_text(rescue, shown), sys.stdout)
         return 1
     if printed.rows is None and not (printed.card or printed.json):
         return 0
     try:
-        show(shown(), printed, *paths)
+        print_result(shown(), printed, *paths)
     except NotPrintedError:
         if not paths:
-            print_text(_rescued(rescue, shown), sys.stderr)
+            print_text(_rescue_text(rescue, shown), sys.stderr)
         raise
     except BrokenPipeError:
         raise
     except Exception as error:  # as in _done
-        fail(f"{error}. {how}.")
-        print_text(_rescued(rescue, shown), sys.stdout)
+        print_failure(f"{error}. {how}.")
+        print_text(_rescue_text(rescue, shown), sys.stdout)
         return 1
     return 0
 
 
-def _rescued(rescue: Callable[[], str], shown: Callable[[], Release]) -> str:
+def _rescue_text(rescue: Callable[[], str], shown: Callable[[], Release]) -> str:
     """Return everything that was paid for as text, if need be in the plainest form."""
     try:
         return rescue()
     except Exception as error:  # as in _done
-        fail(f"{error}. It follows as plain text.")
+        print_failure(f"{error}. It follows as plain text.")
         result = shown()
         return f"{result.frame.to_string(index=False)}\n{result.receipt.to_json()}"
 
 
-def _done(write: Callable[[], None]) -> bool:
+def _try_to_write(write: Callable[[], None]) -> bool:
     try:
         write()
     except Exception as error:  # whatever fails, the result must not be lost
-        fail(str(error))
+        print_failure(str(error))
         return False
     return True
 
 
-def show(result: Release, printed: Printing, *paths: str) -> None:
+def print_result(result: Release, printed: PrintSettings, *paths: str) -> None:
     """Print the rows; and on standard error the receipt and the names of written files."""
     if printed.rows is not None:
-        _show_rows(result, printed.rows, escaped=printed.escaped)
+        _print_rows(result, printed.rows, escaped=printed.escaped)
     if printed.json:
         print_text(result.receipt.to_json(), sys.stderr)
     if not printed.card:
@@ -239,13 +247,13 @@ def show(result: Release, printed: Printing, *paths: str) -> None:
     say(f"\n{result.receipt}", sys.stderr, {1: "strong", 2: "faint"})
     if result.receipt["replayed"]:
         with no_fork():
-            from dpframe.asking.receipt import replay_words
+            from dpframe.asking.privacy_receipt import replay_words
         say(f"\nreplayed: {replay_words(result.receipt)}", sys.stderr)
     if paths:
         say(f"\nwritten to {' and '.join(paths)}", sys.stderr)
 
 
-def _show_rows(result: Release, name: str, *, escaped: bool) -> None:
+def _print_rows(result: Release, name: str, *, escaped: bool) -> None:
     """Print rows: a table for a terminal, or else every byte that a file would hold."""
     terminal, out = sys.stdout.isatty(), io.BytesIO()
     if terminal and name == "table":
@@ -268,23 +276,25 @@ def _show_rows(result: Release, name: str, *, escaped: bool) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise unprintable(error) from error
+        raise print_error(error) from error
 
 
 # -- files ---------------------------------------------------------------------------------------
 
 
-def write(result: Release, path: str, name: str | None = None, *, escaped: bool = True) -> None:
+def write_release(
+    result: Release, path: str, name: str | None = None, *, escaped: bool = True
+) -> None:
     """Write a result in a format; by default the format of the path's ending."""
-    chosen = name or by_ending(path)
+    chosen = name or format_by_ending(path)
     if chosen is None:
-        write_report(result, path)
+        write_result_page(result, path)
         return
-    with replacing(path, "the result") as file:
+    with replace_file(path, "the result") as file:
         FORMATS[chosen].write(result, file, escaped)
 
 
-def write_report(result: Release, path: str) -> None:
+def write_result_page(result: Release, path: str) -> None:
     """Write a result as a page for people."""
     with no_fork():
         from dpframe.pages import report

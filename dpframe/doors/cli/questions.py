@@ -12,38 +12,38 @@ from functools import cache, partial
 from typing import Any
 
 from dpframe._progress import step
-from dpframe.asking.about import About
-from dpframe.asking.affording import affordable
-from dpframe.asking.answer import asked_of
-from dpframe.asking.explain import asked_for
+from dpframe.asking.answer import answer_checked
+from dpframe.asking.call_arguments import release_name
+from dpframe.asking.data_scope import DataScope
+from dpframe.asking.explain import plan_within_error
 from dpframe.asking.explanation import Explanation
-from dpframe.asking.given import release_name
+from dpframe.asking.ledger_fit import ledger_fit_lines
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.question import Question
-from dpframe.asking.receipt import Receipt
 from dpframe.asking.release import Release
 from dpframe.digest import RECEIPT
-from dpframe.doors.cli.formats import ENDINGS, document
-from dpframe.doors.cli.options import ERROR, add_options, arguments_of, errors_of
+from dpframe.doors.cli.formats import ENDINGS, result_json
+from dpframe.doors.cli.options import ERROR, add_options, option_arguments, parse_largest_errors
 from dpframe.doors.cli.output import (
     STANDARD,
     add_output_arguments,
     check_files,
+    choose_printing,
     deliver,
-    format_of,
-    printing,
-    write,
-    write_report,
+    output_format,
+    write_release,
+    write_result_page,
 )
-from dpframe.doors.cli.saying import say
+from dpframe.doors.cli.terminal_lines import say
 from dpframe.ledger import chosen_ledger
-from dpframe.postprocess.flat import flat
+from dpframe.postprocess.flat import flat_frame
 from dpframe.questions.hhh.ask import HHH
-from dpframe.questions.listed import QUESTIONS
 from dpframe.questions.prefix_tree.ask import PREFIX_TREE
+from dpframe.questions.question_list import QUESTIONS
 from dpframe.questions.synthesize.ask import SYNTHESIZE
 from dpframe.questions.synthesize.checks import check_sample
-from dpframe.sources.files import UTF_8, File
-from dpframe.sources.piped import piped_rows
+from dpframe.sources.row_files import UTF_8, File
+from dpframe.sources.standard_input import piped_rows
 
 SOURCE = (
     "a parquet or CSV file, or several: 'logs/*.parquet'; - is standard input, of either or Arrow"
@@ -76,34 +76,34 @@ def add_question_commands(
         answer.add_options(run)
         run.set_defaults(run=partial(answer.run, question))
         does = f"what {name} would do; reads no data, spends nothing"
-        explain = commands.add_parser(explained(question), help=does, description=does)
+        explain = commands.add_parser(explain_command(question), help=does, description=does)
         add_options(explain, question)
         explain.add_argument("--error", action="append", help=ERROR)
         explain.add_argument("--ledger", help="say what the release would find in this ledger")
-        explain.set_defaults(run=partial(_explain, question))
+        explain.set_defaults(run=partial(_run_explain, question))
 
 
-def explained(question: Question[Any, Any]) -> str:
+def explain_command(question: Question[Any, Any]) -> str:
     """Return the command that explains a question; for ``hhh``, the first question, ``explain``."""
     return "explain" if question.name == HHH.name else f"explain-{question.name.replace('_', '-')}"
 
 
-def _explain(question: Question[Any, Any], options: argparse.Namespace) -> int:
-    arguments = arguments_of(question, options)
+def _run_explain(question: Question[Any, Any], options: argparse.Namespace) -> int:
+    arguments = option_arguments(question, options)
     with step("planning the noise"):
-        asked, found = asked_for(question, arguments, errors_of(options.error))
-        plan, about = question.declared(asked), About.of(arguments)
-    afforded = tuple(affordable(plan, about, chosen_ledger(options.ledger)))
+        asked, found = plan_within_error(question, arguments, parse_largest_errors(options.error))
+        plan, about = question.declared(asked), DataScope.of(arguments)
+    afforded = tuple(ledger_fit_lines(plan, about, chosen_ledger(options.ledger)))
     say(Explanation(plan, found, about, afforded, tuple(question.advice(plan))))
     return 0
 
 
-def _asked(question: Question[Any, Any], options: argparse.Namespace) -> Any:
+def _call_question(question: Question[Any, Any], options: argparse.Namespace) -> Any:
     """Call the function of a question with the options of a command."""
-    with source_of(options) as source:
+    with command_source(options) as source:
         return question.ask(
             source,
-            **arguments_of(question, options),
+            **option_arguments(question, options),
             ledger=options.ledger,
             release=options.release,
             data=options.data,
@@ -112,7 +112,7 @@ def _asked(question: Question[Any, Any], options: argparse.Namespace) -> Any:
 
 
 @contextmanager
-def source_of(options: argparse.Namespace) -> Iterator[object]:
+def command_source(options: argparse.Namespace) -> Iterator[object]:
     """Yield the source of a command: the named file, or the rows piped into standard input."""
     delimiter = "\t" if options.delimiter == r"\t" else options.delimiter
     how = {"delimiter": delimiter, "encoding": options.csv_encoding}
@@ -136,48 +136,48 @@ def _add_row_options(command: argparse.ArgumentParser) -> None:
     add_output_arguments(command)
 
 
-def _rows(question: Question[Any, Any], options: argparse.Namespace) -> int:
+def _run_rows(question: Question[Any, Any], options: argparse.Namespace) -> int:
     """Write and print the frame that the function returns."""
     check_files(options)
-    frame = _asked(question, options)
+    frame = _call_question(question, options)
     receipt, frame.attrs = Receipt(frame.attrs[RECEIPT]), {}
     result = Release(frame, receipt)
-    return _deliver(options, result, result)
+    return _deliver_rows(options, result, result)
 
 
-def _items(question: Question[Any, Any], options: argparse.Namespace) -> int:
+def _run_items(question: Question[Any, Any], options: argparse.Namespace) -> int:
     """Print items; write nodes of one level, which is what this command's files always held."""
     check_files(options)
-    arguments = arguments_of(question, options)
-    with source_of(options) as source:
-        nodes = asked_of(
+    arguments = option_arguments(question, options)
+    with command_source(options) as source:
+        nodes = answer_checked(
             question,
             question.plan(arguments),
             source,
             ledger=chosen_ledger(options.ledger),
             name=release_name(options.release),
-            about=About.of({**arguments, "data": options.data}),
+            about=DataScope.of({**arguments, "data": options.data}),
             progress=not options.quiet,
         ).release
-    items = flat(nodes.frame, str(nodes.frame.columns[2]), None)
-    return _deliver(options, nodes, Release(items, nodes.receipt))
+    items = flat_frame(nodes.frame, str(nodes.frame.columns[2]), None)
+    return _deliver_rows(options, nodes, Release(items, nodes.receipt))
 
 
-def _deliver(options: argparse.Namespace, result: Release, printed: Release) -> int:
+def _deliver_rows(options: argparse.Namespace, result: Release, printed: Release) -> int:
     return deliver(
         {
-            options.output: lambda path: _write(options, result, path),
-            options.report: partial(write_report, result),
+            options.output: lambda path: _write_output(options, result, path),
+            options.report: partial(write_result_page, result),
         },
         lambda: printed,
-        lambda: document(result),
+        lambda: result_json(result),
         "It follows on standard output, as JSON",
-        printing(options),
+        choose_printing(options),
     )
 
 
-def _write(options: argparse.Namespace, result: Release, path: str) -> None:
-    write(result, path, format_of(options), escaped=not options.unescaped)
+def _write_output(options: argparse.Namespace, result: Release, path: str) -> None:
+    write_release(result, path, output_format(options), escaped=not options.unescaped)
 
 
 # -- a generator of rows ---------------------------------------------------------------------------
@@ -198,11 +198,11 @@ def _add_generator_options(command: argparse.ArgumentParser) -> None:
     add_output_arguments(command)
 
 
-def _generator(question: Question[Any, Any], options: argparse.Namespace) -> int:
+def _run_generator(question: Question[Any, Any], options: argparse.Namespace) -> int:
     """Write the generator that the question's function returns, and rows drawn from it."""
     check_sample(options.n)
     check_files(options, GENERATED)
-    generator = _asked(question, options)
+    generator = _call_question(question, options)
 
     @cache
     def drawn() -> Release:
@@ -213,26 +213,26 @@ def _generator(question: Question[Any, Any], options: argparse.Namespace) -> int
     return deliver(
         {
             options.save: generator.save,  # first: rows can be drawn again
-            options.output: lambda path: _write(options, drawn(), path),
+            options.output: lambda path: _write_output(options, drawn(), path),
         },
         drawn,
         lambda: b64encode(generator.to_bytes()).decode("ascii"),
         "Its generator follows on standard output, a Parquet file in base64",
-        printing(options, GENERATED),
+        choose_printing(options, GENERATED),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnswerCommand:
     """How a command delivers an answer, and the options that it adds for this."""
 
     add_options: Callable[[argparse.ArgumentParser], None]
     run: Callable[[Question[Any, Any], argparse.Namespace], int]
 
 
-ROWS = Answer(_add_row_options, _rows)
+ROWS = AnswerCommand(_add_row_options, _run_rows)
 ANSWERS = {
-    PREFIX_TREE.name: Answer(_add_row_options, _items),
-    SYNTHESIZE.name: Answer(_add_generator_options, _generator),
+    PREFIX_TREE.name: AnswerCommand(_add_row_options, _run_items),
+    SYNTHESIZE.name: AnswerCommand(_add_generator_options, _run_generator),
 }
 """Questions whose answer is delivered in another way than rows."""

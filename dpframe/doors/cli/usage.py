@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NoReturn
 
-from dpframe._known_arguments import meant, nearest_name
-from dpframe._terminal import styled, visible
+from dpframe._known_arguments import argument_hint, nearest_name
+from dpframe._terminal import style_text, visible
 from dpframe.errors import ParameterError
-from dpframe.questions.listed import ROOMS
+from dpframe.questions.question_list import ROOMS
 
 NEAREST = 3
 """Largest number of similar options that are shown for an unknown one."""
@@ -28,7 +28,7 @@ NUMBER = re.compile(r"argument (\S+): invalid (float|int) value: (.+)")
 """How argparse says that a text is no number."""
 
 
-class Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """A parser that answers a mistake in a few lines.
 
     It makes control characters in arguments visible, because arguments can come from anywhere.
@@ -52,15 +52,15 @@ class Parser(argparse.ArgumentParser):
             else {}
         )
         self.mistaken(
-            f"unknown {kind} {given}.{meant(given, tuple(known))}",
-            [known[name] for name in nearest(given, known)],
+            f"unknown {kind} {given}.{argument_hint(given, tuple(known))}",
+            [known[name] for name in similar_names(given, known)],
         )
 
     def mistaken(self, message: str, about: Iterable[argparse.Action]) -> NoReturn:
         """Exit with the usage, the message, and the helps of the arguments ``about``."""
         lines = [
             f"usage: {self.prog} {self._short()}",
-            f"{styled(f'{self.prog}:', 'wrong', sys.stderr)} {visible(message)}",
+            f"{style_text(f'{self.prog}:', 'wrong', sys.stderr)} {visible(message)}",
             *map(self._line, about),
             f"more: {self.prog} --help",
         ]
@@ -91,7 +91,7 @@ class Parser(argparse.ArgumentParser):
         ]
 
 
-def nearest(given: str, known: Iterable[str]) -> list[str]:
+def similar_names(given: str, known: Iterable[str]) -> list[str]:
     """Return the known names that are spelled most alike, nearest first."""
     return difflib.get_close_matches(given, list(known), n=NEAREST, cutoff=0.6)
 
@@ -124,25 +124,27 @@ def as_options(message: str, command: argparse.ArgumentParser) -> str:
     return named.sub(option_of, message)
 
 
-def refuse(command: Parser, options: argparse.Namespace, unknown: Sequence[str]) -> NoReturn:
+def refuse_unknown(
+    command: CommandParser, options: argparse.Namespace, unknown: Sequence[str]
+) -> NoReturn:
     """Exit with the first unknown argument, and a hint at what may have been meant."""
     given = next((text for text in unknown if text.startswith("-")), unknown[0])
     name = given.partition("=")[0]
     known = {o: action for o, action in command._option_string_actions.items() if o != "-h"}
     places = {action.dest: action for action in command._get_positional_actions()}
     if not given.startswith("-"):
-        command.mistaken(f"unknown argument {name}.{_many(options, places, unknown)}", [])
+        command.mistaken(f"unknown argument {name}.{_too_many_hint(options, places, unknown)}", [])
     near = nearest_name(name, (*known, *places))
     if near in places:
         hint = f" Write it without an option: {command.prog} {' '.join(places).upper()}."
         command.mistaken(f"unknown option {name}.{hint}", [places[near]])
-    alike = nearest(name, known)
+    alike = similar_names(name, known)
     about = alike if near in alike else [near] if near else []
-    hint = meant(name, tuple(known))
+    hint = argument_hint(name, tuple(known))
     command.mistaken(f"unknown option {name}.{hint}", [known[option] for option in about])
 
 
-def _many(
+def _too_many_hint(
     options: argparse.Namespace, places: Mapping[str, argparse.Action], unknown: Sequence[str]
 ) -> str:
     """Return a hint for too many arguments: what to write in their place."""

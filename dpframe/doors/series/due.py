@@ -6,51 +6,51 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from dpframe.doors.series.declared import Report, Timing
+from dpframe.doors.series.declaration import Report, Schedule
 from dpframe.errors import ParameterError
-from dpframe.periods import as_period, last_complete, periods_of, unit_of
+from dpframe.periods import as_period, last_complete, periods_of, unit_of_period
 
 Clock = datetime
 """The present instant, with a zone."""
 
 
-def now() -> Clock:
+def current_time() -> Clock:
     """Return the time of this machine's clock."""
     return datetime.now(UTC)
 
 
-def due(report: Report, until: str | None, clock: Clock, names: Sequence[str]) -> list[str]:
+def due_periods(report: Report, until: str | None, clock: Clock, names: Sequence[str]) -> list[str]:
     """Return the texts of all periods that are over, from the first to ``until``.
 
     ``names`` are the releases that the ledger stores. ParameterError if ``until`` is not over yet,
     or if ``until`` or the clock is before a period that is already drawn.
     """
     timing = report.timing
-    last = asked = _over(timing, clock)
+    last = asked = _last_period_over(timing, clock)
     if until is not None:
-        end = _bounds(until)[1]
+        end = _bounds_of_text(until)[1]
         asked = last_complete(timing.unit, end)
-        if _bounds(asked)[1] > _bounds(last)[1]:
+        if _bounds_of_text(asked)[1] > _bounds_of_text(last)[1]:
             grace = f" with its grace of {timing.grace}" if timing.grace else ""
             raise ParameterError(
                 f"until ({until!r}) is not over{grace}: the last {timing.unit} of report "
                 f"{report.name!r} is {last}. Leave it out, or check the clock."
             )
     drawn = _last_drawn(report, names)
-    if drawn is not None and _bounds(asked)[1] < _bounds(drawn)[1]:
+    if drawn is not None and _bounds_of_text(asked)[1] < _bounds_of_text(drawn)[1]:
         wrong = (
             f"{drawn} of report {report.name!r} is drawn, but not due by this machine's clock"
             if until is None
             else f"until ({until!r}) is before {drawn}, which report {report.name!r} has drawn"
         )
         raise ParameterError(f"{wrong}. Set the clock right, or name that period or a later one.")
-    if _bounds(asked)[1] < _bounds(timing.first)[1]:
+    if _bounds_of_text(asked)[1] < _bounds_of_text(timing.first)[1]:
         return []
     texts = periods_of(timing.unit, timing.first, asked)
-    return [text for text in texts if _exists(timing, text)]
+    return [text for text in texts if _clock_has_period(timing, text)]
 
 
-def _over(timing: Timing, clock: Clock) -> str:
+def _last_period_over(timing: Schedule, clock: Clock) -> str:
     """Return the last period that has been over for the grace.
 
     Without a zone it must be over both by this machine's local time and by UTC, in which times
@@ -65,7 +65,7 @@ def _over(timing: Timing, clock: Clock) -> str:
     return last_complete(timing.unit, min(shown))
 
 
-def _exists(timing: Timing, text: str) -> bool:
+def _clock_has_period(timing: Schedule, text: str) -> bool:
     """Return whether a period exists: clocks skip an hour when summer time begins."""
     with suppress(ParameterError):
         timing.period(text)
@@ -76,17 +76,17 @@ def _exists(timing: Timing, text: str) -> bool:
 def _last_drawn(report: Report, names: Sequence[str]) -> str | None:
     start = report.release("")
     texts = [name.removeprefix(start) for name in names if name.startswith(start)]
-    found = [text for text in texts if _is_of(text, report.timing.unit)]
-    return max(found, key=_bounds, default=None)
+    found = [text for text in texts if _has_unit(text, report.timing.unit)]
+    return max(found, key=_bounds_of_text, default=None)
 
 
-def _is_of(text: str, unit: str) -> bool:
+def _has_unit(text: str, unit: str) -> bool:
     with suppress(ParameterError):
-        return unit_of(text) == unit
+        return unit_of_period(text) == unit
     return False
 
 
-def _bounds(text: str) -> tuple[datetime, datetime]:
+def _bounds_of_text(text: str) -> tuple[datetime, datetime]:
     period = as_period(("until", text))
     assert period is not None
     return period.bounds
@@ -97,6 +97,6 @@ def as_until(given: object) -> str | None:
     if given is None:
         return None
     period = as_period(("until", given))
-    if period is None or period.text is None or unit_of(period.text) is None:
+    if period is None or period.text is None or unit_of_period(period.text) is None:
         raise ParameterError(f"until ({given!r}) must be a period such as '2026-W47'.")
     return period.text

@@ -77,9 +77,9 @@ class Outcome:
         return {
             "code": self.code,
             "dry_run": self.dry_run,
-            "cost": _pair(self.cost),
-            "spent": _pair(self.spent),
-            "left": _pair(self.left),
+            "cost": _budget_pair(self.cost),
+            "spent": _budget_pair(self.spent),
+            "left": _budget_pair(self.left),
             "releases": [asdict(step) for step in self.steps],
             "published": self.published,
             "pages": list(self.pages),
@@ -126,8 +126,9 @@ class Outcome:
         lines += [f"failed: {why}" for why in self.failures]
         verb, then = ("would cost", "then ") if self.dry_run else ("cost", "")
         lines.append(
-            f"budget: this run {verb} {_words(self.cost)}; {then}spent {_words(self.spent)}, "
-            f"left {_words(self.left)}"
+            f"budget: this run {verb} {_budget_text(self.cost)}; {then}spent "
+            f"{_budget_text(self.spent)}, "
+            f"left {_budget_text(self.left)}"
         )
         if self.published is not None:
             lines.append(f"published to {self.published}")
@@ -148,9 +149,9 @@ def _first_to_last(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]} ({len(names)})"
 
 
-def _pair(amounts: tuple[float, float]) -> dict[str, float]:
+def _budget_pair(amounts: tuple[float, float]) -> dict[str, float]:
     return {"epsilon": amounts[0], "delta": amounts[1]}
 
 
-def _words(amounts: tuple[float, float]) -> str:
+def _budget_text(amounts: tuple[float, float]) -> str:
     return f"({amounts[0]:.6g}, {amounts[1]:.6g})"

@@ -10,18 +10,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
-from dpframe._known_arguments import known_arguments, shown
-from dpframe._paths import named
+from dpframe._known_arguments import known_arguments, shown_value
+from dpframe._paths import file_of_path
 from dpframe.doors.series import due
-from dpframe.doors.series.declared import check_keys, reports_of
+from dpframe.doors.series.declaration import check_keys, reports_of
 from dpframe.doors.series.outcome import Outcome
-from dpframe.doors.series.pages import written
-from dpframe.doors.series.running import Task, done, rehearsed, tasks_of
-from dpframe.doors.series.sources import based
+from dpframe.doors.series.pages import write_report_page
+from dpframe.doors.series.sources import path_from_base
+from dpframe.doors.series.tasks import Task, draw_tasks, due_tasks, rehearse_tasks
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
 from dpframe.ledger import Ledger
-from dpframe.ledger.resuming import ResumingLedger, rehearsal
 from dpframe.ledger.store import is_unmade
+from dpframe.ledger.unfinished_draws import ResumingLedger, rehearsal
 from dpframe.publishing.publish import publish
 
 KEYS = ("report", "source", "period", "ledger", "publish", "pages")
@@ -107,9 +107,9 @@ class Series:
         pages: object,
     ) -> None:
         self._reports = reports_of(reports, source, period, base)
-        self._path, self._totals = _ledger(ledger, base)
+        self._path, self._totals = _ledger_path(ledger, base)
         self._publish, self._pages = (
-            None if given is None else based(_path(name, given), base)
+            None if given is None else path_from_base(_as_path(name, given), base)
             for name, given in (("publish", publish), ("pages", pages))
         )
 
@@ -128,7 +128,7 @@ class Series:
         ParameterError
             The file does not exist, is no TOML, or declares something wrong.
         """
-        file = named(path)
+        file = file_of_path(path)
         try:
             with file.open("rb") as stream:
                 table = tomllib.load(stream)
@@ -179,7 +179,7 @@ class Series:
         LedgerError
             The ledger cannot be used.
         """
-        last, clock = due.as_until(until), due.now()
+        last, clock = due.as_until(until), due.current_time()
         with ExitStack() as opened:
             if not dry_run:
                 ledger: Ledger = ResumingLedger(self._path, **self._totals)
@@ -189,9 +189,9 @@ class Series:
             else:
                 now = ResumingLedger(self._path, **self._totals)
                 ledger = opened.enter_context(rehearsal(now))
-            tasks = tasks_of(self._reports, ledger, last, clock)
+            tasks = due_tasks(self._reports, ledger, last, clock)
             before = ledger.spent
-            steps = (rehearsed if dry_run else done)(tasks, ledger)
+            steps = (rehearse_tasks if dry_run else draw_tasks)(tasks, ledger)
             spent, left = ledger.spent, ledger.left
             return Outcome(
                 dry_run=dry_run,
@@ -222,26 +222,26 @@ class Series:
         for report in self._reports if self._pages is not None else ():
             try:
                 periods = [task.period for task in tasks if task.report is report]
-                pages += written(report, periods, ledger, str(self._pages))
+                pages += write_report_page(report, periods, ledger, str(self._pages))
             except DpframeError as error:
                 failures.append(str(error))
         return {"published": published, "pages": tuple(pages), "failures": tuple(failures)}
 
 
-def _path(name: str, given: object) -> str | Path:
+def _as_path(name: str, given: object) -> str | Path:
     if not isinstance(given, str | Path):
-        raise ParameterTypeError(f"{name} must be a path; got {shown(given)}.")
+        raise ParameterTypeError(f"{name} must be a path; got {shown_value(given)}.")
     return given
 
 
-def _ledger(given: object, base: Path) -> tuple[Path, dict[str, Any]]:
+def _ledger_path(given: object, base: Path) -> tuple[Path, dict[str, Any]]:
     """Return the path of a ledger, and the arguments that make it if it does not exist."""
     if isinstance(given, Ledger):
         return given.path, {}
     if not isinstance(given, Mapping):
-        return named(based(_path("ledger", given), base)), {}
+        return file_of_path(path_from_base(_as_path("ledger", given), base)), {}
     check_keys("ledger", given, OF_LEDGER)
     if "path" not in given:
         raise ParameterError("ledger has no path. Write for example path = 'budget.db'.")
     totals = {key: value for key, value in given.items() if key != "path"}
-    return named(based(_path("path of ledger", given["path"]), base)), totals
+    return file_of_path(path_from_base(_as_path("path of ledger", given["path"]), base)), totals

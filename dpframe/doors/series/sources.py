@@ -11,13 +11,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dpframe import _duck
-from dpframe._known_arguments import shown
-from dpframe._paths import ADDRESS, named
+from dpframe._known_arguments import shown_value
+from dpframe._paths import ADDRESS, file_of_path
 from dpframe._sql import identifier
 from dpframe.errors import ParameterError, ParameterTypeError, SourceError
-from dpframe.sources.files import UTF_8, File
-from dpframe.sources.relations import describe
-from dpframe.sources.row_stores import ADDRESSES, of_postgres, of_sqlite
+from dpframe.sources.row_files import UTF_8, File
+from dpframe.sources.row_stores import ADDRESSES, read_postgres, read_sqlite
+from dpframe.sources.source_relations import describe_source
 
 PERIOD = "{period}"
 """In the name of a file: a placeholder for the text of a period."""
@@ -45,7 +45,7 @@ class FileSource:
         return File(file, delimiter=self.delimiter, encoding=self.encoding)
 
     def described(self, period: str) -> str:
-        return describe(self.path(period))
+        return describe_source(self.path(period))
 
     def stands_for(self, period: str) -> object:
         """Return an object that tells a plan the types of columns without being read, or None."""
@@ -63,7 +63,7 @@ class GivenSource:
     given: Any
 
     def described(self, period: str) -> str:
-        return describe(self.given)
+        return describe_source(self.given)
 
     def stands_for(self, period: str) -> object:
         return self.given
@@ -87,7 +87,7 @@ class DatabaseSource:
         if self.database.startswith(ADDRESSES):
             at = urlsplit(self.database)  # leave out user and password
             return f"{self.query} in PostgreSQL {at.hostname or 'localhost'}{at.path}"
-        return f"{self.query} in {os.path.abspath(named(self.database))}"
+        return f"{self.query} in {os.path.abspath(file_of_path(self.database))}"
 
     def stands_for(self, period: str) -> object:
         return None
@@ -95,17 +95,17 @@ class DatabaseSource:
     @contextmanager
     def opened(self, period: str) -> Iterator[object]:
         if self.database.startswith(ADDRESSES):
-            yield of_postgres(self.database, self.query)
+            yield read_postgres(self.database, self.query)
             return
-        path = named(self.database)
+        path = file_of_path(self.database)
         if not path.is_file():
             raise SourceError(f"{self.database!r} does not exist. Check the path of the database.")
         with path.open("rb") as file:
             is_sqlite = file.read(len(SQLITE)) == SQLITE
         if is_sqlite:
-            yield of_sqlite(path, self.query)
+            yield read_sqlite(path, self.query)
             return
-        with _duck.selected(path, self.query) as relation:
+        with _duck.select_from_database(path, self.query) as relation:
             yield relation
 
 
@@ -117,7 +117,7 @@ def as_source(given: object, base: Path, where: str) -> Source:
     if isinstance(given, File):
         given = {"file": str(given), "delimiter": given.delimiter, "encoding": given.encoding}
     if isinstance(given, str | Path):
-        return FileSource(file=based(given, base))
+        return FileSource(file=path_from_base(given, base))
     if not isinstance(given, Mapping):
         return GivenSource(given=given)
     if "file" in given:
@@ -126,7 +126,7 @@ def as_source(given: object, base: Path, where: str) -> Source:
         if not isinstance(given["file"], str | Path):
             raise ParameterTypeError(f"file of {where} must be a path; got {given['file']!r}.")
         how = {key: given[key] for key in HOW_CSV if key in given}
-        return FileSource(file=based(given["file"], base), **how)
+        return FileSource(file=path_from_base(given["file"], base), **how)
     database, table, sql = (given.get(key) for key in ("database", "table", "sql"))
     if not isinstance(database, str | Path):
         raise ParameterError(
@@ -136,16 +136,18 @@ def as_source(given: object, base: Path, where: str) -> Source:
     if (table is None) == (sql is None):
         raise ParameterError(f"{where} must name either table or sql beside database.")
     if not isinstance(chosen := sql if table is None else table, str):
-        raise ParameterTypeError(f"table or sql of {where} must be text; got {shown(chosen)}.")
-    query = chosen if table is None else f"SELECT * FROM {_quoted(chosen)}"
-    return DatabaseSource(database=based(database, base), query=query)
+        raise ParameterTypeError(
+            f"table or sql of {where} must be text; got {shown_value(chosen)}."
+        )
+    query = chosen if table is None else f"SELECT * FROM {_quoted_table(chosen)}"
+    return DatabaseSource(database=path_from_base(database, base), query=query)
 
 
-def based(path: str | Path, base: Path) -> str:
+def path_from_base(path: str | Path, base: Path) -> str:
     """Return a path relative to ``base``, if it is neither absolute, an address nor in ~."""
     text = os.fspath(path)
     return text if text.startswith("~") or ADDRESS.match(text) else os.path.join(base, text)
 
 
-def _quoted(table: str) -> str:
+def _quoted_table(table: str) -> str:
     return ".".join(identifier(part) for part in table.split("."))

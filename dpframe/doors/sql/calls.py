@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from dpframe import _duck
 from dpframe._sql import identifier
-from dpframe.asking.about import About
+from dpframe.asking.data_scope import DataScope
 from dpframe.asking.question import Question
 from dpframe.doors.sql.sessions import Session
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
-from dpframe.questions.listed import QUESTIONS
-from dpframe.sources.columns import require
+from dpframe.questions.question_list import QUESTIONS
+from dpframe.sources.columns import require_columns
 from dpframe.sources.keys import DOMAIN, listed_nodes
 from dpframe.sources.sql_sources import table_source
 
@@ -42,7 +42,7 @@ def as_parameters(message: str) -> str:
     return IN_PYTHON.sub(parameter, message)
 
 
-def arguments_of(
+def macro_arguments(
     question: Question[Any, Any], given: Mapping[str, object], session: Session, path: str
 ) -> dict[str, object]:
     """Return the planning arguments that are not NULL as plain JSON types; NULL is the default.
@@ -52,10 +52,10 @@ def arguments_of(
     """
     named = {name: given.get(name) for name in question.planning}
     listed = named.pop("keys") if _lists_nodes(question) and "keys" in named else None
-    arguments = {name: plain(value) for name, value in named.items() if value is not None}
+    arguments = {name: as_json_types(value) for name, value in named.items() if value is not None}
     if listed is not None:
         hierarchy = as_hierarchy(arguments.get(question.about))
-        keys = _numbers(listed)
+        keys = _decimals_as_floats(listed)
         if isinstance(keys, str) and keys != DOMAIN:
             keys = _keys_in_table(keys, hierarchy, session, path)
         if isinstance(keys, list) and keys and all(isinstance(key, dict) for key in keys):
@@ -66,12 +66,12 @@ def arguments_of(
     return arguments
 
 
-def about_of(facts: Mapping[str, Any]) -> About:
+def about_of(facts: Mapping[str, Any]) -> DataScope:
     """Return what a call says about its data: a state, a period."""
-    return About.of({"data": facts["data"], "period": facts["arguments"].get("period")})
+    return DataScope.of({"data": facts["data"], "period": facts["arguments"].get("period")})
 
 
-def asked_by(
+def plan_call(
     question: Question[Any, Any], arguments: Mapping[str, object], session: Session
 ) -> Any:
     """Check the planning arguments of a call; return what the call asks for."""
@@ -94,30 +94,32 @@ def _lists_nodes(question: Question[Any, Any]) -> bool:
 def _keys_in_table(name: str, hierarchy: Hierarchy, session: Session, path: str) -> pa.Table:
     con = session.opened()
     wanted = hierarchy.source_columns
-    if _duck.describe(con, table_source(name).relation, path) is None:
+    if _duck.describe_relation(con, table_source(name).relation, path) is None:
         raise ParameterError(
             f"keys ({name!r}) is no table that another connection sees. Name a committed table or "
             "view, or pass a list such as ['a', 'b'], or 'domain'."
         )
-    with _duck.beside(con, table_source(name).relation, path, f"keys ({name!r})") as rows:
-        require(wanted, rows.columns)
+    with _duck.second_connection_relation(
+        con, table_source(name).relation, path, f"keys ({name!r})"
+    ) as rows:
+        require_columns(wanted, rows.columns)
         chosen = ", ".join(map(identifier, wanted))
         return rows.query(f"SELECT {chosen} FROM {_duck.VIEW}", False)
 
 
-def plain(value: object) -> object:
+def as_json_types(value: object) -> object:
     """Convert a value of DuckDB to plain JSON types."""
     if isinstance(value, Mapping):
-        return {str(name): plain(item) for name, item in value.items()}
+        return {str(name): as_json_types(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [as_json_types(item) for item in value]
     if isinstance(value, dt.date):  # and times
         return value.isoformat(" ") if isinstance(value, dt.datetime) else value.isoformat()
-    return _numbers(value)
+    return _decimals_as_floats(value)
 
 
-def _numbers(value: object) -> object:
+def _decimals_as_floats(value: object) -> object:
     """Convert decimals to floats: DuckDB reads 1.0 in SQL as a DECIMAL."""
     if isinstance(value, list):
-        return [_numbers(item) for item in value]
+        return [_decimals_as_floats(item) for item in value]
     return float(value) if isinstance(value, Decimal) else value

@@ -16,7 +16,9 @@ _registering = weakref.WeakKeyDictionary()
 
 def is_engine(given: object) -> bool:
     """Return whether an object is an engine of SQLAlchemy; only if it is imported can it be one."""
-    return _module() is not None and isinstance(given, _module().engine.Engine)
+    return _sqlalchemy_module() is not None and isinstance(
+        given, _sqlalchemy_module().engine.Engine
+    )
 
 
 def register_engine(engine: Any, register: Callable[[object], None]) -> None:
@@ -43,8 +45,8 @@ def register_engine(engine: Any, register: Callable[[object], None]) -> None:
             record.info[key] = now[0]
 
     key = (__name__, id(now))
-    _module().event.listen(engine.pool, "checkout", taken)
+    _sqlalchemy_module().event.listen(engine.pool, "checkout", taken)
 
 
-def _module() -> Any:
+def _sqlalchemy_module() -> Any:
     return sys.modules.get("sqlalchemy")

@@ -14,8 +14,8 @@ from typing import Any
 
 from dpframe._sql import identifier, literal
 from dpframe.asking.question import Question
-from dpframe.doors.sql.register import folder
-from dpframe.questions.listed import QUESTIONS
+from dpframe.doors.sql.register import macro_folder
+from dpframe.questions.question_list import QUESTIONS
 
 EXPLAINS = {"hhh": "dp_explain"}
 """Macros that explain a question; for other questions ``dp_explain_`` and the question's name."""
@@ -37,7 +37,7 @@ PYTHON_ONLY = ("seed",)
 and in SQL no generator outlives its statement."""
 
 
-def written(question: Question[Any, Any], before: str = "") -> str:
+def macro_file_text(question: Question[Any, Any], before: str = "") -> str:
     """Return the text of a question's file; ``before`` is its present text."""
     name, about = question.name, question.about
     planning = [name for name in question.planning if name not in PYTHON_ONLY]
@@ -73,11 +73,11 @@ def _macro(macro: str, function: str, question: str, comment: str, ordered: Sequ
     fields = (f"{literal(name)}: {identifier(name)}" for name in ordered)
     return (
         f"CREATE OR REPLACE TEMP MACRO {macro}(\n"
-        f"{_lines(f'{identifier(name)} := NULL' for name in ordered)}\n"
+        f"{_wrap_parts(f'{identifier(name)} := NULL' for name in ordered)}\n"
         ") AS TABLE\n"
         f"FROM query(system.main.__dpframe_{function}(\n"
         f"    temp.__dpframe_here(), current_setting('search_path'), {literal(question)}, {{\n"
-        f"{_lines(fields)}\n"
+        f"{_wrap_parts(fields)}\n"
         "}));\n\n"
         f"COMMENT ON MACRO TABLE {macro} IS {literal(comment)};\n"
     )
@@ -91,7 +91,7 @@ def _in_place(macro: str, parameters: Sequence[str], before: str) -> list[str]:
     return [*there, *(name for name in parameters if name not in there)]
 
 
-def _lines(parts: Iterable[str]) -> str:
+def _wrap_parts(parts: Iterable[str]) -> str:
     """Join parts with commas into lines of at most a hundred characters, dividing no part."""
     joined = ", ".join(part.replace(" ", "\0") for part in parts)
     wrapped = textwrap.fill(
@@ -100,13 +100,13 @@ def _lines(parts: Iterable[str]) -> str:
     return wrapped.replace("\0", " ")
 
 
-def write() -> None:
+def write_macro_files() -> None:
     """Write the file of every question."""
     for question in QUESTIONS:
-        file = folder() / f"{question.name}.sql"
+        file = macro_folder() / f"{question.name}.sql"
         before = file.read_text("utf-8") if file.exists() else ""
-        file.write_text(written(question, before), "utf-8")
+        file.write_text(macro_file_text(question, before), "utf-8")
 
 
 if __name__ == "__main__":
-    write()
+    write_macro_files()

@@ -18,36 +18,36 @@ from types import ModuleType
 from typing import Any, TypeVar, cast
 
 from dpframe import _duck
-from dpframe._known_arguments import bound, short
+from dpframe._known_arguments import bind_arguments, shorten_errors
 from dpframe._sql import literal
 from dpframe.doors.sql import engines
-from dpframe.doors.sql.binding import ask_sql, explain_sql
+from dpframe.doors.sql.call_text import ask_sql, explain_sql
 from dpframe.doors.sql.calls import as_parameters
-from dpframe.doors.sql.changing import change_sql, changed
-from dpframe.doors.sql.planning import plan_series_sql
-from dpframe.doors.sql.running import (
-    beside,
-    budget,
-    draw,
+from dpframe.doors.sql.change_calls import change_rows, change_sql
+from dpframe.doors.sql.plan_series_calls import plan_series_sql
+from dpframe.doors.sql.run_calls import (
+    budget_lists,
+    draw_candidates,
     draw_cells,
-    handed_nodes,
-    handed_over,
-    measured,
-    releases,
+    draw_from_relation,
+    draw_handed_nodes,
+    draw_handed_rows,
+    draw_measures,
+    release_lists,
     replay,
     replay_measured,
-    rows,
+    sample_rows,
 )
-from dpframe.doors.sql.sessions import Session, no_connection, sessions, tokens
+from dpframe.doors.sql.sessions import Session, no_connection_message, sessions, tokens
 from dpframe.doors.sql.types import BUDGET, RELEASES, ROWS, TEXTS
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 from dpframe.ledger import Ledger, chosen_ledger
-from dpframe.questions.listed import QUESTIONS
+from dpframe.questions.question_list import QUESTIONS
 
 T = TypeVar("T", bound=Callable[..., Any])
 
 
-def _told(function: T) -> T:
+def _check_register_arguments(function: T) -> T:
     """Check arguments as ``known_arguments`` does, but with as many references to ``con`` by place
     as by name: ``register`` counts them."""
     signature = inspect.signature(function)
@@ -56,14 +56,14 @@ def _told(function: T) -> T:
     def call(con: object = signature.empty, ledger: Any = None, *more: Any, **unknown: Any) -> Any:
         if more or unknown or con is signature.empty:
             given = (con, ledger, *more) if con is not signature.empty else ()
-            bound(function, signature, given, unknown)
+            bind_arguments(function, signature, given, unknown)
         return function(con, ledger)
 
     return cast(T, call)
 
 
-@_told
-@short
+@_check_register_arguments
+@shorten_errors
 def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     """Give a DuckDB connection the table functions of dpframe.
 
@@ -111,25 +111,27 @@ def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     passed_on = sys.getrefcount(con) <= _TEMPORARY  # no caller keeps it: register(duckdb...())
     if engines.is_engine(con):
         charged = chosen_ledger(ledger)
-        engines.register_engine(con, lambda one: _add(_opened(one), charged, None))
+        engines.register_engine(
+            con, lambda one: _register_connection(_open_connection(one), charged, None)
+        )
         return
-    opened = _opened(con)
+    opened = _open_connection(con)
     maybe = con is not opened or passed_on
     maybe &= isinstance(con, ModuleType | _duck.DuckDBPyConnection)
     kept = opened if maybe and _duck.is_default(opened) else None  # duckdb.sql goes on using it
-    _add(opened, chosen_ledger(ledger), kept)
+    _register_connection(opened, chosen_ledger(ledger), kept)
 
 
-def _opened(con: object) -> _duck.DuckDBPyConnection:
+def _open_connection(con: object) -> _duck.DuckDBPyConnection:
     opened = _duck.connection_in(con)
     if opened is None:
-        raise ParameterTypeError(no_connection(con))
+        raise ParameterTypeError(no_connection_message(con))
     if not _duck.is_open(opened):
         raise ParameterError("con is closed. Open a connection, as with duckdb.connect().")
     return opened
 
 
-def _add(
+def _register_connection(
     opened: _duck.DuckDBPyConnection, ledger: Ledger | None, kept: _duck.DuckDBPyConnection | None
 ) -> None:
     _duck.add_functions(opened, FUNCTIONS, ARROW_FUNCTIONS)
@@ -141,7 +143,7 @@ def _add(
     token = str(next(tokens))
     sessions[token] = Session(weakref.ref(opened), ledger, kept)
     weakref.finalize(opened, sessions.pop, token, None)
-    script = macros()
+    script = macro_script()
     named = re.findall(r"^CREATE OR REPLACE TEMP MACRO (\w+)", script, re.MULTILINE)
     # dropped first: they depend on __dpframe_here, which is replaced
     forgotten = [f"DROP MACRO TABLE IF EXISTS temp.main.{name};" for name in named]
@@ -149,20 +151,22 @@ def _add(
     _duck.run_script(opened, "\n".join([*forgotten, here, script]))
 
 
-_TEMPORARY = _told(short(lambda con, ledger: sys.getrefcount(con)))(object())  # type: ignore[call-arg]
+_TEMPORARY = _check_register_arguments(shorten_errors(lambda con, ledger: sys.getrefcount(con)))(
+    object()
+)  # type: ignore[call-arg]
 """Number of references to an argument that the caller does not keep, behind the same wrappers."""
 
 
-def folder() -> Path:
+def macro_folder() -> Path:
     """Return the folder of the files that define macros: beside the package, or in it when
     installed."""
     package = Path(__file__).parent.parent.parent
     return package / "sql" if (package / "sql").is_dir() else package.parent / "sql"
 
 
-def macros() -> str:
+def macro_script() -> str:
     """Return the text of all these files as one script."""
-    return "\n".join((folder() / name).read_text("utf-8") for name in MACRO_FILES)
+    return "\n".join((macro_folder() / name).read_text("utf-8") for name in MACRO_FILES)
 
 
 MACRO_FILES = (
@@ -175,7 +179,7 @@ MACRO_FILES = (
 """Names of the files with macros; the last four are written by hand."""
 
 
-def _answered(function: Callable[..., Any]) -> Callable[..., Any]:
+def _withhold_other_errors(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function so that only our errors reach the SQL user: texts of other errors can quote
     the data."""
 
@@ -195,22 +199,22 @@ def _answered(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 FUNCTIONS = {
-    "__dpframe_ask": _answered(ask_sql),
-    "__dpframe_explain": _answered(explain_sql),
-    "__dpframe_change": _answered(change_sql),
-    "__dpframe_plan_series": _answered(plan_series_sql),
+    "__dpframe_ask": _withhold_other_errors(ask_sql),
+    "__dpframe_explain": _withhold_other_errors(explain_sql),
+    "__dpframe_change": _withhold_other_errors(change_sql),
+    "__dpframe_plan_series": _withhold_other_errors(plan_series_sql),
 }
 ARROW_FUNCTIONS = {
-    "__dpframe_draw": (_answered(draw), ROWS),
-    "__dpframe_draw_cells": (_answered(draw_cells), TEXTS),
-    "__dpframe_beside": (_answered(beside), ROWS),
-    "__dpframe_rows": (_answered(rows), TEXTS),
-    "__dpframe_replay": (_answered(replay), ROWS),
-    "__dpframe_replay_measured": (_answered(replay_measured), TEXTS),
-    "__dpframe_measured": (_answered(measured), TEXTS),
-    "__dpframe_changed": (_answered(changed), TEXTS),
-    "__dpframe_handed_over": (_answered(handed_over), TEXTS),
-    "__dpframe_handed_nodes": (_answered(handed_nodes), ROWS),
-    "__dpframe_budget": (_answered(budget), BUDGET),
-    "__dpframe_releases": (_answered(releases), RELEASES),
+    "__dpframe_draw": (_withhold_other_errors(draw_candidates), ROWS),
+    "__dpframe_draw_cells": (_withhold_other_errors(draw_cells), TEXTS),
+    "__dpframe_beside": (_withhold_other_errors(draw_from_relation), ROWS),
+    "__dpframe_rows": (_withhold_other_errors(sample_rows), TEXTS),
+    "__dpframe_replay": (_withhold_other_errors(replay), ROWS),
+    "__dpframe_replay_measured": (_withhold_other_errors(replay_measured), TEXTS),
+    "__dpframe_measured": (_withhold_other_errors(draw_measures), TEXTS),
+    "__dpframe_changed": (_withhold_other_errors(change_rows), TEXTS),
+    "__dpframe_handed_over": (_withhold_other_errors(draw_handed_rows), TEXTS),
+    "__dpframe_handed_nodes": (_withhold_other_errors(draw_handed_nodes), ROWS),
+    "__dpframe_budget": (_withhold_other_errors(budget_lists), BUDGET),
+    "__dpframe_releases": (_withhold_other_errors(release_lists), RELEASES),
 }

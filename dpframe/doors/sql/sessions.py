@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dpframe import _duck
-from dpframe.asking.receipt import Receipt
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.errors import ParameterError, SourceError
 from dpframe.ledger import Ledger
 from dpframe.sources import sql_sources, sql_tables
@@ -59,7 +59,7 @@ def session_of(token: str) -> Session:
     return session
 
 
-def source_of(tbl: object, query: object) -> SqlSource:
+def statement_source(tbl: object, query: object) -> SqlSource:
     if query is None:
         return sql_sources.table_source(tbl)
     if tbl is not None:
@@ -67,14 +67,14 @@ def source_of(tbl: object, query: object) -> SqlSource:
     return sql_sources.query_source(query, _duck.is_one_select)
 
 
-def described_by(session: Session, path: str, source: SqlSource) -> list[tuple[str, str]] | None:
+def columns_seen(session: Session, path: str, source: SqlSource) -> list[tuple[str, str]] | None:
     """Return the columns of a source as a second connection sees them, or None if it sees none."""
     con = session.connection()
-    described = _duck.describe(con, source.relation, path) if con is not None else None
-    return None if described is None else sql_tables.columns_of(described)
+    described = _duck.describe_relation(con, source.relation, path) if con is not None else None
+    return None if described is None else sql_tables.described_columns(described)
 
 
-def no_connection(given: object) -> str:
+def no_connection_message(given: object) -> str:
     """Return a message for an object that is no connection to DuckDB."""
     kind = type(given)
     if kind.__module__.startswith("sql.") and kind.__name__ == "DBAPIConnection":

@@ -11,13 +11,13 @@ import pyarrow as pa
 from dpframe._duck import without_views
 from dpframe._sql import literal
 from dpframe.asking.explanation import Explanation
-from dpframe.asking.receipt import Receipt
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.release import Release
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
-from dpframe.ledger import Ledger, Stored
+from dpframe.ledger import Ledger, StoredResult
 from dpframe.ledger.history import period_in
-from dpframe.sources.counting import tree_of
+from dpframe.sources.exact_trees import tree_of
 from dpframe.tree import CountTree
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def plan_sql(plan: Explanation[Any]) -> str:
     return f"SELECT * FROM (VALUES {rows}) AS plan(quantity, value, meaning)"
 
 
-def stored_types(stored: Stored, hierarchy: Hierarchy) -> tuple[str, ...]:
+def stored_types(stored: StoredResult, hierarchy: Hierarchy) -> tuple[str, ...]:
     """Return the types of a stored result's level columns, which older versions kept as text."""
     schema = stored.to_arrow().schema
     return tuple(_duckdb_type(schema.field(name).type) for name in hierarchy.label_columns)
@@ -85,7 +85,7 @@ OF_ARROW = {
 }
 
 
-def candidates(listed: pa.ListScalar, types: tuple[str, ...]) -> CountTree:
+def tree_of_candidates(listed: pa.ListScalar, types: tuple[str, ...]) -> CountTree:
     """Return the tree of one list of candidates."""
     return tree_of(candidate_rows(listed), types)
 
@@ -106,14 +106,14 @@ def result_rows(result: Release) -> pa.Array:
     """Return a result as one list of rows."""
     table = pa.Table.from_pandas(result.frame, preserve_index=False).combine_chunks()
     names = table.column_names
-    numbers = [_array(table[name]) for name in NUMBERS]
+    numbers = [_one_array(table[name]) for name in NUMBERS]
     measured = any(pa.types.is_floating(column.type) for column in numbers)
     none = pa.nulls(len(table), pa.int64())
     columns = {
-        "level": _array(table["level"]),
-        "prefix": _array(table["prefix"].cast(pa.string())),
+        "level": _one_array(table["level"]),
+        "prefix": _one_array(table["prefix"].cast(pa.string())),
         "keys": _side_by_side(
-            [_array(table[name].cast(pa.string())) for name in names[2:-4]], len(table)
+            [_one_array(table[name].cast(pa.string())) for name in names[2:-4]], len(table)
         ),
         **dict(zip(NUMBERS, [none] * 4 if measured else numbers, strict=True)),
         "measure": pa.nulls(len(table), pa.list_(pa.float64())),
@@ -125,11 +125,11 @@ def result_rows(result: Release) -> pa.Array:
 
 def text_rows(table: pa.Table) -> pa.Array:
     """Return a table as one list of rows, each a list of texts."""
-    texts = [_array(column.cast(pa.string())) for column in table.columns]
+    texts = [_one_array(column.cast(pa.string())) for column in table.columns]
     return _one_list(_side_by_side(texts, table.num_rows))
 
 
-def _array(column: pa.ChunkedArray) -> pa.Array:
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks()
 
 

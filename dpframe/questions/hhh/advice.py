@@ -11,10 +11,10 @@ from dpframe.asking.card import Line, Text
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import DpframeError
 from dpframe.hierarchy import Cells
-from dpframe.questions.hhh.base import HhhPlan
-from dpframe.questions.hhh.items import ItemsUnit
+from dpframe.questions.hhh.items_unit import ItemsUnit
+from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.questions.hhh.plan import make_plan
-from dpframe.questions.hhh.rounds import ITEMS, plan_of
+from dpframe.questions.hhh.rounds_plan import DEFAULT_ITEMS, plan_rounds
 from dpframe.sketches import DEFAULT_COUNTERS
 
 COMPARED = ("offline", "offline-gaussian", "streaming", "rounds")
@@ -32,8 +32,8 @@ def advice(plan: HhhPlan[Any, Any]) -> list[Line]:
     if plan.mechanism not in COMPARED or plan.unit.measured or isinstance(plan.hierarchy, Cells):
         return []
     if plan.unit.user is not None:
-        return advice_of_users(plan)
-    offline, streaming = _as(plan, "offline"), _as(plan, "streaming")
+        return user_advice(plan)
+    offline, streaming = _plan_as_mechanism(plan, "offline"), _plan_as_mechanism(plan, "streaming")
     if offline is None or streaming is None:
         return []
     counters = streaming.counters or 0
@@ -69,7 +69,7 @@ def advice(plan: HhhPlan[Any, Any]) -> list[Line]:
     ]
 
 
-def advice_of_users(plan: HhhPlan[Any, Any]) -> list[Line]:
+def user_advice(plan: HhhPlan[Any, Any]) -> list[Line]:
     """Return lines on what shares and rounds would find in one column, and with which error."""
     user, kind = plan.unit.user, plan.unit.contribution
     if plan.height > 1 or user is None or kind == "records" or plan.counters is not None:
@@ -83,21 +83,23 @@ def advice_of_users(plan: HhhPlan[Any, Any]) -> list[Line]:
             remainder=False,
             confidence=plan.confidence,
         )
-        unit = ItemsUnit(user=user, contribution="items", max_contributions=ITEMS)
-        rounds = plan_of(replace(asked, unit=unit, mechanism="rounds"))
+        unit = ItemsUnit(user=user, contribution="items", max_contributions=DEFAULT_ITEMS)
+        rounds = plan_rounds(replace(asked, unit=unit, mechanism="rounds"))
     except DpframeError:
         return []
     one = rounds.laws.count.sigma / rounds.laws.count.norm
     return [
         Line.of(
             "by shares",
-            _needed([shares.threshold * n for n in HELD]),
+            _users_needed_text([shares.threshold * n for n in VALUES_PER_USER]),
             "whose counts add up, noise of sd {sd:.3g}: contribution='share'",
             sd=shares.count_noise.sd / shares.grid,
         ),
         Line.of(
             "by rounds",
-            _needed([rounds.laws.threshold / rounds.laws.weights * n**0.5 for n in HELD]),
+            _users_needed_text(
+                [rounds.laws.threshold / rounds.laws.weights * n**0.5 for n in VALUES_PER_USER]
+            ),
             (
                 "before what later rounds gain; of different users, noise of sd {sd:.3g} times "
                 "the root of at_most: dp.heavy_hitters with user="
@@ -112,16 +114,16 @@ def advice_of_users(plan: HhhPlan[Any, Any]) -> list[Line]:
     ]
 
 
-HELD = (1, 10, 100)
+VALUES_PER_USER = (1, 10, 100)
 """Numbers of values that every user has, for examples."""
 
 
-def _needed(users: Sequence[float]) -> str:
+def _users_needed_text(users: Sequence[float]) -> str:
     some = ", ".join(str(math.ceil(n)) for n in users)
-    return f"{some} users find a value, if each has {', '.join(map(str, HELD))} values"
+    return f"{some} users find a value, if each has {', '.join(map(str, VALUES_PER_USER))} values"
 
 
-def _as(plan: HhhPlan[Any, Any], mechanism: str) -> HhhPlan[Any, Any] | None:
+def _plan_as_mechanism(plan: HhhPlan[Any, Any], mechanism: str) -> HhhPlan[Any, Any] | None:
     """Return the plan of ``mechanism`` at its own smallest threshold; None if there is none."""
     if plan.mechanism == mechanism:
         return plan

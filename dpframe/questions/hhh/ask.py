@@ -6,11 +6,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpframe._known_arguments import known_arguments
-from dpframe.asking.answer import answer
-from dpframe.asking.explain import explaining
+from dpframe.asking.answer import answer_call
+from dpframe.asking.explain import make_explain
 from dpframe.asking.question import Question
 from dpframe.questions.hhh.advice import advice
-from dpframe.questions.hhh.count import SKETCHES, columns, count, fitted, rolled_up
+from dpframe.questions.hhh.count import (
+    SKETCH_MECHANISM,
+    count,
+    hhh_columns,
+    hhh_for_source,
+    hhh_rollup_plan,
+)
 from dpframe.questions.hhh.plan import hhh_plan
 
 if TYPE_CHECKING:
@@ -188,7 +194,7 @@ def hhh(
     >>> list(result.columns)
     ['level', 'prefix', 'residual', 'count', 'lower', 'upper']
     """
-    return answer(
+    return answer_call(
         HHH,
         source,
         hierarchy=hierarchy,
@@ -221,17 +227,17 @@ def hhh(
 HHH = Question(
     ask=hhh,
     planned=hhh_plan,
-    fitted=fitted,
+    fitted=hhh_for_source,
     count=count,
     advice=advice,
     rollup="rollup_sql",
-    rolled_up=rolled_up,
-    columns=columns,
+    rolled_up=hhh_rollup_plan,
+    columns=hhh_columns,
     laws=({"mechanism": "offline"}, {"mechanism": "offline-gaussian"}),
-    instead=SKETCHES,
+    instead=SKETCH_MECHANISM,
 )
 
-explain = explaining(
+explain = make_explain(
     "explain",
     HHH,
     hhh,

@@ -6,16 +6,16 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpframe._forking import no_fork
-from dpframe.asking.by_nodes import to_be_refused, unit_by_nodes
-from dpframe.asking.given import Given, column_name, number
+from dpframe._forks import no_fork
+from dpframe.asking.call_arguments import CallArguments, bounded_number, column_name
+from dpframe.asking.user_nodes import nodes_unit_from, with_contribution_bound
 from dpframe.budget import Budget, PrivacyUnit, as_written
 from dpframe.errors import ColumnError, ParameterError, ThresholdError
 from dpframe.hierarchy import Hierarchy
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class HhhArguments:
     """The checked arguments of a plan; None leaves the choice to dpframe."""
 
     hierarchy: Hierarchy
@@ -44,7 +44,7 @@ class Asked:
         unit, least = self.unit, smallest * self.unit.worth
         if self.threshold is None:
             return least
-        if in_units(self.threshold, unit) < smallest * unit.grid:
+        if threshold_in_units(self.threshold, unit) < smallest * unit.grid:
             of, tests = "", f"height={self.hierarchy.height}"
             if unit.measured:
                 of = f" of {unit.weight!r} with max_weight={as_written(unit.worth)}"
@@ -93,7 +93,7 @@ class Asked:
         }
 
 
-def in_units(threshold: float, unit: PrivacyUnit) -> int:
+def threshold_in_units(threshold: float, unit: PrivacyUnit) -> int:
     """Return a threshold in units, rounded up to a unit of the grid.
 
     Products with ``worth`` may miss a whole unit by a rounding error, which is forgiven.
@@ -102,18 +102,18 @@ def in_units(threshold: float, unit: PrivacyUnit) -> int:
     return math.ceil(exact - ROUNDING)
 
 
-def in_records(threshold: float, unit: PrivacyUnit) -> Fraction:
+def threshold_in_records(threshold: float, unit: PrivacyUnit) -> Fraction:
     """Return a threshold in records or users, rounded up to a unit of the grid."""
-    return Fraction(in_units(threshold, unit), unit.grid)
+    return Fraction(threshold_in_units(threshold, unit), unit.grid)
 
 
 ROUNDING = Fraction(1, 2**20)
 """Largest error of a floating-point threshold, as a part of a unit."""
 
 
-def unit_of(given: Given, mechanism: str) -> PrivacyUnit:
+def hhh_unit(given: CallArguments, mechanism: str) -> PrivacyUnit:
     """Return the unit of privacy; by nodes if different users are counted exactly, not sketched."""
-    by_nodes = unit_by_nodes(given, exact=mechanism == "offline")
+    by_nodes = nodes_unit_from(given, exact=mechanism == "offline")
     if by_nodes is not None and given["remainder"]:
         raise ParameterError(
             f"remainder ({given['remainder']!r}) does not go with contribution='items'. Leave it "
@@ -122,10 +122,10 @@ def unit_of(given: Given, mechanism: str) -> PrivacyUnit:
     if by_nodes is not None:
         return by_nodes
     refused = given["contribution"] == "items" and mechanism != "streaming"
-    return measured_unit(to_be_refused(given) if refused else given)
+    return measured_unit(with_contribution_bound(given) if refused else given)
 
 
-def measured_unit(given: Given) -> PrivacyUnit:
+def measured_unit(given: CallArguments) -> PrivacyUnit:
     """Return the unit of privacy, with the bound of a measure if a weight is added up.
 
     Questions without weights have none of these arguments.
@@ -157,7 +157,7 @@ def measured_unit(given: Given) -> PrivacyUnit:
     return replace(
         unit,
         weight=weight,
-        max_weight=number("max_weight", bound, LEAST_MEASURE, LARGEST_MEASURE),
+        max_weight=bounded_number("max_weight", bound, LEAST_MEASURE, LARGEST_MEASURE),
         measured=True,
     )
 
@@ -166,26 +166,26 @@ LEAST_MEASURE, LARGEST_MEASURE = 1e-200, 1e200
 """Between these bounds, parts and multiples of ``max_weight`` are still finite numbers above 0."""
 
 
-def asked_for(given: Given, mechanism: str) -> Asked:
+def check_hhh_arguments(given: CallArguments, mechanism: str) -> HhhArguments:
     """Check the arguments that a mechanism is asked with."""
     streaming = mechanism == "streaming"
-    unit = unit_of(given, mechanism)
-    return Asked(
+    unit = hhh_unit(given, mechanism)
+    return HhhArguments(
         hierarchy=given.hierarchies,
         unit=unit,
         budget=given.budget,
         mechanism=mechanism,
-        threshold=_threshold(given, unit),
+        threshold=_checked_threshold(given, unit),
         remainder=not streaming if given["remainder"] is None else given.flag("remainder"),
         release_share=given.number("release_share", 0.01, 0.99),
         confidence=given.confidence,
         acknowledge=given.flag("acknowledge"),
-        counters=_counters(given, streaming),
+        counters=_sketch_counters(given, streaming),
         totals=given.flag("totals"),
     )
 
 
-def _counters(given: Given, streaming: bool) -> int | None:
+def _sketch_counters(given: CallArguments, streaming: bool) -> int | None:
     """Return the size of a sketch, None without sketches."""
     if given["counters"] is None and not streaming:
         return None
@@ -196,11 +196,11 @@ def _counters(given: Given, streaming: bool) -> int | None:
     return DEFAULT_COUNTERS if streaming and counters is None else counters
 
 
-def _threshold(given: Given, unit: PrivacyUnit) -> float | None:
+def _checked_threshold(given: CallArguments, unit: PrivacyUnit) -> float | None:
     """Return a whole number of records or users; for a measure, any positive number."""
     if not unit.measured:
         return given.whole("threshold", 1, 2**53)
     if (threshold := given["threshold"]) is None:
         return None
     most = 2**45 * unit.worth
-    return number("threshold", threshold, unit.worth / unit.grid, most)
+    return bounded_number("threshold", threshold, unit.worth / unit.grid, most)

@@ -6,20 +6,26 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpframe._forking import no_fork
-from dpframe._known_arguments import known_arguments, shown
-from dpframe.asking.answer import answer
-from dpframe.asking.explain import explaining
-from dpframe.asking.given import Given, GoesWith
+from dpframe._forks import no_fork
+from dpframe._known_arguments import known_arguments, shown_value
+from dpframe.asking.answer import answer_call
+from dpframe.asking.call_arguments import CallArguments, MechanismArguments
+from dpframe.asking.explain import make_explain
 from dpframe.asking.question import Question
-from dpframe.digest import RECEIPT, seal
+from dpframe.digest import RECEIPT, seal_frame
 from dpframe.errors import ParameterError
 from dpframe.questions.hhh.advice import advice
-from dpframe.questions.hhh.base import HhhPlan
-from dpframe.questions.hhh.checks import asked_for
-from dpframe.questions.hhh.count import SKETCHES, columns, count, fitted, rolled_up
+from dpframe.questions.hhh.checks import check_hhh_arguments
+from dpframe.questions.hhh.count import (
+    SKETCH_MECHANISM,
+    count,
+    hhh_columns,
+    hhh_for_source,
+    hhh_rollup_plan,
+)
+from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.questions.hhh.plan import GOES_WITH, MECHANISMS, hhh_plan
-from dpframe.questions.hhh.rounds import in_rounds, rounds_plan
+from dpframe.questions.hhh.rounds_plan import rounds_by_default, rounds_plan
 
 if TYPE_CHECKING:
     from datetime import date
@@ -34,7 +40,7 @@ if TYPE_CHECKING:
 FLAT_MECHANISMS = ("rounds", *(name for name in MECHANISMS if name != "paper"))
 """Without "paper": it serves comparisons, and needs arguments that are missing here."""
 
-OF_ROUNDS: GoesWith = {
+ROUNDS_ARGUMENTS: MechanismArguments = {
     "at_most": (("rounds",), "bounds the released values of a user that count fully"),
     "counters": GOES_WITH["counters"],
 }
@@ -131,9 +137,9 @@ def heavy_hitters(
     ['fix', 'add']
     """
     with no_fork():
-        from dpframe.postprocess.flat import cut_facts, flat
+        from dpframe.postprocess.flat import cut_facts, flat_frame
 
-    result = answer(
+    result = answer_call(
         HEAVY_HITTERS,
         source,
         column=column,
@@ -155,26 +161,27 @@ def heavy_hitters(
         progress=progress,
         at_most=at_most,
     ).to_frame()
-    every = flat(result, str(result.columns[2]), None)
+    every = flat_frame(result, str(result.columns[2]), None)
     shown = every if k is None else every.head(int(k))
-    return seal(shown, cut_facts(result.attrs[RECEIPT], len(shown), len(every)))
+    return seal_frame(shown, cut_facts(result.attrs[RECEIPT], len(shown), len(every)))
 
 
-def _plan(given: Given) -> HhhPlan[Any, Any]:
+def _heavy_hitters_plan(given: CallArguments) -> HhhPlan[Any, Any]:
     """Return the plan of heavy hitters of one level, without a remainder."""
     given.whole("k", 1, 2**53)
     if given["user"] is None:
         given.unit  # noqa: B018  # refuses arguments that need user=
         if given.whole("at_most", 1, 2**53) is not None:
             raise ParameterError(
-                f"at_most ({shown(given['at_most'])}) needs user=. Name the column that identifies "
+                f"at_most ({shown_value(given['at_most'])}) needs user=. Name the column that "
+                "identifies "
                 "a person, or leave at_most out."
             )
     usual = given["mechanism"] is None
     if usual:
-        given = given.but(mechanism="rounds" if in_rounds(given) else "offline")
+        given = given.but(mechanism="rounds" if rounds_by_default(given) else "offline")
     mechanism = given.chosen("mechanism", FLAT_MECHANISMS)
-    given.goes(OF_ROUNDS, mechanism)
+    given.goes(ROUNDS_ARGUMENTS, mechanism)
     flat = given.but(hierarchy=given.column, remainder=False, acknowledge=False, totals=False)
     if mechanism == "offline" and given["contribution"] == "items":
         raise ParameterError(
@@ -186,10 +193,10 @@ def _plan(given: Given) -> HhhPlan[Any, Any]:
     if not usual or given["contribution"] is not None or given["max_contributions"] is not None:
         return plan
     shares = flat.but(mechanism="offline", contribution="share", at_most=None)
-    return replace(plan, former=asked_for(shares, "offline").request)
+    return replace(plan, former=check_hhh_arguments(shares, "offline").request)
 
 
-def _former(plan: Any) -> Mapping[str, object] | None:
+def _former_request(plan: Any) -> Mapping[str, object] | None:
     """Return the request of the same call from before rounds answered it, if there is one."""
     former: Mapping[str, object] | None = plan.former
     return former
@@ -197,18 +204,18 @@ def _former(plan: Any) -> Mapping[str, object] | None:
 
 HEAVY_HITTERS = Question(
     ask=heavy_hitters,
-    planned=_plan,
-    fitted=fitted,
+    planned=_heavy_hitters_plan,
+    fitted=hhh_for_source,
     count=count,
     advice=advice,
-    former=_former,
-    rolled_up=rolled_up,
+    former=_former_request,
+    rolled_up=hhh_rollup_plan,
     laws=({"mechanism": "offline"}, {"mechanism": "offline-gaussian"}),
-    columns=columns,
-    instead=SKETCHES,
+    columns=hhh_columns,
+    instead=SKETCH_MECHANISM,
 )
 
-explain_heavy_hitters = explaining(
+explain_heavy_hitters = make_explain(
     "explain_heavy_hitters",
     HEAVY_HITTERS,
     heavy_hitters,

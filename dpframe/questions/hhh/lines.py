@@ -7,28 +7,32 @@ from typing import Any
 from dpframe.asking.card import (
     Line,
     Text,
-    guarantee,
+    four_digits_up,
     hierarchy_line,
     noise_line,
-    rounded_up,
-    worth_of,
+    plan_guarantee,
+    units_to_worth,
 )
 from dpframe.budget import PrivacyUnit, as_written
-from dpframe.questions.hhh.base import HhhPlan
+from dpframe.questions.hhh.mechanism_plan import HhhPlan
 
 
-def heading(plan: HhhPlan[Any, Any]) -> list[Line]:
+def hhh_heading_lines(plan: HhhPlan[Any, Any]) -> list[Line]:
     """Return the lines that the card of every mechanism starts with."""
     return [
-        Line("guarantee", guarantee(plan), "what is promised, against anybody who sees the result"),
+        Line(
+            "guarantee",
+            plan_guarantee(plan),
+            "what is promised, against anybody who sees the result",
+        ),
         Line("mechanism", plan.mechanism, plan.paper),
         hierarchy_line(plan.hierarchy),
         Line("counts", plan.unit.counts, plan.unit.what_counts),
-        *_measure(plan.unit),
+        *_weight_lines(plan.unit),
     ]
 
 
-def _measure(unit: PrivacyUnit) -> list[Line]:
+def _weight_lines(unit: PrivacyUnit) -> list[Line]:
     """Return the line on how weights are cut and rounded, as no exception may tell."""
     if not unit.measured:
         return []
@@ -53,13 +57,13 @@ def _measure(unit: PrivacyUnit) -> list[Line]:
     ]
 
 
-def ending(plan: HhhPlan[Any, Any]) -> list[Line]:
+def hhh_ending_lines(plan: HhhPlan[Any, Any]) -> list[Line]:
     """Return the lines that the card of every mechanism ends with."""
     return [
         Line("remainder", plan.remainder, "whether the rest is released as level 0"),
         Line(
             "computed delta",
-            rounded_up(plan.delta_spent),
+            four_digits_up(plan.delta_spent),
             "upper bound from the tables that are drawn from",
         ),
     ]
@@ -108,8 +112,8 @@ def error_lines(plan: HhhPlan[Any, Any]) -> list[Line]:
     wide: float = -(-plan.half_width(1) // plan.grid)
     sd: float = round(plan.count_noise.sd / plan.grid, 3)
     if plan.unit.measured:
-        bound = worth_of(plan.count_noise.highest, plan.unit, up=True)
-        wide = worth_of(plan.half_width(1), plan.unit, up=True)
+        bound = units_to_worth(plan.count_noise.highest, plan.unit, up=True)
+        wide = units_to_worth(plan.half_width(1), plan.unit, up=True)
         sd = plan.count_noise.sd / plan.grid * plan.unit.worth
     return [
         Line.of(

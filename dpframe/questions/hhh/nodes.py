@@ -8,18 +8,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dpframe.accounting.compose import Profile, whole_profile
-from dpframe.accounting.node_users import NodeLaws, node_laws
-from dpframe.asking.by_nodes import moved_lines
-from dpframe.asking.card import Line, Text, noise_line, rounded_up
-from dpframe.asking.notices import nothing_shown, wider_than_numbers
+from dpframe.accounting.node_user_laws import NodeLaws, node_laws
+from dpframe.asking.card import Line, Text, four_digits_up, noise_line
+from dpframe.asking.frame_notices import empty_result_notices, wide_interval_notices
+from dpframe.asking.privacy_receipt import Receipt, law_facts
 from dpframe.asking.proofs import Game, counts_game
-from dpframe.asking.receipt import Receipt, law_facts
+from dpframe.asking.user_nodes import moved_count_lines
 from dpframe.errors import ParameterError
-from dpframe.mechanisms import node_users
+from dpframe.mechanisms import user_counts
 from dpframe.noise import NoiseTable
-from dpframe.questions.hhh.base import HhhPlan
-from dpframe.questions.hhh.checks import Asked
-from dpframe.questions.hhh.lines import heading
+from dpframe.questions.hhh.checks import HhhArguments
+from dpframe.questions.hhh.lines import hhh_heading_lines
+from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.tree import CountTree, NoisyNodes
 
 if TYPE_CHECKING:
@@ -81,13 +81,13 @@ class NodesPlan(HhhPlan[NodeLaws, CountTree]):
     def errors(self) -> dict[str, float]:
         return {"count": self.half_width(1)}
 
-    def remake(self, asked: Asked) -> NodesPlan:
+    def remake(self, asked: HhhArguments) -> NodesPlan:
         assert self.unit.nodes is not None
         return nodes_plan(asked, self.unit.nodes)
 
     def run(self, counted: CountTree, /) -> NoisyNodes:
         thresholds = (self.threshold_units,) * (self.height + 1)
-        return node_users.run_found(
+        return user_counts.run_unlisted_users(
             counted, laws=self.laws, thresholds=thresholds, confidence=self.confidence
         )
 
@@ -108,19 +108,19 @@ class NodesPlan(HhhPlan[NodeLaws, CountTree]):
         )
 
     def answered(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
-        nothing = nothing_shown(
+        nothing = empty_result_notices(
             frame,
             threshold=self.threshold,
-            smallest=_smallest(self.laws),
+            smallest=_smallest_node_threshold(self.laws),
             what="users",
             certain=self.certainly_reported,
         )
-        return facts.with_notices([*nothing, *wider_than_numbers(frame)])
+        return facts.with_notices([*nothing, *wide_interval_notices(frame)])
 
     def lines(self) -> list[Line]:
         noise, shown = self.count_noise, self.shown_threshold
         return [
-            *heading(self),
+            *hhh_heading_lines(self),
             Line("threshold", shown, "noisy number of users from which a node is shown"),
             Line(
                 "certainly reported",
@@ -128,7 +128,7 @@ class NodesPlan(HhhPlan[NodeLaws, CountTree]):
                 "every node that so many users count at is shown",
             ),
             Line("never reported", self.never_reported, "no node of fewer users is shown"),
-            *moved_lines(self.laws, self.unit.nodes),
+            *moved_count_lines(self.laws, self.unit.nodes),
             noise_line("noise", noise, 1, "added to every count, and decides"),
             Line("standard error", round(noise.sd, 3), "of a count, in users"),
             Line.of(
@@ -142,17 +142,17 @@ class NodesPlan(HhhPlan[NodeLaws, CountTree]):
             Line("adds up", False, "level 0 is the number of all users, and no sum"),
             Line(
                 "computed delta",
-                rounded_up(self.delta_spent),
+                four_digits_up(self.delta_spent),
                 "upper bound from the table that is drawn from",
             ),
         ]
 
 
-def _smallest(laws: NodeLaws) -> int:
+def _smallest_node_threshold(laws: NodeLaws) -> int:
     return max(laws.moved.thresholds)
 
 
-def nodes_plan(asked: Asked, at_most: int) -> NodesPlan:
+def nodes_plan(asked: HhhArguments, at_most: int) -> NodesPlan:
     """Choose the smallest noise and threshold within the budget."""
     for name in ("release_share", "totals"):
         if value := getattr(asked, name):
@@ -169,4 +169,4 @@ def nodes_plan(asked: Asked, at_most: int) -> NodesPlan:
         family=None,
     )
     own = replace(asked, remainder=False)
-    return NodesPlan(asked=own, threshold=own.at_least(_smallest(laws)), laws=laws)
+    return NodesPlan(asked=own, threshold=own.at_least(_smallest_node_threshold(laws)), laws=laws)

@@ -6,26 +6,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from dpframe.accounting.calibrate import choose_laws, law_options, smallest_threshold
+from dpframe.accounting.calibrate import choose_laws, law_options, smallest_law_threshold
 from dpframe.accounting.compose import Profile, whole_profile
-from dpframe.accounting.parts import profiles_together
+from dpframe.accounting.part_curves import profiles_together
 from dpframe.accounting.path_laws import Laws
 from dpframe.asking.card import Line
-from dpframe.asking.proofs import Game, numbered
+from dpframe.asking.proofs import Game, number_tables
 from dpframe.budget import Budget, per_record
-from dpframe.errors import advising
+from dpframe.errors import add_advice
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable
-from dpframe.questions.hhh.base import HhhPlan
-from dpframe.questions.hhh.checks import Asked, in_records
+from dpframe.questions.hhh.checks import HhhArguments, threshold_in_records
 from dpframe.questions.hhh.lines import (
     coverage_lines,
-    ending,
     error_lines,
-    heading,
+    hhh_ending_lines,
+    hhh_heading_lines,
     noise_lines,
     threshold_line,
 )
+from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.tree import CountTree, NoisyNodes
 
 
@@ -37,7 +37,7 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
 
     @cached_property
     def test_noise(self) -> NoiseTable:
-        return self.laws.centred(in_records(self.threshold, self.unit))
+        return self.laws.centred(threshold_in_records(self.threshold, self.unit))
 
     @property
     def count_noise(self) -> NoiseTable:
@@ -79,7 +79,7 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
     def errors(self) -> dict[str, float]:
         return {"count": self.half_width(1) * self.unit.worth / self.grid}
 
-    def remake(self, asked: Asked) -> OfflinePlan:
+    def remake(self, asked: HhhArguments) -> OfflinePlan:
         return offline_plan(asked)
 
     def run(self, counted: CountTree, /) -> NoisyNodes:
@@ -93,12 +93,12 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
 
     def lines(self) -> list[Line]:
         return [
-            *heading(self),
+            *hhh_heading_lines(self),
             threshold_line(self),
             *coverage_lines(self),
             *noise_lines(self),
             *error_lines(self),
-            *ending(self),
+            *hhh_ending_lines(self),
         ]
 
 
@@ -117,7 +117,7 @@ def selection_game(
     ``test`` is the law of the tests, centred. If nothing is ``released``, an observer only sees
     which nodes are selected.
     """
-    numbers, tables = numbered(test, *[laws.release][:released])
+    numbers, tables = number_tables(test, *[laws.release][:released])
     facts: dict[str, object] = {
         "kind": "path",
         "height": height,
@@ -144,7 +144,7 @@ def offline_profile(
 
     def curve(epsilons: Sequence[float]) -> Iterable[tuple[float, float]]:
         if not offline_hhh.has_profile(laws):
-            parts = offline_hhh.parts(laws, height=height)
+            parts = offline_hhh.selection_profiles(laws, height=height)
             whole = per_record(budget, moves).epsilon
             return profiles_together([(part, 1) for part in parts], epsilons, whole)
         cost = partial(offline_hhh.cost, laws, height=height, remainder=remainder)
@@ -158,11 +158,11 @@ def default_release_share(height: int, remainder: bool) -> float:
     return 1 / min(3, max(2, height + remainder))
 
 
-def offline_laws(asked: Asked) -> tuple[Laws, float]:
+def offline_laws(asked: HhhArguments) -> tuple[Laws, float]:
     """Return the smallest noise within the budget, and the threshold."""
     height, remainder, share = asked.hierarchy.height, asked.remainder, asked.release_share
     record = per_record(asked.budget, asked.unit.moves)
-    with advising("move release_share towards the middle", given=share is not None):
+    with add_advice("move release_share towards the middle", given=share is not None):
         options = law_options(
             height=height,
             epsilon=record.epsilon,
@@ -170,13 +170,15 @@ def offline_laws(asked: Asked) -> tuple[Laws, float]:
             remainder=remainder,
             release_share=share or default_release_share(height, remainder),
             grid=asked.unit.grid,
-            threshold=None if asked.threshold is None else in_records(asked.threshold, asked.unit),
+            threshold=None
+            if asked.threshold is None
+            else threshold_in_records(asked.threshold, asked.unit),
         )
-    threshold = asked.at_least(smallest_threshold(options))
-    return choose_laws(options, in_records(threshold, asked.unit)), threshold
+    threshold = asked.at_least(smallest_law_threshold(options))
+    return choose_laws(options, threshold_in_records(threshold, asked.unit)), threshold
 
 
-def offline_plan(asked: Asked) -> OfflinePlan:
+def offline_plan(asked: HhhArguments) -> OfflinePlan:
     """Choose the noise of the default mechanism."""
     laws, threshold = offline_laws(asked)
     return OfflinePlan(asked=asked, threshold=threshold, laws=laws)

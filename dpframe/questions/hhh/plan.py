@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpframe._forking import loaded, no_fork
-from dpframe.asking.given import Given, check_contribution
+from dpframe._forks import load_name, no_fork
+from dpframe.asking.call_arguments import CallArguments, check_contribution
 from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Cells, Hierarchy
-from dpframe.questions.hhh.base import HhhPlan
-from dpframe.questions.hhh.checks import Asked, asked_for
+from dpframe.questions.hhh.checks import HhhArguments, check_hhh_arguments
+from dpframe.questions.hhh.mechanism_plan import HhhPlan
 
 MECHANISMS: Mapping[str, tuple[str, str]] = {
     "offline": ("dpframe.questions.hhh.offline", "offline_plan"),
-    "offline-gaussian": ("dpframe.questions.hhh.normal", "normal_plan"),
-    "streaming": ("dpframe.questions.hhh.streaming", "streaming_plan"),
-    "laplace": ("dpframe.questions.hhh.histograms", "histogram_plan"),
-    "gaussian": ("dpframe.questions.hhh.histograms", "histogram_plan"),
-    "paper": ("dpframe.questions.hhh.printed", "printed_plan"),
+    "offline-gaussian": ("dpframe.questions.hhh.offline_gaussian", "normal_plan"),
+    "streaming": ("dpframe.questions.hhh.sketch_plans", "streaming_plan"),
+    "laplace": ("dpframe.questions.hhh.histogram_baselines", "histogram_baseline_plan"),
+    "gaussian": ("dpframe.questions.hhh.histogram_baselines", "histogram_baseline_plan"),
+    "paper": ("dpframe.questions.hhh.printed_plan", "printed_plan"),
 }
 """For each mechanism: its module, loaded when it is first used, and the function that plans."""
 
@@ -48,7 +48,7 @@ MEASURES = "offline", "offline-gaussian"
 """Mechanisms that add up a weight."""
 
 
-def hhh_plan(given: Given) -> HhhPlan[Any, Any]:
+def hhh_plan(given: CallArguments) -> HhhPlan[Any, Any]:
     """Make a plan from unchecked arguments."""
     mechanism = given.chosen("mechanism", tuple(MECHANISMS))
     given.flag("acknowledge")
@@ -58,7 +58,7 @@ def hhh_plan(given: Given) -> HhhPlan[Any, Any]:
         given.but(remainder=None) if mechanism == "paper" else given
     )  # its plan refuses a remainder itself
     own.goes(GOES_WITH, mechanism)
-    return _plan(asked_for(given, mechanism))
+    return _plan_of_mechanism(check_hhh_arguments(given, mechanism))
 
 
 def make_plan(
@@ -69,16 +69,17 @@ def make_plan(
     mechanism: str = "offline",
     **options: Any,
 ) -> HhhPlan[Any, Any]:
-    """Choose the noise for one release of heavy hitters; ``options`` are the rest of ``Asked``.
+    """Choose the noise for one release of heavy hitters; ``options`` are the rest of
+    ``HhhArguments``.
 
     Pure: no data, no randomness.
     """
-    return _plan(
-        Asked(hierarchy=hierarchy, unit=unit, budget=budget, mechanism=mechanism, **options)
+    return _plan_of_mechanism(
+        HhhArguments(hierarchy=hierarchy, unit=unit, budget=budget, mechanism=mechanism, **options)
     )
 
 
-def _plan(asked: Asked) -> HhhPlan[Any, Any]:
+def _plan_of_mechanism(asked: HhhArguments) -> HhhPlan[Any, Any]:
     check_contribution(asked.unit, asked.mechanism, CONTRIBUTIONS)
     if asked.unit.nodes is not None:
         if isinstance(asked.hierarchy, Cells):
@@ -96,10 +97,10 @@ def _plan(asked: Asked) -> HhhPlan[Any, Any]:
         )
     if isinstance(asked.hierarchy, Cells):
         with no_fork():
-            from dpframe.questions.hhh.cells import cells_plan
+            from dpframe.questions.hhh.cells_plan import cells_plan
 
         return cells_plan(asked)
     if asked.totals:
         raise ParameterError("totals (True) needs several hierarchies at once. Leave it out.")
-    plan: HhhPlan[Any, Any] = loaded(*MECHANISMS[asked.mechanism])(asked)
+    plan: HhhPlan[Any, Any] = load_name(*MECHANISMS[asked.mechanism])(asked)
     return plan

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpframe._known_arguments import known_arguments
-from dpframe.asking.given import Given
+from dpframe.asking.call_arguments import CallArguments
 from dpframe.budget import PrivacyUnit
-from dpframe.questions.hhh.base import HhhPlan
-from dpframe.questions.hhh.merged import MergedStreamPlan, make_merged_stream_plan
+from dpframe.questions.hhh.mechanism_plan import HhhPlan
+from dpframe.questions.hhh.merged_streams import MergedStreamPlan, make_merged_stream_plan
 from dpframe.questions.hhh.plan import make_plan
 from dpframe.questions.sketches.checks import known_records
-from dpframe.questions.sketches.released import next_release
+from dpframe.questions.sketches.numbered_releases import next_release
 from dpframe.sources import stream_batches as raw
 
 if TYPE_CHECKING:
@@ -158,12 +158,12 @@ class StreamingHHH(raw.StreamingHHH):
         ['10.0.0.1/32']
         """
         named = {"epsilon": epsilon, "delta": delta, "threshold": threshold}
-        plan = stream_plan(self, Given({**named, "confidence": confidence}), records)
+        plan = stream_plan(self, CallArguments({**named, "confidence": confidence}), records)
         return next_release(self, self._states, plan, ledger)
 
 
 def stream_plan(
-    streams: raw.StreamingHHH, given: Given, records: object
+    streams: raw.StreamingHHH, given: CallArguments, records: object
 ) -> HhhPlan[Any, Any] | MergedStreamPlan:
     """Make a plan from unchecked arguments and the public parameters of streams."""
     method = streams.method

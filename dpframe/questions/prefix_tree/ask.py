@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dpframe._forking import no_fork
+from dpframe._forks import no_fork
 from dpframe._known_arguments import known_arguments
-from dpframe.asking.answer import answer
-from dpframe.asking.explain import explaining
+from dpframe.asking.answer import answer_call
+from dpframe.asking.explain import make_explain
 from dpframe.asking.question import Question
-from dpframe.digest import RECEIPT, seal
+from dpframe.digest import RECEIPT, seal_frame
 from dpframe.federated.encoding import Encoding
-from dpframe.questions.prefix_tree.checks import prefix_asked
+from dpframe.questions.prefix_tree.checks import prefix_request
 from dpframe.questions.prefix_tree.count import (
     count,
-    declared_plan,
-    former,
+    declared_prefix_plan,
+    former_prefix_request,
     item_types,
     opens,
-    sized,
+    source_prefix_plan,
 )
 
 if TYPE_CHECKING:
@@ -166,9 +166,9 @@ def prefix_tree(
     ['selfie', 'brunch']
     """
     with no_fork():
-        from dpframe.postprocess.flat import flat
+        from dpframe.postprocess.flat import flat_frame
 
-    result = answer(
+    result = answer_call(
         PREFIX_TREE,
         source,
         column=column,
@@ -199,23 +199,23 @@ def prefix_tree(
         data=data,
         progress=progress,
     ).to_frame()
-    frame = flat(result, str(result.columns[2]), None)
-    return seal(frame, result.attrs[RECEIPT])
+    frame = flat_frame(result, str(result.columns[2]), None)
+    return seal_frame(frame, result.attrs[RECEIPT])
 
 
 PREFIX_TREE = Question(
     ask=prefix_tree,
-    planned=prefix_asked,
+    planned=prefix_request,
     opens=opens,
-    sized=sized,
+    sized=source_prefix_plan,
     count=count,
-    declared=declared_plan,
-    former=former,
+    declared=declared_prefix_plan,
+    former=former_prefix_request,
     rolled_up=lambda _: None,
     result_types=item_types,
 )
 
-explain_prefix_tree = explaining(
+explain_prefix_tree = make_explain(
     "explain_prefix_tree",
     PREFIX_TREE,
     prefix_tree,

@@ -7,8 +7,15 @@ from numbers import Integral
 from typing import Any
 
 from dpframe.accounting.aggregate import FEWEST, Neighbours
-from dpframe.asking.given import Given, chosen, column_name, number, whole
+from dpframe.asking.call_arguments import (
+    CallArguments,
+    bounded_number,
+    column_name,
+    known_choice,
+    whole_number,
+)
 from dpframe.errors import ParameterError, ParameterTypeError
+from dpframe.federated.bit_segments import Segments
 from dpframe.federated.encoding import (
     CHARACTERS,
     BinaryEncoding,
@@ -16,12 +23,11 @@ from dpframe.federated.encoding import (
     HuffmanEncoding,
     checked_items,
 )
-from dpframe.federated.segments import Segments
 from dpframe.mechanisms.prefix_tree import Search
-from dpframe.questions.prefix_tree.numbers import (
+from dpframe.questions.prefix_tree.prefix_numbers import (
     PREFIX_MECHANISMS,
     Accountant,
-    PrefixAsked,
+    PrefixRequest,
 )
 
 LONGEST_ITEM = 4096
@@ -31,7 +37,7 @@ LARGEST_LIMIT = 2**28
 """The most cells of an iteration: 1 GiB of sums."""
 
 
-def prefix_asked(given: Given) -> PrefixAsked:
+def prefix_request(given: CallArguments) -> PrefixRequest:
     """The checked request of unchecked arguments."""
     kind = given.chosen("mechanism", PREFIX_MECHANISMS)
     near: Neighbours = given.chosen("neighbours", ("replace", "remove"))
@@ -41,22 +47,24 @@ def prefix_asked(given: Given) -> PrefixAsked:
             "accountant='shuffle' needs neighbours='replace' and mechanism='reports'. Leave "
             "accountant out."
         )
-    part = number("participation", given["participation"], 0.001, 1.0)
+    part = bounded_number("participation", given["participation"], 0.001, 1.0)
     if part < 1 and kind != "reports":
         # central noise claims nothing for sampling
         raise ParameterError(
             f"participation ({part:g}) is for mechanism='reports'. Leave participation out."
         )
     deny = given["deny"]
-    return PrefixAsked(
+    return PrefixRequest(
         hierarchy=given.column,
-        user=_user(given["user"]),
+        user=_device_user(given["user"]),
         budget=given.budget,
         search=Search(
             encoding=encoding_from(given["encoding"], given["alphabet"], given["public"]),
-            segments=_segments(given),
-            rounds=whole("rounds", given["rounds"], 1, 20),
-            false_positives=number("false_positives", given["false_positives"], 0.001, 10.0),
+            segments=_item_segments(given),
+            rounds=whole_number("rounds", given["rounds"], 1, 20),
+            false_positives=bounded_number(
+                "false_positives", given["false_positives"], 0.001, 10.0
+            ),
             weighted=given.chosen("selection", ("unweighted", "weighted")) == "weighted",
             conditioned=given.flag("conditioned"),
             deny=() if deny is None else tuple(sorted(set(checked_items("deny", deny)))),
@@ -79,7 +87,7 @@ def encoding_from(encoding: object, alphabet: object, public: object) -> Encodin
                 "HuffmanEncoding, or name the encoding."
             )
         return encoding
-    kind = chosen("encoding", encoding, ("binary", "huffman"))
+    kind = known_choice("encoding", encoding, ("binary", "huffman"))
     letters: Any = CHARACTERS if alphabet is None else alphabet
     if kind == "huffman":
         if public is None:
@@ -93,19 +101,19 @@ def encoding_from(encoding: object, alphabet: object, public: object) -> Encodin
     return BinaryEncoding(letters)
 
 
-def _user(user: object) -> str:
+def _device_user(user: object) -> str:
     if user is None:
         raise ParameterError("user is missing. Name the column that identifies a person.")
     return column_name("user", user)
 
 
-def _segments(given: Given) -> Segments:
+def _item_segments(given: CallArguments) -> Segments:
     segments = given["segments"]
-    bits = whole("length", given["length"], 1, LONGEST_ITEM)
-    cells = whole("limit", given["limit"], 2, LARGEST_LIMIT)
+    bits = whole_number("length", given["length"], 1, LONGEST_ITEM)
+    cells = whole_number("limit", given["limit"], 2, LARGEST_LIMIT)
     if isinstance(segments, str):
-        kind = chosen("segments", segments, ("adaptive", "even"))
-        times = whole("iterations", given["iterations"], 1, min(bits, 100))
+        kind = known_choice("segments", segments, ("adaptive", "even"))
+        times = whole_number("iterations", given["iterations"], 1, min(bits, 100))
         make = Segments.adaptive if kind == "adaptive" else Segments.even
         return make(length=bits, iterations=times, limit=cells)
     if not isinstance(segments, Sequence) or isinstance(segments, bytes) or not segments:

@@ -5,29 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dpframe._progress import told
-from dpframe.asking.plan import Counted
+from dpframe._progress import rename_step
+from dpframe.asking.plan_protocols import MechanismInput
 from dpframe.errors import ParameterError, SourceError
 from dpframe.federated.encoding import LETTERS, BinaryEncoding
 from dpframe.federated.population import Population
-from dpframe.questions.prefix_tree.numbers import PrefixAsked
-from dpframe.questions.prefix_tree.plan import PrefixPlan, to_nobody
+from dpframe.questions.prefix_tree.plan import PrefixPlan, discard_progress
+from dpframe.questions.prefix_tree.prefix_numbers import PrefixRequest
 from dpframe.sources.devices import count_devices, population
 from dpframe.sources.sql_tables import check_stored
 
 
-def opens(asked: PrefixAsked) -> list[str]:
+def opens(asked: PrefixRequest) -> list[str]:
     """The columns to read: first users are counted, then their items."""
     return [*asked.hierarchy.source_columns, asked.user]
 
 
-def sized(asked: PrefixAsked, source: object, progress: bool) -> PrefixPlan:
+def source_prefix_plan(asked: PrefixRequest, source: object, progress: bool) -> PrefixPlan:
     """The plan for the users of a source, whose number is public."""
     users = count_devices(source, asked.hierarchy, asked.user)
-    return replace(PrefixPlan.for_devices(asked, users), say=told if progress else to_nobody)
+    return replace(
+        PrefixPlan.for_devices(asked, users), say=rename_step if progress else discard_progress
+    )
 
 
-def declared_plan(asked: PrefixAsked) -> PrefixPlan:
+def declared_prefix_plan(asked: PrefixRequest) -> PrefixPlan:
     """The plan for the number of devices that the caller declares; no data are read for it."""
     if asked.declared is None:
         raise ParameterError(
@@ -36,7 +38,7 @@ def declared_plan(asked: PrefixAsked) -> PrefixPlan:
     return PrefixPlan.for_devices(asked, asked.declared)
 
 
-def count(source: object, plan: PrefixPlan, progress: bool) -> Counted[Population]:
+def count(source: object, plan: PrefixPlan, progress: bool) -> MechanismInput[Population]:
     """The devices of a source and their items."""
     search = plan.asked.search
     found = population(
@@ -47,10 +49,10 @@ def count(source: object, plan: PrefixPlan, progress: bool) -> Counted[Populatio
         search.segments.length,
         progress=progress,
     )
-    return Counted(checked_population(found, plan))
+    return MechanismInput(checked_population(found, plan))
 
 
-def item_types(asked: PrefixAsked, columns: list[tuple[str, str]]) -> tuple[str, ...]:
+def item_types(asked: PrefixRequest, columns: list[tuple[str, str]]) -> tuple[str, ...]:
     """No types: devices send texts. Raises ColumnError for columns that cannot be read."""
     check_stored(asked.hierarchy, asked.unit, columns)
     return ()
@@ -67,7 +69,7 @@ FORMER = BinaryEncoding(LETTERS).spec
 """The encoding in requests that were stored when ``LETTERS`` was the default alphabet."""
 
 
-def former(asked: PrefixAsked) -> Mapping[str, object] | None:
+def former_prefix_request(asked: PrefixRequest) -> Mapping[str, object] | None:
     """The request with the earlier default alphabet; None if this alphabet is not the default."""
     if asked.search.encoding.spec != BinaryEncoding().spec:
         return None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dpframe.asking.card import Line, Text, claim, noise_line, rounded_up
-from dpframe.questions.prefix_tree.numbers import PrefixNumbers
+from dpframe.asking.card import Line, Text, budget_claim, four_digits_up, noise_line
+from dpframe.questions.prefix_tree.prefix_numbers import PrefixNumbers
 
 PAPERS = {
     "reports": "Chadha et al. (2023), OptPrefixTree, Algorithms 2 to 5",
@@ -19,7 +19,7 @@ COUNTS = "users who reported an item when it was found, each at most one item an
 
 def prefix_guarantee(plan: PrefixNumbers) -> str:
     """The privacy claim against whoever sees the sums, as one sentence."""
-    return claim(plan.budget, plan.neighbours)
+    return budget_claim(plan.budget, plan.neighbours)
 
 
 def local_guarantee(plan: PrefixNumbers) -> str | None:
@@ -72,7 +72,7 @@ def prefix_lines(plan: PrefixNumbers) -> list[Line]:
             "of {length} bits of an item",
             length=segments.length,
         ),
-        Line("selection", _selection(plan), "which of their items users report"),
+        Line("selection", _selection_text(plan), "which of their items users report"),
     ]
     if search.deny:
         out.append(Line("deny list", len(search.deny), "items that nobody reports, public"))
@@ -97,8 +97,8 @@ def prefix_lines(plan: PrefixNumbers) -> list[Line]:
             search.false_positives,
             "expected cells that nobody holds, at most, in parts of those that an iteration keeps",
         ),
-        Line("accountant", asked.accountant if local else "exact", _accountant(plan)),
-        Line("computed delta", rounded_up(plan.delta_spent), "upper bound"),
+        Line("accountant", asked.accountant if local else "exact", _accountant_text(plan)),
+        Line("computed delta", four_digits_up(plan.delta_spent), "upper bound"),
     ]
     return out
 
@@ -116,13 +116,13 @@ def left_out(plan: PrefixNumbers) -> str:
     )
 
 
-def _selection(plan: PrefixNumbers) -> str:
+def _selection_text(plan: PrefixNumbers) -> str:
     search = plan.asked.search
     kind = "as frequent as it is" if search.weighted else "each different one as likely"
     return f"one at random, {kind}" + (", below the prefixes" if search.conditioned else "")
 
 
-def _accountant(plan: PrefixNumbers) -> str:
+def _accountant_text(plan: PrefixNumbers) -> str:
     if plan.noise is not None:
         return "exact laws of bounded noise, composed by privacy loss distributions"
     if plan.asked.accountant == "aggregate":

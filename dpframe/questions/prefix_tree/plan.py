@@ -10,8 +10,8 @@ import numpy as np
 
 from dpframe.accounting import aggregate
 from dpframe.asking.card import Line
+from dpframe.asking.privacy_receipt import UNTRACKED, Receipt, law_facts, stamp
 from dpframe.asking.proofs import Game, proof_facts
-from dpframe.asking.receipt import UNTRACKED, Receipt, law_facts, stamp
 from dpframe.federated.channels import CentralNoise, Channel, ReportSums
 from dpframe.federated.population import Population
 from dpframe.mechanisms import prefix_tree
@@ -24,7 +24,7 @@ from dpframe.questions.prefix_tree.lines import (
     prefix_guarantee,
     prefix_lines,
 )
-from dpframe.questions.prefix_tree.numbers import PrefixNumbers
+from dpframe.questions.prefix_tree.prefix_numbers import PrefixNumbers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,7 @@ INTERVALS = (
 )
 
 
-def to_nobody(_: str) -> None:
+def discard_progress(_: str) -> None:
     """Show no progress."""
 
 
@@ -44,7 +44,7 @@ class PrefixPlan(PrefixNumbers):
     """Everything about a prefix tree except the devices and the draw. ``say`` is called with a text
     on what is being asked."""
 
-    say: Callable[[str], None] = field(default=to_nobody, repr=False, compare=False)
+    say: Callable[[str], None] = field(default=discard_progress, repr=False, compare=False)
 
     @property
     def channel(self) -> Channel:
@@ -69,7 +69,7 @@ class PrefixPlan(PrefixNumbers):
                 "participation": asked.search.taking_part,
                 "reports": asked.reports,
                 "silence": aggregate.silence(self.local_epsilon),
-                "spared": aggregate.spared(self.reporting, self.local_epsilon),
+                "spared": aggregate.spare_holders(self.reporting, self.local_epsilon),
                 "replaced": asked.neighbours == "replace",
             }
         )

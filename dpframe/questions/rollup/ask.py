@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dpframe._known_arguments import known_arguments
-from dpframe.asking.answer import answer
-from dpframe.asking.explain import explaining
+from dpframe.asking.answer import answer_call
+from dpframe.asking.explain import make_explain
 from dpframe.asking.question import Question
 from dpframe.questions.rollup.checks import rollup_plan
-from dpframe.questions.rollup.count import checked, columns, count, result_types
+from dpframe.questions.rollup.count import check_rollup_source, columns, count, rollup_result_types
 
 if TYPE_CHECKING:
     from datetime import date
@@ -126,7 +126,7 @@ def rollup(
     >>> list(result.columns)[3:6]
     ['orders', 'orders_lower', 'orders_upper']
     """
-    return answer(
+    return answer_call(
         ROLLUP,
         source,
         by=by,
@@ -153,14 +153,14 @@ ROLLUP = Question(
     ask=rollup,
     planned=rollup_plan,
     count=count,
-    checked=checked,
+    checked=check_rollup_source,
     rollup="measures_sql",
     rolled_up=lambda _: None,
-    result_types=result_types,
+    result_types=rollup_result_types,
     columns=columns,
 )
 
-explain_rollup = explaining(
+explain_rollup = make_explain(
     "explain_rollup",
     ROLLUP,
     rollup,

@@ -5,52 +5,59 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dpframe._forking import no_fork
-from dpframe._known_arguments import shown
-from dpframe.asking.given import DELTA, SMALL, Given, amount, chosen, column_name
+from dpframe._forks import no_fork
+from dpframe._known_arguments import shown_value
+from dpframe.asking.call_arguments import (
+    DELTA,
+    DELTA_ADVICE,
+    CallArguments,
+    budget_amount,
+    column_name,
+    known_choice,
+)
 from dpframe.budget import Budget, PrivacyUnit, as_float
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Cells, Hierarchy, as_hierarchies
 from dpframe.measure_texts import measures_from
 from dpframe.measures import AUTO, Measure
-from dpframe.questions.rollup.numbers import Asked
 from dpframe.questions.rollup.plan import RollupPlan, make_rollup_plan
+from dpframe.questions.rollup.rollup_numbers import RollupRequest
 from dpframe.sources.keys import listed_nodes
 from dpframe.tree import ListedNodes
 
-OWN_COLUMNS = ("level", "prefix")
+NODE_COLUMNS = ("level", "prefix")
 
 
-def rollup_plan(given: Given) -> RollupPlan:
+def rollup_plan(given: CallArguments) -> RollupPlan:
     """A plan from unchecked arguments."""
-    asked = asked_for(given)
+    asked = rollup_request(given)
     if isinstance(asked.hierarchy, Cells):
         with no_fork():
-            from dpframe.questions.rollup.cells import CellRollupPlan
+            from dpframe.questions.rollup.cell_rollup_plan import CellRollupPlan
 
         return make_rollup_plan(asked, CellRollupPlan)
     return make_rollup_plan(asked, RollupPlan)
 
 
-def asked_for(given: Given) -> Asked:
+def rollup_request(given: CallArguments) -> RollupRequest:
     """The checked request of unchecked arguments."""
     hierarchy = as_hierarchies(given["by"], "by")
     user = None if given["user"] is None else column_name("user", given["user"])
     keys = given["keys"]
     if keys is not None and isinstance(hierarchy, Cells):
-        raise ParameterError(_listed_cells(hierarchy))
+        raise ParameterError(_listed_cells_refusal(hierarchy))
     listed = (
         keys if keys is None or isinstance(keys, ListedNodes) else listed_nodes(keys, hierarchy)
     )
     if listed is not None:
-        _without_selection(given)
-    measures = _measures(given["measures"], hierarchy, user)
-    heavy = None if given["heavy"] is None else _heavy(given["heavy"], measures)
-    return Asked(
+        _refuse_selection_arguments(given)
+    measures = _rollup_measures(given["measures"], hierarchy, user)
+    heavy = None if given["heavy"] is None else _selecting_measure(given["heavy"], measures)
+    return RollupRequest(
         hierarchy=hierarchy,
         measures=measures,
         unit=PrivacyUnit(user=user),
-        budget=Budget(epsilon=given.epsilon, delta=_delta(given["delta"], listed)),
+        budget=Budget(epsilon=given.epsilon, delta=_rollup_delta(given["delta"], listed)),
         threshold=given.whole("threshold", 1, 2**53)
         if heavy is None
         else given.number("threshold", 0, 1e300),
@@ -61,7 +68,7 @@ def asked_for(given: Given) -> Asked:
     )
 
 
-def _listed_cells(cells: Cells) -> str:
+def _listed_cells_refusal(cells: Cells) -> str:
     """The message that refuses keys for cells.
 
     Listed cells would overlap, and only a selection decides which of them takes a record. The
@@ -73,7 +80,7 @@ def _listed_cells(cells: Cells) -> str:
     return f"keys does not go with several hierarchies at once ({cells.spec!r}). {instead}"
 
 
-def _without_selection(given: Given) -> None:
+def _refuse_selection_arguments(given: CallArguments) -> None:
     """Refuse the arguments of a selection, because listed keys are all shown."""
     for name in ("threshold", "selection_share", "heavy"):
         if given[name] is not None:
@@ -83,7 +90,7 @@ def _without_selection(given: Given) -> None:
             )
 
 
-def _delta(delta: object, listed: ListedNodes | None) -> float:
+def _rollup_delta(delta: object, listed: ListedNodes | None) -> float:
     """Delta: 0 for listed keys only, because which keys there are is private."""
     nothing = delta is None or as_float(delta) == 0
     if listed is not None:
@@ -92,18 +99,19 @@ def _delta(delta: object, listed: ListedNodes | None) -> float:
         return 0.0
     if nothing:
         raise BudgetError(
-            f"delta is missing, and showing unknown keys needs delta > 0. Pass delta, {SMALL}, or "
+            "delta is missing, and showing unknown keys needs delta > 0. Pass delta, "
+            f"{DELTA_ADVICE}, or "
             "list the keys: keys=[...] or keys='domain'."
         )
-    return amount("delta", delta, *DELTA, SMALL)
+    return budget_amount("delta", delta, *DELTA, DELTA_ADVICE)
 
 
-def _measures(value: object, hierarchy: Hierarchy, user: str | None) -> dict[str, Measure]:
+def _rollup_measures(value: object, hierarchy: Hierarchy, user: str | None) -> dict[str, Measure]:
     measures = measures_from(value)
     shown = hierarchy.label_columns
     if isinstance(hierarchy, Cells):
         shown = tuple(f"{name}{end}" for name in hierarchy.names for end in ("", "_level"))
-    taken = {name.lower() for name in (*OWN_COLUMNS, *shown)}
+    taken = {name.lower() for name in (*NODE_COLUMNS, *shown)}
     for name, measure in measures.items():
         for column in (f"{name}{end}" for end in measure.columns):
             if column.lower() in taken:
@@ -111,16 +119,16 @@ def _measures(value: object, hierarchy: Hierarchy, user: str | None) -> dict[str
                     f"measure {name!r} would overwrite column {column!r}. Rename the measure."
                 )
             taken.add(column.lower())
-        _check_user(name, measure, user)
+        _check_measure_user(name, measure, user)
     return measures
 
 
-def _heavy(value: object, measures: Mapping[str, Measure]) -> str:
+def _selecting_measure(value: object, measures: Mapping[str, Measure]) -> str:
     """The name of the measure that selects: a sum from 0 to a known upper bound."""
     if not isinstance(value, str):
-        raise ParameterTypeError(f"heavy must name a measure, as text; got {shown(value)}.")
+        raise ParameterTypeError(f"heavy must name a measure, as text; got {shown_value(value)}.")
     sums = [name for name, m in measures.items() if m.kind == "sum"]
-    name = chosen("heavy", value, sums) if sums else ""
+    name = known_choice("heavy", value, sums) if sums else ""
     measure = measures.get(name)
     if measure is None or measure.lower != 0 or measure.searched:
         raise ParameterError(
@@ -130,7 +138,7 @@ def _heavy(value: object, measures: Mapping[str, Measure]) -> str:
     return name
 
 
-def _check_user(name: str, measure: Measure, user: str | None) -> None:
+def _check_measure_user(name: str, measure: Measure, user: str | None) -> None:
     if measure.kind == "distinct" and user is not None and measure.at_most is None:
         raise ParameterError(
             f"measure {name!r} lacks at_most, which user= requires. Write "

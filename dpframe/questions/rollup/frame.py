@@ -9,13 +9,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpframe.asking.cell_frame import cell_columns
-from dpframe.asking.frame import node_columns
+from dpframe.asking.node_frame import node_columns
 from dpframe.hierarchy import Cells, Hierarchy
 from dpframe.mechanisms.rollup import Estimate, Nodes, NoisyRollup
 from dpframe.postprocess.mean_intervals import mean_ends
-from dpframe.postprocess.rollup_noise import floats
+from dpframe.postprocess.rollup_noise import steps_to_floats
 from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
-from dpframe.questions.rollup.numbers import RollupNumbers
+from dpframe.questions.rollup.rollup_numbers import RollupNumbers
 
 Reals = NDArray[np.float64]
 Ends = tuple[NDArray[np.generic], NDArray[np.generic], NDArray[np.generic]]
@@ -29,24 +29,26 @@ def rollup_frame(
 
     Columns: level, prefix, (one for each level, or two for each dimension,) and name, name_lower,
     name_upper for every measure."""
-    order, columns = _nodes(plan.hierarchy, noisy.nodes, types)
+    order, columns = _ordered_nodes(plan.hierarchy, noisy.nodes, types)
     for name, measure in plan.asked.measures.items():
         estimates = noisy.measures[name]
         if measure.kind == "distinct":
-            shown: tuple[NDArray[np.generic], ...] = _different(estimates[0], plan.half_width(name))
+            shown: tuple[NDArray[np.generic], ...] = _distinct_ends(
+                estimates[0], plan.half_width(name)
+            )
         elif measure.kind == "mean":
-            shown = _means(estimates, plan.confidence)
+            shown = _mean_columns(estimates, plan.confidence)
         elif measure.kind == "count":
             shown = whole_ends(estimates[0], plan.confidence)
         else:
             cut = (end for e in estimates[1:] for end in whole_ends(e, plan.confidence))
-            shown = (*_sums(estimates[0], plan.confidence), *cut)
+            shown = (*_sum_ends(estimates[0], plan.confidence), *cut)
         for end, values in zip(measure.columns, shown, strict=True):
             columns[f"{name}{end}"] = values[order]
     return pd.DataFrame(columns)
 
 
-def _nodes(
+def _ordered_nodes(
     hierarchy: Hierarchy, nodes: Nodes, types: Sequence[str]
 ) -> tuple[NDArray[np.int64], dict[str, object]]:
     """The order of nodes or cells, and their columns in this order."""
@@ -55,11 +57,11 @@ def _nodes(
     return node_columns(hierarchy, nodes.level, nodes.keys, types)
 
 
-def _half(estimate: Estimate, confidence: float) -> NDArray[np.object_]:
+def _total_half_width(estimate: Estimate, confidence: float) -> NDArray[np.object_]:
     return whole_half_width(estimate.variance, confidence, estimate.largest).astype(object)
 
 
-def _different(estimate: Estimate, half: int) -> Ends:
+def _distinct_ends(estimate: Estimate, half: int) -> Ends:
     """Counts of different values, with intervals of one half width: their noise has one law."""
     value = estimate.total.astype(np.int64)
     return value, value - half, value + half
@@ -68,23 +70,23 @@ def _different(estimate: Estimate, half: int) -> Ends:
 def whole_ends(estimate: Estimate, confidence: float) -> Ends:
     """Values rounded to whole numbers, halves up; ends of intervals rounded outwards."""
     unit = estimate.unit
-    half = _half(estimate, confidence)
+    half = _total_half_width(estimate, confidence)
     total = estimate.total
     ends = ((2 * total + unit) // (2 * unit), (total - half) // unit, -((-total - half) // unit))
     value, lower, upper = (end.astype(np.int64) for end in ends)
     return value, lower, upper
 
 
-def _sums(estimate: Estimate, confidence: float) -> Ends:
+def _sum_ends(estimate: Estimate, confidence: float) -> Ends:
     """Sums and their intervals, converted from steps to the unit of the values."""
-    half = _half(estimate, confidence)
+    half = _total_half_width(estimate, confidence)
     decimals = estimate.bounds.decimals
     ends = (estimate.total, estimate.total - half, estimate.total + half)
-    value, lower, upper = (floats(end, decimals) for end in ends)
+    value, lower, upper = (steps_to_floats(end, decimals) for end in ends)
     return value, lower, upper
 
 
-def _means(estimates: Sequence[Estimate], confidence: float) -> Ends:
+def _mean_columns(estimates: Sequence[Estimate], confidence: float) -> Ends:
     """Means and their intervals, from two noisy sums.
 
     A sums how far values are above the lower bound, and B how far they are below the upper bound.
@@ -96,8 +98,8 @@ def _means(estimates: Sequence[Estimate], confidence: float) -> Ends:
     """
     steps = estimates[0].bounds
     middle = (steps.lower + steps.upper) / 2
-    number, of_number = _number(estimates)
-    centred = floats(estimates[0].total - estimates[1].total, steps.decimals) / 2
+    number, of_number = _mean_denominator(estimates)
+    centred = steps_to_floats(estimates[0].total - estimates[1].total, steps.decimals) / 2
     some = number > 0
     quotient = np.divide(centred, number, out=np.zeros(len(number)), where=some)
     told = np.divide(np.sqrt(of_number), number, out=np.full(len(number), np.nan), where=some)
@@ -115,15 +117,15 @@ def _means(estimates: Sequence[Estimate], confidence: float) -> Ends:
     return np.where(unknown, np.nan, value), *ends
 
 
-def _number(estimates: Sequence[Estimate]) -> tuple[Reals, Reals]:
+def _mean_denominator(estimates: Sequence[Estimate]) -> tuple[Reals, Reals]:
     """The number of values of a mean at every node, and its variance. A user weighs 1."""
     above, below = estimates
     width, variance = above.bounds.width, above.variance + below.variance
-    return floats(above.total + below.total, 0) / width, variance / width**2
+    return steps_to_floats(above.total + below.total, 0) / width, variance / width**2
 
 
 def number_of_values(estimates: Sequence[Estimate], confidence: float) -> tuple[Reals, Reals]:
     """The ends of intervals for the number of values of a mean at every node."""
-    number, variance = _number(estimates)
+    number, variance = _mean_denominator(estimates)
     half = deviation_factor(confidence) * np.sqrt(variance)
     return number - half, number + half

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpframe.asking.card import Line, Text, guarantee, noise_line, rounded_up
+from dpframe.asking.card import Line, Text, four_digits_up, noise_line, plan_guarantee
 from dpframe.hierarchy import Cells
 from dpframe.measures import Measure
-from dpframe.postprocess.above import PARTS, level_strategy
-from dpframe.questions.rollup.numbers import MANY, RollupNumbers
+from dpframe.postprocess.measured_totals import PARTS, level_strategy
+from dpframe.questions.rollup.rollup_numbers import MANY, RollupNumbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
+class RollupWords:
     """The words of card lines for what is shown: nodes of one hierarchy, or cells of several."""
 
     mechanism: str
@@ -25,7 +25,7 @@ class Words:
     pairs: str
 
 
-OF_NODES = Words(
+NODE_WORDS = RollupWords(
     mechanism="measures on what each shown node has of its own; a node is what is below it and its "
     "own rest",
     nodes="nodes",
@@ -36,24 +36,32 @@ OF_NODES = Words(
 )
 
 
-def rollup_lines(plan: RollupNumbers, words: Words, axes: Sequence[Line]) -> list[Line]:
+def rollup_lines(plan: RollupNumbers, words: RollupWords, axes: Sequence[Line]) -> list[Line]:
     """The lines of the plan and of the card; ``axes`` say what the numbers are rolled up by."""
     return [
-        Line("guarantee", guarantee(plan), "what is promised, against anybody who sees the result"),
+        Line(
+            "guarantee",
+            plan_guarantee(plan),
+            "what is promised, against anybody who sees the result",
+        ),
         Line("mechanism", "rollup", words.mechanism),
         *axes,
-        *_selection(plan, words),
+        *_selection_lines(plan, words),
         *_level_lines(plan),
-        *(line for name in plan.asked.measures for line in _measure(plan, name, words)),
+        *(
+            line
+            for name in plan.asked.measures
+            for line in _rollup_measure_lines(plan, name, words)
+        ),
         Line(
             "computed delta",
-            rounded_up(plan.delta_spent) if plan.delta_spent else 0,
+            four_digits_up(plan.delta_spent) if plan.delta_spent else 0,
             "upper bound from the tables that are drawn from",
         ),
     ]
 
 
-def _selection(plan: RollupNumbers, words: Words) -> list[Line]:
+def _selection_lines(plan: RollupNumbers, words: RollupWords) -> list[Line]:
     selection = plan.selection
     if selection is None:
         return [Line("keys", "listed", "every listed node is shown, whatever is below it")]
@@ -102,7 +110,7 @@ def measured_line(weights: Mapping[int, Fraction]) -> Line:
     )
 
 
-def _measure(plan: RollupNumbers, name: str, words: Words) -> list[Line]:
+def _rollup_measure_lines(plan: RollupNumbers, name: str, words: RollupWords) -> list[Line]:
     """The lines on one measure: what it is, what it costs, and its expected error."""
     measure = plan.asked.measures[name]
     epsilon = float(plan.epsilon_of(name))
@@ -113,7 +121,7 @@ def _measure(plan: RollupNumbers, name: str, words: Words) -> list[Line]:
             measure.spec,
             "epsilon {epsilon:.4g}; {counts}{drawn}",
             epsilon=epsilon,
-            counts=_counts(measure, plan, words),
+            counts=_measure_text(measure, plan, words),
             drawn=drawn,
             name=name,
         )
@@ -150,29 +158,29 @@ def _measure(plan: RollupNumbers, name: str, words: Words) -> list[Line]:
         said.append(
             Line.of(
                 "bounds of {name}",
-                _bounds(measure),
-                _clipping(measure, plan),
+                _measure_bounds_text(measure),
+                _clipping_text(measure, plan),
                 name=name,
             )
         )
     return said
 
 
-def _bounds(measure: Measure) -> str:
+def _measure_bounds_text(measure: Measure) -> str:
     ends = (measure.lower, measure.upper)
     return " to ".join(
         end if isinstance(end, str) else f"{end:g}" for end in ends if end is not None
     )
 
 
-def _clipping(measure: Measure, plan: RollupNumbers) -> str:
+def _clipping_text(measure: Measure, plan: RollupNumbers) -> str:
     whose = "one value"
     if plan.unit.user is not None and measure.kind == "sum":
         whose = "everything that one user adds up to"
     return f"of {whose}; what is beyond is cut, a bias that no interval covers"
 
 
-def _counts(measure: Measure, plan: RollupNumbers, words: Words) -> str:
+def _measure_text(measure: Measure, plan: RollupNumbers, words: RollupWords) -> str:
     """What a measure counts or adds up."""
     by_user = plan.unit.user is not None
     if measure.kind == "count":

@@ -15,45 +15,45 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from dpframe._forking import no_fork
+from dpframe._forks import no_fork
 from dpframe.asking.card import Line, hierarchy_line
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.proofs import Game, proof_facts
-from dpframe.asking.receipt import Receipt
 from dpframe.budget import Budget
-from dpframe.errors import BudgetError, advising
+from dpframe.errors import BudgetError, add_advice
 from dpframe.hierarchy import Cells
 from dpframe.measures import Measure
 from dpframe.mechanisms import rollup
-from dpframe.mechanisms.node_counts import NodeCounts, node_counts
-from dpframe.mechanisms.rollup import Paid, Searching
-from dpframe.questions.hhh.checks import Asked as Selecting
+from dpframe.mechanisms.node_counts import DistinctLaw, node_counts
+from dpframe.mechanisms.rollup import BoundSearch, VectorCharge
+from dpframe.questions.hhh.checks import HhhArguments as Selecting
 from dpframe.questions.hhh.offline import OfflinePlan, offline_plan
-from dpframe.questions.rollup.game import rollup_game
-from dpframe.questions.rollup.lines import OF_NODES, measured_line, rollup_lines
-from dpframe.questions.rollup.numbers import Asked, RollupNumbers
+from dpframe.questions.rollup.lines import NODE_WORDS, measured_line, rollup_lines
 from dpframe.questions.rollup.receipt import noise_facts, released_bounds, rollup_facts
-from dpframe.questions.rollup.sharing import drawn_and_read
+from dpframe.questions.rollup.rollup_game import rollup_game
+from dpframe.questions.rollup.rollup_numbers import RollupNumbers, RollupRequest
+from dpframe.questions.rollup.shared_draws import draws_and_reads
 from dpframe.steps import WHOLE_DIGITS
 from dpframe.vectors import distinct_of, searches_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SELECTION, OF_USERS = Fraction(4, 25), Fraction(1, 3)
+RECORD_SELECTION_SHARE, USER_SELECTION_SHARE = Fraction(4, 25), Fraction(1, 3)
 """Part of epsilon for the selection of unlisted keys: by records, and by users. The counts of the
 selection are not used again, so that everything else pays for it: at four levels 0.16 shows more
 nodes than even stability histograms do, with half of their error
 (tests/benchmarks/rollup_error.py). Users are fewer than records, so that a higher threshold would
 hide more."""
 
-SEARCH = Fraction(1, 4)
+SEARCH_SHARE = Fraction(1, 4)
 """Part of a measure's epsilon for each bound that is searched."""
 
-UNSHOWN = 0.02, 0.1, 0.3
+UNRELEASED_SHARES = 0.02, 0.1, 0.3
 """Values of ``release_share`` to try for a selection whose counts are not released. The smallest
 costs next to nothing; take the first whose table, which is never drawn from, is not too long."""
 
-LEAST = 1e-6
+LEAST_MEASURE_EPSILON = 1e-6
 """The smallest epsilon of a measure: below it noise would hide everything."""
 
 LARGEST_SCALE = 2**54
@@ -88,7 +88,7 @@ class RollupPlan(RollupNumbers):
 
     def lines(self) -> list[Line]:
         """The card lines, all known before the data are read."""
-        return rollup_lines(self, OF_NODES, [hierarchy_line(self.hierarchy)])
+        return rollup_lines(self, NODE_WORDS, [hierarchy_line(self.hierarchy)])
 
     def receipt(self, name: str | None = None) -> Receipt:
         """The receipt of a release of this plan; holds nothing that depends on the data."""
@@ -108,7 +108,7 @@ class RollupPlan(RollupNumbers):
     ) -> Receipt:
         """The receipt with the found bounds, the noise of each measure, and notices."""
         with no_fork():
-            from dpframe.questions.rollup.notices import notices  # loads pandas
+            from dpframe.questions.rollup.rollup_notices import rollup_notices  # loads pandas
 
         facts = facts.with_bounds(released_bounds(self, noisy))
         facts = facts.and_told({"measures": noise_facts(self, noisy, facts)}, [])
@@ -116,32 +116,32 @@ class RollupPlan(RollupNumbers):
             weights = {str(at): float(weight) for at, weight in noisy.weights.items() if at >= 0}
             lines = [] if self.listed is not None else [measured_line(noisy.weights)]
             facts = facts.and_told({"levels_measured": weights}, lines)
-        return facts.with_notices(notices(self, noisy, frame))
+        return facts.with_notices(rollup_notices(self, noisy, frame))
 
 
 P = TypeVar("P", bound=RollupPlan)
 
 
-def make_rollup_plan(asked: Asked, kind: type[P]) -> P:
+def make_rollup_plan(asked: RollupRequest, kind: type[P]) -> P:
     """Divide the budget, and choose the noise. Pure: no data, no randomness."""
     epsilon, delta = Fraction(asked.budget.epsilon), asked.budget.delta
     if asked.listed is None:
         share = asked.selection_share
-        default = SELECTION if asked.unit.user is None else OF_USERS
+        default = RECORD_SELECTION_SHARE if asked.unit.user is None else USER_SELECTION_SHARE
         epsilon *= 1 - (default if share is None else Fraction(share))
     total = sum((Fraction(m.share) for m in asked.measures.values()), Fraction(0))
     each = {name: epsilon * Fraction(m.share) / total for name, m in asked.measures.items()}
-    _check_least(each, asked)
-    counts = _node_counts(asked, each, delta)
+    _check_measure_epsilons(each, asked)
+    counts = _distinct_counts(asked, each, delta)
     spent = sum(count.delta for count in counts.values())
     by_user, selection = asked.unit.user is not None, None
     if asked.listed is None:
-        selection = _selection(asked, Fraction(asked.budget.epsilon) - epsilon, delta - spent)
+        selection = _selection_plan(asked, Fraction(asked.budget.epsilon) - epsilon, delta - spent)
     others = {n: m for n, m in asked.measures.items() if n not in counts}
     known = {name: measure for name, measure in others.items() if not measure.searched}
-    paid, read = drawn_and_read(known, each, by_user=by_user)
+    paid, read = draws_and_reads(known, each, by_user=by_user)
     searching = {
-        name: _searching(measure, each[name], by_user)
+        name: _bounds_search(measure, each[name], by_user)
         for name, measure in others.items()
         if measure.searched
     }
@@ -156,10 +156,10 @@ def make_rollup_plan(asked: Asked, kind: type[P]) -> P:
     )
 
 
-def _check_least(each: Mapping[str, Fraction], asked: Asked) -> None:
+def _check_measure_epsilons(each: Mapping[str, Fraction], asked: RollupRequest) -> None:
     """Raise BudgetError for a measure with too small an epsilon: noise would hide it."""
     for name, own in each.items():
-        if own < Fraction(LEAST):
+        if own < Fraction(LEAST_MEASURE_EPSILON):
             raise BudgetError(
                 f"measure {name!r} would get epsilon {float(own):.2g} of "
                 f"{asked.budget.epsilon:g}. Ask for fewer measures, raise its share=, or raise "
@@ -168,9 +168,9 @@ def _check_least(each: Mapping[str, Fraction], asked: Asked) -> None:
 
 
 def _check_scales(
-    paid: Mapping[str, tuple[Paid, ...]],
-    searching: Mapping[str, Searching],
-    counts: Mapping[str, NodeCounts],
+    paid: Mapping[str, tuple[VectorCharge, ...]],
+    searching: Mapping[str, BoundSearch],
+    counts: Mapping[str, DistinctLaw],
 ) -> None:
     """Raise BudgetError for noise beyond 64 bits."""
     vectors = {name: [p.vector.most / p.epsilon for p in each] for name, each in paid.items()}
@@ -185,18 +185,20 @@ def _check_scales(
             )
 
 
-def _searching(measure: Measure, epsilon: Fraction, by_user: bool) -> Searching:
+def _bounds_search(measure: Measure, epsilon: Fraction, by_user: bool) -> BoundSearch:
     searches = searches_of(measure)
-    return Searching(
+    return BoundSearch(
         measure=measure,
         searches=searches,
         by_user=by_user,
-        each=SEARCH * epsilon,
-        rest=epsilon - SEARCH * epsilon * len(searches),
+        each=SEARCH_SHARE * epsilon,
+        rest=epsilon - SEARCH_SHARE * epsilon * len(searches),
     )
 
 
-def _node_counts(asked: Asked, each: Mapping[str, Fraction], delta: float) -> dict[str, NodeCounts]:
+def _distinct_counts(
+    asked: RollupRequest, each: Mapping[str, Fraction], delta: float
+) -> dict[str, DistinctLaw]:
     """The plans of counts of different values. Half of delta is divided over them, to be used where
     that makes less noise."""
     user = asked.unit.user
@@ -210,18 +212,20 @@ def _node_counts(asked: Asked, each: Mapping[str, Fraction], delta: float) -> di
     }
 
 
-def _selection(asked: Asked, epsilon: Fraction, delta: float) -> OfflinePlan:
+def _selection_plan(asked: RollupRequest, epsilon: Fraction, delta: float) -> OfflinePlan:
     own = float(epsilon)
     while Fraction(own) > epsilon:
         own = math.nextafter(own, 0.0)
-    with advising("raise selection_share", given=asked.selection_share is not None):
-        for share in UNSHOWN[:-1]:
+    with add_advice("raise selection_share", given=asked.selection_share is not None):
+        for share in UNRELEASED_SHARES[:-1]:
             with suppress(BudgetError):
-                return offline_plan(_selecting(asked, own, delta, share))
-        return offline_plan(_selecting(asked, own, delta, UNSHOWN[-1]))
+                return offline_plan(_selection_request(asked, own, delta, share))
+        return offline_plan(_selection_request(asked, own, delta, UNRELEASED_SHARES[-1]))
 
 
-def _selecting(asked: Asked, epsilon: float, delta: float, share: float) -> Selecting:
+def _selection_request(
+    asked: RollupRequest, epsilon: float, delta: float, share: float
+) -> Selecting:
     return Selecting(
         hierarchy=asked.hierarchy,
         unit=asked.selecting,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpframe.asking.receipt import UNTRACKED, Receipt, law_facts, promised, stamp
+from dpframe.asking.privacy_receipt import UNTRACKED, Receipt, law_facts, promise_facts, stamp
 from dpframe.hierarchy import Cells
-from dpframe.postprocess.above import PARTS
 from dpframe.postprocess.mean_noise import BY_VALUE
-from dpframe.questions.rollup.numbers import RollupNumbers
+from dpframe.postprocess.measured_totals import PARTS
+from dpframe.questions.rollup.rollup_numbers import RollupNumbers
 
 if TYPE_CHECKING:
-    from dpframe.mechanisms.node_counts import NodeCounts
+    from dpframe.mechanisms.node_counts import DistinctLaw
     from dpframe.mechanisms.rollup import Estimate, NoisyRollup
 
 PAPER = (
@@ -29,7 +29,7 @@ def rollup_facts(plan: RollupNumbers, name: str | None) -> dict[str, Any]:
         **stamp(),
         "mechanism": "rollup",
         "paper": PAPER,
-        **promised(plan, plan.delta_spent),
+        **promise_facts(plan, plan.delta_spent),
         "hierarchy": plan.hierarchy.spec,
         "height": plan.height,
         "levels": list(plan.hierarchy.level_names),
@@ -41,7 +41,7 @@ def rollup_facts(plan: RollupNumbers, name: str | None) -> dict[str, Any]:
         "remainder": True,
         "keys": None if plan.listed is None else plan.listed.name,
         "confidence": plan.confidence,
-        "measures": {name: _measure(plan, name) for name in plan.asked.measures},
+        "measures": {name: _measure_facts(plan, name) for name in plan.asked.measures},
         "noise": None
         if selection is None
         else law_facts(selection.test_noise, selection.grid, selection.unit.worth),
@@ -63,19 +63,19 @@ def noise_facts(plan: RollupNumbers, noisy: NoisyRollup, facts: Receipt) -> dict
         counts = plan.counts.get(name)
         measures[name] = {
             **known,
-            "noise": [_scales(estimate) for estimate in noisy.measures[name]]
+            "noise": [_noise_scale_facts(estimate) for estimate in noisy.measures[name]]
             if counts is None
-            else [_law(counts)],
+            else [_distinct_law_facts(counts)],
         }
     return measures
 
 
-def _law(counts: NodeCounts) -> dict[str, Any]:
+def _distinct_law_facts(counts: DistinctLaw) -> dict[str, Any]:
     law = law_facts(counts.noise, 1)
     return {"of": "distinct", "unit": 1, "decimals": None, "law": law}
 
 
-def _scales(estimate: Estimate) -> dict[str, Any]:
+def _noise_scale_facts(estimate: Estimate) -> dict[str, Any]:
     """The scales of the discrete Laplace noise in one vector, in its units, on parts and levels."""
     vector = estimate.vector
     assert vector is not None
@@ -85,14 +85,14 @@ def _scales(estimate: Estimate) -> dict[str, Any]:
         "unit": vector.unit,
         "decimals": vector.bounds.decimals if of_values else None,
         "scales": {
-            "parts" if at == PARTS else str(at): _exact(scale)
+            "parts" if at == PARTS else str(at): _exact_scale(scale)
             for at, scale in estimate.scales.items()
         },
         **(BY_VALUE if vector.kind in ("above", "below") else {}),
     }
 
 
-def _exact(scale: Fraction) -> float | int:
+def _exact_scale(scale: Fraction) -> float | int:
     """The scale of the draw as a number. Whole numbers that no double holds stay integers."""
     return int(scale) if scale.denominator == 1 and scale > 2**53 else float(scale)
 
@@ -107,7 +107,7 @@ def released_bounds(plan: RollupNumbers, noisy: NoisyRollup) -> dict[str, tuple[
     return found
 
 
-def _measure(plan: RollupNumbers, name: str) -> dict[str, Any]:
+def _measure_facts(plan: RollupNumbers, name: str) -> dict[str, Any]:
     measure = plan.asked.measures[name]
     return {
         "spec": measure.spec,

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from dpframe import sketches as raw
 from dpframe._known_arguments import known_arguments
 from dpframe.errors import ParameterError
-from dpframe.questions.sketches.checks import hint, sketch_plan_from
-from dpframe.questions.sketches.released import next_release
+from dpframe.questions.sketches.checks import expected_records, sketch_plan_from
+from dpframe.questions.sketches.numbered_releases import next_release
 from dpframe.sketches._sketch import Sketch
-from dpframe.sketches.merging import combined
-from dpframe.sources.record_stream import in_order
+from dpframe.sketches.merged_sketch import merge_into
+from dpframe.sources.record_stream import ordered_keys
 from dpframe.sources.stream_batches import StreamingHHH, merged_streams
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class MisraGries(_Releasable, raw.MisraGries):
     __doc__ = raw.MisraGries.__doc__
 
     def update(self, batch: object) -> None:
-        super().update(in_order(batch))
+        super().update(ordered_keys(batch))
 
     update.__doc__ = raw.MisraGries.update.__doc__
 
@@ -188,7 +188,7 @@ class PrivacyAwareMisraGries(_Releasable, raw.PrivacyAwareMisraGries):
     __doc__ = raw.PrivacyAwareMisraGries.__doc__
 
     def update_users(self, users: object, items: object) -> None:
-        super().update_users(in_order(users), in_order(items))
+        super().update_users(ordered_keys(users), ordered_keys(items))
 
     update_users.__doc__ = raw.PrivacyAwareMisraGries.update_users.__doc__
 
@@ -266,20 +266,20 @@ def merge_sketches(
     >>> week.release(epsilon=1.0, delta=1e-6)["key"].tolist()
     [4]
     """
-    about = hint(records)
+    about = expected_records(records)
     if method is not None and records is not None:
         raise ParameterError("records and method exclude each other. Pass one of them.")
     several: Any = sketches
     if method is None and isinstance(several, Iterable) and not isinstance(several, Sketch):
         several = list(several)
-        method = _method(several, about)
-    first, several = _peeked(several)
+        method = _merge_method(several, about)
+    first, several = _peek_first(several)
     if isinstance(first, StreamingHHH):
         return merged_streams(several, method or "bounded", type(first))
-    return combined(several, method or "bounded", MergedSketch)
+    return merge_into(several, method or "bounded", MergedSketch)
 
 
-def _peeked(sketches: Any) -> tuple[object, Any]:
+def _peek_first(sketches: Any) -> tuple[object, Any]:
     """The first sketch, and an iterable of all; a generator's sketches are not held at once."""
     if isinstance(sketches, Sketch) or not isinstance(sketches, Iterable):
         return None, sketches
@@ -288,7 +288,7 @@ def _peeked(sketches: Any) -> tuple[object, Any]:
     return first, () if first is None else chain([first], rest)
 
 
-def _method(sketches: Sequence[Sketch | StreamingHHH], records: int | None) -> str:
+def _merge_method(sketches: Sequence[Sketch | StreamingHHH], records: int | None) -> str:
     """Choose by public facts: methods, units, k, levels, and the declared ``records``."""
     for sketch in sketches:
         if isinstance(sketch, raw.MergedSketch | StreamingHHH) and sketch.method:

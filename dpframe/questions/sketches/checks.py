@@ -7,16 +7,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpframe.asking.given import DELTA, EPSILON, amount, number, whole
+from dpframe.asking.call_arguments import (
+    DELTA,
+    EPSILON,
+    bounded_number,
+    budget_amount,
+    whole_number,
+)
 from dpframe.budget import Budget
 from dpframe.errors import BudgetError, DpframeError, ParameterError, ParameterTypeError
-from dpframe.questions.sketches.base import SketchPlan
-from dpframe.questions.sketches.numbers import Structure
+from dpframe.questions.sketches.base_sketch_plan import SketchPlan
 from dpframe.questions.sketches.plan import make_sketch_plan
-from dpframe.sketches._batches import whole as as_column
+from dpframe.questions.sketches.sketch_request import Structure
+from dpframe.sketches._batches import single_column as as_column
 from dpframe.sketches._sketch import LARGEST, Sketch
-from dpframe.sketches._state import in_order
-from dpframe.sketches.merging import MergedSketch
+from dpframe.sketches._state import key_order
+from dpframe.sketches.merged_sketch import MergedSketch
 from dpframe.sketches.misra_gries import MisraGries
 
 
@@ -31,27 +37,27 @@ def sketch_plan_from(
     confidence: object,
 ) -> SketchPlan[Any, Any]:
     """A plan from unchecked arguments and the public parameters of a sketch."""
-    structure = _structure(sketch)
-    checked_epsilon = amount("epsilon", epsilon, *EPSILON, "for example 1.0")
+    structure = _sketch_structure(sketch)
+    checked_epsilon = budget_amount("epsilon", epsilon, *EPSILON, "for example 1.0")
     return make_sketch_plan(
         structure=structure,
         unit=sketch._unit,
         counters=sketch.counters,
         sketches=sketch.sketches if isinstance(sketch, MergedSketch) else 1,
-        max_contributions=_contributions(max_contributions, sketch._unit),
-        budget=Budget(epsilon=checked_epsilon, delta=_delta(delta, universe)),
-        universe=None if universe is None else _universe(universe),
+        max_contributions=_sketch_contributions(max_contributions, sketch._unit),
+        budget=Budget(epsilon=checked_epsilon, delta=_sketch_delta(delta, universe)),
+        universe=None if universe is None else _universe_keys(universe),
         records=known_records(records, structure, universe),
-        confidence=number("confidence", confidence, 0.5, 0.999999),
+        confidence=bounded_number("confidence", confidence, 0.5, 0.999999),
     )
 
 
-def hint(value: object) -> int | None:
+def expected_records(value: object) -> int | None:
     """The checked hint of a merge: about how many records there are, as a public number."""
-    return None if value is None else whole("records", value, 0, 2**53)
+    return None if value is None else whole_number("records", value, 0, 2**53)
 
 
-def _structure(sketch: Sketch) -> Structure:
+def _sketch_structure(sketch: Sketch) -> Structure:
     if isinstance(sketch, MergedSketch):
         return sketch.method
     if isinstance(sketch, MisraGries):
@@ -59,20 +65,20 @@ def _structure(sketch: Sketch) -> Structure:
     return "users"
 
 
-def _delta(delta: object, universe: object) -> float:
+def _sketch_delta(delta: object, universe: object) -> float:
     if universe is None:
         if delta is None:
             raise BudgetError(
                 "delta is missing. Pass delta=, well below one over the number of people, or "
                 "universe=, a public list of all keys."
             )
-        return amount("delta", delta, *DELTA, "well below one over the number of people")
+        return budget_amount("delta", delta, *DELTA, "well below one over the number of people")
     if delta is not None:
         raise ParameterError(f"delta ({delta!r}) does not go with universe=. Leave one out.")
     return 0.0
 
 
-def _contributions(value: object, unit: str) -> int:
+def _sketch_contributions(value: object, unit: str) -> int:
     if value is None:
         return 1
     if unit == "user":
@@ -80,7 +86,7 @@ def _contributions(value: object, unit: str) -> int:
             f"max_contributions ({value!r}) is for sketches of single records. Leave it out: "
             "this sketch counts whole users, with at most max_items items each."
         )
-    return whole("max_contributions", value, 1, 1_000_000)
+    return whole_number("max_contributions", value, 1, 1_000_000)
 
 
 def known_records(value: object, structure: Structure, universe: object) -> int | None:
@@ -92,10 +98,10 @@ def known_records(value: object, structure: Structure, universe: object) -> int 
             "records is not needed for the sketch of one stream. Leave it out: the released "
             "sketch error gives upper."
         )
-    return whole("records", value, 0, 2**53)
+    return whole_number("records", value, 0, 2**53)
 
 
-def _universe(universe: object) -> pa.Array:
+def _universe_keys(universe: object) -> pa.Array:
     """The public keys, sorted."""
     if isinstance(universe, str | bytes | bytearray | int):
         raise ParameterTypeError(f"universe must be a list of keys; got {type(universe).__name__}.")
@@ -114,4 +120,4 @@ def _universe(universe: object) -> pa.Array:
     keys = column.to_arrow()
     if len(keys.unique()) < len(keys):
         raise ParameterError("universe holds a key twice. List each key once.")
-    return keys.take(pa.array(in_order(keys).astype(np.int64)))
+    return keys.take(pa.array(key_order(keys).astype(np.int64)))

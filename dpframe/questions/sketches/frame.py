@@ -25,7 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe.mechanisms.sketch_release import NoisyCounts, NoisySketch
-from dpframe.questions.sketches.numbers import Asked
+from dpframe.questions.sketches.sketch_request import SketchRequest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +43,7 @@ def sketch_frame(keys: pa.Array, intervals: Intervals) -> pd.DataFrame:
     bound = pd.array([pd.NA] * len(count), dtype="Int64") if upper is None else upper
     return pd.DataFrame(
         {
-            "key": _column(keys),
+            "key": _keys_series(keys),
             "count": count,
             "lower": lower,
             "upper": pd.Series(bound, dtype="Int64"),
@@ -58,7 +58,9 @@ def stream_intervals(noisy: NoisySketch, *, above: int, below: int) -> Intervals
     return count, np.maximum(lower, 0), np.maximum(count + above, 0)
 
 
-def count_intervals(noisy: NoisyCounts, asked: Asked, *, above: int, below: int) -> Intervals:
+def count_intervals(
+    noisy: NoisyCounts, asked: SketchRequest, *, above: int, below: int
+) -> Intervals:
     """Intervals of merged sketches, sketches of users, and universes."""
     g, values, most = noisy.unit, noisy.values, most_lost(noisy, asked)
     count = (2 * values + g) // (2 * g)  # rounded after the noise
@@ -69,7 +71,7 @@ def count_intervals(noisy: NoisyCounts, asked: Asked, *, above: int, below: int)
     return count, lower, np.maximum(upper, 0)
 
 
-def most_lost(noisy: NoisyCounts, asked: Asked) -> int | None:
+def most_lost(noisy: NoisyCounts, asked: SketchRequest) -> int | None:
     """How far a released value is below the truth at most, before noise, in units of the value.
 
     None unless the caller declared the number of records."""
@@ -78,7 +80,7 @@ def most_lost(noisy: NoisyCounts, asked: Asked) -> int | None:
     return asked.records if noisy.unit > 1 else asked.records // (asked.counters + 1)
 
 
-def _column(keys: pa.Array) -> pd.Series:
+def _keys_series(keys: pa.Array) -> pd.Series:
     """The keys as a column. Integers are int64, or uint64 if a key needs it.
 
     Without rows the column is always of objects: the type of the sketch's keys would tell whether

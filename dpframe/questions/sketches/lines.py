@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpframe.asking.card import claim
-from dpframe.questions.sketches.numbers import Asked
+from dpframe.asking.card import budget_claim
+from dpframe.questions.sketches.sketch_request import SketchRequest
 
 CHANCE = (
     "for a key fixed beforehand, the chance that it is published with an interval that misses "
@@ -16,27 +16,27 @@ CHANCE = (
 """The promise on the intervals of every release."""
 
 
-def guarantee(asked: Asked) -> str:
+def sketch_guarantee(asked: SketchRequest) -> str:
     """The privacy claim, as one sentence."""
-    return claim(asked.budget, asked.neighbours)
+    return budget_claim(asked.budget, asked.neighbours)
 
 
-def counts_move(asked: Asked) -> str:
+def counts_move(asked: SketchRequest) -> str:
     """The sentence on how far whole counts move."""
     most = f"at most {asked.counters} counters by 1, all in one direction"
-    return f"{_where(asked)}one {asked.unit} moves {most}"
+    return f"{_levels_prefix(asked)}one {asked.unit} moves {most}"
 
 
-def lattice_moves(asked: Asked) -> str:
+def lattice_moves(asked: SketchRequest) -> str:
     """The sentence on how far post-processed counts move."""
     k = asked.counters
     return (
-        f"{_where(asked)}one record moves the sum by at most {2 * k - 1}/{k + 1} (l1) and "
+        f"{_levels_prefix(asked)}one record moves the sum by at most {2 * k - 1}/{k + 1} (l1) and "
         f"sqrt({k * k + k - 1})/{k + 1} (l2), however many sketches are in it"
     )
 
 
-def counts_meaning(asked: Asked) -> str:
+def counts_meaning(asked: SketchRequest) -> str:
     """The meaning of the intervals where the release does not tell what the sketches lost."""
     if asked.records is None:
         return f"{CHANCE}. upper is missing: the number of records is private and was not declared"
@@ -47,7 +47,7 @@ def counts_meaning(asked: Asked) -> str:
     )
 
 
-def _where(asked: Asked) -> str:
+def _levels_prefix(asked: SketchRequest) -> str:
     return "" if asked.levels == 1 else f"on each of {asked.levels} levels "
 
 

@@ -15,12 +15,12 @@ from dpframe.accounting.sketch_lattice import (
 from dpframe.accounting.sparse_gaussian import GshmLaws, gshm_delta, gshm_laws
 from dpframe.asking.proofs import Game
 from dpframe.errors import BudgetError
-from dpframe.mechanisms.sketch_release import NoisyCounts, sparse, summed
+from dpframe.mechanisms.sketch_release import NoisyCounts, release_sparse, release_sum
 from dpframe.questions.sketches.frame import Intervals, count_intervals, most_lost
-from dpframe.questions.sketches.game import merged_game, sum_game
 from dpframe.questions.sketches.lines import counts_meaning, counts_move, lattice_moves
-from dpframe.questions.sketches.numbers import Asked
-from dpframe.questions.sketches.tables import TablePlan
+from dpframe.questions.sketches.release_games import merged_game, sum_game
+from dpframe.questions.sketches.sketch_request import SketchRequest
+from dpframe.questions.sketches.table_plan import TablePlan
 from dpframe.sketches import SketchState
 
 M = TypeVar("M", LatticeLaws, GshmLaws)
@@ -79,7 +79,7 @@ class SumPlan(LossyPlan[LatticeLaws]):
         )
 
     def run(self, counted: SketchState, /) -> NoisyCounts:
-        return summed(counted, self.laws)
+        return release_sum(counted, self.laws)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,10 +113,10 @@ class SparsePlan(LossyPlan[GshmLaws]):
         )
 
     def run(self, counted: SketchState, /) -> NoisyCounts:
-        return sparse(counted, self.laws)
+        return release_sparse(counted, self.laws)
 
 
-def sum_plan(asked: Asked) -> SumPlan:
+def sum_plan(asked: SketchRequest) -> SumPlan:
     """Choose the noise for a sum."""
     record = asked.record
     laws = lattice_laws(
@@ -129,7 +129,7 @@ def sum_plan(asked: Asked) -> SumPlan:
     return SumPlan(asked=asked, laws=laws)
 
 
-def sparse_plan(asked: Asked) -> SparsePlan:
+def sparse_plan(asked: SketchRequest) -> SparsePlan:
     """Choose the noise for a bounded merge, or for a sketch of users."""
     record, moved = asked.record, asked.counters * asked.levels
     # refuse before building: noise for counters that move together takes a table this long

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from dpframe.budget import Budget
-from dpframe.questions.sketches.base import SketchPlan
+from dpframe.questions.sketches.base_sketch_plan import SketchPlan
 from dpframe.questions.sketches.lossy import SparsePlan, SumPlan, sparse_plan, sum_plan
-from dpframe.questions.sketches.numbers import Asked, Structure
 from dpframe.questions.sketches.single_stream import single_stream_plan
+from dpframe.questions.sketches.sketch_request import SketchRequest, Structure
 from dpframe.questions.sketches.universe import universe_plan
 
-RELEASES: Mapping[Structure, Callable[[Asked], SketchPlan[Any, Any]]] = {
+RELEASES: Mapping[Structure, Callable[[SketchRequest], SketchPlan[Any, Any]]] = {
     "variant": single_stream_plan,
     "standard": single_stream_plan,
     "sum": sum_plan,
@@ -25,10 +25,12 @@ RELEASES: Mapping[Structure, Callable[[Asked], SketchPlan[Any, Any]]] = {
 def make_sketch_plan(
     *, structure: Structure, unit: str, counters: int, budget: Budget, **options: Any
 ) -> SketchPlan[Any, Any]:
-    """Choose noise and threshold; ``options`` are the remaining fields of ``Asked``.
+    """Choose noise and threshold; ``options`` are the remaining fields of ``SketchRequest``.
 
     Raises BudgetError if no noise reaches the budget."""
-    asked = Asked(structure=structure, unit=unit, counters=counters, budget=budget, **options)
+    asked = SketchRequest(
+        structure=structure, unit=unit, counters=counters, budget=budget, **options
+    )
     if asked.universe is not None:
         return universe_plan(asked, asked.universe)
     return RELEASES[structure](asked)
@@ -43,5 +45,7 @@ def make_level_plan(
     **options: Any,
 ) -> SumPlan | SparsePlan:
     """Like ``make_sketch_plan`` without a universe, for structures with a sketch per level."""
-    asked = Asked(structure=structure, unit=unit, counters=counters, budget=budget, **options)
+    asked = SketchRequest(
+        structure=structure, unit=unit, counters=counters, budget=budget, **options
+    )
     return sum_plan(asked) if structure == "sum" else sparse_plan(asked)

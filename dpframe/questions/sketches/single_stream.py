@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.accounting.sketches import SketchLaws, sketch_delta, sketch_laws
+from dpframe.accounting.sketch_stream import SketchLaws, sketch_delta, sketch_laws
+from dpframe.asking.privacy_receipt import law_facts
 from dpframe.asking.proofs import Game
-from dpframe.asking.receipt import law_facts
 from dpframe.mechanisms.sketch_release import NoisySketch, single_stream
 from dpframe.noise import NoiseTable
 from dpframe.questions.sketches.frame import Intervals, stream_intervals
-from dpframe.questions.sketches.game import sketch_game
 from dpframe.questions.sketches.lines import CHANCE
-from dpframe.questions.sketches.numbers import Asked
-from dpframe.questions.sketches.tables import TablePlan
+from dpframe.questions.sketches.release_games import sketch_game
+from dpframe.questions.sketches.sketch_request import SketchRequest
+from dpframe.questions.sketches.table_plan import TablePlan
 from dpframe.sketches import SketchState
 
 
@@ -79,7 +79,7 @@ class SingleStreamPlan(TablePlan[SketchLaws, NoisySketch]):
         return max(0, self.threshold - 1 + self.unpublished + noisy.decrements)
 
 
-def single_stream_plan(asked: Asked) -> SingleStreamPlan:
+def single_stream_plan(asked: SketchRequest) -> SingleStreamPlan:
     """Choose the noise for the sketch of one stream."""
     record = asked.record
     laws = sketch_laws(

@@ -10,12 +10,12 @@ import pyarrow as pa
 from dpframe.accounting.sketch_pure import PureLaws, pure_laws
 from dpframe.asking.card import Line
 from dpframe.asking.proofs import Game
-from dpframe.mechanisms.sketch_release import NoisyCounts, top_of_universe
-from dpframe.questions.sketches.base import SketchPlan
+from dpframe.mechanisms.sketch_release import NoisyCounts, release_universe_top
+from dpframe.questions.sketches.base_sketch_plan import SketchPlan
 from dpframe.questions.sketches.frame import Intervals, count_intervals
-from dpframe.questions.sketches.game import universe_game
 from dpframe.questions.sketches.lines import counts_meaning, counts_move, lattice_moves
-from dpframe.questions.sketches.numbers import SOURCE, Asked
+from dpframe.questions.sketches.release_games import universe_game
+from dpframe.questions.sketches.sketch_request import SOURCE, SketchRequest
 from dpframe.sketches import SketchState
 
 
@@ -74,13 +74,13 @@ class UniversePlan(SketchPlan[PureLaws, NoisyCounts]):
         return [Line("published", largest, "keys that are not listed are never published")]
 
     def run(self, counted: SketchState, /) -> NoisyCounts:
-        return top_of_universe(counted, self.keys, self.laws)
+        return release_universe_top(counted, self.keys, self.laws)
 
     def intervals(self, noisy: NoisyCounts) -> Intervals:
         return count_intervals(noisy, self.asked, above=self.above, below=self.below)
 
 
-def universe_plan(asked: Asked, universe: pa.Array) -> UniversePlan:
+def universe_plan(asked: SketchRequest, universe: pa.Array) -> UniversePlan:
     """Choose the noise for every key of a universe."""
     laws = pure_laws(
         counters=asked.counters,

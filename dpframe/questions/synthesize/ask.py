@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpframe._known_arguments import known_arguments
-from dpframe.asking.answer import answer
-from dpframe.asking.explain import explaining
+from dpframe.asking.answer import answer_call
+from dpframe.asking.explain import make_explain
 from dpframe.asking.question import Question
-from dpframe.questions.synthesize.checks import Fitting, fitting
+from dpframe.questions.synthesize.checks import SynthesisRequest, synthesis_request
 from dpframe.questions.synthesize.count import (
-    checked,
+    check_synthesis_source,
     count,
-    declared,
-    fitted,
+    declared_synthetic_plan,
+    fit_synthesis,
     row_types,
-    sized,
+    source_synthetic_plan,
 )
 from dpframe.questions.synthesize.generator import Generator
 
@@ -113,7 +113,7 @@ def synthesize(
     References
     ----------
     Holland, Camtepe, Thapa, Xue, "Private Synthetic Data Generation in Small Memory", Algorithms 1
-    to 4, equation 23; see mechanisms/privhp.py for what differs.
+    to 4, equation 23; see mechanisms/privhp_partition.py for what differs.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def synthesize(
     >>> list(rows.columns), str(rows["distance"].dtype), len(rows)
     (['distance'], 'int64', 100)
     """
-    made = answer(
+    made = answer_call(
         SYNTHESIZE,
         source,
         columns=columns,
@@ -144,23 +144,23 @@ def synthesize(
         data=data,
         progress=progress,
     )
-    asked: Fitting = made.asked
+    asked: SynthesisRequest = made.asked
     return Generator(made.release, asked.wanted, asked.schema, dict(asked.dtypes))
 
 
 SYNTHESIZE = Question(
     ask=synthesize,
-    planned=fitting,
-    fitted=fitted,
-    sized=sized,
+    planned=synthesis_request,
+    fitted=fit_synthesis,
+    sized=source_synthetic_plan,
     count=count,
-    declared=declared,
-    checked=checked,
+    declared=declared_synthetic_plan,
+    checked=check_synthesis_source,
     rolled_up=lambda _: None,
     result_types=row_types,
 )
 
-explain_synthesize = explaining(
+explain_synthesize = make_explain(
     "explain_synthesize",
     SYNTHESIZE,
     synthesize,

@@ -11,9 +11,16 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from dpframe._unicode import is_text
-from dpframe.accounting.privhp import Split
-from dpframe.asking.given import EPSILON, Given, amount, chosen, unit_from, whole
+from dpframe._unicode import is_arrow_text
+from dpframe.accounting.privhp_scales import Split
+from dpframe.asking.call_arguments import (
+    EPSILON,
+    CallArguments,
+    budget_amount,
+    known_choice,
+    user_unit,
+    whole_number,
+)
 from dpframe.budget import Budget
 from dpframe.domains import Domain, ListedAxis, as_domain
 from dpframe.errors import ParameterError, ParameterTypeError
@@ -41,7 +48,7 @@ class RowDomain:
 
     def to_dict(self) -> dict[str, Any]:
         """The domain as plain JSON types."""
-        keys = {name: _rows(table) for name, table in self.keys.items()}
+        keys = {name: _key_rows(table) for name, table in self.keys.items()}
         return {"columns": list(self.specs), "depth": self.domain.depth, "keys": keys}
 
     @property
@@ -56,7 +63,7 @@ class RowDomain:
         return row_domain(facts["columns"], depth=facts["depth"], keys=keys or None)
 
 
-def _rows(table: pa.Table) -> list[list[str | None]]:
+def _key_rows(table: pa.Table) -> list[list[str | None]]:
     columns = [column.cast(pa.string()).to_pylist() for column in table.columns]
     return [list(row) for row in zip(*columns, strict=True)]
 
@@ -67,13 +74,13 @@ def row_domain(columns: object, *, depth: object, keys: object) -> RowDomain:
         raise ParameterTypeError(
             "columns is missing. Declare them, for example 'number:distance?lower=0&upper=5000'."
         )
-    levels = None if depth is None else whole("depth", depth, 1, 60)
-    hierarchies = {",".join(h.source_columns): h for h in _hierarchies(columns)}
+    levels = None if depth is None else whole_number("depth", depth, 1, 60)
+    hierarchies = {",".join(h.source_columns): h for h in _category_hierarchies(columns)}
     if keys is None or not hierarchies:
         domain = as_domain(columns, depth=levels, keys=keys)
-        return RowDomain(_specs(domain), {}, domain)
+        return RowDomain(_axis_specs(domain), {}, domain)
     if isinstance(keys, Mapping):
-        named = {_named(name): listed for name, listed in keys.items()}
+        named = {_keys_column(name): listed for name, listed in keys.items()}
     elif len(hierarchies) == 1:
         named = {next(iter(hierarchies)): keys}
     else:
@@ -84,23 +91,25 @@ def row_domain(columns: object, *, depth: object, keys: object) -> RowDomain:
         raise ParameterError(
             f"keys must be a dict with a list for each of {expected}; got {list(named)}."
         )
-    tables = {name: key_table(_plain(listed), hierarchies[name]) for name, listed in named.items()}
+    tables = {
+        name: key_table(_single_values(listed), hierarchies[name]) for name, listed in named.items()
+    }
     domain = as_domain(columns, depth=levels, keys=tables)
-    return RowDomain(_specs(domain), tables, domain)
+    return RowDomain(_axis_specs(domain), tables, domain)
 
 
-def _plain(listed: object) -> object:
+def _single_values(listed: object) -> object:
     """The listed keys, with tuples of one value replaced by the value: files give such tuples."""
     if isinstance(listed, list) and all(isinstance(k, tuple) and len(k) == 1 for k in listed):
         return [key[0] for key in listed]
     return listed
 
 
-def _named(name: object) -> str:
+def _keys_column(name: object) -> str:
     return ",".join(map(str, name)) if isinstance(name, tuple) else str(name)
 
 
-def _hierarchies(columns: object) -> list[Hierarchy]:
+def _category_hierarchies(columns: object) -> list[Hierarchy]:
     """The hierarchies of the columns that are categories."""
     if isinstance(columns, Mapping):
         return []
@@ -117,7 +126,7 @@ def _hierarchies(columns: object) -> list[Hierarchy]:
     return out
 
 
-def _specs(domain: Domain) -> tuple[str, ...]:
+def _axis_specs(domain: Domain) -> tuple[str, ...]:
     return tuple(
         axis.hierarchy.spec if isinstance(axis, ListedAxis) else axis.spec for axis in domain.axes
     )
@@ -125,15 +134,15 @@ def _specs(domain: Domain) -> tuple[str, ...]:
 
 def shape_from(domain: Domain, *, k: object, width: object, rows: object, seed: object) -> Shape:
     """Sizes of the sketch, from unchecked arguments."""
-    hot = DEFAULT_HOT if k is None else whole("k", k, 1, LARGEST)
-    wide = DEFAULT_WIDTH if width is None else whole("width", width, 1, LARGEST)
-    tall = whole("rows", rows, 1, 99)
-    start = random_seed() if seed is None else whole("seed", seed, 0, 2**63 - 1)
+    hot = DEFAULT_HOT if k is None else whole_number("k", k, 1, LARGEST)
+    wide = DEFAULT_WIDTH if width is None else whole_number("width", width, 1, LARGEST)
+    tall = whole_number("rows", rows, 1, 99)
+    start = random_seed() if seed is None else whole_number("seed", seed, 0, 2**63 - 1)
     return Shape(domain.depth, hot, wide, tall, start)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fitting:
+class SynthesisRequest:
     """The request: a plan, and what rows are made of. ``schema`` is set once a source is known.
 
     ``seed`` is the seed of the hash functions, None for a random seed.
@@ -154,13 +163,15 @@ class Fitting:
         return self.plan.budget
 
 
-def fitting(given: Given) -> Fitting:
+def synthesis_request(given: CallArguments) -> SynthesisRequest:
     """The request from unchecked arguments. Its plan has no schema: it can only be explained."""
     wanted = row_domain(given["columns"], depth=given["depth"], keys=given["keys"])
     seed = given.whole("seed", 0, 2**63 - 1)
     sizes = {name: given[name] for name in ("k", "width", "rows")}
     shape = shape_from(wanted.domain, seed=0 if seed is None else seed, **sizes)
-    return Fitting(wanted=wanted, plan=synthetic_plan(wanted, shape, None, given), seed=seed)
+    return SynthesisRequest(
+        wanted=wanted, plan=synthetic_plan(wanted, shape, None, given), seed=seed
+    )
 
 
 def synthetic_plan(
@@ -178,9 +189,9 @@ def synthetic_plan(
         digest=wanted.digest,
         schema="" if schema is None else schema_text(schema),
         shape=shape,
-        split=chosen("split", given["split"], SPLITS),
-        epsilon=amount("epsilon", given["epsilon"], *EPSILON, "for example 1.0"),
-        unit=unit_from(user, None if user is None else "records", most),
+        split=known_choice("split", given["split"], SPLITS),
+        epsilon=budget_amount("epsilon", given["epsilon"], *EPSILON, "for example 1.0"),
+        unit=user_unit(user, None if user is None else "records", most),
     )
 
 
@@ -204,21 +215,21 @@ def common_schema(first: pa.Schema, later: pa.Schema) -> pa.Schema | None:
     """
     fields = []
     for one, other in zip(first, later, strict=True):
-        kinds = {_kind(one.type), _kind(other.type)} - {"none"}
+        kinds = {_value_kind(one.type), _value_kind(other.type)} - {"none"}
         if len(kinds) > 1:
             return None
         fields.append(other if pa.types.is_null(one.type) else one)
     return pa.schema(fields)
 
 
-def _kind(kind: pa.DataType) -> str:
+def _value_kind(kind: pa.DataType) -> str:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if pa.types.is_null(kind):
         return "none"
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return "numbers"
-    if pa.types.is_boolean(kind) or is_text(kind):
+    if pa.types.is_boolean(kind) or is_arrow_text(kind):
         return "text"
     if pa.types.is_timestamp(kind):
         return "times" if kind.tz is None else "times with a zone"
@@ -229,4 +240,4 @@ def check_sample(n: object) -> int:
     """The checked number of rows to draw."""
     if n is None:
         raise ParameterTypeError("n is missing. Pass a number of rows, like n=1000.")
-    return whole("n", n, 0, 10**9)
+    return whole_number("n", n, 0, 10**9)

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpframe._forking import no_fork
+from dpframe._forks import no_fork
 from dpframe._known_arguments import known_arguments
-from dpframe._paths import local, replacing
+from dpframe._paths import local_file, replace_file
 from dpframe._progress import step
-from dpframe.asking.card import html_card, said_first
-from dpframe.asking.given import whole
-from dpframe.asking.receipt import Receipt
+from dpframe.asking.call_arguments import whole_number
+from dpframe.asking.card import card_summary, html_card
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.release import Release
-from dpframe.digest import seal
+from dpframe.digest import seal_frame
 from dpframe.domains import ListedAxis, NumberAxis, TimeAxis
 from dpframe.errors import ColumnError
-from dpframe.mechanisms.privhp import Partition, sample_leaves
+from dpframe.mechanisms.privhp_partition import Partition, sample_leaves
 from dpframe.noise import public_generator
 from dpframe.questions.synthesize.checks import RowDomain, check_sample
 from dpframe.questions.synthesize.generator_files import Content, generator_bytes, read_generator
@@ -68,7 +68,7 @@ class Generator:
     def _repr_html_(self) -> str:
         lines = self.receipt.card_lines
         rows = f"rows of {', '.join(self.columns)}: sample(n) draws as many as you like, for free"
-        return html_card("Generator of synthetic rows", lines, [rows, *said_first(lines)])
+        return html_card("Generator of synthetic rows", lines, [rows, *card_summary(lines)])
 
     @property
     def receipt(self) -> Receipt:
@@ -101,7 +101,7 @@ class Generator:
             UTC unless the source was pandas. The receipt is in ``attrs["dp"]``.
         """
         table = self.sample_arrow(n, seed=seed)
-        kept = {name: self._dtypes[name] for name in returning(self._asked, self._dtypes)}
+        kept = {name: self._dtypes[name] for name in restorable_columns(self._asked, self._dtypes)}
         dtypes: dict[str, Any] = {**kept, **nullable(self._asked, self._schema)}
         frame: pd.DataFrame = table.to_pandas(integer_object_nulls=True)
         for name, kind in dtypes.items():
@@ -109,13 +109,13 @@ class Generator:
                 frame[name] = arrow_series(table[name])
             elif str(frame[name].dtype) != kind:
                 frame[name] = frame[name].astype(kind)
-        return seal(frame, self.receipt.to_dict(), rows=False)
+        return seal_frame(frame, self.receipt.to_dict(), rows=False)
 
     @step("sampling")
     def sample_arrow(self, n: int, *, seed: int | None = None) -> pa.Table:
         """Draw n independent rows as an Arrow table; arguments as for :meth:`sample`."""
         rows = check_sample(n)
-        start = None if seed is None else whole("seed", seed, 0, 2**63 - 1)
+        start = None if seed is None else whole_number("seed", seed, 0, 2**63 - 1)
         random = public_generator(start)
         level, code = sample_leaves(self._partition, rows, random)
         types = {field.name: field.type for field in self._schema}
@@ -137,7 +137,7 @@ class Generator:
                 "leaf": tree.leaf,
             }
         )
-        return seal(frame, self.receipt.to_dict())
+        return seal_frame(frame, self.receipt.to_dict())
 
     def report(self, path: str | Path, *, public: pd.DataFrame, n: int = 10_000) -> None:
         """Write a page that compares marginals of synthetic rows with a public sample.
@@ -169,7 +169,7 @@ class Generator:
         The file appears as a whole or not at all, and replaces a file of its name. ``path`` is a
         file of this machine; ``~`` is the home of the user. SourceError if it cannot be written.
         """
-        with replacing(local(path), "the generator") as file:
+        with replace_file(local_file(path), "the generator") as file:
             file.write(self.to_bytes())
 
     def to_bytes(self) -> bytes:
@@ -194,7 +194,7 @@ def arrow_series(column: pa.ChunkedArray) -> pd.Series[Any]:
     return pd.Series(pd.array(column, dtype=pd.ArrowDtype(column.type)))
 
 
-def returning(wanted: RowDomain, dtypes: dict[str, str]) -> list[str]:
+def restorable_columns(wanted: RowDomain, dtypes: dict[str, str]) -> list[str]:
     """The columns whose drawn values fit the type that pandas had for the column."""
     out = []
     for axis in wanted.domain.axes:
@@ -211,7 +211,7 @@ def returning(wanted: RowDomain, dtypes: dict[str, str]) -> list[str]:
     return out
 
 
-UNDRAWN: dict[type, tuple[str, ...]] = {
+UNDRAWABLE_TYPES: dict[type, tuple[str, ...]] = {
     NumberAxis: ("interval", "complex", "period", "Sparse[int", "Sparse[uint"),
     TimeAxis: ("interval", "complex"),
 }
@@ -224,7 +224,7 @@ def check_dtypes(wanted: RowDomain, dtypes: dict[str, str]) -> None:
     for axis in wanted.domain.axes:
         for name in axis.columns:
             kind = dtypes.get(name, "")
-            if kind.startswith(UNDRAWN.get(type(axis), ())):
+            if kind.startswith(UNDRAWABLE_TYPES.get(type(axis), ())):
                 dense = f"source[{name!r}].sparse.to_dense() in its place"
                 raise ColumnError(
                     f"column {name!r} has type {kind}, of which no rows can be drawn. Pass "

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpframe._paths import content_of, local
-from dpframe.asking.receipt import Receipt
+from dpframe._paths import content_of, local_file
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.release import Release
 from dpframe.errors import SourceError
 from dpframe.questions.synthesize.checks import RowDomain, read_schema, schema_text
@@ -84,14 +84,14 @@ def generator_bytes(content: Content) -> bytes:
 
 def read_generator(path: str | os.PathLike[str]) -> Content:
     """Read what ``generator_bytes`` made; SourceError if the file is something else or damaged."""
-    file = local(path)
+    file = local_file(path)
     content = content_of(file, MAGIC, "generator")
     why = SourceError(
         f"{str(file)!r} is no generator, or truncated or damaged: pass a file that Generator.save "
         "wrote, restore it from a copy, or make another generator."
     )
     try:
-        return _read(content)
+        return _read_sealed(content)
     except MemoryError:
         why = SourceError(f"{str(file)!r} needs more memory than there is, or is damaged.")
     except Exception:  # damaged content can raise anything
@@ -99,7 +99,7 @@ def read_generator(path: str | os.PathLike[str]) -> Content:
     raise why
 
 
-def _read(content: bytes) -> Content:
+def _read_sealed(content: bytes) -> Content:
     import pandas as pd
     import pyarrow.parquet as pq
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from dpframe.accounting.compose import Profile
-from dpframe.accounting.privhp import PartitionLaws, Split, partition_laws
-from dpframe.asking.card import Line, Text, guarantee
+from dpframe.accounting.privhp_scales import PartitionLaws, Split, partition_laws
+from dpframe.asking.card import Line, Text, plan_guarantee
+from dpframe.asking.privacy_receipt import UNTRACKED, Receipt, promise_facts, stamp
 from dpframe.asking.proofs import Game, proof_facts
-from dpframe.asking.receipt import UNTRACKED, Receipt, promised, stamp
 from dpframe.budget import Budget, PrivacyUnit, per_record
-from dpframe.mechanisms import privhp as hot_partition
-from dpframe.mechanisms.privhp import Partition
+from dpframe.mechanisms import privhp_partition as hot_partition
+from dpframe.mechanisms.privhp_partition import Partition
 from dpframe.sketches.hot_partition import HotPartition, Shape
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ DEFAULT_WIDTH = 4096
 """The default number of cells of a row of a sketch."""
 
 
-class Rows(Protocol):
+class DomainFacts(Protocol):
     """The facts of a domain that a plan needs."""
 
     @property
@@ -51,7 +51,7 @@ class SyntheticPlan:
     holds the types of the columns, as text. ``shape`` holds k, w, j, depth and hash seed.
     """
 
-    rows: Rows
+    rows: DomainFacts
     digest: str
     schema: str
     shape: Shape
@@ -120,7 +120,7 @@ class SyntheticPlan:
         exact = [float(scale) * 2**0.5 for scale in scales[: shape.exact + 1]]
         hashed = [float(scale) * 2**0.5 for scale in scales[shape.exact + 1 :]]
         out = [
-            Line("guarantee", guarantee(self), "against anybody who sees the generator"),
+            Line("guarantee", plan_guarantee(self), "against anybody who sees the generator"),
             Line("mechanism", "synthetic, PrivHP", PAPER),
             Line("domain", self.domain, "what rows can be, declared by the caller"),
             Line(
@@ -185,7 +185,7 @@ class SyntheticPlan:
                 **stamp(),
                 "mechanism": "synthetic-privhp",
                 "paper": PAPER,
-                **promised(self, 0.0),
+                **promise_facts(self, 0.0),
                 "hierarchy": self.domain,
                 "columns": list(self.columns),
                 "height": self.shape.depth,
@@ -220,7 +220,7 @@ class SyntheticPlan:
 
 def make_synthetic_plan(
     *,
-    domain: Rows,
+    domain: DomainFacts,
     digest: str,
     schema: str,
     shape: Shape,

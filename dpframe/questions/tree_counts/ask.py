@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpframe._known_arguments import known_arguments
-from dpframe.asking.answer import answer
-from dpframe.asking.explain import explaining
+from dpframe.asking.answer import answer_call
+from dpframe.asking.explain import make_explain
 from dpframe.asking.question import Question
 from dpframe.questions.tree_counts.checks import tree_plan
-from dpframe.questions.tree_counts.count import columns, count, fitted, rolled_up
+from dpframe.questions.tree_counts.count import columns, count, fit_tree_plan, tree_rollup_plan
 
 if TYPE_CHECKING:
     from datetime import date
@@ -149,7 +149,7 @@ def tree_counts(
     >>> bool(result["count"][0] == result["count"][1:].sum())
     True
     """
-    return answer(
+    return answer_call(
         TREE_COUNTS,
         source,
         hierarchy=hierarchy,
@@ -182,14 +182,14 @@ def tree_counts(
 TREE_COUNTS = Question(
     ask=tree_counts,
     planned=tree_plan,
-    fitted=fitted,
+    fitted=fit_tree_plan,
     count=count,
     rollup="tree_rollup_sql",
-    rolled_up=rolled_up,
+    rolled_up=tree_rollup_plan,
     columns=columns,
 )
 
-explain_tree_counts = explaining(
+explain_tree_counts = make_explain(
     "explain_tree_counts",
     TREE_COUNTS,
     tree_counts,

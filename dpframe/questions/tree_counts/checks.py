@@ -6,28 +6,34 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dpframe.asking.by_nodes import to_be_refused, unit_by_nodes
-from dpframe.asking.given import DELTA, SMALL, Given, amount, column_name
+from dpframe.asking.call_arguments import (
+    DELTA,
+    DELTA_ADVICE,
+    CallArguments,
+    budget_amount,
+    column_name,
+)
+from dpframe.asking.user_nodes import nodes_unit_from, with_contribution_bound
 from dpframe.budget import LARGEST_WEIGHT, Budget, PrivacyUnit, as_float
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy
-from dpframe.questions.tree_counts.base import TreePlan
+from dpframe.questions.tree_counts.base_tree_plan import TreePlan
 from dpframe.questions.tree_counts.plan import ADDITIVE, GOES_WITH, TREE_MECHANISMS, make_tree_plan
 from dpframe.sources.keys import listed_nodes
 from dpframe.tree import ListedNodes
 
 
-def tree_plan(given: Given) -> TreePlan[Any]:
+def tree_plan(given: CallArguments) -> TreePlan[Any]:
     """A plan from unchecked arguments."""
     levels = given.hierarchy
     kind = given.chosen("mechanism", TREE_MECHANISMS)
     given.goes(GOES_WITH, kind)
     return make_tree_plan(
         hierarchy=levels,
-        unit=_unit(given),
-        budget=Budget(epsilon=given.epsilon, delta=_delta(given["delta"], given["keys"])),
+        unit=_tree_unit(given),
+        budget=Budget(epsilon=given.epsilon, delta=_tree_delta(given["delta"], given["keys"])),
         mechanism=kind,
-        listed=_listed(given["keys"], levels),
+        listed=_listed_tree_nodes(given["keys"], levels),
         level_weights=_level_weights(given["level_weights"], levels),
         threshold=given.whole("threshold", 1, 2**53),
         consistent=given.flag("consistent"),
@@ -37,22 +43,24 @@ def tree_plan(given: Given) -> TreePlan[Any]:
     )
 
 
-def _listed(keys: object, hierarchy: Hierarchy) -> ListedNodes | None:
+def _listed_tree_nodes(keys: object, hierarchy: Hierarchy) -> ListedNodes | None:
     if keys is None or isinstance(keys, ListedNodes):
         return keys
     return listed_nodes(keys, hierarchy)
 
 
-def _delta(delta: object, keys: object) -> float:
+def _tree_delta(delta: object, keys: object) -> float:
     """Delta, 0 for a pure release. Without keys the plan refuses 0 and says what to do."""
     if delta is None or as_float(delta) == 0:
         return 0.0
-    return amount("delta", delta, *DELTA, SMALL if keys is None else f"{SMALL}, or left out")
+    return budget_amount(
+        "delta", delta, *DELTA, DELTA_ADVICE if keys is None else f"{DELTA_ADVICE}, or left out"
+    )
 
 
-def _unit(given: Given) -> PrivacyUnit:
+def _tree_unit(given: CallArguments) -> PrivacyUnit:
     user, weight, max_weight = given["user"], given["weight"], given["max_weight"]
-    if (by_nodes := unit_by_nodes(given, exact=given["mechanism"] in ADDITIVE)) is not None:
+    if (by_nodes := nodes_unit_from(given, exact=given["mechanism"] in ADDITIVE)) is not None:
         return by_nodes
     if weight is None:
         if max_weight is not None:
@@ -61,7 +69,7 @@ def _unit(given: Given) -> PrivacyUnit:
                 "many records a row stands, or leave max_weight out."
             )
         refused = given["contribution"] == "items" and user is not None
-        return to_be_refused(given).unit if refused else given.unit
+        return with_contribution_bound(given).unit if refused else given.unit
     weight = column_name("weight", weight)
     if user is not None:
         # a row stands either for several records or for a part of a user

@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dpframe._forking import no_fork
-from dpframe.asking.plan import Counted, Elsewhere
-from dpframe.questions.tree_counts.base import TreePlan
-from dpframe.sources.counting import exact_counts
-from dpframe.sources.relations import only_text
+from dpframe._forks import no_fork
+from dpframe.asking.plan_protocols import MechanismInput, RemoteSource
+from dpframe.questions.tree_counts.base_tree_plan import TreePlan
+from dpframe.sources.exact_trees import exact_counts
+from dpframe.sources.source_relations import only_text
 from dpframe.tree import CountTree
 
 
-def fitted(plan: TreePlan[Any], source: object) -> TreePlan[Any]:
+def fit_tree_plan(plan: TreePlan[Any], source: object) -> TreePlan[Any]:
     """The plan, completed by whether the weights of the source are texts."""
-    if isinstance(source, Elsewhere):
+    if isinstance(source, RemoteSource):
         return replace(plan, text_weights=source.weights_are_text)
     return replace(plan, text_weights=only_text(source))
 
 
-def rolled_up(plan: TreePlan[Any]) -> TreePlan[Any] | None:
+def tree_rollup_plan(plan: TreePlan[Any]) -> TreePlan[Any] | None:
     """The plan if it can start from the counts of a tree, else None: counts of different users do
     not add up."""
     return plan if plan.unit.nodes is None else None
@@ -35,17 +35,17 @@ def columns(plan: TreePlan[Any]) -> Sequence[str] | None:
     return list(dict.fromkeys([*plan.hierarchy.source_columns, str(unit.user)]))
 
 
-def count(source: object, plan: TreePlan[Any], progress: bool) -> Counted[CountTree]:
+def count(source: object, plan: TreePlan[Any], progress: bool) -> MechanismInput[CountTree]:
     """True counts of the nodes that can be shown."""
     if plan.unit.nodes is not None:
         with no_fork():
-            from dpframe.sources.node_users import node_users
+            from dpframe.sources.node_user_counts import node_users
 
         users = node_users(
             source, plan.hierarchy, plan.unit, plan.band, listed=plan.listed, progress=progress
         )
-        return Counted(users, users.types)
+        return MechanismInput(users, users.types)
     tree = exact_counts(
         source, plan.hierarchy, plan.unit, plan.band, listed=plan.listed, progress=progress
     )
-    return Counted(tree, tree.types)
+    return MechanismInput(tree, tree.types)

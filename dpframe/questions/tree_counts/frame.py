@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from dpframe import _compute as pc
 from dpframe.hierarchy import OTHER, Hierarchy
-from dpframe.postprocess.adding_up import added_up, in_records
+from dpframe.postprocess.consistent_trees import consistent_tree, tree_in_records
 from dpframe.postprocess.level_values import level_column, natural_order, text_column
-from dpframe.postprocess.nesting import joint
+from dpframe.postprocess.lineages import label_joint
 from dpframe.tree import NoisyTree
 
 
@@ -32,12 +32,12 @@ def tree_frame(
     Residuals add up to the total. Where counts do not add up, the residual is the count. An
     ``<other>`` row has the label of its parent with ``<other>`` behind it.
     """
-    tree = added_up(noisy, grid) if consistent else in_records(noisy, grid)
+    tree = consistent_tree(noisy, grid) if consistent else tree_in_records(noisy, grid)
     residual = tree.count.copy()
     if adds_up:
         np.subtract.at(residual, tree.parent[1:], tree.count[1:])
     keys = tuple(pc.cast(key, pa.string()) for key in tree.keys)
-    labels = _labels(tree, hierarchy, keys)
+    labels = _tree_labels(tree, hierarchy, keys)
     order = natural_order(hierarchy, tree.level, labels, keys, types, tree.other)
     level, other = tree.level[order], tree.other[order]
     columns: dict[str, object] = {"level": level, "prefix": text_column(labels.take(order))}
@@ -50,11 +50,13 @@ def tree_frame(
     return pd.DataFrame(columns)
 
 
-def _labels(tree: NoisyTree, hierarchy: Hierarchy, keys: tuple[pa.ChunkedArray, ...]) -> pa.Array:
+def _tree_labels(
+    tree: NoisyTree, hierarchy: Hierarchy, keys: tuple[pa.ChunkedArray, ...]
+) -> pa.Array:
     """The labels of nodes. An ``<other>`` node has its parent's label and ``<other>``."""
     own: NDArray[np.int64] = tree.level - tree.other
     labels = hierarchy.labels(own, keys)
-    between = joint(hierarchy) or " "
+    between = label_joint(hierarchy) or " "
     under_root = pa.array(tree.other & (own == 0))
     below = pc.binary_join_element_wise(labels, OTHER, between)
     named = pc.if_else(pa.array(tree.other), below, labels)

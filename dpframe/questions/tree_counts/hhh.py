@@ -9,13 +9,13 @@ from typing import Any
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.path_laws import Laws
 from dpframe.asking.card import Line, Text, noise_line
+from dpframe.asking.privacy_receipt import law_facts
 from dpframe.asking.proofs import Game
-from dpframe.asking.receipt import law_facts
 from dpframe.mechanisms import hhh_counts
 from dpframe.noise import NoiseTable
-from dpframe.questions.hhh.checks import Asked as HeavyHittersAsked
+from dpframe.questions.hhh.checks import HhhArguments as HeavyHittersAsked
 from dpframe.questions.hhh.offline import offline_laws, offline_profile, selection_game
-from dpframe.questions.tree_counts.base import Asked, TreePlan
+from dpframe.questions.tree_counts.base_tree_plan import TreePlan, TreeRequest
 from dpframe.tree import CountTree, NoisyTree
 
 
@@ -109,7 +109,7 @@ class HeavyHittersPlan(TreePlan[Laws]):
         )
 
 
-def heavy_hitters_plan(asked: Asked) -> HeavyHittersPlan:
+def heavy_hitters_plan(asked: TreeRequest) -> HeavyHittersPlan:
     """Choose the noise of heavy hitters with the rest."""
     laws, threshold = offline_laws(
         HeavyHittersAsked(

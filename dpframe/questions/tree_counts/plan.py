@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpframe._forking import loaded, no_fork
-from dpframe.asking.given import check_contribution
+from dpframe._forks import load_name, no_fork
+from dpframe.asking.call_arguments import check_contribution
 from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import BudgetError, ParameterError
 from dpframe.hierarchy import Hierarchy
-from dpframe.questions.tree_counts.base import Asked, TreeMechanism, TreePlan
+from dpframe.questions.tree_counts.base_tree_plan import TreeMechanism, TreePlan, TreeRequest
 
 MECHANISMS: Mapping[TreeMechanism, tuple[str, str]] = {
-    "additive": ("dpframe.questions.tree_counts.histograms", "histogram_plan"),
-    "laplace": ("dpframe.questions.tree_counts.histograms", "histogram_plan"),
-    "gaussian": ("dpframe.questions.tree_counts.histograms", "histogram_plan"),
+    "additive": ("dpframe.questions.tree_counts.tree_histograms", "histogram_plan"),
+    "laplace": ("dpframe.questions.tree_counts.tree_histograms", "histogram_plan"),
+    "gaussian": ("dpframe.questions.tree_counts.tree_histograms", "histogram_plan"),
     "hhh": ("dpframe.questions.tree_counts.hhh", "heavy_hitters_plan"),
-    "relative": ("dpframe.questions.tree_counts.relative", "relative_plan"),
+    "relative": ("dpframe.questions.tree_counts.relative_plan", "relative_plan"),
 }
 """The module and function that make the plan of each mechanism. It is loaded when first asked."""
 
@@ -52,11 +52,13 @@ def make_tree_plan(
     mechanism: TreeMechanism = "additive",
     **options: Any,
 ) -> TreePlan[Any]:
-    """Choose the noise for one release of tree counts; ``options`` are the rest of ``Asked``.
+    """Choose the noise for one release of tree counts; ``options`` are the rest of ``TreeRequest``.
 
     Pure: no data, no randomness.
     """
-    asked = Asked(hierarchy=hierarchy, unit=unit, budget=budget, mechanism=mechanism, **options)
+    asked = TreeRequest(
+        hierarchy=hierarchy, unit=unit, budget=budget, mechanism=mechanism, **options
+    )
     if unit.nodes is not None and asked.listed is None:
         raise ParameterError(
             "contribution='items' needs listed nodes. Pass keys=, or call hhh with the same "
@@ -79,8 +81,8 @@ def make_tree_plan(
     check_contribution(unit, mechanism, CONTRIBUTIONS)
     if asked.listed is not None and unit.nodes is not None:
         with no_fork():
-            from dpframe.questions.tree_counts.items import items_plan
+            from dpframe.questions.tree_counts.users_at_nodes import items_plan
 
         return items_plan(asked, asked.listed, unit.nodes)
-    plan: TreePlan[Any] = loaded(*MECHANISMS[mechanism])(asked)
+    plan: TreePlan[Any] = load_name(*MECHANISMS[mechanism])(asked)
     return plan

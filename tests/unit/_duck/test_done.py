@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpframe._duck.done import READING, percent, share_of_reading
+from dpframe._duck.statement_progress import READING, percent_done, share_of_reading
 
 ROLLUP = (
     "WITH a AS MATERIALIZED (SELECT i, j, count(*) AS n FROM rows GROUP BY i, j), "
@@ -30,10 +30,10 @@ def test_a_rollup_reads_for_most_of_its_time(con: duckdb.DuckDBPyConnection) -> 
     """Law: the weight of reading is that of DuckDB's plan, whose groupings weigh as much each."""
     share = share_of_reading(con, ROLLUP)
     assert 0.1 < share < 0.2
-    assert percent(lambda: 100 * share, share)() == pytest.approx(100 * READING)
+    assert percent_done(lambda: 100 * share, share)() == pytest.approx(100 * READING)
     plain = share_of_reading(con, "SELECT i FROM rows ORDER BY j")
     assert plain == 1  # reads and sorts, and groups nothing
-    assert percent(lambda: 37.0, plain)() == 37
+    assert percent_done(lambda: 37.0, plain)() == 37
 
 
 def test_what_cannot_be_explained_is_shown_as_it_is(con: duckdb.DuckDBPyConnection) -> None:
@@ -55,7 +55,7 @@ def test_a_plan_of_another_form_is_shown_as_it_is(told: object) -> None:
 @given(st.floats(0, 1), st.lists(st.floats(-1, 100), min_size=2))
 def test_more_said_is_more_done(reading: float, said: list[float]) -> None:
     """Law: what is shown grows with what is said, from 0 to 100."""
-    shown = [percent(lambda one=one: one, reading)() for one in sorted(said)]  # type: ignore[misc]
+    shown = [percent_done(lambda one=one: one, reading)() for one in sorted(said)]  # type: ignore[misc]
     assert all(b >= a - 1e-9 for a, b in itertools.pairwise(shown))
     assert 0 <= min(shown) <= max(shown) <= 100 + 1e-9
-    assert percent(lambda: 100.0, reading)() == pytest.approx(100)
+    assert percent_done(lambda: 100.0, reading)() == pytest.approx(100)

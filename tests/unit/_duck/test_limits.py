@@ -11,18 +11,22 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe._duck import own
+from dpframe._duck import process_database
 
 FRAME = pd.DataFrame({"a": ["x", "y"] * 500, "b": range(1000)})
 
 
 @pytest.fixture(autouse=True)
 def a_database(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own, "_owned", {})
+    monkeypatch.setattr(process_database, "_databases", {})
 
 
 def setting(name: str) -> str:
-    found = own.own().connection.execute(f"SELECT current_setting('{name}')").fetchone()
+    found = (
+        process_database.process_database()
+        .connection.execute(f"SELECT current_setting('{name}')")
+        .fetchone()
+    )
     assert found is not None
     return str(found[0])
 

@@ -15,8 +15,8 @@ import duckdb
 import pytest
 
 import dpframe as dp
-from dpframe._duck import own, scan, spilling
-from dpframe._duck.spilling import PREFIX, SpillFolder
+from dpframe._duck import process_database, scan, spill_folder
+from dpframe._duck.spill_folder import PREFIX, SpillFolder
 from tests.members import some
 
 SORT = "SELECT count(*) FROM (SELECT i, hash(i) FROM dpframe_source ORDER BY hash(i))"
@@ -27,15 +27,15 @@ ROWS = "(SELECT range AS i, range + 1 AS j FROM range(3000000))"
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of temporary folders, and a database of this process that spills there."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(own, "_owned", {})
-    monkeypatch.setattr(own, "_folders", {})
+    monkeypatch.setattr(process_database, "_databases", {})
+    monkeypatch.setattr(process_database, "_folders", {})
     before = os.umask(0o022)
     yield tmp_path
     os.umask(before)
 
 
-def spilling_database() -> own.Own:
-    ours = own.own()
+def spilling_database() -> process_database.ProcessDatabase:
+    ours = process_database.process_database()
     ours.connection.execute("SET memory_limit = '30MB'; SET threads = 1")
     return ours
 
@@ -80,7 +80,7 @@ def test_a_folder_that_vanishes_during_a_statement_fails_it(folders: Path) -> No
 @pytest.mark.parametrize("kind", ["a link", "for all"])
 def test_a_folder_that_somebody_else_made_is_not_used(folders: Path, kind: str) -> None:
     """Law: in place of the private folder nothing is used that others can enter."""
-    ours = own.own()
+    ours = process_database.process_database()
     path = ours.folder.path
     shutil.rmtree(path)
     if kind == "a link":
@@ -152,7 +152,7 @@ def test_a_disk_without_locks_is_not_swept(folders: Path, monkeypatch: pytest.Mo
     def refuse(*_: object) -> None:
         raise OSError("no locks here")
 
-    monkeypatch.setattr(spilling.fcntl, "flock", refuse)
+    monkeypatch.setattr(spill_folder.fcntl, "flock", refuse)
     first, second = SpillFolder(), SpillFolder()
     assert first.path.exists()
     first.remove()
@@ -167,7 +167,7 @@ def test_where_memory_does_not_suffice_one_thread_does(folders: Path) -> None:
     duckdb.sql(f"COPY (SELECT hash(range) AS k FROM range(700000)) TO '{file}' (FORMAT parquet)")
     ledger = dp.Ledger(path, epsilon=9.0, delta=1e-4)
     limits = "SET memory_limit = '25MB'; SET threads = 32"
-    connection = own.own().connection
+    connection = process_database.process_database().connection
     connection.execute(limits)
 
     def hhh(source: object) -> object:

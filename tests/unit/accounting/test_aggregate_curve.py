@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpframe.accounting import aggregate
-from dpframe.accounting.binomial import trials
+from dpframe.accounting.binomial import success_law
 
 CASES = [
     (devices, chance)
@@ -21,14 +21,14 @@ CASES = [
 @pytest.mark.parametrize(("devices", "chance"), CASES)
 def test_curves_are_sums_of_what_is_above(devices: int, chance: float) -> None:
     """Law: to 1e-10 of themselves, a tenth of what the comparison allows for, down to 1e-30."""
-    law = trials(devices, chance)[1]
+    law = success_law(devices, chance)[1]
     law = law[law > 1e-40]
     silent = min(chance, 0.1)
     usual = 12 / math.sqrt(devices * chance * (1 - chance))
     ratios = np.exp(np.linspace(0, min(usual, math.log(1 / (2 * silent))), 60))
     for one, other in ((0.5, silent), (silent, 0.5)):
-        here, there = aggregate._with(law, one), aggregate._with(law, other)
-        got = aggregate._curve(here, there, ratios)
+        here, there = aggregate._add_device(law, one), aggregate._add_device(law, other)
+        got = aggregate._sums_above_ratios(here, there, ratios)
         for ratio, delta in zip(ratios.tolist(), got.tolist(), strict=True):
             wanted = math.fsum(np.maximum(here - ratio * there, 0.0))
             assert abs(delta - wanted) <= 1e-10 * wanted + 1e-30, (ratio, delta, wanted)

@@ -10,15 +10,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpframe.accounting.losses import Losses, composed, composed_profile, losses_of
-from dpframe.noise import TOTAL, NoiseTable, gaussian, laplace, laplace_gaussian
+from dpframe.accounting.losses import Losses, compose_losses, composed_profile, losses_of
+from dpframe.noise import TOTAL, NoiseTable, gaussian_table, laplace_gaussian_table, laplace_table
 from tests.members import in_turn, some
 
 LAWS = {
-    "laplace": laplace(1.5, 4),
-    "gaussian": gaussian(1.2, 4),
-    "between": laplace_gaussian(2.0, 1.5, 4),
-    "two atoms": laplace(0.8, 1),
+    "laplace": laplace_table(1.5, 4),
+    "gaussian": gaussian_table(1.2, 4),
+    "between": laplace_gaussian_table(2.0, 1.5, 4),
+    "two atoms": laplace_table(0.8, 1),
 }
 
 
@@ -57,7 +57,7 @@ def test_composed_delta_is_an_upper_bound_and_close(names: list[str], step: floa
 
 def test_the_bound_is_exact_where_losses_lie_on_the_grid() -> None:
     """Law: a geometric law whose loss is a multiple of the step loses nothing to the grid."""
-    law = laplace(2.0, 6)  # losses +-1/2
+    law = laplace_table(2.0, 6)  # losses +-1/2
     for epsilon in (0.5, 1.0):
         exact = float(exact_delta([law, law], epsilon))
         computed = composed_profile([law, law], epsilons=(epsilon,), step=1e-3)[0][1]
@@ -75,13 +75,17 @@ def test_rounding_down_is_rejected() -> None:
     mass = np.bincount(below - below.min(), pmf[finite])
     down = Losses(step, int(below.min()), mass, up.infinite)
     exact = float(exact_delta([law] * 3, epsilon))
-    assert composed([(down, 3)]).delta(epsilon) < exact <= composed([(up, 3)]).delta(epsilon)
+    assert (
+        compose_losses([(down, 3)]).delta(epsilon)
+        < exact
+        <= compose_losses([(up, 3)]).delta(epsilon)
+    )
 
 
 LONG = {
-    "between": (laplace_gaussian(7.0, 14.0, 60), 5),
-    "gaussian": (gaussian(20.0, 150), 9),
-    "long tables": (gaussian(12.0, 150), 3),
+    "between": (laplace_gaussian_table(7.0, 14.0, 60), 5),
+    "gaussian": (gaussian_table(20.0, 150), 9),
+    "long tables": (gaussian_table(12.0, 150), 3),
 }
 
 
@@ -103,7 +107,7 @@ def test_what_transforms_round_is_added_and_little(name: str) -> None:
     exact = {epsilon: plain.delta(epsilon) for epsilon in np.linspace(0.0, 2.0, 41).tolist()}
     assert min(exact.values()) < 1e-15
     for epsilon, delta in exact.items():
-        claimed = composed([(one, times)], epsilon).delta(epsilon)
+        claimed = compose_losses([(one, times)], epsilon).delta(epsilon)
         assert delta * (1 - 1e-11) <= claimed
         assert delta < 1e-15 or claimed <= delta * (1 + 1e-3)
 
@@ -114,7 +118,7 @@ def test_rounding_bounds_the_masses(name: str, epsilon: float) -> None:
     """Law: the norm of what all masses are off is at most ``rounding``, and not a 2000th of it."""
     law, times = LONG[name]
     one = losses_of(law, 1e-3)
-    fast, plain = composed([(one, times)], epsilon), plainly(one, times)
+    fast, plain = compose_losses([(one, times)], epsilon), plainly(one, times)
     off = fast.mass - plain.mass * np.exp(fast.tilt * fast.losses - fast.scale)
     assert fast.rounding / 2000 < np.linalg.norm(off) <= fast.rounding
 
@@ -124,13 +128,13 @@ def test_a_transform_without_a_tilt_says_little_of_a_small_delta() -> None:
     law, times = LONG["gaussian"]
     one = replace(losses_of(law, 1e-3), infinite=0.0)
     exact = plainly(one, times).delta(1.2)
-    assert composed([(one, times)], 1.2).delta(1.2) == pytest.approx(exact, rel=1e-9)
-    assert composed([(one, times)]).delta(1.2) > 1000 * exact
+    assert compose_losses([(one, times)], 1.2).delta(1.2) == pytest.approx(exact, rel=1e-9)
+    assert compose_losses([(one, times)]).delta(1.2) > 1000 * exact
 
 
 def test_what_lies_beyond_the_grid_is_an_infinite_loss() -> None:
     """Law: a grid too short for the losses overstates delta, and never understates it."""
-    law = gaussian(1.0, 6)
+    law = gaussian_table(1.0, 6)
     short, whole = losses_of(law, 1e-5), losses_of(law, 1e-3)
     assert short.infinite > whole.infinite
     for epsilon in (0.1, 1.0, 2.5):
@@ -141,4 +145,4 @@ def test_losses_that_are_infinite_but_for_rounding_compose() -> None:
     """So narrow a Gaussian at a large epsilon: the delta of two is 1."""
     part = Losses(step=1.0, lowest=0, mass=np.array([1e-17]), infinite=1.0)
     for infinite in (1.0, 1.0 + 2**-52):
-        assert composed([(replace(part, infinite=infinite), 2)], 50.0).delta(50.0) == 1.0
+        assert compose_losses([(replace(part, infinite=infinite), 2)], 50.0).delta(50.0) == 1.0

@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.asking.question import OF_RELEASE
+from dpframe.asking.question import RELEASE_ARGUMENTS
 from dpframe.errors import BudgetError, DpframeError, ParameterError, ParameterTypeError
-from dpframe.questions.listed import QUESTIONS
+from dpframe.questions.question_list import QUESTIONS
 from tests.members import some
 
 SECRET = "sEcReT-4711"
@@ -89,7 +89,9 @@ def wrong(annotation: str) -> Iterator[tuple[object, tuple[type[Exception], ...]
 
 
 DECLARED = [
-    (question, argument) for question in QUESTIONS for argument in (*question.planning, *OF_RELEASE)
+    (question, argument)
+    for question in QUESTIONS
+    for argument in (*question.planning, *RELEASE_ARGUMENTS)
 ]
 
 

@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe.asking.card import guarantee
-from dpframe.asking.receipt import Receipt
-from dpframe.asking.release import Release, receipt_of
-from dpframe.noise import NoiseTable, gaussian, halves, laplace
-from dpframe.postprocess.intervals import half_width
+from dpframe.asking.card import plan_guarantee
+from dpframe.asking.privacy_receipt import Receipt
+from dpframe.asking.release import Release, receipt_in_metadata
+from dpframe.noise import NoiseTable, gaussian_table, halves, laplace_table
+from dpframe.postprocess.half_widths import half_width
 from dpframe.postprocess.level_values import TEXT
 from dpframe.questions.hhh.ask import HHH
 from dpframe.testing import seeded_noise
@@ -155,7 +155,7 @@ def test_the_receipt_is_plain_json(arguments: dict[str, Any]) -> None:
     found = result(**arguments)
     facts = found.attrs["dp"]
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts
-    assert facts["guarantee"] == guarantee(plan_of(**arguments))
+    assert facts["guarantee"] == plan_guarantee(plan_of(**arguments))
     assert facts["computed_delta"] <= facts["delta"] == 1e-6
     assert facts["height"] == 2
     assert facts["hierarchy"] == "columns:country,city"
@@ -195,14 +195,14 @@ def test_arrow_carries_the_receipt_in_its_schema() -> None:
     made = released()
     table = made.to_arrow()
     assert table.column_names == list(made.frame.columns)
-    assert receipt_of(table.schema.metadata) is not None
+    assert receipt_in_metadata(table.schema.metadata) is not None
     file = io.BytesIO()
     pq.write_table(table, file)
-    read = receipt_of(pq.read_schema(pa.BufferReader(file.getvalue())).metadata)
+    read = receipt_in_metadata(pq.read_schema(pa.BufferReader(file.getvalue())).metadata)
     assert read is not None
     assert dict(read) == dict(made.receipt)
-    assert receipt_of(None) is None
-    assert receipt_of({b"pandas": b"{}"}) is None
+    assert receipt_in_metadata(None) is None
+    assert receipt_in_metadata({b"pandas": b"{}"}) is None
 
 
 def test_a_frame_without_receipt_says_so() -> None:
@@ -259,7 +259,7 @@ def test_an_explanation_is_a_frame_of_text() -> None:
     assert {str(t) for t in frame.dtypes} == {TEXT}
     values = frame.set_index("quantity")["value"]
     assert values["threshold"] == str(explained.plan.threshold)
-    assert values["guarantee"] == guarantee(explained.plan)
+    assert values["guarantee"] == plan_guarantee(explained.plan)
     assert values["hierarchy"] == "ip:src"
     assert values["remainder"] == "yes"
     assert str(explained) == repr(explained)
@@ -288,10 +288,10 @@ def width_by_convolution(noise: NoiseTable, terms: int, confidence: float) -> in
 
 
 LAWS = {
-    "laplace": laplace(3.0, 60),
-    "wide laplace": laplace(40.0, 500),
-    "gaussian": gaussian(5.0, 40),
-    "tight": laplace(0.3, 2),
+    "laplace": laplace_table(3.0, 60),
+    "wide laplace": laplace_table(40.0, 500),
+    "gaussian": gaussian_table(5.0, 40),
+    "tight": laplace_table(0.3, 2),
     "flat": NoiseTable("flat", -2, np.array([2**62, 2**61, 2**62, 2**61, 2**62], dtype=np.uint64)),
 }
 
@@ -307,7 +307,7 @@ def test_half_widths_are_those_of_the_convolution(law: str, terms: int, confiden
 
 def test_half_widths_of_many_terms_follow_the_normal_law() -> None:
     """Thousands of residuals: within 1 % of the normal quantile, and it returns at once."""
-    noise = laplace(4.0, 80)
+    noise = laplace_table(4.0, 80)
     assert half_width(noise, 5_000, 0.95) == pytest.approx(1.96 * noise.sd * 5_000**0.5, rel=0.01)
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.asking.notices import nothing_shown, wider_than_numbers
+from dpframe.asking.frame_notices import empty_result_notices, wide_interval_notices
 from dpframe.testing import seeded_noise
 from tests.members import some
 
@@ -77,12 +77,12 @@ def test_intervals_that_are_wider_than_their_numbers_are_counted() -> None:
     total = (0, "*", 100.0, 90.0, 110.0)
     wide, narrow = (1, "a", 10.0, 0.0, 30.0), (1, "b", 60.0, 50.0, 70.0)
     rest = (1, "<other>", 5.0, 0.0, 30.0)
-    assert wider_than_numbers(frame_of([total, wide, narrow, rest])) == []
-    assert wider_than_numbers(frame_of([total, narrow])) == []
-    assert wider_than_numbers(frame_of([])) == []
-    (line,) = wider_than_numbers(frame_of([total, wide, wide, narrow]))
+    assert wide_interval_notices(frame_of([total, wide, narrow, rest])) == []
+    assert wide_interval_notices(frame_of([total, narrow])) == []
+    assert wide_interval_notices(frame_of([])) == []
+    (line,) = wide_interval_notices(frame_of([total, wide, wide, narrow]))
     assert "the interval of 2 of 3 nodes is wider" in line.said
-    (line,) = wider_than_numbers(frame_of([(0, "*", 5.0, -10.0, 20.0), narrow]))
+    (line,) = wide_interval_notices(frame_of([(0, "*", 5.0, -10.0, 20.0), narrow]))
     assert "the interval of the total is wider" in line.said
 
 
@@ -104,5 +104,5 @@ def test_what_is_only_a_rest_is_nothing_shown() -> None:
     """Law: rows that add up what no node covers are no nodes; without threshold nothing is said."""
     rest = frame_of([(0, "*", 10.0, 0.0, 20.0), (1, "<other>", 10.0, 0.0, 20.0)])
     given: dict[str, Any] = {"smallest": 47, "what": "records"}
-    assert len(nothing_shown(rest, threshold=47, **given)) == 1
-    assert nothing_shown(rest, threshold=None, **given) == []
+    assert len(empty_result_notices(rest, threshold=47, **given)) == 1
+    assert empty_result_notices(rest, threshold=None, **given) == []

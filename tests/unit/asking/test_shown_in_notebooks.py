@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import dpframe as dp
-from dpframe._html import folded
+from dpframe._html import folded_html
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 NAME = "<script>alert('x')</script>&"
@@ -79,7 +79,7 @@ def test_a_frame_without_a_receipt_lists_what_it_can_be_asked() -> None:
     """Law: looking at an accessor raises nothing, whatever it is of."""
     for frame in (ROWS, pl.from_pandas(ROWS), pl.from_pandas(ROWS).lazy()):
         assert "tree_counts" in frame.dp._repr_html_()
-    assert folded("a", (), "more", ()).count("<details>") == 0
+    assert folded_html("a", (), "more", ()).count("<details>") == 0
 
 
 def test_a_ledger_that_is_gone_is_shown_too(tmp_path: Path) -> None:

@@ -19,12 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpframe.domains import Domain, as_domain
-from dpframe.domains._bits import Moves, turns
+from dpframe.domains._bits import Moves, axis_turns
 from dpframe.errors import ColumnError, DpframeError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import columns, ip, number, path
 from dpframe.sources.frames import arrow_table
 from dpframe.sources.keys import listed_nodes
-from dpframe.sources.relations import opened
+from dpframe.sources.source_relations import open_source
 from tests.members import tries
 from tests.strategies import WORDS
 
@@ -352,7 +352,7 @@ def test_axes_are_cut_in_turn() -> None:
     assert domain.turn == (0, 1, 0, 1)
     assert codes(domain, a=[2.0, 0.0, 1.0, 0.0], b=[0.0, 2.0, 0.0, 1.0]) == [8, 4, 2, 1]
     assert domain.diameters == (1.0, 1.0, 0.5, 0.5, 0.25)
-    assert turns([1, 4, 2], 7) == (0, 1, 2, 1, 2, 1, 1)
+    assert axis_turns([1, 4, 2], 7) == (0, 1, 2, 1, 2, 1, 1)
     comes_back(domain, 4, every(4), a=pa.float64(), b=pa.float64())
     comes_back(domain, 3, every(3), a=pa.float64(), b=pa.float64())
 
@@ -361,7 +361,7 @@ def test_axes_are_cut_in_turn() -> None:
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=4).filter(any), st.data())
 def test_weaving_is_undone(bits: list[int], data: st.DataObject) -> None:
     depth = data.draw(st.integers(1, min(60, sum(bits))))
-    turn = turns(bits, depth)
+    turn = axis_turns(bits, depth)
     assert len(turn) == depth
     for axis in range(len(bits)):
         places = [depth - 1 - t for t, a in enumerate(turn) if a == axis][::-1]
@@ -457,7 +457,7 @@ def test_columns_of_frames_come_back_with_their_types(how: str, tmp_path: Path) 
         pq.write_table(pa.Table.from_pandas(given_frame), source)
     for name, spec in SPECS.items():
         domain = as_domain(spec, keys=KEYS.get(name), depth=None if name in KEYS else 6)
-        with opened(source, domain.columns) as relation:
+        with open_source(source, domain.columns) as relation:
             types = dict(zip(relation.columns, relation.types, strict=True))
             domain.check_types(types)
             (batch,) = relation.batches(f'SELECT "{name}" FROM dpframe_source')

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import dpframe as dp
-from dpframe.asking.question import OF_WAREHOUSE, Question
+from dpframe.asking.question import WAREHOUSE_ARGUMENTS, Question
 from dpframe.doors.accessor import DpAccessor
-from dpframe.questions.listed import QUESTIONS
+from dpframe.questions.question_list import QUESTIONS
 
 ASKED = [question.name for question in QUESTIONS]
 EXPLAINED = ["explain" if name == "hhh" else f"explain_{name}" for name in ASKED]
@@ -28,7 +28,7 @@ def test_a_method_has_the_signature_of_its_function(name: str) -> None:
     source, about, *rest = inspect.signature(getattr(dp, name)).parameters.values()
     wanted = [
         about.replace(default=about.empty),
-        *(p for p in rest if p.name not in OF_WAREHOUSE),
+        *(p for p in rest if p.name not in WAREHOUSE_ARGUMENTS),
     ]
     found = inspect.signature(getattr(FRAME.dp, name))
     assert list(found.parameters.values()) == wanted
@@ -84,7 +84,7 @@ def test_explain_takes_the_call_that_would_run(name: str, explain: str) -> None:
     behind it how exact it is to be."""
     asked = inspect.signature(getattr(dp, name)).parameters.values()
     explained = inspect.signature(getattr(dp, explain)).parameters.values()
-    left = [p for p in asked if p.name not in OF_WAREHOUSE]
+    left = [p for p in asked if p.name not in WAREHOUSE_ARGUMENTS]
     *explained, error = explained
     assert (error.name, error.kind, error.default) == ("error", error.KEYWORD_ONLY, None)
     assert list(explained) == [p.replace(default=None) if p.default is p.empty else p for p in left]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from dpframe.doors.cli.formats import for_people
+from dpframe.doors.cli.formats import readable_numbers
 
 
 def test_measures_have_two_figures_of_their_narrowest_interval() -> None:
@@ -27,7 +27,7 @@ def test_measures_have_two_figures_of_their_narrowest_interval() -> None:
             "alone": [0.123456, 1.0],
         }
     )
-    shown = for_people(frame)
+    shown = readable_numbers(frame)
     assert shown["revenue"].tolist() == ["1235", "99"]
     assert shown["revenue_upper"].tolist() == ["1469", "158"]
     assert shown["price"].tolist() == ["2.346", ""]

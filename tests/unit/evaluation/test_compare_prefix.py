@@ -14,7 +14,7 @@ import dpframe as dp
 from dpframe.accounting.shuffle import shuffle_local_epsilon
 from dpframe.accounting.trie import triehh_rate, triehhpp_rate
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
-from dpframe.postprocess.discovered import discovered, marginal_frequencies
+from dpframe.postprocess.item_metrics import item_metrics, marginal_frequencies
 from tests.members import some
 
 ROUNDS = (12, 6, 4, 3)
@@ -87,7 +87,7 @@ def test_metrics_are_those_of_their_definition(
     """Against sets and sums."""
     items = data.draw(st.lists(st.integers(0, len(frequencies) - 1), unique=True))
     found = len(items) + false
-    seen = discovered(np.array(frequencies), np.array(items, dtype=np.int64), found, top)
+    seen = item_metrics(np.array(frequencies), np.array(items, dtype=np.int64), found, top)
     order = sorted(range(len(frequencies)), key=lambda i: -frequencies[i])
     mass, hits = sum(frequencies[i] for i in items), len(set(order[:top]) & set(items))
     assert (seen.found, seen.real) == (found, len(items))

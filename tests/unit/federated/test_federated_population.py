@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dpframe.asking.given import flat_hierarchy
+from dpframe.asking.call_arguments import flat_hierarchy
 from dpframe.federated import BinaryEncoding, select_data
 from dpframe.federated import population as choosing
 from dpframe.federated.population import Population

@@ -17,7 +17,7 @@ from dpframe.errors import ParameterError
 from dpframe.federated import aggregate, estimate, largest, prune, randomize, standard_error
 from dpframe.federated.channels import CentralNoise, ReportSums
 from dpframe.federated.server import START, least_kept
-from dpframe.noise import NoiseTable, gaussian, laplace
+from dpframe.noise import NoiseTable, gaussian_table, laplace_table
 from dpframe.testing import seeded_noise
 from tests.members import some, tries
 
@@ -191,7 +191,7 @@ def test_sums_beyond_a_chunk_are_those_of_one(monkeypatch: Any) -> None:
     assert sums[[0, 20]].min() > 100
     assert 30 * 0.1 < sums[1:20].mean() < 80
     with seeded_noise(2):
-        counted = CentralNoise(laplace(0.6, 9)).sums(np.array([20, 20, 0]), 21, 3)
+        counted = CentralNoise(laplace_table(0.6, 9)).sums(np.array([20, 20, 0]), 21, 3)
     assert (np.abs(counted - np.bincount([20, 20, 0], minlength=21)) <= 9).all()
 
 
@@ -259,7 +259,7 @@ def test_intervals_hold_for_every_number_of_holders(
         assert worst <= 1 + 1e-6
 
 
-@pytest.mark.parametrize("noise", [laplace(3.0, 40), gaussian(4.0, 30)])
+@pytest.mark.parametrize("noise", [laplace_table(3.0, 40), gaussian_table(4.0, 30)])
 def test_intervals_of_central_noise_hold(noise: NoiseTable) -> None:
     """Law: the same for exact counts with noise."""
     for least in (2, 7, 15):

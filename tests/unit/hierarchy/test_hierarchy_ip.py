@@ -9,7 +9,7 @@ import pytest
 import dpframe as dp
 from dpframe._sql import literal
 from dpframe.hierarchy import Hierarchy
-from dpframe.sources.record_leaves import keyed
+from dpframe.sources.record_leaves import keyed_sql
 from tests.rollups import exact_counts
 
 
@@ -49,7 +49,7 @@ def test_an_octet_is_a_number_as_it_is_written() -> None:
         SELECT a.x || b.x FROM one a, two b"""
     rows = "(SELECT '7.' || x || '.0.255' AS c0, x FROM octets WHERE x NOT LIKE '%:%')"
     statement = f"""WITH octets AS MATERIALIZED ({octets}),
-        found AS ({keyed(dp.ip("ip"), ("VARCHAR",), rows, "x")})
+        found AS ({keyed_sql(dp.ip("ip"), ("VARCHAR",), rows, "x")})
         SELECT list(x) FROM found WHERE k1 IS NOT NULL AND x NOT LIKE '%.%'"""
     with duckdb.connect() as con:
         ((read,),) = con.execute(statement).fetchall()

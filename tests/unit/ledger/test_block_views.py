@@ -11,7 +11,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.ledger import Blocks, Charge, Ledger
-from dpframe.ledger.blocks import FARTHEST, NULL_FIRST, NULL_LAST, text_of
+from dpframe.ledger.blocks import FARTHEST, NULL_FIRST, NULL_LAST, block_text
 from tests.doors import in_this_process
 from tests.privacy.ledger_worker import charge
 
@@ -67,9 +67,9 @@ def test_blocks_overlap_where_a_record_may_be_in_both() -> None:
     assert not whole.overlaps(null)
     assert null.overlaps(Blocks.of_null(AXIS))
     assert first.overlaps(Blocks(axis="when as instants", first=DAY, last=2 * DAY))
-    assert text_of(0, DAY + 60) == "1970-01-01 to before 1970-01-02 00:01:00"
-    assert text_of(NULL_FIRST, NULL_LAST) == "NULL"
-    assert text_of(-(2**40), 2**40).count("s since 1970") == 2
+    assert block_text(0, DAY + 60) == "1970-01-01 to before 1970-01-02 00:01:00"
+    assert block_text(NULL_FIRST, NULL_LAST) == "NULL"
+    assert block_text(-(2**40), 2**40).count("s since 1970") == 2
 
 
 def test_the_views_say_what_is_left_where(ledger: Ledger) -> None:

@@ -13,7 +13,7 @@ import pytest
 import dpframe as dp
 from dpframe.doors.cli.main import main
 from dpframe.ledger import Ledger
-from dpframe.ledger.resuming import ResumingLedger
+from dpframe.ledger.unfinished_draws import ResumingLedger
 
 FRAME = pd.DataFrame(
     {

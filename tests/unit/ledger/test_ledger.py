@@ -23,7 +23,7 @@ import pytest
 
 import dpframe as dp
 from dpframe import errors
-from dpframe.asking.release import receipt_of
+from dpframe.asking.release import receipt_in_metadata
 from dpframe.doors.cli.main import main
 from dpframe.ledger import Ledger, as_ledger, current_ledger
 from tests.doors import in_this_process
@@ -382,7 +382,7 @@ def test_the_command_line_makes_charges_shows_and_replays(tmp_path: Path) -> Non
     assert "of (1, 1e-05) in the ledger, (0.4, 9e-06) was left after this release" in again.stderr
     one, two = (pq.read_table(tmp_path / f"{n}.parquet") for n in ("one", "two"))
     assert one.equals(two)
-    drawn, receipt = (receipt_of(table.schema.metadata) for table in (one, two))
+    drawn, receipt = (receipt_in_metadata(table.schema.metadata) for table in (one, two))
     assert drawn is not None
     assert receipt is not None
     assert dict(receipt) == {**drawn, "replayed": True}

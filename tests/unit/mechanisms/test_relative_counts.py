@@ -15,7 +15,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dpframe.accounting.relative import RelativeLaws, Step, end_mass, least_bound, relative_laws
+from dpframe.accounting.relative_steps import (
+    RelativeLaws,
+    Step,
+    end_mass,
+    least_truncation_bound,
+    relative_laws,
+)
 from dpframe.errors import ParameterError
 from dpframe.mechanisms import relative_counts
 from dpframe.mechanisms.relative_counts import cost, run
@@ -90,7 +96,7 @@ def test_the_bound_is_the_least_and_below_the_printed_one() -> None:
     """Law: R is the least bound for delta; Lemma 16's formula, which is continuous, is no less."""
     for scale in (Fraction(2), Fraction(50), Fraction(4001, 2)):
         for delta in (1e-2, 1e-6, 1e-12):
-            bound = least_bound(scale, delta)
+            bound = least_truncation_bound(scale, delta)
             assert end_mass(scale, bound) <= delta < end_mass(scale, bound - 1)
             e = float(1 / scale)
             assert bound <= math.ceil(math.log1p(math.expm1(e) / (2 * delta)) / e)
@@ -335,7 +341,7 @@ def test_a_tree_with_too_many_tops_stops() -> None:
     # three large nodes that are no ancestors of each other, on levels 3, 2 and 1: false for M
     tree = tree_of({"aaa": 10**7, "bb": 10**7, "c": 10**7})
     with seeded_noise(1):
-        top = relative_counts.classified(
+        top = relative_counts.classify_nodes(
             tree, np.zeros(len(tree.level), dtype=bool), step=laws.steps[-1], height=3
         )
     paths = np.array(tree.keys[0].to_pylist())

@@ -12,8 +12,8 @@ import pytest
 import dpframe as dp
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import as_hierarchy
-from dpframe.pages.cells import line_of
-from dpframe.pages.report import page
+from dpframe.pages.cells_page import lineage_labels
+from dpframe.pages.report import report_page
 
 HOSTILE = "</script><script>window.hit = 1</script>"
 
@@ -34,7 +34,7 @@ def data_in(text: str) -> dict[str, Any]:
 def test_the_page_holds_every_released_number_and_the_nodes_above_it() -> None:
     """Law: the numbers of the release, and lines that nest: what is below a node begins like it."""
     released = result()
-    facts = data_in(page(released, released.dp.receipt))
+    facts = data_in(report_page(released, released.dp.receipt))
     assert facts["residual"] == released["residual"].tolist()
     assert facts["names"] == ["src", "p"]
     line = ["10.0.0.0/8", "10.0.0.0/16", "10.0.0.0/24", "10.0.0.1/32"]
@@ -45,7 +45,7 @@ def test_the_page_holds_every_released_number_and_the_nodes_above_it() -> None:
 def test_no_label_is_markup() -> None:
     """Law: labels stand in JSON and in escaped text, and end neither."""
     released = result()
-    text = page(released, released.dp.receipt)
+    text = report_page(released, released.dp.receipt)
     assert HOSTILE not in text
     assert text.count("<script") == 2
 
@@ -66,21 +66,21 @@ def test_no_label_is_markup() -> None:
     ],
 )
 def test_lines_go_from_coarse_to_fine(hierarchy: str, label: str, level: int, line: Any) -> None:
-    assert line_of(as_hierarchy(hierarchy), label, level) == line
+    assert lineage_labels(as_hierarchy(hierarchy), label, level) == line
 
 
 def test_choices_of_drawings_and_changed_numbers_are_refused() -> None:
     released = result()
     with pytest.raises(ParameterError, match=r"kind .'bar'. does not fit cells"):
-        page(released, released.dp.receipt, kind="bar")
+        report_page(released, released.dp.receipt, kind="bar")
     with pytest.raises(ParameterError, match="not the release"):
-        page(released.assign(residual=1), released.dp.receipt)
+        report_page(released.assign(residual=1), released.dp.receipt)
 
 
 def test_three_dimensions_have_the_table_alone() -> None:
     frame = pd.DataFrame({"a": ["x"] * 90, "b": ["y"] * 90, "c": ["z"] * 90})
     released = frame.dp.hhh(dp.cube(["a", "b", "c"]), epsilon=1.0, delta=1e-6)
-    text = page(released, released.dp.receipt)
+    text = report_page(released, released.dp.receipt)
     assert 'aria-labelledby="matrix-title" hidden>' in text
     assert "In none" in text
 
@@ -99,7 +99,7 @@ def test_a_rollup_shows_one_measure(measure: str | None, shown: str, matrix: boo
         "n": "count",
     }
     released = frame.dp.rollup("a * b", measures, epsilon=4.0, delta=1e-6)
-    text = page(released, released.dp.receipt, measure=measure)
+    text = report_page(released, released.dp.receipt, measure=measure)
     facts = data_in(text)
     assert facts["title"] == shown
     known = released[shown].astype(object).where(released[shown].notna(), None)
@@ -108,13 +108,13 @@ def test_a_rollup_shows_one_measure(measure: str | None, shown: str, matrix: boo
     assert ('aria-labelledby="matrix-title" hidden>' in text) != matrix
     assert HOSTILE not in text
     with pytest.raises(ParameterError, match="measure"):
-        page(released, released.dp.receipt, measure="none")
+        report_page(released, released.dp.receipt, measure="none")
 
 
 def test_a_release_without_cells_says_so() -> None:
     frame = pd.DataFrame({"a": ["x"], "b": ["y"]})
     released = frame.dp.hhh("a * b", epsilon=1.0, delta=1e-6)
-    text = page(released, released.dp.receipt)
+    text = report_page(released, released.dp.receipt)
     assert "No cell reached the threshold" in text
     assert 'aria-labelledby="matrix-title" hidden>' in text
 
@@ -122,6 +122,6 @@ def test_a_release_without_cells_says_so() -> None:
 def test_whole_counts_stand_beside_residuals() -> None:
     frame = pd.DataFrame({"a": ["x"] * 900, "b": ["y"] * 900})
     released = frame.dp.hhh("a * b", epsilon=1.0, delta=1e-6, totals=True)
-    facts = data_in(page(released, released.dp.receipt))
+    facts = data_in(report_page(released, released.dp.receipt))
     for name in ("residual", "count", "count_lower", "count_upper"):
         assert facts[name] == released[name].tolist()

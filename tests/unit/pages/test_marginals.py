@@ -13,10 +13,15 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.asking.receipt import Receipt
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.errors import ColumnError, ParameterError
 from dpframe.pages.marginal_bins import BINS, bins_of, seconds_text
-from dpframe.pages.marginal_drawings import LONGEST_NAME, bars, nice, percent
+from dpframe.pages.marginal_drawings import (
+    LONGEST_NAME,
+    draw_category_bars,
+    nice_ticks,
+    percent_of_rows,
+)
 from dpframe.pages.marginals import MOST, marginals_page, write_marginals
 from tests.unit.pages.test_report import HOSTILE, Reading
 
@@ -66,7 +71,7 @@ def test_the_page_asks_for_nothing_and_runs_nothing(receipt: Receipt) -> None:
 
 def test_every_common_column_is_drawn_and_measured(receipt: Receipt) -> None:
     """Others are left out; the distances are those of ``dp.wasserstein``."""
-    from dpframe.evaluation.wasserstein import wasserstein
+    from dpframe.evaluation.row_distance import wasserstein
 
     real = frame().assign(unshared=1)
     synthetic = frame(seed=2).assign(other="x")
@@ -78,7 +83,7 @@ def test_every_common_column_is_drawn_and_measured(receipt: Receipt) -> None:
         assert f"1-Wasserstein {expected:,.3g}" in found.text
     shares = [f["carrier"].value_counts(normalize=True) for f in (real, synthetic)]
     apart = (shares[0] - shares[1]).abs().sum() / 2
-    assert f"total variation {percent(apart)}" in found.text
+    assert f"total variation {percent_of_rows(apart)}" in found.text
 
 
 def test_the_promise_is_that_of_the_receipt(receipt: Receipt) -> None:
@@ -192,7 +197,7 @@ def test_times_have_a_few_round_ticks(seconds: int) -> None:
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (-180, 180), (0, 5000), (1e-9, 3e-9), (7, 8e8)])
 def test_numbers_have_a_few_round_ticks(low: float, high: float) -> None:
-    ticks = nice(low, high, 6)
+    ticks = nice_ticks(low, high, 6)
     assert 2 <= len(ticks) <= 7
     assert len({tick.text for tick in ticks}) == len(ticks)
     slack = 1e-6 * (high - low)
@@ -206,7 +211,7 @@ def test_values_outside_count_in_the_nearest_bin() -> None:
 
 
 def test_words() -> None:
-    assert [percent(x) for x in (0, 1e-9, 0.0021, 0.1, 0.123, 1)] == [
+    assert [percent_of_rows(x) for x in (0, 1e-9, 0.0021, 0.1, 0.123, 1)] == [
         *("0 %", "< 0.01 %", "0.21 %", "10 %", "12.3 %", "100 %"),
     ]
     assert seconds_text(90_000) == "1.04 days"
@@ -217,7 +222,7 @@ def test_words() -> None:
 def test_long_labels_are_cut_and_kept_in_the_tooltip() -> None:
     """Wide letters count twice; the drawing stays inside its box."""
     names = ["x" * 500, "中" * 100, "短い", "e" + "\u0301" * 300]
-    drawing = bars(names, [0.4, 0.3, 0.2, 0.1], [0.25] * 4, label="l")
+    drawing = draw_category_bars(names, [0.4, 0.3, 0.2, 0.1], [0.25] * 4, label="l")
     drawn = re.findall(r"<text class='name'[^>]*>([^<]*)<", drawing)
     assert drawn[0] == "x" * (LONGEST_NAME - 1) + "…"
     assert len(drawn[1]) <= LONGEST_NAME / 2 + 1

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.asking.receipt import Receipt
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.errors import DpframeError, ParameterError
-from dpframe.pages.moments import day_of, moment
+from dpframe.pages.moments import period_of_label, period_start_text
 from dpframe.pages.plot import plot
 from dpframe.pages.widths import LEAST
 
@@ -251,8 +251,8 @@ def test_a_heatmap_shows_each_pair_where_it_belongs(graph: Any) -> None:
 )
 def test_labels_of_dates_are_read(label: str, start: str | None) -> None:
     """Law: a label is a period that begins where it says; what is no date is none."""
-    found = moment(label)
-    assert (None if found is None else day_of(found)) == start
+    found = period_of_label(label)
+    assert (None if found is None else period_start_text(found)) == start
 
 
 def test_without_plotly_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,10 +16,10 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.asking.receipt import Receipt
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.errors import ParameterError
-from dpframe.pages.parts import factor
-from dpframe.pages.report import page, write_report
+from dpframe.pages.page_parts import likelihood_factor
+from dpframe.pages.report import report_page, write_report
 from dpframe.testing import seeded_noise
 from tests.members import in_turn
 
@@ -80,7 +80,7 @@ class Reading(HTMLParser):
 
 
 def read(frame: pd.DataFrame, **arguments: Any) -> Reading:
-    return Reading(page(frame, frame.dp.receipt, **arguments))
+    return Reading(report_page(frame, frame.dp.receipt, **arguments))
 
 
 # -- nothing from outside, nothing from data -----------------------------------------------------
@@ -88,7 +88,7 @@ def read(frame: pd.DataFrame, **arguments: Any) -> Reading:
 
 def test_the_page_asks_for_nothing() -> None:
     """No address but the page's own, and a policy that forbids every request."""
-    text = page(result(), result().dp.receipt)
+    text = report_page(result(), result().dp.receipt)
     found = Reading(text)
     links = {v for _, attributes in found.tags for k, v in attributes.items() if k in "src href"}
     assert links == {"#nodes", "data:,"}
@@ -194,7 +194,7 @@ def test_a_written_report_is_the_page(tmp_path: Path) -> None:
     frame = result()
     write_report(frame, frame.dp.receipt, tmp_path / "r.html", title="Très")
     text = (tmp_path / "r.html").read_bytes().decode("utf-8")
-    assert text == page(frame, frame.dp.receipt, title="Très")
+    assert text == report_page(frame, frame.dp.receipt, title="Très")
     assert "<title>Très</title>" in text
     with pytest.raises(ParameterError, match="folder that does not exist"):
         write_report(frame, frame.dp.receipt, tmp_path / "no" / "r.html")
@@ -209,7 +209,7 @@ def test_a_frame_without_a_column_is_refused(column: str) -> None:
     else:
         receipt = frame.dp.receipt
     with pytest.raises(ParameterError, match=f"no column '{column}'"):
-        page(frame.drop(columns=column), receipt)
+        report_page(frame.drop(columns=column), receipt)
 
 
 # -- what it promises ----------------------------------------------------------------------------
@@ -239,7 +239,11 @@ def test_the_promise_is_the_receipts(arguments: dict[str, Any]) -> None:
     assert receipt["budget"] in said
     bounds = {name: value for name, value, _ in receipt["card"]}
     assert ("certainly reported" in said) is ("certainly reported" in bounds)
-    known = json.dumps(receipt.to_dict()) + factor(receipt["epsilon"]) + f"{receipt['delta']:g}"
+    known = (
+        json.dumps(receipt.to_dict())
+        + likelihood_factor(receipt["epsilon"])
+        + f"{receipt['delta']:g}"
+    )
     for number in re.findall(r"\d[\d.e+-]*\d|\d", said.replace(",", "")):
         assert number in known or float(number) == 100 * receipt["confidence"]
 
@@ -247,7 +251,7 @@ def test_the_promise_is_the_receipts(arguments: dict[str, Any]) -> None:
 @pytest.mark.parametrize("epsilon", [1e-4, 0.01, 0.3, 1.0, math.log(2), 2.0, 5.0, 13.7, 50.0])
 def test_factors_are_rounded_up(epsilon: float) -> None:
     """Never below e^epsilon, and within a thousandth of it."""
-    shown = float(factor(epsilon).replace(",", ""))
+    shown = float(likelihood_factor(epsilon).replace(",", ""))
     assert math.exp(epsilon) * (1 - 1e-12) <= shown <= math.exp(epsilon) * 1.0011
 
 
@@ -353,7 +357,11 @@ def test_the_promise_of_tree_counts_is_the_receipts(arguments: dict[str, Any]) -
     assert receipt["intervals"][1:] in said
     assert receipt["budget"] in said
     assert "Heavy hitters" not in text
-    known = json.dumps(receipt.to_dict()) + factor(receipt["epsilon"]) + f"{receipt['delta']:g}"
+    known = (
+        json.dumps(receipt.to_dict())
+        + likelihood_factor(receipt["epsilon"])
+        + f"{receipt['delta']:g}"
+    )
     for number in re.findall(r"\d[\d.e+-]*\d|\d", said.replace(",", "")):
         assert number in known or float(number) == 100 * receipt["confidence"]
 

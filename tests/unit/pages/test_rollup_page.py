@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.asking.measured import digits, shown_measures
+from dpframe.asking.released_measures import digits_for_width, receipt_measures
 from dpframe.errors import ParameterError
 from dpframe.testing import seeded_noise
 from tests.unit.pages.test_report import HOSTILE, SALES, read
@@ -116,16 +116,16 @@ def test_an_extract_is_a_page_and_a_changed_frame_is_none() -> None:
 
 def test_measures_of_a_receipt() -> None:
     """Law: what is signed is what its bounds let be; a receipt of counts has none."""
-    shown = {m.name: m for m in shown_measures(result().dp.receipt)}
+    shown = {m.name: m for m in receipt_measures(result().dp.receipt)}
     assert [m.name for m in shown.values() if m.drawn] == ["orders", "paid", "paid_clipped"]
     assert [m.name for m in shown.values() if m.signed] == ["change"]
     assert [m.name for m in shown.values() if not m.adds_up] == ["typical", "people"]
     with seeded_noise(3):
-        assert shown_measures(dp.hhh(SALES, ["city"], epsilon=1.0, delta=1e-6).dp.receipt) == []
+        assert receipt_measures(dp.hhh(SALES, ["city"], epsilon=1.0, delta=1e-6).dp.receipt) == []
 
 
 @pytest.mark.parametrize(
     ("half", "places"), [(1234.0, 0), (12.0, 0), (1.2, 1), (0.12, 2), (1e-9, 10), (0.0, 0)]
 )
 def test_values_are_shown_as_fine_as_their_interval(half: float, places: int) -> None:
-    assert digits(half) == places
+    assert digits_for_width(half) == places

@@ -21,11 +21,11 @@ from dpframe.accounting.path_laws import Laws
 from dpframe.asking.release import Release
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.mechanisms import offline_hhh
-from dpframe.noise import NoiseTable, halves, laplace
+from dpframe.noise import NoiseTable, halves, laplace_table
 from dpframe.postprocess import joint_changes
 from dpframe.postprocess.change_sides import Side
-from dpframe.postprocess.changes import NUMBERS, changes
 from dpframe.postprocess.joint_noise import Noise, difference_half_width
+from dpframe.postprocess.release_changes import NUMBERS, change_frame
 from dpframe.postprocess.shown_nodes import ShownNodes, shown_nodes
 from dpframe.questions.hhh.offline import OfflinePlan
 from dpframe.testing import seeded_noise
@@ -40,7 +40,7 @@ BY = ["origin", "dest"]
 # -- every outcome of two tiny releases ------------------------------------------------------------
 
 TEST = halves(left=("geometric", 1.2, 6), right=("geometric", 0.6, 2), recentre=False)
-RELEASE = laplace(0.9, 1)
+RELEASE = laplace_table(0.9, 1)
 LEAST = 4
 """The threshold."""
 
@@ -120,7 +120,7 @@ def read_once(frame: pd.DataFrame, receipt: Any, what: str) -> ShownNodes:
 
 @pytest.fixture
 def many_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpframe.postprocess.changes.shown_nodes", read_once)
+    monkeypatch.setattr("dpframe.postprocess.release_changes.shown_nodes", read_once)
 
 
 def coverage(before: tuple[int, int], after: tuple[int, int]) -> float:
@@ -129,7 +129,7 @@ def coverage(before: tuple[int, int], after: tuple[int, int]) -> float:
     true = dict(enumerate(pairs))
     law, held = tiny_plan().test_noise, Fraction(0)
     for one, other in itertools.product(releases(before, "one"), releases(after, "two")):
-        found = changes((one[1], one[2], law), (other[1], other[2], law))
+        found = change_frame((one[1], one[2], law), (other[1], other[2], law))
         fits = True
         columns = (found[name].tolist() for name in ("level", "change_lower", "change_upper"))
         for level, low, high in zip(*columns, strict=True):

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
-from dpframe.postprocess.consistency import _BINDS, _rounded, consistent, spread, whole
+from dpframe.postprocess.consistency import (
+    _BINDS,
+    _largest_remainder,
+    consistent_counts,
+    consistent_variance,
+    consistent_whole_counts,
+)
 from tests.members import tries
 
 Tree = NDArray[np.int64]
@@ -175,13 +181,13 @@ def test_complete_trees_are_dense_least_squares() -> None:
     for parent in trees():
         noisy, variance, _ = drawn(rng, len(parent), 1.0)
         complete = np.ones(len(parent), dtype=np.bool_)
-        x = consistent(parent, noisy, variance, complete=complete)
+        x = consistent_counts(parent, noisy, variance, complete=complete)
         expected = naive_equations(parent, noisy, variance, complete)
         np.testing.assert_allclose(x, expected, rtol=0, atol=1e-9)
         np.testing.assert_allclose(remainders(parent, x), 0, rtol=0, atol=1e-9)
         heavy = noisy + 1e6 * (np.arange(len(parent))[::-1])  # no remainder is negative
         if (remainders(parent, heavy) >= 0).all():
-            same = consistent(parent, heavy, variance, complete=~complete)
+            same = consistent_counts(parent, heavy, variance, complete=~complete)
             np.testing.assert_array_equal(same, heavy)
 
 
@@ -192,7 +198,7 @@ def test_inequalities_agree_with_every_active_set_tried() -> None:
         parent = random_tree(rng, int(rng.integers(1, 11)))
         noisy, variance, complete = drawn(rng, len(parent), 1.0)
         for flags in (complete, np.zeros_like(complete)):
-            x = consistent(parent, noisy, variance, complete=flags)
+            x = consistent_counts(parent, noisy, variance, complete=flags)
             expected = naive_consistent(parent, noisy, variance, flags)
             np.testing.assert_allclose(x, expected, rtol=0, atol=1e-9)
 
@@ -203,14 +209,14 @@ def test_inequalities_are_solved_to_the_optimum() -> None:
     for parent in [tree for tree in trees() * 3 if len(tree)]:
         noisy, variance, complete = drawn(rng, len(parent), 1.0)
         for flags in (complete, np.zeros_like(complete)):
-            x = consistent(parent, noisy, variance, complete=flags)
+            x = consistent_counts(parent, noisy, variance, complete=flags)
             assert_optimal(parent, x, noisy, variance, flags, 1e-9)
             moved = x + np.where(parent < 0, 1e-3, 0)  # the check is not empty
             with pytest.raises(AssertionError):
                 assert_optimal(parent, moved, noisy, variance, flags, 1e-9)
     chain, none = np.arange(-1, 99), np.zeros(100, dtype=np.bool_)
     falling = np.append(-1e6, np.arange(99.0, 0, -1))
-    x = consistent(chain, falling, np.ones(100), complete=none)
+    x = consistent_counts(chain, falling, np.ones(100), complete=none)
     np.testing.assert_allclose(x, falling.mean(), rtol=0, atol=1e-9)
 
 
@@ -229,7 +235,7 @@ def test_weighted_error_never_grows(size: float) -> None:
         _, variance, complete = drawn(rng, len(parent), 1.0)
         true = counts_that_add_up(rng, parent, complete) / 2.0**30
         noisy = true + size * rng.standard_normal(len(parent)) * np.sqrt(variance)
-        x = consistent(parent, noisy, variance, complete=complete)
+        x = consistent_counts(parent, noisy, variance, complete=complete)
         before = ((noisy - true) ** 2 / variance).sum()
         assert ((x - true) ** 2 / variance).sum() <= before * (1 + 1e-9)
 
@@ -242,13 +248,13 @@ def test_spread_is_the_dense_covariance() -> None:
         for complete in (some, np.ones_like(some), np.zeros_like(some)):
             a = free_nodes(parent, complete)
             best = np.diag(a @ np.linalg.inv(a.T @ (a / variance[:, None])) @ a.T)
-            found = spread(parent, variance, complete=complete)
+            found = consistent_variance(parent, variance, complete=complete)
             np.testing.assert_allclose(found, best, rtol=1e-9, atol=0)
         columns = np.eye(len(parent)) * np.sqrt(variance)
-        reached = [consistent(parent, e, variance, complete=some | True) for e in columns]
+        reached = [consistent_counts(parent, e, variance, complete=some | True) for e in columns]
         total = np.sum(np.square(reached), axis=0)
         np.testing.assert_allclose(
-            spread(parent, variance, complete=some | True), total, rtol=1e-9, atol=0
+            consistent_variance(parent, variance, complete=some | True), total, rtol=1e-9, atol=0
         )
 
 
@@ -260,7 +266,7 @@ def test_huge_variance_ratios(size: int) -> None:
         parent = random_tree(rng, n)
         noisy, variance, _ = drawn(rng, n, size)
         variance, complete = variance.clip(1e-100, 1e100), np.ones(n, dtype=np.bool_)
-        x = consistent(parent, noisy, variance, complete=complete)
+        x = consistent_counts(parent, noisy, variance, complete=complete)
         exact = [float(e) for e in exact_consistent(parent, noisy, variance, complete)]
         np.testing.assert_allclose(x, exact, rtol=0, atol=1e-9)
 
@@ -273,7 +279,7 @@ def _mean_and_variance(weights: NDArray[np.float64]) -> tuple[Any, Any]:
     noisy = truth + np.sqrt(true_variance) * rng.standard_normal((trials, n))
     forest = np.where(parent < 0, -1, parent + n * np.arange(trials)[:, None]).ravel()
     complete = np.ones(n * trials, dtype=np.bool_)
-    x = consistent(forest, noisy.ravel(), np.tile(weights, trials), complete=complete)
+    x = consistent_counts(forest, noisy.ravel(), np.tile(weights, trials), complete=complete)
     errors = x.reshape(trials, n) - truth
     return errors.mean(axis=0) / (errors.std(axis=0) / math.sqrt(trials)), errors.var(axis=0)
 
@@ -306,7 +312,7 @@ def test_whole_agrees_with_its_slow_twin() -> None:
     for parent in trees():
         values, variance, some = drawn(rng, len(parent), 1.0)
         for complete in (some, np.ones_like(some), np.zeros_like(some)):
-            x = whole(parent, values, variance, complete=complete)
+            x = consistent_whole_counts(parent, values, variance, complete=complete)
             assert_whole(parent, x, complete)
             assert x.tolist() == naive_whole(parent, values, variance, complete)
 
@@ -321,10 +327,14 @@ def test_whole_numbers_add_up_whatever_comes_in(data: st.DataObject) -> None:
     values = np.array([data.draw(reals) for _ in range(n)])
     variance = np.array([data.draw(st.floats(1e-100, 1e100)) for _ in range(n)])
     complete = np.array([data.draw(st.booleans()) for _ in range(n)])
-    assert_whole(parent, whole(parent, values, variance, complete=complete), complete)
-    solved = consistent(parent, values, variance, complete=complete)
+    assert_whole(
+        parent, consistent_whole_counts(parent, values, variance, complete=complete), complete
+    )
+    solved = consistent_counts(parent, values, variance, complete=complete)
     if np.abs(solved).sum() < 2.0**61:
-        assert_whole(parent, whole(parent, solved, variance, complete=complete), complete)
+        assert_whole(
+            parent, consistent_whole_counts(parent, solved, variance, complete=complete), complete
+        )
 
 
 def counts_that_add_up(rng: np.random.Generator, parent: Tree, complete: Any) -> Tree:
@@ -341,13 +351,15 @@ def test_consistent_counts_are_left_alone() -> None:
     for parent in trees():
         noisy, variance, complete = drawn(rng, len(parent), 1.0)
         counts = counts_that_add_up(rng, parent, complete)
-        for same in (consistent, whole):
+        for same in (consistent_counts, consistent_whole_counts):
             np.testing.assert_array_equal(
                 same(parent, counts, variance, complete=complete),
                 counts,  # type: ignore[operator]
             )
-        once = whole(parent, noisy, variance, complete=complete)
-        np.testing.assert_array_equal(whole(parent, once, variance, complete=complete), once)
+        once = consistent_whole_counts(parent, noisy, variance, complete=complete)
+        np.testing.assert_array_equal(
+            consistent_whole_counts(parent, once, variance, complete=complete), once
+        )
 
 
 def test_distance_is_below_the_depth_and_a_half() -> None:
@@ -356,7 +368,9 @@ def test_distance_is_below_the_depth_and_a_half() -> None:
     for parent in trees():
         _, variance, complete = drawn(rng, len(parent), 1.0)
         values = counts_that_add_up(rng, parent, complete) / 2.0**37
-        moved = np.abs(whole(parent, values, variance, complete=complete) - values)
+        moved = np.abs(
+            consistent_whole_counts(parent, values, variance, complete=complete) - values
+        )
         for i, far in enumerate(moved):
             depth, v = 0, i
             while (v := int(parent[v])) >= 0:
@@ -376,14 +390,17 @@ def test_small_families(exact: bool, values: list[float], expected: list[int]) -
     """A root and its children, worked by hand."""
     n = len(values)
     star, flags = np.array([-1] + [0] * (n - 1)), np.full(n, exact)
-    assert whole(star, np.array(values), np.ones(n), complete=flags).tolist() == expected
+    assert (
+        consistent_whole_counts(star, np.array(values), np.ones(n), complete=flags).tolist()
+        == expected
+    )
 
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_sums_hold_where_float64_runs_out_of_digits(exact: bool) -> None:
     """Counts of 2**42 under a total of 1: shares sum to 66, whole numbers still fit."""
     parent, values = np.array([-1] + [0] * 1000), np.array([1.0] + [2.0**52 / 1000 + 0.1] * 1000)
-    x = whole(parent, values, np.ones(1001), complete=np.full(1001, exact))
+    x = consistent_whole_counts(parent, values, np.ones(1001), complete=np.full(1001, exact))
     assert_whole(parent, x, np.full(1001, exact))
 
 
@@ -392,12 +409,12 @@ def test_rounding_gives_the_total_though_shares_are_off(total: int) -> None:
     """Lost digits in the shares never show in a sum: whole units move, from and to anyone."""
     share, family = np.array([1.25, 0.0, 2.5, 7.0]), np.array([1, 1, 1, 2])
     totals = np.array([0, total, 7])  # the first family has no children
-    x = _rounded(totals, family, share)
+    x = _largest_remainder(totals, family, share)
     assert (x >= 0).all()
     assert np.bincount(family, x, 3).tolist() == [0, total, 7]
 
 
-@pytest.mark.parametrize("step", [consistent, whole])
+@pytest.mark.parametrize("step", [consistent_counts, consistent_whole_counts])
 def test_relabelling_the_nodes_relabels_the_result(step: Any) -> None:
     """Any order with parents first gives the same counts (values without ties)."""
     rng = np.random.default_rng(8)
@@ -410,10 +427,10 @@ def test_relabelling_the_nodes_relabels_the_result(step: Any) -> None:
         moved = np.append(np.argsort(order), -1)[parent[order]]
         a = step(parent, noisy, variance, complete=complete)[order]
         b = step(moved, noisy[order], variance[order], complete=complete[order])
-        np.testing.assert_allclose(b, a, rtol=0, atol=1e-9 if step is consistent else 0)
+        np.testing.assert_allclose(b, a, rtol=0, atol=1e-9 if step is consistent_counts else 0)
 
 
-@pytest.mark.parametrize("step", [consistent, whole])
+@pytest.mark.parametrize("step", [consistent_counts, consistent_whole_counts])
 def test_empty_and_single(step: Any) -> None:
     """No node gives no count; a root alone is its own estimate."""
     none = np.zeros(0, dtype=np.int64)
@@ -430,7 +447,7 @@ WRONG: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("step", [consistent, whole])
+@pytest.mark.parametrize("step", [consistent_counts, consistent_whole_counts])
 @pytest.mark.parametrize(("name", "value"), [(name, v) for name in WRONG for v in WRONG[name]])
 def test_wrong_arguments_are_refused(step: Any, name: str, value: Any) -> None:
     """NaN, infinity, no variance, no tree: ParameterError."""

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpframe.noise import NoiseTable, UnboundedNoise, gaussian, laplace
+from dpframe.noise import NoiseTable, UnboundedNoise, gaussian_table, laplace_table
 from dpframe.postprocess import joint_noise
-from dpframe.postprocess.intervals import half_width
+from dpframe.postprocess.half_widths import half_width
 from dpframe.postprocess.joint_noise import Noise, difference_half_width, quotient_ends
 
-LAWS = [laplace(0.8, 3), laplace(2.0, 9), gaussian(1.5, 6)]
+LAWS = [laplace_table(0.8, 3), laplace_table(2.0, 9), gaussian_table(1.5, 6)]
 
 
 def outcomes(noise: Noise) -> dict[int, float]:
@@ -76,7 +76,7 @@ def test_noise_without_bounds_is_one_of_tables_up_to_a_scale() -> None:
 
 def test_more_draws_never_have_less_width() -> None:
     """Law: beyond 32 terms numbers of draws are rounded up, and widths with them."""
-    law = laplace(2.0, 20)
+    law = laplace_table(2.0, 20)
     widths = [difference_half_width(Noise(law, k), Noise(law), 0.95) for k in range(200)]
     assert widths == sorted(widths)
     exact = half_width(law, 201, 0.95)
@@ -152,15 +152,15 @@ def test_without_noise_quotients_are_exact() -> None:
 
 def test_wide_laws_are_grouped_outwards(monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: with fewer groups intervals are wider, by little."""
-    law = Noise(laplace(60.0, 2000))
+    law = Noise(laplace_table(60.0, 2000))
     ranges = (np.array([900.0]), np.array([900.0])), (np.array([700.0]), np.array([700.0]))
-    joint_noise._grouped.cache_clear()
+    joint_noise._group_noise_values.cache_clear()
     monkeypatch.setattr(joint_noise, "CELLS", 10**6)
     exact = quotient_ends(ranges[0], law, ranges[1], law, 0.95)
-    joint_noise._grouped.cache_clear()
+    joint_noise._group_noise_values.cache_clear()
     monkeypatch.setattr(joint_noise, "CELLS", 512)
     found = quotient_ends(ranges[0], law, ranges[1], law, 0.95)
-    joint_noise._grouped.cache_clear()
+    joint_noise._group_noise_values.cache_clear()
     assert found[0] <= exact[0]
     assert found[1] >= exact[1]
     assert found[1] - found[0] < 1.02 * (exact[1] - exact[0])

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpframe as dp
-from dpframe.digest import seal
+from dpframe.digest import seal_frame
 from dpframe.questions.rollup.ask import rollup
 from dpframe.testing import seeded_noise
 
@@ -59,7 +59,7 @@ def test_the_largest_come_first(rows: list[tuple[int, int]]) -> None:
             "upper": count + half,
         }
     )
-    seal(frame, {**FACTS, "hierarchy": "columns:p", "levels": ["p"]})
+    seal_frame(frame, {**FACTS, "hierarchy": "columns:p", "levels": ["p"]})
     order = sorted(range(len(rows)), key=lambda i: -rows[i][0])
     for n in (1, 3, 20):
         top = frame.dp.top(n)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpframe.postprocess.mean_intervals import mean_ends, told_by
+from dpframe.postprocess.mean_intervals import mean_ends, spread_from_end
 from dpframe.postprocess.weighted_laplace import deviation_factor, share_factor
 from tests.members import often
 from tests.unit.postprocess.test_weighted_laplace import within
@@ -56,7 +56,7 @@ def test_an_end_tells_what_it_was_made_of(seeds: int) -> None:
         ends = mean_ends(q, t, largest, 0.8, half=HALF, within=BOUNDS)
         for end in ends:
             inside = np.abs(end) < HALF
-            low, high = told_by(q, end, largest, 0.8, half=HALF)
+            low, high = spread_from_end(q, end, largest, 0.8, half=HALF)
             assert (low[inside] <= t[inside] * (1 + 1e-9)).all()
             assert (t[inside] <= high[inside] * (1 + 1e-9)).all()
             alike += int((high[inside] <= low[inside] * (1 + 1e-12)).sum())

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binom
 
 import dpframe as dp
-from dpframe.digest import seal
+from dpframe.digest import seal_frame
 from dpframe.postprocess.mean_intervals import mean_ends
 from dpframe.postprocess.mean_noise import BY_VALUE
 from dpframe.questions.rollup import frame as rollup_frame
@@ -128,7 +128,7 @@ def test_intervals_that_are_not_of_a_mean_are_refused() -> None:
         wrong = copy.deepcopy(facts)
         wrong["measures"]["each"] |= bounds
         with pytest.raises(dp.ParameterError, match="of 'each' are not those of a mean"):
-            seal(frame.copy(), wrong).dp.intervals(0.9)
+            seal_frame(frame.copy(), wrong).dp.intervals(0.9)
     with pytest.raises(dp.ParameterError, match="all rows"):
         frame.head(3).dp.intervals(0.9, measures="each")
 
@@ -157,7 +157,7 @@ def test_intervals_of_older_versions_are_read_with_their_own_factor(
         ]
         if not told:
             del said["noise"]
-    found = seal(older.copy(), bare).dp.intervals(0.8, measures=MEANS)
+    found = seal_frame(older.copy(), bare).dp.intervals(0.8, measures=MEANS)
     for name in MEANS:
         sure = told_rows(older, name)
         for end in ("lower", "upper"):
@@ -166,4 +166,4 @@ def test_intervals_of_older_versions_are_read_with_their_own_factor(
     assert told_rows(older, "each").sum() > 5
     for frame, receipt in ((older, facts), (newer, bare)):
         with pytest.raises(dp.ParameterError, match="are not those of a mean"):
-            seal(frame.copy(), {**receipt, "frame": None}).dp.intervals(0.8, measures="each")
+            seal_frame(frame.copy(), {**receipt, "frame": None}).dp.intervals(0.8, measures="each")

@@ -13,10 +13,10 @@ import dpframe as dp
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.postprocess.level_values import natural_order
-from dpframe.postprocess.nesting import areas, nearest_reported
+from dpframe.postprocess.lineages import areas, nearest_reported
 from dpframe.questions.hhh.ask import HHH
-from dpframe.questions.hhh.base import HhhPlan
-from dpframe.sources.counting import exact_counts
+from dpframe.questions.hhh.mechanism_plan import HhhPlan
+from dpframe.sources.exact_trees import exact_counts
 from dpframe.testing import seeded_noise
 from dpframe.tree import NoisyNodes
 from tests import strategies as nasty

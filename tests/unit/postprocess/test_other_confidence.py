@@ -12,9 +12,15 @@ import pytest
 from scipy.stats import binom
 
 import dpframe as dp
-from dpframe.asking.receipt import law_facts
-from dpframe.noise import NoiseTable, UnboundedNoise, gaussian, laplace, laplace_gaussian
-from dpframe.postprocess.intervals import half_width
+from dpframe.asking.privacy_receipt import law_facts
+from dpframe.noise import (
+    NoiseTable,
+    UnboundedNoise,
+    gaussian_table,
+    laplace_gaussian_table,
+    laplace_table,
+)
+from dpframe.postprocess.half_widths import half_width
 from dpframe.postprocess.recovered_laws import recovered_law
 from dpframe.testing import seeded_noise
 from tests.members import often, some
@@ -150,12 +156,12 @@ def test_intervals_that_hold_together_say_so() -> None:
 
 
 LAWS = [
-    laplace(0.3, 9),
-    laplace(4.0, 60),
-    laplace(2.5 * 2**8, 40 * 2**8),
-    laplace(50.0, 60),
-    gaussian(0.7, 6),
-    gaussian(30.0, 200),
+    laplace_table(0.3, 9),
+    laplace_table(4.0, 60),
+    laplace_table(2.5 * 2**8, 40 * 2**8),
+    laplace_table(50.0, 60),
+    gaussian_table(0.7, 6),
+    gaussian_table(30.0, 200),
 ]
 
 
@@ -183,7 +189,7 @@ def test_laws_without_bounds_are_told_too() -> None:
         for confidence in (0.5, 0.95, 0.999999):
             assert found.half_width(confidence) == law.half_width(confidence)
     with pytest.raises(dp.ParameterError, match="when you release"):
-        recovered_law(law_facts(laplace_gaussian(4.0, 9.0, 50), 1))
+        recovered_law(law_facts(laplace_gaussian_table(4.0, 9.0, 50), 1))
 
 
 def test_old_receipts_tell_enough() -> None:

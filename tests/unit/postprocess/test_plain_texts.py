@@ -49,13 +49,13 @@ def test_usual_texts_mean_what_duckdb_reads(
     key = pa.chunked_array([held.take(pa.array(np.arange(2 * len(held)) % max(1, len(held))))])
     with pytest.MonkeyPatch.context() as slow:
         slow.setattr(level_values, "plain_values", lambda *_: None)
-        typed = level_values._typed(key, kind) if kind in level_values.PANDAS else None
-        rank = level_values._rank(key, kind)
+        typed = level_values._typed_column(key, kind) if kind in level_values.PANDAS else None
+        rank = level_values._rank_of_values(key, kind)
     if typed is not None:
-        found = level_values._typed(key, kind)
+        found = level_values._typed_column(key, kind)
         assert found.dtype == typed.dtype
         assert found.equals(typed)
-    order = [ranks.to_numpy().tolist() for ranks in (level_values._rank(key, kind), rank)]
+    order = [ranks.to_numpy().tolist() for ranks in (level_values._rank_of_values(key, kind), rank)]
     assert order[0] == order[1]
 
 

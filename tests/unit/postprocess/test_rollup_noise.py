@@ -13,8 +13,8 @@ import pytest
 from scipy.stats import binom
 
 import dpframe as dp
-from dpframe.digest import seal
-from dpframe.postprocess.rollup_noise import PRECISE, _drawn, floats
+from dpframe.digest import seal_frame
+from dpframe.postprocess.rollup_noise import PRECISE, _drawn_range, steps_to_floats
 from dpframe.postprocess.tree_squares import checked_forest, variances
 from dpframe.questions.rollup.ask import rollup
 from dpframe.testing import seeded_noise
@@ -205,10 +205,10 @@ def test_what_a_receipt_of_a_rollup_does_not_tell_is_refused() -> None:
         else:
             own["scales"]["parts"] *= 1.5
         with pytest.raises(dp.ParameterError, match=f"of '{name}' are not those of the noise"):
-            seal(frame.copy(), wrong).dp.intervals(0.9)
+            seal_frame(frame.copy(), wrong).dp.intervals(0.9)
     for said in facts["measures"].values():
         del said["noise"]
-    old = seal(frame.copy(), facts)
+    old = seal_frame(frame.copy(), facts)
     with pytest.raises(dp.ParameterError, match=r"older versions.*confidence= when you release"):
         old.dp.intervals(0.9)
     known, shown = (one.dp.share(measure="net").attrs["dp_share"] for one in (frame, old))
@@ -238,7 +238,7 @@ def test_a_sum_tells_its_steps(decimals: int) -> None:
     for digits in (3, 12, 15, 18, 25):
         steps = np.array([int(x * 10**digits) + int(y) for x, y in rng.random((50, 2)) * (2, 1e3)])
         steps = np.array([int(s) for s in steps.tolist()] + [-int(steps[0])], dtype=object)
-        low, high = _drawn(floats(steps, decimals), 1, decimals)
+        low, high = _drawn_range(steps_to_floats(steps, decimals), 1, decimals)
         assert ((low <= steps) & (steps <= high)).all()
         few = np.abs(steps) < PRECISE // 2
         assert (low == high)[few].all()
@@ -290,8 +290,8 @@ def test_steps_are_divided_once_whatever_their_size() -> None:
     steps = np.array([0, 1, -1, 3, 7, *near, *(-s for s in near)], dtype=object)
     for decimals in (0, 1, 6, 10, 22, 23, 40):
         wanted = [float(Fraction(s, 10**decimals)) for s in steps]
-        assert floats(steps, decimals).tolist() == wanted
-    assert floats(steps, -3).tolist() == [float(1000 * s) for s in steps]
-    assert floats(steps[:0], 6).shape == (0,)
+        assert steps_to_floats(steps, decimals).tolist() == wanted
+    assert steps_to_floats(steps, -3).tolist() == [float(1000 * s) for s in steps]
+    assert steps_to_floats(steps[:0], 6).shape == (0,)
     plain = steps.astype(np.float64) / 10.0**6  # what is not enough: large steps are rounded twice
     assert plain.tolist() != [float(Fraction(s, 10**6)) for s in steps]

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpframe.noise import NoiseTable, gaussian, laplace, table
-from dpframe.postprocess.selected import (
+from dpframe.noise import NoiseTable, gaussian_table, laplace_table, table_from_density
+from dpframe.postprocess.noise_sums import sum_widths
+from dpframe.postprocess.selection_intervals import (
     _cut_charge,
     _log_moments,
     _step_charge,
@@ -18,16 +19,17 @@ from dpframe.postprocess.selected import (
     remainder_interval,
     selected_interval,
 )
-from dpframe.postprocess.sums import sum_widths
 from dpframe.testing import seeded_noise
 from tests.members import in_turn, some
 
-BUMPS = table("bumps", -9, np.array([3, 1, 2, 1, 5, 1, 1, 9, 1, 20, 1, 9, 1, 1, 5, 1, 2, 1, 3.0]))
+BUMPS = table_from_density(
+    "bumps", -9, np.array([3, 1, 2, 1, 5, 1, 1, 9, 1, 20, 1, 9, 1, 1, 5, 1, 2, 1, 3.0])
+)
 LAWS = {
-    "Laplace": laplace(5, 57),
-    "narrow": laplace(0.3, 5),
-    "Gaussian": gaussian(4, 25),
-    "units": laplace(5 * 4, 57 * 4),
+    "Laplace": laplace_table(5, 57),
+    "narrow": laplace_table(0.3, 5),
+    "Gaussian": gaussian_table(4, 25),
+    "units": laplace_table(5 * 4, 57 * 4),
     "not log-concave": BUMPS,
 }
 ROUNDING = 1e-11
@@ -133,14 +135,18 @@ def remainder_misses(
     return chance[lower > rest].sum() / total, chance[upper < rest].sum() / total
 
 
-TINY = {"Laplace": laplace(1, 4), "Gaussian": gaussian(2, 5), "narrow": laplace(0.1, 2)}
+TINY = {
+    "Laplace": laplace_table(1, 4),
+    "Gaussian": gaussian_table(2, 5),
+    "narrow": laplace_table(0.1, 2),
+}
 
 
 @pytest.mark.parametrize("name", TINY)
 def test_remainders_cover_for_every_tiny_tree(name: str) -> None:
     """All noise enumerated: each side misses with at most half the error, whatever is cut."""
     law = TINY[name]
-    above = gaussian(1.5, 3)
+    above = gaussian_table(1.5, 3)
     counts = [2, 3, law.highest + 2, 2 * law.highest, 40]
     for k in (1, 2):
         for n in itertools.combinations_with_replacement(counts, k):
@@ -153,8 +159,10 @@ def test_remainders_cover_for_every_tiny_tree(name: str) -> None:
 
 def test_ignoring_the_cut_is_seen() -> None:
     """The planted bug: a cut child taken for a plain one, and the remainder is above most often."""
-    law = laplace(1, 4)
-    _, over = remainder_misses(law, gaussian(1.5, 3), (2, 3), (True, True), 50, (False, False))
+    law = laplace_table(1, 4)
+    _, over = remainder_misses(
+        law, gaussian_table(1.5, 3), (2, 3), (True, True), 50, (False, False)
+    )
     assert over > 0.5
 
 
@@ -204,7 +212,7 @@ def drawn_given_shown(rng: Any, law: NoiseTable, least: Any) -> Any:
 def test_remainders_cover_on_realistic_laws(k: int, where: str, cut_share: float) -> None:
     """400 parents of k children each, noise given the selection: misses stay below 4 sigma."""
     rng = np.random.default_rng(k)
-    law, above, m = laplace(5, 57), laplace(4, 40), 400
+    law, above, m = laplace_table(5, 57), laplace_table(4, 40), 400
     threshold = law.highest + 2
     n = rng.integers(*COUNTS[where], m * k, endpoint=True)
     cut = np.arange(m * k) % k < cut_share * k
@@ -228,7 +236,7 @@ def test_remainders_cover_on_realistic_laws(k: int, where: str, cut_share: float
 
 def test_parents_without_children_and_no_parents() -> None:
     """A parent alone has its plain interval; nothing gives nothing."""
-    law, none = laplace(5, 57), np.zeros(0, dtype=np.int64)
+    law, none = laplace_table(5, 57), np.zeros(0, dtype=np.int64)
     args: Any = {"threshold": 59, "confidence": 0.9}
     noisy = np.array([500, 7])
     lower, upper = remainder_interval(law, law, noisy, none, none, none > 0, **args)
@@ -241,13 +249,13 @@ def test_parents_without_children_and_no_parents() -> None:
 @pytest.mark.parametrize(
     ("law", "k"),
     [
-        (laplace(1, 9), 0),
-        (laplace(1, 9), 7),
-        (laplace(1, 9), 33),
-        (gaussian(3, 20), 100),
-        (laplace(400, 3000), 1),
-        (laplace(400, 3000), 5),
-        (gaussian(700, 3000), 40),
+        (laplace_table(1, 9), 0),
+        (laplace_table(1, 9), 7),
+        (laplace_table(1, 9), 33),
+        (gaussian_table(3, 20), 100),
+        (laplace_table(400, 3000), 1),
+        (laplace_table(400, 3000), 5),
+        (gaussian_table(700, 3000), 40),
     ],
     ids=lambda v: f"{v.family} {v.sd:.0f}" if isinstance(v, NoiseTable) else str(v),
 )

@@ -13,8 +13,8 @@ import pytest
 from scipy.stats import binom
 
 import dpframe as dp
-from dpframe.digest import seal
-from dpframe.postprocess.shares import Ends, _quotients
+from dpframe.digest import seal_frame
+from dpframe.postprocess.shares import ShareEnds, _share_quotients
 from dpframe.questions.rollup.ask import rollup
 from dpframe.testing import seeded_noise
 from tests.members import some
@@ -42,7 +42,7 @@ def listed(confidence: float = 0.95, seed: int = 1, **arguments: Any) -> pd.Data
         )
 
 
-def wrong_end(found: Ends) -> tuple[np.ndarray, np.ndarray]:
+def wrong_end(found: ShareEnds) -> tuple[np.ndarray, np.ndarray]:
     """A planted bug: each end of one number over the same end of the other."""
     (a, b), (c, d) = found.own, found.above
     return a / c, b / d
@@ -56,14 +56,14 @@ def quotients(a: int, b: int, c: int, d: int, rest: bool) -> tuple[float, float]
         return np.array([9.0, x])
 
     above = (twice(1.0), twice(1e9)) if rest else (twice(c), twice(d))
-    found = Ends(
+    found = ShareEnds(
         own=(twice(a), twice(b)),
         above=above,
         confidence=0.9,
         how="",
         rest=(twice(c), twice(d)) if rest else None,
     )
-    _, low, high = _quotients(twice(5.0), found, np.array([-1, 0]), nested=True)
+    _, low, high = _share_quotients(twice(5.0), found, np.array([-1, 0]), nested=True)
     return float(low[1]), float(high[1])
 
 
@@ -138,7 +138,7 @@ def test_a_share_holds_the_true_share_as_often_as_it_says(case: str) -> None:
             assert row.of == row.origin
             held[row.dest].append(row.share_lower <= true <= row.share_upper)
             own, above = (tuple(ends.loc[prefix]) for prefix in (row.prefix, row.of))
-            a, b = wrong_end(Ends(own=own, above=above, confidence=0.8, how=""))
+            a, b = wrong_end(ShareEnds(own=own, above=above, confidence=0.8, how=""))
             bug.append(bool(a <= true <= b))
     fewest = int(binom.ppf(1e-6, len(held["LAX"]), stated))
     assert min(map(sum, held.values())) >= fewest
@@ -203,7 +203,7 @@ def test_missing_ends_are_anywhere() -> None:
     """Law: where no upper end is released a share has no lower one."""
     frame = released()
     facts = {**frame.dp.receipt, "mechanism": "streaming"}
-    frame = seal(frame.assign(upper=pd.array([pd.NA] * len(frame), dtype="Int64")), facts)
+    frame = seal_frame(frame.assign(upper=pd.array([pd.NA] * len(frame), dtype="Int64")), facts)
     share = frame.dp.share()
     kept = share["of"].notna()
     assert (share[kept]["share_lower"] == 0).all()

@@ -10,7 +10,13 @@ import pytest
 from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
-from dpframe.postprocess.above import LEAST_PARTS, PARTS, adding_up, level_strategy, sums
+from dpframe.postprocess.measured_totals import (
+    LEAST_PARTS,
+    PARTS,
+    consistent_totals,
+    level_strategy,
+    subtree_sums,
+)
 from dpframe.postprocess.strategy import STEEP, best_strategy
 from dpframe.postprocess.tree_squares import checked_forest, least_squares
 from tests.members import some
@@ -139,14 +145,16 @@ def test_totals_of_huge_numbers_add_up_exactly() -> None:
     draw = np.random.default_rng(3)
     huge = np.array([int(x) * 10**25 for x in draw.integers(-9, 9, 60)], dtype=object)
     noise = draw.integers(-1000, 1000, 60).astype(object)
-    known = sums(huge, ancestor) + draw.integers(-100, 100, 60).astype(object)
+    known = subtree_sums(huge, ancestor) + draw.integers(-100, 100, 60).astype(object)
     spread, variance = np.full(60, 1e6), np.where(level == 1, 1e4, np.inf)
-    total, left = adding_up(ancestor, huge + noise, spread, known, variance)
+    total, left = consistent_totals(ancestor, huge + noise, spread, known, variance)
     own = total.copy()
     np.subtract.at(own, ancestor[1:], total[1:])
-    assert (sums(own, ancestor) == total).all()
-    small, _ = adding_up(ancestor, noise, spread, known - sums(huge, ancestor), variance)
-    assert (total - sums(huge, ancestor) == small).all()
+    assert (subtree_sums(own, ancestor) == total).all()
+    small, _ = consistent_totals(
+        ancestor, noise, spread, known - subtree_sums(huge, ancestor), variance
+    )
+    assert (total - subtree_sums(huge, ancestor) == small).all()
     assert (left > 0).all()
 
 
@@ -159,6 +167,6 @@ def test_sums_in_64_bits_are_those_of_any_size(size: int) -> None:
     expected = parts.tolist()
     for v in range(59, 0, -1):
         expected[ancestor[v]] += expected[v]
-    found = sums(parts, checked_forest(ancestor)).tolist()
+    found = subtree_sums(parts, checked_forest(ancestor)).tolist()
     assert found == expected
     assert all(type(total) is int for total in found)

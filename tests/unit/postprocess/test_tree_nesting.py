@@ -10,13 +10,13 @@ import pytest
 
 import dpframe as dp
 from dpframe.hierarchy import OTHER, as_hierarchy
-from dpframe.postprocess.adding_up import added_up, in_records
+from dpframe.postprocess.consistent_trees import consistent_tree, tree_in_records
 from dpframe.postprocess.level_values import natural_order
-from dpframe.postprocess.nesting import areas, nearest_reported
+from dpframe.postprocess.lineages import areas, nearest_reported
 from dpframe.questions.tree_counts.ask import TREE_COUNTS
-from dpframe.questions.tree_counts.frame import _labels
+from dpframe.questions.tree_counts.frame import _tree_labels
 from dpframe.questions.tree_counts.plan import TreePlan
-from dpframe.sources.counting import exact_counts
+from dpframe.sources.exact_trees import exact_counts
 from dpframe.testing import seeded_noise
 from dpframe.tree import NoisyTree
 from tests.members import in_turn, some
@@ -38,10 +38,12 @@ def released(
 def expect_parents(source: pd.DataFrame, spec: Any, **arguments: Any) -> pd.DataFrame:
     """The frame, after a comparison with the parents that the mechanism knew."""
     noisy, plan, types = released(source, spec, **arguments)
-    tree = added_up(noisy, plan.grid) if plan.consistent else in_records(noisy, plan.grid)
+    tree = (
+        consistent_tree(noisy, plan.grid) if plan.consistent else tree_in_records(noisy, plan.grid)
+    )
     frame = plan.frame(noisy, types)
     keys = tuple(key.cast("string") for key in tree.keys)
-    labels = _labels(tree, plan.hierarchy, keys)
+    labels = _tree_labels(tree, plan.hierarchy, keys)
     order = natural_order(plan.hierarchy, tree.level, labels, keys, types, tree.other)
     row_of = np.argsort(order)
     known = [int(row_of[a]) if a >= 0 else -1 for a in tree.parent[order].tolist()]

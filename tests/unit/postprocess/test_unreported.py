@@ -9,9 +9,9 @@ import pytest
 
 import dpframe as dp
 from dpframe.noise import NoiseTable, halves
+from dpframe.postprocess.hidden_bounds import hidden_bound, most_hidden, topmost_below
 from dpframe.postprocess.shown_nodes import shown_nodes
-from dpframe.postprocess.unreported import hidden_by, most_hidden, topmost_below
-from dpframe.questions.hhh.remade import law_of_tests
+from dpframe.questions.hhh.receipt_law import law_of_tests
 from dpframe.testing import seeded_noise
 
 TEST = halves(left=("geometric", 3.0, 20), right=("geometric", 1.0, 6), recentre=False)
@@ -71,7 +71,7 @@ def test_the_law_of_tests_is_the_one_that_was_drawn_from(kind: str) -> None:
     found = law_of_tests(frame.dp.receipt)
     assert found is not None
     assert (found.lowest, found.weights.tolist()) == (law.lowest, law.weights.tolist())
-    hidden = hidden_by(shown_nodes(frame, frame.dp.receipt, "change"), found)
+    hidden = hidden_bound(shown_nodes(frame, frame.dp.receipt, "change"), found)
     assert hidden.by_chance
     certain = hidden.at(1, 0.0)
     assert certain == hidden.certain
@@ -89,7 +89,7 @@ def test_another_division_of_epsilon_leaves_what_is_certain() -> None:
     """Law: what a receipt does not tell is not guessed: its ends bound what is hidden."""
     frame = released(release_share=0.2)
     assert law_of_tests(frame.dp.receipt) is None
-    hidden = hidden_by(shown_nodes(frame, frame.dp.receipt, "change"), None)
+    hidden = hidden_bound(shown_nodes(frame, frame.dp.receipt, "change"), None)
     assert not hidden.by_chance
     assert hidden.at(1, 0.1) == hidden.at(1, 0.0) == hidden.certain
     assert hidden.certain is not None
@@ -104,7 +104,7 @@ def test_others_prove_nothing(arguments: dict[str, Any]) -> None:
     """Law: mechanisms whose reports are no tests of residuals have no bound."""
     frame = released(**arguments)
     nodes = shown_nodes(frame, frame.dp.receipt, "change")
-    assert hidden_by(nodes, law_of_tests(frame.dp.receipt)).certain is None
+    assert hidden_bound(nodes, law_of_tests(frame.dp.receipt)).certain is None
 
 
 def test_a_measure_that_decides_bounds_no_count() -> None:

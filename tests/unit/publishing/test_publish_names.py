@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpframe.asking.given import release_name
-from dpframe.publishing.names import family, identifier_of, named
+from dpframe.asking.call_arguments import release_name
+from dpframe.publishing.names import family, identifier_of, name_tables
 from tests.members import tries
 from tests.strategies import QUOTES, WORDS
 
@@ -46,7 +46,7 @@ def _folded(name: str) -> str:
 @given(NAMES)
 def test_no_two_releases_or_views_share_a_name(releases: list[str]) -> None:
     """Tables and views are all different, also to who ignores case or composes accents."""
-    found = named(releases)
+    found = name_tables(releases)
     tables = [_folded(n.table) for n in found]
     views = {n.family: n.view for n in found}
     wholes = {n.family: n.whole for n in found}
@@ -62,7 +62,7 @@ def test_no_two_releases_or_views_share_a_name(releases: list[str]) -> None:
 @given(NAMES)
 def test_a_later_release_renames_nothing(releases: list[str]) -> None:
     """A dashboard on a table keeps its table, whatever is released afterwards."""
-    assert named(releases)[:-1] == named(releases[:-1])
+    assert name_tables(releases)[:-1] == name_tables(releases[:-1])
 
 
 @settings(deadline=None)
@@ -83,7 +83,7 @@ def test_a_name_is_an_identifier_and_a_file_name(release: str) -> None:
 def test_duckdb_holds_all_of_them_side_by_side(releases: list[str]) -> None:
     """DuckDB, which decides what the same name is, takes every table and view."""
     with duckdb.connect() as con:
-        for name in {x for n in named(releases) for x in (n.table, n.view, n.whole)}:
+        for name in {x for n in name_tables(releases) for x in (n.table, n.view, n.whole)}:
             con.execute(f'CREATE TABLE "{name}" AS SELECT 1 AS a')
 
 
@@ -117,7 +117,7 @@ def test_names_are_readable(release: str, table: str, kin: str) -> None:
 
 def test_names_that_meet_are_numbered_in_the_order_of_their_charges() -> None:
     """The first keeps the plain name; a release may also be called like a view."""
-    found = named(["ips-1", "IPS 1", "ips_1", "ips latest", "dp-budget"])
+    found = name_tables(["ips-1", "IPS 1", "ips_1", "ips latest", "dp-budget"])
     assert [n.table for n in found] == [
         *("ips_1", "ips_1__2", "ips_1__3", "ips_latest__3", "release_dp_budget")
     ]

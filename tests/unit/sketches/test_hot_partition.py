@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpframe.accounting.privhp import PartitionLaws, partition_laws
+from dpframe.accounting.privhp_scales import PartitionLaws, partition_laws
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError, SourceError
-from dpframe.mechanisms.privhp import Partition, run, run_full, sample_leaves
+from dpframe.mechanisms.privhp_partition import Partition, run, run_full, sample_leaves
 from dpframe.noise import UnboundedNoise, public_generator
 from dpframe.sketches.hot_partition import HotPartition, Shape
 from dpframe.testing import seeded_noise

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 from dpframe import MisraGries
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
-from dpframe.sketches import _compiled as compiled_module
-from dpframe.sketches import merged
+from dpframe.sketches import _compile as compiled_module
+from dpframe.sketches import merge_raw_sketches
 from tests import naive
 from tests.members import in_turn, tries
 
@@ -126,9 +126,9 @@ def test_long_keys_with_equal_words_stay_apart() -> None:
         texts.append(b"the same" + middle.to_bytes(8, "little") + last.to_bytes(8, "little"))
     assert len(set(texts)) == 20
     from dpframe.sketches._batches import Column
-    from dpframe.sketches._counters import encoded
+    from dpframe.sketches._counters import encode_keys
 
-    words = encoded(Column("bytes", pa.array(texts, pa.large_binary()))).words
+    words = encode_keys(Column("bytes", pa.array(texts, pa.large_binary()))).words
     assert len(np.unique(words, axis=0)) == 1  # nothing but the full text tells them apart
     rng = np.random.default_rng(2)
     for counters in (7, 30):
@@ -506,14 +506,14 @@ def test_a_read_only_installation_compiles_without_a_cache(
 
     def function() -> None: ...
 
-    assert compiled_module.compiled(function) is function
+    assert compiled_module.compile_loop(function) is function
     assert calls == [{"cache": True, "nogil": True}, {"nogil": True}]
 
 
 def test_merge_is_that_of_two() -> None:
     """Law: ``a.merge(b)`` is ``merged([a, b])``."""
     a, b = sketched([1, 1, 2]), sketched([1, 3])
-    assert a.merge(b).top() == merged([a, b]).top() == [(1, 3), (2, 1), (3, 1)]
+    assert a.merge(b).top() == merge_raw_sketches([a, b]).top() == [(1, 3), (2, 1), (3, 1)]
 
 
 def test_a_copy_is_a_sketch_of_its_own() -> None:

@@ -16,7 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpframe.errors import SourceError
-from dpframe.sketches import MergedSketch, MisraGries, PrivacyAwareMisraGries, files, merged
+from dpframe.sketches import (
+    MergedSketch,
+    MisraGries,
+    PrivacyAwareMisraGries,
+    merge_raw_sketches,
+    sketch_files,
+)
 from dpframe.sketches._sketch import Sketch
 from tests.members import some
 
@@ -37,7 +43,7 @@ def made(kind: str, stream: list[Any]) -> Sketch:
     sketch = MisraGries(4, standard=kind == "standard")
     sketch.update(stream)
     if kind in ("bounded", "sum"):
-        return merged([sketch, MisraGries(4)], method=kind)
+        return merge_raw_sketches([sketch, MisraGries(4)], method=kind)
     return sketch
 
 
@@ -247,6 +253,6 @@ def test_text_in_a_file_is_checked(tmp_path: Path) -> None:
 
 def test_the_format_is_written_down() -> None:
     """Law: the version and the layout that the docstring states are those of the code."""
-    assert files.FORMAT == 1
-    assert len(files.MAGIC) == 16
-    assert files.PREFIX == 24
+    assert sketch_files.FORMAT == 1
+    assert len(sketch_files.MAGIC) == 16
+    assert sketch_files.PREFIX == 24

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
-from dpframe.sketches import MergedSketch, MisraGries, PrivacyAwareMisraGries, merged
+from dpframe.sketches import MergedSketch, MisraGries, PrivacyAwareMisraGries, merge_raw_sketches
 from dpframe.sketches._sketch import Sketch
 from tests import naive
 from tests.members import tries
@@ -47,9 +47,9 @@ def test_merges_are_those_of_the_papers(
     sketches = [sketched(stream, counters, standard=standard) for stream in spelled]
     slow = [positive(stream, counters) for stream in spelled]
     before = [values(sketch) for sketch in sketches]
-    assert values(merged(sketches)) == naive.merged_bounded(slow, counters)
-    assert values(merged(iter(sketches))) == naive.merged_bounded(slow, counters)
-    assert values(merged(sketches, method="sum")) == naive.merged_sum(slow, counters)
+    assert values(merge_raw_sketches(sketches)) == naive.merged_bounded(slow, counters)
+    assert values(merge_raw_sketches(iter(sketches))) == naive.merged_bounded(slow, counters)
+    assert values(merge_raw_sketches(sketches, method="sum")) == naive.merged_sum(slow, counters)
     assert [values(sketch) for sketch in sketches] == before
 
 
@@ -59,7 +59,7 @@ def test_true_counts_lie_between_the_estimate_and_the_decrements_above_it(
     streams: list[list[int]], counters: int, method: str
 ) -> None:
     """Law: the error bound of one sketch over all records holds for any number of them."""
-    sketch = merged([sketched(stream, counters) for stream in streams], method=method)
+    sketch = merge_raw_sketches([sketched(stream, counters) for stream in streams], method=method)
     true, n = Counter(x for stream in streams for x in stream), sum(map(len, streams))
     assert sketch.total == n
     assert sketch.decrements <= -(-n // (counters + 1))
@@ -75,14 +75,14 @@ def test_merging_in_steps_is_merging_at_once(
 ) -> None:
     """Law: a merged sketch takes the place of the sketches at the front."""
     sketches = [sketched(stream, counters) for stream in streams]
-    front = merged(sketches[:cut], method=method)
-    both = merged([front, *sketches[cut:]], method=method)
-    at_once = merged(sketches, method=method)
+    front = merge_raw_sketches(sketches[:cut], method=method)
+    both = merge_raw_sketches([front, *sketches[cut:]], method=method)
+    at_once = merge_raw_sketches(sketches, method=method)
     assert (values(both), both.sketches) == (values(at_once), len(streams))
     assert both.decrements == at_once.decrements
     if len(sketches) > 1:
-        pair = merged(sketches[:1], method=method).merge(sketches[1])
-        assert values(pair) == values(merged(sketches[:2], method=method))
+        pair = merge_raw_sketches(sketches[:1], method=method).merge(sketches[1])
+        assert values(pair) == values(merge_raw_sketches(sketches[:2], method=method))
         assert (pair.method, pair.sketches) == (method, 2)
 
 
@@ -97,16 +97,16 @@ def test_sketches_of_users_merge_like_any(days: list[list[set[int]]]) -> None:
             sketch.update(items)
         sketches.append(sketch)
     slow = [naive.privacy_aware(users, 3, 8)[0] for users in days]
-    result = merged(sketches)
+    result = merge_raw_sketches(sketches)
     assert values(result) == naive.merged_bounded(slow, 3)
     assert result.unit == "user"
     with pytest.raises(ParameterError, match="bounded"):
-        merged(sketches, method="sum")
+        merge_raw_sketches(sketches, method="sum")
 
 
 def test_a_merged_sketch_shows_what_it_is_and_takes_no_records() -> None:
     """Law: the tag carries k, number of sketches and method; there is no way back to a stream."""
-    sketch = merged([sketched([1, 1, 2], 3), sketched(["a"], 3)][:1])
+    sketch = merge_raw_sketches([sketched([1, 1, 2], 3), sketched(["a"], 3)][:1])
     assert (sketch.counters, sketch.sketches, sketch.method, sketch.unit) == (
         *(3, 1, "bounded"),
         "record",
@@ -123,9 +123,9 @@ def test_a_merged_sketch_shows_what_it_is_and_takes_no_records() -> None:
 def test_sketches_without_records_merge_with_any_kind() -> None:
     """Law: what has seen nothing adds nothing."""
     empty = MisraGries(3)
-    assert merged([empty]).top() == []
-    assert merged([empty, sketched(["a"], 3), MisraGries(3)]).top() == [("a", 1)]
-    assert merged([empty, sketched([1], 3)], method="sum").sketches == 2
+    assert merge_raw_sketches([empty]).top() == []
+    assert merge_raw_sketches([empty, sketched(["a"], 3), MisraGries(3)]).top() == [("a", 1)]
+    assert merge_raw_sketches([empty, sketched([1], 3)], method="sum").sketches == 2
 
 
 ONE = sketched([1, 2, 1], 3)
@@ -141,8 +141,8 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "text and bytes": ([sketched(["a"], 3), sketched([b"a"], 3)], {}, "different kinds"),
     "records and users": ([ONE, PrivacyAwareMisraGries(3, 2)], {}, "records and of users"),
     "unknown method": ([ONE], {"method": "max"}, "method"),
-    "other method": ([merged([ONE], method="sum")], {}, "one method"),
-    "other way round": ([merged([ONE])], {"method": "sum"}, "one method"),
+    "other method": ([merge_raw_sketches([ONE], method="sum")], {}, "one method"),
+    "other way round": ([merge_raw_sketches([ONE])], {"method": "sum"}, "one method"),
 }
 
 
@@ -151,11 +151,11 @@ def test_what_does_not_fit_together_does_not_merge(case: str) -> None:
     """Law: different k, kind or unit is an error that names the rule."""
     sketches, options, rule = BAD[case]
     with pytest.raises(DpframeError, match=rule):
-        merged(sketches, **options)
+        merge_raw_sketches(sketches, **options)
 
 
 def test_a_standard_sketch_and_a_variant_merge() -> None:
     """Law: merges leave zeros out, so both are the same to them."""
     stream = np.random.default_rng(1).integers(0, 30, 200).tolist()
     both = [sketched(stream, 5), sketched(stream, 5, standard=True)]
-    assert values(merged(both)) == naive.merged_bounded([positive(stream, 5)] * 2, 5)
+    assert values(merge_raw_sketches(both)) == naive.merged_bounded([positive(stream, 5)] * 2, 5)

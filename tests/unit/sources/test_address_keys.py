@@ -16,7 +16,7 @@ from dpframe._duck import relations as duck_relations
 from dpframe.hierarchy import as_hierarchy
 from dpframe.sketches import MisraGries
 from dpframe.sources import _address_kernels, address_keys, record_stream
-from dpframe.sources.record_stream import fed, sketched
+from dpframe.sources.record_stream import sketch_source, updated_sketches
 from tests import strategies as nasty
 from tests.unit.sources.test_packed_keys import facts
 
@@ -47,7 +47,7 @@ def table_of(texts: Sequence[str | None]) -> pa.Table:
 def as_texts(texts: Sequence[str | None], spec: str, counters: int) -> list[tuple[Any, ...]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_stream, "Ip", MisraGries)  # which no hierarchy is
-        return facts(sketched(table_of(texts), as_hierarchy(spec), counters))
+        return facts(sketch_source(table_of(texts), as_hierarchy(spec), counters))
 
 
 @nasty.examples(8, 400, ADDRESSES, st.sampled_from(SPECS), st.integers(2, 6), st.integers(1, 9))
@@ -58,7 +58,7 @@ def test_sketches_are_those_of_texts(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(duck_relations, "BATCH_ROWS", 5 * size)
         patch.setattr(address_keys, "PIECE", size)
-        found = facts(sketched(table_of(texts), as_hierarchy(spec), counters))
+        found = facts(sketch_source(table_of(texts), as_hierarchy(spec), counters))
     assert found == as_texts(texts, spec, counters)
 
 
@@ -70,7 +70,7 @@ def test_what_follows_is_counted_with_what_was_there(
     hierarchy = as_hierarchy("ip:x")
     sketches = [MisraGries(counters) for _ in range(hierarchy.height)]
     for part in (first, second):
-        sketches = fed(sketches, table_of(part), hierarchy)
+        sketches = updated_sketches(sketches, table_of(part), hierarchy)
     known = as_texts([*first, *second], "ip:x", counters)
     assert facts([sketch._state() for sketch in sketches]) == known
 
@@ -81,7 +81,9 @@ def test_what_is_read_is_what_the_standard_library_reads(texts: list[str | None]
     given = [text or "" for text in texts]
     numbers, kinds = np.zeros((len(given), 2), np.uint64), np.zeros(len(given), np.uint8)
     array = pa.array(given, pa.large_string())
-    odd = _address_kernels.parse(*address_keys.text_bytes(array), numbers, kinds)
+    odd = _address_kernels.parse_addresses(
+        *address_keys.text_bytes_with_nulls(array), numbers, kinds
+    )
     assert odd == int((kinds == _address_kernels.ODD).sum())
     for text, (low, high), kind in zip(given, numbers.tolist(), kinds.tolist(), strict=True):
         try:

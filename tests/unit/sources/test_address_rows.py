@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from dpframe._duck import relations as duck_relations
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
-from dpframe.sources import address_bytes, address_levels, address_rows, counting, group_bytes
-from dpframe.sources.counting import exact_counts
+from dpframe.sources import address_bytes, address_levels, address_rows, exact_trees, group_bytes
+from dpframe.sources.exact_trees import exact_counts
 from tests import strategies as nasty
 from tests.hostile import IPS
 from tests.unit.sources.test_address_keys import ADDRESSES, ALMOST, FOURS, LONG, NEAR, SIXES, SPECS
@@ -40,7 +40,7 @@ def counted(source: object, spec: str, band: int = 1, sql: bool = False) -> list
     way = nullcontext()
     if sql:
         way = mock.patch.object(address_levels, "address_nodes", return_value=None)
-    with mock.patch.object(counting, "counts_small", return_value=False), way:
+    with mock.patch.object(exact_trees, "counts_small", return_value=False), way:
         tree = exact_counts(source, as_hierarchy(spec), PrivacyUnit(), band)
     return [tree.level.tolist(), tree.count.tolist(), *(k.to_pylist() for k in tree.keys)]
 
@@ -104,7 +104,7 @@ def test_what_is_read_is_what_the_standard_library_reads(texts: list[str]) -> No
     """Texts are told apart wherever their neighbours end."""
     for kind in (pa.string(), pa.large_string()):
         given = pa.array(["1.2", *texts, "3.4"], kind).slice(1, len(texts))
-        numbers, plain = address_bytes.dotted(given)
+        numbers, plain = address_bytes.parse_dotted(given)
         known = [True] * len(texts) if plain is None else plain.tolist()
         assert known == [is_plain(t) for t in texts]
         assert numbers.tolist() == [int(ipaddress.IPv4Address(t)) for t in texts if is_plain(t)]
@@ -126,7 +126,7 @@ def six_of(text: str) -> int | None:
 def test_groups_are_what_the_standard_library_reads(texts: list[str]) -> None:
     for kind in (pa.string(), pa.large_string()):
         given = pa.array(["1:2", *texts, "3::"], kind).slice(1, len(texts))
-        words, plain = group_bytes.grouped(given)
+        words, plain = group_bytes.parse_groups(given)
         known = [six_of(text) for text in texts]
         assert plain.tolist() == [number is not None for number in known]
         found = [high << 64 | low for high, low in words.tolist()]

@@ -7,7 +7,7 @@ import itertools
 import duckdb
 
 import dpframe as dp
-from dpframe.sources.bounded_parts import DUCKDB, numbers, values_of
+from dpframe.sources.bounded_parts import DUCKDB, value_indices, vector_summands
 from dpframe.vectors import vectors_of
 
 ENDS = (0, 1, 7, 2**62, 2**63 - 1, 2**63, 2**64 + 3, 2**126 + 5)
@@ -43,6 +43,6 @@ def test_equal_values_are_read_once() -> None:
         )
         for v in together
     ]
-    assert numbers(vectors, by_user=True) == [0, 0, 0, 0, 4, 4, 6, 7]
-    assert list(values_of(vectors, by_user=True)) == ["x0", "x4", "x6"]
-    assert numbers(vectors, by_user=False) == [0, 0, 0, 0, 4, 4, 0, 7]
+    assert value_indices(vectors, by_user=True) == [0, 0, 0, 0, 4, 4, 6, 7]
+    assert list(vector_summands(vectors, by_user=True)) == ["x0", "x4", "x6"]
+    assert value_indices(vectors, by_user=False) == [0, 0, 0, 0, 4, 4, 0, 7]

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpframe.sources.cell_table import _positions
+from dpframe.sources.cell_table import _positions_among
 
 
 @given(
@@ -21,4 +21,4 @@ def test_positions_are_those_of_equal_numbers(
     in whatever order they stand."""
     known = np.unique([0, *(one % 2**10 * spread for one in some)])[::-1]
     wanted = known[[pick % len(known) for pick in picked]].astype(np.int64)
-    assert (known[_positions(wanted, known)] == wanted).all()
+    assert (known[_positions_among(wanted, known)] == wanted).all()

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.budget import PrivacyUnit
-from dpframe.cells import Axis, CellCounts
+from dpframe.cell_counts import Axis, CellCounts
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Cells, as_hierarchies
 from dpframe.mechanisms import cell_hhh
-from dpframe.sources.counting import cell_counts
+from dpframe.sources.exact_trees import cell_counts
 from tests.cell_counts import reported
 from tests.naive_cells import paths_of, segments
 from tests.strategies import examples

@@ -21,7 +21,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.sources import key_tables, keys, listed_join, sql_sources, sql_tables
-from dpframe.sources.counting import exact_counts, tree_of
+from dpframe.sources.exact_trees import exact_counts, tree_of
 from dpframe.sources.keys import check_key_types, listed_counts, listed_nodes
 from dpframe.tree import CountTree, ListedNodes
 from tests import strategies as nasty
@@ -401,7 +401,9 @@ def test_keys_of_a_wrong_type_are_refused_before_the_data_are_read() -> None:
     source = sql_sources.table_source("t")
     seen = [("a", "VARCHAR"), ("b", "BIGINT")]
     with pytest.raises(ColumnError, match="keys has 'one', which column 'b' of type BIGINT"):
-        sql_tables.statement(source, PAIR, RECORDS, band=1, seed=1, columns=seen, only=listed)
+        sql_tables.table_rollup_statement(
+            source, PAIR, RECORDS, band=1, seed=1, columns=seen, only=listed
+        )
 
 
 # -- counts --------------------------------------------------------------------------------------
@@ -427,8 +429,8 @@ def expect_listed(hierarchy: Hierarchy, rows: list[tuple[Any, ...]], some: list[
     assert counted(frame, hierarchy, listed) == expected
     con = duckdb.connect()
     con.register("t", frame)
-    for columns in (None, sql_tables.columns_of(con.execute("DESCRIBE t").fetchall())):
-        text = sql_tables.statement(
+    for columns in (None, sql_tables.described_columns(con.execute("DESCRIBE t").fetchall())):
+        text = sql_tables.table_rollup_statement(
             sql_sources.table_source("t"),
             hierarchy,
             RECORDS,
@@ -513,7 +515,7 @@ def test_text_is_compared_by_its_characters() -> None:
     con.execute("INSERT INTO t VALUES ('a'), ('A'), ('A'), ('é')")
     listed = listed_nodes(["a"], dp.columns("x"))
     assert counted(con.table("t"), dp.columns("x"), listed) == {(): 4, ("a",): 1}
-    text = sql_tables.statement(
+    text = sql_tables.table_rollup_statement(
         sql_sources.table_source("t"),
         dp.columns("x"),
         RECORDS,

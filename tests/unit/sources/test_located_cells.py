@@ -17,8 +17,8 @@ from dpframe.hierarchy import Cells, as_hierarchies
 from dpframe.mechanisms import cell_rollup
 from dpframe.mechanisms.rollup import Nodes, Selection
 from dpframe.sources.cell_candidates import group_counts
-from dpframe.sources.measured import sums_of
-from dpframe.sources.measured_cells import MeasuredCells, counted_elsewhere, measured_cells
+from dpframe.sources.measured_cells import MeasuredCells, cells_counted_elsewhere, measured_cells
+from dpframe.sources.rollup_parts import sums_of
 from dpframe.sources.rollup_statement import rollup_statement
 from dpframe.vectors import GRID, Distinct, vectors_of
 from tests.cell_counts import Silent
@@ -35,7 +35,7 @@ def measured(
     frame = frame_of(rows).assign(v=[float(i % 9) for i in range(len(rows))])
     found = measured_cells(frame, cells, PrivacyUnit(), band)
     selection = Selection(test=Silent(), threshold=threshold)  # type: ignore[arg-type]
-    return cell_rollup.reported(found.cells, cells.kinds, selection, band), found
+    return cell_rollup.select_cell_nodes(found.cells, cells.kinds, selection, band), found
 
 
 @examples(12, 300, ROWS, st.sampled_from(SHAPES), st.integers(1, 6), st.data())
@@ -68,7 +68,7 @@ def test_values_are_different_within_a_segment() -> None:
     frame = pd.DataFrame(rows, columns=["a", "b", "v"])
     found = measured_cells(frame, dp.product("a", "b"), PrivacyUnit(), 1)
     selection = Selection(test=Silent(), threshold=9)  # type: ignore[arg-type]
-    nodes = cell_rollup.reported(found.cells, dp.product("a", "b").kinds, selection, 1)
+    nodes = cell_rollup.select_cell_nodes(found.cells, dp.product("a", "b").kinds, selection, 1)
     distinct = Distinct(column="v", at_most=None, touched=1, singly=True)
     assert nodes.level.tolist() == [0, 2, 3]
     assert found.distinct(distinct, nodes).tolist() == [0, 1, 3]
@@ -102,10 +102,10 @@ def test_groups_that_another_engine_adds_up_are_the_same_segments(
         table = con.sql(statement).to_arrow_table()
     counted = group_counts(table, cells, None, types, band=band, sums=tuple(sums), own=False)
     selection = Selection(test=Silent(), threshold=threshold)  # type: ignore[arg-type]
-    nodes = cell_rollup.reported(own.cells, cells.kinds, selection, band)
-    other = cell_rollup.reported(counted, cells.kinds, selection, band)
+    nodes = cell_rollup.select_cell_nodes(own.cells, cells.kinds, selection, band)
+    other = cell_rollup.select_cell_nodes(counted, cells.kinds, selection, band)
     assert [key.to_pylist() for key in nodes.keys] == [key.to_pylist() for key in other.keys]
-    elsewhere = counted_elsewhere(counted, tuple(sums), cells)
+    elsewhere = cells_counted_elsewhere(counted, tuple(sums), cells)
     for one, two in zip(
         own.parts(vectors, nodes, nodes.level),
         elsewhere.parts(vectors, nodes, nodes.level),
@@ -129,7 +129,7 @@ def test_users_within_their_bounds_add_what_their_records_do(
         measured_cells(frame, cells, PrivacyUnit(user=user), 1) for user in (None, "u")
     )
     selection = Selection(test=Silent(), threshold=threshold)  # type: ignore[arg-type]
-    nodes = cell_rollup.reported(by_record.cells, cells.kinds, selection, 1)
+    nodes = cell_rollup.select_cell_nodes(by_record.cells, cells.kinds, selection, 1)
     total = dp.sum("v", lower=-50, upper=50)
     found = []
     for count, counted, user in (

@@ -21,8 +21,8 @@ import dpframe as dp
 from dpframe.budget import SHARE_GRID, PrivacyUnit
 from dpframe.errors import ColumnError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
-from dpframe.sources import counting, sql_sources, sql_tables
-from dpframe.sources.counting import tree_of
+from dpframe.sources import exact_trees, sql_sources, sql_tables
+from dpframe.sources.exact_trees import tree_of
 from tests import strategies as nasty
 from tests.members import some
 from tests.naive import Path, leaf_paths, parts, units_of_keys, units_of_users
@@ -239,7 +239,9 @@ def by_sql(
 ) -> dict[Path, int]:
     """The statement of the SQL front door, run on the connection that has the table t."""
     source = sql_sources.table_source("t")
-    text = sql_tables.statement(source, hierarchy, unit, band=1, seed=SEED, columns=columns)
+    text = sql_tables.table_rollup_statement(
+        source, hierarchy, unit, band=1, seed=SEED, columns=columns
+    )
     tree = tree_of(con.sql(text).to_arrow_table())
     return dict(zip(tree_paths(tree, hierarchy), tree.count.tolist(), strict=True))
 
@@ -261,7 +263,7 @@ def test_numbers_of_every_type_are_read(kind: str, user: str | None) -> None:
     total = sum(parts(None if v is None else float(v), 4.0) for v in values) * SHARE_GRID / 2**40
     assert abs(found[()] - total) < len(values)
     assert found[()] > 0
-    for columns in (None, sql_tables.columns_of(con.execute("DESCRIBE t").fetchall())):
+    for columns in (None, sql_tables.described_columns(con.execute("DESCRIBE t").fetchall())):
         assert by_sql(con, X, unit, columns) == found
 
 
@@ -311,8 +313,8 @@ def test_a_column_of_no_numbers_is_refused_by_its_type(value: str) -> None:
     con, refused = duckdb.connect(), r"column 'w' has type .*; a measure is read from numbers\. "
     con.execute(f"CREATE TABLE t AS SELECT 'a' AS x, {value} AS w")
     with pytest.raises(ColumnError, match=refused) as given:
-        counting.exact_counts(con.table("t"), X, measured(1.0), 1)
-    seen = sql_tables.columns_of(con.execute("DESCRIBE t").fetchall())
+        exact_trees.exact_counts(con.table("t"), X, measured(1.0), 1)
+    seen = sql_tables.described_columns(con.execute("DESCRIBE t").fetchall())
     with pytest.raises(ColumnError, match=refused) as known:
         by_sql(con, X, measured(1.0), seen)
     with pytest.raises(duckdb.Error, match=refused) as unseen:

@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpframe as dp
-from dpframe._unicode import escaped
+from dpframe._unicode import escape_bytes
 from dpframe.budget import SHARE_GRID, PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
 from dpframe.sources.objects import object_text
@@ -184,7 +184,7 @@ def test_objects_of_polars_are_keys_by_value() -> None:
 @given(st.binary(max_size=40))
 def test_bytes_are_written_as_duckdb_writes_them(raw: bytes) -> None:
     ((written,),) = duckdb.sql("SELECT CAST(? AS VARCHAR)", params=[raw]).fetchall()
-    assert escaped(raw) == written
+    assert escape_bytes(raw) == written
 
 
 def test_decimals_in_a_list_of_keys_are_refused() -> None:

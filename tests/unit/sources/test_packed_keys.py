@@ -11,11 +11,11 @@ import pytest
 from hypothesis import strategies as st
 
 import dpframe as dp
-from dpframe._duck import register
+from dpframe._duck import register_table
 from dpframe.hierarchy._columns import Columns
 from dpframe.sketches import MisraGries, SketchState
 from dpframe.sources import packed_keys, record_stream
-from dpframe.sources.record_stream import sketched
+from dpframe.sources.record_stream import sketch_source
 from tests import strategies as nasty
 
 SMALL = st.one_of(st.none(), st.integers(-3, 5))
@@ -45,7 +45,7 @@ def facts(states: Sequence[SketchState]) -> list[tuple[Any, ...]]:
 def as_texts(source: object, hierarchy: Columns, counters: int) -> list[tuple[Any, ...]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_stream, "packable", lambda *_: False)
-        return facts(sketched(source, hierarchy, counters))
+        return facts(sketch_source(source, hierarchy, counters))
 
 
 @nasty.examples(8, 200, ROWS, st.sampled_from(["count", "drop"]), st.integers(2, 6))
@@ -54,7 +54,9 @@ def test_sketches_are_those_of_texts(
 ) -> None:
     """Values that fit in 63 bits together, and such that do not; NULLs; what is at zero."""
     hierarchy, source = Columns(tuple(NAMES), invalid), table_of(rows)
-    assert facts(sketched(source, hierarchy, counters)) == as_texts(source, hierarchy, counters)
+    assert facts(sketch_source(source, hierarchy, counters)) == as_texts(
+        source, hierarchy, counters
+    )
 
 
 @nasty.examples(8, 200, st.lists(ROWS, min_size=2, max_size=3), st.integers(2, 4))
@@ -63,9 +65,9 @@ def test_batches_that_do_not_fit_are_counted_as_texts_from_there_on(
 ) -> None:
     """Whatever the first batch makes room for."""
     sketches = [MisraGries(counters) for _ in NAMES]
-    counting = packed_keys.Counting(sketches, Columns(tuple(NAMES)))
+    counting = packed_keys.PackedKeyCounter(sketches, Columns(tuple(NAMES)))
     for rows in parts:
-        with register(table_of(rows), "rows") as relation:
+        with register_table(table_of(rows), "rows") as relation:
             for batch in relation.batches(packed_keys.values_sql(PLAIN, KINDS)):
                 counting.update(batch)
     counting.finish()
@@ -92,7 +94,7 @@ def test_every_type_of_whole_numbers_is_counted_alike() -> None:
     for names in (["a"], ["a", "b"]):
         known = as_texts(frame, Columns(tuple(names)), 5)
         for kind in ("int8", "uint8", "int16", "uint32", "int64", "uint64", "Int64"):
-            assert facts(sketched(frame.astype(kind), Columns(tuple(names)), 5)) == known
+            assert facts(sketch_source(frame.astype(kind), Columns(tuple(names)), 5)) == known
 
 
 def test_texts_that_are_no_utf8_are_repaired_before_they_are_coded() -> None:
@@ -111,7 +113,7 @@ def test_more_texts_than_are_remembered_are_counted_as_texts(
     hierarchy = Columns(("a", "b"))
     known = as_texts(frame, hierarchy, 20)
     monkeypatch.setattr(packed_keys, "REMEMBERED_BYTES", 1000)
-    assert facts(sketched(frame, hierarchy, 20)) == known
+    assert facts(sketch_source(frame, hierarchy, 20)) == known
 
 
 def test_codes_without_room_for_null_would_be_found() -> None:

@@ -13,7 +13,7 @@ from dpframe._duck import relations as duck_relations
 from dpframe.hierarchy import as_hierarchy
 from dpframe.sketches import MisraGries
 from dpframe.sources import path_keys, record_stream
-from dpframe.sources.record_stream import fed, sketched
+from dpframe.sources.record_stream import sketch_source, updated_sketches
 from tests import strategies as nasty
 from tests.unit.sources.test_address_keys import table_of
 from tests.unit.sources.test_packed_keys import facts
@@ -35,7 +35,7 @@ SPECS = (
 def as_sql(texts: Sequence[str | None], spec: str, counters: int) -> list[tuple[Any, ...]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_stream, "_of_bytes", lambda *_: None)
-        return facts(sketched(table_of(texts), as_hierarchy(spec), counters))
+        return facts(sketch_source(table_of(texts), as_hierarchy(spec), counters))
 
 
 @nasty.examples(8, 400, PATHS, st.sampled_from(SPECS), st.integers(2, 6), st.integers(1, 9))
@@ -46,7 +46,7 @@ def test_sketches_are_those_of_sql(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(duck_relations, "BATCH_ROWS", 5 * size)
         patch.setattr(path_keys, "PIECE", size)
-        found = facts(sketched(table_of(texts), as_hierarchy(spec), counters))
+        found = facts(sketch_source(table_of(texts), as_hierarchy(spec), counters))
     assert found == as_sql(texts, spec, counters)
 
 
@@ -57,7 +57,7 @@ def test_what_follows_is_counted_with_what_was_there(
     hierarchy = as_hierarchy("path:x?depth=3")
     sketches = [MisraGries(counters) for _ in range(hierarchy.height)]
     for part in (first, second):
-        sketches = fed(sketches, table_of(part), hierarchy)
+        sketches = updated_sketches(sketches, table_of(part), hierarchy)
     known = as_sql([*first, *second], "path:x?depth=3", counters)
     assert facts([sketch._state() for sketch in sketches]) == known
 
@@ -66,7 +66,7 @@ def test_paths_that_are_no_utf8_are_repaired_before_they_are_split() -> None:
     """As everywhere: different bytes are different nodes."""
     raw = pa.array([b"a\xff/b", b"a\xfe/b", b"a/b"], pa.binary()).view(pa.string())
     sketches = [MisraGries(5), MisraGries(5)]
-    counting = path_keys.PathCounting(sketches, as_hierarchy("path:x?depth=2"))  # type: ignore[arg-type]
+    counting = path_keys.PathCounter(sketches, as_hierarchy("path:x?depth=2"))  # type: ignore[arg-type]
     counting.update(pa.record_batch({"x": raw}))
     assert sketches[0].estimate(r"=a\xFF") == sketches[0].estimate(r"=a\xFE") == 1
     assert sketches[1].estimate(r"=a\xFF/b") == 1

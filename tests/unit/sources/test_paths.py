@@ -14,7 +14,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.doors.cli.main import main
-from dpframe.sources.relations import describe, rows_of
+from dpframe.sources.source_relations import describe_source, read_public_file
 from tests.members import few, some
 
 BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-2}
@@ -44,7 +44,7 @@ DOORS: dict[str, Callable[[str], Any]] = {
     "streaming": lambda p: dp.hhh(p, ["p"], mechanism="streaming", **BUDGET)["p"].dropna().tolist(),
     "tree_counts": lambda p: dp.tree_counts(p, ["p"], **BUDGET)["p"].dropna().tolist()[:1],
     "heavy_hitters": lambda p: dp.heavy_hitters(p, "p", k=1, **BUDGET)["p"].tolist(),
-    "keys": lambda p: rows_of(p, ["p"])["p"].to_pylist()[:1],
+    "keys": lambda p: read_public_file(p, ["p"])["p"].to_pylist()[:1],
 }
 
 
@@ -93,8 +93,8 @@ def test_a_folder_that_is_called_so_is_no_home(twins: Path) -> None:
     """What exists goes first, and is what the source is called."""
     Path("~").mkdir()
     Path("~/t.parquet").write_bytes(Path("a[1].parquet").read_bytes())
-    assert rows_of("~/t.parquet", ["p"])["p"][0].as_py() == "bracket"
-    assert describe("~/t.parquet") == f"file {twins / '~' / 't.parquet'}"
+    assert read_public_file("~/t.parquet", ["p"])["p"][0].as_py() == "bracket"
+    assert describe_source("~/t.parquet") == f"file {twins / '~' / 't.parquet'}"
 
 
 def test_files_that_are_read_together_name_the_same_columns(twins: Path) -> None:
@@ -102,7 +102,7 @@ def test_files_that_are_read_together_name_the_same_columns(twins: Path) -> None
     Path("m1.csv").write_text("p,q\na,b\n")
     Path("m2.csv").write_text("q,p\nb,a\n")
     with pytest.raises(dp.SourceError, match=r"'m2\.csv' and 'm1\.csv' have different first lines"):
-        rows_of("m*.csv", ["p"])
+        read_public_file("m*.csv", ["p"])
 
 
 # -- writing -------------------------------------------------------------------------------------

@@ -20,10 +20,10 @@ import dpframe as dp
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import ColumnError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
-from dpframe.sources import counting as tables
-from dpframe.sources.added import Added, counted_values
+from dpframe.sources import exact_trees as tables
+from dpframe.sources.summands import Summand, values_to_count
 from dpframe.steps import Steps
-from dpframe.tree import whole_numbers
+from dpframe.tree import python_integers
 from tests import strategies as nasty
 from tests.members import few, some
 from tests.naive import leaf_paths, rollup, shares, units_of_pairs
@@ -497,8 +497,8 @@ def test_values_are_counted_where_they_are_added_up(by: str) -> None:
     values = [1.5, None, math.nan, math.inf, -math.inf, -3.0, 1e300, 0.0, 2.5, 7.0]
     frame = pa.table({"k": ["a/b", "a/c", "a/b", "d", "d"] * 2, "v": pa.array(values)})
     steps, hierarchy = Steps(-1.0, 5.0), as_hierarchy(by)
-    value = Added(kind="value", column="v", steps=steps)
-    present = Added(kind="present", column="v", steps=steps)
+    value = Summand(kind="value", column="v", steps=steps)
+    present = Summand(kind="present", column="v", steps=steps)
     alone = summed(frame, hierarchy, {"y": present})
     beside = summed(frame, hierarchy, {"x": value, "y": present})
     other = summed(frame, hierarchy, {"x": replace(value, steps=Steps(0.0, 5.0)), "y": present})
@@ -507,15 +507,15 @@ def test_values_are_counted_where_they_are_added_up(by: str) -> None:
     assert beside["x"][0] == sum(
         steps.of(min(max(v, -1.0), 5.0)) for v in values if v is not None and math.isfinite(v)
     )
-    assert counted_values({"x": value, "y": present}) == {"y": "x"}
-    assert counted_values({"y": present}) == {}
+    assert values_to_count({"x": value, "y": present}) == {"y": "x"}
+    assert values_to_count({"y": present}) == {}
 
 
-def summed(frame: pa.Table, hierarchy: Hierarchy, sums: dict[str, Added]) -> dict[str, list[int]]:
+def summed(frame: pa.Table, hierarchy: Hierarchy, sums: dict[str, Summand]) -> dict[str, list[int]]:
     """Sums of all nodes, by name."""
     tree = tables.exact_counts(frame, hierarchy, PrivacyUnit(), 1, sums=sums, beside=["v"])
     found = zip(sums, tree.sums, strict=True)
-    return {name: whole_numbers(column).tolist() for name, column in found}
+    return {name: python_integers(column).tolist() for name, column in found}
 
 
 def test_sums_are_whole_numbers_of_any_size() -> None:
@@ -523,7 +523,7 @@ def test_sums_are_whole_numbers_of_any_size() -> None:
     small, large = [5, None, -(2**63), 2**63 - 1], [2**63, None, 1 - 10**38, 3]
     for values in (small, large, [None, None], []):
         column = pa.chunked_array([pa.array(values, pa.decimal128(38, 0))])
-        found = whole_numbers(column)
+        found = python_integers(column)
         assert found.tolist() == [0 if v is None else v for v in values]
         assert all(type(number) is int for number in found)
 
@@ -535,8 +535,8 @@ def test_sums_of_both_families_are_those_of_their_rows(lengths: str) -> None:
     fours = ["1.2.3.4", "::ffff:1.2.3.4", " 1.2.3.4", "1.2.3.9"]
     values = [*fours, "2001:db8::1", "2001:DB8::2", "1E2.1.1.1"]
     frame = pa.table({"ip": values * 2, "v": [1] * 14})
-    hierarchy, sums = as_hierarchy(f"ip:ip{lengths}"), {"rows": Added(kind="row")}
+    hierarchy, sums = as_hierarchy(f"ip:ip{lengths}"), {"rows": Summand(kind="row")}
     tree = tables.exact_counts(frame, hierarchy, PrivacyUnit(), 1, sums=sums, beside=["v"])
-    assert whole_numbers(tree.sums[0]).tolist() == tree.count.tolist()
+    assert python_integers(tree.sums[0]).tolist() == tree.count.tolist()
     assert sorted(tree.count[tree.level == 1].tolist()) == [2, 4, 8]
     assert tree.count[0] == 14

@@ -16,7 +16,7 @@ import dpframe as dp
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._columns import Columns
-from dpframe.sources import counting, small_frames
+from dpframe.sources import exact_trees, small_frames
 from tests import strategies as nasty
 from tests.rollups import exact_tree, said
 
@@ -123,8 +123,8 @@ def test_both_ways_are_taken_to_the_same_counts(rows: int, monkeypatch: pytest.M
     for source in (table, table.to_pandas(), pl.from_arrow(table), arrow):
         found = []
         for most in (rows, rows - 1):
-            monkeypatch.setattr(counting, "MOST", most)
-            tree = counting.exact_counts(source, dp.columns("a", "b"), PrivacyUnit(), 1)
+            monkeypatch.setattr(exact_trees, "MOST", most)
+            tree = exact_trees.exact_counts(source, dp.columns("a", "b"), PrivacyUnit(), 1)
             found.append((said(tree), tree.types))
         assert found[0] == found[1]
 
@@ -143,6 +143,8 @@ def test_types_that_are_no_keys_as_they_stand_are_counted_by_duckdb() -> None:
     frame["c"] = pd.Categorical(["a", "b"])
     for name in frame.columns:
         assert small_frames.small_counts(pa.table({"x": [1.5]}), dp.columns("x"), 1) is None
-        tree = counting.exact_counts(frame, dp.columns(name), PrivacyUnit(), 1)
+        tree = exact_trees.exact_counts(frame, dp.columns(name), PrivacyUnit(), 1)
         assert tree.count.tolist() == [2, 1, 1]
-    assert counting.exact_counts(frame, dp.columns("p"), PrivacyUnit(), 1).types[0][:6] == "PANDAS"
+    assert (
+        exact_trees.exact_counts(frame, dp.columns("p"), PrivacyUnit(), 1).types[0][:6] == "PANDAS"
+    )

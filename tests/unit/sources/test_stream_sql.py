@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from dpframe.hierarchy import as_hierarchy
-from dpframe.hierarchy.stream_keys import texts_of
-from dpframe.sources import relations
+from dpframe.hierarchy.stream_keys import unpack_key
+from dpframe.sources import source_relations
 from dpframe.sources.stream_sql import stream_sql
 from tests.rollups import exact_tree
 
@@ -45,12 +45,12 @@ def test_the_stream_has_the_nodes_and_counts_of_the_rollup(spec: str) -> None:
         for level, texts, count in zip(tree.level.tolist(), keys, tree.count.tolist(), strict=True)
         if level
     }
-    with relations.opened(ROWS, hierarchy.source_columns) as relation:
+    with source_relations.open_source(ROWS, hierarchy.source_columns) as relation:
         types = dict(zip(relation.columns, relation.types, strict=True))
         read = tuple(types[c] for c in hierarchy.source_columns)
         found = relation.query(stream_sql(hierarchy, types=read), False)
     counted: Counter[tuple[int, tuple[str | None, ...]]] = Counter()
     for level, column in enumerate(found.columns, 1):
         values = [v for v in column.to_pylist() if v is not None]
-        counted.update((level, texts_of(v, hierarchy.key_width)) for v in values)
+        counted.update((level, unpack_key(v, hierarchy.key_width)) for v in values)
     assert counted == exact

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpframe._duck import VIEW, register
+from dpframe._duck import VIEW, register_table
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy, columns
-from dpframe.sources import counting, user_rows
-from dpframe.sources.counting import exact_counts
+from dpframe.sources import exact_trees, user_rows
+from dpframe.sources.exact_trees import exact_counts
 from dpframe.sources.user_shares import row_hash
 
 SHARE = PrivacyUnit(user="u")
@@ -42,13 +42,13 @@ def frame_of(rows: list[Any], big: str = "int32") -> pa.Table:
 
 def leaves(rows: list[Any], unit: PrivacyUnit, seed: int, **more: Any) -> dict[Any, int]:
     """Counts of the finest keys, as the second statement reads them."""
-    with register(frame_of(rows, **more), "rows") as relation:
+    with register_table(frame_of(rows, **more), "rows") as relation:
         types = dict(zip(relation.columns, relation.types, strict=True))
         found = user_rows.user_leaves(
             relation, PATHS, unit, (types["a"], types["b"]), types["u"], seed=seed, progress=False
         )
     assert found is not None
-    with register(found.table, "leaves") as relation:
+    with register_table(found.table, "leaves") as relation:
         read = relation.query(found.sql, False).to_pylist()
     assert len({(r["k1"], r["k2"]) for r in read}) == len(read)
     return {(r["k1"], r["k2"]): r["n"] for r in read}
@@ -57,7 +57,7 @@ def leaves(rows: list[Any], unit: PrivacyUnit, seed: int, **more: Any) -> dict[A
 def counted(rows: object, hierarchy: Hierarchy, unit: PrivacyUnit, seed: int, sql: bool) -> Any:
     """Nodes and their counts, by either way."""
     way = mock.patch.object(user_rows, "user_leaves", return_value=None) if sql else nullcontext()
-    with mock.patch.object(counting, "random_seed", return_value=seed), way:
+    with mock.patch.object(exact_trees, "random_seed", return_value=seed), way:
         tree = exact_counts(rows, hierarchy, unit, 1)
     return [tree.level.tolist(), tree.count.tolist(), *(k.to_pylist() for k in tree.keys)]
 
@@ -98,7 +98,7 @@ def test_many_rows_count_as_in_sql(unit: PrivacyUnit) -> None:
 def test_hashes_that_start_alike_are_compared_as_a_whole() -> None:
     own = np.array([0, 0, 0, 1, 1])
     hashes = np.array([3, 1, 2, 9, 9], dtype=np.uint64)  # no different bits among the first
-    assert user_rows._in_order(own, hashes).tolist() == [1, 2, 0, 3, 4]
+    assert user_rows._order_by_hash(own, hashes).tolist() == [1, 2, 0, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_the_first_rows_are_no_sample() -> None:
     def none(hashed: object, packed: Any, number: object) -> Any:
         return np.arange(len(packed), dtype=np.uint64)
 
-    with mock.patch.object(user_rows.Hashed, "rows", none):
+    with mock.patch.object(user_rows.RowHashes, "rows", none):
         assert far_from_uniform(samples(50), 50)
 
 
@@ -167,7 +167,7 @@ def test_what_is_no_number_of_63_bits_is_left_to_sql(monkeypatch: pytest.MonkeyP
 def pairs_by(order: str, seeds: int) -> Counter[Any]:
     """The two of four rows that come first in an order, with {seed}."""
     found: Counter[Any] = Counter()
-    with register(pa.table({"a": [0, 1, 2, 3]}), "rows") as relation:
+    with register_table(pa.table({"a": [0, 1, 2, 3]}), "rows") as relation:
         for seed in range(seeds):
             first = f"SELECT a FROM {VIEW} ORDER BY {order.format(seed=seed)}, a LIMIT 2"
             found[tuple(sorted(relation.query(first, False)["a"].to_pylist()))] += 1

@@ -22,7 +22,7 @@ from dpframe.budget import LARGEST_WEIGHT, PrivacyUnit
 from dpframe.errors import ColumnError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.sources import sql_sources, sql_tables
-from dpframe.sources.counting import exact_counts, tree_of
+from dpframe.sources.exact_trees import exact_counts, tree_of
 from tests import strategies as nasty
 from tests.members import few, in_turn, some
 from tests.naive import Path as NodePath
@@ -103,7 +103,7 @@ def test_weights_of_every_type_are_python_s(kind: str, unit: PrivacyUnit) -> Non
     hierarchy = as_hierarchy("columns:x" if unit is ALL else "path:x")
     expected = weighted(hierarchy, rows, weights, unit.max_weight or LARGEST_WEIGHT)
     assert counted(con.table("t"), hierarchy, unit) == expected
-    for columns in (None, sql_tables.columns_of(con.execute("DESCRIBE t").fetchall())):
+    for columns in (None, sql_tables.described_columns(con.execute("DESCRIBE t").fetchall())):
         assert by_sql(con, "t", hierarchy, unit, columns) == expected
 
 
@@ -189,7 +189,9 @@ def by_sql(
 ) -> dict[NodePath, int]:
     """The statement of the SQL front door, run on the connection that has the table."""
     source = sql_sources.table_source(name)
-    text = sql_tables.statement(source, hierarchy, unit, band=1, seed=1, columns=columns)
+    text = sql_tables.table_rollup_statement(
+        source, hierarchy, unit, band=1, seed=1, columns=columns
+    )
     tree = tree_of(con.sql(text).to_arrow_table())
     return dict(zip(tree_paths(tree, hierarchy), tree.count.tolist(), strict=True))
 
@@ -226,7 +228,7 @@ def test_temporary_tables_have_the_same_weights() -> None:
     con.register("given", pa.table(ROWS))
     for kind in ("BIGINT", "DECIMAL(9,0)", "HUGEINT", "UBIGINT"):
         con.execute(f"CREATE OR REPLACE TEMP TABLE t AS SELECT x, w::{kind} AS w FROM given")
-        assert _duck.describe(con, "t", "") is None
+        assert _duck.describe_relation(con, "t", "") is None
         assert by_sql(con, "t", dp.path("x"), AT_MOST_5, None) == EXPECTED
 
 
@@ -263,7 +265,7 @@ def test_a_column_of_no_numbers_is_refused_by_its_type(value: str) -> None:
     con.execute(f"CREATE TABLE t AS SELECT 'a' AS x, {value} AS w")
     with pytest.raises(ColumnError, match=refused) as given:
         counted(con.table("t"), X)
-    seen = sql_tables.columns_of(con.execute("DESCRIBE t").fetchall())
+    seen = sql_tables.described_columns(con.execute("DESCRIBE t").fetchall())
     with pytest.raises(ColumnError, match=refused) as known:
         by_sql(con, "t", X, ALL, seen)
     with pytest.raises(duckdb.Error, match=refused) as ours:

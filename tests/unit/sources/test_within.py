@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from dpframe._duck import VIEW
 from dpframe.errors import ColumnError, SourceError
 from dpframe.periods import UNITS, Period, as_period
-from dpframe.sources.columns import require
-from dpframe.sources.relations import opened, reading_of
-from dpframe.sources.within import Reading, Within, within
+from dpframe.sources.columns import require_columns
+from dpframe.sources.period_source import PeriodReading, PeriodSource, restrict_to_period
+from dpframe.sources.source_relations import open_source, period_reading
 from tests.naive import in_period, period_name
 
 MICROSECOND = dt.timedelta(microseconds=1)
@@ -40,8 +40,8 @@ def _period(text: str | None, zone: str | None = None) -> Period:
 
 def _ids(source: object, period: Period) -> list[int]:
     """Which rows are read."""
-    restricted = within(source, reading_of(source, period))
-    with opened(restricted, ["id"]) as relation:
+    restricted = restrict_to_period(source, period_reading(source, period))
+    with open_source(restricted, ["id"]) as relation:
         found = relation.query(f"SELECT id FROM {VIEW}", False)
     return sorted(int(i) for i in found["id"].to_pylist())
 
@@ -245,53 +245,55 @@ REFUSED = {
 @pytest.mark.parametrize(("column", "says"), REFUSED.values(), ids=REFUSED)
 def test_a_column_of_no_times_is_refused(column: pa.Array, says: str) -> None:
     with pytest.raises(ColumnError, match=says) as error:
-        reading_of(pa.table({"when": column}), _period("2026"))
+        period_reading(pa.table({"when": column}), _period("2026"))
     assert "1700000000" not in str(error.value)
 
 
 def test_a_column_that_is_not_there_is_refused() -> None:
     with pytest.raises(ColumnError, match="Did you mean 'when'"):
-        reading_of(_table(DAYS, pa.date32()), as_period(("wen", "2026")))  # type: ignore[arg-type]
+        period_reading(_table(DAYS, pa.date32()), as_period(("wen", "2026")))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.date32(), pa.string()])
 def test_a_zone_goes_with_columns_that_have_one(kind: pa.DataType) -> None:
     table = _table([], kind)
     with pytest.raises(ColumnError, match="'Europe/Berlin' out of period"):
-        reading_of(table, _period("2026", "Europe/Berlin"))
+        period_reading(table, _period("2026", "Europe/Berlin"))
 
 
 def test_hours_of_dates_are_refused() -> None:
     with pytest.raises(ColumnError, match="has no hours"):
-        reading_of(_table(DAYS, pa.date32()), _period("2026-11-22T13"))
-    assert reading_of(_table(DAYS, pa.date32()), _period("2026-11-22T00..2026-11-22T23"))
+        period_reading(_table(DAYS, pa.date32()), _period("2026-11-22T13"))
+    assert period_reading(_table(DAYS, pa.date32()), _period("2026-11-22T00..2026-11-22T23"))
 
 
 def test_readings_that_can_give_a_record_two_times_are_axes_of_their_own() -> None:
     """A record at noon is at midnight in a column of dates: its two times are no one's blocks."""
     kinds = ("DATE", "VARCHAR", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
-    axes = {Reading(period=_period("2026"), kind=kind).axis for kind in kinds}
+    axes = {PeriodReading(period=_period("2026"), kind=kind).axis for kind in kinds}
     assert len(axes) == len(kinds)
     same = {
-        Reading(period=_period("2026"), kind=kind).axis
+        PeriodReading(period=_period("2026"), kind=kind).axis
         for kind in ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
     }
     assert same == {"when as written"}
 
 
 def test_a_column_that_changed_its_type_is_refused() -> None:
-    reading = reading_of(_table(DAYS, pa.date32()), _period("2026-W47"))
-    other = Within(_table([None], pa.timestamp("us")), reading)
-    with pytest.raises(SourceError, match="changed while it was read"), opened(other, ["id"]):
+    reading = period_reading(_table(DAYS, pa.date32()), _period("2026-W47"))
+    other = PeriodSource(_table([None], pa.timestamp("us")), reading)
+    with pytest.raises(SourceError, match="changed while it was read"), open_source(other, ["id"]):
         pass
 
 
 def test_a_source_says_nothing_of_its_rows() -> None:
-    restricted = within(_table(DAYS, pa.date32()), Reading(period=_period("2026"), kind="DATE"))
+    restricted = restrict_to_period(
+        _table(DAYS, pa.date32()), PeriodReading(period=_period("2026"), kind="DATE")
+    )
     assert repr(restricted) == "Within(when as dates, 2026)"
 
 
 def test_a_column_of_another_case_is_the_one_that_is_meant() -> None:
     """Law: the name that differs in case only comes first, whatever looks alike otherwise."""
     with pytest.raises(ColumnError, match=r"^column 'TS' does not exist. Did you mean 'ts'[?] "):
-        require(["TS"], ["TSX", "ts", "day"])
+        require_columns(["TS"], ["TSX", "ts", "day"])

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from dpframe.verifier.numbers import ONE, exp_between, shown
+from dpframe.verifier.numbers import ONE, bound_text, exp_between
 
 
 @pytest.mark.parametrize("x", ["0", "1e-9", "0.001", "0.5", "1", "7.25", "20", "-3", "-0.1", "60"])
@@ -34,5 +34,5 @@ def test_e_to_the_x_is_between(x: str) -> None:
 )
 def test_bounds_are_shown_rounded_up(bound: Fraction, text: str) -> None:
     """Law: four digits, never less than the bound."""
-    assert shown(bound) == text
+    assert bound_text(bound) == text
     assert Fraction(text) >= bound or math.isclose(float(text), float(bound), rel_tol=1e-15)

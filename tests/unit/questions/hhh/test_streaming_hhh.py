@@ -17,19 +17,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dpframe as dp
-from dpframe.accounting.sketches import sketch_laws
-from dpframe.asking.release import receipt_of
+from dpframe.accounting.sketch_stream import sketch_laws
+from dpframe.asking.release import receipt_in_metadata
 from dpframe.doors.cli import main as cli
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.mechanisms import streaming_hhh, upward_selection
 from dpframe.mechanisms.sketch_release import NoisySketch
-from dpframe.noise import laplace
+from dpframe.noise import laplace_table
 from dpframe.questions.hhh.ask import HHH
-from dpframe.questions.hhh.base import HhhPlan
+from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.sketches import SketchState
-from dpframe.sources import relations
-from dpframe.sources.record_stream import sketched
+from dpframe.sources import source_relations
+from dpframe.sources.record_stream import sketch_source
 from dpframe.sources.stream_sql import stream_sql
 from dpframe.testing import seeded_noise
 from dpframe.tree import NoisyNodes
@@ -50,7 +50,7 @@ class Quiet:
     """A law that draws zeros."""
 
     def __init__(self) -> None:
-        table = laplace(1.0, 1)
+        table = laplace_table(1.0, 1)
         self.weights, self.lowest, self.highest = table.weights, 0, 0
 
     def draw(self, n: int) -> Any:
@@ -136,7 +136,7 @@ def found_nodes(noisy: NoisyNodes, hierarchy: Hierarchy) -> list[Node]:
 
 def all_keys(hierarchy: Hierarchy) -> list[Counter[str]]:
     """How often each key of each level comes in ``ROWS``."""
-    with relations.opened(ROWS, hierarchy.source_columns) as relation:
+    with source_relations.open_source(ROWS, hierarchy.source_columns) as relation:
         types = dict(zip(relation.columns, relation.types, strict=True))
         read = tuple(types[c] for c in hierarchy.source_columns)
         found = relation.query(stream_sql(hierarchy, types=read), False)
@@ -167,14 +167,14 @@ def test_the_selection_is_that_of_the_definition(spec: str, seed: int, threshold
                 decrements=int(draw.integers(-5, 50)),
             )
         )
-    released = upward_selection.Released.of(
+    released = upward_selection.ReleasedNodes.of(
         [level.keys for level in noisy],
         [level.upper for level in noisy],
         [max(0, level.decrements) for level in noisy],
         hierarchy,
     )
-    chosen, residual = upward_selection.selected(released, threshold=threshold)
-    above = upward_selection.chosen_above(released.above, chosen)
+    chosen, residual = upward_selection.select_upward(released, threshold=threshold)
+    above = upward_selection.nearest_selected_ancestor(released.above, chosen)
     pairs = zip(released.level.tolist(), released.keys, strict=True)
     nodes = [node_of(hierarchy, level, key) for level, key in pairs]
     assert len(set(nodes)) == len(nodes)
@@ -212,7 +212,7 @@ def test_without_noise_and_with_room_for_all_it_is_exact(spec: str, threshold: i
     heavy = naive.heavy_hitters(
         exact, test=zeros, release=zeros, threshold=threshold, remainder=False
     )
-    levels = sketched(ROWS, hierarchy, len(counts) + 2)
+    levels = sketch_source(ROWS, hierarchy, len(counts) + 2)
     noisy = without_noise(levels, hierarchy, threshold)
     assert noisy.sketch_error == (0,) * hierarchy.height
     numbers = zip(noisy.residual.tolist(), noisy.count.tolist(), strict=True)
@@ -230,7 +230,7 @@ def test_without_noise_the_sketch_alone_holds_the_truth_between_its_bounds(count
     for spec in ("path:path", "columns:a,b"):
         hierarchy = as_hierarchy(spec)
         exact = {canonical(hierarchy, p): n for p, n in exact_counts(ROWS, hierarchy).items() if p}
-        noisy = without_noise(sketched(ROWS, hierarchy, counters), hierarchy, 1)
+        noisy = without_noise(sketch_source(ROWS, hierarchy, counters), hierarchy, 1)
         assert noisy.bounds is not None
         lower, upper = (ends.tolist() for ends in noisy.bounds)
         for node, low, high in zip(found_nodes(noisy, hierarchy), lower, upper, strict=True):
@@ -272,7 +272,7 @@ def coverage(levels: tuple[SketchState, ...], plan: HhhPlan, runs: int = 60) -> 
 def test_intervals_hold_the_truth_at_least_as_often_as_they_say(counters: int) -> None:
     """Law: all of these counts are far above the threshold, so that selection does not matter."""
     plan = plan_of("path:p?depth=2", counters=counters, confidence=0.9, threshold=150)
-    levels = sketched(HEAVY, plan.hierarchy, counters)
+    levels = sketch_source(HEAVY, plan.hierarchy, counters)
     assert (max(s.decrements for s in levels) > 0) == (counters == 8)
     with seeded_noise(11):
         assert coverage(levels, plan) >= 0.9
@@ -281,7 +281,7 @@ def test_intervals_hold_the_truth_at_least_as_often_as_they_say(counters: int) -
 def test_a_sketch_that_lost_more_than_it_says_is_noticed() -> None:
     """Negative control: alpha that is not counted, and noise twice as wide as its law."""
     plan = plan_of("path:p?depth=2", counters=100, confidence=0.9, threshold=150)
-    levels = sketched(HEAVY, plan.hierarchy, 100)
+    levels = sketch_source(HEAVY, plan.hierarchy, 100)
     lossy = tuple(
         SketchState(**{**{n: getattr(s, n) for n in s.__slots__}, "counts": s.counts - 12})
         for s in levels
@@ -451,7 +451,7 @@ def command_line(file: Path, hierarchy: str) -> tuple[pd.DataFrame, dict[str, An
     out = file.with_name("out.parquet")
     flags = ["--epsilon=1", "--delta=1e-6", "--mechanism=streaming", f"--counters={COUNTERS}"]
     assert cli.main(["hhh", str(file), hierarchy, *flags, "-o", str(out), "--quiet"]) == 0
-    receipt = receipt_of(pq.read_schema(out).metadata)
+    receipt = receipt_in_metadata(pq.read_schema(out).metadata)
     assert receipt is not None
     return pd.read_parquet(out), receipt.to_dict()
 

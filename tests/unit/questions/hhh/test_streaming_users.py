@@ -13,9 +13,9 @@ import pytest
 import dpframe as dp
 from dpframe._duck import relations
 from dpframe.questions.hhh.ask import explain
-from dpframe.questions.hhh.base import HhhPlan
+from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.sketches import SketchState
-from dpframe.sources.sketching import sketch_states
+from dpframe.sources.sketch_states import sketch_states
 from dpframe.testing import seeded_noise
 from tests.members import few
 

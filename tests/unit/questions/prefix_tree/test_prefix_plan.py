@@ -17,7 +17,7 @@ from dpframe.accounting.aggregate import aggregate_delta
 from dpframe.accounting.binomial import binomial
 from dpframe.errors import BudgetError, ParameterError
 from dpframe.federated import local_epsilon, segment_length, standard_error
-from dpframe.federated.segments import Segments
+from dpframe.federated.bit_segments import Segments
 from dpframe.questions.prefix_tree.ask import PREFIX_TREE
 from dpframe.questions.prefix_tree.plan import PrefixPlan
 from tests.members import some, tries
@@ -156,10 +156,10 @@ def test_tables_of_sums_are_right_to_a_unit() -> None:
 def test_many_reports_are_accounted_for_in_bounded_memory(monkeypatch: Any) -> None:
     """Law: a coarser grid never claims less, and has no more points than are allowed."""
     told: dict[str, Any] = {"local_epsilon": 6.0, "epsilon": 1.0, "neighbours": "replace"}
-    others = 49_999 - aggregate.spared(50_000, 6.0)
-    fine = aggregate._together.__wrapped__(others, 30, *told.values())[0]
+    others = 49_999 - aggregate.spare_holders(50_000, 6.0)
+    fine = aggregate._report_losses.__wrapped__(others, 30, *told.values())[0]
     monkeypatch.setattr(aggregate, "LONGEST_TABLE", 1 << 17)
-    coarse = aggregate._together.__wrapped__(others, 30, *told.values())[0]
+    coarse = aggregate._report_losses.__wrapped__(others, 30, *told.values())[0]
     assert len(coarse.mass) <= (1 << 17) + 4 * 30 < len(fine.mass)
     for epsilon in (0.5, 1.0):
         assert fine.delta(epsilon) <= coarse.delta(epsilon) <= 1.1 * fine.delta(epsilon)

@@ -23,7 +23,7 @@ from dpframe.errors import (
     ParameterTypeError,
 )
 from dpframe.noise import replaced_bits
-from dpframe.sketches import merged as raw_merged
+from dpframe.sketches import merge_raw_sketches as raw_merged
 from dpframe.testing import seeded_noise
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe.asking.release import receipt_of
+from dpframe.asking.release import receipt_in_metadata
 from dpframe.doors.cli.main import main
 from dpframe.questions.synthesize import generator_files
 from tests.fuzzed_files import unsealed
@@ -111,11 +111,11 @@ def test_generators_of_before_the_seal_are_read(tmp_path: Path) -> None:
 
 def test_metadata_that_is_no_receipt_is_refused() -> None:
     """Law: a receipt out of Parquet's metadata is a receipt, or one error of ours."""
-    assert receipt_of(None) is receipt_of({}) is None
-    assert receipt_of({b"dpframe": json.dumps({"a": 1}).encode()}) == {"a": 1}
+    assert receipt_in_metadata(None) is receipt_in_metadata({}) is None
+    assert receipt_in_metadata({b"dpframe": json.dumps({"a": 1}).encode()}) == {"a": 1}
     for text in (b"", b"{", b"[1]", b"null", b"\xff", b"[" * 10**5):
         with pytest.raises(dp.SourceError, match="no receipt"):
-            receipt_of({b"dpframe": text})
+            receipt_in_metadata({b"dpframe": text})
 
 
 def test_the_home_folder_is_the_same_at_every_door(

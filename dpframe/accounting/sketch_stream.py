@@ -1,0 +1,258 @@
+"""Misra-Gries sketches of one stream, a sketch a level: alpha_hat and the counters above it.
+
+A sketch has k counters C, keys that cannot be published among them, and the number alpha of its
+decrements. Neighbours differ by one record. Their keys can be matched, shared keys with
+themselves, so that the vector (U, alpha), U = C + alpha, moves by exactly 1 in exactly one
+coordinate (Lebeda and Tetek, Lemma 2, restated). The release adds Z to every U and one eta to
+alpha, publishes ``alpha_hat = alpha + eta`` and, for keys with ``U + Z >= alpha_hat + theta``, the
+value ``U + Z``. It has the privacy of their Algorithm 2 at half the variance of the counters.
+
+*Bound.* Let E be a set of outputs, S the first sketch, S' the second. Consider the release that
+publishes, for matched pairs of unshared keys, only whether one of them passed. It is computed from
+noise on (U, alpha), so it costs at most D_h, the divergence of a move by 1 on each of h levels.
+Outputs without unshared keys have the same probability in both releases if none passed, and at
+least that much on the side of S'. Hence, on one side only and without a factor e^epsilon,
+
+    P_S(E) <= e^epsilon P_S'(E) + D_h(epsilon) + sum over levels P_S(an unshared key passes)
+
+At most two keys are unshared, with counters at most (1, 0). In the standard sketch, where zeros are
+removed at once, up to k keys with counter 1 are stored on one side only; the other side is given
+the same keys with counter 0, which pass less often (their section 5.1, with the exact maximum).
+
+References
+----------
+C. J. Lebeda, J. Tetek, Better differentially private approximate histograms and heavy hitters using
+the Misra-Gries sketch: Algorithms 1 and 2, Lemmas 2 to 6, sections 5.1 and 5.2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from dpframe.accounting.candidate_scales import (
+    OFTEN,
+    OFTEN_DEVIATIONS,
+    better_family,
+    candidate_scales,
+    sketch_budget_error,
+)
+from dpframe.accounting.shifts import (
+    MARGIN,
+    BoundedLaw,
+    Family,
+    Move,
+    Unshared,
+    any_reaches,
+    bound_for,
+    noise_table,
+)
+from dpframe.noise import NoiseTable
+
+CUTS = (1e-3, 0.3)
+"""Parts of delta beyond the first bounds tried: short tables cost more and have no tails."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SketchLaws:
+    """Noise and threshold for h sketches of one stream each.
+
+    ``noise`` is the law of Z, ``shared`` the law of eta; ``delta`` is the accountant's upper bound
+    at the epsilon of the request. ``unshared`` are the counters that the threshold hides.
+    """
+
+    family: Family
+    noise: NoiseTable
+    shared: NoiseTable
+    scale: float
+    theta: int
+    sketches: int
+    unshared: Unshared
+    delta: float
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation of ``U - alpha_hat``, the estimate of a counter."""
+        return math.hypot(self.noise.sd, self.shared.sd)
+
+    def chance(self, counter: int) -> float:
+        """Return P(a key with this counter is published)."""
+        return unshared_passing_chance(self.noise, self.shared, self.theta, ((counter, 1),))
+
+    @property
+    def visible(self) -> int:
+        """Smallest counter that is published with probability ``OFTEN``."""
+        low, high = 0, self.theta + self.noise.highest + self.shared.highest
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.chance(middle) >= OFTEN else (middle, high)
+        return high
+
+
+def variant_unshared() -> Unshared:
+    return ((1, 1), (0, 1))
+
+
+def standard_unshared(counters: int) -> Unshared:
+    return ((1, counters),)
+
+
+def unshared_passing_chance(
+    noise: NoiseTable, shared: NoiseTable, theta: int, unshared: Unshared
+) -> float:
+    """Return P(value + Z >= theta + eta for one of the unshared counters), one eta for all."""
+    eta = np.arange(shared.lowest, shared.highest + 1)
+    return float(shared.pmf @ any_reaches(noise, theta + eta, unshared))
+
+
+def sketch_delta(
+    noise: NoiseTable,
+    *,
+    family: Family,
+    scale: float,
+    theta: int,
+    sketches: int,
+    epsilon: float,
+    unshared: Unshared | None = None,
+) -> float:
+    """Return an upper bound on delta of releasing ``sketches`` levels, Z and eta of the same law.
+
+    Parameters
+    ----------
+    noise, family, scale
+        The table, and the law that it cuts and rounds.
+    theta
+        Threshold on ``U + Z - alpha_hat``.
+    unshared
+        Counters stored by one neighbour only; by default the counters of the variant sketch.
+    """
+    bounded = BoundedLaw.of(noise, family=family, scale=scale)
+    moved = bounded.delta(Move(times=sketches), epsilon)
+    passed = unshared_passing_chance(noise, noise, theta, unshared or variant_unshared())
+    return min(1.0, (moved + sketches * passed) * MARGIN)
+
+
+@lru_cache(maxsize=256)
+def sketch_laws(
+    *,
+    sketches: int,
+    epsilon: float,
+    delta: float,
+    family: Family | None = None,
+    standard: bool = False,
+    counters: int | None = None,
+) -> SketchLaws:
+    """Return the least noise and threshold within the budget.
+
+    Parameters
+    ----------
+    sketches
+        Number of sketches that one record enters, one a level.
+    family
+        ``None`` takes the family with the smallest ``visible``.
+    standard, counters
+        The sketch that removes zeros at once, and its number of counters k, which the variant
+        sketch does not need.
+
+    Returns
+    -------
+    SketchLaws
+        With ``delta`` at most the requested one, recomputed from the tables.
+
+    Raises
+    ------
+    BudgetError
+        No 64-bit table reaches the budget.
+    """
+    if standard and counters is None:
+        raise ValueError("counters is missing: standard sketches need their number of counters.")
+    if family is None:
+        return better_family(
+            lambda each: sketch_laws(
+                sketches=sketches,
+                epsilon=epsilon,
+                delta=delta,
+                family=each,
+                standard=standard,
+                counters=counters,
+            )
+        )
+    unshared = standard_unshared(counters) if standard and counters else variant_unshared()
+    best: SketchLaws | None = None
+    for scale in candidate_scales(family, Move(times=sketches), epsilon, delta):
+        for cut in CUTS:
+            noise = noise_table(family, scale, bound_for(family, scale, cut * delta / sketches))
+            found = _least_theta(noise, family, scale, sketches, epsilon, delta, unshared)
+            if found and (best is None or _merit(found) < _merit(best)):
+                best = found
+    if best is None:
+        raise sketch_budget_error(epsilon, delta, f"{sketches} sketches")
+    return _trim_table(best, epsilon, delta)
+
+
+def _merit(laws: SketchLaws) -> float:
+    """Return about ``visible``, without the integer steps that it takes with the scale."""
+    return laws.theta + OFTEN_DEVIATIONS * laws.sd
+
+
+def _least_theta(
+    noise: NoiseTable,
+    family: Family,
+    scale: float,
+    sketches: int,
+    epsilon: float,
+    delta: float,
+    unshared: Unshared,
+) -> SketchLaws | None:
+    """Return laws with the least threshold that the rest of delta affords; None if none is left."""
+    moved = BoundedLaw.of(noise, family=family, scale=scale).delta(Move(times=sketches), epsilon)
+    if moved >= delta:
+        return None
+
+    def cost(theta: int) -> float:
+        return (moved + sketches * unshared_passing_chance(noise, noise, theta, unshared)) * MARGIN
+
+    low, high = 0, 2 * noise.highest + 2  # beyond the reach of both draws
+    if cost(high) > delta:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if cost(middle) <= delta else (middle, high)
+    return SketchLaws(
+        family=family,
+        noise=noise,
+        shared=noise,
+        scale=scale,
+        theta=high,
+        sketches=sketches,
+        unshared=unshared,
+        delta=cost(high),
+    )
+
+
+def _trim_table(laws: SketchLaws, epsilon: float, delta: float) -> SketchLaws:
+    """Return laws of the same scale and threshold with the shortest table within delta."""
+
+    def at(bound: int) -> tuple[NoiseTable, float]:
+        noise = noise_table(laws.family, laws.scale, bound)
+        return noise, sketch_delta(
+            noise,
+            family=laws.family,
+            scale=laws.scale,
+            theta=laws.theta,
+            sketches=laws.sketches,
+            epsilon=epsilon,
+            unshared=laws.unshared,
+        )
+
+    low, high = 1, laws.noise.highest
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if at(middle)[1] <= delta else (middle, high)
+    noise, spent = at(high)
+    if spent > delta:
+        return laws
+    return replace(laws, noise=noise, shared=noise, delta=spent)

@@ -1,0 +1,281 @@
+"""Rounds of weighted counts of a user's items, and counts of users at last: Gaussian noise.
+
+In every round a user gives whole weights, of Euclidean norm at most ``unit``, to at most ``items``
+values of their own. Which values, and how much, depends on this user and on what earlier rounds
+released. *Scores* are sums of the rounds, each ``part`` times over; a value whose score reaches
+``threshold`` is found. Then the found values are counted: a user is in one bin of a histogram of
+how many found values users have, and gives found values whole weights of norm at most ``norm``.
+
+*Released* is, in thought, the noisy weight of every possible value, round by round. Fix neighbours
+D and D', where D has one user u more, and the set U of values that take part in D. A mechanism M
+that draws noise for all of U, in D' too, releases Gaussian noise on vectors that differ by at most
+``unit`` a round, chosen after earlier answers. So D and D' are told apart as by one count that
+moves by mu = root of the sum of (unit / sigma_t)^2 + (1 / sigma')^2 + (norm / sigma)^2 in units of
+its noise, with certainty (Smith, Thakurta, "Fully Adaptive Composition for Gaussian Differential
+Privacy", 2022). Which values are found, from what round on, and all counts are functions of what M
+releases. As long as no value that only u has is found, the result shown is the same function of
+what M releases in D and in D', where these values do not exist. So with delta(epsilon) of M, and b
+the chance that a value of u alone is ever found,
+
+    P(D in S)  <= b + P(M(D) in S, none)  <= b  + e^epsilon P(D' in S) + delta
+    P(D' in S) <= b' + P(M(D') in S, none) <= b' + e^epsilon P(D in S) + delta,
+
+where b' is the chance that noise alone finds one of these values in M(D'). It is at most the bound
+on b below.
+
+*The bound on b.* A user takes part with at most ``items`` values. Here only values exist with which
+somebody takes part: noise finds no other value. The score of a value of u alone after rounds 1..t
+is at most ``unit`` (a_1 + .. + a_t) above the score of the noise alone, whatever weights it got and
+however they followed the noise of earlier rounds: no weight is above the norm. So b is at most
+``items`` times the sum over t of P(a_1 Z_1 + .. + a_t Z_t >= threshold - unit (a_1 + .. + a_t)):
+for all new values of a user at once, and all rounds.
+
+*Whole numbers.* Z is a Gaussian rounded to the nearest whole number. So the claims for M are the
+claims for continuous noise (:mod:`dpframe.accounting.normal_noise`), and Z is at most 1/2 above
+this
+noise: the sum is at most (a_1 + .. + a_t)/2 above a Gaussian. No normal table is read without this
+half.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+
+from dpframe.accounting.normal_noise import ETA, GaussianLeakage, edge, largest_mu, table_distance
+from dpframe.errors import BudgetError
+from dpframe.noise import NoiseTable
+from dpframe.rounded_noise import rounded_normal
+
+PARTS = (3, 4, 5, 8)
+"""Twentieths of the rounds' mu^2 that each round spends: most when it is known where weight is
+wanted."""
+
+LARGEST_UNIT, LEAST_UNIT = 4096, 16
+"""Largest and least bound on the norm of a user in a round, in whole weights."""
+
+LONGEST = 2**20
+"""Most entries of a table, about; wider noise gets smaller units."""
+
+ENDS = 9.5
+"""Sigmas from which on no weight of a 64-bit table is left."""
+
+CURVE_PART = 0.75
+"""Part of delta that decides the spread; the rest is for values of one user, which thresholds
+follow."""
+
+SIZES_PART = 0.05
+"""Part of the counts' mu^2 for the histogram of how many found values users have."""
+
+NORM = 128
+"""Largest norm of a user in the counts, in whole weights."""
+
+TIGHT = 0.02
+"""Part of delta that 64-bit tables may cost; smaller units have shorter ones."""
+
+WIDER = (1.0001, 1.001, 1.01)
+"""Factors on the noise that the curve alone asks for, so that rounding finds room."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Law:
+    """Noise of scale ``sigma`` on whole weights. A user adds weights of norm at most ``norm`` to at
+    most ``values`` values. Noisy weights of a round count ``part`` times in scores."""
+
+    noise: NoiseTable
+    sigma: float
+    norm: int
+    values: int
+    part: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundLaws:
+    """The laws of all rounds, of the histogram of sizes if there is one, and of the counts.
+
+    A user takes part with ``items`` values; ``delta`` is an upper bound at the requested epsilon.
+    """
+
+    items: int
+    rounds: tuple[Law, ...]
+    threshold: int
+    sizes: Law | None
+    count: Law
+    delta: float
+
+    @property
+    def unit(self) -> int:
+        """The norm of a user in a round."""
+        return self.rounds[0].norm
+
+    @property
+    def weights(self) -> int:
+        """What a user adds to a score at most, over all rounds."""
+        return self.unit * sum(one.part for one in self.rounds)
+
+    @property
+    def score_sd(self) -> float:
+        """Deviation of the noise in a score, in users that weigh all they can."""
+        return _score_sigma(self.rounds) / self.weights
+
+    @property
+    def users(self) -> int:
+        """How many users a found value has at least, except for noise."""
+        return -(-self.threshold // self.weights)
+
+    @cached_property
+    def told(self) -> GaussianLeakage:
+        """What all rounds and the counts tell about a user if no value of theirs alone is found."""
+        return _rounds_leakage(self)
+
+    def cost(self, epsilon: float) -> float:
+        """Return an upper bound on delta at ``epsilon``, from the tables that are drawn from."""
+        return min(1.0, self.told.delta(epsilon) + lone_value_chance(self))
+
+
+def lone_value_chance(laws: RoundLaws) -> float:
+    """Return an upper bound on the chance that a value of one user alone is ever found."""
+    one = sum(
+        _lone_score_chance(laws.rounds[: t + 1], laws.threshold, laws.unit)
+        for t in range(len(laws.rounds))
+    )
+    return min(1.0, laws.items * one * (1 + 1e-9))
+
+
+def _lone_score_chance(rounds: tuple[Law, ...], threshold: int, unit: int) -> float:
+    """Bound P(score of a value of one user >= ``threshold`` after these rounds) from above."""
+    parts = sum(one.part for one in rounds)
+    inside = math.prod(_mass_inside_table(one) for one in rounds)
+    return gaussian_tail_bound(threshold - unit * parts - parts / 2, _score_sigma(rounds)) / inside
+
+
+def gaussian_tail_bound(x: float, sigma: float) -> float:
+    """Return an upper bound on P(continuous Gaussian noise >= x)."""
+    return 0.5 * math.erfc(x / sigma * (1 - 1e-12) / math.sqrt(2)) * (1 + 1e-12)
+
+
+def _score_sigma(rounds: tuple[Law, ...]) -> float:
+    """Return sigma of the noise in scores."""
+    return math.sqrt(sum((one.part * one.sigma) ** 2 for one in rounds))
+
+
+def _mass_inside_table(one: Law) -> float:
+    """Return a lower bound on the mass of the law within the ends of its table."""
+    return 1 - _mass_beyond_table(one.noise, one.sigma)
+
+
+def _mass_beyond_table(noise: NoiseTable, sigma: float) -> float:
+    return math.erfc((noise.highest + 0.5) / sigma / math.sqrt(2)) * (1 + 1e-9) + 1e-300
+
+
+def _rounds_leakage(laws: RoundLaws) -> GaussianLeakage:
+    """Return the sums over all draws that one user can move.
+
+    For a value that moves by s, the answers that one neighbour alone can give have at most the mass
+    of the last s entries of a table. This is at most s times ``edge`` for a move of one. Moves of
+    norm ``norm`` on ``values`` values add up to at most the root of their number times the norm.
+    """
+    squares = ends = rounding = factor = shift = 0.0
+    for one in (*laws.rounds, *([] if laws.sizes is None else [laws.sizes]), laws.count):
+        squares += (one.norm / one.sigma) ** 2
+        ends += edge(one.noise, one.norm) * math.sqrt(one.values)
+        rounding += one.values * _law_distance(one)
+        beyond = _mass_beyond_table(one.noise, one.sigma)
+        factor += one.values * (beyond / (1 - beyond) + ETA)
+        shift += 2 * one.values * ETA
+    return GaussianLeakage(
+        squares=squares, ends=ends, rounding=rounding, factor=factor, shift=shift
+    )
+
+
+def _law_distance(one: Law) -> float:
+    """Return an upper bound on how far the table is from its law.
+
+    It is at least half a unit a weight, and as much at the mode, plus the error of floats: a
+    verifier knows no more of a table without reading its weights.
+    """
+    return max(table_distance(one.noise, one.sigma), len(one.noise.weights) / 2.0**65 + 4e-16)
+
+
+@lru_cache(maxsize=64)
+def round_laws(
+    *, epsilon: float, delta: float, release_share: float, items: int, sizes: bool
+) -> RoundLaws:
+    """Return the least noise, and the least threshold, within the budget.
+
+    Parameters
+    ----------
+    release_share
+        Part of mu^2 that the counts of found values get.
+    items
+        Values of a user that take part.
+    sizes
+        Whether a histogram tells how many found values users have.
+
+    Raises
+    ------
+    BudgetError
+        64 bits are too coarse for this delta.
+    """
+    mu = largest_mu(epsilon, CURVE_PART * delta * (1 - 1e-6))
+    unit = LARGEST_UNIT
+    while unit >= LEAST_UNIT:
+        for wider in WIDER:
+            laws = _laws_for_mu(mu / wider, unit, release_share, items, sizes)
+            if laws is None:
+                break
+            long = _length_distance(laws) * (1 + math.exp(epsilon)) > TIGHT * delta
+            if long and unit > LEAST_UNIT:
+                break
+            left = delta - laws.told.delta(epsilon)
+            if left <= 0:
+                continue
+            laws = replace(laws, threshold=_least_threshold(laws, left))
+            spent = laws.cost(epsilon)
+            if spent <= delta:
+                return replace(laws, delta=spent)
+        unit //= 2
+    raise BudgetError(
+        f"no 64-bit noise reaches delta={delta:g} at epsilon={epsilon:g} for {items} values a "
+        "user. Raise delta, move epsilon towards 1, or pass contribution='share'."
+    )
+
+
+def _laws_for_mu(mu: float, unit: int, share: float, items: int, sizes: bool) -> RoundLaws | None:
+    """Return laws that spend mu, without a threshold; None where tables are too long."""
+    finding = unit / (mu * math.sqrt(1 - share))
+    spread = [finding * math.sqrt(sum(PARTS) / part) for part in PARTS]
+    if unit > LEAST_UNIT and 2 * ENDS * max(spread) > LONGEST:
+        return None
+    told = share * SIZES_PART if sizes else 0.0
+    return RoundLaws(
+        items=items,
+        rounds=tuple(
+            _round_law(sigma, unit, items, part) for sigma, part in zip(spread, PARTS, strict=True)
+        ),
+        threshold=0,
+        sizes=_round_law(1 / (mu * math.sqrt(told)), 1, 1) if sizes else None,
+        count=_round_law(NORM / (mu * math.sqrt(share - told)), NORM, NORM**2),
+        delta=1.0,
+    )
+
+
+def _length_distance(laws: RoundLaws) -> float:
+    """Return how far the tables of rounds are from their laws because they are long."""
+    return sum(one.values * (_law_distance(one) - 5e-16) for one in laws.rounds)
+
+
+def _round_law(sigma: float, norm: int, values: int, part: int = 1) -> Law:
+    noise = rounded_normal(sigma, math.ceil(ENDS * sigma))
+    return Law(noise=noise, sigma=sigma, norm=norm, values=values, part=part)
+
+
+def _least_threshold(laws: RoundLaws, left: float) -> int:
+    """Return the least threshold that a value of one user reaches with chance at most ``left``."""
+    low, high = laws.weights, laws.weights + math.ceil(40 * _score_sigma(laws.rounds))
+    while high - low > 1:
+        middle = (low + high) // 2
+        held = lone_value_chance(replace(laws, threshold=middle)) <= left * (1 - 1e-9)
+        low, high = (low, middle) if held else (middle, high)
+    return high

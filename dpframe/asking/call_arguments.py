@@ -1,0 +1,278 @@
+"""Check the arguments of all front doors. A message has name, value, rule and next step."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Integral
+from typing import Any, TypeVar
+
+from dpframe._known_arguments import shown_value
+from dpframe._unicode import is_unicode
+from dpframe.budget import Budget, Contribution, PrivacyUnit, as_float
+from dpframe.errors import BudgetError, ColumnError, ParameterError, ParameterTypeError
+from dpframe.hierarchy import Hierarchy, as_hierarchies, as_hierarchy, columns
+from dpframe.periods import Period, as_period
+
+EPSILON = (1e-4, 50.0)
+DELTA = (1e-12, 0.1)
+"""Below 1e-12 the rounding of 64-bit noise tables and of the accountant would show."""
+
+ChoiceName = TypeVar("ChoiceName", bound=str)
+
+DELTA_ADVICE = "well below one over the number of people"
+
+
+class CallArguments(Mapping[str, object]):
+    """The unchecked arguments of one call. Each method checks one and returns it with its type.
+
+    None means that the caller left the choice to dpframe: ``whole`` and ``number`` return None.
+    """
+
+    def __init__(self, arguments: Mapping[str, object]) -> None:
+        self._arguments = dict(arguments)
+
+    def __getitem__(self, name: str) -> object:
+        return self._arguments[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arguments)
+
+    def __len__(self) -> int:
+        return len(self._arguments)
+
+    def but(self, **others: object) -> CallArguments:
+        """Return a copy in which the arguments ``others`` are replaced."""
+        return CallArguments({**self._arguments, **others})
+
+    def whole(self, name: str, low: int, high: int) -> int | None:
+        """Return a whole number within bounds, or None if it was left out."""
+        return None if self[name] is None else whole_number(name, self[name], low, high)
+
+    def number(self, name: str, low: float, high: float) -> float | None:
+        """Return a number within bounds, or None if it was left out."""
+        return None if self[name] is None else bounded_number(name, self[name], low, high)
+
+    def flag(self, name: str) -> bool:
+        """Return True or False."""
+        return flag(name, self[name])
+
+    def chosen(self, name: str, known: Sequence[ChoiceName]) -> ChoiceName:
+        """Return a name that must be one of ``known``."""
+        return known_choice(name, self[name], known)
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        return as_hierarchy(self["hierarchy"])
+
+    @property
+    def hierarchies(self) -> Hierarchy:
+        """One hierarchy, or several that are asked at once."""
+        return as_hierarchies(self["hierarchy"])
+
+    @property
+    def column(self) -> Hierarchy:
+        """The hierarchy of one level that the values of a column are."""
+        return flat_hierarchy(self["column"])
+
+    @property
+    def epsilon(self) -> float:
+        return budget_amount("epsilon", self["epsilon"], *EPSILON, "for example 1.0")
+
+    @property
+    def delta(self) -> float:
+        return budget_amount("delta", self["delta"], *DELTA, DELTA_ADVICE)
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(epsilon=self.epsilon, delta=self.delta)
+
+    @property
+    def confidence(self) -> float:
+        return bounded_number("confidence", self["confidence"], 0.5, 0.999999)
+
+    @property
+    def period(self) -> Period | None:
+        """The period, by a column of times, whose records alone are read."""
+        return as_period(self["period"])
+
+    @property
+    def unit(self) -> PrivacyUnit:
+        """The unit of privacy, without weights."""
+        return user_unit(self["user"], self["contribution"], self["max_contributions"])
+
+    def goes(self, table: MechanismArguments, mechanism: str) -> None:
+        """Raise ParameterError for a given argument that the mechanism does not take.
+
+        It is not ignored: the caller expects an effect, and a stored request would hold it.
+        """
+        for name, (known, what) in table.items():
+            value = self[name]
+            if value is None or value is False or mechanism in known:
+                continue
+            named = " or ".join(f"mechanism={other!r}" for other in known)
+            raise ParameterError(
+                f"{name} ({value!r}) {what}, and goes only with {named}, not "
+                f"mechanism={mechanism!r}. Leave it out."
+            )
+
+
+MechanismArguments = Mapping[str, tuple[tuple[str, ...], str]]
+"""For each argument that only some mechanisms take: these mechanisms, and what it does."""
+
+
+def check_contribution(
+    unit: PrivacyUnit, mechanism: str, beside: Mapping[str, tuple[Contribution, ...]]
+) -> None:
+    """Raise ParameterError for a ``contribution`` that a mechanism does not count.
+
+    Every mechanism counts "records"; ``beside`` says what it counts besides.
+    """
+    kind = unit.contribution
+    if unit.user is None or kind in ("records", *beside.get(mechanism, ())):
+        return
+    ways = [f"contribution={other!r}" for other in beside.get(mechanism, ())]
+    ways += [f"mechanism={other!r}" for other, kinds in beside.items() if kind in kinds]
+    raise ParameterError(
+        f"contribution={kind!r} does not go with mechanism={mechanism!r}. "
+        + ", or ".join(["Pass contribution='records' with max_contributions=", *ways])
+        + "."
+    )
+
+
+def release_name(value: object) -> str | None:
+    """Check the name of a release: text that people and file systems can read."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ParameterTypeError(f"release must be a name, as text; got {shown_value(value)}.")
+    if not value.strip() or len(value) > 200 or not value.isprintable():
+        raise ParameterError(f"release ({value[:200]!r}) must have 1 to 200 printable characters.")
+    return value
+
+
+def data_name(value: object) -> str | None:
+    """Check the caller's name for the state of the data."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ParameterTypeError(
+            f"data must be text, such as '2026-11-03'; got {type(value).__name__}."
+        )
+    if not value.strip() or len(value) > 200 or not value.isprintable():
+        raise ParameterError(f"data ({value[:200]!r}) must have 1 to 200 printable characters.")
+    return value
+
+
+def user_unit(user: object, contribution: object, max_contributions: object) -> PrivacyUnit:
+    if user is None:
+        for name, value in (
+            ("contribution", contribution),
+            ("max_contributions", max_contributions),
+        ):
+            if value is not None:
+                raise ParameterError(
+                    f"{name} ({value!r}) needs user=. Name the column that identifies a person, "
+                    f"or leave {name} out."
+                )
+        return PrivacyUnit()
+    user = column_name("user", user)
+    default = "share" if contribution is None else contribution
+    kind: Contribution = known_choice("contribution", default, ("share", "records", "items"))
+    if kind == "share":
+        if max_contributions is not None:
+            raise ParameterError(
+                f"max_contributions ({max_contributions!r}) does not bound shares. Pass "
+                "contribution='records' too."
+            )
+        return PrivacyUnit(user=user)
+    if max_contributions is None:
+        raise ParameterError(
+            f"contribution={kind!r} needs max_contributions=, a number of {kind} for each user. "
+            "Choose it without the data."
+        )
+    bound = whole_number("max_contributions", max_contributions, 1, 1_000_000)
+    return PrivacyUnit(user=user, contribution=kind, max_contributions=bound)
+
+
+def column_name(argument: str, value: object) -> str:
+    """Check that an argument is the name of a column."""
+    if not isinstance(value, str):
+        raise ParameterTypeError(
+            f"{argument} must be the name of a column; got {type(value).__name__}."
+        )
+    if not value or not is_unicode(value):
+        raise ColumnError(
+            f"{argument} ({value!r}) must be the name of a column in UTF-8. Rename it."
+        )
+    return value
+
+
+def budget_amount(name: str, value: object, low: float, high: float, advice: str) -> float:
+    """Check a part of a privacy budget, which has no default."""
+    if value is None:
+        raise BudgetError(f"{name} is missing: pass {name}=, {advice}. There is no default.")
+    real = as_float(value)
+    if real is None:
+        raise ParameterTypeError(f"{name} must be a number, {advice}; got {shown_value(value)}.")
+    if not low <= real <= high:  # also refuses NaN
+        raise BudgetError(
+            f"{name} ({value!r}) must be a finite number from {low:g} to {high:g}, {advice}."
+        )
+    return real
+
+
+def bounded_number(name: str, value: object, low: float, high: float) -> float:
+    """Check a number within bounds."""
+    real = as_float(value)
+    if real is None:
+        raise ParameterTypeError(
+            f"{name} must be a number from {low:g} to {high:g}; got {shown_value(value)}."
+        )
+    if not low <= real <= high:  # also refuses NaN
+        parts = f" Write {real / 100:g}." if high < 1 and low <= real / 100 <= high else ""
+        raise ParameterError(
+            f"{name} ({value!r}) must be a number from {low:g} to {high:g}.{parts}"
+        )
+    return real
+
+
+def whole_number(name: str, value: object, low: int, high: int) -> int:
+    """Check a whole number within bounds; a float such as 3.0 is one, too."""
+    given: Any = value
+    if not isinstance(value, Integral) and (real := as_float(value)) is not None:
+        given = int(real) if real.is_integer() and real == value else value
+    if isinstance(given, bool) or not isinstance(given, Integral):
+        raise ParameterTypeError(
+            f"{name} must be a whole number >= {low}; got {shown_value(value)}."
+        )
+    if not low <= int(given) <= high:
+        raise ParameterError(f"{name} ({value!r}) must be a whole number from {low} to {high}.")
+    return int(given)
+
+
+def flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ParameterTypeError(f"{name} must be True or False; got {shown_value(value)}.")
+    return value
+
+
+def known_choice(name: str, value: object, known: Sequence[ChoiceName]) -> ChoiceName:
+    if not isinstance(value, str):
+        raise ParameterTypeError(
+            f"{name} must be one of {', '.join(known)}; got {shown_value(value)}."
+        )
+    if value not in known:
+        near = difflib.get_close_matches(value.lower(), known, n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ParameterError(f"{name} ({value!r}) must be one of {', '.join(known)}.{hint}")
+    return known[known.index(value)]
+
+
+def flat_hierarchy(column: object) -> Hierarchy:
+    """Return the hierarchy whose only level is the values of a column."""
+    if not isinstance(column, str):
+        raise ParameterTypeError(
+            f"column must be text; got {type(column).__name__}. Use hhh for levels."
+        )
+    return columns(column)

@@ -1,0 +1,279 @@
+"""``result.dp``: methods of a frame that dpframe returned: its receipt, and free computations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from dpframe._forks import no_fork
+from dpframe._known_arguments import known_arguments
+from dpframe.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+    import pyarrow as pa
+
+    from dpframe.asking.privacy_receipt import Receipt
+    from dpframe.asking.release import Release
+    from dpframe.ledger import Ledger
+
+
+@known_arguments
+class ResultMethods:
+    """Methods of a result, computed from its released numbers: free."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self._frame = frame
+
+    def share(
+        self, of: Literal["parent", "total"] = "parent", measure: str | None = None
+    ) -> pd.DataFrame:
+        """Compute the share of each node of a result in the node above it, or in everything.
+
+        For a frame that dpframe returned, or some of its rows. Free: made of released numbers.
+
+        Parameters
+        ----------
+        of
+            "parent" (default): the nearest row above in the frame; "total": the row of level 0.
+        measure
+            The count or sum of a rollup; by default the first.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each row of the result, with its index: level, prefix, label columns, the
+            measure, ``of`` (the prefix of the row above, missing where there is none), ``share``,
+            ``share_lower`` and ``share_upper`` (float64; NaN without a row above). Where the row
+            above is not clearly above 0, ``share`` is NaN and its interval holds every possible
+            share: 0 to 1, and any number for sums that can be negative. ``attrs["dp_share"]`` says
+            with which ``confidence`` an interval holds, and ``how`` it was made. It is the
+            confidence of the release where its receipt tells the law of the noise ("parts",
+            "widened") or its intervals hold together ("together"); else ("as shown")
+            1 - 2 (1 - confidence), because two intervals must hold at once.
+
+        Raises
+        ------
+        ParameterError
+            The numbers of the frame were changed, or it has no such measure or total.
+
+        Examples
+        --------
+        >>> import pandas as pd, dpframe
+        >>> trips = pd.DataFrame({"origin": ["JFK"] * 400 + ["LGA"] * 100})
+        >>> result = trips.dp.tree_counts(["origin"], epsilon=9.0, keys=["JFK", "LGA"])
+        >>> round(float(result.dp.share()["share"][1]), 1)
+        0.8
+        """
+        with no_fork():
+            from dpframe.postprocess.shares import share_frame
+
+        return share_frame(self._frame, self.receipt, of=of, measure=measure)
+
+    def top(self, n: int, by: str | None = None, level: int | str | None = None) -> pd.DataFrame:
+        """Return the ``n`` largest rows of a result, largest first; ties stay in their order.
+
+        For a frame that dpframe returned, or some of its rows. Free: made of released numbers.
+
+        Parameters
+        ----------
+        n
+            How many rows, at least 1.
+        by
+            The measure of a rollup; by default the first. For cells of several hierarchies:
+            "residual", or "count" where whole counts were released.
+        level
+            Number or name of a level, or for cells of a kind; by default all but the total.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The rows with all their columns, and ``above_next`` (boolean): whether the interval of
+            a row lies above the interval of the next row, so that their order is certain if both
+            intervals hold; missing for the last row of all. Noise takes part in choosing the
+            largest rows. Therefore the intervals of the chosen rows hold with the stated confidence
+            only if all intervals hold together:
+            ``result.dp.intervals(simultaneous=True).dp.top(...)``.
+
+        Examples
+        --------
+        >>> import pandas as pd, dpframe
+        >>> trips = pd.DataFrame({"origin": ["JFK"] * 300 + ["LGA"] * 100})
+        >>> result = trips.dp.tree_counts(["origin"], epsilon=9.0, keys=["JFK", "LGA"])
+        >>> result.dp.top(1)[["prefix", "above_next"]].values.tolist()
+        [['JFK', True]]
+        """
+        with no_fork():
+            from dpframe.postprocess.largest_rows import largest_rows
+
+        return largest_rows(self._frame, self.receipt, n, by=by, level=level)
+
+    def below(self, label: object) -> pd.DataFrame:
+        """Return the rows of a node and of all nodes shown below it, in their order.
+
+        Parameters
+        ----------
+        label
+            A prefix, such as "FR / Paris". If no prefix matches: a value in a level's column, such
+            as "Paris"; if several nodes have it, the error names their prefixes.
+
+        Examples
+        --------
+        >>> import pandas as pd, dpframe
+        >>> trips = pd.DataFrame({"origin": ["JFK"] * 300, "dest": ["LAX"] * 300})
+        >>> result = trips.dp.hhh(["origin", "dest"], epsilon=1.0, delta=1e-6)
+        >>> result.dp.below("JFK")["prefix"].tolist()
+        ['JFK / LAX']
+        """
+        with no_fork():
+            from dpframe.postprocess.subtree import subtree
+
+        return subtree(self._frame, self.receipt, label)
+
+    def intervals(
+        self,
+        confidence: float | None = None,
+        simultaneous: bool = False,
+        measures: str | Sequence[str] | None = None,
+    ) -> pd.DataFrame:
+        """Return a result with intervals for another confidence, or that all hold together.
+
+        For a whole frame that dpframe returned, by ``hhh`` with exact counts or a baseline, by
+        ``tree_counts`` with listed keys, or by ``rollup``: there the law of every number is known.
+        Free.
+
+        Parameters
+        ----------
+        confidence
+            0.5 to 0.999999; by default the confidence of the frame.
+        simultaneous
+            Whether all intervals of the frame hold at once with that confidence (Bonferroni, over
+            all rows and measures), and not each on its own. Not for counts that decided about the
+            selection themselves.
+        measures
+            The measures of a rollup that get new intervals, by name; the result leaves the other
+            measures out. By default all.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The same rows with other ends, and a receipt that says which. An interval is at least as
+            wide as a release with that confidence would have had where the drawn number is not
+            shown: counts that were made to add up, or are shares of users; and for means at a
+            bound, or whose interval reaches both bounds.
+
+        Raises
+        ------
+        ParameterError
+            The frame is not a whole release, or its receipt does not tell the law of its noise.
+            Then pass another ``confidence=`` to the next release.
+
+        Examples
+        --------
+        >>> import pandas as pd, dpframe
+        >>> trips = pd.DataFrame({"origin": ["JFK"] * 300, "dest": ["LAX"] * 300})
+        >>> result = trips.dp.hhh(["origin", "dest"], epsilon=1.0, delta=1e-6)
+        >>> wide = result.dp.intervals(0.999)
+        >>> bool((wide["upper"] > result["upper"]).all()), wide.dp.receipt["confidence"]
+        (True, 0.999)
+        """
+        with no_fork():
+            from dpframe.postprocess.other_confidence import other_confidence
+
+        return other_confidence(
+            self._frame, self.receipt, confidence, simultaneous=simultaneous, measures=measures
+        )
+
+    def change(
+        self,
+        before: pd.DataFrame | Release | str,
+        *,
+        measure: str | None = None,
+        confidence: float | None = None,
+        simultaneous: bool = True,
+        ledger: Ledger | str | Path | None = None,
+    ) -> pd.DataFrame:
+        """Compare with an earlier release: ``dp.change(before, result)``.
+
+        For a whole frame that dpframe returned. Free: made of released numbers.
+
+        Parameters
+        ----------
+        before
+            The earlier release: a frame, or the name of a result in the ledger.
+        measure, confidence, simultaneous, ledger
+            As for :func:`dpframe.change`.
+
+        Examples
+        --------
+        >>> import pandas as pd, dpframe
+        >>> budget = {"epsilon": 4.0, "keys": ["JFK"]}
+        >>> first = pd.DataFrame({"origin": ["JFK"] * 400}).dp.tree_counts(["origin"], **budget)
+        >>> second = pd.DataFrame({"origin": ["JFK"] * 200}).dp.tree_counts(["origin"], **budget)
+        >>> found = second.dp.change(first)
+        >>> bool((found["change_upper"][:2] < 0).all())
+        True
+        """
+        with no_fork():
+            from dpframe.doors.change import change
+
+        return change(
+            before,
+            self._frame,
+            measure=measure,
+            confidence=confidence,
+            simultaneous=simultaneous,
+            ledger=ledger,
+        )
+
+    def to_arrow(self) -> pa.Table:
+        """Return the result as an Arrow table that carries its receipt on.
+
+        The receipt is in the metadata where pandas looks for it: write the table to a Parquet file,
+        and the frame that ``pandas.read_parquet`` returns has ``.dp.receipt``.
+
+        Returns
+        -------
+        pyarrow.Table
+            The columns and rows of the frame, without its index.
+
+        Raises
+        ------
+        ParameterError
+            The frame carries no receipt.
+
+        Examples
+        --------
+        >>> import pandas as pd, dpframe
+        >>> trips = pd.DataFrame({"origin": ["JFK"] * 400})
+        >>> trips.dp.hhh("origin", epsilon=1.0, delta=1e-6).dp.to_arrow().column_names[:2]
+        ['level', 'prefix']
+        """
+        import pyarrow as pa
+
+        _ = self.receipt  # raises if there is none
+        table = pa.Table.from_pandas(self._frame, preserve_index=False)
+        attrs = json.dumps(self._frame.attrs).encode()
+        said = {**(table.schema.metadata or {}), b"PANDAS_ATTRS": attrs}
+        return table.replace_schema_metadata(said)
+
+    @property
+    def receipt(self) -> Receipt:
+        """The receipt of a result of dpframe; prints as a privacy card.
+
+        If the frame is not as it was released, the key ``frame`` says what was changed.
+        """
+        with no_fork():
+            from dpframe.asking.privacy_receipt import Receipt
+            from dpframe.digest import RECEIPT, frame_state
+
+        facts = self._frame.attrs.get(RECEIPT)
+        if not isinstance(facts, dict):
+            raise ParameterError(
+                "this frame carries no receipt. Keep result.dp.receipt of the frame that dpframe "
+                "returned: some operations drop its attrs."
+            )
+        return Receipt(facts).of_frame(frame_state(self._frame))

@@ -1,0 +1,306 @@
+"""The state of a ledger that the next charge is added to, and whether it fits."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import uuid
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from dpframe.accounting.compose import Profile
+from dpframe.accounting.gaussian_filter import Amounts
+from dpframe.ledger import schema, store
+from dpframe.ledger.blocks import Blocks
+from dpframe.ledger.budget_room import check_fits, left_in
+from dpframe.ledger.charge import Charge
+from dpframe.ledger.entries import (
+    Entry,
+    append_entry,
+    cost_of_steps,
+    entries,
+    entry_of,
+    neighbour_sentences,
+    newest_entry,
+    protected_sentences,
+)
+from dpframe.ledger.filters import (
+    Filter,
+    OpenFilter,
+    filter_of,
+    filter_text,
+    is_filter,
+    open_filter_of,
+)
+from dpframe.ledger.protection import in_steps, protection_words, receipt_steps, unit_of_receipt
+from dpframe.ledger.reservations import (
+    OpenReservation,
+    ReservablePlan,
+    Reservation,
+    facts_of,
+    neighbours_of,
+    profile_of,
+    reservation_of,
+    reserved_law,
+)
+from dpframe.ledger.segments import Segments, tops_of
+from dpframe.ledger.store import damage_error
+from dpframe.ledger.totals import (
+    Exact,
+    Spending,
+    Totals,
+    Units,
+    exact_amounts,
+    read_totals,
+    spending_of,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaidCharge:
+    """A charge that is on disk: what the totals leave, and the reservation that paid, if one did.
+
+    ``there`` is what is left in the blocks that the release reads, which can be more than what is
+    left for any release. ``reserved`` says that there are reservations, for this law or another;
+    ``resumed`` is id and time of a charge that was made before, for a draw that was cut off.
+    """
+
+    left: Spending
+    there: Spending
+    reservation: OpenReservation | OpenFilter | None
+    reserved: bool
+    resumed: tuple[str, str] | None = None
+    protects: str | None = None
+    """The unit of the ledger, where the release protects another one."""
+    cost: Exact | None = None
+    """What was charged, if that is more than the release's own epsilon and delta."""
+
+    @property
+    def protection(self) -> str:
+        """What the ledger protects, in words."""
+        return protection_words(self.protects)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerState:
+    """A ledger's totals and last entry, its reservations that have releases left, what its blocks
+    have spent, and what its releases protect."""
+
+    now: Totals
+    last: Entry
+    held: tuple[OpenReservation | OpenFilter, ...]
+    segments: Segments = field(default_factory=lambda: Segments(None, {}))
+    protects: tuple[str, ...] = ()
+    db: sqlite3.Connection | None = None
+
+    def reservation_for(
+        self, charge: Charge, profile: Profile
+    ) -> OpenReservation | OpenFilter | None:
+        """The oldest reservation that pays for a release, else the oldest filter, after paying."""
+        for held in sorted(self.held, key=lambda one: isinstance(one, OpenFilter)):
+            if charge.steps > held.steps:
+                continue
+            after = held.after(profile, charge.told, charge.neighbours)
+            if after is not None:
+                return after
+        return None
+
+    def with_charge(
+        self, charge: Charge, profile: Profile
+    ) -> tuple[Entry, OpenReservation | OpenFilter | None]:
+        """The entry of one more release; OverBudgetError if neither a reservation pays for it nor
+        the totals."""
+        charge = charge.for_unit(self.now.protects)
+        entry = self._written(entry_of(charge, profile, self.now.spent_units))
+        paid = self.reservation_for(charge, profile)
+        if paid is not None:
+            left = self._left(paid.reservation_id, paid.remaining)
+            return entry._replace(under=paid.reservation_id, open=left), paid
+        spent = self.plus(entry.cost, charge.exact_cost, charge.blocks)
+        return entry._replace(
+            spent_epsilon=spent[0], spent_delta=spent[1], open=self.last.open or "{}"
+        ), None
+
+    def with_reservation(
+        self, plan: ReservablePlan, releases: int, cost: Units, asked: Exact | None = None
+    ) -> Entry:
+        """The entry of a reservation, which costs what is paid for all of its releases."""
+        return self._paid_before(
+            plan,
+            cost,
+            asked or exact_amounts(cost),
+            releases=releases,
+            source=f"a reservation of {releases} releases",
+            profile=json.dumps(reserved_law(plan.profile)),
+            left=releases,
+        )
+
+    def with_filter(
+        self, plan: ReservablePlan, asked: Exact, cost: Units, amounts: Amounts
+    ) -> Entry:
+        """The entry of a filter, which costs what all releases together may that use it up."""
+        return self._paid_before(
+            plan,
+            cost,
+            asked,
+            releases=1,
+            source="a filter",
+            profile=filter_text(float(asked[0]), amounts),
+            left=amounts,
+        )
+
+    def _paid_before(
+        self,
+        plan: ReservablePlan,
+        cost: Units,
+        asked: Exact,
+        *,
+        releases: int,
+        source: str,
+        profile: str,
+        left: int | Amounts,
+    ) -> Entry:
+        receipt: dict[str, Any] = {"neighbours": neighbours_of(plan), "request": plan.request}
+        receipt["cost"] = list(map(str, asked))
+        steps = receipt_steps(facts_of(plan), self.now.protects)
+        if steps > 1:
+            receipt["steps"] = steps
+        cost, asked = in_steps(cost, asked, steps)
+        spent, reservation_id = self.plus(cost, asked), uuid.uuid4().hex
+        entry = self.last._replace(
+            release_id=reservation_id,
+            time=datetime.now(UTC).isoformat(timespec="seconds"),
+            name=None,
+            source=source,
+            epsilon=cost[0],
+            delta=cost[1],
+            profile=profile,
+            receipt=json.dumps(receipt),
+            spent_epsilon=spent[0],
+            spent_delta=spent[1],
+            releases=releases,
+            under=None,
+            open=self._left(reservation_id, left),
+            axis=None,
+            first=None,
+            last=None,
+        )
+        return self._written(entry)
+
+    def plus(self, cost: Units, asked: Exact, blocks: Blocks | None = None) -> Units:
+        """What is spent with one more cost; OverBudgetError if that is too much.
+
+        Without blocks the cost is added to all that is spent. With blocks it is added to what they
+        have spent, and the fullest block of their axis counts.
+        """
+        rise = cost
+        if blocks is not None:
+            there, top = self.segments.fullest(blocks), self.segments.top(blocks.axis)
+            rise = (
+                max(0, there[0] + cost[0] - top[0]),
+                max(0, there[1] + cost[1] - top[1]),
+            )
+        check_fits(self.db, self.now, self.segments, cost, asked, blocks)
+        return self.now.spent_epsilon + rise[0], self.now.spent_delta + rise[1]
+
+    def left_in(self, blocks: Blocks | None) -> Spending:
+        """What is left for a release of these blocks."""
+        left = left_in(self.now, self.segments, blocks)
+        return spending_of((max(0, left[0]), max(0, left[1])))
+
+    def _written(self, entry: Entry) -> Entry:
+        """An entry with the axes as they are, and all that was protected so far."""
+        known = dict.fromkeys((*self.protects, *neighbour_sentences(entry)))
+        return entry._replace(tops=json.dumps(self.segments.tops), protects=json.dumps(list(known)))
+
+    def _left(self, reservation_id: str, left: int | Amounts) -> str:
+        counts: dict[str, int | Amounts] = {h.reservation_id: h.remaining for h in self.held}
+        counts[reservation_id] = left
+        return json.dumps({name: number for name, number in counts.items() if number})
+
+
+def read_state(db: sqlite3.Connection) -> LedgerState:
+    """The state that the next charge is added to; LedgerError if the file was changed."""
+    now = read_totals(db)
+    last = newest_entry(db, now)
+    left = json.loads(last.open or "{}")
+    return LedgerState(
+        now.after(last.spent),  # can be some units above the totals
+        last,
+        tuple(_read_reservation(db, now, *one) for one in left.items()),
+        Segments(db if store.file_format(db) >= schema.BLOCKS else None, tops_of(last.tops)),
+        tuple(protected_sentences(db, now, last)),
+        db,
+    )
+
+
+def _read_reservation(
+    db: sqlite3.Connection, now: Totals, reservation_id: str, left: int | list[int]
+) -> OpenReservation | OpenFilter:
+    row = db.execute(
+        "SELECT number FROM charges WHERE release_id = ?", (reservation_id,)
+    ).fetchone()
+    entry = next(entries(db, now, *row, *row)) if row else None
+    if entry is None or entry.release_id != reservation_id:
+        raise damage_error("a reservation is not what was reserved")
+    said = json.loads(entry.receipt)
+    neighbours, steps = said["neighbours"], said.get("steps", 1)
+    if is_filter(entry.profile):
+        return open_filter_of(reservation_id, entry.profile, left, neighbours, steps)
+    if not isinstance(left, int) or not 0 < left <= (entry.releases or 0):
+        raise damage_error("a reservation is not what was reserved")
+    return OpenReservation(
+        reservation_id=reservation_id,
+        releases=entry.releases or 0,
+        left=left,
+        profile=profile_of(entry.profile),
+        neighbours=neighbours,
+        steps=steps,
+    )
+
+
+def write_charge(db: sqlite3.Connection, charge: Charge, profile: Profile) -> PaidCharge:
+    """Write a charge, or raise OverBudgetError."""
+    here = read_state(db)
+    entry, held = here.with_charge(charge, profile)
+    if charge.blocks is not None and held is None:
+        entry = entry._replace(tops=here.segments.add(charge.blocks, entry.cost))
+    unit = _append_to_history(db, here, entry, charge.unit)
+    after = replace(here, now=here.now.after(entry.spent))
+    return PaidCharge(
+        left=after.now.left,
+        there=after.left_in(charge.blocks),
+        reservation=held,
+        reserved=bool(here.held),
+        protects=None if unit == charge.unit else unit,
+        cost=cost_of_steps(entry),
+    )
+
+
+def _append_to_history(db: sqlite3.Connection, here: LedgerState, entry: Entry, own: str) -> str:
+    """Write an entry. The first one says what the ledger protects, where nobody did before."""
+    append_entry(db, here.last, entry)
+    if here.now.protects is None:
+        db.execute("UPDATE budget SET protects = ?", (own,))
+    return here.now.protects or own
+
+
+def write_reservation(
+    db: sqlite3.Connection, plan: ReservablePlan, releases: int, cost: Units, asked: Exact
+) -> Reservation:
+    """Write a reservation, or raise OverBudgetError."""
+    here = read_state(db)
+    entry = here.with_reservation(plan, releases, cost, asked)
+    _append_to_history(db, here, entry, unit_of_receipt(facts_of(plan)))
+    return reservation_of(entry, releases)
+
+
+def write_filter(
+    db: sqlite3.Connection, plan: ReservablePlan, asked: Exact, cost: Units, amounts: Amounts
+) -> Filter:
+    """Write a filter, or raise OverBudgetError."""
+    here = read_state(db)
+    entry = here.with_filter(plan, asked, cost, amounts)
+    _append_to_history(db, here, entry, unit_of_receipt(facts_of(plan)))
+    return filter_of(entry, amounts, 0)

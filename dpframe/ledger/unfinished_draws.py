@@ -1,0 +1,215 @@
+"""A release that was charged but not stored, because its process died, is paid for only once."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from glob import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from dpframe.ledger import store
+from dpframe.ledger.book import Ledger
+from dpframe.ledger.charge import Charge
+from dpframe.ledger.entries import Entry, cost_of_steps, entries
+from dpframe.ledger.open_file import BUSY
+from dpframe.ledger.results import (
+    StoredResult,
+    pack_result,
+    read_result,
+    unpack_result,
+    write_result,
+)
+from dpframe.ledger.state import PaidCharge, read_state
+from dpframe.ledger.totals import read_totals
+
+UNFINISHED = "-unfinished-"
+"""In the name of a draw's file, between the name of the ledger and the id of the release."""
+
+OF_A_DRAW = ("release_id", "time", "steps")
+"""Facts in which two receipts of one plan can differ; ``steps`` depends on the ledger."""
+
+
+class ResumingLedger(Ledger):
+    """A ledger whose charge pays for another draw, if its process died before the first was stored.
+
+    While a release is drawn a file beside the ledger has its id. It is empty until the draw is
+    made: then the draw is written to it, and after that to the ledger. So a dead process leaves one
+    of these.
+
+    * No file, or nothing charged: the next draw is charged, as ever.
+    * An empty file: what was drawn, if anything, was in the memory of a process that is gone. The
+      charge pays for one more draw of the very same plan and source under that name, whose result
+      is stored with the number, time and id of the charge.
+    * A whole draw in the file: this draw is stored, and nothing is drawn. It may have been seen,
+      here or in pages of the ledger's file that were written when the process died.
+    * A part of a draw: it is never shown, and another draw is charged.
+
+    A process that ends a draw alive removes the file, with a result or with an error. An error can
+    depend on the noise, for instance if a result is too large for the disk: its charge stays, and
+    another draw is charged anew.
+
+    Use it where every charge and its result are made under :meth:`drawing`, as ``released`` does
+    with a name: whoever holds that lock is alone, and the holder before it is done or dead.
+
+    Privacy
+    -------
+    What anybody sees is one draw of the law that was paid for. This assumes that the *death* of a
+    process (a kill, a loss of power, a restart) does not depend on the noise that it had drawn.
+    """
+
+    _here: Path | None = None
+    """The file of the draw that this process makes."""
+
+    @contextmanager
+    def drawing(self) -> Iterator[None]:
+        """Allow one draw at a time; a file beside the ledger says that it is not over."""
+        with super().drawing():
+            self._here = None
+            self._tidy()
+            try:
+                yield
+            finally:
+                if self._here is not None:
+                    self._here.unlink(missing_ok=True)
+
+    def _file(self, release_id: str) -> Path:
+        return self.path.with_name(f"{self.path.name}{UNFINISHED}{release_id}")
+
+    def _tidy(self) -> None:
+        """Store whole draws; remove all files but the empty ones of releases that were charged."""
+        for file in self.path.parent.glob(f"{escape(self.path.name)}{UNFINISHED}*"):
+            with self._reading() as db:
+                release_id = file.name.removeprefix(f"{self.path.name}{UNFINISHED}")
+                waits = _is_unstored(db, release_id)
+            draw = file.read_bytes()
+            found = unpack_result(draw) if draw and waits else None
+            if found is not None and found.release_id == release_id:
+                with self._writing() as db:
+                    if read_result(db, found.name) is None:
+                        write_result(db, found)
+            if draw or not waits:
+                file.unlink(missing_ok=True)
+
+    def keep(self, stored: StoredResult) -> None:
+        """Store a charged result under its name, which must be free.
+
+        SQLite writes pages into the ledger's file before a transaction is over. A copy of the file
+        can have these pages though the transaction is undone later: so the draw is settled before,
+        in a file of its own.
+        """
+        if self._here is not None and self._here.exists():
+            try:
+                with open(self._here, "wb") as file:
+                    file.write(pack_result(stored))
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError:
+                self._here.unlink()  # then nothing is resumed: another draw is charged
+        super().keep(stored)
+
+    def charge(self, charge: Charge) -> PaidCharge:
+        """Spend, or go on with the charge of a draw that was cut off."""
+        with self._reading() as db:
+            found = self._cut_off(db, charge)
+            if found is not None:
+                self._here = self._file(found.release_id)
+                here = read_state(db)
+                held = [h for h in here.held if h.reservation_id == found.under]
+                return PaidCharge(
+                    left=here.now.left,
+                    there=here.left_in(charge.blocks),
+                    reservation=next(iter(held), None),
+                    reserved=False,
+                    resumed=(found.release_id, found.time),
+                    protects=None if here.now.protects == charge.unit else here.now.protects,
+                    cost=cost_of_steps(found),
+                )
+        self._here = self._file(charge.release_id)
+        with suppress(OSError):  # then it is not resumed
+            self._here.touch(self.path.stat().st_mode & 0o777)  # first: no kill falls between
+        return super().charge(charge)
+
+    def check(self, charge: Charge) -> None:
+        """Raise OverBudgetError if ``charge`` does not fit now and was not made before."""
+        with self._reading() as db:
+            found = self._cut_off(db, charge)
+        if found is None:
+            super().check(charge)
+
+    def _cut_off(self, db: sqlite3.Connection, charge: Charge) -> Entry | None:
+        """The newest charge of the same name and plan whose process died before it was stored."""
+        now = read_totals(db)
+        numbers = db.execute(
+            "SELECT number FROM charges WHERE name = ? AND NOT EXISTS "
+            "(SELECT 1 FROM results WHERE results.release_id = charges.release_id) "
+            "ORDER BY number DESC NULLS LAST",
+            (charge.name,),
+        ).fetchall()
+        for (number,) in numbers:
+            for entry in entries(db, now, number, number):
+                if self._left(entry.release_id) and _is_same_draw(entry, charge):
+                    return entry
+        return None
+
+    def _left(self, release_id: str) -> bool:
+        """Whether a dead process left a draw to be made, or a whole draw, which only a rehearsal
+        finds."""
+        try:
+            draw = self._file(release_id).read_bytes()
+        except OSError:
+            return False
+        return not draw or unpack_result(draw) is not None
+
+
+def _is_unstored(db: sqlite3.Connection, release_id: str) -> bool:
+    """Whether a release is charged but not stored."""
+    (charged,) = db.execute(
+        "SELECT count(*) FROM charges WHERE release_id = ? AND NOT EXISTS "
+        "(SELECT 1 FROM results WHERE results.release_id = charges.release_id)",
+        (release_id,),
+    ).fetchone()
+    return bool(charged)
+
+
+def _is_same_draw(entry: Entry, charge: Charge) -> bool:
+    """Whether an entry has the plan, source and blocks of a charge."""
+    about = entry.source == charge.source and entry.blocks == charge.blocks
+    return about and _receipt_plan(entry.receipt) == _receipt_plan(charge.receipt)
+
+
+def _receipt_plan(receipt: str) -> dict[str, object]:
+    """The facts of a receipt that follow from the plan, with budget, law and unit of privacy."""
+    return {name: fact for name, fact in json.loads(receipt).items() if name not in OF_A_DRAW}
+
+
+class _Rehearsal(ResumingLedger):
+    """A copy of a ledger, which leaves no files beside that ledger."""
+
+    original: Path
+
+    def _file(self, release_id: str) -> Path:
+        return self.original.with_name(f"{self.original.name}{UNFINISHED}{release_id}")
+
+    def charge(self, charge: Charge) -> PaidCharge:
+        with self._reading() as db:
+            resumed = self._cut_off(db, charge) is not None
+        return super().charge(charge) if resumed else Ledger.charge(self, charge)
+
+
+@contextmanager
+def rehearsal(ledger: Ledger) -> Iterator[Ledger]:
+    """A copy of a ledger, to see what charges would do; it is gone afterwards."""
+    with TemporaryDirectory() as folder:
+        copy = Path(folder, "rehearsal.db")
+        with (
+            store.read_transaction(ledger.path, BUSY) as db,
+            closing(sqlite3.connect(copy)) as target,
+        ):
+            db.backup(target)
+        made = _Rehearsal(copy)
+        made.original = ledger.path
+        yield made

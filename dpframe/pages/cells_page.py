@@ -1,0 +1,234 @@
+"""The page of cells of several hierarchies: a matrix of two hierarchies, and a table of all."""
+
+from __future__ import annotations
+
+import html
+import ipaddress
+import json
+from dataclasses import dataclass
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+from dpframe.asking.call_arguments import known_choice
+from dpframe.asking.privacy_receipt import Receipt
+from dpframe.asking.released_measures import receipt_measures
+from dpframe.errors import ParameterError
+from dpframe.hierarchy import Cells, Hierarchy, as_hierarchies
+from dpframe.pages.page_parts import (
+    asset,
+    budget_figure,
+    budget_words,
+    figure_text,
+    hash_of,
+    html_document,
+    plain_words,
+    released_part,
+)
+from dpframe.pages.rollups import check_measure_columns, decimals
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ORDERED = ("date", "number")
+"""Kinds of dimensions whose nodes stand in their own order, and not by size."""
+
+WHOLE = ("count", "count_lower", "count_upper")
+"""Columns of whole counts, where they were released."""
+
+LARGEST = 3
+"""Number of cells that the first sentence names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CellNumber:
+    """The number that a page shows for every cell: its columns in a frame, and how to read them."""
+
+    title: str
+    columns: tuple[str, str, str]
+    digits: int
+    adds_up: bool = True
+
+
+def _shown_number(frame: pd.DataFrame, receipt: Receipt, measure: str | None) -> _CellNumber:
+    """Return the residual; for a rollup, the named measure, or the first that adds up."""
+    several = receipt_measures(receipt)
+    if not several:
+        check_plain(measure=measure)
+        own = ("residual", "lower", "upper")
+        return _CellNumber(title="Residual", columns=own, digits=receipt.digits)
+    names = [one.name for one in several]
+    wanted = next((one.name for one in several if one.adds_up), names[0])
+    if measure is not None:
+        wanted = known_choice("measure", measure, names)
+    one = several[names.index(wanted)]
+    check_measure_columns(frame, [one])
+    return _CellNumber(
+        title=one.name, columns=one.columns, digits=decimals(frame, one), adds_up=one.adds_up
+    )
+
+
+def cells_page(
+    frame: pd.DataFrame, receipt: Receipt, *, title: str | None = None, measure: str | None = None
+) -> str:
+    """Return the page as text; arguments and errors are as for pages of one hierarchy.
+
+    Rows stand for disjoint records, so that their counts and sums may be added up: an entry of the
+    matrix is the sum of all reported cells that lie in it. Other measures have no matrix.
+    """
+    frame, extract = released_part(frame, receipt, "report")
+    number = _shown_number(frame, receipt, measure)
+    cells = as_hierarchies(receipt["hierarchy"])
+    assert isinstance(cells, Cells)
+    wanted = ["level", "prefix", *number.columns, *(WHOLE if "whole_counts" in receipt else ())]
+    for name in (*wanted, *cells.names, *(f"{name}_level" for name in cells.names)):
+        if name not in frame.columns:
+            raise ParameterError(f"the frame has no column {name!r}. Pass the result unchanged.")
+    shown = zip(("residual", "lower", "upper"), number.columns, strict=True)
+    frame = frame.assign(**{name: frame[column] for name, column in shown})
+    some = bool((frame["level"] > 0).any())
+    script = asset("cells.js")
+    said = "".join(f"<p class='notice'>{html.escape(n)}</p>" for n in receipt.get("notices", ()))
+    lead = f'<p class="lead">{_cells_answer(frame, number)}</p>{said}'
+    if extract:
+        lead += f'<p class="lead">{extract[:1].upper()}{extract[1:]}.</p>'
+    return html_document(
+        Template(asset("cells.html")).substitute(
+            flat="" if len(cells.of) == 2 and number.adds_up and some else " hidden"
+        ),
+        title=title or f"Heavy cells of {', '.join(cells.source_columns)}",
+        lead=lead,
+        figures=_cell_figures(frame, receipt, number),
+        promise=_cells_promise(receipt),
+        heading="What the numbers mean and what is promised",
+        receipt=receipt,
+        style=asset("page.css") + asset("cells.css"),
+        policy=f"; script-src 'sha256-{hash_of(script)}'",
+        before='<a class="skip" href="#cells">Skip to the table</a>',
+        after=(
+            f'<script type="application/json" id="data">'
+            f"{_cells_json(_cell_facts(frame, receipt, cells, number))}"
+            f'</script>\n<script type="module">{script}</script>'
+        ),
+    )
+
+
+def check_plain(**given: object) -> None:
+    """Raise ParameterError for a choice that cells do not have: they have one drawing and one
+    number."""
+    for name, value in given.items():
+        if value is not None:
+            raise ParameterError(
+                f"{name} ({value!r}) does not fit cells of several hierarchies. Leave {name} out: "
+                "they have one number and a matrix."
+            )
+
+
+def _cell_facts(
+    frame: pd.DataFrame, receipt: Receipt, cells: Cells, number: _CellNumber
+) -> dict[str, object]:
+    """Return the released numbers as a list per column, and the lines of nodes above every cell."""
+    lines = []
+    for one, name in zip(cells.of, cells.names, strict=True):
+        pairs = zip(frame[name].astype(str), frame[f"{name}_level"].astype(int), strict=True)
+        lines.append([lineage_labels(one, label, level) for label, level in pairs])
+    whole = WHOLE if "whole_counts" in receipt else ()
+    numbers = {name: _known_or_none(frame[name]) for name in ("residual", "lower", "upper", *whole)}
+    return {
+        "names": list(cells.names),
+        "ordered": [one.kind in ORDERED for one in cells.of],
+        "lines": lines,
+        "kind": [receipt["levels"][n - 1] if n else "the rest" for n in frame["level"].astype(int)],
+        "level": frame["level"].astype(int).tolist(),
+        "title": number.title,
+        "digits": number.digits,
+        **numbers,
+    }
+
+
+def _known_or_none(column: pd.Series[Any]) -> list[float | None]:
+    """Return the numbers of a column, with None where nothing is known, as for some means."""
+    return [None if n != n else n for n in column.tolist()]
+
+
+def lineage_labels(one: Hierarchy, label: str, level: int) -> list[str]:
+    """Return the labels of a node and of the nodes above it, coarse to fine."""
+    if level == 0:
+        return []
+    shown: tuple[str, ...] = (label,)
+    if one.label_columns:
+        shown = tuple(label.split(" / "))
+        if len(shown) != level:  # a value holds the separator itself
+            return [label]
+    above = one.lineage(level, shown)[:-1]
+    return [*(_ancestor_label(one, depth, node) for depth, node in enumerate(above, 1)), label]
+
+
+def _ancestor_label(one: Hierarchy, level: int, node: Any) -> str:
+    """Return the label of a node above, from its key in a lineage."""
+    if isinstance(node, str):
+        return node
+    if one.kind == "number":
+        return one.label(level, (str(node),))
+    if one.kind == "ip":
+        version, length, bits = node
+        four = version == 4
+        kind = ipaddress.IPv4Address if four else ipaddress.IPv6Address
+        return f"{kind(bits << ((32 if four else 128) - length))}/{length}"
+    return " / ".join(map(str, node))
+
+
+def _cells_answer(frame: pd.DataFrame, number: _CellNumber) -> str:
+    found = frame[frame["level"] > 0].sort_values("residual", ascending=False, kind="stable")
+    if not len(found):
+        return "No cell reached the threshold."
+    largest = found[found["residual"].notna()].head(LARGEST)
+    pairs = zip(largest["prefix"].astype(str), largest["residual"].tolist(), strict=True)
+    said = [
+        f"<strong>{html.escape(p)}</strong> ({figure_text(n, number.digits)})" for p, n in pairs
+    ]
+    of = "" if number.title == "Residual" else f" by <bdi>{html.escape(number.title)}</bdi>"
+    return f"The largest of {len(found):,} cells{of}: {', '.join(said)}."
+
+
+def _cell_figures(
+    frame: pd.DataFrame, receipt: Receipt, number: _CellNumber
+) -> list[tuple[str, str, str]]:
+    what, digits = receipt.counted, number.digits
+    own = what if number.title == "Residual" else number.title
+    of_own = f"residual {what}" if number.title == "Residual" else "from which a cell is shown"
+    cells, rest = frame[frame["level"] > 0], frame[frame["level"] == 0]
+    rows = [("Cells", f"{len(cells):,}", f"of {receipt['height']} kinds")]
+    if number.adds_up:
+        rows.append(("In cells", figure_text(sum(cells["residual"].tolist()), digits), own))
+    if len(rest) == 1 and rest["residual"].notna().all():
+        row = rest.iloc[0]
+        between = (
+            f"{figure_text(row['lower'].item(), digits)} to "
+            f"{figure_text(row['upper'].item(), digits)}"
+        )
+        rows.append(("In none", figure_text(row["residual"].item(), digits), between))
+    rows.append(("Threshold", figure_text(receipt["threshold"], receipt.digits), of_own))
+    return [*rows, budget_figure(receipt)]
+
+
+def _cells_promise(receipt: Receipt) -> list[str]:
+    intervals, order = receipt["intervals"], receipt["order"]
+    few = ", ".join(order if len(order) <= 4 else (*order[:3], "...", order[-1]))
+    return [
+        f"The numbers are of {receipt['counts']}. They carry noise on purpose, and can be "
+        "negative.",
+        "Each record counts in the first of its cells that is reported, in this order of kinds: "
+        f"{few}. So rows are of disjoint records and add up; a cell can have more than its row.",
+        f"{intervals[:1].upper()}{intervals[1:]} ({100 * receipt['confidence']:.6g} %).",
+        f"The numbers on this page were released with {receipt['guarantee']}.",
+        plain_words(receipt, "this page"),
+        budget_words(receipt),
+    ]
+
+
+def _cells_json(facts: dict[str, object]) -> str:
+    """Return JSON that no label can end: ASCII only, without signs that HTML reads as markup."""
+    text = json.dumps(facts, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text

@@ -1,0 +1,265 @@
+"""Which drawings fit a release, and which is usual: decided by its kind, not by its size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpframe.asking.privacy_receipt import Receipt
+from dpframe.asking.released_measures import receipt_measures
+from dpframe.errors import ParameterError
+from dpframe.hierarchy import OTHER, Hierarchy
+from dpframe.pages.moments import periods_of_labels
+from dpframe.pages.rollups import check_measure_columns, decimals
+from dpframe.postprocess.flat import as_nodes
+from dpframe.postprocess.shown_nodes import tree_of_nodes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Kind = Literal["bar", "line", "icicle", "treemap", "heatmap"]
+
+KINDS: Mapping[Kind, str] = {
+    "bar": "numbers side by side with their intervals",
+    "line": "numbers over time with the band of their intervals",
+    "icicle": "parts as widths of a whole, a level a row",
+    "treemap": "parts as areas of a whole",
+    "heatmap": "two columns against each other",
+}
+"""Kinds of drawings, and what each shows."""
+
+FULL = 0.5
+"""Two columns are drawn as a heatmap if at least this part of the cells of their grid is reported,
+and if ``REPEATED`` holds."""
+
+REPEATED = 1.5
+"""Number of values of the first column under which a value of the second stands on average, at
+least."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnMeasure:
+    """A measure to draw: its columns, its decimals, whether its parts make up a whole (``area``),
+    and whether it can be negative (``signed``)."""
+
+    name: str
+    columns: tuple[str, str, str]
+    digits: int
+    area: bool
+    signed: bool
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Chartable:
+    """Released nodes, prepared for drawing. Public."""
+
+    nodes: pd.DataFrame
+    receipt: Receipt
+    hierarchy: Hierarchy
+    measures: tuple[DrawnMeasure, ...]
+
+    @property
+    def is_rollup(self) -> bool:
+        """Whether the release is a rollup, with named measures."""
+        return bool(self.receipt.get("measures"))
+
+    @cached_property
+    def level(self) -> NDArray[np.int64]:
+        return self.nodes["level"].to_numpy(dtype=np.int64)
+
+    @cached_property
+    def listed(self) -> int:
+        """The level whose nodes stand side by side: the coarsest that branches, else the first."""
+        levels, times = np.unique(self.level[self.level > 0], return_counts=True)
+        several = levels[times > 1]
+        return int(several[0] if len(several) else levels[0]) if len(levels) else 1
+
+    @cached_property
+    def timed(self) -> int | None:
+        """The level of dates with the most nodes, the finest such level; None without dates."""
+        if self.hierarchy.kind not in ("date", "columns"):
+            return None
+        found: list[tuple[int, int]] = []
+        for depth in range(1, self.hierarchy.height + 1 if self.hierarchy.kind == "date" else 2):
+            labels = self.nodes["prefix"][self.level == depth].astype(str).tolist()
+            times = sum(one is not None for one in periods_of_labels(labels))
+            if times > 1 and 2 * times > len(labels):
+                found.append((times, depth))
+        return max(found)[1] if found else None
+
+    @cached_property
+    def crossed(self) -> bool:
+        """Whether values of the second column repeat under the first, and fill most of a grid."""
+        if self.hierarchy.kind != "columns" or self.hierarchy.height != 2:
+            return False
+        first, second = (self.nodes[name][self.level == 2] for name in self.hierarchy.label_columns)
+        wide, high = first.nunique(), second.nunique()
+        full = len(first) >= FULL * wide * high and len(first) >= REPEATED * high
+        return bool(wide > 1 and high > 1 and full)
+
+    @cached_property
+    def is_dated(self) -> bool:
+        """Whether the type of the hierarchy or of its only column says that values are dates."""
+        if self.timed is None or self.hierarchy.kind == "date":
+            return self.timed is not None
+        from pandas.api import types
+
+        column = self.nodes[self.hierarchy.label_columns[0]]
+        if types.is_datetime64_any_dtype(column.dtype):
+            return self.hierarchy.height == 1
+        held = types.infer_dtype(column, skipna=True)
+        return self.hierarchy.height == 1 and held in ("date", "datetime", "datetime64")
+
+    @property
+    def fits(self) -> tuple[Kind, ...]:
+        """Kinds of drawings that can show the release, the usual kind first."""
+        area = any(measure.area for measure in self.measures)
+        can: dict[Kind, bool] = {
+            "bar": True,
+            "line": self.timed is not None,
+            "icicle": area,
+            "treemap": area,
+            "heatmap": self.hierarchy.kind == "columns" and self.hierarchy.height > 1,
+        }
+        usual: Kind = "icicle" if area else "bar"
+        if self.is_dated:
+            usual = "line"
+        elif self.hierarchy.height == 1:
+            usual = "bar"
+        elif self.crossed:
+            usual = "heatmap"
+        return (usual, *(kind for kind, fits in can.items() if fits and kind != usual))
+
+    def kind(self, asked: object) -> Kind:
+        """Return the kind that was asked for, or the usual one; ParameterError if it does not
+        fit."""
+        fits = self.fits
+        if asked is None:
+            return fits[0]
+        known = [kind for kind in KINDS if kind == asked]
+        if not known:
+            raise ParameterError(f"kind ({asked!r}) must be one of {', '.join(map(repr, KINDS))}.")
+        if known[0] in fits:
+            return known[0]
+        raise ParameterError(
+            f"kind ({asked!r}) does not fit: {_why_not_drawn(known[0], self)}. Choose "
+            f"{' or '.join(map(repr, fits))}."
+        )
+
+    def chosen(self, asked: object) -> DrawnMeasure | None:
+        """Return the measure that was asked for, or None; ParameterError if it does not exist."""
+        if asked is None:
+            return None
+        if not self.is_rollup:
+            raise ParameterError(f"measure ({asked!r}) is only for rollups. Leave it out here.")
+        for measure in self.measures:
+            if measure.name == asked:
+                return measure
+        known = ", ".join(repr(measure.name) for measure in self.measures)
+        raise ParameterError(f"measure ({asked!r}) of this rollup must be one of {known}.")
+
+
+def _why_not_drawn(kind: Kind, shown: Chartable) -> str:
+    if kind == "line":
+        return "no level of this release holds more than one date"
+    if kind == "heatmap":
+        return f"this release is of {shown.hierarchy.spec!r}, not of two columns or more"
+    if not shown.is_rollup:
+        return "different users do not add up to a whole"
+    return "no measure of this rollup has parts of a whole"
+
+
+def chartable(frame: pd.DataFrame, receipt: Receipt) -> Chartable:
+    """Prepare the released columns of a frame for drawing.
+
+    Raises ParameterError for a missing column.
+    """
+    hierarchy = tree_of_nodes(receipt, "plot")
+    nodes = as_nodes(frame, hierarchy.label_columns)
+    named = receipt_measures(receipt)
+    check_measure_columns(nodes, named)
+    counted = DrawnMeasure(
+        name="count",
+        columns=("count", "lower", "upper"),
+        digits=receipt.digits,
+        area=receipt.get("adds_up") is not False,
+        signed=False,
+    )
+    for column in ("level", "prefix", *(() if named else counted.columns)):
+        if column not in nodes.columns:
+            raise ParameterError(f"the frame has no column {column!r}. Pass the result unchanged.")
+    measures = tuple(
+        DrawnMeasure(
+            name=measure.name,
+            columns=measure.columns,
+            digits=decimals(nodes, measure),
+            area=measure.drawn,
+            signed=measure.signed,
+        )
+        for measure in named
+    )
+    return Chartable(
+        nodes=nodes, receipt=receipt, hierarchy=hierarchy, measures=measures or (counted,)
+    )
+
+
+def area_measure(shown: Chartable, kind: str, asked: DrawnMeasure | None) -> DrawnMeasure:
+    """Return the one measure that a drawing shows; ParameterError if areas cannot show it."""
+    if kind == "heatmap":
+        return asked or shown.measures[0]
+    can = [measure for measure in shown.measures if measure.area]
+    if asked is None:
+        return can[0]
+    if asked.area:
+        return asked
+    raise ParameterError(
+        f"kind {kind!r} cannot show measure {asked.name!r}, which has no parts of a whole. Choose "
+        f"{' or '.join(repr(m.name) for m in can)}, or kind='bar', which shows every measure."
+    )
+
+
+def reading_order(shown: Chartable, level: int) -> pd.DataFrame:
+    """Return the rows of a level in reading order, with ``<other>`` and ``<invalid>`` last.
+
+    Numbers and dates are in their own order; other nodes by size, largest first.
+    """
+    rows = shown.nodes[shown.level == level]
+    labels = rows["prefix"].astype(str).tolist()
+    values = rows[shown.measures[0].columns[0]].astype("Float64")
+    sizes = values.to_numpy(dtype=np.float64, na_value=-np.inf)
+    rest = np.array([label.endswith((OTHER, "<invalid>")) for label in labels], dtype=np.bool_)
+    if shown.hierarchy.kind == "number":
+        key = np.array([_interval_start(label) for label in labels])
+    elif shown.timed == level:
+        key = np.array(
+            [-np.inf if t is None else float(t.ordinal) for t in periods_of_labels(labels)]
+        )
+    else:
+        key = -sizes
+    order = np.lexsort((np.arange(len(rows)), key, rest))
+    ordered: pd.DataFrame = rows.iloc[order]
+    return ordered
+
+
+def _interval_start(label: str) -> float:
+    """Return the start of an interval such as [0, 50)."""
+    try:
+        return float(label[1:].partition(",")[0])
+    except ValueError:
+        return np.inf
+
+
+def finite_numbers(column: pd.Series[Any]) -> list[float | None]:
+    """Return the numbers of a column, with None for missing and infinite numbers."""
+    found = column.astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
+    return [float(n) if np.isfinite(n) else None for n in found]
+
+
+def number_text(number: float, digits: int) -> str:
+    """Write a released number for people."""
+    return f"{number:,.{digits}f}"

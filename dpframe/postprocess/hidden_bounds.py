@@ -1,0 +1,135 @@
+"""What a release says of nodes that it does not report: bounds, exact from threshold and noise.
+
+A node is tested by its residual F, the records under it that no reported node below it covers: it
+is reported if F + W >= threshold, W its own test noise. So the true count of a node that is not
+reported is that of the topmost reported nodes below it, whose noisy counts are released, and F.
+For every u the chance that a node with F > u is not reported is at most
+P(W < threshold - u), whatever other nodes do: F <= u but for that chance. With chance 0 that is
+``threshold - lowest W - 1``: one below "certainly reported".
+
+The chance is that of both together, not reported and F > u, for a node that is named without the
+noise of this release, such as one that another release reports. Over many such nodes chances add
+up, whatever the dependence.
+
+Privacy
+-------
+Post-processing of what was reported and of public laws: no budget.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpframe.errors import ParameterError
+from dpframe.noise import NoiseTable
+from dpframe.postprocess.half_widths import table_of
+from dpframe.postprocess.legacy import certain_of_printed
+from dpframe.postprocess.recovered_laws import recovered_law
+from dpframe.postprocess.shown_nodes import ShownNodes
+
+Place = tuple[int, Hashable]
+"""A node: its level, and what its lineage ends with."""
+
+TESTED = ("offline", "offline-gaussian", "paper", "tree-hhh", "rollup")
+"""Mechanisms that test residuals."""
+
+BY_LEVEL = ("tree-laplace", "tree-gaussian", "tree-laplace-gaussian")
+"""Mechanisms that compare the noisy count of every node with the threshold of its level."""
+
+
+def node_place(lineage: tuple[Hashable, ...]) -> Place:
+    """Of a node, from the nodes above it and itself."""
+    return len(lineage), lineage[-1] if lineage else None
+
+
+def most_hidden(test: NoiseTable, threshold: int, chance: float) -> int:
+    """The least u so that P(W < threshold - F) <= ``chance`` for every F > u; in units."""
+    passed = test.below()  # P(W < lowest + i)
+    step = int(np.searchsorted(passed, chance, side="right")) - 1
+    return threshold - (test.lowest + max(0, step)) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HiddenBound:
+    """The selection of one release. ``law`` is that of its tests, None where only its ends are
+    known; ``certain`` is the most that stays hidden with certainty, in units, None for unknown.
+
+    ``by_level``: laws of noisy counts, and the threshold.
+    """
+
+    certain: int | None
+    grid: int
+    law: NoiseTable | None = None
+    threshold: int = 0
+    by_level: tuple[NoiseTable, ...] = ()
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether less is hidden but for some chance."""
+        return self.law is not None or bool(self.by_level)
+
+    def at(self, level: int, chance: float) -> int | None:
+        """The most that a node of a level hides, but for that chance; the rest is never tested."""
+        if level == 0:
+            return None
+        if self.by_level:
+            law = self.by_level[level]
+            return most_hidden(law, self.threshold, chance)
+        if self.law is not None:
+            return most_hidden(self.law, self.threshold, chance)
+        return self.certain
+
+
+def hidden_bound(nodes: ShownNodes, test: NoiseTable | None) -> HiddenBound:
+    """The selection that a receipt tells of. ``test`` is its law where somebody knows it; units are
+    those of the noise that decides."""
+    receipt, nothing = nodes.receipt, HiddenBound(certain=None, grid=1)
+    mechanism, noise = str(receipt["mechanism"]), receipt.get("noise") or {}
+    if receipt.get("keys") is not None or receipt.get("threshold") is None:
+        return nothing
+    if mechanism in BY_LEVEL:
+        return _hidden_bound_by_level(receipt, noise)
+    facts = noise if mechanism == "rollup" else noise.get("test")
+    if mechanism not in TESTED or not facts or receipt.get("weight") is not None:
+        return nothing
+    grid = int(facts["grid"])
+    threshold = round(float(receipt["threshold"]) * grid)
+    if mechanism == "paper":
+        reported = certain_of_printed(receipt)
+        return nothing if reported is None else HiddenBound(certain=reported * grid - 1, grid=grid)
+    certain = threshold - round(float(facts["lowest"]) * grid) - 1
+    law = test if test is not None and test.lowest == threshold - certain - 1 else None
+    return HiddenBound(certain=certain, grid=grid, law=law, threshold=threshold)
+
+
+def _hidden_bound_by_level(receipt: Mapping[str, Any], noise: Mapping[str, Any]) -> HiddenBound:
+    """Thresholds of levels are at most the one that is told."""
+    facts = noise.get("levels") or []
+    try:
+        laws = tuple(recovered_law(fact) for fact in facts)
+    except ParameterError:  # of more parameters than a receipt tells
+        laws = ()
+    grid = int(facts[0]["grid"]) if facts else 1
+    threshold = int(receipt["threshold"]) * grid
+    lowest = [fact["lowest"] for fact in facts]
+    if not lowest or None in lowest:
+        return HiddenBound(certain=None, grid=grid)
+    certain = threshold - round(float(min(lowest)) * grid) - 1
+    tables = tuple(law for law in map(table_of, laws) if law is not None)
+    return HiddenBound(certain=certain, grid=grid, threshold=threshold, by_level=tables)
+
+
+def topmost_below(nodes: ShownNodes) -> dict[Place, list[int]]:
+    """Of every node that is not reported and has reported nodes below it, the topmost of these."""
+    found: dict[Place, list[int]] = defaultdict(list)
+    lines = nodes.lineages
+    for row, (lineage, above) in enumerate(zip(lines, nodes.ancestor.tolist(), strict=True)):
+        reported = len(lines[above]) if above >= 0 else -1
+        for depth in range(reported + 1, len(lineage)):
+            found[node_place(lineage[:depth])].append(row)
+    return dict(found)

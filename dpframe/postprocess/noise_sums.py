@@ -1,0 +1,84 @@
+"""How far a sum of many independent draws of noise goes: fast for wide laws and many sizes.
+
+References
+----------
+.. [1] Birnbaum, "On Random Variables with Comparable Peakedness", Ann. Math. Stat. 19 (1948).
+.. [2] Hoeffding, "Probability Inequalities for Sums of Bounded Random Variables", JASA 58 (1963).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpframe.noise import NoiseTable
+
+_RESOLUTION = 64
+"""Steps of the lattice per standard deviation for sums of many draws; costs 2 % of the width."""
+
+
+def sum_widths(
+    one: NoiseTable, other: NoiseTable, sizes: NDArray[np.int64], tail: float
+) -> NDArray[np.int64]:
+    """Some w with P(V + V_1 + ... + V_k > w) <= tail (to 1e-12), for every k of ``sizes``.
+
+    V has the law ``one``, the others ``other``, both symmetric and unimodal. w is the least up to
+    k = 32 and a standard deviation of 192; else at most some 7 % more.
+    """
+    laws = one.weights.tobytes(), other.weights.tobytes()
+    return np.array([_sum_width(*laws, _round_up_size(k), tail) for k in sizes.tolist()], np.int64)
+
+
+def _round_up_size(k: int) -> int:
+    """Round up to one of 8 sizes an octave, above 32: fewer laws to compute, at most 4.5 % more
+    width.
+
+    A further symmetric unimodal draw never lowers P(sum > w), w >= 0: P(|sum + v| <= w) is the
+    mass of a shifted interval, and sums of such draws are symmetric and unimodal too [1]_.
+    """
+    return k if k <= 32 else math.ceil(2 ** (math.ceil(8 * math.log2(k) - 1e-9) / 8))
+
+
+@lru_cache(maxsize=16)
+def _rounded_spectrum(weights: bytes, g: int, size: int) -> NDArray[np.float64]:
+    """The spectrum of the law of V rounded to multiples of g, around a circle; real, as the law is
+    symmetric."""
+    pmf = np.frombuffer(weights, dtype=np.uint64).astype(np.float64) / 2**64
+    steps = (np.arange(len(pmf)) - len(pmf) // 2 + g // 2) // g
+    spectrum: NDArray[np.float64] = np.fft.rfft(np.bincount(steps % size, pmf, size)).real
+    return spectrum
+
+
+@lru_cache(maxsize=256)
+def _variance_of_weights(weights: bytes) -> float:
+    bound = len(weights) // 16
+    return NoiseTable("", -bound, np.frombuffer(weights, dtype=np.uint64)).sd ** 2
+
+
+@lru_cache(maxsize=4096)
+def _sum_width(one: bytes, other: bytes, k: int, tail: float) -> int:
+    """`sum_widths` for this k.
+
+    Wide laws are rounded to multiples of an odd g:
+    V = g J + U with U odd in V, so of mean 0, and |U| <= g/2. The law of the sum of the J is
+    inverted from its characteristic function as in :mod:`.intervals`; the sum of the U is above
+    g sqrt((k + 1) log(1/h)/2) with probability at most h [2]_, here h = tail/1000.
+    """
+    bounds = [len(weights) // 16 for weights in (one, other)]  # 8 bytes a value
+    variance = _variance_of_weights(one) + k * _variance_of_weights(other)
+    g = max(0, int(math.sqrt(variance / (k + 1)) / _RESOLUTION) - 1) // 2 * 2 + 1
+    steps = [(b + g // 2) // g for b in bounds]
+    sd = math.sqrt(variance) / g + (math.sqrt(k + 1) / 2 if g > 1 else 0.0)  # |U / g| <= 1/2
+    reach = math.ceil(12 * sd)
+    reach = min(steps[0] + k * steps[1], reach + max(steps))
+    size = 1 << (2 * reach + 1).bit_length()
+    law = np.fft.irfft(
+        _rounded_spectrum(one, g, size) * _rounded_spectrum(other, g, size) ** k, size
+    )
+    inside = law[0] + 2 * np.concatenate([[0.0], np.cumsum(law[1 : reach + 1])])
+    h = tail / 1000 if g > 1 else 0.0
+    rest = g * math.sqrt((k + 1) * math.log(1 / h) / 2) if h else 0.0
+    return g * int(np.searchsorted(inside, 1 - 2 * (tail - h) - 1e-12)) + math.ceil(rest)

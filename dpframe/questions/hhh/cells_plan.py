@@ -1,0 +1,228 @@
+"""Heavy hitters of several hierarchies at once: the offline mechanism, kind by kind of cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from dpframe._forks import no_fork
+from dpframe.accounting.compose import Profile
+from dpframe.accounting.levels import LevelLaws, level_laws
+from dpframe.asking.card import Line, noise_line
+from dpframe.asking.frame_notices import wide_interval_notices
+from dpframe.asking.privacy_receipt import Receipt, law_facts
+from dpframe.asking.proofs import Game, number_tables
+from dpframe.budget import Budget
+from dpframe.cell_counts import CellCounts, NoisyCells
+from dpframe.errors import ParameterError
+from dpframe.hierarchy import Cells
+from dpframe.mechanisms import cell_hhh
+from dpframe.postprocess.half_widths import half_width
+from dpframe.questions.hhh.checks import HhhArguments
+from dpframe.questions.hhh.offline import OfflinePlan, offline_laws, offline_profile
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ORDER_MEANING = (
+    "each record counts in the first of these that is reported, so that rows are of disjoint "
+    "records and add up"
+)
+
+TOTALS_SHARE = 0.5
+"""Part of epsilon and delta for whole counts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellsPlan(OfflinePlan):
+    """The offline plan for several hierarchies; the number of kinds of cells is its height.
+
+    With ``totals`` a second part of the budget is for the whole counts of reported cells.
+    """
+
+    totals: LevelLaws | None = None
+
+    paper = f"{OfflinePlan.paper}; cells, kind by kind, in the place of a path's nodes"
+
+    node, one_residual = "cell", "of a reported residual"
+
+    held = "lower and upper hold the true residual with the stated confidence, given the selection"
+
+    @property
+    def cells(self) -> Cells:
+        assert isinstance(self.hierarchy, Cells)
+        return self.hierarchy
+
+    @property
+    def record_delta(self) -> float:
+        """Delta of both parts together: epsilons and deltas add up."""
+        return self.laws.delta + (0.0 if self.totals is None else self.totals.delta)
+
+    @cached_property
+    def profile(self) -> Profile:
+        """The curve of the selection; with whole counts one point, for both parts together."""
+        if self.totals is not None:
+            return ((self.budget.epsilon, self.budget.delta),)
+        return offline_profile(
+            self.laws, self.budget, self.unit.moves, height=self.height, remainder=self.remainder
+        )
+
+    @property
+    def game(self) -> Game | None:
+        """The game of a path with one test for each kind of cells.
+
+        With whole counts, a second step has one count of each kind, and the total.
+        """
+        selection = super().game
+        if self.totals is None or selection is None:
+            return selection
+        numbers, tables = number_tables(*selection.tables, self.totals.noise)
+        level = {"table": numbers[-1], "least": None}
+        counts = {"kind": "counts", "units": 1, "levels": [level] * (self.height + 1)}
+        whole = self.budget
+        steps = [
+            {"epsilon": whole.epsilon * part, "delta": whole.delta * part, "game": dict(facts)}
+            for part, facts in ((1 - TOTALS_SHARE, selection.facts), (TOTALS_SHARE, counts))
+        ]
+        return Game({"kind": "steps", "steps": steps}, tables)
+
+    @property
+    def errors(self) -> dict[str, float]:
+        found = {"residual": self.half_width(1) * self.unit.worth / self.grid}
+        return found if self.totals is None else found | {"count": float(self.total_half_width)}
+
+    @property
+    def total_half_width(self) -> int:
+        """Half width of the interval for a whole count."""
+        assert self.totals is not None
+        return half_width(self.totals.noise, 1, self.confidence)
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The columns of the result, and their DuckDB types."""
+        number = "DOUBLE" if self.unit.measured else "BIGINT"
+        found = {"level": "BIGINT", "prefix": "VARCHAR"}
+        for name in self.cells.names:
+            found |= {name: "VARCHAR", f"{name}_level": "BIGINT"}
+        found |= dict.fromkeys(("residual", "lower", "upper"), number)
+        return found if self.totals is None else found | dict.fromkeys(WHOLE_COUNT_COLUMNS, number)
+
+    def remake(self, asked: HhhArguments) -> CellsPlan:
+        return cells_plan(asked)
+
+    def run(self, counted: CellCounts, /) -> NoisyCells:  # type: ignore[override]
+        return cell_hhh.run(
+            counted,
+            kinds=self.cells.kinds,
+            test=self.test_noise,
+            release=self.count_noise,
+            threshold=self.threshold_units,
+            remainder=self.remainder,
+            band=self.band,
+            totals=None if self.totals is None else self.totals.noise,
+        )
+
+    def frame(self, noisy: NoisyCells, types: tuple[str, ...] = (), /) -> pd.DataFrame:  # type: ignore[override]
+        with no_fork():
+            from dpframe.asking.cell_frame import cell_frame  # loads pandas
+
+        return cell_frame(noisy, self)
+
+    def answered(self, facts: Receipt, noisy: NoisyCells, frame: pd.DataFrame, /) -> Receipt:  # type: ignore[override]
+        nothing = [] if (frame["level"] > 0).any() else self._nothing_shown(frame)
+        cells = frame[frame["level"] > 0]  # the rest is small by design: no notice on it
+        wide = wide_interval_notices(cells, ("residual", "lower", "upper"))
+        return facts.with_notices([*nothing, *wide])
+
+    def receipt(self, name: str | None = None) -> Receipt:
+        """The receipt with the order in which kinds of cells are asked."""
+        facts = cells_facts(self.cells)
+        if self.totals is not None:
+            facts["whole_counts"] = {
+                "noise": law_facts(self.totals.noise, self.grid, self.unit.worth),
+                "epsilon": self.budget.epsilon * TOTALS_SHARE,
+                "delta": self.budget.delta * TOTALS_SHARE,
+            }
+        return super().receipt(name).and_also(facts)
+
+    def lines(self) -> list[Line]:
+        names = list(reversed(self.cells.level_names))
+        head, rest = super().lines()[:3], super().lines()[3:]
+        head[2] = cells_line(self.cells)
+        order = Line("order", "; ".join(names), ORDER_MEANING)
+        return [*head, order, *self._of_totals(), *rest]
+
+    def _of_totals(self) -> list[Line]:
+        if self.totals is None:
+            return []
+        epsilon, delta = (TOTALS_SHARE * part for part in (self.budget.epsilon, self.budget.delta))
+        cost = (
+            "for ({epsilon:g}, {delta:g}) of the budget: a record is in at most {kinds} reported "
+            "cells and the total; within +-{half_width} with confidence {confidence:g}"
+        )
+        return [
+            noise_line(
+                "whole counts",
+                self.totals.noise,
+                self.grid,
+                cost,
+                epsilon=epsilon,
+                delta=delta,
+                kinds=self.height,
+                half_width=self.total_half_width,
+                confidence=self.confidence,
+            )
+        ]
+
+
+def cells_line(cells: Cells) -> Line:
+    """Return the line on the number of kinds of cells."""
+    meaning = "{kinds} kinds of cells, besides the total"
+    return Line.of("hierarchies", cells.spec, meaning, kinds=len(cells.level_names))
+
+
+def cells_facts(cells: Cells) -> dict[str, object]:
+    """Return the facts of receipts of cells: the order of the kinds, and the hierarchies."""
+    order = [cells.kind_name(kind) for kind in cells.kinds]
+    return {"order": order, "dimensions": [one.spec for one in cells.of]}
+
+
+def cells_plan(asked: HhhArguments) -> CellsPlan:
+    """Choose the noise; a mechanism that cannot count cells is refused with its reason."""
+    if asked.mechanism != "offline":
+        raise ParameterError(
+            f"mechanism={asked.mechanism!r} takes one hierarchy, not {asked.hierarchy.spec!r}: "
+            f"{REFUSAL_REASONS.get(asked.mechanism, ONE_TREE_ONLY)}. Use mechanism='offline', "
+            "or pass one."
+        )
+    if not asked.totals:
+        laws, threshold = offline_laws(asked)
+        return CellsPlan(asked=asked, threshold=threshold, laws=laws)
+    if asked.unit.grid > 1 or asked.unit.moves > 1:
+        raise ParameterError(
+            "totals (True) counts single records. Leave user and weight out, or pass "
+            "contribution='records' and max_contributions=1."
+        )
+    whole = asked.budget
+    counts = level_laws(
+        "gaussian",
+        levels=asked.hierarchy.height + 1,
+        epsilon=whole.epsilon * TOTALS_SHARE,
+        delta=whole.delta * TOTALS_SHARE,
+    )
+    rest = Budget(
+        epsilon=whole.epsilon * (1 - TOTALS_SHARE), delta=whole.delta * (1 - TOTALS_SHARE)
+    )
+    laws, threshold = offline_laws(replace(asked, budget=rest))
+    return CellsPlan(asked=asked, threshold=threshold, laws=laws, totals=counts)
+
+
+WHOLE_COUNT_COLUMNS = ("count", "count_lower", "count_upper")
+"""Columns of whole counts."""
+
+ONE_TREE_ONLY = "it counts the nodes of one tree"
+REFUSAL_REASONS: dict[str, Any] = {
+    "streaming": "a sketch does not know which records a finer cell has taken",
+}
+"""Reasons why a mechanism counts no cells, if not ``ONE_TREE_ONLY``."""

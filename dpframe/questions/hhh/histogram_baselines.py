@@ -1,0 +1,104 @@
+"""The baselines ``laplace`` and ``gaussian``: one noisy histogram for each level, composed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dpframe.accounting.compose import Profile, whole_profile
+from dpframe.accounting.levels import LevelLaws, level_laws, level_profile
+from dpframe.asking.card import Line
+from dpframe.asking.proofs import Game
+from dpframe.budget import per_record
+from dpframe.mechanisms import level_histograms
+from dpframe.noise import NoiseTable
+from dpframe.questions.hhh.checks import HhhArguments
+from dpframe.questions.hhh.lines import (
+    error_lines,
+    hhh_ending_lines,
+    hhh_heading_lines,
+    noise_lines,
+    threshold_line,
+)
+from dpframe.questions.hhh.mechanism_plan import HhhPlan
+from dpframe.tree import CountTree, NoisyNodes
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
+    """One draw for a node: it decides whether the node is shown, and it is in the count."""
+
+    paper = "stability histogram a level, composed (Bun, Nissim, Stemmer 2019)"
+    held = (
+        "lower and upper cover the noise of the count; the count was also selected upon, so "
+        "the confidence is nominal near the threshold"
+    )
+
+    @property
+    def test_noise(self) -> NoiseTable:
+        return self.laws.noise
+
+    @property
+    def count_noise(self) -> NoiseTable:
+        return self.laws.noise
+
+    @property
+    def band(self) -> int:
+        return self.laws.threshold - self.laws.noise.highest
+
+    @property
+    def record_delta(self) -> float:
+        return self.laws.delta
+
+    @cached_property
+    def profile(self) -> Profile:
+        """The exact curve of one histogram for each level."""
+        return whole_profile(self.budget, self.unit.moves, self._curve)
+
+    def _curve(self, epsilons: Sequence[float]) -> Profile:
+        levels = self.height + self.remainder
+        return level_profile(self.laws.noise, levels=levels, epsilons=epsilons)
+
+    @property
+    def game(self) -> Game:
+        """The game of one count for each level that moves by one; the total is always shown."""
+        level = {"table": 0, "least": self.laws.threshold}
+        total = [{"table": 0, "least": None}] if self.remainder else []
+        levels = [*total, *[level] * self.height]
+        return Game(
+            {"kind": "counts", "units": 1, "levels": levels}, (self.laws.noise,), self.unit.moves
+        )
+
+    def remake(self, asked: HhhArguments) -> HistogramPlan:
+        return histogram_baseline_plan(asked)
+
+    def run(self, counted: CountTree, /) -> NoisyNodes:
+        return level_histograms.run(
+            counted,
+            noise=self.laws.noise,
+            shown=self.laws.threshold,
+            threshold=self.threshold_units,
+            remainder=self.remainder,
+        )
+
+    def lines(self) -> list[Line]:
+        return [
+            *hhh_heading_lines(self),
+            threshold_line(self),
+            *noise_lines(self),
+            *error_lines(self),
+            *hhh_ending_lines(self),
+        ]
+
+
+def histogram_baseline_plan(asked: HhhArguments) -> HistogramPlan:
+    """Choose the noise of a baseline, whose family is the name of the mechanism."""
+    record = per_record(asked.budget, asked.unit.moves)
+    laws = level_laws(
+        asked.mechanism,
+        levels=asked.hierarchy.height + asked.remainder,
+        epsilon=record.epsilon,
+        delta=record.delta,
+    )
+    return HistogramPlan(asked=asked, threshold=asked.at_least(laws.threshold), laws=laws)

@@ -1,0 +1,250 @@
+"""The base of the plans of all mechanisms of heavy hitters. Sees no data."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from dpframe._forks import no_fork
+from dpframe.asking.card import Line, units_to_worth
+from dpframe.asking.frame_notices import (
+    empty_result_notices,
+    invalid_notices,
+    wide_interval_notices,
+    zero_measure_notices,
+)
+from dpframe.asking.level_plan import LevelPlan
+from dpframe.asking.privacy_receipt import UNTRACKED, Receipt, law_facts, promise_facts, stamp
+from dpframe.asking.proofs import Game, proof_facts
+from dpframe.budget import group_delta
+from dpframe.errors import DpframeError
+from dpframe.noise import NoiseTable
+from dpframe.postprocess.half_widths import half_width
+from dpframe.questions.hhh.checks import HhhArguments, threshold_in_units
+from dpframe.tree import ListedNodes, NoisyNodes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+L = TypeVar("L")
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HhhPlan(LevelPlan[HhhArguments], ABC, Generic[L, C]):
+    """Everything about a release of heavy hitters except the data and the draw.
+
+    ``threshold`` is in records or users, or in what ``unit`` measures; the laws count units, of
+    which ``unit.grid`` are ``unit.worth``.
+    """
+
+    threshold: float
+    laws: L
+
+    paper: ClassVar[str]
+    """The source of the mechanism."""
+
+    held: ClassVar[str] = (
+        "lower and upper hold the true count with the stated confidence, given the selection"
+    )
+    """What the intervals of counts mean."""
+
+    node: ClassVar[str] = "node"
+    """A word for what is reported."""
+
+    one_residual: ClassVar[str] = "of a count that holds one reported residual"
+    """The count to which the typical error on the card belongs."""
+
+    by_user_sets: ClassVar[bool] = False
+    """Whether sketches take a user at a time, and nothing released bounds their error."""
+
+    listed: ClassVar[ListedNodes | None] = None
+    """No mechanism takes listed keys."""
+
+    partitions: ClassVar[int | None] = None
+    """The number of partitions of a source, if each has sketches of its own."""
+
+    former: Mapping[str, object] | None = None
+    """The request by which earlier versions stored the answer of another mechanism to the same
+    call."""
+
+    # -- what was asked for -------------------------------------------------------------------
+
+    @property
+    def remainder(self) -> bool:
+        return self.asked.remainder
+
+    @property
+    def items(self) -> int | None:
+        """How many different values of a user take part; None if a tree is counted."""
+        return None
+
+    @property
+    def counters(self) -> int | None:
+        """The size of a sketch, if the mechanism has any."""
+        return self.asked.counters
+
+    @property
+    def request(self) -> dict[str, object]:
+        """The arguments that this plan answers, as plain JSON types; stored in users' ledgers."""
+        return self.asked.request
+
+    @property
+    def counted(self) -> str:
+        """A word for what is counted: records, users, or the column of a measure."""
+        if self.unit.measured:
+            return repr(self.unit.weight)
+        return "users" if self.grid > 1 or self.unit.nodes is not None else "records"
+
+    @property
+    def shown_threshold(self) -> float:
+        """The threshold, as an int if it is whole, also for a measure."""
+        return int(self.threshold) if float(self.threshold).is_integer() else self.threshold
+
+    @property
+    def smallest_threshold(self) -> float | None:
+        """The least threshold that is private for what was asked; None if there is none."""
+        if self.asked.threshold is None:
+            return self.threshold
+        try:
+            return self.remake(replace(self.asked, threshold=None)).threshold
+        except DpframeError:  # the mechanism needs a threshold
+            return None
+
+    @property
+    def threshold_units(self) -> int:
+        """The threshold in units, in which it is compared with counts."""
+        return threshold_in_units(self.threshold, self.unit)
+
+    # -- what a mechanism says ----------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def test_noise(self) -> NoiseTable:
+        """The noise that decides what is reported, as it is drawn: centred for the threshold."""
+
+    @property
+    @abstractmethod
+    def count_noise(self) -> NoiseTable:
+        """The noise in reported counts."""
+
+    @property
+    @abstractmethod
+    def band(self) -> int:
+        """Units below which a count can never be reported, so that it need not be fetched."""
+
+    @property
+    @abstractmethod
+    def record_delta(self) -> float:
+        """Delta that the accountant computed for one record."""
+
+    @property
+    def chance_at_threshold(self) -> float:
+        """P(a residual equal to the threshold is selected)."""
+        return float(self.test_noise.at_least()[max(0, -self.test_noise.lowest)])
+
+    @abstractmethod
+    def remake(self, asked: HhhArguments) -> HhhPlan[Any, Any]:
+        """The plan of this mechanism for other arguments."""
+
+    @abstractmethod
+    def run(self, counted: C, /) -> NoisyNodes:
+        """The only noisy step."""
+
+    @abstractmethod
+    def lines(self) -> list[Line]:
+        """The lines of the card: what is known before the data are read."""
+
+    @property
+    def game(self) -> Game | None:
+        """What the plan draws, for a verifier; None if its mechanism has no proof yet."""
+        return None
+
+    # -- what follows -------------------------------------------------------------------------
+
+    @property
+    def intervals(self) -> str:
+        """What the intervals of the release mean."""
+        if not self.unit.measured:
+            return self.held
+        return (
+            f"{self.held}; of {self.unit.weight!r} as it is counted: they do not cover what "
+            "max_weight cuts off, which makes counts too low, nor its rounding"
+        )
+
+    @property
+    def delta_spent(self) -> float:
+        """Delta that the accountant computed for the unit of privacy, at most ``budget.delta``."""
+        return group_delta(self.budget, self.unit.moves, self.record_delta)
+
+    def half_width(self, terms: int) -> int:
+        """Half width of the interval for a count with ``terms`` draws of noise, in units."""
+        return half_width(self.count_noise, max(1, terms), self.confidence)
+
+    @property
+    def certainly_reported(self) -> float:
+        """Residuals from here on are always reported (records, rounded up)."""
+        return units_to_worth(self.threshold_units - self.test_noise.lowest, self.unit, up=True)
+
+    @property
+    def never_reported(self) -> float:
+        """Residuals below this are never reported (records, rounded down)."""
+        return units_to_worth(self.band, self.unit, up=False)
+
+    def receipt(self, name: str | None = None) -> Receipt:
+        """The receipt of a release; holds nothing that depends on the data."""
+        return Receipt(
+            {
+                "release": name,
+                **stamp(),
+                "mechanism": self.mechanism,
+                "paper": self.paper,
+                **promise_facts(self, self.delta_spent),
+                "hierarchy": self.hierarchy.spec,
+                "height": self.height,
+                "levels": list(self.hierarchy.level_names),
+                "threshold": self.shown_threshold,
+                "remainder": self.remainder,
+                "confidence": self.confidence,
+                "counters": self.counters,
+                "noise": {
+                    "test": law_facts(self.test_noise, self.grid, self.unit.worth),
+                    "release": law_facts(self.count_noise, self.grid, self.unit.worth),
+                },
+                "intervals": self.intervals,
+                "budget": UNTRACKED,
+                "ledger": None,
+                **proof_facts(self, "hhh"),
+                "card": [q.row for q in self.lines()],
+            }
+        )
+
+    def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
+        """Released nodes, in natural order."""
+        with no_fork():
+            from dpframe.asking.node_frame import (
+                tidy,  # loads pandas, which `import dpframe` does not
+            )
+
+        return tidy(noisy, self, types)
+
+    def answered(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
+        """The receipt with the released error of sketches, and with notices."""
+        said = facts.with_sketch_error(noisy.sketch_error)
+        invalid = invalid_notices(frame, self.hierarchy)
+        if self.unit.measured and (empty := zero_measure_notices(frame, self.unit)):
+            return said.with_notices([*invalid, *empty])
+        nothing = [] if (frame["level"] > 0).any() else self._nothing_shown(frame)
+        return said.with_notices([*nothing, *invalid, *wide_interval_notices(frame)])
+
+    def _nothing_shown(self, frame: pd.DataFrame) -> list[Line]:
+        ids = {line.id for line in self.lines()}
+        return empty_result_notices(
+            frame,
+            threshold=self.threshold,
+            smallest=self.smallest_threshold,
+            what=self.counted,
+            certain=self.certainly_reported if "certainly reported" in ids else None,
+        )

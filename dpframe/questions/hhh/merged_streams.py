@@ -1,0 +1,179 @@
+"""The plan that releases merged sketches of streams, one sketch for each level. Sees no data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from dpframe._forks import no_fork
+from dpframe.accounting.compose import Profile
+from dpframe.asking.card import Line, hierarchy_line
+from dpframe.asking.frame_notices import invalid_notices
+from dpframe.asking.privacy_receipt import Receipt
+from dpframe.budget import Budget, PrivacyUnit
+from dpframe.hierarchy import Hierarchy
+from dpframe.mechanisms import merged_streaming
+from dpframe.questions.sketches.lossy import SparsePlan, SumPlan
+from dpframe.questions.sketches.plan import make_level_plan
+from dpframe.sketches import SketchState
+from dpframe.tree import NoisyNodes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SELECTION = "Biswas et al. (2024), Algorithm 3, corrected"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergedStreamPlan:
+    """The plan that releases merged streams: laws for the sketches of all levels, and a selection.
+
+    A node is reported if its residual reaches ``threshold``, in records.
+    """
+
+    hierarchy: Hierarchy
+    sketch: SumPlan | SparsePlan
+    threshold: int
+
+    unit: ClassVar[PrivacyUnit] = PrivacyUnit()
+    """The unit of privacy is one record."""
+
+    @property
+    def grid(self) -> int:
+        return self.sketch.grid
+
+    def half_width(self, terms: int) -> int:
+        """Half width of the interval for the noise in a count, which has one draw, in units."""
+        return self.sketch.above
+
+    def run(self, counted: Sequence[SketchState], /) -> NoisyNodes:
+        """The only noisy step."""
+        return merged_streaming.run(
+            counted,
+            laws=self.sketch.laws,
+            threshold=self.threshold * self.grid,
+            hierarchy=self.hierarchy,
+        )
+
+    @property
+    def budget(self) -> Budget:
+        return self.sketch.budget
+
+    @property
+    def profile(self) -> Profile:
+        return self.sketch.profile
+
+    def answered(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
+        """The receipt with notices."""
+        said = facts.with_sketch_error(noisy.sketch_error)
+        return said.with_notices(invalid_notices(frame, self.hierarchy))
+
+    def lines(self) -> list[Line]:
+        """What is known before sketches are released."""
+        return merged_stream_lines(self)
+
+    def receipt(self, name: str | None = None) -> Receipt:
+        """The receipt of a release; holds nothing of the sketches."""
+        return merged_stream_receipt(self, name)
+
+    def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
+        """The frame of ``tidy``; ``upper`` covers what sketches lose, if ``records`` is known."""
+        import pandas as pd
+
+        with no_fork():
+            from dpframe.asking.node_frame import (
+                tidy,  # loads pandas, which `import dpframe` does not
+            )
+
+        frame, records = tidy(noisy, self, types), self.sketch.records
+        if records is None:
+            frame["upper"] = pd.Series([pd.NA] * len(frame), index=frame.index, dtype="Int64")
+        else:
+            lost = records // (self.sketch.counters + 1)  # upper is rounded up already
+            frame["upper"] = (frame["upper"] + lost).astype("Int64")
+        return frame
+
+
+def make_merged_stream_plan(
+    *,
+    hierarchy: Hierarchy,
+    method: Literal["bounded", "sum"],
+    counters: int,
+    sketches: int,
+    budget: Budget,
+    threshold: int | None = None,
+    records: int | None = None,
+    confidence: float = 0.95,
+) -> MergedStreamPlan:
+    """Make a plan for ``sketches`` streams; the default threshold is the smallest private one."""
+    sketch = make_level_plan(
+        structure=method,
+        unit="record",
+        counters=counters,
+        sketches=sketches,
+        budget=budget,
+        records=records,
+        confidence=confidence,
+        levels=hierarchy.height,
+    )
+    if threshold is None:
+        threshold = -(-sketch.threshold // sketch.grid)
+    return MergedStreamPlan(hierarchy=hierarchy, sketch=sketch, threshold=threshold)
+
+
+def merged_stream_receipt(plan: MergedStreamPlan, name: str | None) -> Receipt:
+    """Return the receipt of merged streams; it holds nothing of the sketches."""
+    sketch, hierarchy = plan.sketch, plan.hierarchy
+    mechanism, source = _stream_names(plan)
+    own = {
+        "mechanism": mechanism,
+        "paper": source,
+        "hierarchy": hierarchy.spec,
+        "height": hierarchy.height,
+        "levels": list(hierarchy.level_names),
+        "method": sketch.structure,
+        "threshold": plan.threshold,
+        "remainder": False,
+        "noise": {"release": sketch.noise["count"]},
+        "card": [q.row for q in plan.lines()],
+    }
+    return Receipt({**sketch.receipt(name), **own})
+
+
+def _stream_names(plan: MergedStreamPlan) -> tuple[str, str]:
+    """Return the name of the mechanism, and its literature."""
+    source = f"{plan.sketch.paper}, a sketch a level; selection of {SELECTION}"
+    return f"streaming-{plan.sketch.mechanism}", source
+
+
+def merged_stream_lines(plan: MergedStreamPlan) -> list[Line]:
+    """Return the lines of the plan, which the card shows too."""
+    sketch, hierarchy = plan.sketch, plan.hierarchy
+    name, source = _stream_names(plan)
+    lines = {q.name: q for q in sketch.lines()}
+    lost = f"at most records / {sketch.counters + 1}"
+    return [
+        lines["guarantee"],
+        Line("mechanism", name, source),
+        hierarchy_line(hierarchy),
+        lines["counts"],
+        Line.of(
+            "counters",
+            sketch.counters,
+            "a level of each of {sketches} streams",
+            sketches=sketch.sketches,
+        ),
+        lines["sensitivity"],
+        Line("threshold", plan.threshold, "residual records from which a node is reported"),
+        Line(
+            "hidden below",
+            sketch.threshold / sketch.grid,
+            "noisy counts below this are not even looked at",
+        ),
+        Line("sketch error", lost, "how far counts can be too low before noise; not released"),
+        lines["noise"],
+        lines["noise error"],
+        Line("remainder", False, "whether the rest is released as level 0"),
+        lines["computed delta"],
+    ]

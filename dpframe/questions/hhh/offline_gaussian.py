@@ -1,0 +1,87 @@
+"""The offline mechanism with Gaussian noise in tests and counts, for many releases together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dpframe.accounting import normal_noise
+from dpframe.accounting.compose import Profile, whole_profile
+from dpframe.asking.proofs import Game
+from dpframe.errors import add_advice
+from dpframe.questions.hhh.checks import HhhArguments, threshold_in_records
+from dpframe.questions.hhh.offline import OfflinePlan
+
+RELEASE_SHARE = 1 / 3
+"""Part of mu^2 for the released counts; the tests share the rest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormalPlan(OfflinePlan):
+    """The offline mechanism with Gaussian noise.
+
+    Its cost grows with the squares of what noise hides. So a series of n releases needs the square
+    root of n times the noise of one release, not n times that noise.
+    """
+
+    paper = "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, corrected; Gaussian"
+
+    def remake(self, asked: HhhArguments) -> NormalPlan:
+        return normal_plan(asked)
+
+    @property
+    def delta_spent(self) -> float:
+        """Delta of the unit of privacy. The accounting covers what it moves: no group delta."""
+        return self.laws.delta
+
+    @property
+    def game(self) -> Game | None:
+        """The game of a path for one record, whatever the tables are; else squares add up."""
+        game = super().game
+        assert game is not None
+        facts, moves = game.facts, self.unit.moves
+        if self.grid == 1 and moves == 1:
+            known = ("height", "threshold", "remainder", "test", "release")
+            return Game({"kind": "path", **{name: facts[name] for name in known}}, game.tables)
+        own = {name: facts[name] for name in ("height", "threshold", "test", "release")}
+        sigmas = {
+            "test_sigma": self.laws.left * self.grid,
+            "release_sigma": self.laws.release_scale * self.grid,
+        }
+        units = {"units": self.grid, "moves": moves}
+        return Game({"kind": "normal", **own, **units, **sigmas}, game.tables)
+
+    @cached_property
+    def profile(self) -> Profile:
+        """The curve of Gaussian noise, for whatever the unit of privacy moves."""
+        return whole_profile(self.budget, 1, self._curve)
+
+    @cached_property
+    def told(self) -> normal_noise.GaussianLeakage:
+        """Bounds on what a release tells of a unit of privacy; privacy filters add these up."""
+        return normal_noise.gaussian_leakage(self.laws, height=self.height, moves=self.unit.moves)
+
+    def _curve(self, epsilons: Sequence[float]) -> Profile:
+        height, moves = self.height, self.unit.moves
+        return tuple(
+            (e, normal_noise.normal_cost(self.laws, height=height, moves=moves, epsilon=e))
+            for e in epsilons
+        )
+
+
+def normal_plan(asked: HhhArguments) -> NormalPlan:
+    """Choose the smallest Gaussian noise within the budget, for records and users alike."""
+    share = asked.release_share
+    with add_advice("move release_share towards the middle", given=share is not None):
+        laws = normal_noise.normal_laws(
+            height=asked.hierarchy.height,
+            epsilon=asked.budget.epsilon,
+            delta=asked.budget.delta,
+            release_share=share or RELEASE_SHARE,
+            grid=asked.unit.grid,
+            moves=asked.unit.moves,
+        )
+    threshold = asked.at_least(laws.smallest_threshold(0.5))
+    assert threshold_in_records(threshold, asked.unit) * laws.grid > laws.test.highest
+    return NormalPlan(asked=asked, threshold=threshold, laws=laws)

@@ -1,0 +1,179 @@
+"""The plan for a source in partitions, whose sketches are merged: noise and cost. Sees no data.
+
+A record, or all rows of a user, enters one partition, chosen by its hash. There are two merges:
+
+sum      sketches of single records, post-processed and added (Lebeda and Tetek, section 7): the
+         sensitivity of one sketch, however many there are. Users are groups of records.
+bounded  sketches of users' sets, k counters at any time: a user moves at most k of them by 1, in
+         one direction, as in one sketch.
+
+If users count once at a node, the merge with less noise is taken, from parameters alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from dpframe.accounting.compose import Profile
+from dpframe.asking.card import Line, plan_guarantee
+from dpframe.asking.privacy_receipt import Receipt
+from dpframe.budget import Budget, PrivacyUnit
+from dpframe.errors import BudgetError
+from dpframe.hierarchy import Hierarchy
+from dpframe.questions.hhh.merged_streams import MergedStreamPlan
+from dpframe.questions.hhh.sketch_plans import StreamingPlan, UserSetsPlan
+from dpframe.questions.sketches.lossy import SparsePlan, SumPlan
+from dpframe.questions.sketches.plan import make_level_plan
+from dpframe.sketches import SketchState
+from dpframe.tree import NoisyNodes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+StreamPlan = StreamingPlan | UserSetsPlan
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionPlan:
+    """A streaming plan for a source in ``merged.sketch.sketches`` partitions."""
+
+    streaming: StreamPlan
+    merged: MergedStreamPlan
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        return self.streaming.hierarchy
+
+    @property
+    def unit(self) -> PrivacyUnit:
+        return self.streaming.unit
+
+    @property
+    def budget(self) -> Budget:
+        return self.streaming.budget
+
+    @property
+    def request(self) -> dict[str, object]:
+        return self.streaming.request
+
+    @property
+    def profile(self) -> Profile:
+        return self.merged.sketch.profile
+
+    @property
+    def partitions(self) -> int:
+        return self.merged.sketch.sketches
+
+    @property
+    def counters(self) -> int:
+        return self.merged.sketch.counters
+
+    @property
+    def method(self) -> Literal["sum", "bounded"]:
+        return "bounded" if self.by_user_sets else "sum"
+
+    @property
+    def by_user_sets(self) -> bool:
+        """Whether sketches take a user at a time."""
+        return self.merged.sketch.structure == "users"
+
+    @property
+    def band(self) -> int:
+        """Units of a merged counter below which no noise can lift it over both thresholds.
+
+        Below the sketch's threshold nothing is published; below the caller's nothing is shown.
+        """
+        sketch = self.merged.sketch
+        least = max(sketch.threshold, self.merged.threshold * self.merged.grid)
+        return max(1, least - sketch.laws.noise.highest)
+
+    def run(self, counted: Sequence[SketchState], /) -> NoisyNodes:
+        """The only noisy step."""
+        return self.merged.run(counted)
+
+    def lines(self) -> list[Line]:
+        """What is known before the data are read."""
+        whole = "users" if self.unit.user is not None else "records"
+        merge = Line.of(
+            "merge",
+            self.method,
+            (
+                "{partitions} sketches a level, each of the {counted} of one partition, chosen "
+                "by their hash"
+            ),
+            partitions=self.partitions,
+            counted=whole,
+        )
+        own = {"guarantee": plan_guarantee(self), "counts": self.unit.counts}
+        lines = [replace(q, value=own.get(q.name, q.value)) for q in self.merged.lines()]
+        return [*lines[:5], merge, *lines[5:]]
+
+    def receipt(self, name: str | None = None) -> Receipt:
+        """The receipt of a release of this plan."""
+        unit, whole = self.unit, self.unit.user is not None
+        return Receipt(
+            {
+                **self.merged.receipt(),
+                "release": name,
+                "guarantee": plan_guarantee(self),
+                "neighbours": unit.sentence,
+                "counts": unit.counts,
+                "user": unit.user,
+                "contribution": unit.contribution if whole else None,
+                "max_contributions": unit.moves if whole else None,
+                "method": self.method,
+                "card": [q.row for q in self.lines()],
+            }
+        )
+
+    def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
+        """The frame of merged streams; what merged sketches lose is private."""
+        return self.merged.frame(noisy, types)
+
+    def answered(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
+        """The receipt with notices."""
+        return self.streaming.answered(facts, noisy, frame)
+
+
+def partition_plan(asked: StreamPlan, partitions: int) -> PartitionPlan:
+    """Return the plan that does on partitions what a streaming plan asks for."""
+    sketch = _partition_sketch_plan(asked, partitions)
+    threshold = -(-sketch.threshold // sketch.grid)
+    if asked.asked.threshold is not None:
+        threshold = asked.threshold_units
+    merged = MergedStreamPlan(hierarchy=asked.hierarchy, sketch=sketch, threshold=threshold)
+    return PartitionPlan(streaming=asked, merged=merged)
+
+
+def _partition_sketch_plan(asked: StreamPlan, partitions: int) -> SumPlan | SparsePlan:
+    """Return the plan of the sum; for items of users, of the merge with less noise."""
+    if asked.unit.contribution != "items" or asked.unit.user is None:
+        return _sketch_plan_for(asked, partitions, "sum")
+    sets = _sketch_plan_for(asked, partitions, "users")
+    try:
+        groups = _sketch_plan_for(asked, partitions, "sum")
+    except BudgetError:
+        return sets
+    return min(sets, groups, key=_sketch_noise)
+
+
+def _sketch_noise(sketch: SumPlan | SparsePlan) -> tuple[float, float]:
+    return sketch.threshold / sketch.grid, sketch.noise_sd
+
+
+def _sketch_plan_for(
+    asked: StreamPlan, partitions: int, structure: Literal["sum", "users"]
+) -> SumPlan | SparsePlan:
+    return make_level_plan(
+        structure=structure,
+        unit="user" if structure == "users" else "record",
+        counters=asked.counters or 0,
+        sketches=partitions,
+        max_contributions=1 if structure == "users" else asked.unit.moves,
+        budget=asked.budget,
+        confidence=asked.confidence,
+        levels=asked.height,
+    )

@@ -1,0 +1,340 @@
+"""The mechanism ``rounds``: find values that many users have, by weights, and count the users."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpframe._forks import no_fork
+from dpframe.accounting.compose import Profile, whole_profile
+from dpframe.accounting.weighted_round_noise import NORM, RoundLaws, round_laws
+from dpframe.asking.call_arguments import CallArguments, column_name
+from dpframe.asking.card import Line, Text, noise_line
+from dpframe.asking.frame_notices import (
+    empty_result_notices,
+    invalid_notices,
+    wide_interval_notices,
+)
+from dpframe.asking.privacy_receipt import Receipt, law_facts
+from dpframe.asking.proofs import Game
+from dpframe.errors import ParameterError, add_advice
+from dpframe.mechanisms import weighted_rounds
+from dpframe.mechanisms.weighted_rounds import FoundValues
+from dpframe.noise import NoiseTable
+from dpframe.questions.hhh.checks import HhhArguments
+from dpframe.questions.hhh.items_unit import ItemsUnit
+from dpframe.questions.hhh.lines import hhh_ending_lines, hhh_heading_lines
+from dpframe.questions.hhh.mechanism_plan import HhhPlan
+from dpframe.questions.hhh.weighted_rounds_game import rounds_game
+from dpframe.tree import NoisyNodes
+from dpframe.user_items import UserItems
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DEFAULT_ITEMS = 500
+"""Values of a user that take part in the search by default: more would cost more than they find."""
+
+MOST_ITEMS = 100_000
+"""Most values of a user that a caller can ask for."""
+
+RELEASE_SHARE = 0.2
+"""Part of mu^2 for the counts: a tenth fewer values are found than without counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NoisyValues:
+    """Released values and their counts, in units of ``1 / grid`` of a user. Public."""
+
+    count: np.ndarray
+    key: pa.ChunkedArray
+    grid: int
+    at_most: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
+    """Rounds of weights, whose norm is bounded, find values; then users are counted at each."""
+
+    paper = (
+        "weights in rounds: Gopi et al. (2020), DP-SIPS (2023) and MAD2R (2025), with the evidence "
+        "of all rounds"
+    )
+    held = (
+        "lower and upper hold the number of users as they are counted, with the stated "
+        "confidence: they do not cover what at_most takes away, which makes counts too low"
+    )
+
+    @property
+    def items(self) -> int:
+        return self.laws.items
+
+    @property
+    def grid(self) -> int:
+        """How many units of the counts a user is; final only if ``at_most`` was asked for."""
+        return weighted_rounds.full_user_weight(self.laws, self.asked.at_most or 1)
+
+    @property
+    def test_noise(self) -> NoiseTable:
+        return self.laws.rounds[-1].noise
+
+    @property
+    def count_noise(self) -> NoiseTable:
+        return self.laws.count.noise
+
+    @property
+    def band(self) -> int:
+        """Every value takes part, whatever its weight."""
+        return 1
+
+    @property
+    def record_delta(self) -> float:
+        return self.laws.delta
+
+    @property
+    def delta_spent(self) -> float:
+        """Delta of a user. What a user moves is in the accounting: no group delta."""
+        return self.laws.delta
+
+    @property
+    def chance_at_threshold(self) -> float:
+        """A half, as the noise in a score is symmetric."""
+        return 0.5
+
+    @cached_property
+    def profile(self) -> Profile:
+        """The curve of Gaussian noise, and of the chance that a value of one user is found."""
+        return whole_profile(self.budget, 1, self._curve)
+
+    def _curve(self, epsilons: Sequence[float]) -> Profile:
+        return tuple((e, weighted_rounds.cost(self.laws, epsilon=e)) for e in epsilons)
+
+    @property
+    def intervals(self) -> str:
+        if self.asked.threshold is None:
+            return self.held
+        return (
+            f"{self.held}; values whose noisy count is below the threshold are left out, so that "
+            "counts just above it are too large more often"
+        )
+
+    @property
+    def errors(self) -> Mapping[str, float]:
+        """Half width of a count; empty if ``at_most`` is searched, and so not known before."""
+        if self.asked.at_most is None:
+            return {}
+        return {"count": self.half_width(1) / self.grid}
+
+    @property
+    def game(self) -> Game:
+        """The game of Gaussian noise on the weights of every round, on sizes and on counts."""
+        return rounds_game(self.laws)
+
+    def run(self, counted: UserItems, /) -> Any:
+        released = weighted_rounds.run(counted, laws=self.laws, at_most=self.asked.at_most)
+        return _values_at_threshold(released, counted.keys, self.asked.threshold)
+
+    def frame(self, noisy: Any, types: tuple[str, ...] = (), /) -> pd.DataFrame:
+        with no_fork():
+            from dpframe.asking.node_frame import tidy
+
+        size = len(noisy.count)
+        nodes = NoisyNodes(
+            level=np.ones(size, dtype=np.int64),
+            ancestor=np.full(size, -1),
+            residual=noisy.count,
+            count=noisy.count,
+            terms=np.ones(size, dtype=np.int64),
+            keys=(noisy.key,),
+        )
+        return tidy(nodes, self._counting(noisy.at_most), types)
+
+    def _counting(self, at_most: int) -> RoundsPlan:
+        """Return the plan as if the caller had asked for ``at_most``."""
+        unit: Any = self.unit
+        unit = replace(unit, at_most=at_most)
+        return replace(self, asked=replace(self.asked, at_most=at_most, unit=unit))
+
+    def receipt(self, name: str | None = None) -> Receipt:
+        rounds = [law_facts(one.noise, self.laws.unit) for one in self.laws.rounds]
+        sizes = self.laws.sizes
+        return (
+            super()
+            .receipt(name)
+            .and_also(
+                {
+                    "max_contributions": self.unit.max_contributions,
+                    "at_most": self.asked.at_most,
+                    "noise": {
+                        "rounds": rounds,
+                        "sizes": None if sizes is None else law_facts(sizes.noise, 1),
+                        "release": law_facts(self.count_noise, self.grid),
+                    },
+                }
+            )
+        )
+
+    def remake(self, asked: HhhArguments) -> RoundsPlan:
+        return plan_rounds(asked)
+
+    def answered(self, facts: Receipt, noisy: Any, frame: pd.DataFrame, /) -> Receipt:
+        known = self._counting(noisy.at_most)
+        noise = {**facts["noise"], "release": law_facts(self.count_noise, known.grid)}
+        said = facts.and_told(
+            {"at_most": noisy.at_most, "counts": known.unit.counts, "noise": noise},
+            [
+                Line("counts", known.unit.counts, known.unit.what_counts),
+                *known.count_lines(),
+            ],
+        )
+        invalid = invalid_notices(frame, self.hierarchy)
+        nothing = empty_result_notices(
+            frame,
+            threshold=self.threshold,
+            smallest=self.laws.users,
+            what="users",
+        )
+        return said.with_notices([*nothing, *invalid, *wide_interval_notices(frame)])
+
+    def lines(self) -> list[Line]:
+        laws = self.laws
+        return [
+            *hhh_heading_lines(self),
+            Line(
+                "threshold",
+                self.threshold,
+                "users, so many at least, but for noise: whose weights find a value, or who are "
+                "counted at it where more was asked for",
+            ),
+            Line.of(
+                "rounds",
+                len(laws.rounds),
+                (
+                    "of weights of up to {items} values of a user, whose squares add up to 1; what "
+                    "a value still needs decides what it gets next"
+                ),
+                items=laws.items,
+            ),
+            Line.of(
+                "test noise",
+                Text("sd {sd:.3g}"),
+                "of the weights of all rounds, in users",
+                sd=laws.score_sd,
+            ),
+            *(self.count_lines() if self.asked.at_most else self._unknown_lines()),
+            *hhh_ending_lines(self)[1:],
+        ]
+
+    def count_lines(self) -> list[Line]:
+        """The lines on ``at_most``, and on the errors of counts beyond those of ``at_most``."""
+        sd = self.laws.count.sigma / self.grid
+        return [
+            Line(
+                "at_most",
+                self.asked.at_most,
+                "released values of a user that count fully; one with n more than that counts "
+                "the root of at_most / n at each, which makes counts too low",
+            ),
+            noise_line("release noise", self.count_noise, self.grid, "added to every count"),
+            Line("standard error", round(sd, 3), "of a count, in users"),
+            Line.of(
+                "typical error",
+                Text("+-{half_width} with confidence {confidence:g}"),
+                "of a count for its noise, in users",
+                half_width=-(-self.half_width(1) // self.grid),
+                confidence=self.confidence,
+            ),
+        ]
+
+    def _unknown_lines(self) -> list[Line]:
+        """The lines on ``at_most`` and on the error of counts, before ``at_most`` is known."""
+        one = self.laws.count.sigma / self.laws.count.norm
+        return [
+            Line(
+                "at_most",
+                "found privately",
+                "released values of a user that count fully, by a noisy histogram of how many of "
+                "them users have",
+            ),
+            Line.of(
+                "standard error",
+                Text("{sd:.3g} x root of at_most"),
+                "of a count for its noise, users",
+                sd=one,
+            ),
+        ]
+
+
+def _values_at_threshold(
+    released: FoundValues, keys: pa.ChunkedArray, threshold: float | None
+) -> NoisyValues:
+    """Return the values whose noisy count reaches the threshold (post-processing)."""
+    least = -np.inf if threshold is None else threshold * released.grid
+    kept = released.count >= least
+    return NoisyValues(
+        count=released.count[kept],
+        key=keys.take(released.found[kept]),
+        grid=released.grid,
+        at_most=released.at_most,
+    )
+
+
+def rounds_plan(given: CallArguments) -> RoundsPlan:
+    """Check arguments, and choose the smallest noise and threshold."""
+    if given["user"] is None:
+        raise ParameterError(
+            "mechanism='rounds' needs user=. Name the column that identifies a person, or leave "
+            "mechanism out."
+        )
+    if given["contribution"] not in (None, "items"):
+        raise ParameterError(
+            f"contribution={given['contribution']!r} does not go with mechanism='rounds'. Leave "
+            "contribution out, or pass mechanism='offline'."
+        )
+    items = given.whole("max_contributions", 1, MOST_ITEMS)
+    user = column_name("user", given["user"])
+    unit = ItemsUnit(
+        user=user,
+        contribution="items",
+        max_contributions=items or DEFAULT_ITEMS,
+        at_most=given.whole("at_most", 1, NORM**2),
+        given=items,
+    )
+    asked = HhhArguments(
+        hierarchy=given.hierarchy,
+        unit=unit,
+        budget=given.budget,
+        mechanism="rounds",
+        threshold=given.whole("threshold", 1, 2**53),
+        remainder=False,
+        release_share=given.number("release_share", 0.01, 0.99),
+        confidence=given.confidence,
+        at_most=unit.at_most,
+    )
+    return plan_rounds(asked)
+
+
+def plan_rounds(asked: HhhArguments) -> RoundsPlan:
+    """Choose the smallest noise and threshold for checked arguments."""
+    with add_advice("move release_share towards the middle", given=asked.release_share is not None):
+        laws = round_laws(
+            epsilon=asked.budget.epsilon,
+            delta=asked.budget.delta,
+            release_share=asked.release_share or RELEASE_SHARE,
+            items=asked.unit.max_contributions,
+            sizes=asked.at_most is None,
+        )
+    return RoundsPlan(asked=asked, threshold=asked.at_least(laws.users), laws=laws)
+
+
+def rounds_by_default(given: CallArguments) -> bool:
+    """Return whether rounds answer a call that leaves the mechanism to dpframe.
+
+    They do with ``user``, unless the call asks for shares or records.
+    """
+    return given["user"] is not None and given["contribution"] in (None, "items")

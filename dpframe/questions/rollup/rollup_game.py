@@ -1,0 +1,104 @@
+"""What a rollup draws, for a verifier: a selection, then measures on what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from dpframe.asking.proofs import Game, number_tables
+from dpframe.hierarchy import Cells
+from dpframe.questions.hhh.offline import selection_game
+from dpframe.questions.rollup.rollup_numbers import RollupNumbers
+from dpframe.vectors import vectors_of
+
+if TYPE_CHECKING:
+    from dpframe.mechanisms.node_counts import DistinctLaw
+    from dpframe.mechanisms.rollup import BoundSearch, VectorCharge
+
+
+def rollup_game(plan: RollupNumbers) -> Game:
+    """The game of a plan. The selection releases no number. Scales follow from what is shown, so
+    that the game states what all noise of a vector together may lose."""
+    selection, tables = plan.selection, [count.table for count in plan.counts.values()]
+    laws = [law for law in tables if law is not None]
+    own = () if selection is None else (selection.test_noise,)
+    numbers, tables_told = number_tables(*own, *laws)
+    of_counts = iter(numbers[len(own) :])
+    drawn = [
+        *(each for name, several in plan.paid.items() for each in _vector_draws(name, several)),
+        *(each for name, one in plan.searching.items() for each in _search_draws(name, one)),
+        *(_distinct_draw(name, one, of_counts) for name, one in plan.counts.items()),
+    ]
+    measures: dict[str, Any] = {"kind": "measures", "height": plan.height, "drawn": drawn}
+    if isinstance(plan.hierarchy, Cells):
+        measures["segments"] = True
+    if plan.read:
+        measures["read"] = {name: one.of for name, one in plan.read.items()}
+    if selection is None:
+        return Game(measures, tables_told)
+    selecting = selection_game(
+        selection.laws,
+        selection.test_noise,
+        height=plan.height,
+        threshold=selection.threshold_units,
+        remainder=False,
+        moves=1,
+        released=False,
+    )
+    budget = selection.budget
+    steps = [
+        {"epsilon": budget.epsilon, "delta": budget.delta, "game": dict(selecting.facts)},
+        {
+            "epsilon": str(plan.epsilon_spent - Fraction(budget.epsilon)),
+            "delta": sum(count.delta for count in plan.counts.values()),
+            "game": measures,
+        },
+    ]
+    return Game({"kind": "steps", "steps": steps}, tables_told)
+
+
+def _vector_draws(name: str, several: tuple[VectorCharge, ...]) -> Iterator[dict[str, Any]]:
+    """The draws of a measure with known bounds, one for vectors that move together."""
+    at = 0
+    while at < len(several):
+        vector, epsilon = several[at].vector, several[at].epsilon
+        at += several[at].together
+        kind = vector.kind
+        noise = {"scale": str(vector.most / epsilon)}
+        if vector.column is None or kind == "outside":
+            facts = {"unit": vector.unit, "at_most": vector.most // vector.unit}
+            yield {"measure": name, "of": kind, **facts, **noise}
+            continue
+        steps = vector.bounds
+        bounds = {"low": steps.low, "high": steps.high, "decimals": steps.decimals}
+        yield {"measure": name, "of": "sum" if kind == "sum" else "mean", **bounds, **noise}
+
+
+def _search_draws(name: str, one: BoundSearch) -> Iterator[dict[str, Any]]:
+    """The draws of a measure with searched bounds: histograms of magnitudes, then the vectors
+    within the found bounds."""
+    for _ in one.searches:
+        yield {"measure": name, "of": "search", "scale": str(1 / one.each)}
+    found = one.measure.within(
+        0.0, 1.0
+    )  # any bounds: how epsilon is divided does not depend on them
+    for together, part in vectors_of(found, by_user=one.by_user):
+        vector, epsilon = together[0], part * one.rest
+        if vector.kind == "outside":
+            facts = {"unit": vector.unit, "at_most": vector.most // vector.unit}
+            scale = {"scale": str(vector.most / epsilon)}
+            yield {"measure": name, "of": "outside", **facts, **scale}
+            continue
+        unknown = dict.fromkeys(("low", "high", "decimals"))
+        kind = "sum" if vector.kind == "sum" else "mean"
+        yield {"measure": name, "of": kind, **unknown, "epsilon": str(epsilon)}
+
+
+def _distinct_draw(name: str, one: DistinctLaw, tables: Iterator[int]) -> dict[str, Any]:
+    distinct = one.distinct
+    facts: dict[str, Any] = {"at_most": distinct.at_most or 1, "singly": distinct.singly}
+    if one.scale is not None:
+        return {"measure": name, "of": "distinct", **facts, "scale": str(one.scale)}
+    noise = {"table": next(tables), "epsilon": str(one.epsilon), "delta": one.delta}
+    return {"measure": name, "of": "distinct", **facts, **noise}

@@ -1,0 +1,327 @@
+"""The base class of the plans of all mechanisms of tree counts. Sees no data."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+
+import numpy as np
+
+from dpframe._forks import no_fork
+from dpframe.asking.card import Line, Text, four_digits_up, hierarchy_line, plan_guarantee
+from dpframe.asking.frame_notices import (
+    empty_result_notices,
+    invalid_notices,
+    wide_interval_notices,
+    zero_weights_notices,
+)
+from dpframe.asking.level_plan import LevelPlan
+from dpframe.asking.privacy_receipt import UNTRACKED, Receipt, stamp
+from dpframe.asking.proofs import proof_facts
+from dpframe.budget import Budget, PrivacyUnit, group_delta
+from dpframe.hierarchy import Hierarchy
+from dpframe.postprocess.level_weights import deepest_level
+from dpframe.tree import CountTree, ListedNodes, NoisyTree
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TreeMechanism = Literal["additive", "laplace", "gaussian", "hhh", "relative"]
+
+SOURCE = "Ghazi, Kamath, Kumar, Manurangsi, Wu (2023)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeRequest:
+    """The checked arguments of tree counts; dpframe chooses what is None.
+
+    ``budget.delta`` is 0 for a pure release of listed keys. ``threshold`` is in records.
+    """
+
+    hierarchy: Hierarchy
+    unit: PrivacyUnit
+    budget: Budget
+    mechanism: TreeMechanism = "additive"
+    listed: ListedNodes | None = None
+    level_weights: tuple[float, ...] | None = None
+    threshold: int | None = None
+    consistent: bool = True
+    confidence: float = 0.95
+    alpha: float | None = None
+    largest: int | None = None
+
+    @property
+    def deepest(self) -> int:
+        """The deepest released level."""
+        return self.hierarchy.height if self.listed is None else deepest_level(self.listed)
+
+
+class Costs(Protocol):
+    """A fact that the laws of every mechanism have."""
+
+    @property
+    def delta(self) -> float:
+        """The delta that the accountant computed for one record."""
+
+
+L = TypeVar("L", bound=Costs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreePlan(LevelPlan[TreeRequest], ABC, Generic[L]):
+    """Everything about a release of tree counts except the data and the draw."""
+
+    laws: L
+    text_weights: bool = True
+    """Whether weights may be read from texts, which is a public fact of the source."""
+
+    # -- the request --------------------------------------------------------------------------
+
+    @property
+    def listed(self) -> ListedNodes | None:
+        return self.asked.listed
+
+    @property
+    def consistent(self) -> bool:
+        return self.asked.consistent
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether the true count of a node is the sum of the counts below it and the rest."""
+        return True
+
+    @property
+    def request(self) -> dict[str, object]:
+        """The arguments that this plan answers, as plain JSON types."""
+        asked = self.asked
+        return {
+            "counts": "tree",
+            "hierarchy": self.hierarchy.spec,
+            "epsilon": self.budget.epsilon,
+            "delta": self.budget.delta,
+            "user": self.unit.user,
+            "contribution": self.unit.contribution if self.unit.user is not None else None,
+            "max_contributions": self.unit.request["max_contributions"],
+            "weight": self.unit.weight,
+            "max_weight": self.unit.max_weight,
+            "mechanism": self.mechanism,
+            "keys": None if self.listed is None else self.listed.name,
+            "consistent": self.asked.consistent,
+            "confidence": self.confidence,
+            "level_weights": None if asked.level_weights is None else list(asked.level_weights),
+            "threshold": asked.threshold,
+            "alpha": asked.alpha,
+            "largest": asked.largest,
+            **({} if self.unit.nodes is None else {"at_most": self.unit.nodes}),
+        }
+
+    # -- what each mechanism defines ----------------------------------------------------------
+
+    @property
+    def unit_name(self) -> str:
+        """What the counts count, in a word: users or records."""
+        return "users" if self.grid > 1 or self.unit.nodes is not None else "records"
+
+    @property
+    def moved_by_user(self) -> int | None:
+        """How many counts one user moves, where users count once at each of their nodes."""
+        return None
+
+    @property
+    def method(self) -> str:
+        """The mechanism that was chosen: laplace, gaussian, laplace-gaussian, hhh or relative."""
+        return self.mechanism
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """How the budget is divided over the levels."""
+        return (1.0,) * (self.asked.deepest + 1)
+
+    @property
+    def threshold(self) -> int | None:
+        """The threshold that was asked for with unknown keys, in records."""
+        return self.asked.threshold
+
+    @property
+    @abstractmethod
+    def paper(self) -> str:
+        """The source of the mechanism."""
+
+    @property
+    @abstractmethod
+    def least_shown(self) -> int | None:
+        """The count from which a node is shown, in records; the largest of several levels. None
+        where all nodes are shown."""
+
+    @property
+    def smallest_threshold(self) -> int | None:
+        """The least threshold that is private here, in records; None if nobody knows."""
+        return self.least_shown if self.asked.threshold is None else None
+
+    @property
+    @abstractmethod
+    def band(self) -> int:
+        """Units below which a count can never be shown, so that it need not be fetched."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> dict[str, Any]:
+        """The draws, as the receipt describes them."""
+
+    @abstractmethod
+    def own_lines(self) -> list[Line]:
+        """The card lines of this mechanism, known before the data are read."""
+
+    @abstractmethod
+    def run(self, counted: CountTree, /) -> NoisyTree:
+        """The only noisy step."""
+
+    # -- what follows from the request and the mechanism --------------------------------------
+
+    @property
+    def coverage(self) -> str:
+        """What the intervals of counts hold."""
+        held = "lower and upper hold the true count with the stated confidence"
+        if self.listed is None:
+            held += ", given what is shown"
+        if self.consistent:
+            held += "; they are those of the noise, widened where needed to hold the adjusted count"
+        return held
+
+    @property
+    def intervals(self) -> str:
+        """What the intervals of the release mean."""
+        weighed = "; of the weights as they are counted, not as they were cut or left out"
+        return self.coverage if self.unit.weight is None else self.coverage + weighed
+
+    @property
+    def delta_spent(self) -> float:
+        """Delta that the accountant computed for the unit of privacy, at most ``budget.delta``."""
+        return group_delta(self.budget, self.unit.moves, self.laws.delta)
+
+    def lines(self) -> list[Line]:
+        """The card lines, all known before the data are read."""
+        spent = Line("computed delta", "0", "pure: noise without bounds, scales rounded up")
+        if self.delta_spent:
+            meaning = "upper bound from the tables that are drawn from"
+            spent = Line("computed delta", four_digits_up(self.delta_spent), meaning)
+        return [
+            Line("guarantee", plan_guarantee(self), "against anybody who sees the result"),
+            Line.of("mechanism", Text("tree counts, {method}"), self.paper, method=self.method),
+            hierarchy_line(self.hierarchy),
+            Line("counts", self.unit.counts, self.unit.what_counts),
+            *self._weights(),
+            self._keys(),
+            *self.own_lines(),
+            Line("adds up", self.consistent, self._additivity()),
+            spent,
+        ]
+
+    def _weights(self) -> list[Line]:
+        """The line on weights that are cut or count 0. They raise no error, which would tell of a
+        record. Where nobody knows the source, weights may be texts."""
+        if self.unit.weight is None:
+            return []
+        texts = ", and texts (of a CSV file) that are no whole number, such as 12.50,"
+        nothing = "missing and negative ones" + (texts if self.text_weights else "")
+        return [
+            Line.of(
+                "weights",
+                Text("whole numbers up to {most}"),
+                "larger ones count {most}; {nothing} count 0; intervals do not cover that",
+                most=self.unit.most,
+                nothing=nothing,
+            )
+        ]
+
+    def _keys(self) -> Line:
+        if self.listed is not None:
+            nodes = Text("{n} listed nodes")
+            meaning = "all are released, those of count 0 too"
+            return Line.of("keys", nodes, meaning, n=len(self.listed.level))
+        return Line("keys", "unknown", "found in the data; small nodes are not shown")
+
+    def _additivity(self) -> str:
+        if self.unit.nodes is not None:
+            return "different users do not: who is at two nodes counts at both, above them once"
+        if self.consistent:
+            parents = "parents the sum of their children and <other>"
+            return f"counts are whole, not negative, and {parents}"
+        return "counts as they were drawn: unbiased noise, signed, parents need not be sums"
+
+    def receipt(self, name: str | None = None) -> Receipt:
+        """The receipt of a release of this plan; holds nothing that depends on the data."""
+        unit = self.unit
+        bounded = unit.user is not None and self.grid == 1 and unit.nodes is None
+        return Receipt(
+            {
+                "release": name,
+                **stamp(),
+                "mechanism": f"tree-{self.method}",
+                "paper": self.paper,
+                "guarantee": plan_guarantee(self),
+                "epsilon": self.budget.epsilon,
+                "delta": self.budget.delta,
+                "computed_delta": self.delta_spent,
+                "neighbours": unit.sentence,
+                "counts": unit.counts,
+                "user": unit.user,
+                "contribution": unit.contribution if unit.user is not None else None,
+                "max_contributions": unit.moves if bounded else None,
+                **({} if unit.nodes is None else {"at_most": unit.nodes, "adds_up": False}),
+                **self._moved(),
+                "weight": unit.weight,
+                "max_weight": unit.max_weight,
+                "hierarchy": self.hierarchy.spec,
+                "height": self.height,
+                "levels": list(self.hierarchy.level_names),
+                "keys": None if self.listed is None else self.listed.name,
+                "threshold": self.least_shown,
+                "remainder": True,
+                "consistent": self.consistent,
+                "level_weights": list(self.weights),
+                "confidence": self.confidence,
+                "noise": self.noise,
+                "intervals": self.intervals,
+                **proof_facts(self, "tree_counts"),
+                "budget": UNTRACKED,
+                "ledger": None,
+                "card": [q.row for q in self.lines()],
+            }
+        )
+
+    def _moved(self) -> dict[str, object]:
+        """How many counts a user moves, and how many nodes are listed on each level."""
+        if self.moved_by_user is None or self.listed is None:
+            return {}
+        nodes = np.bincount(self.listed.level, minlength=self.height + 1)[1:].tolist()
+        return {"moved": self.moved_by_user, "listed": nodes}
+
+    def frame(self, noisy: NoisyTree, types: tuple[str, ...] = (), /) -> pd.DataFrame:
+        """Released counts, in natural order."""
+        with no_fork():
+            from dpframe.questions.tree_counts.frame import tree_frame  # loads pandas
+
+        return tree_frame(
+            noisy,
+            self.hierarchy,
+            types,
+            grid=self.grid,
+            consistent=self.consistent,
+            adds_up=self.adds_up,
+        )
+
+    def answered(self, facts: Receipt, noisy: NoisyTree, frame: pd.DataFrame, /) -> Receipt:
+        """The receipt with notices."""
+        invalid = invalid_notices(frame, self.hierarchy) if self.adds_up else []
+        weight = self.unit.weight if self.text_weights else None
+        if weight is not None and (unread := zero_weights_notices(frame, weight)):
+            return facts.with_notices([*invalid, *unread])
+        nothing = empty_result_notices(
+            frame,
+            threshold=self.least_shown,
+            smallest=self.smallest_threshold,
+            what="records" if self.unit.user is None else "users",
+        )
+        return facts.with_notices([*nothing, *invalid, *wide_interval_notices(frame)])

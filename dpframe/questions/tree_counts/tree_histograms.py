@@ -1,0 +1,257 @@
+"""A noisy histogram for each level: of listed keys, or of keys that are found in the data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dpframe.accounting.compose import Profile, whole_profile
+from dpframe.accounting.losses import composed_profile
+from dpframe.accounting.part_curves import profiles_together
+from dpframe.accounting.tree_levels import FINE_STEP, TreeLaws, laplace_parts, tree_laws
+from dpframe.asking.card import Line, Text, noise_line
+from dpframe.asking.privacy_receipt import law_facts
+from dpframe.asking.proofs import Game, counts_game
+from dpframe.budget import per_record
+from dpframe.errors import ParameterError, ThresholdError, add_advice
+from dpframe.mechanisms import level_counts
+from dpframe.noise import NoiseTable, UnboundedNoise
+from dpframe.postprocess.half_widths import half_width
+from dpframe.postprocess.level_weights import best_weights
+from dpframe.questions.tree_counts.base_tree_plan import SOURCE, TreePlan, TreeRequest
+from dpframe.tree import CountTree, ListedNodes, NoisyTree
+
+LONGEST_PROFILE = 2_000_000
+"""Entries of a table beyond which its exact privacy profile takes too much memory."""
+
+PAPERS = {
+    "laplace": f"{SOURCE}, Corollary 15, with integer noise and exact composition",
+    "gaussian": f"{SOURCE}, Corollary 15, with integer noise and exact composition",
+    "laplace-gaussian": f"{SOURCE}, Corollary 15, with exact composition of noise between both",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistogramsPlan(TreePlan[TreeLaws]):
+    """One draw for each node, from the law of its level."""
+
+    shares: tuple[float, ...]
+    """How the budget is divided over the levels."""
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        return self.shares
+
+    @property
+    def method(self) -> str:
+        return self.laws.family
+
+    @property
+    def paper(self) -> str:
+        return PAPERS[self.laws.family]
+
+    @property
+    def noise(self) -> dict[str, Any]:
+        return {"levels": [law_facts(noise, self.grid) for noise in self.laws.noises]}
+
+    @property
+    def moved(self) -> TreeLaws:
+        """The laws of all counts that one unit of privacy moves: here one for each level."""
+        return self.laws
+
+    @property
+    def tables(self) -> list[NoiseTable]:
+        """The laws with bounds: all laws, or none in a pure release."""
+        return bounded_noises(self.laws)
+
+    @property
+    def least(self) -> tuple[int | None, ...]:
+        """The smallest noisy count shown on each level, in units; None where all are shown."""
+        return (None,) * len(self.laws.noises)
+
+    @property
+    def game(self) -> Game | None:
+        """The game: on each level a count moves by one, or counts move by the shares of a user."""
+        return counts_game(self.moved, self.least, self.unit.moves)
+
+    @cached_property
+    def profile(self) -> Profile:
+        """The privacy curve. For bounded noise on whole records it is exact. For Laplace noise on
+        shares, or without bounds, it composes one part for each level. For tables that are too
+        long it is one point."""
+        if not self._exact and self.laws.family != "laplace":
+            return super().profile
+        return whole_profile(self.budget, self.unit.moves, self._curve)
+
+    @property
+    def _exact(self) -> bool:
+        lengths = [len(table.weights) for table in self.tables]
+        return bool(lengths) and self.laws.grid == 1 and max(lengths) <= LONGEST_PROFILE
+
+    def _curve(self, epsilons: Sequence[float]) -> Iterable[tuple[float, float]]:
+        record = per_record(self.budget, self.unit.moves).epsilon
+        if self._exact:
+            return composed_profile(
+                bounded_noises(self.moved), epsilons=epsilons, step=record * FINE_STEP
+            )
+        return profiles_together(Counter(laplace_parts(self.moved)).items(), epsilons, record)
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """The half width of the noisiest count's interval, before counts are made to add up."""
+        widest = max(half_width(noise, 1, self.confidence) for noise in self.laws.noises)
+        return {"count": widest / self.grid}
+
+    def own_lines(self) -> list[Line]:
+        grid, what = self.grid, self.unit_name
+        noises = [
+            noise_line("noise {name}", noise, grid, "added to every count there", name=name)
+            for name, noise in _level_noise_groups(self.laws)
+        ]
+        before = " before counts are made to add up" if self.adds_up else ""
+        sd = max(noise.sd / grid for noise in self.laws.noises)
+        error = Line.of(
+            "standard error",
+            Text("{sd:.4g}"),
+            "of the noisiest count{before}, in {counted}",
+            sd=sd,
+            before=before,
+            counted=what,
+        )
+        if not self.tables or self.consistent:
+            return [*noises, error]
+        most = -(-(max(n.highest for n in self.tables) + grid // 2) // grid)
+        bound = Line.of(
+            "largest error",
+            most,
+            "no count is further off, in {counted}",
+            counted=what,
+        )
+        return [*noises, error, bound]
+
+
+def bounded_noises(laws: TreeLaws) -> list[NoiseTable]:
+    """The noise tables, which are the laws with bounds."""
+    return [noise for noise in laws.noises if isinstance(noise, NoiseTable)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedPlan(HistogramsPlan):
+    """A plan that releases every listed key."""
+
+    keys: ListedNodes
+
+    band = 1
+    least_shown = None
+
+    def run(self, counted: CountTree, /) -> NoisyTree:
+        return level_counts.run_listed_counts(
+            counted, laws=self.laws, listed=self.keys, confidence=self.confidence
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnknownPlan(HistogramsPlan):
+    """A plan that shows a node if its noisy count reaches the threshold of its level."""
+
+    @property
+    def thresholds(self) -> tuple[int, ...]:
+        """The thresholds of all levels, in units."""
+        if self.threshold is None:
+            return self.laws.thresholds
+        return (self.threshold * self.grid,) * (self.height + 1)
+
+    @property
+    def least(self) -> tuple[int | None, ...]:
+        return (None, *self.thresholds[1:])
+
+    @property
+    def least_shown(self) -> int:
+        return -(-max(self.thresholds) // self.grid)
+
+    @property
+    def smallest_threshold(self) -> int:
+        return _smallest_level_threshold(self.laws, self.grid)
+
+    @cached_property
+    def band(self) -> int:
+        pairs = zip(self.thresholds, self.tables, strict=True)
+        return min(threshold - noise.highest for threshold, noise in pairs)
+
+    def own_lines(self) -> list[Line]:
+        shown = [str(-(-t // self.grid)) for t in self.thresholds]
+        text = shown[0] if len(set(shown)) == 1 else ", ".join(shown)
+        meaning = f"noisy {self.unit_name} from which a node is shown, a level"
+        return [Line("threshold", text, meaning), *super().own_lines()]
+
+    def run(self, counted: CountTree, /) -> NoisyTree:
+        return level_counts.run_unknown_counts(
+            counted, laws=self.laws, thresholds=self.thresholds, confidence=self.confidence
+        )
+
+
+def histogram_plan(asked: TreeRequest) -> ListedPlan | UnknownPlan:
+    """Choose the noise of every level: of the named family, or of the family with less noise."""
+    listed, family = asked.listed, asked.mechanism
+    if listed is not None and asked.threshold is not None:
+        raise ParameterError(
+            f"threshold ({asked.threshold!r}) does not go with keys. Leave it out."
+        )
+    shares = level_shares(asked)
+    record = per_record(asked.budget, asked.unit.moves)
+    with add_advice("even out level_weights", given=asked.level_weights is not None):
+        laws = tree_laws(
+            weights=shares,
+            epsilon=record.epsilon,
+            delta=record.delta,
+            grid=asked.unit.grid,
+            listed=listed is not None,
+            family=family if family == "laplace" or family == "gaussian" else None,
+        )
+    if listed is not None:
+        return ListedPlan(asked=asked, laws=laws, shares=shares, keys=listed)
+    _check_level_threshold(asked, laws)
+    return UnknownPlan(asked=asked, laws=laws, shares=shares)
+
+
+def level_shares(asked: TreeRequest) -> tuple[float, ...]:
+    """The division of the budget over levels: as asked for, else with the least error for listed
+    keys that are made to add up, else even."""
+    listed, deepest = asked.listed, asked.deepest
+    if asked.level_weights is not None:
+        return asked.level_weights[: deepest + 1]
+    if listed is not None and asked.consistent:
+        return best_weights(listed, deepest, squared=asked.mechanism == "gaussian")
+    return (1.0,) * (deepest + 1)
+
+
+def _smallest_level_threshold(laws: TreeLaws, grid: int) -> int:
+    return -(-max(laws.thresholds) // grid)
+
+
+def _check_level_threshold(asked: TreeRequest, laws: TreeLaws) -> None:
+    threshold, budget = asked.threshold, asked.budget
+    smallest = _smallest_level_threshold(laws, laws.grid)
+    if threshold is not None and threshold < smallest:
+        raise ThresholdError(
+            f"threshold ({threshold}) is below the smallest private threshold {smallest} for "
+            f"epsilon={budget.epsilon:g}, delta={budget.delta:g} and {len(laws.noises)} levels. "
+            "Raise threshold, epsilon or delta."
+        )
+
+
+def _level_noise_groups(laws: TreeLaws) -> list[tuple[str, NoiseTable | UnboundedNoise]]:
+    """The different laws, with the names of their levels."""
+    groups: dict[object, list[int]] = {}
+    for level, noise in enumerate(laws.noises):
+        key = noise.scale if isinstance(noise, UnboundedNoise) else noise.weights.tobytes()
+        groups.setdefault(key, []).append(level)
+    if len(groups) == 1:
+        return [("a level", laws.noises[0])]
+    return [
+        (f"of level {', '.join(map(str, levels))}", laws.noises[levels[0]])
+        for levels in groups.values()
+    ]

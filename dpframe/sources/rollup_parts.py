@@ -1,0 +1,245 @@
+"""Count the rows of any source into what a rollup measures on parts of a selection. Private."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpframe._forks import no_fork
+from dpframe.budget import PrivacyUnit
+from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy._base import check_writable
+from dpframe.hierarchy._types import REAL, WHOLE, Advice, outer_type, unreadable_type
+from dpframe.sources.exact_trees import exact_counts
+from dpframe.sources.keys import check_key_types
+from dpframe.sources.node_places import ReportedNodes
+from dpframe.sources.row_parts import RowParts, vector_columns
+from dpframe.sources.source_relations import canonical, only_text, open_source
+from dpframe.sources.spark import SparkFrame, is_spark
+from dpframe.sources.summands import Summand
+from dpframe.tree import CountTree, ListedNodes, python_integers
+from dpframe.vectors import Vector
+
+NUMBERS = (*WHOLE, *REAL, "DECIMAL", "BOOLEAN", '"NULL"')
+"""DuckDB's types, without parameters, whose values are added up."""
+
+ADVICE: dict[tuple[str, ...], Advice] = {
+    ("VARCHAR", "ENUM"): lambda df, sql: (
+        f"Make numbers of it, in pandas pd.to_numeric({df}, errors='coerce'), in SQL "
+        f"TRY_CAST({sql} AS DOUBLE)."
+    ),
+    ("INTERVAL",): lambda df, sql: (
+        f"Seconds are {df}.dt.total_seconds() in pandas, epoch({sql}) in SQL."
+    ),
+}
+
+
+def check_value_type(column: str, duckdb_type: str, *, text: bool = False) -> None:
+    """Raise ColumnError unless the type of a column, which is public, is one of numbers.
+
+    ``text`` lets texts pass: a CSV file has nothing else.
+    """
+    if text and duckdb_type == "VARCHAR":
+        return
+    if outer_type(duckdb_type) not in NUMBERS:
+        raise unreadable_type(
+            "a measure adds up", column, duckdb_type, "numbers", ADVICE, "Name another column."
+        )
+
+
+def check_value_columns(source: object, wanted: Sequence[str], beside: Sequence[str] = ()) -> None:
+    """Raise ColumnError for a column that a source lacks, or for a ``wanted`` column that holds no
+    numbers."""
+    if not wanted and not beside:
+        return  # a frame without columns is no source
+    if is_spark(source):
+        found = SparkFrame(source, tuple(dict.fromkeys([*wanted, *beside]))).types
+        for column in wanted:
+            check_value_type(column, found[column])
+        return
+    with open_source(source, [*wanted, *beside]) as relation:
+        types = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
+    for column in wanted:
+        check_value_type(column, types[column], text=only_text(source))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class MeasuredParts(RowParts):
+    """Rows whose nodes are counted; their sums are taken in parts that are known later.
+
+    ``sums`` names the sums that came with the counts: for records whose bounds are known before,
+    all that vectors need. Other sums are counted from ``source`` when the parts are known.
+    """
+
+    tree: CountTree
+    sums: tuple[str, ...]
+
+    def parts(
+        self, vectors: Sequence[Vector], nodes: ReportedNodes, chosen: NDArray[np.int64]
+    ) -> list[NDArray[np.object_]]:
+        """Every vector, one number a node; ``chosen`` has the places of ``nodes`` in the tree."""
+        if not vectors:
+            return []
+        if self.unit.user is None and set(sums_of(vectors)) == set(self.sums) - {ROWS}:
+            return _of_tree(self.tree, self.sums, vectors, nodes, chosen)
+        return self.of_rows(vectors, nodes)
+
+
+def _of_tree(
+    tree: CountTree,
+    names: Sequence[str],
+    vectors: Sequence[Vector],
+    nodes: ReportedNodes,
+    chosen: NDArray[np.int64],
+) -> list[NDArray[np.object_]]:
+    """Vectors of records: the sums of a node less the sums of the reported nodes below it."""
+    below = nodes.ancestor >= 0
+
+    def own(totals: NDArray[np.object_]) -> NDArray[np.object_]:
+        out = totals.copy()
+        np.subtract.at(out, nodes.ancestor[below], totals[below])
+        return out
+
+    held = {
+        name: own(python_integers(column.take(chosen)))
+        for name, column in zip(names, tree.sums, strict=True)
+    }
+    if ROWS not in held:
+        held[ROWS] = own(tree.count[chosen].astype(object))
+    return vectors_from_sums(held, vectors)
+
+
+def vectors_from_sums(
+    held: Mapping[str, NDArray[np.object_]], vectors: Sequence[Vector]
+) -> list[NDArray[np.object_]]:
+    """Every vector, from the sums that ``sums_of`` names and the number of records, ``ROWS``."""
+    out = []
+    for v, place in zip(vectors, _vector_numbers(vectors), strict=True):
+        if v.kind == "rows":
+            out.append(held[ROWS])
+        elif v.kind == "above":
+            out.append(held[f"x{place}"] - v.bounds.low * held[f"y{place}"])
+        elif v.kind == "below":
+            out.append(v.bounds.high * held[f"y{place}"] - held[f"x{place}"])
+        else:
+            out.append(held[f"{OWN[v.kind]}{place}"])
+    return out
+
+
+ROWS = "rows_"
+"""The name of the sum that counts records, where a measure decides."""
+
+OWN = {"sum": "x", "outside": "z"}
+"""The first letter of a sum's name, by the kind of vector."""
+
+
+def measure_parts(
+    source: object,
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    band: int,
+    vectors: Sequence[Vector],
+    *,
+    listed: ListedNodes | None = None,
+    progress: bool = False,
+) -> MeasuredParts:
+    """What a rollup starts from. Private. ``vectors`` are the vectors whose bounds are known.
+
+    Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
+    """
+    sums = sums_of(vectors) if unit.user is None else {}
+    if unit.measured and unit.user is None:
+        sums[ROWS] = Summand(kind="row")  # the tree counts the measure that decides
+    if unit.user is not None and listed is not None:
+        tree = _empty_listed_tree(source, hierarchy, unit, listed)
+    else:
+        tree = exact_counts(
+            source,
+            hierarchy,
+            unit,
+            band,
+            listed=listed,
+            progress=progress,
+            sums=sums,
+            beside=vector_columns(vectors),
+        )
+    return MeasuredParts(
+        tree=tree,
+        sums=tuple(sums),
+        source=source,
+        hierarchy=hierarchy,
+        unit=PrivacyUnit(user=unit.user),
+        progress=progress,
+    )
+
+
+def parts_counted_elsewhere(
+    tree: CountTree, sums: tuple[str, ...], hierarchy: Hierarchy
+) -> MeasuredParts:
+    """Records that another engine counted, with all sums that their measures need."""
+    return MeasuredParts(
+        tree=tree,
+        sums=sums,
+        source=None,
+        hierarchy=hierarchy,
+        unit=PrivacyUnit(),
+        progress=False,
+    )
+
+
+def sums_of(vectors: Sequence[Vector]) -> dict[str, Summand]:
+    """The values of records that are added up, by name."""
+    out = {}
+    for v, place in zip(vectors, _vector_numbers(vectors), strict=True):
+        if v.column is not None:
+            one = partial(Summand, column=v.column, steps=v.bounds)
+            if v.kind != "outside":
+                out[f"x{place}"] = one(kind="value")
+            if v.kind in ("above", "below"):
+                out[f"y{place}"] = one(kind="present")
+            if v.kind == "outside":
+                out[f"z{place}"] = one(kind="outside")
+    return out
+
+
+def _vector_numbers(vectors: Sequence[Vector]) -> list[int]:
+    """A number for each vector: vectors of one column with the same bounds share it."""
+    numbers: dict[object, int] = {}
+    return [numbers.setdefault((v.column, v.steps), len(numbers)) for v in vectors]
+
+
+def _empty_listed_tree(
+    source: object, hierarchy: Hierarchy, unit: PrivacyUnit, listed: ListedNodes
+) -> CountTree:
+    """A tree of the listed nodes with counts of 0: nothing is counted yet."""
+    types = _hierarchy_column_types(source, hierarchy, unit)
+    check_key_types(listed, hierarchy, types)
+    return CountTree(
+        level=listed.level,
+        parent=listed.parent,
+        count=np.zeros(len(listed.level), dtype=np.int64),
+        keys=listed.keys,
+        types=types,
+    )
+
+
+def _hierarchy_column_types(
+    source: object, hierarchy: Hierarchy, unit: PrivacyUnit
+) -> tuple[str, ...]:
+    """Types of the hierarchy's columns; ColumnError for a column that cannot be read."""
+    if is_spark(source):
+        with no_fork():
+            from dpframe.sources.spark_counts import check_spark
+
+        found = check_spark(source, hierarchy, unit).types
+        return tuple(found[c] for c in hierarchy.source_columns)
+    with open_source(source, [*hierarchy.source_columns, str(unit.user)]) as relation:
+        seen = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
+    types = tuple(seen[c] for c in hierarchy.source_columns)
+    hierarchy.check_types(types)
+    check_writable(str(unit.user), seen[str(unit.user)])
+    return types

@@ -1,0 +1,280 @@
+"""A selection along one path, as a game: the largest divergence that any residuals give.
+
+docs/guarantees.md, "Why it holds: one record". The state of the game is how many tests remain and
+what the answers so far have made of the likelihood ratio u, at first e^epsilon. Before the next
+test the adversary names the residual F of the node. The node is selected with
+q = P(F + W >= threshold) without the record and with q' = P(F + 1 + W >= threshold) with it. If it
+is, F + V or F + 1 + V is seen, and the game ends. If no node is, the root is released in the same
+way, or nothing is.
+
+``T_t(u)`` is what the adversary gains at most, the sum of P(answers) - u P'(answers) over all
+answers for which that is positive. It falls in u and is convex, so that a chord lies above it. It
+is kept at the points of a grid. Any grid will do: a coarser one gives a larger bound, never a false
+one.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+from dpframe.verifier.laws import Law
+from dpframe.verifier.numbers import BITS, ONE, TABLE, divide_up, exp_below
+from dpframe.verifier.verdict import check_time
+
+POINTS = (120, 480, 1920, 7680)
+"""About how many points a grid has; the next number is tried only if the bound is not small enough
+yet."""
+
+COARSE = 480
+"""Up to this many points a grid says nothing about what more points would gain."""
+
+CORNERS = 96
+"""About how many edges are kept of a polygon around the pairs (q, q') that has more than twice as
+many corners."""
+
+FARTHEST = 8.0
+"""How far beyond the reach of likely answers a grid goes, in logarithms of u."""
+
+Point = tuple[Fraction, Fraction]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathGame:
+    """What is drawn and seen: ``height`` tests, then the root if ``remainder``. Without a law of
+    ``release`` no number is released: all that is seen of a node is that it was selected."""
+
+    test: Law
+    release: Law | None
+    height: int
+    threshold: int
+    remainder: bool
+
+
+def path_bound(game: PathGame, epsilon: Fraction, enough: Fraction = Fraction(0)) -> Fraction:
+    """Upper bound on delta at epsilon: the larger of both directions. Finer grids are tried until
+    it is at most ``enough``."""
+    corners = polygon(selection_pairs(game.test, game.threshold))
+    start, bound = exp_below(epsilon), Fraction(0)
+    for more_first in (False, True):
+        before = Fraction(2)
+        for points in POINTS:
+            found = Fraction(
+                _direction_bound(game, corners, start, points, more_first=more_first), ONE
+            )
+            hopeless = points > COARSE and found - (before - found) / 4 > enough
+            if hopeless or found <= enough:
+                break  # what finer grids gain falls with the square of their points
+            before = found
+        bound = max(bound, found)
+    return bound
+
+
+def selection_pairs(test: Law, threshold: int) -> list[tuple[int, int]]:
+    """All pairs (q, q') for residuals F >= 1, in parts of 2**64.
+
+    The pair (0, q') is among them, for a node that is there on one side only, with a residual of 1:
+    the other side never tests it.
+    """
+    pairs = {(0, 0), (0, test.at_least(threshold - 1)), (TABLE, TABLE)}
+    least = max(1, threshold - test.highest - 1)  # the smallest F with q' > 0
+    most = threshold - test.lowest  # from here on q = q' = 1
+    pairs.update(
+        (test.at_least(threshold - f), test.at_least(threshold - f - 1))
+        for f in range(least, most + 1)
+    )
+    return sorted(pairs)
+
+
+# -- the worst residual is a corner: docs/mechanism.md, "How it is computed" -----------------------
+
+
+def polygon(pairs: list[tuple[int, int]]) -> list[Point]:
+    """Corners of a convex polygon that holds all pairs. What a test costs is convex in (q, q'), so
+    that no pair inside costs more than the worst corner."""
+    hull = _half_hull(pairs)[:-1] + _half_hull(pairs[::-1])[:-1] if len(pairs) > 2 else pairs
+    corners = [(Fraction(x, TABLE), Fraction(y, TABLE)) for x, y in hull]
+    if len(corners) <= 2 * CORNERS:
+        return corners
+    edges = list(pairwise([*corners, corners[0]]))
+    skip, ends = len(edges) // CORNERS, CORNERS // 8
+    n = len(edges)
+    kept = [e for i, e in enumerate(edges) if i < ends or i >= n - ends or i % skip == 0]
+    outer = [_edge_intersection(a, b) for a, b in pairwise([*kept, kept[0]])]
+    within = all(point is not None and 0 <= min(point) <= max(point) <= 1 for point in outer)
+    return [point for point in outer if point is not None] if within else corners
+
+
+def _half_hull(points: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """One half of the convex hull of points in order; in whole numbers, exact."""
+    out: list[tuple[int, int]] = []
+    for x, y in points:
+        while len(out) > 1:
+            (ax, ay), (bx, by) = out[-2], out[-1]
+            if (bx - ax) * (y - ay) > (by - ay) * (x - ax):
+                break
+            out.pop()
+        out.append((x, y))
+    return out
+
+
+def _edge_intersection(one: tuple[Point, Point], other: tuple[Point, Point]) -> Point | None:
+    """The point where two prolonged edges meet, outside of all edges between them; None if they do
+    not meet."""
+    if one[1] == other[0]:
+        return one[1]
+    (ax, ay), (bx, by), (cx, cy), (dx, dy) = *one, *other
+    turn = (bx - ax) * (dy - cy) - (by - ay) * (dx - cx)
+    if turn <= 0:
+        return None
+    part = ((cx - ax) * (dy - cy) - (cy - ay) * (dx - cx)) / turn
+    return ax + part * (bx - ax), ay + part * (by - ay)
+
+
+# -- what is seen when a node is released ----------------------------------------------------------
+
+
+class ShiftDivergence:
+    """V against V + 1, or V + 1 against V: the sum of p - u p' where that is positive.
+
+    Values stand in the order of p / p', which is known to one part of ONE. A value in the wrong
+    place has a p - u p' below p' / ONE. All such values together are off by at most one part of
+    ONE, which is added.
+    """
+
+    def __init__(self, law: Law | None, *, more_first: bool) -> None:
+        weights = [] if law is None else law.weights
+        still, moved = [*weights, 0], [0, *weights]
+        if law is None:  # V is not seen: one value, as likely in both
+            still = moved = [TABLE]
+        first, second = (moved, still) if more_first else (still, moved)
+        pairs = list(zip(first, second, strict=True))
+        self._p, self._q = [sum(p for p, q in pairs if q == 0)], [0]
+        order = sorted(((p * ONE // q, p, q) for p, q in pairs if q > 0), reverse=True)
+        self._negated = [-ratio for ratio, _, _ in order]
+        for _, p, q in order:
+            self._p.append(self._p[-1] + p)
+            self._q.append(self._q[-1] + q)
+
+    def apart(self, mass: int, u: int, other: int) -> int:
+        """The sum for ``mass`` times the first law and ``u other`` times the second, rounded up;
+        mass, u and other in parts of ONE."""
+        if mass == 0:
+            return 0
+        against = u * other
+        at = bisect_right(self._negated, -(against // mass) - 1)
+        over = (mass * self._p[at] << BITS) - against * self._q[at]
+        return max(0, divide_up(over, TABLE << BITS)) + 1
+
+
+# -- the game --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SelectionStep:
+    """One pair of selection probabilities, in parts of ONE: rounded up for the first law, down for
+    the other."""
+
+    top: int
+    top_other: int
+    bot: int
+    bot_other: int
+
+
+def _selection_steps(corners: list[Point], *, more_first: bool) -> list[SelectionStep]:
+    out = []
+    for q, more in corners:
+        p, other = (more, q) if more_first else (q, more)
+        up = [-(-(x.numerator << BITS) // x.denominator) for x in (p, 1 - p)]
+        down = [(x.numerator << BITS) // x.denominator for x in (other, 1 - other)]
+        out.append(SelectionStep(up[0], max(0, down[0]), up[1], max(0, down[1])))
+    return out
+
+
+def _direction_bound(
+    game: PathGame, corners: list[Point], start: int, n: int, *, more_first: bool
+) -> int:
+    """T_h at ``start``, in parts of ONE, rounded up."""
+    steps, seen = (
+        _selection_steps(corners, more_first=more_first),
+        ShiftDivergence(game.release, more_first=more_first),
+    )
+    grid = _ratio_grid(steps, game.height, start, n, more_first=more_first)
+    if game.remainder:
+        values = [seen.apart(ONE, u, ONE) for u in grid]
+    else:
+        values = [max(ONE - u, 0) for u in grid]
+    shifts = [_step_on_grid(step, seen, grid) for step in steps]
+    for _ in range(game.height):
+        check_time()
+        # u = 0 keeps everything; beyond the grid the last value is above all that follow
+        known, values = [ONE, *values, values[-1]], list(values)
+        for shift in shifts:
+            values = [
+                now if now > (at := (known[j] * a + known[j + 1] * b >> BITS) + c) else at
+                for now, (j, a, b, c) in zip(values, shift, strict=True)
+            ]
+    return min(ONE, values[grid.index(start)])
+
+
+def _step_on_grid(
+    step: SelectionStep, seen: ShiftDivergence, grid: list[int]
+) -> list[tuple[int, int, int, int]]:
+    """For every u of the grid: where T_{t-1} is looked up, with which weights, and what is added.
+
+    The chord's weight on its right end, where T is smaller, is rounded down; the sum up.
+    """
+    points, out = [0, *grid], []
+    check_time()
+    for u in grid:
+        added = seen.apart(step.top, u, step.top_other) + 1
+        if step.bot == 0:
+            out.append((0, 0, 0, added))
+            continue
+        x = u * step.bot_other // step.bot  # rounded down: T falls
+        j = bisect_right(points, x) - 1
+        right = 0
+        if j + 1 < len(points):
+            right = step.bot * (x - points[j]) // (points[j + 1] - points[j])
+        out.append((j, step.bot - right, right, added))
+    return out
+
+
+def _ratio_grid(
+    steps: list[SelectionStep], height: int, start: int, n: int, *, more_first: bool
+) -> list[int]:
+    """The points of a grid from ``start`` to where the answers can take u, spaced so that the ratio
+    of the likeliest answer leads from one point to another. Floats choose them; any points would
+    do."""
+    moves = [
+        (step.top_other - step.top if not more_first else step.top - step.top_other, move)
+        for step in steps
+        if step.bot > ONE // 10_000 and (move := _log_ratio(step)) > 0
+    ]
+    usual = max(moves, default=(0, 0.01))[1]
+    most = max((move for _, move in moves), default=usual)
+    reach = min(most * height, 4.0 + 2 * abs(math.log(start / ONE))) + usual
+    each = max(usual / max(1, math.ceil(n * usual / reach)), reach / (8 * n))
+    factor, out, far = exp_below(Fraction(each)), [start], 0.0
+    while far < reach + FARTHEST:
+        far += each
+        out.append(out[-1] * factor >> BITS if more_first else (out[-1] << BITS) // factor)
+        if (
+            far > reach and len(out) % _points_to_doubling(n) == 0
+        ):  # rare answers lead farther: ever fewer
+            factor, each = factor * factor >> BITS, 2 * each
+    return sorted(set(out))
+
+
+def _points_to_doubling(n: int) -> int:
+    """How many points beyond the reach of likely answers come before their distance is doubled."""
+    return max(8, n // 40)
+
+
+def _log_ratio(step: SelectionStep) -> float:
+    if step.bot_other == 0:
+        return 0.0
+    return abs(math.log(step.bot / ONE) - math.log(step.bot_other / ONE))

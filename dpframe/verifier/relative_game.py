@@ -1,0 +1,118 @@
+"""Counts with a relative error: each step is a sparse vector, with a test after each of its
+answers.
+
+docs/guarantees.md, "Counts with a relative error". Between neighbours one count of each level of
+one tree moves by one. Noise is discrete Laplace over all whole numbers; the noise of tests is that
+law given that it is within a bound. Nothing is claimed here about how near counts are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dpframe.verifier.laws import BrokenProofError
+from dpframe.verifier.noise_receipts import same_number
+from dpframe.verifier.numbers import ONE, exp_above, exp_between, is_number
+from dpframe.verifier.proof import Proof
+from dpframe.verifier.verdict import DeltaBound, ProofStep, check_claim
+
+RELATIVE = "docs/guarantees.md, Counts with a relative error"
+
+SCALES = ("thresholds", "queries", "tests")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelativeStep:
+    """One step: up to ``tops`` answers, each with a fresh threshold and followed by tests, whose
+    noise is within ``bound``, against ``cut``."""
+
+    tops: int
+    thresholds: Fraction
+    queries: Fraction
+    tests: Fraction
+    bound: int
+    cut: int
+
+    @property
+    def loss(self) -> Fraction:
+        """The epsilon of the step: a threshold that is 1 higher keeps all answers but the last,
+        whose query is then 2 higher; the one count that a test compares moves by 1."""
+        return self.tops * (1 / self.thresholds + 2 / self.queries + 1 / self.tests)
+
+    @property
+    def end(self) -> Fraction:
+        """An upper bound on P(Z = R | |Z| <= R) = (1 - q) q^R / (1 + q - 2 q^(R + 1)), with q =
+        e^(-1 / b) and R the bound: each of the two tables has one value, at an end, that the other
+        one lacks; everywhere else their ratio is at most 1 / q."""
+        low, high = exp_between(-1 / self.tests)
+        last = exp_above(-self.bound / self.tests)
+        under = (ONE + low) * ONE - 2 * high * last
+        check_claim(under > 0, "the noise of tests has no width")
+        return Fraction((ONE - low) * last, under)
+
+
+def bound_relative_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaBound:
+    """Bound delta of all steps in sequence; what a step is asked may depend on the steps before
+    it."""
+    steps = relative_steps(proof)
+    for number, one in enumerate(steps, 1):
+        check_claim(
+            one.cut - one.bound >= 2,
+            f"step {number} can pass a node of one record, which only one table has: noise of "
+            f"{one.bound}, and {one.cut} are needed",
+        )
+    loss = sum((one.loss for one in steps), Fraction(0))
+    check_claim(loss <= epsilon, f"steps lose {float(loss):.9g}, more than {float(epsilon):.9g}")
+    return DeltaBound(
+        sum((one.tops * one.end for one in steps), Fraction(0)),
+        ProofStep("a node that only one table has never passes a test", f"{RELATIVE}, point 4"),
+        ProofStep(
+            f"{len(steps)} steps, up to the last answer of each, lose at most {float(loss):.9g}",
+            f"{RELATIVE}, points 2 and 3",
+        ),
+        ProofStep("ends of the noise of tests, one for each answer, added", f"{RELATIVE}, point 3"),
+    )
+
+
+def relative_steps(proof: Proof) -> list[RelativeStep]:
+    """Read the steps of the game."""
+    told = proof.game.get("steps")
+    if not isinstance(told, list) or not told:
+        raise BrokenProofError("the game needs a list of steps")
+    names = {"tops", "bound", "cut", *SCALES}
+    out = []
+    for each in told:
+        if not isinstance(each, dict) or set(each) != names:
+            raise BrokenProofError(f"a step has {', '.join(sorted(names))}, and no more")
+        part = proof.of(each)
+        scales = {name: part.scale(name) for name in SCALES}
+        whole = {name: part.whole(name, 1) for name in ("tops", "bound", "cut")}
+        out.append(RelativeStep(**whole, **scales))  # type: ignore[arg-type]
+    return out
+
+
+def check_relative(receipt: Mapping[str, Any], proof: Proof) -> None:
+    """Check that receipt and proof have the same number of steps, and draw the same in each."""
+    noise, steps = receipt.get("noise"), relative_steps(proof)
+    facts = noise if isinstance(noise, Mapping) else {}
+    check_claim(
+        facts.get("steps") == len(steps),
+        f"the receipt has {facts.get('steps')!r} steps, the proof {len(steps)}",
+    )
+    for name, of in (("tops", "tops"), ("bounds", "bound"), ("scales", "tests")):
+        told = facts.get(name)
+        check_claim(
+            isinstance(told, list) and len(told) == len(steps),
+            f"the receipt does not say the {name} of each step",
+        )
+        for number, (one, step) in enumerate(zip(told or (), steps, strict=True), 1):
+            same_number(one, Fraction(getattr(step, of)), f"in step {number} {of}")
+    check_claim(receipt.get("keys") is None, "keys that are listed are not classified")
+    told, least = receipt.get("threshold"), min(step.cut for step in steps)
+    check_claim(
+        is_number(told) and told >= least,
+        f"the receipt has threshold {told!r}, the proof {least}",
+    )
