@@ -256,7 +256,7 @@ def _levels_for_nothing(patch: pytest.MonkeyPatch) -> None:
 
 
 def _every_pair(patch: pytest.MonkeyPatch) -> None:
-    kept = distinct_values._kept
+    kept = distinct_values._bounded_values_sql
 
     def planted(level: int, one: Any, user: str, seed: int) -> str:
         return kept(level, dataclasses.replace(one, at_most=None), user, seed)
