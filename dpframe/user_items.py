@@ -65,7 +65,9 @@ class UserItems:
         """Which values at least one user takes part with; one user adds at most ``items`` of them.
         Other values could be found by noise alone."""
         if (loops := _loops(len(self.value))) is not None:
-            return np.asarray(loops.taken(self.starts, self.value, self.items, self.values))
+            return np.asarray(
+                loops.mark_first_values(self.starts, self.value, self.items, self.values)
+            )
         part = self.value[self.taking_part]
         return np.asarray(np.bincount(part, minlength=self.values) > 0)
 
@@ -76,8 +78,8 @@ class UserItems:
 
             def of_some(first: int, last: int) -> Whole:
                 some = self.starts[first : last + 1], self.value, self.items, importance
-                length = ceil_root(loops.squares_of(*some))
-                return np.asarray(loops.weights_of(*some, length, norm))
+                length = ceil_root(loops.importance_squares(*some))
+                return np.asarray(loops.value_weights(*some, length, norm))
 
             return self._added(of_some)
         kept = self.taking_part & (importance[self.value] > 0)
@@ -101,7 +103,7 @@ class UserItems:
 
             def at_some(first: int, last: int) -> Whole:
                 some = self.starts[first : last + 1]
-                return np.asarray(loops.sums_at(some, self.value, found, weight[first:last]))
+                return np.asarray(loops.weight_sums(some, self.value, found, weight[first:last]))
 
             return self._added(at_some)[found]
         kept = found[self.value]
@@ -120,7 +122,7 @@ class UserItems:
     def _held(self, found: NDArray[np.bool_]) -> Whole:
         """How many of the ``found`` values every user has."""
         if (loops := _loops(len(self.value))) is not None:
-            return np.asarray(loops.held_by(self.starts, self.value, found))
+            return np.asarray(loops.count_found_values(self.starts, self.value, found))
         kept = self.user[found[self.value]]
         return np.bincount(kept, minlength=len(self.starts) - 1).astype(np.int64)
 

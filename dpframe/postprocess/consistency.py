@@ -124,12 +124,12 @@ def consistent_counts(
     Examples
     --------
     >>> parent, noisy = np.array([-1, 0, 0]), np.array([13.0, 4.0, 6.0])
-    >>> consistent(parent, noisy, np.ones(3), complete=np.array([True, False, False]))
+    >>> consistent_counts(parent, noisy, np.ones(3), complete=np.array([True, False, False]))
     array([12.,  5.,  7.])
-    >>> consistent(parent, noisy, np.ones(3), complete=np.array([False, False, False]))
+    >>> consistent_counts(parent, noisy, np.ones(3), complete=np.array([False, False, False]))
     array([13.,  4.,  6.])
     >>> noisy = np.array([6.0, 4.0, 6.0])  # too few: no remainder is negative
-    >>> consistent(parent, noisy, np.ones(3), complete=np.zeros(3, dtype=bool)).round(2)
+    >>> consistent_counts(parent, noisy, np.ones(3), complete=np.zeros(3, dtype=bool)).round(2)
     array([7.33, 2.67, 4.67])
     """
     forest, y, var, closed, open_ = check_tree(parent, noisy, variance, complete)
@@ -177,7 +177,8 @@ def consistent_variance(
 
     Examples
     --------
-    >>> spread(np.array([-1, 0, 0]), np.ones(3), complete=np.ones(3, dtype=bool)).round(3)
+    >>> consistent_variance(np.array([-1, 0, 0]), np.ones(3), complete=np.ones(3,
+    ...     dtype=bool)).round(3)
     array([0.667, 0.667, 0.667])
     """
     forest, y, var, closed, _ = check_tree(parent, np.zeros(len(parent)), variance, complete)
@@ -247,7 +248,8 @@ def consistent_whole_counts(
     Examples
     --------
     >>> parent, values = np.array([-1, 0, 0, 0]), np.array([9.0, 5.5, 4.5, -1.0])
-    >>> whole(parent, values, np.ones(4), complete=np.array([True, False, False, False]))
+    >>> consistent_whole_counts(parent, values, np.ones(4), complete=np.array([True, False,
+    ...     False, False]))
     array([9, 5, 4, 0])
     """
     forest, z, var, tied, open_ = check_tree(parent, values, variance, complete)

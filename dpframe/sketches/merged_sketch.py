@@ -178,7 +178,7 @@ def merge_raw_sketches(sketches: Iterable[Sketch], *, method: str = "bounded") -
     >>> monday, tuesday = MisraGries(counters=2), MisraGries(counters=2)
     >>> monday.update([4, 4, 4, 7])
     >>> tuesday.update([4, 7, 7, 9])
-    >>> merged([monday, tuesday]).top()
+    >>> merge_raw_sketches([monday, tuesday]).top()
     [(4, 3), (7, 2)]
     """
     return merge_into(sketches, method, MergedSketch)

@@ -156,7 +156,7 @@ def test_an_upgrade_that_is_interrupted_changes_nothing(
 ) -> None:
     """Law: stopped after the copy, or after the tables were changed, the file is the old one, and
     the next opening brings it up with the copy that is there."""
-    for name in ("_copy", "_brought"):
+    for name in ("_copy", "_upgrade_format"):
         shipped = getattr(upgrades, name)
 
         def stopping(*arguments: Any, shipped: Any = shipped) -> None:

@@ -470,7 +470,7 @@ def test_a_type_that_others_do_not_see_is_refused_in_sql(tmp_path: Path) -> None
     dp.register(con)
     con.execute("BEGIN")
     con.execute('ALTER TABLE t ALTER "when" TYPE VARCHAR')
-    with pytest.raises(duckdb.Error, match="commit changes"):
+    with pytest.raises(duckdb.Error, match="Commit changes"):
         con.execute(
             "FROM dp_hhh('t', ['place'], epsilon := 4.0, delta := 1e-5, "
             f"period := ['when', '{WEEK}'])"

@@ -804,7 +804,7 @@ def test_sketches_of_keys_take_the_relations_that_streams_take(
         keys.update(rows)
         keys.update(["a/x"])
         assert keys.total > 1000
-        with pytest.raises(TypeError, match="order of its own"):
+        with pytest.raises(TypeError, match="order is not checked"):
             MisraGries(20).update(rows)
         return
     rule = "preserve_insertion_order" if name == "any order" else "stored order"
@@ -824,5 +824,5 @@ def test_sets_pair_no_users_with_items() -> None:
     """Law: what is refused as a stream is refused as users and as their items."""
     users = dp.PrivacyAwareMisraGries(4, 2)
     for batch in (({1, 2}, ["a", "b"]), ([1, 2], {"a", "b"})):
-        with pytest.raises(TypeError, match="a set has no order"):
+        with pytest.raises(TypeError, match="are a set"):
             users.update_users(*batch)

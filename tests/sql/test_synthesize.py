@@ -95,7 +95,7 @@ MISTAKES = [
     ),
     ("'visits', ['k'], n := 9, epsilon := 1.0, \"keys\" := ['v0']", "names no known kind"),
     ("'visits', 'columns:k', n := 9, epsilon := 1.0", "needs keys"),
-    (f"'here', {GIVEN}", "temporary tables"),
+    (f"'here', {GIVEN}", "emporary tables"),
 ]
 
 

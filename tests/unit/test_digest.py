@@ -135,7 +135,7 @@ def test_some_columns_of_the_release_are_an_extract(result: pd.DataFrame, tmp_pa
         assert missing[0] in said
     if "hierarchy" in result.dp.receipt:
         for show in (lambda: some.dp.report(tmp_path / "page.html"), some.dp.plot):
-            with pytest.raises(dp.ParameterError, match=r"has no column|of another kind"):
+            with pytest.raises(dp.ParameterError, match=r"has no column|shows nodes of"):
                 show()
     assert not (tmp_path / "page.html").exists()
 
@@ -229,7 +229,7 @@ def test_synthetic_rows_are_marked_when_they_were_changed() -> None:
     for changed in (rows.assign(n=rows["n"] * 2), rows.head(9), pd.concat([rows, rows])):
         changed.attrs = rows.attrs
         assert "not the release" in changed.dp.receipt["frame"]
-    with pytest.raises(dp.ParameterError, match="of another kind"):
+    with pytest.raises(dp.ParameterError, match="shows nodes of a hierarchy"):
         rows.dp.report("page.html")
 
 

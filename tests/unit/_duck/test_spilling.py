@@ -97,8 +97,8 @@ def test_a_folder_that_somebody_else_made_is_not_used(folders: Path, kind: str) 
 KILLED = """
 import os, sys, tempfile
 tempfile.tempdir = sys.argv[1]
-from dpframe._duck import own
-ours = own.own()
+from dpframe._duck import process_database
+ours = process_database.process_database()
 (ours.folder.path / ours.name / "raw").write_text("key")
 print(ours.folder.path, flush=True)
 if sys.argv[2] == "killed":

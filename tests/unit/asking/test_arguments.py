@@ -151,7 +151,7 @@ def test_a_stored_request_with_an_ignored_argument_replays(
     ledger = dp.Ledger(tmp_path / "budget.db", epsilon=9, delta=0.1)
     given: dict[str, Any] = {**GOOD, "mechanism": "laplace", "release": "r", "ledger": ledger}
     with monkeypatch.context() as before:
-        before.setattr("dpframe.asking.call_arguments.Given.goes", lambda *_: None)
+        before.setattr("dpframe.asking.call_arguments.CallArguments.goes", lambda *_: None)
         stored = dp.hhh(FRAME, **given, release_share=0.3)
     pd.testing.assert_frame_equal(dp.hhh(FRAME, **given), stored)
     with pytest.raises(dp.ReleaseNameError):  # another release is another one still

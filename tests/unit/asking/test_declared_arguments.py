@@ -129,7 +129,7 @@ def test_a_value_of_another_type_is_refused_by_name(
 def handed_on(text: str) -> dict[str | None, str]:
     """What a function hands on to ``answer``, by name."""
     calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
-    (call,) = [node for node in calls if ast.unparse(node.func) == "answer"]
+    (call,) = [node for node in calls if ast.unparse(node.func) == "answer_call"]
     _, source = call.args
     named = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
     return {"source": ast.unparse(source), **named}
@@ -145,7 +145,7 @@ def test_every_argument_is_handed_on_under_its_own_name(question: Any) -> None:
 
 def test_an_argument_that_is_taken_for_another_is_seen() -> None:
     """Negative control."""
-    swapped = "def f(source, epsilon, user):\n    return answer(F, source, epsilon=user)"
+    swapped = "def f(source, epsilon, user):\n    return answer_call(F, source, epsilon=user)"
     assert handed_on(swapped) == {"source": "source", "epsilon": "user"}
 
 

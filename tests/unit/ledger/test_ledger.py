@@ -225,7 +225,7 @@ def test_a_spawned_process_charges_the_ledger_it_is_given(ledger: Ledger) -> Non
 FORK = """
 import os, sys, pandas as pd, dpframe as dp
 from dpframe.ledger import current_ledger
-from dpframe.ledger.store import reading
+from dpframe.ledger.store import read_transaction
 ledger = dp.Ledger(sys.argv[1], epsilon=3.0, delta=1e-5)
 from tests.privacy.ledger_worker import release, ended, forked
 from dpframe.ledger import Ledger
