@@ -172,11 +172,11 @@ def test_a_format_is_refused_before_anything_is_charged(here: Path) -> None:
         done = in_this_process(*given, cwd=here)
         assert done.returncode == 2
         assert f"--format json and -o '{path}' contradict each other" in done.stderr
-        assert "end in .json" in done.stderr
+        assert "end the name in .json" in done.stderr
     given = ["hhh", "t.parquet", *ASKED, *ledger, "--format", "xlsx"]
     done = subprocess.run([sys.executable, "-c", HIDDEN, *given], capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr == "dpframe: xlsx needs openpyxl: pip install 'dpframe[xlsx]'.\n"
+    assert done.stderr == "dpframe: xlsx needs openpyxl. Run pip install 'dpframe[xlsx]'.\n"
     code, sent = on_a_terminal("hhh", "t.parquet", *ASKED, *ledger, "--format", "parquet")
     assert code == 2
     assert "nothing that a terminal can show" in sent
@@ -311,8 +311,8 @@ def test_a_terminal_sees_what_takes_long(here: Path) -> None:
     """Law: the step and its time, gone before the rows come; not with --quiet, not in a pipe."""
     code = (
         "import sys, time, dpframe._progress as p, dpframe.asking.release as r; "
-        "from dpframe.doors.cli.main import main; p.AFTER = p.EVERY = 0.02; old = r.drawn; "
-        "r.drawn = lambda *a, **b: (time.sleep(1.5), old(*a, **b))[1]; sys.exit(main())"
+        "from dpframe.doors.cli.main import main; p.AFTER = p.EVERY = 0.02; old = r.count_charge_draw; "
+        "r.count_charge_draw = lambda *a, **b: (time.sleep(1.5), old(*a, **b))[1]; sys.exit(main())"
     )
     given = ["hhh", "t.parquet", *ASKED]
     status, sent = on_a_terminal(*given, program=["-c", code])

@@ -108,7 +108,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     near(pd.read_csv(io.StringIO(listed.stdout)), {"*": 601, "b": 600})
     refused = run("tree-counts", "trips.parquet", "columns:line")
     assert refused.returncode != 0
-    assert "pass --keys" in refused.stderr
+    assert "Pass --keys" in refused.stderr
 
 
 REFUSED: list[tuple[Any, dict[str, Any], str]] = [

@@ -156,7 +156,7 @@ def test_a_file_of_somebody_else_is_never_replaced(ledger: dp.Ledger, tmp_path: 
     shutil.copy(ledger.path, tmp_path / "copy.db")
     for name in ("raw.duckdb", "text.db", "empty.db", "copy.db"):
         before = (tmp_path / name).read_bytes()
-        with pytest.raises(dp.ParameterError, match=f"would replace '{name}', which is no file of"):
+        with pytest.raises(dp.ParameterError, match=f"would replace '{name}', which publishing"):
             publish(ledger, tmp_path / name)
         assert (tmp_path / name).read_bytes() == before
         assert not (tmp_path / f"{Path(name).stem}_parquet").exists()
@@ -260,7 +260,7 @@ def test_wrong_releases_and_ledgers_are_named(ledger: dp.Ledger, tmp_path: Path)
         publish(ledger, to, releases=[OCTOBER, "ips-2026-12"])
     with pytest.raises(dp.ParameterError, match="releases is empty"):
         publish(ledger, to, releases=[])
-    with pytest.raises(dp.ParameterTypeError, match="must be names"):
+    with pytest.raises(dp.ParameterTypeError, match="must be a list of names"):
         publish(ledger, to, releases=[3])  # type: ignore[list-item]
     with pytest.raises(dp.ParameterTypeError, match="to must be a file name"):
         publish(ledger, None)  # type: ignore[arg-type]
@@ -283,7 +283,7 @@ def test_a_full_disk_keeps_the_old_results(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("dpframe.publishing.results_files.os.replace", full)
-    with pytest.raises(dp.ParameterError, match=r"No space left on device.*make room"):
+    with pytest.raises(dp.ParameterError, match=r"No space left on device.*Make room"):
         publish(ledger, results, releases=[OCTOBER])
     assert assert_whole(content(results)) == 3
 

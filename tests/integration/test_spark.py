@@ -525,7 +525,7 @@ def test_a_value_that_fails_is_not_quoted(
 def test_columns_that_cannot_be_read(session: Any, ledger: Ledger) -> None:
     """Names and types are checked before Spark runs anything."""
     rows = session.sql("SELECT map('a', 1) AS m, 'x' AS text, 1 AS n, interval 1 day AS i")
-    with pytest.raises(ColumnError, match=r"column 'm' has type MAP.*Cast the column"):
+    with pytest.raises(ColumnError, match=r"column 'm' has type MAP.*Cast it"):
         dp.hhh(rows, "path:m", ledger=ledger, **BUDGET)
     with pytest.raises(ColumnError, match="column 'i' has type"):
         dp.hhh(rows, ["i"], ledger=ledger, mechanism="streaming", **BUDGET)
@@ -534,17 +534,17 @@ def test_columns_that_cannot_be_read(session: Any, ledger: Ledger) -> None:
     with pytest.raises(ColumnError, match="date reads dates"):
         dp.hhh(rows, "date:n", ledger=ledger, **BUDGET)
     for mechanism in ("offline", "streaming"):
-        with pytest.raises(ColumnError, match="column 'n' has type INTEGER; ip reads text"):
+        with pytest.raises(ColumnError, match=r"column 'n' has type INTEGER\W+ip reads text"):
             dp.hhh(rows, "ip:n", mechanism=mechanism, ledger=ledger, **BUDGET)
     fractions = session.sql("SELECT 'x' AS text, 1.0D AS w, 1.5 AS d")
     for weight in ("w", "d", "text"):
-        with pytest.raises(ColumnError, match=f"'{weight}' has type .*; a weight is read from"):
+        with pytest.raises(ColumnError, match=f"(?i)'{weight}' has type .* a weight is read from"):
             dp.tree_counts(fractions, ["text"], weight=weight, ledger=ledger, **BUDGET)
     endless = session.readStream.format("rate").load().selectExpr("CAST(value AS STRING) AS text")
     for options in (BUDGET, STREAM):
         with pytest.raises(SourceError, match="streaming DataFrame has no end"):
             dp.hhh(endless, "path:text", ledger=ledger, **options)
-    with pytest.raises(ParameterTypeError, match=r"pass frame\.toArrow"):
+    with pytest.raises(ParameterTypeError, match=r"(?i)pass frame\.toArrow"):
         dp.synthesize(rows, {"n": (0, 1)}, epsilon=1.0)
     assert spent(ledger) == 0
 

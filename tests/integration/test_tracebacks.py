@@ -80,7 +80,9 @@ def test_errors_of_others_keep_every_frame(tmp_path: Path) -> None:
     """Law: a bug of ours, or what a caller's own object raises, is shown as it is; so is what the
     caller was handling when ours was raised."""
     broken = PREPARED.replace("CALL", "dp.hhh(df, 'country', **spends)")
-    broken += "import dpframe.asking.answer as a\na.asked_of = lambda *_, **__: 1 / 0\nanalyst()\n"
+    broken += (
+        "import dpframe.asking.answer as a\na.answer_checked = lambda *_, **__: 1 / 0\nanalyst()\n"
+    )
     text = said(broken, tmp_path)
     assert text.splitlines()[-1] == "ZeroDivisionError: division by zero"
     assert "asking/answer.py" in text
