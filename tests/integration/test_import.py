@@ -67,7 +67,8 @@ def test_a_first_release_of_a_frame_loads_nothing_of_ours(imports: str, question
     """Law: with pandas comes what a first release needs, in whichever order; and no database, no
     thread, no ledger, no mechanism that nobody asked for."""
     rare = "[m for m in ('book', 'store') if f'dpframe.ledger.{m}' in sys.modules]"
-    rare += " + [m for m in ('sketch_plans', 'cells_plan') if f'dpframe.questions.hhh.{m}' in sys.modules]"
+    rare += " + [m for m in ('sketch_plans', 'cells_plan')"
+    rare += " if f'dpframe.questions.hhh.{m}' in sys.modules]"
     state = (
         f"print({rare}, threading.active_count(), "
         "sys.modules['dpframe._duck.process_database']._databases)"

@@ -117,7 +117,7 @@ def test_a_stream_of_a_period_counts_its_records(frame: Any) -> None:
 
 def test_what_is_read_in_other_ways_there_is_refused(frame: Any, tmp_path: Path) -> None:
     ledger = dp.Ledger(tmp_path / "ledger.db", epsilon=9.0, delta=1e-3)
-    with pytest.raises(ColumnError, match="(?i)cast it to a date or timestamp"):
+    with pytest.raises(ColumnError, match=r"(?i)cast it to a date or timestamp"):
         dp.hhh(frame, ["place"], period=("text", "2023-10"), ledger=ledger, **BUDGET)
     with pytest.raises(ColumnError, match="period reads dates"):
         dp.hhh(frame, ["place"], period=("who", "2023-10"), ledger=ledger, **BUDGET)
