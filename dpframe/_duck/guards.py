@@ -73,7 +73,7 @@ def _guard_items(value: str, kind: DuckDBPyType, depth: int) -> str:
 
 
 def guard_named_type(value: str, name: str) -> str:
-    """``guarded`` for a value whose type is known by name; NULL where it has another type."""
+    """``guard_value`` for a value whose type is known by name; NULL where it has another type."""
     with process_database().connection.cursor() as cursor:
         cast = f"TRY_CAST({value} AS {name})"
         safe = guard_value(cast, cursor.sqltype(name))

@@ -24,7 +24,7 @@ import pyarrow as pa
 from dpframe._unicode import decode_bytes, escape_bytes
 
 WHOLE = 2.0**127
-"""Whole floating-point numbers below it are written as integers, as ``hierarchy.text_of`` does."""
+"""Whole floating-point numbers below it are written as integers, as ``hierarchy.text_sql`` does."""
 
 LARGEST = 2**1024 - 2**970
 """Whole numbers below it round to a finite floating-point number."""

@@ -267,7 +267,7 @@ def _refusal_cases(check: Callable[[str], None]) -> str:
 
 
 def _as_text(name: str) -> str:
-    """SQL of any value as text, as ``hierarchy.text_of`` writes it; DuckDB finds the type."""
+    """SQL of any value as text, as ``hierarchy.text_sql`` writes it; DuckDB finds the type."""
     kind, text = f"typeof({name})", f"CAST({name} AS VARCHAR)"
     return (
         f"CASE WHEN {kind} IN ('DOUBLE', 'FLOAT') "
