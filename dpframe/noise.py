@@ -317,7 +317,8 @@ def _successes(size: int) -> NDArray[np.int64]:
 
 
 def random_seed() -> int:
-    """63 secret bits for hashes that sample or round a user's records."""
+    """A random seed of 63 bits, for hashes and for generators that draw no noise. It stays secret
+    where hashes sample or round a user's records."""
     return int(_bits(1)[0] >> np.uint64(1))
 
 

@@ -45,7 +45,11 @@ LARGEST_TABLE = 8_000_000
 def geometric_laws(
     *, height: int, epsilon: float, delta: float, remainder: bool, release_share: float, grid: int
 ) -> Laws:
-    """Return the least geometric noise for the budget; each end is trimmed by its own direction."""
+    """Return the least geometric noise for the budget.
+
+    The right half of the test noise is trimmed by delta of the neighbour with the record from the
+    one without it, the left half by delta of the other direction.
+    """
     release_scale = WIDEN / (release_share * epsilon)
     right = WIDEN / (epsilon - 1 / release_scale)
     left = WIDEN * (height * right if remainder else max(height / epsilon, (height - 1) * right))

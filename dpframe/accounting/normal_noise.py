@@ -5,8 +5,8 @@ count + round(Z) = round(count + Z). So the claims are the claims for continuous
 
 One unit of privacy moves residuals by s_1, s_2, ..., in answers that follow each other; which node
 comes next, and by how much it moves, may depend on all earlier answers. On each of h levels the
-tested nodes move by at most K units together, and so do all released nodes together: a unit is
-released once. A sum of squares is at most K times the sum of the moves, therefore
+moves of the tested nodes add up to at most K, and so do the moves of all released nodes: whatever
+moves is released once. A sum of squares is at most K times the sum of the moves, therefore
 
     (s_1 / sigma_1)^2 + (s_2 / sigma_2)^2 + ...  <=  K^2 (h / test^2 + 1 / release^2)  =  mu^2,
 
@@ -14,12 +14,13 @@ with certainty. Gaussian noise that is chosen adaptively within such a bound is 
 count that moves by mu in units of its noise (Smith, Thakurta, "Fully Adaptive Composition for
 Gaussian Differential Privacy", 2022; Koskela, Tobaben, Honkela, "Individual Privacy Accounting with
 Gaussian Differential Privacy", 2023): D(t) = Phi(mu/2 - ln t/mu) - t Phi(-mu/2 - ln t/mu), in both
-directions (Balle and Wang 2018, Theorem 8). Whole users, or groups of records, that move by K units
-need no group privacy: K is in mu.
+directions (Balle and Wang 2018, Theorem 8). Whole users, or groups of records, whose moves add up
+to K need no group privacy: K is in mu.
 
-Tables have ends. An answer that only one of two neighbours can give lies within s of an end; with
-certainty such answers have a mass of at most `edge` a level (for K at once: the mass near an end
-grows at least in proportion to s, or `edge` is taken so). Where both can give an answer, cutting
+Tables have ends. An answer that only one of two neighbours can give lies within s of an end, where
+s is the move of its node. However K is divided among the nodes of a level, such answers together
+have a mass of at most `edge`: K times the largest ratio of the mass within s of an end to s, over
+all s up to K. Where both can give an answer, cutting
 divides both chances by the same mass of the table. The remaining errors of 64-bit weights and of
 floats are added for each answer that one unit of privacy can move, at most (h + 1) K answers.
 """

@@ -215,7 +215,8 @@ class Receipt(Mapping[str, Any]):
 
     @property
     def card_lines(self) -> list[Line]:
-        """The lines of the card, with what became known after the release was made."""
+        """The lines of the card, and those made of other facts: on the frame, the noise source, the
+        ledger, the release, the data and a replay."""
         card = [Line(*line) for line in self["card"]]
         if "frame" in self:
             how = "extract" if self.get("frame_extract") else "changed"

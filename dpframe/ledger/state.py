@@ -97,7 +97,8 @@ class LedgerState:
     def reservation_for(
         self, charge: Charge, profile: Profile
     ) -> OpenReservation | OpenFilter | None:
-        """The oldest reservation that pays for a release, else the oldest filter, after paying."""
+        """The oldest reservation that pays for a release, else the oldest filter that does, as it
+        stands after paying; None if none pays."""
         for held in sorted(self.held, key=lambda one: isinstance(one, OpenFilter)):
             if charge.steps > held.steps:
                 continue

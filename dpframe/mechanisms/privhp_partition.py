@@ -1,4 +1,4 @@
-"""PrivHP: a partition of the domain whose cells have counts, from hashed counts of its levels.
+"""PrivHP: a partition of the domain whose cells have counts, from exact and hashed counts by level.
 
 Source
     Holland, Camtepe, Thapa, Xue: "Private Synthetic Data Generation in Small Memory", Algorithms 2

@@ -143,7 +143,8 @@ def side_of(
     at: Sequence[int],
     places: Sequence[Place],
 ) -> Side:
-    """A release at rows ``at`` of its frame, -1 where it does not report the node of ``places``."""
+    """A release as one side of a change. For each node of ``places``, ``at`` has its row in the
+    frame of the release, or -1 if the release does not report the node."""
     hidden, kind = hidden_bound(nodes, test), columns.kind
     drawn, told, unknown, selected = None, None, "", ""
     try:

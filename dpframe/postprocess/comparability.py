@@ -41,7 +41,7 @@ def check_comparable(before: ShownNodes, after: ShownNodes) -> None:
         if not nodes.whole:
             raise ParameterError(
                 f"{role} has only some rows of a release. Pass the whole frame that dpframe "
-                "returned, and choose rows of the result."
+                "returned, and choose rows of the change."
             )
     if before.is_rollup != after.is_rollup:
         raise ParameterError(

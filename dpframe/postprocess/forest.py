@@ -14,7 +14,7 @@ from dpframe.errors import ParameterError
 _Number = TypeVar("_Number", np.float64, np.int64, np.object_)
 
 _LARGEST = 2.0**61
-"""Sums of whole numbers below this fit int64 with room to spare; from 2**53 on float64 rounds."""
+"""Sums of whole numbers below this fit int64 with room to spare. Float64 rounds from 2**53 on."""
 
 _VARIANCES = (1e-100, 1e100)
 """Within these, no product or quotient of a count and variances leaves float64."""

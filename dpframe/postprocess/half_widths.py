@@ -23,10 +23,11 @@ def scale_of(noise: NoiseTable | UnboundedNoise) -> float | None:
 
 
 def half_width(noise: NoiseTable | UnboundedNoise, terms: int, confidence: float) -> int:
-    """Least w with P(|V_1 + ... + V_terms| <= w) >= confidence (to 1e-12), for symmetric V.
+    """Least w with P(|V_1 + ... + V_terms| <= w) >= confidence, for symmetric V.
 
-    The law of the sum is inverted from its characteristic function on a lattice of 24 standard
-    deviations, or all of its support where that is shorter; what wraps around is below 1e-15.
+    Tables: to 1e-12. The characteristic function of the sum is inverted on a lattice of at least 24
+    standard deviations, or all of its support where that is shorter; what wraps around is below
+    1e-15. Noise without bounds: as :func:`.sum_half_width`.
     """
     if isinstance(noise, UnboundedNoise):
         return sum_half_width(noise.scale, terms, confidence)

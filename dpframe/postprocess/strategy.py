@@ -48,8 +48,8 @@ REMEMBERED = 2000
 """Nodes of trees whose strategies are remembered."""
 
 FACTORS = (1.6, 0.6, 1.25, 0.8, 0.0, 1.1, 0.9, 1.1, 0.9)
-"""Factors by which a step changes one weight; the other weights then fill up the budget in
-proportion."""
+"""Factors by which a step changes one weight; all weights are then scaled to add up to 1. A weight
+of 0 is set to 0.3 of an equal share instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

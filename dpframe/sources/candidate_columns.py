@@ -1,4 +1,7 @@
-"""Read the columns of a result that a client returned: names in any case, values of many types."""
+"""Read the columns of a result that a warehouse's client returned.
+
+Names can be in upper or lower case, and values of many types.
+"""
 
 from __future__ import annotations
 

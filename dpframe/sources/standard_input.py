@@ -50,7 +50,9 @@ def piped_rows(
         try:
             path = _copy_stream(stream.buffer, Path(folder))
         except OSError as error:
-            raise SourceError(f"{STANDARD_INPUT} cannot be read: {error.strerror}.") from None
+            raise SourceError(
+                f"{STANDARD_INPUT} cannot be copied to a temporary file: {error.strerror}."
+            ) from None
         try:
             if path.suffix in ("", ".arrow"):
                 yield _mapped_arrow_table(path)

@@ -23,8 +23,8 @@ OFF = Fraction(1, 10**11)
 """The part of a probability by which a 64-bit table may be off before it is rounded."""
 
 FLOATS = Fraction(4, 10**16)
-"""The amount by which the weights of a table may be off together, beside half a unit each and as
-much at the mode."""
+"""How far rounding in floats may move a table, all weights together. Rounding to whole weights
+comes on top: half a unit for each weight, and for the mode as much as for all of them."""
 
 
 @dataclass(frozen=True)

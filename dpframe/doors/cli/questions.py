@@ -84,7 +84,8 @@ def add_question_commands(
 
 
 def explain_command(question: Question[Any, Any]) -> str:
-    """Return the command that explains a question; for ``hhh``, the first question, ``explain``."""
+    """Return the command that explains a question: ``explain`` for ``hhh``, else ``explain-`` and
+    the name of the question."""
     return "explain" if question.name == HHH.name else f"explain-{question.name.replace('_', '-')}"
 
 

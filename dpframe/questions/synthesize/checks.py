@@ -164,7 +164,8 @@ class SynthesisRequest:
 
 
 def synthesis_request(given: CallArguments) -> SynthesisRequest:
-    """The request from unchecked arguments. Its plan has no schema: it can only be explained."""
+    """The request from unchecked arguments. Its plan has no schema, so the plan can only be
+    explained."""
     wanted = row_domain(given["columns"], depth=given["depth"], keys=given["keys"])
     seed = given.whole("seed", 0, 2**63 - 1)
     sizes = {name: given[name] for name in ("k", "width", "rows")}

@@ -149,7 +149,10 @@ class PrivHP:
         if schema is not None and other._schema is not None:
             schema = common_schema(schema, other._schema)
             if schema is None:
-                raise ParameterTypeError("the other stream has columns of other types. Cast them.")
+                raise ParameterTypeError(
+                    "other has columns of other types. Cast them as in this stream, and count its "
+                    "rows again."
+                )
         both = object.__new__(PrivHP)
         both._asked, both._state = self._asked, self._state.merge(other._state)
         both._schema = schema
@@ -223,7 +226,7 @@ class PrivHP:
         stream._released, stream._resumed = int(facts["released"]), int(facts["resumed"])
         stream._streams = streams.read_streams(facts)
         if stream._asked.domain.depth != stream._state.shape.depth:
-            raise ValueError("depths do not match")
+            raise ValueError("the domain and the counts have different depths")
         return stream
 
     def _check_open(self, what: str) -> None:

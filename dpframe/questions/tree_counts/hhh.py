@@ -21,7 +21,8 @@ from dpframe.tree import CountTree, NoisyTree
 
 @dataclass(frozen=True, kw_only=True)
 class HeavyHittersPlan(TreePlan[Laws]):
-    """Two draws for each node: one decides whether it is shown, the other is added to its count."""
+    """Two kinds of draws: test noise decides whether a node is reported, and release noise is added
+    to the residual of each reported node. Counts are sums of these noisy residuals."""
 
     smallest: int
     """Residual from which a node is reported, in records."""
