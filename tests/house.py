@@ -44,7 +44,10 @@ OTHERS = {
 SPELT_OUT = 8
 """Of them in one place are a list that whoever adds an argument has to find."""
 
-HELD = re.compile(r"(?<!Warehouse)(Plan|Laws|Law|NoiseTable|UnboundedNoise|Asked)$")
+HELD = re.compile(
+    r"(?<!Warehouse)(Plan|Laws|Law|NoiseTable|UnboundedNoise|Asked|(Hhh|Heavy\w*)Arguments|"
+    r"(Rollup|Sketch|Tree|Prefix|Synthesis)Request)$"
+)
 """Names of plans and laws; that of a warehouse is an argument, and arguments are checked."""
 
 COUNTED = {"CountTree", "Sketched", "NoisyNodes", "NoisyTree", "NoisySketch", "Population"} | {

@@ -66,8 +66,9 @@ def ledger_fit_lines(
         Line.of(
             "in the ledger",
             Text("fits: {left} left"),
-            after,
+            "{after}",
             left=_spending_text(seen.left),
+            after=after,
         )
     ]
 

@@ -161,9 +161,8 @@ def _facts_section(shown: Chartable, receipt: Receipt, measures: list[ReleasedMe
 def _notices(receipt: Receipt) -> str:
     """Return the notices of a receipt as HTML: why numbers are poor, and what to change."""
     found = []
-    for line in receipt.card_lines:
-        if line.id != "notice":
-            continue
+    notices = [line for line in receipt.card_lines if line.id == "notice"]
+    for line in notices[: len(receipt.get("notices", ()))]:  # a measure can have this name
         head, said = (f"{text[:1].upper()}{text[1:]}" for text in (line.shown, line.said))
         end = "" if said.endswith((".", "?")) else "."
         found.append(

@@ -23,7 +23,7 @@ ABOVE_NEXT = "above_next"
 def largest_rows(
     frame: pd.DataFrame, receipt: Mapping[str, Any], n: object, *, by: object, level: object
 ) -> pd.DataFrame:
-    """``result.dp.top``; see :meth:`dpframe.doors.result_methods.OfResults.top`."""
+    """``result.dp.top``; see :meth:`dpframe.doors.result_methods.ResultMethods.top`."""
     nodes = shown_nodes(frame, receipt, "top", cells=True)
     most = _whole_argument("n", n, 1)
     check_column_clash(frame, (ABOVE_NEXT,), "top")

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dpframe.budget import as_float
+
 
 def selection_epsilon(receipt: Mapping[str, Any]) -> float | None:
     """The part of epsilon that selects the nodes of a rollup."""
-    if "selection" in receipt:
-        return None if receipt["selection"] is None else float(receipt["selection"]["epsilon"])
-    epsilon = _line(receipt, "selection")[1]
-    return None if epsilon is None else float(epsilon)
+    chosen = receipt.get("selection")
+    if isinstance(chosen, Mapping):
+        return as_float(chosen.get("epsilon"))
+    return as_float(_line(receipt, "selection")[1])
 
 
 def selects_by_number(receipt: Mapping[str, Any]) -> bool:
     """Whether the number of records or users selects the nodes of a rollup, and no measure."""
-    if "selection" in receipt:
-        chosen = receipt["selection"]
-        return chosen is not None and chosen["measure"] is None
+    chosen = receipt.get("selection")
+    if isinstance(chosen, Mapping):
+        return chosen.get("measure", "") is None
     counted = "records" if receipt.get("user") is None else "users"
     return str(_line(receipt, "test noise")[2]) == f"in units of {counted}"
 

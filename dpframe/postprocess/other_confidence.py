@@ -43,7 +43,7 @@ def other_confidence(
     simultaneous: object,
     measures: object = None,
 ) -> pd.DataFrame:
-    """``result.dp.intervals``; see :meth:`dpframe.doors.result_methods.OfResults.intervals`."""
+    """``result.dp.intervals``; see :meth:`dpframe.doors.result_methods.ResultMethods.intervals`."""
     nodes = shown_nodes(frame, receipt, "intervals")
     wanted = float(receipt["confidence"]) if confidence is None else checked_confidence(confidence)
     if not isinstance(simultaneous, bool):

@@ -63,7 +63,7 @@ class ShareEnds:
 def share_frame(
     frame: pd.DataFrame, receipt: Mapping[str, Any], *, of: object, measure: object
 ) -> pd.DataFrame:
-    """``result.dp.share``; see :meth:`dpframe.doors.result_methods.OfResults.share`."""
+    """``result.dp.share``; see :meth:`dpframe.doors.result_methods.ResultMethods.share`."""
     nodes = shown_nodes(frame, receipt, "share")
     if receipt.get("adds_up") is False:
         raise ParameterError(

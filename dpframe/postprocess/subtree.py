@@ -17,7 +17,7 @@ LISTED = 10
 
 
 def subtree(frame: pd.DataFrame, receipt: Mapping[str, Any], label: object) -> pd.DataFrame:
-    """``result.dp.below``; see :meth:`dpframe.doors.result_methods.OfResults.below`."""
+    """``result.dp.below``; see :meth:`dpframe.doors.result_methods.ResultMethods.below`."""
     nodes = shown_nodes(frame, receipt, "below")
     top = _lineage_of_label(nodes, str(label))
     rows = [place for place, line in enumerate(nodes.lineages) if line[: len(top)] == top]

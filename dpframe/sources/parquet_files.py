@@ -43,9 +43,15 @@ def _failing_columns(file: Path, types: Mapping[str, str]) -> Iterator[str]:
 
     with parquet.ParquetFile(file) as opened:
         leaves = [opened.schema.column(i) for i in range(len(opened.schema))]
+        names = [name.casefold() for name in opened.schema_arrow.names]
+    if len({*names}) < len(names):  # DuckDB gives some of them other names
+        raise ColumnError(
+            f"{quoted_path(file)} has columns of one name, but for capital letters. Rename them."
+        )
     for leaf in leaves:
         if leaf.physical_type == "INT96" or re.search(CHECKED, leaf.logical_type.to_json()):
-            yield from (n for n in types if leaf.path == n or leaf.path.startswith(f"{n}."))
+            own = leaf.path.casefold()  # as DuckDB matches columns of further files
+            yield from (n for n in types if f"{own}.".startswith(f"{n.casefold()}."))
     yield from (name for name, kind in types.items() if "MAP(" in kind)
 
 
@@ -67,13 +73,13 @@ def _read_by_arrow(files: Sequence[Path], types: Mapping[str, str], path: str) -
         if re.search(UNLIKE, kind):
             raise ColumnError(
                 f"column {name!r} of {quoted_path(path)} has type {kind}, not read beside JSON, "
-                "times of "
-                "the day, or timestamps in milliseconds or INT96. Write it as text."
+                "times of the day, or timestamps in milliseconds or INT96. Write it as text."
             )
+    _check_alike(files, types, path)
     exact = dataset.ParquetReadOptions(coerce_int96_timestamp_unit="us")  # nanoseconds end in 2262
     form = dataset.ParquetFileFormat(read_options=exact)
     try:
-        rows = dataset.dataset([*map(str, files)], format=form, partitioning="hive")
+        rows = dataset.dataset([*map(str, files)], format=form)
         table = rows.to_table(columns=list(types))
         for i, (name, kind) in enumerate(types.items()):
             if kind == "UUID":
@@ -82,6 +88,22 @@ def _read_by_arrow(files: Sequence[Path], types: Mapping[str, str], path: str) -
     except pa.ArrowException as raised:
         error = type(raised).__name__
     raise SourceError(f"reading {path!r} failed ({error}; its text is withheld).")
+
+
+def _check_alike(files: Sequence[Path], types: Mapping[str, str], path: str) -> None:
+    """Raise ColumnError unless each file has the columns by the same names and types: Arrow fails
+    at a value that does not fit the type in the first file."""
+    from pyarrow import parquet
+
+    schemas = [parquet.read_schema(file) for file in files]
+    folders = {part.partition("=")[0] for file in files for part in file.parts if "=" in part}
+    for name in types:
+        kinds = {schema.field(name).type if name in schema.names else None for schema in schemas}
+        if len(kinds) > 1 or None in kinds or name in folders:
+            raise ColumnError(
+                f"column {name!r} of {quoted_path(path)} is not in each file with one type. "
+                "Write the files alike, or pass a relation."
+            )
 
 
 def _parquet_relation(scan: str, path: str, files: Sequence[Path]) -> _duck.OwnRelation:

@@ -101,7 +101,9 @@ def _worth(receipt: Mapping[str, Any], epsilon: Fraction) -> Fraction:
     to the sum that selects."""
     chosen = receipt["selection"]
     check_claim(isinstance(chosen, Mapping), "the receipt does not say what its selection costs")
+    check_claim({*chosen} == {"epsilon", "measure"}, "the receipt does not say what selects")
     own, name = chosen.get("epsilon"), chosen.get("measure")
+    check_claim(name is None or isinstance(name, str), f"the receipt selects by {name!r}")
     check_claim(
         is_number(own) and Fraction(own or 0) == epsilon,
         f"the receipt has epsilon {own!r} for its selection, the proof {float(epsilon):g}",

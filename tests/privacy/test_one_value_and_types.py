@@ -570,6 +570,36 @@ def test_a_value_at_which_the_reader_of_parquet_fails_fails_no_call(
     assert exact_counts(path, as_hierarchy(["n"]))[()] == 2
 
 
+MILLISECONDS = pa.array([0, 1], pa.int64()).view(pa.timestamp("ms"))
+
+APART: dict[str, tuple[pa.Table, pa.Table]] = {
+    "another type": (
+        pa.table({"c": MILLISECONDS}),
+        pa.table({"c": MILLISECONDS.cast(pa.timestamp("us"))}),
+    ),
+    "no such column": (pa.table({"c": MILLISECONDS}), pa.table({"d": [1, 2]})),
+    "a capital letter": (pa.table({"c": MILLISECONDS}), pa.table({"C": MILLISECONDS})),
+    "a name twice": (
+        pa.Table.from_arrays([MILLISECONDS] * 2, names=["c", "C"]),
+        pa.table({"c": MILLISECONDS}),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_files_of_a_pattern_that_arrow_would_read_by_their_values_are_refused(
+    name: str, tmp_path: Path
+) -> None:
+    """Law: by their schemas, before a value is read."""
+    for i, table in enumerate(APART[name]):
+        pq.write_table(table, tmp_path / f"{i}.parquet")
+    with pytest.raises(
+        dp.DpframeError, match=r"Write the files alike|one name|does not exist"
+    ) as e:
+        dp.hhh(str(tmp_path / "*.parquet"), ["c"], epsilon=1.0, delta=1e-6)
+    assert "withheld" not in str(e.value) or name == "no such column"
+
+
 def test_columns_that_cannot_be_read_beside_times_of_the_day_are_refused(tmp_path: Path) -> None:
     """Law: by type, before a value is read."""
     path, types = tmp_path / "t.parquet", ("TIME[]", "INTERVAL", "STRUCT(a UUID)")

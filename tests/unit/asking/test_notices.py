@@ -106,3 +106,15 @@ def test_what_is_only_a_rest_is_nothing_shown() -> None:
     given: dict[str, Any] = {"smallest": 47, "what": "records"}
     assert len(empty_result_notices(rest, threshold=47, **given)) == 1
     assert empty_result_notices(rest, threshold=None, **given) == []
+
+
+def test_a_name_on_a_card_is_no_template(tmp_path: Path) -> None:
+    """Law: braces in the name of a column are shown as they are, and fill in nothing."""
+    column = "t{left.__class__}{"
+    frame = pd.DataFrame({"a": ["x"] * 9, column: pd.to_datetime(["2024-01-01"] * 9)})
+    ledger = dp.Ledger(tmp_path / "b.db", epsilon=9.0, delta=0.1)
+    period = (column, "2024-01-01")
+    card = str(dp.explain(frame, ["a"], epsilon=1.0, delta=1e-6, period=period, ledger=ledger))
+    assert f"for {column} 2024-01-01" in card
+    named = dp.rollup(frame, [column], ["count AS notice"], epsilon=1.0, delta=1e-6)
+    assert column in str(named.dp.receipt)
