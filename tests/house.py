@@ -476,7 +476,7 @@ READING = {
 """Methods by which texts are read or patched."""
 
 PROSE = re.compile(
-    r"\b(meaning|said|sentence|neighbours|guarantee|told|words|__doc__|message|reason|notices?|why)\b"
+    r"\b(meaning|meaning_text|said|sentence|neighbours|guarantee|told|words|__doc__|message|reason|notices?|why)\b"
     r"|str\((error|raised)\)|\['(card|intervals|guarantee|neighbours|counts|notices|frame|budget)'\]"
 )
 """What expressions that hold prose are called."""

@@ -135,7 +135,7 @@ def test_poor_names_and_long_messages_are_seen(tmp_path: Path) -> None:
         "interval = line.meaning.partition(',')[0]",
         "what = receipt['counts'].split('s')[0]",
         "raise E(str(error).replace('epsilon', 'eps'))",
-        "wide = 'no wider' in line.said",
+        "wide = 'no wider' in line.meaning_text",
         "kind = re.match('adding (.*)', sentence)",
     ],
 )

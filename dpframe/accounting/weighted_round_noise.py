@@ -125,13 +125,13 @@ class RoundLaws:
         return -(-self.threshold // self.weights)
 
     @cached_property
-    def told(self) -> GaussianLeakage:
+    def leakage(self) -> GaussianLeakage:
         """What all rounds and the counts tell about a user if no value of theirs alone is found."""
         return _rounds_leakage(self)
 
     def cost(self, epsilon: float) -> float:
         """Return an upper bound on delta at ``epsilon``, from the tables that are drawn from."""
-        return min(1.0, self.told.delta(epsilon) + lone_value_chance(self))
+        return min(1.0, self.leakage.delta(epsilon) + lone_value_chance(self))
 
 
 def lone_value_chance(laws: RoundLaws) -> float:
@@ -228,7 +228,7 @@ def round_laws(
             long = _length_distance(laws) * (1 + math.exp(epsilon)) > TIGHT * delta
             if long and unit > LEAST_UNIT:
                 break
-            left = delta - laws.told.delta(epsilon)
+            left = delta - laws.leakage.delta(epsilon)
             if left <= 0:
                 continue
             laws = replace(laws, threshold=_least_threshold(laws, left))

@@ -83,19 +83,19 @@ class Line:
         return self._fill(self.value) if isinstance(self.value, Text) else self.value
 
     @property
-    def shown(self) -> str:
+    def value_text(self) -> str:
         """The second column of a card."""
         return format_value(self.content)
 
     @property
-    def said(self) -> str:
+    def meaning_text(self) -> str:
         """The third column of a card: what the value means."""
         return self._fill(self.meaning)
 
     @property
     def row(self) -> list[object]:
         """The line as receipts store it: name, value and meaning."""
-        return [self.name, self.content, self.said]
+        return [self.name, self.content, self.meaning_text]
 
 
 def four_digits_up(x: float) -> str:
@@ -156,7 +156,9 @@ def format_value(value: object) -> str:
 def card_text(title: str, lines: list[Line]) -> str:
     """Write a title and lines as text."""
     wide = max(len(line.name) for line in lines)
-    rows = [visible(f"{line.name:<{wide}}  {line.shown}  ({line.said})") for line in lines]
+    rows = [
+        visible(f"{line.name:<{wide}}  {line.value_text}  ({line.meaning_text})") for line in lines
+    ]
     return "\n".join([title, "-" * len(title), *rows])
 
 
@@ -173,15 +175,15 @@ def card_summary(lines: Sequence[Line]) -> list[str]:
     promise = [line for line in lines if line.name == "guarantee"]
     wide = next((q for name in ERROR_LINES for q in lines if q.name.startswith(name)), None)
     budget = [line for line in lines if line.name in ("budget", "in the ledger")]
-    told = [f"{line.name}: {line.shown}, {line.said}" for line in loud]
-    told += [line.shown for line in promise]
-    told += [] if wide is None else [f"{wide.name}: {wide.shown}, {wide.said}"]
-    return told + [f"{line.name}: {line.shown}, {line.said}" for line in budget]
+    told = [f"{line.name}: {line.value_text}, {line.meaning_text}" for line in loud]
+    told += [line.value_text for line in promise]
+    told += [] if wide is None else [f"{wide.name}: {wide.value_text}, {wide.meaning_text}"]
+    return told + [f"{line.name}: {line.value_text}, {line.meaning_text}" for line in budget]
 
 
 def html_card(title: str, lines: list[Line], first: Iterable[str]) -> str:
     """Write a card as HTML: ``first`` in view, and all lines folded below."""
-    rows = [(line.name, line.shown, line.said) for line in lines]
+    rows = [(line.name, line.value_text, line.meaning_text) for line in lines]
     return folded_html(
         title, map(visible, first), "all of it", [[*map(visible, row)] for row in rows]
     )

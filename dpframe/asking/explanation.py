@@ -100,8 +100,8 @@ class Explanation(Mapping[str, Any], Generic[P]):
         return pd.DataFrame(
             {
                 "quantity": [q.name for q in rows],
-                "value": [q.shown for q in rows],
-                "meaning": [q.said for q in rows],
+                "value": [q.value_text for q in rows],
+                "meaning": [q.meaning_text for q in rows],
             }
         )
 

@@ -210,7 +210,7 @@ class Receipt(Mapping[str, Any]):
         if not notices:
             return self
         card = [*(line.row for line in notices), *self["card"]]
-        said = [f"{line.shown}: {line.said}" for line in notices]
+        said = [f"{line.value_text}: {line.meaning_text}" for line in notices]
         return Receipt({**self._facts, "notices": said, "card": card})
 
     @property

@@ -143,7 +143,7 @@ class Question(Generic[A, P]):
             [p.replace(default=None) if p.default is p.empty else p for p in own]
         )
 
-    def given(self, arguments: Mapping[str, object]) -> CallArguments:
+    def call_arguments(self, arguments: Mapping[str, object]) -> CallArguments:
         """Return the planning arguments among ``arguments``, and defaults for missing ones."""
         return CallArguments(
             {name: arguments.get(name, value) for name, value in self.planning.items()}
@@ -151,4 +151,4 @@ class Question(Generic[A, P]):
 
     def plan(self, arguments: Mapping[str, object]) -> A:
         """Return what the arguments ask for."""
-        return self.planned(self.given(arguments))
+        return self.planned(self.call_arguments(arguments))

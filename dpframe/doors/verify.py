@@ -184,7 +184,7 @@ def _remake_proof(facts: Mapping[str, Any]) -> str | None:
 
 
 def _verdict_on_ledger(book: Ledger) -> Verdict:
-    history = book.written()
+    history = book.release_history()
     parts = [_release_to_verify(one) for one in history.releases]
     reserved = [
         ReservedLaw(

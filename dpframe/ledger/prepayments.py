@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class Prepayments(OpenedFile):
     """Reservations and filters of a ledger."""
 
-    def written(self) -> ReleaseHistory:
+    def release_history(self) -> ReleaseHistory:
         """Releases, their periods and what paid for them, for :func:`dpframe.verify`."""
         with self._reading() as db:
             return read_history(db)

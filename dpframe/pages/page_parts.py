@@ -96,7 +96,7 @@ def _figure_html(name: str, value: str, remark: str) -> str:
 def _card(receipt: Receipt) -> str:
     return "".join(
         f"<tr><th scope='row'>{html.escape(line.name)}</th>"
-        f"<td>{html.escape(line.shown)}</td><td>{html.escape(line.said)}</td></tr>"
+        f"<td>{html.escape(line.value_text)}</td><td>{html.escape(line.meaning_text)}</td></tr>"
         for line in receipt.card_lines
     )
 
@@ -161,7 +161,7 @@ def likelihood_factor(epsilon: float) -> str:
 def budget_words(receipt: Receipt) -> str:
     """Return a sentence about the budget, from the card."""
     card = {line.name: line for line in receipt.card_lines}
-    return f"The budget is {card['budget'].shown}; {card['budget'].said}."
+    return f"The budget is {card['budget'].value_text}; {card['budget'].meaning_text}."
 
 
 # -- assets --------------------------------------------------------------------------------------

@@ -163,7 +163,9 @@ def _notices(receipt: Receipt) -> str:
     found = []
     notices = [line for line in receipt.card_lines if line.id == "notice"]
     for line in notices[: len(receipt.get("notices", ()))]:  # a measure can have this name
-        head, said = (f"{text[:1].upper()}{text[1:]}" for text in (line.shown, line.said))
+        head, said = (
+            f"{text[:1].upper()}{text[1:]}" for text in (line.value_text, line.meaning_text)
+        )
         end = "" if said.endswith((".", "?")) else "."
         found.append(
             f"<p class='notice'><strong>{html.escape(head)}</strong> {html.escape(said)}{end}</p>"
@@ -287,8 +289,8 @@ def _report_promise(receipt: Receipt, measures: list[ReleasedMeasure]) -> list[s
     if {"certainly reported", "never reported"} <= card.keys():
         words.append(
             f"A node that was not reported need not be empty: {_tested_number(receipt)} of "
-            f"{card['certainly reported'].shown} or more is certainly reported, one below "
-            f"{card['never reported'].shown} never is."
+            f"{card['certainly reported'].value_text} or more is certainly reported, one below "
+            f"{card['never reported'].value_text} never is."
         )
     words += [
         f"The numbers on this page were released with {receipt['guarantee']}.",

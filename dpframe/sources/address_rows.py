@@ -89,13 +89,13 @@ def address_rows(relation: Relation, hierarchy: Ip, *, progress: bool) -> Addres
         return None
     rows = f"SELECT {exact_column_sql(hierarchy.column, 'VARCHAR')} AS c0 FROM {VIEW}"
     texts = f"SELECT c0, count(*) AS n FROM ({rows}) GROUP BY c0"
-    found = _read(relation, rows, AddressReader(hierarchy, "rows"), progress)
+    found = _read_addresses(relation, rows, AddressReader(hierarchy, "rows"), progress)
     if found == "texts":
-        found = _read(relation, texts, AddressReader(hierarchy, "texts"), progress)
+        found = _read_addresses(relation, texts, AddressReader(hierarchy, "texts"), progress)
     return found if isinstance(found, AddressRows) else None
 
 
-def _read(
+def _read_addresses(
     relation: Relation, statement: str, reader: AddressReader, progress: bool
 ) -> AddressRows | Way:
     """Read everything in the way of the reader, or return a better way."""

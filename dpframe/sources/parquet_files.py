@@ -43,15 +43,17 @@ def _failing_columns(file: Path, types: Mapping[str, str]) -> Iterator[str]:
 
     with parquet.ParquetFile(file) as opened:
         leaves = [opened.schema.column(i) for i in range(len(opened.schema))]
-        names = [name.casefold() for name in opened.schema_arrow.names]
+        paths = [
+            leaf.path.casefold()  # as DuckDB matches columns of further files
+            for leaf in leaves
+            if leaf.physical_type == "INT96" or re.search(CHECKED, leaf.logical_type.to_json())
+        ]
+        names = [name.casefold() for name in opened.schema_arrow.names] if paths else []
     if len({*names}) < len(names):  # DuckDB gives some of them other names
         raise ColumnError(
             f"{quoted_path(file)} has columns of one name, but for capital letters. Rename them."
         )
-    for leaf in leaves:
-        if leaf.physical_type == "INT96" or re.search(CHECKED, leaf.logical_type.to_json()):
-            own = leaf.path.casefold()  # as DuckDB matches columns of further files
-            yield from (n for n in types if f"{own}.".startswith(f"{n.casefold()}."))
+    yield from (n for p in paths for n in types if f"{p}.".startswith(f"{n.casefold()}."))
     yield from (name for name, kind in types.items() if "MAP(" in kind)
 
 
@@ -96,7 +98,9 @@ def _check_alike(files: Sequence[Path], types: Mapping[str, str], path: str) -> 
     from pyarrow import parquet
 
     schemas = [parquet.read_schema(file) for file in files]
-    folders = {part.partition("=")[0] for file in files for part in file.parts if "=" in part}
+    folders = {
+        part.partition("=")[0] for file in files for part in file.parent.parts if "=" in part
+    }
     for name in types:
         kinds = {schema.field(name).type if name in schema.names else None for schema in schemas}
         if len(kinds) > 1 or None in kinds or name in folders:

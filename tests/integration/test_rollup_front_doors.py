@@ -257,14 +257,14 @@ def test_epsilon_is_found_alike_for_errors(
                 f"error := {in_sql})",
                 {"m": MEASURES},
             ).fetchall()
-            assert told[0] == ("epsilon", str(first.value), first.said)
+            assert told[0] == ("epsilon", str(first.value), first.meaning_text)
     said = in_this_process(
         *("explain-rollup", "columns:host", "--delta=1e-5", *flags),
         *flags_of(world, {"measures": MEASURES}),
         cwd=tmp_path,
     )
     assert said.returncode == 0, said.stderr
-    assert f"{first.value}  ({first.said})" in said.stdout
+    assert f"{first.value}  ({first.meaning_text})" in said.stdout
     assert isinstance(first.value, float)
     assert isinstance(error, dict)
     for factor, kept in ((1.0, True), (0.99, False)):
@@ -278,14 +278,14 @@ def test_one_error_is_enough_where_there_is_one_number() -> None:
     no error before data are read, all doors refuse it in the same words."""
     asked: dict[str, Any] = {"measures": "sum(paid, 0, 7) AS s", "delta": 1e-6, "error": 50}
     (line, *_) = dp.explain_rollup("columns:host", **asked).lines
-    assert "keeps s within +-50" in line.said
+    assert "keeps s within +-50" in line.meaning_text
     with duckdb.connect() as con:
         dp.register(con)
         told = con.execute(
             "FROM dp_explain(hierarchy := 'columns:host', delta := 1e-6, error := 50)"
         ).fetchall()
         (line, *_) = dp.explain(["host"], delta=1e-6, error=50).lines
-        assert told[0] == ("epsilon", str(line.value), line.said)
+        assert told[0] == ("epsilon", str(line.value), line.meaning_text)
         con.execute(
             "FROM dp_explain_tree_counts(\"keys\" := ['a'], hierarchy := 'columns:host', "
             "error := {'count': 3})"

@@ -59,7 +59,7 @@ def release(epsilon: float, delta: float, *, levels: int = 1, up: bool = False) 
         test = losses(plan.laws.test, up)
         low, mass = low + test[0], np.convolve(mass, test[1])
         infinite = 1 - (1 - infinite) * (1 - test[2])
-    return plan.told, (low, mass, infinite)
+    return plan.leakage, (low, mass, infinite)
 
 
 def worst(rule: Rule, start: Any, menu: Sequence[Release], epsilon: float, *, up: bool) -> float:

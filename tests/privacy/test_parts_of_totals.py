@@ -190,7 +190,7 @@ def test_reservations_and_filters_are_parts_too(tmp_path: Path) -> None:
     assert (ledger.left.epsilon, ledger.left.delta) == (0, 0)
     for _ in range(3):
         dp.hhh(FRAME, ["a"], epsilon=1 / 3, delta=1e-5 / 3, ledger=ledger)
-    assert [r.epsilon for r in ledger.written().reservations] == [3 * Fraction(1 / 3)]
+    assert [r.epsilon for r in ledger.release_history().reservations] == [3 * Fraction(1 / 3)]
     ledger.verify()
     noise: dict[str, Any] = {"epsilon": 0.05, "delta": 1e-9, "mechanism": "offline-gaussian"}
     filters = Ledger(tmp_path / "two.db", epsilon=2.0, delta=1e-5, accountant="pld")

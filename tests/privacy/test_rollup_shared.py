@@ -126,7 +126,7 @@ def test_a_sum_beside_its_mean_costs_what_the_mean_alone_costs() -> None:
     assert both.errors["s"] == plan_of({"s": SHARED["total"]}, **LISTED).errors["s"]
     assert [both.epsilon_of(name) for name in ("s", "m")] == [Fraction(4, 3), Fraction(2, 3)]
     assert both.epsilon_spent == alone.epsilon_spent == 2
-    lines = [line.said for line in both.lines() if line.name == "s"]
+    lines = [line.meaning_text for line in both.lines() if line.name == "s"]
     assert lines == ["epsilon 1.333; adds up; read from what m draws for both"]
 
 

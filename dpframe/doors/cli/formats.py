@@ -157,7 +157,7 @@ def _write_xlsx(result: Release, file: IO[bytes], escaped: bool) -> None:
     columns = [result.frame[name] for name in result.frame.columns]
     body = zip(*columns, strict=True)
     add("result", [[str(name) for name in result.frame.columns], *map(list, body)])
-    add("privacy card", [[q.name, q.shown, q.said] for q in result.receipt.card_lines])
+    add("privacy card", [[q.name, q.value_text, q.meaning_text] for q in result.receipt.card_lines])
     book.save(file)
 
 

@@ -50,7 +50,8 @@ TEXTS = "VARCHAR[][]"
 def plan_sql(plan: Explanation[Any]) -> str:
     """Return the SQL of a plan's rows."""
     rows = ", ".join(
-        f"({literal(q.name)}, {literal(q.shown)}, {literal(q.said)})" for q in plan.lines
+        f"({literal(q.name)}, {literal(q.value_text)}, {literal(q.meaning_text)})"
+        for q in plan.lines
     )
     return f"SELECT * FROM (VALUES {rows}) AS plan(quantity, value, meaning)"
 

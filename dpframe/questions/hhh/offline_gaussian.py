@@ -58,7 +58,7 @@ class NormalPlan(OfflinePlan):
         return whole_profile(self.budget, 1, self._curve)
 
     @cached_property
-    def told(self) -> normal_noise.GaussianLeakage:
+    def leakage(self) -> normal_noise.GaussianLeakage:
         """Bounds on what a release tells of a unit of privacy; privacy filters add these up."""
         return normal_noise.gaussian_leakage(self.laws, height=self.height, moves=self.unit.moves)
 

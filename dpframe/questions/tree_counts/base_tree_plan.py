@@ -181,7 +181,7 @@ class TreePlan(LevelPlan[TreeRequest], ABC, Generic[L]):
 
     @property
     def coverage(self) -> str:
-        """What the intervals of counts hold."""
+        """What ``lower`` and ``upper`` hold, in words; ``intervals`` adds what weights need."""
         held = "lower and upper hold the true count with the stated confidence"
         if self.listed is None:
             held += ", given what is shown"

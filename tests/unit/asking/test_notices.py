@@ -81,9 +81,9 @@ def test_intervals_that_are_wider_than_their_numbers_are_counted() -> None:
     assert wide_interval_notices(frame_of([total, narrow])) == []
     assert wide_interval_notices(frame_of([])) == []
     (line,) = wide_interval_notices(frame_of([total, wide, wide, narrow]))
-    assert "the interval of 2 of 3 nodes is wider" in line.said
+    assert "the interval of 2 of 3 nodes is wider" in line.meaning_text
     (line,) = wide_interval_notices(frame_of([(0, "*", 5.0, -10.0, 20.0), narrow]))
-    assert "the interval of the total is wider" in line.said
+    assert "the interval of the total is wider" in line.meaning_text
 
 
 def test_a_release_of_little_data_says_that_noise_is_most_of_it(tmp_path: Path) -> None:

@@ -170,14 +170,14 @@ def test_many_rows_count_as_one_by_one(held: int, monkeypatch: pytest.MonkeyPatc
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """In which ways what is counted was read."""
-    read, out = address_rows._read, list[str]()
+    read, out = address_rows._read_addresses, list[str]()
 
     def kept(*given: Any) -> Any:
         found = read(*given)
         out.append(found if isinstance(found, str) else given[2].way)
         return found
 
-    monkeypatch.setattr(address_rows, "_read", kept)
+    monkeypatch.setattr(address_rows, "_read_addresses", kept)
     return out
 
 
