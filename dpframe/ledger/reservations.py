@@ -150,7 +150,7 @@ def facts_of(plan: Any) -> dict[str, Any]:
 
 def plan_gaussian_cost(plan: object) -> GaussianLeakage | None:
     """What a release with Gaussian noise reveals: its cost is a sum of squares. None for others."""
-    found: GaussianLeakage | None = getattr(plan, "told", None)
+    found: GaussianLeakage | None = getattr(plan, "leakage", None)
     return found
 
 
