@@ -154,7 +154,8 @@ def forged(before: Any, after: Any) -> list[Path]:
         elif name == "at_most" and mechanism == "rounds":
             weaker = gone  # it is not said before it is found
         elif name == "k":
-            weaker = type(new) is int and new.bit_length() == old.bit_length()  # exact levels
+            whole = type(old) is type(new) is int
+            weaker = whole and new.bit_length() == old.bit_length()  # exact levels
         elif name in ("lower", "upper") and "auto" in before["measures"][path[1]]["spec"]:
             weaker = _is_number(new)  # it was found, and no scale may lose more within it
         elif name == "threshold" and before.get("max_weight") is not None and name not in larger:
