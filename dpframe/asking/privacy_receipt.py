@@ -14,7 +14,7 @@ from dpframe._version import __version__
 from dpframe.asking.card import Line, Promises, card_summary, card_text, html_card, plan_guarantee
 from dpframe.budget import SHARE_GRID
 from dpframe.digest import FrameState
-from dpframe.noise import NoiseTable, UnboundedNoise, replacement
+from dpframe.noise import replacement
 
 if TYPE_CHECKING:
     from dpframe.ledger import Ledger, PaidCharge
@@ -296,19 +296,4 @@ def promise_facts(plan: Promises, computed_delta: float) -> dict[str, Any]:
         "contribution": unit.contribution if unit.user is not None else None,
         "max_contributions": unit.moves if unit.user is not None and unit.grid == 1 else None,
         **({"weight": unit.weight, "max_weight": unit.max_weight} if unit.measured else {}),
-    }
-
-
-def law_facts(law: NoiseTable | UnboundedNoise, grid: int, worth: float = 1) -> dict[str, Any]:
-    """Return a law of noise as plain JSON types, in records, users or a measure.
-
-    ``grid`` units are ``worth`` records, users or units of the measure.
-    """
-    ends = law.ends
-    return {
-        "family": law.family,
-        "sd": law.sd / grid * worth,
-        "lowest": None if ends is None else ends[0] / grid * worth,
-        "highest": None if ends is None else ends[1] / grid * worth,
-        "grid": grid,
     }

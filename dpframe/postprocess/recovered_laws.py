@@ -9,8 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from dpframe.errors import ParameterError
-from dpframe.noise import NoiseTable, UnboundedNoise, gaussian_table, laplace_table
-from dpframe.rounded_noise import rounded_normal
+from dpframe.noise import NoiseTable, UnboundedNoise, gaussian_table, laplace_table, rounded_normal
 
 LAW_MAKERS = {
     "discrete Laplace": laplace_table,

@@ -16,11 +16,11 @@ from dpframe.asking.frame_notices import (
     zero_measure_notices,
 )
 from dpframe.asking.level_plan import LevelPlan
-from dpframe.asking.privacy_receipt import UNTRACKED, Receipt, law_facts, promise_facts, stamp
+from dpframe.asking.privacy_receipt import UNTRACKED, Receipt, promise_facts, stamp
 from dpframe.asking.proofs import Game, proof_facts
 from dpframe.budget import group_delta
 from dpframe.errors import DpframeError
-from dpframe.noise import NoiseTable
+from dpframe.noise import NoiseTable, law_facts
 from dpframe.postprocess.half_widths import half_width
 from dpframe.questions.hhh.checks import HhhArguments, threshold_in_units
 from dpframe.tree import ListedNodes, NoisyNodes

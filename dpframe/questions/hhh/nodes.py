@@ -11,12 +11,12 @@ from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.node_user_laws import NodeLaws, node_laws
 from dpframe.asking.card import Line, Text, four_digits_up, noise_line
 from dpframe.asking.frame_notices import empty_result_notices, wide_interval_notices
-from dpframe.asking.privacy_receipt import Receipt, law_facts
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.proofs import Game, counts_game
 from dpframe.asking.user_nodes import moved_count_lines
 from dpframe.errors import ParameterError
 from dpframe.mechanisms import user_counts
-from dpframe.noise import NoiseTable
+from dpframe.noise import NoiseTable, law_facts
 from dpframe.questions.hhh.checks import HhhArguments
 from dpframe.questions.hhh.lines import hhh_heading_lines
 from dpframe.questions.hhh.mechanism_plan import HhhPlan

@@ -10,12 +10,13 @@ import numpy as np
 
 from dpframe.accounting import aggregate
 from dpframe.asking.card import Line
-from dpframe.asking.privacy_receipt import UNTRACKED, Receipt, law_facts, stamp
+from dpframe.asking.privacy_receipt import UNTRACKED, Receipt, stamp
 from dpframe.asking.proofs import Game, proof_facts
 from dpframe.federated.channels import CentralNoise, Channel, ReportSums
 from dpframe.federated.population import Population
 from dpframe.mechanisms import prefix_tree
 from dpframe.mechanisms.prefix_tree import FoundItems
+from dpframe.noise import law_facts
 from dpframe.questions.prefix_tree.lines import (
     COUNTS,
     PAPERS,

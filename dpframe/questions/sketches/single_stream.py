@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.accounting.sketch_stream import SketchLaws, sketch_delta, sketch_laws
-from dpframe.asking.privacy_receipt import law_facts
 from dpframe.asking.proofs import Game
 from dpframe.mechanisms.sketch_release import NoisySketch, single_stream
-from dpframe.noise import NoiseTable
+from dpframe.noise import NoiseTable, law_facts
 from dpframe.questions.sketches.frame import Intervals, stream_intervals
 from dpframe.questions.sketches.lines import CHANCE
 from dpframe.questions.sketches.release_games import sketch_game

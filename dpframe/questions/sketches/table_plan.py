@@ -10,9 +10,8 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy as np
 
 from dpframe.asking.card import Line, four_digits_up
-from dpframe.asking.privacy_receipt import law_facts
 from dpframe.budget import group_delta
-from dpframe.noise import NoiseTable
+from dpframe.noise import NoiseTable, law_facts
 from dpframe.questions.sketches.base_sketch_plan import N, SketchPlan
 
 

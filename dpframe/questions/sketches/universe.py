@@ -52,7 +52,7 @@ class UniversePlan(SketchPlan[PureLaws, NoisyCounts]):
     @property
     def noise(self) -> dict[str, Any]:
         law = {"family": "discrete Laplace", "sd": self.laws.sd, "lowest": None, "highest": None}
-        return {"count": {**law, "grid": self.grid}}
+        return {"count": {**law, "grid": self.grid, "scale": str(self.laws.scale)}}
 
     @property
     def meaning(self) -> str:

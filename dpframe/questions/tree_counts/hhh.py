@@ -9,10 +9,9 @@ from typing import Any
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.path_laws import Laws
 from dpframe.asking.card import Line, Text, noise_line
-from dpframe.asking.privacy_receipt import law_facts
 from dpframe.asking.proofs import Game
 from dpframe.mechanisms import hhh_counts
-from dpframe.noise import NoiseTable
+from dpframe.noise import NoiseTable, law_facts
 from dpframe.questions.hhh.checks import HhhArguments as HeavyHittersAsked
 from dpframe.questions.hhh.offline import offline_laws, offline_profile, selection_game
 from dpframe.questions.tree_counts.base_tree_plan import TreePlan, TreeRequest

@@ -13,12 +13,11 @@ from dpframe.accounting.losses import composed_profile
 from dpframe.accounting.part_curves import profiles_together
 from dpframe.accounting.tree_levels import FINE_STEP, TreeLaws, laplace_parts, tree_laws
 from dpframe.asking.card import Line, Text, noise_line
-from dpframe.asking.privacy_receipt import law_facts
 from dpframe.asking.proofs import Game, counts_game
 from dpframe.budget import per_record
 from dpframe.errors import ParameterError, ThresholdError, add_advice
 from dpframe.mechanisms import level_counts
-from dpframe.noise import NoiseTable, UnboundedNoise
+from dpframe.noise import NoiseTable, UnboundedNoise, law_facts
 from dpframe.postprocess.half_widths import half_width
 from dpframe.postprocess.level_weights import best_weights
 from dpframe.questions.tree_counts.base_tree_plan import SOURCE, TreePlan, TreeRequest

@@ -12,13 +12,13 @@ import pytest
 from scipy.stats import binom
 
 import dpframe as dp
-from dpframe.asking.privacy_receipt import law_facts
 from dpframe.noise import (
     NoiseTable,
     UnboundedNoise,
     gaussian_table,
     laplace_gaussian_table,
     laplace_table,
+    law_facts,
 )
 from dpframe.postprocess.half_widths import half_width
 from dpframe.postprocess.recovered_laws import recovered_law
