@@ -16,10 +16,9 @@ from dpframe.noise import NoiseTable
 from dpframe.postprocess.half_widths import half_width, table_of
 from dpframe.postprocess.hidden_bounds import HiddenBound, Place, hidden_bound, topmost_below
 from dpframe.postprocess.joint_noise import Noise
-from dpframe.postprocess.known_noise import NOMINAL, SUMMED, KnownNoise, known_noise
-from dpframe.postprocess.legacy import selects_by_number
+from dpframe.postprocess.known_noise import NOMINAL, SUMMED, KnownNoise, known_noise, number_law
+from dpframe.postprocess.legacy import PlanAgain
 from dpframe.postprocess.mean_noise import MeanNoise, mean_noise
-from dpframe.postprocess.recovered_laws import recovered_law
 from dpframe.postprocess.rollup_noise import ColumnNoise, rollup_noise
 from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes
 from dpframe.steps import Steps
@@ -139,13 +138,13 @@ def side_of(
     nodes: ShownNodes,
     name: str,
     columns: MeasureColumns,
-    test: NoiseTable | None,
     at: Sequence[int],
     places: Sequence[Place],
+    plan_again: PlanAgain | None,
 ) -> Side:
     """A release as one side of a change. For each node of ``places``, ``at`` has its row in the
     frame of the release, or -1 if the release does not report the node."""
-    hidden, kind = hidden_bound(nodes, test), columns.kind
+    hidden, kind = hidden_bound(nodes, plan_again), columns.kind
     drawn, told, unknown, selected = None, None, "", ""
     try:
         if kind == "mean":
@@ -208,7 +207,7 @@ def _smallest_shown(nodes: ShownNodes) -> SmallestShown | None:
     if not nodes.is_flat or not len(nodes.frame) or nodes.receipt["mechanism"] not in SUMMED:
         return None
     facts = nodes.receipt["noise"]["release"]
-    law = table_of(recovered_law(facts))
+    law = table_of(number_law(facts))
     if law is None:
         return None
     least = int(nodes.frame["count"].min()) * int(facts["grid"]) + int(facts["grid"]) // 2
@@ -267,7 +266,7 @@ def _worth_of_unit(
         return Fraction(0), own
     receipt, by_user = nodes.receipt, nodes.receipt.get("user") is not None
     facts = receipt["measures"][name]
-    if not selects_by_number(receipt) or hidden.grid != (SHARE_GRID if by_user else 1):
+    if hidden.grid != (SHARE_GRID if by_user else 1):
         return None
     if kind == "count" and "at_most" not in str(facts["spec"]):
         return Fraction(0), own

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
-from dpframe.noise import NoiseTable, UnboundedNoise
+from dpframe.noise import NoiseTable, UnboundedNoise, law_of_facts
 from dpframe.postprocess.half_widths import half_width
-from dpframe.postprocess.recovered_laws import recovered_law
+from dpframe.postprocess.legacy import law_by_spread
 from dpframe.postprocess.shown_nodes import ShownNodes
 
 Whole = NDArray[np.int64]
@@ -80,6 +80,25 @@ class KnownNoise:
             return lower, upper
         lower = np.minimum(np.maximum(lower, 0), self.adjusted)
         return lower, np.maximum(upper, self.adjusted)
+
+
+def is_exact(facts: Mapping[str, Any]) -> bool:
+    """Whether a receipt holds exactly what made a law; earlier versions wrote no such fields."""
+    return "halves" in facts or "scale" in facts
+
+
+def number_law(facts: Mapping[str, Any]) -> NoiseTable | UnboundedNoise:
+    """Return the law of noise in released numbers, which is symmetric, in units of its grid.
+
+    Raises ParameterError if the facts disagree, or are of an earlier version and do not tell it.
+    """
+    law = law_of_facts(facts) if is_exact(facts) else law_by_spread(facts)
+    if law.ends is not None and sum(law.ends) != 0:
+        raise ParameterError(
+            f"the noise in the receipt ({law.family}) is not symmetric. Pass the frame as dpframe "
+            "returned it."
+        )
+    return law
 
 
 def each_confidence(receipt: Mapping[str, Any]) -> float:
@@ -145,7 +164,7 @@ def _noise_by_intervals(
     consistent: bool,
 ) -> KnownNoise:
     """Drawn counts as far as the frame says them: by the shown count, and by both ends."""
-    laws, grid = tuple(recovered_law(fact) for fact in facts), int(facts[0]["grid"])
+    laws, grid = tuple(map(number_law, facts)), int(facts[0]["grid"])
     count, lower, upper = (
         nodes.frame[name].to_numpy(dtype=np.int64) for name in ("count", "lower", "upper")
     )

@@ -21,9 +21,14 @@ from numpy.typing import NDArray
 from dpframe.errors import ParameterError
 from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.postprocess.half_widths import half_width
-from dpframe.postprocess.known_noise import FINEST, NEW_RELEASE, check_whole, each_confidence
+from dpframe.postprocess.known_noise import (
+    FINEST,
+    NEW_RELEASE,
+    check_whole,
+    each_confidence,
+    number_law,
+)
 from dpframe.postprocess.largest_share import largest_shares
-from dpframe.postprocess.recovered_laws import recovered_law
 from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes
 from dpframe.postprocess.tree_squares import checked_forest, variances
 from dpframe.postprocess.weighted_laplace import whole_half_width
@@ -142,7 +147,7 @@ def _column_noise(
     nodes: ShownNodes, said: Mapping[str, Any], columns: MeasureColumns
 ) -> ColumnNoise:
     receipt, unit, decimals = nodes.receipt, int(said["unit"]), said["decimals"]
-    law = recovered_law(said["law"]) if "law" in said else None
+    law = number_law(said["law"]) if "law" in said else None
     variance, largest = _estimate_variances(nodes, said["scales"]) if law is None else (None, None)
     low, high = _drawn_range(nodes.frame[columns.value].to_numpy(), unit, decimals)
     noise = ColumnNoise(

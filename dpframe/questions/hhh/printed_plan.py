@@ -7,11 +7,12 @@ from functools import cached_property
 
 from dpframe.accounting.printed_algorithm import printed_lower_bound
 from dpframe.asking.card import Line, noise_line
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import per_record
 from dpframe.errors import ParameterError
 from dpframe.mechanisms import printed_hhh
 from dpframe.mechanisms.printed_hhh import PrintedLaws
-from dpframe.noise import NoiseTable
+from dpframe.noise import NoiseTable, law_facts
 from dpframe.questions.hhh.checks import HhhArguments
 from dpframe.questions.hhh.lines import (
     coverage_lines,
@@ -62,6 +63,11 @@ class PrintedPlan(HhhPlan[PrintedLaws, CountTree]):
 
     def run(self, counted: CountTree, /) -> NoisyNodes:
         return printed_hhh.run(counted, laws=self.laws, threshold=self.threshold_units)
+
+    def receipt(self, name: str | None = None) -> Receipt:
+        facts = super().receipt(name)
+        shared = law_facts(self.laws.gamma, self.grid)
+        return facts.and_also({"noise": {**facts["noise"], "shared": shared}})
 
     def lines(self) -> list[Line]:
         return [
