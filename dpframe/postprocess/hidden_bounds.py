@@ -18,10 +18,12 @@ Post-processing of what was reported and of public laws: no budget.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -65,11 +67,12 @@ class HiddenBound:
     """The selection of one release. ``law`` is that of its tests, None where only its ends are
     known; ``certain`` is the most that stays hidden with certainty, in units, None for unknown.
 
-    ``by_level``: laws of noisy counts, and the threshold.
+    ``grid`` units are 1 in the numbers of the release. ``by_level``: laws of noisy counts, and the
+    threshold.
     """
 
     certain: int | None
-    grid: int
+    grid: int | Fraction
     law: NoiseTable | None = None
     threshold: int = 0
     by_level: tuple[NoiseTable, ...] = ()
@@ -102,15 +105,15 @@ def hidden_bound(nodes: ShownNodes, plan_again: PlanAgain | None = None) -> Hidd
     facts = _test_facts(receipt)
     if not facts:
         return nothing
-    grid, lowest = int(facts["grid"]), float(facts["lowest"])
-    threshold = round(float(receipt["threshold"]) * grid)
+    grid, lowest = Fraction(int(facts["grid"])) / Fraction(_worth(receipt)), float(facts["lowest"])
+    threshold = math.ceil(Fraction(receipt["threshold"]) * grid)
     if mechanism == "paper":
         if "shared" not in noise:
             reported = certain_of_printed(receipt)
-            certain = None if reported is None else reported * grid - 1
+            certain = None if reported is None else math.ceil(reported * grid) - 1
             return HiddenBound(certain=certain, grid=grid)
         lowest += float(noise["shared"]["lowest"])
-    certain = threshold - round(lowest * grid) - 1
+    certain = threshold - round(lowest * float(grid)) - 1
     law = law_of_tests(receipt, plan_again)
     return HiddenBound(certain=certain, grid=grid, law=law, threshold=threshold)
 
@@ -124,19 +127,24 @@ def law_of_tests(receipt: Mapping[str, Any], plan_again: PlanAgain | None) -> No
     if not facts or receipt["mechanism"] == "paper":
         return None
     if is_exact(facts):
-        return table_of(law_of_facts(facts))
+        return table_of(law_of_facts(facts, _worth(receipt)))
     return None if plan_again is None else planned_test_law(receipt, plan_again)
 
 
 def _test_facts(receipt: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The facts on the law of tests of residuals, where these are numbers of records or users."""
+    """The facts on the law of tests of residuals; None where these are not the released numbers."""
     mechanism, noise = receipt["mechanism"], receipt.get("noise") or {}
-    if mechanism not in TESTED or receipt.get("weight") is not None:
+    if mechanism not in TESTED:
         return None
     if mechanism == "rollup":
         return noise if noise and selects_by_number(receipt) else None
-    facts: Mapping[str, Any] | None = noise.get("test")
-    return facts
+    facts: Mapping[str, Any] = noise.get("test") or {}
+    return facts if receipt.get("weight") is None or is_exact(facts) else None
+
+
+def _worth(receipt: Mapping[str, Any]) -> float:
+    """What the units of a grid are in the numbers of the release."""
+    return 1.0 if receipt.get("weight") is None else float(receipt["max_weight"])
 
 
 def _hidden_bound_by_level(receipt: Mapping[str, Any], noise: Mapping[str, Any]) -> HiddenBound:

@@ -84,7 +84,7 @@ def change_frame(
         )
     ]
     why = next((side.unknown for side in sides if side.unknown), "")
-    if not why and sides[0].units != sides[1].units:
+    if not why and sides[0].scale != sides[1].scale:
         why = "the noise of both releases is in different units."
     if not why:
         ends = joint_ends(*sides, confidence=wanted, simultaneous=simultaneous)
