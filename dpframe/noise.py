@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.errors import BudgetError
+from dpframe.errors import BudgetError, ParameterError
 
 TOTAL = 2**64
 """Sum of the weights of every table."""
@@ -34,6 +35,15 @@ PublicRandom: TypeAlias = "np.random.Generator"  # which takes numpy long to loa
 
 Bits = Callable[[int], NDArray[np.uint64]]
 """A source of n independent uniform 64-bit integers."""
+
+Half: TypeAlias = tuple[str, float, int] | tuple[str, float, float, int]
+"""One side of a table: its shape, its scale or scales, and its bound, all in whole units."""
+
+SCALES_OF_SHAPE = {"geometric": 1, "gaussian": 1, "rounded gaussian": 1, "laplace-gaussian": 2}
+"""Shapes of halves, with the number of their scales."""
+
+Halves: TypeAlias = tuple[Half, Half]
+"""The left and the right side of a table, from which :func:`table_of_halves` makes it again."""
 
 
 def operating_system_bits(n: int) -> NDArray[np.uint64]:
@@ -90,11 +100,14 @@ class NoiseTable:
         Smallest value; the value of ``weights[i]`` is ``lowest + i``.
     weights
         uint64, positive at both ends, summing to 2**64.
+    halves
+        What the weights were made of; None for a table that was made otherwise.
     """
 
     family: str
     lowest: int
     weights: NDArray[np.uint64]
+    halves: Halves | None = None
 
     @property
     def highest(self) -> int:
@@ -162,54 +175,96 @@ def _rest(weights: NDArray[np.uint64]) -> int:
     return -wrapped if wrapped < TOTAL // 2 else TOTAL - wrapped
 
 
-def halves(
-    *,
-    left: tuple[str, float, int],
-    right: tuple[str, float, int],
-    recentre: bool,
-) -> NoiseTable:
-    """A law with separate halves, each ``(shape, scale, bound)`` and shape geometric or gaussian.
+def halves(*, left: Half, right: Half, recentre: bool) -> NoiseTable:
+    """A law with separate halves, named by their shapes.
 
-    The right half has density exp(-z/scale) or exp(-z**2 / (2 scale**2)) for z = 0 .. bound,
-    the left half mirrors it. With ``recentre`` the median moves to 0: a residual that equals
-    the threshold is then selected half of the time.
+    With ``recentre`` the median moves to 0: a residual that equals the threshold is then selected
+    half of the time.
     """
-    density = np.concatenate([_half_density(*left)[:0:-1], _half_density(*right)])
-    lowest = -(len(density) - len(_half_density(*right)))
     family = left[0] if left[0] == right[0] else f"{left[0]}-left {right[0]}-right"
-    law = table_from_density(family, lowest, density)
+    law = table_of_halves(family, left, right)
     if not recentre:
         return law
     median = int(np.argmin(np.abs(law.at_least() - 0.5))) + law.lowest
-    return NoiseTable(law.family, law.lowest - median, law.weights)
+    return replace(law, lowest=law.lowest - median)
 
 
-def _half_density(shape: str, scale: float, bound: int) -> NDArray[np.float64]:
+def table_of_halves(family: str, left: Half, right: Half) -> NoiseTable:
+    """The law whose right half is ``right``, for z = 0 .. bound; its left half mirrors ``left``."""
+    density = np.concatenate([half_density(left)[:0:-1], half_density(right)])
+    law = table_from_density(family, -left[-1], density)
+    return replace(law, halves=(left, right))
+
+
+def half_density(half: Half) -> NDArray[np.float64]:
+    """The density of a half for z = 0 .. bound, up to a factor."""
+    shape, *scales, bound = half
+    if shape == "rounded gaussian":
+        (sigma,) = scales
+        return _rounded_gaussian(sigma, bound)
     z = np.arange(bound + 1, dtype=np.float64)
-    return np.exp(-z / scale) if shape == "geometric" else np.exp(-(z * z) / (2 * scale * scale))
+    if shape == "geometric":
+        (scale,) = scales
+        return np.exp(-z / scale)
+    if shape == "gaussian":
+        (scale,) = scales
+        return np.exp(-(z * z) / (2 * scale * scale))
+    scale, sigma = scales
+    return np.exp(-(z / scale + z * z / (2 * sigma * sigma)))
+
+
+WIDE = 100.0
+"""Sigma from which on the series has more digits than a difference of error functions."""
+
+
+def _rounded_gaussian(sigma: float, bound: int) -> NDArray[np.float64]:
+    """Mass of the normal law on (z - 1/2, z + 1/2) for z = 0 .. bound, to 11 digits.
+
+    For wide laws the integral is a series around its middle, in Hermite polynomials.
+    """
+    if sigma < WIDE:
+        ends = (np.arange(bound + 2) - 0.5) / (sigma * math.sqrt(2))
+        beyond = np.array([math.erfc(end) for end in ends.tolist()])
+        return np.asarray((beyond[:-1] - beyond[1:]) * (sigma * math.sqrt(math.pi / 2)))
+    x = np.arange(bound + 1, dtype=np.float64) / sigma
+    y, s = x * x, sigma**-2
+    series = (y - 1) / 24 * s + (y * y - 6 * y + 3) / 1920 * s**2
+    series += (y**3 - 15 * y * y + 45 * y - 15) / 322560 * s**3
+    return np.asarray(np.exp(-y / 2) * (1 + series))
 
 
 def laplace_table(scale: float, bound: int) -> NoiseTable:
     """Discrete Laplace, P(z) proportional to exp(-|z|/scale), cut at +-bound."""
-    law = halves(
-        left=("geometric", scale, bound), right=("geometric", scale, bound), recentre=False
-    )
-    return NoiseTable("discrete Laplace", law.lowest, law.weights)
+    return _symmetric_table("discrete Laplace", ("geometric", float(scale), int(bound)))
 
 
 def gaussian_table(scale: float, bound: int) -> NoiseTable:
     """Discrete Gaussian, P(z) proportional to exp(-z**2/(2 scale**2)), cut at +-bound."""
-    law = halves(left=("gaussian", scale, bound), right=("gaussian", scale, bound), recentre=False)
-    return NoiseTable("discrete Gaussian", law.lowest, law.weights)
+    return _symmetric_table("discrete Gaussian", ("gaussian", float(scale), int(bound)))
 
 
 def laplace_gaussian_table(scale: float, sigma: float, bound: int) -> NoiseTable:
     """P(z) proportional to exp(-|z|/scale - z**2/(2 sigma**2)), cut at +-bound: between both."""
-    z = np.arange(bound + 1, dtype=np.float64)
-    half = np.exp(-(z / scale + z * z / (2 * sigma * sigma)))
-    return table_from_density(
-        "discrete Laplace-Gaussian", -bound, np.concatenate([half[:0:-1], half])
-    )
+    half = ("laplace-gaussian", float(scale), float(sigma), int(bound))
+    return _symmetric_table("discrete Laplace-Gaussian", half)
+
+
+def rounded_normal(sigma: float, bound: int) -> NoiseTable:
+    """Continuous Gaussian noise rounded to the nearest whole number, cut at +-bound.
+
+    Continuous noise explains this table exactly.
+    """
+    return _symmetric_table("rounded Gaussian", ("rounded gaussian", float(sigma), int(bound)))
+
+
+def normal_density(sigma: float, bound: int) -> NDArray[np.float64]:
+    """Mass of the normal law on (z - 1/2, z + 1/2) for z = -bound .. bound, up to a factor."""
+    half = _rounded_gaussian(sigma, bound)
+    return np.concatenate([half[:0:-1], half])
+
+
+def _symmetric_table(family: str, half: Half) -> NoiseTable:
+    return table_of_halves(family, half, half)
 
 
 def biased_flips(n: int, epsilon: float) -> NDArray[np.bool_]:
@@ -330,3 +385,94 @@ def device_choices() -> PublicRandom:
 def public_generator(seed: int | None = None) -> np.random.Generator:
     """A generator for samples from what is released, never for noise; a seed is from 0 on."""
     return np.random.default_rng(random_seed() if seed is None else seed)
+
+
+# -- in receipts ---------------------------------------------------------------------------------
+
+
+def law_facts(law: NoiseTable | UnboundedNoise, grid: int, worth: float = 1) -> dict[str, Any]:
+    """Return a law of noise as plain JSON types.
+
+    Standard deviation and ends are in records, users or a measure, of which ``worth`` are ``grid``
+    units. What made the law is exact, in units: the halves of a table, or the scale of noise
+    without bounds. A table that is made otherwise has neither.
+    """
+    ends = law.ends
+    facts = {
+        "family": law.family,
+        "sd": law.sd / grid * worth,
+        "lowest": None if ends is None else ends[0] / grid * worth,
+        "highest": None if ends is None else ends[1] / grid * worth,
+        "grid": grid,
+    }
+    if isinstance(law, UnboundedNoise):
+        facts["scale"] = str(law.scale)
+    elif law.halves is not None:
+        facts["halves"] = [[*half] for half in law.halves]
+    return facts
+
+
+def law_of_facts(facts: Mapping[str, Any], worth: float = 1) -> NoiseTable | UnboundedNoise:
+    """Make the law again of which :func:`law_facts` wrote the exact fields.
+
+    Raises
+    ------
+    ParameterError
+        The facts are none of a law, or their ends or standard deviation disagree with it.
+    """
+    law: NoiseTable | UnboundedNoise | None = None
+    if type(facts.get("grid")) is int and facts["grid"] > 0:
+        with suppress(TypeError, ValueError, KeyError, OverflowError, BudgetError):
+            law = _exact_law(facts, worth)
+    if law is None:
+        raise ParameterError(
+            f"the receipt does not say exactly what noise ({facts.get('family')}) it is of. "
+            "Pass the frame as dpframe returned it."
+        )
+    for name, made in law_facts(law, facts["grid"], worth).items():
+        if name in ("sd", "lowest", "highest") and not _same_number(facts.get(name), made):
+            raise ParameterError(
+                f"the noise in the receipt has {name} {facts.get(name)!r}, but is made with "
+                f"{made!r}. Pass the frame as dpframe returned it."
+            )
+    return law
+
+
+SAME = 1e-9
+"""Relative difference of numbers that float64 computes in another order."""
+
+
+def _same_number(fact: object, made: float | None) -> bool:
+    if made is None or not isinstance(fact, int | float):
+        return fact is made
+    return math.isclose(fact, made, rel_tol=SAME)
+
+
+def _exact_law(facts: Mapping[str, Any], worth: float) -> NoiseTable | UnboundedNoise | None:
+    if "scale" in facts:
+        if not re.fullmatch(r"[0-9]{1,19}(/[0-9]{1,19})?", facts["scale"]):
+            return None
+        scale = Fraction(facts["scale"])
+        return UnboundedNoise(scale) if scale > 0 else None
+    left, right = map(_half_of_facts, facts["halves"])
+    return _moved_table(
+        str(facts["family"]), left, right, round(facts["lowest"] * facts["grid"] / worth)
+    )
+
+
+def _half_of_facts(fact: Sequence[Any]) -> Half:
+    """A half as the receipt lists it; ValueError for what is none."""
+    shape, *scales, bound = fact
+    if (
+        SCALES_OF_SHAPE.get(shape) != len(scales)
+        or type(bound) is not int
+        or bound < 0
+        or not all(0 < float(scale) < math.inf for scale in scales)
+    ):
+        raise ValueError(f"no half of a law of noise: {fact!r}")
+    return (shape, *map(float, scales), bound)
+
+
+@lru_cache(maxsize=32)
+def _moved_table(family: str, left: Half, right: Half, lowest: int) -> NoiseTable:
+    return replace(table_of_halves(family, left, right), lowest=lowest)

@@ -42,7 +42,7 @@ FLOORS = [
         "steps",
         "nodes_unit",
     },
-    {"measures", "rounded_noise", "cell_counts"},
+    {"measures", "cell_counts"},
     {"vectors", "measure_texts"},
     {"hierarchy", "sketches", "testing"},
     {"domains", "accounting", "postprocess", "user_items"},

@@ -35,8 +35,7 @@ import numpy as np
 
 from dpframe.accounting.path_laws import Laws
 from dpframe.accounting.search import normal_delta, path_budget_error
-from dpframe.noise import NoiseTable
-from dpframe.rounded_noise import normal_density, rounded_normal
+from dpframe.noise import NoiseTable, normal_density, rounded_normal
 
 ETA = 1e-11
 """Relative error of a rounded Gaussian's density in floats, at most (tests/privacy)."""

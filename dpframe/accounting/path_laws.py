@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -61,7 +61,7 @@ class Laws:
         """
         room = math.floor((threshold - 2) * self.grid) - self.test.highest
         shift = min(self.shift_for(0.5), room)
-        return NoiseTable(self.test.family, self.test.lowest + shift, self.test.weights)
+        return replace(self.test, lowest=self.test.lowest + shift)
 
     def chance_at(self, threshold: int | Fraction) -> float:
         """Return P(a residual equal to the threshold is selected)."""

@@ -45,8 +45,7 @@ from functools import cached_property, lru_cache
 
 from dpframe.accounting.normal_noise import ETA, GaussianLeakage, edge, largest_mu, table_distance
 from dpframe.errors import BudgetError
-from dpframe.noise import NoiseTable
-from dpframe.rounded_noise import rounded_normal
+from dpframe.noise import NoiseTable, rounded_normal
 
 PARTS = (3, 4, 5, 8)
 """Twentieths of the rounds' mu^2 that each round spends: most when it is known where weight is

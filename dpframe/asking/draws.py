@@ -13,9 +13,8 @@ from typing import Any
 
 from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.asking.card import Line, noise_line
-from dpframe.asking.privacy_receipt import law_facts
 from dpframe.budget import Budget, group_delta
-from dpframe.noise import NoiseTable, UnboundedNoise
+from dpframe.noise import NoiseTable, UnboundedNoise, law_facts
 
 Curve = Callable[[Sequence[float]], Iterable[tuple[float, float]]]
 """The points (epsilon, delta) of one record, for increasing epsilons."""

@@ -14,7 +14,7 @@ from dpframe._version import __version__
 from dpframe.asking.card import Line, card_summary, card_text, html_card
 from dpframe.budget import SHARE_GRID
 from dpframe.digest import FrameState
-from dpframe.noise import NoiseTable, UnboundedNoise, replacement
+from dpframe.noise import replacement
 
 if TYPE_CHECKING:
     from dpframe.ledger import Ledger, PaidCharge
@@ -279,19 +279,4 @@ def stamp() -> dict[str, Any]:
         "noise_source": SECRET_NOISE if replacement() is None else REPLACED_NOISE,
         "replayed": False,
         "data": None,
-    }
-
-
-def law_facts(law: NoiseTable | UnboundedNoise, grid: int, worth: float = 1) -> dict[str, Any]:
-    """Return a law of noise as plain JSON types, in records, users or a measure.
-
-    ``grid`` units are ``worth`` records, users or units of the measure.
-    """
-    ends = law.ends
-    return {
-        "family": law.family,
-        "sd": law.sd / grid * worth,
-        "lowest": None if ends is None else ends[0] / grid * worth,
-        "highest": None if ends is None else ends[1] / grid * worth,
-        "grid": grid,
     }

@@ -96,21 +96,27 @@ def change(
     """
     with no_fork():
         from dpframe.postprocess.release_changes import change_frame
+        from dpframe.questions.hhh.ask import HHH
 
     sides = [
         _change_side(role, given, ledger) for role, given in (("before", before), ("after", after))
     ]
-    return change_frame(*sides, measure=measure, confidence=confidence, simultaneous=simultaneous)
+    return change_frame(
+        *sides,
+        measure=measure,
+        confidence=confidence,
+        simultaneous=simultaneous,
+        plan_again=HHH.plan,
+    )
 
 
 def _change_side(role: str, given: Any, ledger: object) -> ReleaseGiven:
-    """Return one side of a change: a frame, its receipt and the law of its tests."""
+    """Return one side of a change: a frame and its receipt."""
     with no_fork():
         from dpframe.asking.privacy_receipt import Receipt
         from dpframe.asking.release import Release
         from dpframe.digest import RECEIPT
         from dpframe.ledger import chosen_ledger
-        from dpframe.questions.hhh.receipt_law import law_of_tests
 
     if isinstance(given, str):
         book = chosen_ledger(ledger)
@@ -131,4 +137,4 @@ def _change_side(role: str, given: Any, ledger: object) -> ReleaseGiven:
             f"{role} carries no receipt. Pass the frame that dpframe returned: some operations "
             "drop its attrs."
         )
-    return given, Receipt(facts), law_of_tests(facts)
+    return given, Receipt(facts)

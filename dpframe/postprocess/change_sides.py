@@ -16,11 +16,10 @@ from dpframe.noise import NoiseTable
 from dpframe.postprocess.half_widths import half_width, table_of
 from dpframe.postprocess.hidden_bounds import HiddenBound, Place, hidden_bound, topmost_below
 from dpframe.postprocess.joint_noise import Noise
-from dpframe.postprocess.known_noise import NOMINAL, SUMMED, KnownNoise, known_noise
-from dpframe.postprocess.legacy import selects_by_number
+from dpframe.postprocess.known_noise import NOMINAL, SUMMED, KnownNoise, known_noise, number_law
+from dpframe.postprocess.legacy import PlanAgain
 from dpframe.postprocess.mean_noise import MeanNoise, mean_noise
-from dpframe.postprocess.recovered_laws import recovered_law
-from dpframe.postprocess.rollup_noise import ColumnNoise, rollup_noise
+from dpframe.postprocess.rollup_noise import rollup_noise
 from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes
 from dpframe.steps import Steps
 
@@ -41,21 +40,16 @@ FLAT = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DrawnNumbers:
-    """Numbers in units: N between ``low`` and ``high``, with ``noise``, or ``variance`` where all
-    that is known of the noise is that it is a weighted sum of Laplace noises."""
+    """Numbers in units, of which ``scale`` are 1: N between ``low`` and ``high``, with ``noise``, or
+    ``variance`` where all that is known of it is that it is a weighted sum of Laplace noises."""
 
     low: list[int]
     high: list[int]
     noise: list[Noise] | None
     variance: NDArray[np.float64] | None
-    units: tuple[int, int | None]
+    scale: Fraction
+    decimals: int | None = None
     adjusted: bool = False
-
-    @property
-    def scale(self) -> Fraction:
-        """Units in 1."""
-        unit, decimals = self.units
-        return Fraction(unit) if decimals is None else Fraction(10) ** decimals
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -102,8 +96,8 @@ class Side:
     selected: str = ""
 
     @property
-    def units(self) -> tuple[int, int | None] | None:
-        return None if self.drawn is None else self.drawn.units
+    def scale(self) -> Fraction | None:
+        return None if self.drawn is None else self.drawn.scale
 
     @property
     def shown(self) -> list[bool]:
@@ -111,7 +105,7 @@ class Side:
 
     def rounded(self, value: Any) -> Any:
         """A difference of numbers of the frame, which are multiples of a step."""
-        decimals = None if self.drawn is None else self.drawn.units[1]
+        decimals = None if self.drawn is None else self.drawn.decimals
         return value if decimals is None else round(value, decimals)
 
     def hides(self, row: int, chance: float) -> tuple[Fraction, Fraction] | None:
@@ -139,22 +133,22 @@ def side_of(
     nodes: ShownNodes,
     name: str,
     columns: MeasureColumns,
-    test: NoiseTable | None,
     at: Sequence[int],
     places: Sequence[Place],
+    plan_again: PlanAgain | None,
 ) -> Side:
     """A release as one side of a change. For each node of ``places``, ``at`` has its row in the
     frame of the release, or -1 if the release does not report the node."""
-    hidden, kind = hidden_bound(nodes, test), columns.kind
+    hidden, kind = hidden_bound(nodes, plan_again), columns.kind
     drawn, told, unknown, selected = None, None, "", ""
     try:
         if kind == "mean":
             told = _mean_ends_at(mean_noise(nodes, name), at)
             unknown = f"measure ({name!r}) is a mean, and what it is a quotient of is not shown."
         elif nodes.is_rollup:
-            drawn = _drawn_measure(rollup_noise(nodes, name)[0], at)
+            drawn = _drawn_numbers(nodes, rollup_noise(nodes, name)[0], at, places)
         else:
-            drawn = _drawn_counts(nodes, known_noise(nodes), at, places)
+            drawn = _drawn_numbers(nodes, known_noise(nodes), at, places)
     except ParameterError as error:
         unknown = str(error)
     if nodes.is_flat:
@@ -208,44 +202,37 @@ def _smallest_shown(nodes: ShownNodes) -> SmallestShown | None:
     if not nodes.is_flat or not len(nodes.frame) or nodes.receipt["mechanism"] not in SUMMED:
         return None
     facts = nodes.receipt["noise"]["release"]
-    law = table_of(recovered_law(facts))
+    law = table_of(number_law(facts))
     if law is None:
         return None
     least = int(nodes.frame["count"].min()) * int(facts["grid"]) + int(facts["grid"]) // 2
     return SmallestShown(least=least, noise=law)
 
 
-def _drawn_counts(
+def _drawn_numbers(
     nodes: ShownNodes, known: KnownNoise, at: Sequence[int], places: Sequence[Place]
 ) -> DrawnNumbers:
-    """Of a node that is not reported, what is reported below it."""
+    """Of a node that is not reported, what is reported below it, where counts are sums."""
     below = topmost_below(nodes) if nodes.receipt["mechanism"] in SUMMED else {}
-    low, high, noise = list[int](), list[int](), list[Noise]()
-    for row, node in zip(at, places, strict=True):
-        rows = [row] if row >= 0 else below.get(node, [])
-        low.append(sum(int(known.low[i]) for i in rows))
-        high.append(sum(int(known.high[i]) for i in rows))
-        law = known.laws[int(known.law[rows[0]]) if rows else 0]
-        noise.append(Noise(law, sum(int(known.terms[i]) for i in rows)))
+    rows = [
+        [row] if row >= 0 else below.get(node, []) for row, node in zip(at, places, strict=True)
+    ]
+    noise, variance = None, None
+    if known.variance is None:
+        laws = [known.laws[int(known.law[own[0]]) if own else 0] for own in rows]
+        draws = [sum(int(known.terms[i]) for i in own) for own in rows]
+        noise = [Noise(law, terms) for law, terms in zip(laws, draws, strict=True)]
+    else:
+        variance = np.array([sum(known.variance[i] for i in own) for own in rows], np.float64)
     return DrawnNumbers(
-        low=low,
-        high=high,
+        low=[sum(int(known.low[i]) for i in own) for own in rows],
+        high=[sum(int(known.high[i]) for i in own) for own in rows],
         noise=noise,
-        variance=None,
-        units=(known.grid, None),
+        variance=variance,
+        scale=known.scale,
+        decimals=known.decimals,
         adjusted=known.adjusted is not None,
     )
-
-
-def _drawn_measure(column: ColumnNoise, at: Sequence[int]) -> DrawnNumbers:
-    low = [int(column.low[row]) if row >= 0 else 0 for row in at]
-    high = [int(column.high[row]) if row >= 0 else 0 for row in at]
-    units = (column.unit, column.decimals)
-    if column.law is not None:
-        noise = [Noise(column.law, int(row >= 0)) for row in at]
-        return DrawnNumbers(low=low, high=high, noise=noise, variance=None, units=units)
-    spread = np.array([column.variance[row] if row >= 0 else 0.0 for row in at], dtype=np.float64)
-    return DrawnNumbers(low=low, high=high, noise=None, variance=spread, units=units)
 
 
 def _mean_ends_at(means: MeanNoise, at: Sequence[int]) -> EndsAtConfidence:
@@ -262,12 +249,12 @@ def _worth_of_unit(
     nodes: ShownNodes, name: str, kind: str, hidden: HiddenBound
 ) -> tuple[Fraction, Fraction] | None:
     """What a unit that the selection hides adds to a number, least and most."""
-    own = Fraction(1, hidden.grid)
+    own = 1 / Fraction(hidden.grid)
     if not nodes.is_rollup:
         return Fraction(0), own
     receipt, by_user = nodes.receipt, nodes.receipt.get("user") is not None
     facts = receipt["measures"][name]
-    if not selects_by_number(receipt) or hidden.grid != (SHARE_GRID if by_user else 1):
+    if hidden.grid != (SHARE_GRID if by_user else 1):
         return None
     if kind == "count" and "at_most" not in str(facts["spec"]):
         return Fraction(0), own

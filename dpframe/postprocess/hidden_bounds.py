@@ -18,18 +18,26 @@ Post-processing of what was reported and of public laws: no budget.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from dpframe.errors import ParameterError
-from dpframe.noise import NoiseTable
+from dpframe.noise import NoiseTable, UnboundedNoise, law_of_facts
 from dpframe.postprocess.half_widths import table_of
-from dpframe.postprocess.legacy import certain_of_printed
-from dpframe.postprocess.recovered_laws import recovered_law
+from dpframe.postprocess.known_noise import is_exact, number_law
+from dpframe.postprocess.legacy import (
+    PlanAgain,
+    certain_of_printed,
+    planned_test_law,
+    selects_by_number,
+)
 from dpframe.postprocess.shown_nodes import ShownNodes
 
 Place = tuple[int, Hashable]
@@ -59,11 +67,12 @@ class HiddenBound:
     """The selection of one release. ``law`` is that of its tests, None where only its ends are
     known; ``certain`` is the most that stays hidden with certainty, in units, None for unknown.
 
-    ``by_level``: laws of noisy counts, and the threshold.
+    ``grid`` units are 1 in the numbers of the release. ``by_level``: laws of noisy counts, and the
+    threshold.
     """
 
     certain: int | None
-    grid: int
+    grid: int | Fraction
     law: NoiseTable | None = None
     threshold: int = 0
     by_level: tuple[NoiseTable, ...] = ()
@@ -85,35 +94,65 @@ class HiddenBound:
         return self.certain
 
 
-def hidden_bound(nodes: ShownNodes, test: NoiseTable | None) -> HiddenBound:
-    """The selection that a receipt tells of. ``test`` is its law where somebody knows it; units are
-    those of the noise that decides."""
+def hidden_bound(nodes: ShownNodes, plan_again: PlanAgain | None = None) -> HiddenBound:
+    """The selection that a receipt tells of, in units of the noise that decides."""
     receipt, nothing = nodes.receipt, HiddenBound(certain=None, grid=1)
     mechanism, noise = str(receipt["mechanism"]), receipt.get("noise") or {}
     if receipt.get("keys") is not None or receipt.get("threshold") is None:
         return nothing
     if mechanism in BY_LEVEL:
         return _hidden_bound_by_level(receipt, noise)
-    facts = noise if mechanism == "rollup" else noise.get("test")
-    if mechanism not in TESTED or not facts or receipt.get("weight") is not None:
+    facts = _test_facts(receipt)
+    if not facts:
         return nothing
-    grid = int(facts["grid"])
-    threshold = round(float(receipt["threshold"]) * grid)
+    grid, lowest = Fraction(int(facts["grid"])) / Fraction(_worth(receipt)), float(facts["lowest"])
+    threshold = math.ceil(Fraction(receipt["threshold"]) * grid)
     if mechanism == "paper":
-        reported = certain_of_printed(receipt)
-        return nothing if reported is None else HiddenBound(certain=reported * grid - 1, grid=grid)
-    certain = threshold - round(float(facts["lowest"]) * grid) - 1
-    law = test if test is not None and test.lowest == threshold - certain - 1 else None
+        if "shared" not in noise:
+            reported = certain_of_printed(receipt)
+            certain = None if reported is None else math.ceil(reported * grid) - 1
+            return HiddenBound(certain=certain, grid=grid)
+        lowest += float(noise["shared"]["lowest"])
+    certain = threshold - round(lowest * float(grid)) - 1
+    law = law_of_tests(receipt, plan_again)
     return HiddenBound(certain=certain, grid=grid, law=law, threshold=threshold)
+
+
+def law_of_tests(receipt: Mapping[str, Any], plan_again: PlanAgain | None) -> NoiseTable | None:
+    """Return the law of one test of a residual; None if the receipt does not say enough.
+
+    Tests of the printed algorithm share a draw: their law together is not the law of one.
+    """
+    facts = _test_facts(receipt)
+    if not facts or receipt["mechanism"] == "paper":
+        return None
+    if is_exact(facts):
+        return table_of(law_of_facts(facts, _worth(receipt)))
+    return None if plan_again is None else planned_test_law(receipt, plan_again)
+
+
+def _test_facts(receipt: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The facts on the law of tests of residuals; None where these are not the released numbers."""
+    mechanism, noise = receipt["mechanism"], receipt.get("noise") or {}
+    if mechanism not in TESTED:
+        return None
+    if mechanism == "rollup":
+        return noise if noise and selects_by_number(receipt) else None
+    facts: Mapping[str, Any] = noise.get("test") or {}
+    return facts if receipt.get("weight") is None or is_exact(facts) else None
+
+
+def _worth(receipt: Mapping[str, Any]) -> float:
+    """What the units of a grid are in the numbers of the release."""
+    return 1.0 if receipt.get("weight") is None else float(receipt["max_weight"])
 
 
 def _hidden_bound_by_level(receipt: Mapping[str, Any], noise: Mapping[str, Any]) -> HiddenBound:
     """Thresholds of levels are at most the one that is told."""
     facts = noise.get("levels") or []
-    try:
-        laws = tuple(recovered_law(fact) for fact in facts)
-    except ParameterError:  # of more parameters than a receipt tells
-        laws = ()
+    laws: tuple[NoiseTable | UnboundedNoise, ...] = ()
+    with suppress(ParameterError):  # an earlier version did not tell the law
+        laws = tuple(map(number_law, facts))
     grid = int(facts[0]["grid"]) if facts else 1
     threshold = int(receipt["threshold"]) * grid
     lowest = [fact["lowest"] for fact in facts]

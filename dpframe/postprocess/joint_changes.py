@@ -167,12 +167,12 @@ def _single_ranges(side: Side, ranges: list[Range], chance: float) -> list[Range
         high=[0] * len(ranges),
         noise=None,
         variance=np.zeros(len(ranges)),
-        units=side.drawn.units,
+        scale=side.drawn.scale,
     )
     if side.drawn.noise is not None:
         still = [Noise(noise.law, 0) for noise in side.drawn.noise]
         nothing = DrawnNumbers(
-            low=nothing.low, high=nothing.high, noise=still, variance=None, units=nothing.units
+            low=nothing.low, high=nothing.high, noise=still, variance=None, scale=nothing.scale
         )
     found: list[Range] = []
     halves = _difference_widths(side.drawn, nothing, 1 - chance)

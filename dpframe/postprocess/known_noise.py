@@ -11,19 +11,22 @@ nothing is said.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
-from dpframe.noise import NoiseTable, UnboundedNoise
+from dpframe.noise import NoiseTable, UnboundedNoise, law_of_facts
 from dpframe.postprocess.half_widths import half_width
-from dpframe.postprocess.recovered_laws import recovered_law
-from dpframe.postprocess.shown_nodes import ShownNodes
+from dpframe.postprocess.legacy import law_by_spread
+from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes
+from dpframe.postprocess.weighted_laplace import whole_half_width
 
 Whole = NDArray[np.int64]
+Objects = NDArray[np.object_]
 
 SUMMED, NOMINAL = ("offline", "offline-gaussian", "paper"), ("laplace", "gaussian")
 """Mechanisms of heavy hitters whose counts are sums of independent draws, and those with one draw
@@ -33,53 +36,174 @@ COUNTED = ("rounds",)
 """Those with a draw of its own in every count."""
 
 FINEST = 1e-12
-"""By how much :func:`.intervals.half_width` may fall short of a confidence."""
+"""By how much :func:`.half_widths.half_width` may fall short of a confidence, for tables."""
+
+FAR = np.iinfo(np.int64).max // 4
+"""A drawn number beyond which nothing is known of it."""
+
+PRECISE = 2**52
+"""A number of steps below this is told exactly by the float64 that shows it."""
+
+EXACT_TENS = 22
+"""Ten to any power up to this one is exactly a float64."""
 
 NEW_RELEASE = "ask with another confidence= when you release"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class KnownNoise:
-    """The noise in the counts of a whole release, in units of ``grid``.
+    """The noise in the numbers of one column of a whole release, in units.
 
-    ``low`` and ``high``: int64, shape (n,); the drawn count is between them. ``law`` is the place
-    in ``laws`` and ``terms`` the number of independent draws in it. ``adjusted`` is ``count``
-    where the shown count is another one than the drawn one, and intervals hold it as well.
+    ``unit`` is what one record, user or different value is divided into. ``decimals`` is not None
+    for sums of a rollup, shown as multiples of 10 ** -decimals, and ``step`` for sums of heavy
+    hitters, shown as multiples of it. ``low`` and ``high``, whole numbers of shape (n,): the drawn
+    number is between them. Its noise is the sum of ``terms`` draws of ``laws[law]``; or, without
+    laws, a sum of Laplace noises of this ``variance``, in which one draw has the ``largest`` share.
+    ``adjusted`` is what is shown where it is another number than the drawn one, and intervals hold
+    it as well.
     """
 
+    columns: MeasureColumns
+    unit: int
+    low: NDArray[Any]
+    high: NDArray[Any]
     laws: tuple[NoiseTable | UnboundedNoise, ...]
     law: Whole
     terms: Whole
-    grid: int
-    low: Whole
-    high: Whole
-    adjusted: Whole | None
+    decimals: int | None = None
+    step: float | None = None
+    variance: NDArray[np.float64] | None = None
+    largest: NDArray[np.float64] | None = None
+    adjusted: Whole | None = None
 
-    def half(self, confidence: float, terms: Whole | None = None, *, strict: bool = False) -> Whole:
+    @property
+    def scale(self) -> Fraction:
+        """Units in 1, as the column shows it."""
+        if self.step is not None:
+            return 1 / Fraction(self.step)
+        return Fraction(self.unit) if self.decimals is None else Fraction(10) ** self.decimals
+
+    def half(
+        self, confidence: float, terms: Whole | None = None, *, strict: bool = False
+    ) -> NDArray[Any]:
         """Half widths of intervals for sums of that many draws, in units; 0 for none.
 
         ``strict`` is for confidences so near to 1 that rounding of float64 counts.
         """
-        terms = self.terms if terms is None else terms
-        pairs, where = np.unique(np.stack([self.law, terms]), axis=1, return_inverse=True)
+        if self.variance is not None:
+            return whole_half_width(self.variance, confidence, self.largest).astype(object)
+        draws = np.stack([self.law, self.terms if terms is None else terms])
+        pairs, where = np.unique(draws, axis=1, return_inverse=True)
         halves = [self._half(law, k, confidence, strict) for law, k in pairs.T.tolist()]
-        return np.array(halves, dtype=np.int64)[where.reshape(-1)]
+        return np.array(halves, dtype=self.low.dtype)[where.reshape(-1)]
 
     def _half(self, law: int, terms: int, confidence: float, strict: bool) -> int:
-        noise = self.laws[law]
         if not terms:
             return 0
-        return half_width(noise, terms, min(1.0, confidence + FINEST * strict))
+        noise = self.laws[law]
+        more = FINEST if strict and noise.ends is not None else 0.0
+        return half_width(noise, terms, min(1.0, confidence + more))
 
-    def ends(self, confidence: float, *, strict: bool = False) -> tuple[Whole, Whole]:
-        """Intervals for the true counts, in records."""
+    def ends(self, confidence: float, *, strict: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Intervals for the true numbers, as the frame shows them."""
         half = self.half(confidence, strict=strict)
-        lower = (self.low - half) // self.grid
-        upper = -(-(self.high + half) // self.grid)
+        lower, upper = self.shown(self.low - half, self.high + half)
         if self.adjusted is None:
             return lower, upper
         lower = np.minimum(np.maximum(lower, 0), self.adjusted)
         return lower, np.maximum(upper, self.adjusted)
+
+    def shown(self, lower: NDArray[Any], upper: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Ends in units, as the frame shows ends."""
+        if self.step is not None:
+            return lower * self.step, upper * self.step
+        if self.decimals is not None:
+            return steps_to_floats(lower, self.decimals), steps_to_floats(upper, self.decimals)
+        return (lower // self.unit).astype(np.int64), (-(-upper // self.unit)).astype(np.int64)
+
+    def within_intervals(self, nodes: ShownNodes) -> KnownNoise:
+        """This noise with the range of drawn numbers that the shown intervals leave; ParameterError
+        where these are not intervals of this noise."""
+        receipt, low, high = nodes.receipt, self.low, self.high
+        half = self.half(each_confidence(receipt), strict=receipt.get("simultaneous") is not None)
+        lower, upper = (
+            nodes.frame[end].to_numpy() for end in (self.columns.lower, self.columns.upper)
+        )
+        if self.step is not None or self.decimals is not None:
+            first, last = (self.shown(drawn - half, drawn + half) for drawn in (low, high))
+            fits = (first[0] <= lower) & (lower <= last[0])
+            fits &= (first[1] <= upper) & (upper <= last[1])
+        else:  # ends were rounded outwards, and may be of a range if they were computed anew
+            unit, lower, upper = self.unit, lower.astype(low.dtype), upper.astype(low.dtype)
+            fits = (lower >= (low - half) // unit) & (upper <= -(-(high + half) // unit))
+            if self.adjusted is None:
+                least, most = lower * unit + half, upper * unit - half
+            else:
+                least, most = self._range_of_adjusted(receipt, lower, upper, half)
+            low, high = np.maximum(low, least), np.minimum(high, most)
+        if not (fits & (low <= high)).all():
+            raise ParameterError(
+                f"the intervals of {self.columns.value!r} are not those of the noise in the "
+                f"receipt: {NEW_RELEASE}."
+            )
+        return replace(self, low=low, high=high)
+
+    def _range_of_adjusted(
+        self, receipt: Mapping[str, Any], lower: Whole, upper: Whole, half: Whole
+    ) -> tuple[Whole, Whole]:
+        """The range by ends that were then cut: the lower one to 0 and the shown count, the upper
+        one to the shown count."""
+        unit, shown = self.unit, self.adjusted
+        assert shown is not None
+        first = receipt.get("released_confidence")
+        least, most = np.where(lower == 0, -FAR, lower * unit + half), upper * unit - half
+        if first is not None and unit > 1:  # ends of a range: how they were rounded says nothing
+            return least, most
+        own, past = (lower + 1) * unit - 1 + half, (upper - 1) * unit + 1 - half
+        own, past = np.where(lower == shown, FAR, own), np.where(upper == shown, -FAR, past)
+        if first is not None:  # the release may have shown less: an end that was cut on this side
+            then = self.half(float(first))
+            own = np.where(own >= shown + then, FAR, own)
+            past = np.where(past <= shown - then, -FAR, past)
+        return np.maximum(least, past), np.minimum(most, own)
+
+
+def steps_to_floats(steps: Objects, decimals: int) -> NDArray[np.float64]:
+    """Steps in units of the value, each rounded once."""
+    ten = 10 ** abs(decimals)
+    if 0 <= decimals <= EXACT_TENS:
+        out = steps.astype(np.float64)
+        rounded = np.abs(out) >= PRECISE  # others are exact, and so their quotient is rounded once
+        out /= ten
+        out[rounded] = [s / ten for s in steps[rounded]]
+        return out
+    return np.array([s / ten if decimals >= 0 else float(s * ten) for s in steps], dtype=float)
+
+
+def drawn_range(value: NDArray[Any], unit: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The range of drawn numbers that are shown as these whole numbers, rounded halves up."""
+    return value * unit - unit // 2, value * unit + (unit - 1) // 2
+
+
+def is_exact(facts: Mapping[str, Any]) -> bool:
+    """Whether a receipt holds exactly what made a law; earlier versions wrote no such fields."""
+    return "halves" in facts or "scale" in facts
+
+
+def number_law(facts: Mapping[str, Any], worth: float = 1) -> NoiseTable | UnboundedNoise:
+    """Return the law of noise in released numbers, which is symmetric, in units of its grid.
+
+    ``worth`` of a measure are ``grid`` units.
+
+    Raises ParameterError if the facts disagree, or are of an earlier version and do not tell it.
+    """
+    law = law_of_facts(facts, worth) if is_exact(facts) else law_by_spread(facts)
+    if law.ends is not None and sum(law.ends) != 0:
+        raise ParameterError(
+            f"the noise in the receipt ({law.family}) is not symmetric. Pass the frame as dpframe "
+            "returned it."
+        )
+    return law
 
 
 def each_confidence(receipt: Mapping[str, Any]) -> float:
@@ -100,28 +224,23 @@ def check_whole(nodes: ShownNodes) -> None:
 def known_noise(nodes: ShownNodes) -> KnownNoise:
     """The noise of a release; ParameterError where frame and receipt do not say enough."""
     check_whole(nodes)
-    mechanism, facts = nodes.receipt["mechanism"], nodes.receipt["noise"]
-    if nodes.nodes.get("count") is not None and nodes.nodes["count"].dtype.kind == "f":
-        raise ParameterError(
-            "the numbers of this release are those of a measure, of which its receipt does not "
-            f"tell the units of the noise: {NEW_RELEASE}."
-        )
+    receipt, zeros = nodes.receipt, np.zeros_like(nodes.level)
+    mechanism, facts = receipt["mechanism"], receipt["noise"]
     if mechanism in SUMMED and nodes.alike.any():
         raise ParameterError(
             "two rows of this release read alike, so that nobody can say which rows are below "
             f"them, and what noise their counts hold: {NEW_RELEASE}."
         )
     if mechanism in (*SUMMED, *NOMINAL, *COUNTED):
-        return _noise_by_intervals(
-            nodes, (facts["release"],), np.zeros_like(nodes.level), _terms_of_counts(nodes), False
-        )
-    if str(mechanism).startswith("tree-") and nodes.receipt["keys"] and "levels" in facts:
-        consistent = bool(nodes.receipt["consistent"])
-        ones = np.ones_like(nodes.level)
-        return _noise_by_intervals(nodes, tuple(facts["levels"]), nodes.level, ones, consistent)
+        if receipt.get("weight") is not None:
+            return _noise_of_measure(nodes, facts["release"])
+        return _noise_of_counts(nodes, (facts["release"],), zeros, _terms_of_counts(nodes), False)
+    if str(mechanism).startswith("tree-") and receipt["keys"] and "levels" in facts:
+        consistent = bool(receipt["consistent"])
+        return _noise_of_counts(nodes, tuple(facts["levels"]), nodes.level, zeros + 1, consistent)
     raise ParameterError(
         f"the receipt of a release by mechanism {mechanism!r} does not tell the law of every "
-        f"number, so that its intervals are for confidence {nodes.receipt['confidence']:g} alone: "
+        f"number, so that its intervals are for confidence {receipt['confidence']:g} alone: "
         f"{NEW_RELEASE}."
     )
 
@@ -137,7 +256,10 @@ def _terms_of_counts(nodes: ShownNodes) -> Whole:
     return out
 
 
-def _noise_by_intervals(
+COUNT = MeasureColumns(value="count", lower="lower", upper="upper")
+
+
+def _noise_of_counts(
     nodes: ShownNodes,
     facts: tuple[Mapping[str, Any], ...],
     law: Whole,
@@ -145,48 +267,38 @@ def _noise_by_intervals(
     consistent: bool,
 ) -> KnownNoise:
     """Drawn counts as far as the frame says them: by the shown count, and by both ends."""
-    laws, grid = tuple(recovered_law(fact) for fact in facts), int(facts[0]["grid"])
-    count, lower, upper = (
-        nodes.frame[name].to_numpy(dtype=np.int64) for name in ("count", "lower", "upper")
-    )
-    far = np.iinfo(np.int64).max // 4
-    noise = KnownNoise(
-        laws=laws,
+    count, grid = nodes.frame["count"].to_numpy(dtype=np.int64), int(facts[0]["grid"])
+    unknown = np.full_like(count, FAR)
+    low, high = (-unknown, unknown) if consistent else drawn_range(count, grid)
+    return KnownNoise(
+        columns=COUNT,
+        unit=grid,
+        low=low,
+        high=high,
+        laws=tuple(map(number_law, facts)),
         law=law,
         terms=terms,
-        grid=grid,
-        low=np.full_like(count, -far),
-        high=np.full_like(count, far),
         adjusted=count if consistent else None,
-    )
-    half = noise.half(
-        each_confidence(nodes.receipt), strict=nodes.receipt.get("simultaneous") is not None
-    )
-    # lower = (drawn - half) // grid, then at least 0 and at most the shown count where adjusted
-    low = np.where(consistent & (lower == 0), -far, lower * grid + half)
-    high = np.where(consistent & (lower == count), far, (lower + 1) * grid - 1 + half)
-    # upper = -(-(drawn + half) // grid), then at least the shown count where adjusted
-    high = np.minimum(high, upper * grid - half)
-    low = np.maximum(
-        low,
-        np.where(consistent & (upper == count), -far, _least_before_rounding(upper, grid) - half),
-    )
-    if not consistent:  # the shown count is the drawn one, halves up
-        least, most = count * grid - grid // 2, count * grid + (grid - 1) // 2
-        fits = (lower >= (least - half) // grid) & (upper <= -(-(most + half) // grid))
-        # ends that were computed anew are those of a range around the drawn one
-        low = np.where(fits, np.maximum(least, lower * grid + half), 1)
-        high = np.where(fits, np.minimum(most, upper * grid - half), 0)
-    if (low > high).any():
+    ).within_intervals(nodes)
+
+
+def _noise_of_measure(nodes: ShownNodes, facts: Mapping[str, Any]) -> KnownNoise:
+    """Drawn sums of a measure, which are shown as exact multiples of a unit."""
+    if not is_exact(facts):
         raise ParameterError(
-            "the intervals of this frame are not those of the noise that its receipt tells, so "
-            f"that others cannot be told from them: {NEW_RELEASE}."
+            "the receipt is of an earlier version, and does not tell the units of the noise in a "
+            f"measure. {NEW_RELEASE.capitalize()}."
         )
+    worth = float(nodes.receipt["max_weight"])
+    step = worth / int(facts["grid"])
+    units = np.rint(nodes.numbers("count") / step).astype(np.int64)
     return KnownNoise(
-        laws=laws, law=law, terms=terms, grid=grid, low=low, high=high, adjusted=noise.adjusted
-    )
-
-
-def _least_before_rounding(upper: Whole, grid: int) -> Whole:
-    """The least sum of a drawn count and half a width that is rounded up to ``upper``."""
-    return (upper - 1) * grid + 1
+        columns=COUNT,
+        unit=1,
+        step=step,
+        low=units,
+        high=units,
+        laws=(number_law(facts, worth),),
+        law=np.zeros_like(nodes.level),
+        terms=_terms_of_counts(nodes),
+    ).within_intervals(nodes)

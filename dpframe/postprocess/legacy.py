@@ -1,11 +1,31 @@
-"""What some receipts say on their card alone, most of them of earlier versions."""
+"""Read what receipts of earlier versions do not say in fields: on cards, and laws by their spread.
+
+Receipts hold what made a law of noise exactly. In earlier versions they had its family, its
+standard deviation and its ends alone. Then the law of released numbers is searched by its spread,
+and the law of tests is the one that the arguments of the receipt choose now, if it agrees with
+all that the receipt says.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 from dpframe.budget import as_float
+from dpframe.errors import DpframeError, ParameterError
+from dpframe.noise import (
+    NoiseTable,
+    UnboundedNoise,
+    gaussian_table,
+    laplace_table,
+    law_facts,
+    rounded_normal,
+)
+
+# -- on cards ------------------------------------------------------------------------------------
 
 
 def selection_epsilon(receipt: Mapping[str, Any]) -> float | None:
@@ -26,8 +46,8 @@ def selects_by_number(receipt: Mapping[str, Any]) -> bool:
 
 
 def certain_of_printed(receipt: Mapping[str, Any]) -> int | None:
-    """From which residual on the printed algorithm reports every node; its receipts have the law of
-    one of the two draws in a test, and this number on the card."""
+    """From which residual on the printed algorithm reports every node, where its receipt has the
+    law of one of the two draws in a test alone."""
     certain = _line(receipt, "certainly reported")[1]
     return None if certain is None else int(certain)
 
@@ -35,3 +55,112 @@ def certain_of_printed(receipt: Mapping[str, Any]) -> int | None:
 def _line(receipt: Mapping[str, Any], name: str) -> tuple[Any, Any, Any]:
     """Name, value and meaning of a line of the card."""
     return next(((*line,) for line in receipt["card"] if line[0] == name), (name, None, None))
+
+
+# -- laws of released numbers --------------------------------------------------------------------
+
+LAW_MAKERS = {
+    "discrete Laplace": laplace_table,
+    "discrete Gaussian": gaussian_table,
+    "rounded Gaussian": rounded_normal,
+}
+"""Families that one scale and one bound say all of."""
+
+CLOSE = 1e-13
+"""Relative difference of spreads from which on laws are the same: that of sums of float64."""
+
+TURNS = 60
+
+
+def law_by_spread(facts: Mapping[str, Any]) -> NoiseTable | UnboundedNoise:
+    """Search the law of a family, standard deviation and largest value, in units of its grid.
+
+    Raises ParameterError for a family that has more parameters than these tell.
+    """
+    grid, sd = int(facts["grid"]), float(facts["sd"]) * int(facts["grid"])
+    if facts["highest"] is None:
+        return UnboundedNoise(Fraction(_plain_scale(sd)))
+    highest = round(float(facts["highest"]) * grid)
+    if facts["family"] not in LAW_MAKERS or round(float(facts["lowest"]) * grid) != -highest:
+        raise ParameterError(
+            f"the receipt is of an earlier version, and its noise ({facts['family']}) has more "
+            "parameters than it tells. Ask with another confidence= when you release."
+        )
+    return _search_table(str(facts["family"]), sd, highest)
+
+
+def _plain_scale(sd: float) -> float:
+    """Of discrete Laplace noise without bounds: sd**2 = 1 / (2 sinh(1 / (2 scale))**2)."""
+    return 0.5 / math.asinh(1 / (sd * math.sqrt(2)))
+
+
+@lru_cache(maxsize=32)
+def _search_table(family: str, sd: float, bound: int) -> NoiseTable:
+    """The spread grows with the scale: the secant through two scales finds it, in logarithms."""
+    make = LAW_MAKERS[family]
+    a = math.log(_plain_scale(sd) if family == "discrete Laplace" else sd)
+    b = a + 1e-4
+    law, other = make(math.exp(a), bound), make(math.exp(b), bound)
+    for _ in range(TURNS):
+        if abs(law.sd / sd - 1) <= CLOSE:
+            return law
+        slope = math.log(other.sd / law.sd) / (b - a)
+        if not slope > 0:
+            break
+        a, b = a + math.log(sd / law.sd) / slope, a
+        law, other = make(math.exp(a), bound), law
+    if abs(law.sd / sd - 1) <= 100 * CLOSE:
+        return law
+    raise ParameterError(
+        "the noise that the receipt tells of is none that dpframe draws: pass the frame as "
+        "dpframe returned it."
+    )
+
+
+# -- laws of tests -------------------------------------------------------------------------------
+
+PLAN_MECHANISMS = {
+    "offline": "offline",
+    "offline-gaussian": "offline-gaussian",
+    "tree-hhh": "offline",
+    "rollup": "offline",
+}
+"""Mechanisms that test residuals, with the mechanism of ``hhh`` whose plan has the law."""
+
+SELECTION_RELEASE_SHARE = 0.02
+"""``release_share`` of the selection of a rollup, whose counts are not released."""
+
+
+PlanAgain: TypeAlias = Callable[[Mapping[str, object]], Any]
+"""Plans ``hhh`` from arguments, among others that it ignores; it lies above this room."""
+
+
+def planned_test_law(receipt: Mapping[str, Any], plan_again: PlanAgain) -> NoiseTable | None:
+    """Return the law of tests that the arguments of a receipt choose, or None if it disagrees.
+
+    It is the law of the release if all facts agree, to the last digit. They do not after another
+    ``release_share``, or in a version that chooses otherwise.
+    """
+    laws, other = receipt["noise"], dict[str, Any]()
+    mechanism = PLAN_MECHANISMS.get(receipt["mechanism"])
+    if mechanism is None:
+        return None
+    if receipt["mechanism"] == "rollup":
+        other = {
+            "epsilon": selection_epsilon(receipt),
+            "remainder": False,
+            "release_share": SELECTION_RELEASE_SHARE,
+        }
+        laws = {"test": laws}
+    known = {k: v for k, v in receipt.items() if v is not None and k != "period"}
+    try:
+        plan = plan_again({**known, **other, "mechanism": mechanism})
+    except DpframeError:
+        return None
+    made = {
+        "test": law_facts(plan.test_noise, plan.grid),
+        "release": law_facts(plan.count_noise, plan.grid),
+    }
+    agree = all(facts.items() <= made[name].items() for name, facts in laws.items())
+    test: NoiseTable = plan.test_noise
+    return test if agree else None

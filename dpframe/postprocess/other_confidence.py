@@ -12,7 +12,7 @@ from dpframe.digest import seal_frame
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.postprocess.known_noise import NOMINAL, KnownNoise, known_noise
 from dpframe.postprocess.mean_noise import MeanNoise, mean_noise
-from dpframe.postprocess.rollup_noise import ColumnNoise, rollup_noise
+from dpframe.postprocess.rollup_noise import rollup_noise
 from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes, shown_nodes
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class NewEnds:
 
     frame: pd.DataFrame
     columns: list[MeasureColumns]
-    noises: Sequence[KnownNoise | ColumnNoise | MeanNoise]
+    noises: Sequence[KnownNoise | MeanNoise]
     left_out: list[str]
 
 
@@ -73,8 +73,7 @@ def _new_count_ends(nodes: ShownNodes, measures: object) -> NewEnds:
             "Leave it out."
         )
     noise = known_noise(nodes)
-    columns = [MeasureColumns(value="count", lower="lower", upper="upper")]
-    return NewEnds(frame=nodes.frame, columns=columns, noises=[noise], left_out=[])
+    return NewEnds(frame=nodes.frame, columns=[noise.columns], noises=[noise], left_out=[])
 
 
 def _new_measure_ends(nodes: ShownNodes, measures: object) -> NewEnds:

@@ -24,12 +24,12 @@ import numpy as np
 from dpframe._known_arguments import shown_value
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import OTHER
-from dpframe.noise import NoiseTable
 from dpframe.postprocess.change_ends import ChangeEnds
 from dpframe.postprocess.change_sides import Side, side_of
 from dpframe.postprocess.comparability import check_comparable, check_measure
 from dpframe.postprocess.hidden_bounds import Place, node_place
 from dpframe.postprocess.joint_changes import joint_ends
+from dpframe.postprocess.legacy import PlanAgain
 from dpframe.postprocess.other_confidence import checked_confidence
 from dpframe.postprocess.shown_changes import shown_ends
 from dpframe.postprocess.shown_nodes import ShownNodes, shown_nodes
@@ -47,8 +47,8 @@ NUMBERS = (
 )
 """Columns of a change, after the columns of the node."""
 
-ReleaseGiven = tuple["pd.DataFrame", Mapping[str, Any], NoiseTable | None]
-"""A release: its frame, its receipt, and the law of its tests where somebody knows it."""
+ReleaseGiven = tuple["pd.DataFrame", Mapping[str, Any]]
+"""A release: its frame and its receipt."""
 
 
 def change_frame(
@@ -58,13 +58,17 @@ def change_frame(
     measure: object = None,
     confidence: object = None,
     simultaneous: object = True,
+    plan_again: PlanAgain | None = None,
 ) -> pd.DataFrame:
-    """``dp.change``; see :func:`dpframe.doors.change.change`."""
+    """``dp.change``; see :func:`dpframe.doors.change.change`.
+
+    ``plan_again`` finds laws of tests that receipts of earlier versions do not hold.
+    """
     if not isinstance(simultaneous, bool):
         raise ParameterTypeError(
             f"simultaneous must be True or False; got {shown_value(simultaneous)}."
         )
-    first, second = (shown_nodes(frame, receipt, "change") for frame, receipt, _ in (before, after))
+    first, second = (shown_nodes(frame, receipt, "change") for frame, receipt in (before, after))
     for nodes in (first, second):
         nodes.frame.attrs = {}  # copied by every step of pandas
     check_comparable(first, second)
@@ -73,14 +77,14 @@ def change_frame(
     wanted = _change_confidence(confidence, first, second)
     rows = _change_rows(first, second)
     sides = [
-        side_of(nodes, name, columns, test, at, [row[2] for row in rows])
-        for nodes, test, at in (
-            (first, before[2], [row[0] for row in rows]),
-            (second, after[2], [row[1] for row in rows]),
+        side_of(nodes, name, columns, at, [row[2] for row in rows], plan_again)
+        for nodes, at in (
+            (first, [row[0] for row in rows]),
+            (second, [row[1] for row in rows]),
         )
     ]
     why = next((side.unknown for side in sides if side.unknown), "")
-    if not why and sides[0].units != sides[1].units:
+    if not why and sides[0].scale != sides[1].scale:
         why = "the noise of both releases is in different units."
     if not why:
         ends = joint_ends(*sides, confidence=wanted, simultaneous=simultaneous)

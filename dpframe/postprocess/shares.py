@@ -152,14 +152,13 @@ def _share_ends(
 def _ends_by_parts(
     noise: KnownNoise, whose: NDArray[np.int64], above: tuple[Real, Real], confidence: float
 ) -> ShareEnds:
-    each, grid = math.sqrt(confidence), noise.grid
+    each = math.sqrt(confidence)
     own = _ends_as_floats(noise.ends(each, strict=True))
     left = np.maximum(noise.terms[whose] - noise.terms, 0)
     half = noise.half(each, left, strict=True)
-    low = (noise.low[whose] - noise.high - half) // grid
-    high = -(-(noise.high[whose] - noise.low + half) // grid)
+    rest = noise.shown(noise.low[whose] - noise.high - half, noise.high[whose] - noise.low + half)
     return ShareEnds(
-        own=own, above=above, confidence=confidence, how="parts", rest=_ends_as_floats((low, high))
+        own=own, above=above, confidence=confidence, how="parts", rest=_ends_as_floats(rest)
     )
 
 

@@ -22,7 +22,7 @@ from dpframe.accounting.losses import compose_losses, composed_profile, losses_o
 from dpframe.accounting.normal_noise import normal_laws
 from dpframe.accounting.path_laws import Laws
 from dpframe.ledger.reservations import price_reservation
-from dpframe.rounded_noise import normal_density, rounded_normal
+from dpframe.noise import normal_density, rounded_normal
 from tests.members import few
 
 from .test_curves_of_parts import exact_shares, moved

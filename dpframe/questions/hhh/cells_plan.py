@@ -11,12 +11,13 @@ from dpframe.accounting.levels import LevelLaws, level_laws
 from dpframe.asking.card import Line, noise_line
 from dpframe.asking.draws import Draw, DrawList, counts_game
 from dpframe.asking.frame_notices import wide_interval_notices
-from dpframe.asking.privacy_receipt import Receipt, law_facts
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget
 from dpframe.cell_counts import CellCounts, NoisyCells
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Cells
 from dpframe.mechanisms import cell_hhh
+from dpframe.noise import law_facts
 from dpframe.postprocess.half_widths import half_width
 from dpframe.questions.hhh.checks import HhhArguments
 from dpframe.questions.hhh.offline import OfflinePlan, offline_laws

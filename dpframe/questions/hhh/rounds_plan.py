@@ -21,11 +21,11 @@ from dpframe.asking.frame_notices import (
     invalid_notices,
     wide_interval_notices,
 )
-from dpframe.asking.privacy_receipt import Receipt, law_facts
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.errors import ParameterError, add_advice
 from dpframe.mechanisms import weighted_rounds
 from dpframe.mechanisms.weighted_rounds import FoundValues
-from dpframe.noise import NoiseTable
+from dpframe.noise import NoiseTable, law_facts
 from dpframe.questions.hhh.checks import HhhArguments
 from dpframe.questions.hhh.items_unit import ItemsUnit
 from dpframe.questions.hhh.mechanism_plan import HhhPlan

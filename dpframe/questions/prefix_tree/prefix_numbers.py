@@ -21,13 +21,12 @@ from dpframe.accounting.losses import composed_profile
 from dpframe.accounting.search import least_scale
 from dpframe.asking.draws import Draw, DrawList, counts_game
 from dpframe.asking.level_plan import ReleasePlan
-from dpframe.asking.privacy_receipt import law_facts
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import BudgetError, ParameterError
 from dpframe.federated.server import standard_error
 from dpframe.hierarchy import Hierarchy
 from dpframe.mechanisms.prefix_tree import Search
-from dpframe.noise import TOTAL, NoiseTable, gaussian_table, laplace_table
+from dpframe.noise import TOTAL, NoiseTable, gaussian_table, laplace_table, law_facts
 
 ABSENT = 1e-3
 """Part of delta for the event that fewer devices take part than the accountant assumes."""

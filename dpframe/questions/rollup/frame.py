@@ -12,8 +12,8 @@ from dpframe.asking.cell_frame import cell_columns
 from dpframe.asking.node_frame import node_columns
 from dpframe.hierarchy import Cells, Hierarchy
 from dpframe.mechanisms.rollup import Estimate, Nodes, NoisyRollup
+from dpframe.postprocess.known_noise import steps_to_floats
 from dpframe.postprocess.mean_intervals import mean_ends
-from dpframe.postprocess.rollup_noise import steps_to_floats
 from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
 from dpframe.questions.rollup.rollup_numbers import RollupNumbers
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpframe.asking.privacy_receipt import Receipt, law_facts
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.hierarchy import Cells
+from dpframe.noise import law_facts
 from dpframe.postprocess.mean_noise import BY_VALUE
 from dpframe.postprocess.measured_totals import PARTS
 from dpframe.questions.rollup.rollup_numbers import RollupNumbers

@@ -12,17 +12,20 @@ import pytest
 from scipy.stats import binom
 
 import dpframe as dp
-from dpframe.asking.privacy_receipt import law_facts
 from dpframe.noise import (
     NoiseTable,
     UnboundedNoise,
     gaussian_table,
+    halves,
     laplace_gaussian_table,
     laplace_table,
+    law_facts,
 )
 from dpframe.postprocess.half_widths import half_width
-from dpframe.postprocess.recovered_laws import recovered_law
+from dpframe.postprocess.known_noise import number_law
+from dpframe.postprocess.legacy import law_by_spread
 from dpframe.testing import seeded_noise
+from tests.earlier_receipts import earlier_facts, earlier_frame
 from tests.members import often, some
 
 STORED = Path(__file__).resolve().parents[2] / "golden" / "answers.json"
@@ -32,6 +35,7 @@ TRIPS = pd.DataFrame(
         "origin": np.repeat(["JFK", "LGA", "EWR"], 700),
         "dest": np.tile(["LAX"] * 4 + ["SFO"] * 2 + ["ORD"], 300),
         "who": np.arange(2100) // 3,
+        "paid": np.arange(2100) % 11 / 7,
     }
 )
 KEYS = [("JFK", "LAX"), ("JFK", "SFO"), ("LGA", "ORD"), ("SWF", "ORD")]
@@ -61,6 +65,9 @@ EXACT: dict[str, dict[str, Any]] = {
         "mechanism": "gaussian",
         "consistent": False,
     },
+    "measure": {"delta": 1e-6, "weight": "who", "max_weight": 700.0},
+    "measure of users": {"delta": 1e-6, "weight": "paid", "max_weight": 0.3, "user": "who"},
+    "listed, between": {"keys": KEYS, "delta": 1e-3, "consistent": False},
 }
 WIDER: dict[str, dict[str, Any]] = {
     "shares of users": {"delta": 1e-6, "user": "who"},
@@ -169,8 +176,11 @@ LAWS = [
 def test_a_receipt_tells_a_law(law: NoiseTable) -> None:
     """Law: family, spread and bound, through JSON and on a grid, give widths back, to the unit."""
     for grid in (1, 1024):
-        found = recovered_law(json.loads(json.dumps(law_facts(law, grid))))
+        facts = json.loads(json.dumps(law_facts(law, grid)))
+        exact, found = number_law(facts), number_law(earlier_facts(facts))
+        assert isinstance(exact, NoiseTable)
         assert isinstance(found, NoiseTable)
+        assert exact.weights.tolist() == law.weights.tolist()
         for terms in (1, 2, 7):
             for confidence in (0.5, 0.95, 0.999999):
                 wanted = half_width(law, terms, confidence)
@@ -183,13 +193,46 @@ def test_laws_without_bounds_are_told_too() -> None:
 
     for scale in (Fraction(1, 5), Fraction(7, 3), Fraction(10**6)):
         law = UnboundedNoise(scale)
-        found = recovered_law(law_facts(law, 1))
+        assert number_law(law_facts(law, 1)) == law
+        found = number_law(earlier_facts(law_facts(law, 1)))
         assert isinstance(found, UnboundedNoise)
         assert abs(float(found.scale) / float(scale) - 1) < 1e-12
         for confidence in (0.5, 0.95, 0.999999):
             assert found.half_width(confidence) == law.half_width(confidence)
     with pytest.raises(dp.ParameterError, match="when you release"):
-        recovered_law(law_facts(laplace_gaussian_table(4.0, 9.0, 50), 1))
+        number_law(earlier_facts(law_facts(laplace_gaussian_table(4.0, 9.0, 50), 1)))
+
+
+def test_numbers_have_symmetric_noise() -> None:
+    """Law: half widths are those of symmetric laws; a receipt of another one is refused."""
+    skewed = halves(left=("geometric", 3.0, 20), right=("geometric", 1.0, 6), recentre=False)
+    with pytest.raises(dp.ParameterError, match="not symmetric"):
+        number_law(law_facts(skewed, 1))
+
+
+BY_BOTH_ENDS = {case for case in (*EXACT, *WIDER) if case.startswith(("listed", "adding"))}
+BY_BOTH_ENDS |= {"laplace", "gaussian"}
+
+
+@some(3)
+@pytest.mark.parametrize("case", [*EXACT, *WIDER])
+def test_receipts_of_earlier_versions_answer_the_same(case: str) -> None:
+    """Law: where family, spread and ends tell the law, intervals and shares are the same; where
+    they do not, the error says what to do, and shares are made of what is shown."""
+    frame = released(0.95, 1, {**EXACT, **WIDER}[case])
+    earlier = earlier_frame(frame)
+    how = frame.dp.share().attrs["dp_share"]["how"]
+    assert how == ("widened" if case in BY_BOTH_ENDS else "parts")
+    if case in ("listed, between", "measure", "measure of users"):
+        with pytest.raises(dp.ParameterError, match=r"earlier version.*when you release"):
+            earlier.dp.intervals(0.8)
+        assert earlier.dp.share().attrs["dp_share"]["how"] == "as shown"
+        return
+    for confidence in (0.6, 0.999):
+        pd.testing.assert_frame_equal(
+            frame.dp.intervals(confidence), earlier.dp.intervals(confidence)
+        )
+    pd.testing.assert_frame_equal(frame.dp.share(), earlier.dp.share())
 
 
 def test_old_receipts_tell_enough() -> None:
@@ -198,7 +241,7 @@ def test_old_receipts_tell_enough() -> None:
     facts = _releases(json.loads(text))
     assert len(facts) >= 3
     for fact in facts:
-        law = recovered_law(fact)
+        law = law_by_spread(fact)
         assert abs(law.sd / (fact["sd"] * fact["grid"]) - 1) < 1e-11
 
 
@@ -223,11 +266,13 @@ def test_what_a_receipt_does_not_tell_is_refused() -> None:
     frame = released(0.95, 1, EXACT["offline"])
     unknown = TRIPS.dp.tree_counts(BY, epsilon=1.0, delta=1e-6)
     stream = TRIPS.dp.hhh(BY, epsilon=1.0, delta=1e-6, mechanism="streaming", counters=20)
-    weighed = TRIPS.dp.hhh(BY, epsilon=1.0, delta=1e-6, weight="who", max_weight=700.0)
+    weighed = earlier_frame(released(0.95, 1, EXACT["measure"]))
     assert weighed.dp.share().attrs["dp_share"]["how"] == "as shown"
-    for other in (unknown, stream, weighed):
+    for other in (unknown, stream):
         with pytest.raises(dp.ParameterError, match="confidence= when you release"):
             other.dp.intervals(0.9)
+    with pytest.raises(dp.ParameterError, match=r"earlier version.*when you release"):
+        weighed.dp.intervals(0.9)
     with pytest.raises(dp.ParameterError, match="all rows"):
         frame.head(3).dp.intervals(0.9)
     with pytest.raises(dp.ParameterError, match="selected upon"):
@@ -244,6 +289,12 @@ def test_what_a_receipt_does_not_tell_is_refused() -> None:
     facts = dict(frame.dp.receipt)
     facts["noise"] = {"release": {**facts["noise"]["release"], "sd": 9.0, "highest": 99.0}}
     facts["noise"]["release"]["lowest"] = -99.0
+    frame.attrs["dp"] = facts
+    with pytest.raises(dp.ParameterError, match=r"receipt has (sd|lowest|highest)"):
+        frame.dp.intervals(0.9)
+    with pytest.raises(dp.ParameterError, match="not those of the noise"):
+        earlier_frame(frame).dp.intervals(0.9)
+    facts["noise"] = {"release": law_facts(laplace_table(9.0, 99), 1)}
     frame.attrs["dp"] = facts
     with pytest.raises(dp.ParameterError, match="not those of the noise"):
         frame.dp.intervals(0.9)

@@ -14,10 +14,12 @@ from scipy.stats import binom
 
 import dpframe as dp
 from dpframe.digest import seal_frame
-from dpframe.postprocess.rollup_noise import PRECISE, _drawn_range, steps_to_floats
+from dpframe.postprocess.known_noise import PRECISE, steps_to_floats
+from dpframe.postprocess.rollup_noise import _drawn_range
 from dpframe.postprocess.tree_squares import checked_forest, variances
 from dpframe.questions.rollup.ask import rollup
 from dpframe.testing import seeded_noise
+from tests.earlier_receipts import earlier_facts
 from tests.members import often, some
 
 BY = ["country", "city", "shop"]
@@ -201,7 +203,7 @@ def test_what_a_receipt_of_a_rollup_does_not_tell_is_refused() -> None:
         wrong = copy.deepcopy(facts)
         own = wrong["measures"][name]["noise"][0]
         if "law" in own:
-            own["law"]["sd"] *= 1.5
+            own["law"] = {**earlier_facts(own["law"]), "sd": 1.5 * own["law"]["sd"]}
         else:
             own["scales"]["parts"] *= 1.5
         with pytest.raises(dp.ParameterError, match=f"of '{name}' are not those of the noise"):

@@ -9,10 +9,16 @@ import pytest
 
 import dpframe as dp
 from dpframe.noise import NoiseTable, halves
-from dpframe.postprocess.hidden_bounds import hidden_bound, most_hidden, topmost_below
+from dpframe.postprocess.hidden_bounds import (
+    hidden_bound,
+    law_of_tests,
+    most_hidden,
+    topmost_below,
+)
 from dpframe.postprocess.shown_nodes import shown_nodes
-from dpframe.questions.hhh.receipt_law import law_of_tests
+from dpframe.questions.hhh.ask import HHH
 from dpframe.testing import seeded_noise
+from tests.earlier_receipts import earlier_frame
 
 TEST = halves(left=("geometric", 3.0, 20), right=("geometric", 1.0, 6), recentre=False)
 THRESHOLD = 12
@@ -60,18 +66,23 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.parametrize("version", ["this", "earlier"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_law_of_tests_is_the_one_that_was_drawn_from(kind: str) -> None:
-    """Law: the plan that a receipt is made again from has the table of the release."""
+def test_the_law_of_tests_is_the_one_that_was_drawn_from(kind: str, version: str) -> None:
+    """Law: the receipt has the table of the release; for a receipt of an earlier version the plan
+    that is made again has it."""
     what, arguments = KINDS[kind]
     frame = released(what, **arguments)
+    if version == "earlier":
+        frame = earlier_frame(frame)
+        assert law_of_tests(frame.dp.receipt, None) is None
     question = getattr(dp, {"hhh": "explain"}.get(what, f"explain_{what}"))
     plan = question(BY, epsilon=1.0, delta=1e-6, **arguments).plan
     law = (plan.selection if what == "rollup" else plan).test_noise
-    found = law_of_tests(frame.dp.receipt)
+    found = law_of_tests(frame.dp.receipt, HHH.plan)
     assert found is not None
     assert (found.lowest, found.weights.tolist()) == (law.lowest, law.weights.tolist())
-    hidden = hidden_bound(shown_nodes(frame, frame.dp.receipt, "change"), found)
+    hidden = hidden_bound(shown_nodes(frame, frame.dp.receipt, "change"), HHH.plan)
     assert hidden.by_chance
     certain = hidden.at(1, 0.0)
     assert certain == hidden.certain
@@ -85,11 +96,20 @@ def test_the_law_of_tests_is_the_one_that_was_drawn_from(kind: str) -> None:
     assert hidden.at(0, 1e-3) is None  # the rest is never tested
 
 
-def test_another_division_of_epsilon_leaves_what_is_certain() -> None:
-    """Law: what a receipt does not tell is not guessed: its ends bound what is hidden."""
+def test_another_division_of_epsilon_is_in_the_receipt() -> None:
+    """Law: the law of tests needs no argument that the receipt lacks."""
     frame = released(release_share=0.2)
-    assert law_of_tests(frame.dp.receipt) is None
-    hidden = hidden_bound(shown_nodes(frame, frame.dp.receipt, "change"), None)
+    law = dp.explain(BY, epsilon=1.0, delta=1e-6, release_share=0.2).plan.test_noise
+    found = law_of_tests(frame.dp.receipt, None)
+    assert found is not None
+    assert (found.lowest, found.weights.tolist()) == (law.lowest, law.weights.tolist())
+
+
+def test_another_division_of_epsilon_in_an_earlier_version_leaves_what_is_certain() -> None:
+    """Law: what a receipt does not tell is not guessed: its ends bound what is hidden."""
+    frame = earlier_frame(released(release_share=0.2))
+    assert law_of_tests(frame.dp.receipt, HHH.plan) is None
+    hidden = hidden_bound(shown_nodes(frame, frame.dp.receipt, "change"), HHH.plan)
     assert not hidden.by_chance
     assert hidden.at(1, 0.1) == hidden.at(1, 0.0) == hidden.certain
     assert hidden.certain is not None
@@ -104,7 +124,7 @@ def test_others_prove_nothing(arguments: dict[str, Any]) -> None:
     """Law: mechanisms whose reports are no tests of residuals have no bound."""
     frame = released(**arguments)
     nodes = shown_nodes(frame, frame.dp.receipt, "change")
-    assert hidden_bound(nodes, law_of_tests(frame.dp.receipt)).certain is None
+    assert hidden_bound(nodes, HHH.plan).certain is None
 
 
 def test_a_measure_that_decides_bounds_no_count() -> None:
@@ -118,7 +138,27 @@ def test_a_measure_that_decides_bounds_no_count() -> None:
             epsilon=1.0,
             delta=1e-6,
         )
-    assert law_of_tests(frame.dp.receipt) is None
+    for given in (frame, earlier_frame(frame)):
+        assert law_of_tests(given.dp.receipt, HHH.plan) is None
+        assert (
+            hidden_bound(shown_nodes(given, given.dp.receipt, "change"), HHH.plan).certain is None
+        )
+
+
+def test_both_draws_of_a_printed_test_bound_what_is_hidden() -> None:
+    """Law: the receipt has the laws of both draws, from whose ends the number on the card follows,
+    which alone is read from receipts of earlier versions."""
+    frame = released(mechanism="paper", acknowledge=True, remainder=False, epsilon=4.0)
+    plan = dp.explain(
+        BY, mechanism="paper", acknowledge=True, remainder=False, epsilon=4.0, delta=1e-6
+    ).plan
+    assert frame.dp.receipt["noise"]["shared"]["highest"] == plan.laws.gamma.highest
+    no_card = frame.copy()
+    no_card.attrs = {**frame.attrs, "dp": {**frame.attrs["dp"], "card": []}}
+    for given in (frame, earlier_frame(frame), no_card):
+        hidden = hidden_bound(shown_nodes(given, given.dp.receipt, "change"), HHH.plan)
+        assert hidden.certain == plan.certainly_reported - 1
+        assert not hidden.by_chance
 
 
 def test_what_is_reported_below_a_node_that_is_not() -> None:
