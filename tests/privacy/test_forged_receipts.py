@@ -24,7 +24,7 @@ import pytest
 import dpframe as dp
 from dpframe.asking.proofs import proof_text
 from dpframe.doors import verify
-from dpframe.verifier import count_receipts, receipts, verdict
+from dpframe.verifier import facts, receipt_facts, verdict
 from dpframe.verifier.judge import verify_proof, verify_receipt
 
 from .mutated_receipts import forged, mutated, other_proof, twice
@@ -256,7 +256,7 @@ def test_a_receipt_of_every_mechanism_and_game_is_made_here() -> None:
     """Law: what is forged and mutated below is all that the verifier may prove."""
     pairs = [made_of(name) for name in MADE]
     made = {(receipt["mechanism"], proof["game"]["kind"]) for proof, receipt in pairs}
-    assert made == {(name, kind) for name, kinds in receipts.KINDS.items() for kind in kinds}
+    assert made == {(name, kind) for name, kinds in receipt_facts.KINDS.items() for kind in kinds}
 
 
 FORGED: dict[tuple[str, str], Callable[[Facts, Facts], object]] = {
@@ -729,10 +729,14 @@ def test_a_key_that_is_told_twice_fails_wherever_it_stands(tmp_path: Path) -> No
 def test_a_comparison_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: without one comparison mutants are proved; without reading what is compared
     no genuine receipt is."""
-    for module in (receipts, count_receipts):
-        monkeypatch.setattr(module, "same_noise", lambda facts, *_: [*facts.values()])
+    fields = ("grid", "lowest", "highest", "sd", "halves", "family")
+
+    def same_noise(path: Any, *_: Any) -> Any:
+        return [((*path, name), facts.FREE) for name in fields]
+
+    monkeypatch.setattr(receipt_facts, "table_facts", same_noise)
     assert [told for told in map(a_mutant, range(400)) if told and "'noise'" in told]
-    monkeypatch.setattr(receipts, "same_noise", lambda *_: None)
+    monkeypatch.setattr(receipt_facts, "table_facts", lambda *_: [])
     proof, receipt = made_of("records")
     found = verify_receipt(sealed(receipt, proof))
     assert found.outcome == "not verified"
