@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dpframe.verifier.facts import Path
+from dpframe.verifier.facts import Fact, Path
 from dpframe.verifier.proof import Proof
 from dpframe.verifier.receipt_facts import receipt_facts
 from dpframe.verifier.verdict import NotVerifiedError, check_claim
@@ -48,11 +48,16 @@ def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
 
     A fact is compared before the next one is derived, which may rely on it.
     """
-    compared: set[Path] = set()
-    for path, fact in receipt_facts(receipt, proof):
-        told = _field(receipt, path)
+    receipt, compared = _PlainReceipt(_plain(receipt)), set[Path]()
+    for place, proved in receipt_facts(receipt, proof):
+        path = (place,) if isinstance(place, str) else place
+        told, fact = (
+            _field(receipt, path),
+            proved if isinstance(proved, Fact) else Fact.exactly(proved),
+        )
         check_claim(
-            fact.holds(told), f"the receipt has {_path_text(path)} {told!r}, the proof {fact.text}"
+            fact.holds(told),
+            f"the receipt has {'.'.join(map(str, path))} {told!r}, the proof {fact.text}",
         )
         compared.add(path)
     mechanism = str(receipt.get("mechanism"))
@@ -67,29 +72,38 @@ def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
             )
 
 
+class _PlainReceipt(dict[str, Any]):
+    """A receipt in which a field that is missing is None."""
+
+    def __missing__(self, name: str) -> None:
+        return None
+
+
+def _plain(value: Any) -> Any:
+    """A value of a receipt as JSON has it."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inside) for name, inside in value.items()}
+    return [*map(_plain, value)] if isinstance(value, list | tuple) else value
+
+
 def _field(value: Any, path: Path) -> Any:
     """The value at a path, None where there is none."""
     for name in path:
-        if isinstance(value, Mapping):
-            value = value.get(name)
-        elif isinstance(value, list) and isinstance(name, int) and name < len(value):
+        try:
             value = value[name]
-        else:
+        except (LookupError, TypeError):
             return None
     return value
 
 
 def _leaves(value: Any, path: Path = ()) -> Iterator[Path]:
     """The paths to all that is no object and no list of objects, and to empty objects."""
-    if isinstance(value, Mapping) and value:
-        for name, inside in value.items():
-            yield from _leaves(inside, (*path, str(name)))
-    elif isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
-        for number, inside in enumerate(value):
-            yield from _leaves(inside, (*path, number))
+    if isinstance(value, dict) and value:
+        each: Any = value.items()
+    elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
+        each = enumerate(value)
     else:
         yield path
-
-
-def _path_text(path: Path) -> str:
-    return ".".join(map(str, path))
+        return
+    for name, inside in each:
+        yield from _leaves(inside, (*path, name))
