@@ -67,7 +67,7 @@ class Fact:
     @classmethod
     def size(cls, number: int) -> Fact:
         """A list of so many."""
-        return cls(f"{number} of them", lambda told: isinstance(told, list) and len(told) == number)
+        return cls(f"a list of {number}", lambda told: isinstance(told, list) and len(told) == number)
 
     @classmethod
     def items(cls, facts: Sequence[Fact]) -> Fact:
