@@ -67,7 +67,9 @@ class Fact:
     @classmethod
     def size(cls, number: int) -> Fact:
         """A list of so many."""
-        return cls(f"a list of {number}", lambda told: isinstance(told, list) and len(told) == number)
+        return cls(
+            f"a list of {number}", lambda told: isinstance(told, list) and len(told) == number
+        )
 
     @classmethod
     def items(cls, facts: Sequence[Fact]) -> Fact:
@@ -111,7 +113,15 @@ def scale_facts(path: Path, scale: Fraction, units: int = 1) -> Facts:
     sd**2 = 1 / (2 sinh(1 / (2 scale))**2)."""
     root = Fraction(exp_below(1 / (2 * scale)), ONE)
     yield (*path, "grid"), units
-    yield from (((*path, name), None) for name in ("lowest", "highest"))
+    ends = {"lowest": None, "highest": None}
+    yield (
+        path,
+        Fact(
+            "a law without ends",
+            lambda told: isinstance(told, dict) and ends.items() <= told.items(),
+        ),
+    )
+    yield from (((*path, name), end) for name, end in ends.items())
     yield (*path, "sd"), Fact.root(2 / (units * (root - 1 / root)) ** 2)
     yield (*path, "scale"), Fact(str(scale), lambda told: told is None or told == str(scale))
     yield (*path, "family"), FREE

@@ -265,7 +265,11 @@ def test_a_receipt_of_another_rollup_fails(change: Change, said: str) -> None:
             lambda m: m["d"]["noise"][0]["law"].update(highest=3),
             "law.highest 3",
         ),
-        ("different values, many", lambda m: m["n"]["noise"][0].update(unit=1), "unit 1, the proof 1048576"),
+        (
+            "different values, many",
+            lambda m: m["n"]["noise"][0].update(unit=1),
+            "unit 1, the proof 1048576",
+        ),
         ("found bounds", lambda m: m["s"].update(upper=2.0**40), "scales in the receipt lose"),
         ("found bounds", lambda m: m["s"].update(spec="sum(x, 0, auto, clipped=true)"), "draws"),
         ("found bounds", lambda m: m["s"]["noise"][0]["scales"].pop("parts"), "not understood"),
