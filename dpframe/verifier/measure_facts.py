@@ -11,7 +11,16 @@ from fractions import Fraction
 from typing import Any
 
 from dpframe.verifier.adaptive import games_of_proof
-from dpframe.verifier.facts import DOUBLE, FREE, Fact, Facts, Path, scale_facts, table_facts
+from dpframe.verifier.facts import (
+    DOUBLE,
+    FREE,
+    Fact,
+    Facts,
+    Path,
+    Receipt,
+    scale_facts,
+    table_facts,
+)
 from dpframe.verifier.laws import BrokenProofError
 from dpframe.verifier.measure_game import MeasureDraw, draws_of_game, move_of_values, sums_of_means
 from dpframe.verifier.numbers import is_number
@@ -47,10 +56,10 @@ class MeasureText:
     """A measure as a receipt writes it, such as ``sum(x, 0, 10)``."""
 
     kind: str
-    column: str | None
+    column: str
     bounds: tuple[str | None, ...]
     clipped: bool
-    at_most: int
+    at_most: str | None
 
     @classmethod
     def read(cls, text: str) -> MeasureText:
@@ -61,44 +70,36 @@ class MeasureText:
         if whole is None or (valued and found is None):
             raise BrokenProofError(f"the receipt measures {text!r}, which is not known")
         return cls(
-            kind=f"{whole['kind']}{' of at most' if most else ''}",
+            kind=whole["kind"],
             column=whole["plain"] or (whole["quoted"] or "").replace('""', '"'),
             bounds=found.groups()[:2] if found else (None, None),
             clipped=bool(found and found[3]),
-            at_most=int(most[1]) if most else 1,
+            at_most=most[1] if most else None,
         )
 
-    def check_draws(self, name: str, own: list[MeasureDraw], user: object, read: bool) -> None:
-        """Check that the proof draws what the measure calls for; what is ``read`` from a mean
+    def draws(self, user: object, read: bool) -> list[str]:
+        """What the measure calls for, in the words of `_draw_text`; what is ``read`` from a mean
         draws less."""
-        kind = self.kind.partition(" ")[0]
-        if kind == "count":
-            kind = "rows" if user is None or kind != self.kind else "users"
-        wanted = ["search"] * self.bounds.count("auto") + [kind] * (not read)
-        wanted, kinds = (
-            sorted([*wanted, *["outside"] * self.clipped]),
-            sorted(one.of for one in own),
-        )
-        check_claim(
-            kinds == wanted,
-            f"measure {name!r} draws {', '.join(wanted)}; the proof has {', '.join(kinds)}",
-        )
-        singly = user is None or self.column == user
-        for one in own:
-            most = one.facts.get("at_most", self.at_most)
-            check_claim(
-                most == self.at_most, f"measure {name!r} counts {self.at_most}, the proof {most}"
-            )
-            check_claim(
-                one.facts.get("singly", singly) is singly,
-                f"counts of {name!r} move by {'one' if singly else 'more'} each, in the proof not",
-            )
+        most = f", at most {1 if self.at_most is None else int(self.at_most)}"
+        if self.kind == "count":
+            return [f"{'rows' if user is None or self.at_most is not None else 'users'}{most}"]
+        if self.kind == "distinct":
+            return [f"distinct{most}, singly {user is None or self.column == user}"]
+        own = [] if read else [self.kind]
+        more = [f"outside{most}"] if self.clipped else []
+        return sorted([*["search"] * self.bounds.count("auto"), *own, *more])
 
 
-def rollup_facts(receipt: Mapping[str, Any], proof: Proof) -> Facts:
+def _draw_text(draw: MeasureDraw) -> str:
+    named = {"at_most": "at most", "singly": "singly"}
+    told = [f", {text} {draw.facts[name]}" for name, text in named.items() if name in draw.facts]
+    return "".join([draw.of, *told])
+
+
+def rollup_facts(receipt: Receipt, proof: Proof) -> Facts:
     """The facts of a rollup: its proof has one game of measures and, where keys are not listed, one
     selection."""
-    each, listed = games_of_proof(proof), receipt.get("keys") is not None
+    each, listed = games_of_proof(proof), receipt["keys"] is not None
     parts = [(epsilon, part) for epsilon, _, part in each]
     measures = [part for _, part in parts if part.game.get("kind") == "measures"]
     selections = [one for one in parts if one[1].game.get("kind") in ("path", "shares")]
@@ -114,14 +115,14 @@ def rollup_facts(receipt: Mapping[str, Any], proof: Proof) -> Facts:
         yield from _selecting_facts(receipt, selection, epsilon)
 
 
-def _selecting_facts(receipt: Mapping[str, Any], proof: Proof, epsilon: Fraction) -> Facts:
+def _selecting_facts(receipt: Receipt, proof: Proof, epsilon: Fraction) -> Facts:
     """Epsilon, height, threshold and noise: in records or users, or in the unit of a sum that
     selects."""
-    threshold, law, noise = proof.whole("threshold"), proof.law("test"), receipt.get("noise")
+    threshold, law, noise = proof.whole("threshold"), proof.law("test"), receipt["noise"]
     units = proof.whole("units", 1) if proof.game["kind"] == "shares" else 1
     yield "height", proof.whole("height", 1)
     check_claim(
-        receipt.get("user") is None or units > 1,
+        receipt["user"] is None or units > 1,
         "the receipt has users, the proof one record, which it does not divide",
     )
     worths: dict[str | None, Fraction] = {None: Fraction(1)}
@@ -130,8 +131,10 @@ def _selecting_facts(receipt: Mapping[str, Any], proof: Proof, epsilon: Fraction
             worths[name] = Fraction(one["upper"])
     if "selection" in receipt:
         fields = {"epsilon": epsilon, "measure": Fact("a sum", lambda told: told in [*worths])}
-        same = lambda told: isinstance(told, dict) and {*told} == {*fields}  # noqa: E731
-        yield "selection", Fact("epsilon and measure", same)
+        size = Fact(
+            " and ".join(fields), lambda told: isinstance(told, dict) and {*told} == {*fields}
+        )
+        yield "selection", size
         yield from ((("selection", name), fact) for name, fact in fields.items())
         worth = worths[receipt["selection"]["measure"]]
     else:  # earlier versions did not say what selects
@@ -139,21 +142,20 @@ def _selecting_facts(receipt: Mapping[str, Any], proof: Proof, epsilon: Fraction
         ends = {one: Fact.near(law.lowest * one / units, DOUBLE) for one in worths.values()}
         worth = next((one for one, end in ends.items() if end.holds(low)), Fraction(1))
     yield from table_facts(("noise",), law, units, worth)
-    room = 1 - DOUBLE * (worth != 1)
-    is_least = lambda told: math.ceil(Fraction(told) * units / worth * room) == threshold  # noqa: E731
-    yield "threshold", Fact.number(f"{float(threshold * worth / units):g}", is_least)
-
-
-def _measures_facts(receipt: Mapping[str, Any], proof: Proof) -> Facts:
-    """What every measure draws, loses and is bounded by."""
-    drawn, read, measures = draws_of_game(proof), sums_of_means(proof), receipt.get("measures")
-    names = sorted({each.measure for each in drawn} | set(read))
-    told = sorted(measures) if isinstance(measures, dict) else []
-    check_claim(
-        told == names,
-        f"the receipt has measures {', '.join(told)}, the proof {', '.join(names)}",
+    one, most = worth / units, threshold * worth / units
+    room = 1 - DOUBLE * (worth != 1)  # in units of a sum it was multiplied
+    yield (
+        "threshold",
+        Fact.number(f"{float(most):g}", lambda told: most - one < Fraction(told) * room <= most),
     )
-    assert isinstance(measures, dict)
+
+
+def _measures_facts(receipt: Receipt, proof: Proof) -> Facts:
+    """What every measure draws, loses and is bounded by."""
+    drawn, read, measures = draws_of_game(proof), sums_of_means(proof), receipt["measures"]
+    names = sorted({each.measure for each in drawn} | set(read))
+    listed = ", ".join(names)
+    yield "measures", Fact(listed, lambda told: isinstance(told, dict) and sorted(told) == names)
     yield "height", proof.whole("height", 1)
     segments = "segments" in proof.game and proof.flag("segments")
     if segments or "segments" in receipt:
@@ -167,7 +169,11 @@ def _measures_facts(receipt: Mapping[str, Any], proof: Proof) -> Facts:
     for name, text in texts.items():
         own = [each for each in drawn if each.measure == name]
         pair = [each for each in drawn if each.measure == read.get(name) and each.of == "mean"]
-        text.check_draws(name, own, receipt.get("user"), name in read)
+        wanted, kinds = text.draws(receipt["user"], name in read), sorted(map(_draw_text, own))
+        check_claim(
+            kinds == wanted,
+            f"measure {name!r} draws {'; '.join(wanted)}, the proof {'; '.join(kinds)}",
+        )
         check_claim(
             name not in read or text.column == texts[read[name]].column,
             f"measure {name!r} is of {text.column!r}, and read from another column",

@@ -215,14 +215,14 @@ def test_tampered_proofs_fail(name: str) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda r: r["measures"].update(z={"spec": "count"}), "has measures n, s, z"),
+        (lambda r: r["measures"].update(z={"spec": "count"}), "the proof n, s"),
         (lambda r: r["measures"].pop("s"), "the proof n, s"),
         (lambda r: r["measures"]["s"].update(upper=501.0), "s.upper 501"),
         (lambda r: r["measures"]["s"].update(spec="mean(x, 0, 500)"), "draws mean"),
-        (lambda r: r["measures"]["s"].update(spec="sum(x, 0, auto)"), "draws search, sum"),
+        (lambda r: r["measures"]["s"].update(spec="sum(x, 0, auto)"), "draws search; sum"),
         (lambda r: r["measures"]["s"].update(spec="sum(x, 0, 500, clipped=true)"), "outside"),
         (lambda r: r["measures"]["s"].update(spec="median(x)"), "is not known"),
-        (lambda r: r["measures"]["n"].update(spec="count(at_most=7)"), "counts 7"),
+        (lambda r: r["measures"]["n"].update(spec="count(at_most=7)"), "draws rows, at most 7"),
         (lambda r: r["measures"]["s"].update(epsilon=0.41), "the receipt says less"),
         (lambda r: r.update(user="u"), "draws users"),
         (lambda r: r.update(height=3), "has levels"),
@@ -253,12 +253,12 @@ def test_a_receipt_of_another_rollup_fails(change: Change, said: str) -> None:
         (
             "different values, many",
             lambda m: m["d"].update(spec="distinct(c, at_most=30)"),
-            "by more each",
+            "singly False",
         ),
         (
             "different values, many",
             lambda m: m["d"].update(spec="distinct(u, at_most=3)"),
-            "counts 3",
+            "draws distinct, at most 3",
         ),
         (
             "different values, many",
