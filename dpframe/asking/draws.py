@@ -138,14 +138,16 @@ def counts_game(
 ) -> DrawList:
     """Return the list of noisy counts: of each draw, as many as one record or user moves.
 
-    Each count moves by one, or all counts of a level move by the shares of one user together.
+    Each count moves by one, or all counts of a level move by the shares of one user together. The
+    game names first what is always shown.
     """
+    ordered = sorted(draws, key=lambda draw: draw.least is not None)
     return DrawList(
         kind="counts",
         draws=tuple(draws),
         facts={
             "units": units,
-            "levels": [draw.level for draw in draws for _ in range(draw.times)],
+            "levels": [draw.level for draw in ordered for _ in range(draw.times)],
         },
         delta=delta,
         group=group,

@@ -27,6 +27,9 @@ class ReleasePlan(ABC):
     """The question whose arguments make the plan again; None where a sketch or a stream is needed.
     """
 
+    audience: ClassVar[str] = "what is promised, against anybody who sees the result"
+    """Against whom the guarantee holds, in the words of the card."""
+
     @property
     @abstractmethod
     def draws(self) -> DrawList:
@@ -74,8 +77,7 @@ class ReleasePlan(ABC):
     @property
     def guarantee_line(self) -> Line:
         """The first line of the card."""
-        meaning = "what is promised, against anybody who sees the result"
-        return Line("guarantee", self.guarantee, meaning)
+        return Line("guarantee", self.guarantee, self.audience)
 
     @property
     def delta_line(self) -> Line:

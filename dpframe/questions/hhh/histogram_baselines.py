@@ -47,7 +47,7 @@ class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
         test = replace(test, times=self.height, least=self.laws.threshold)
         total = replace(total, times=int(self.remainder))
         return counts_game(
-            [total, test], delta=self.laws.delta, group=self.unit.moves, curve=self._curve
+            [test, total], delta=self.laws.delta, group=self.unit.moves, curve=self._curve
         )
 
     def _curve(self, epsilons: Sequence[float]) -> Profile:

@@ -126,8 +126,7 @@ class StreamingPlan(SketchedPlan[SketchLaws]):
             self.laws,
             self.height,
             standard=None,
-            names=(("test", "release"), ()),
-            labels=("release noise", "error noise"),
+            by_level=True,
             group=self.unit.moves,
             curve=lambda epsilons: [
                 (e, streaming_hhh.cost(self.laws, epsilon=e)) for e in epsilons
@@ -158,7 +157,7 @@ class UserSetsPlan(SketchedPlan[GshmLaws]):
     @cached_property
     def draws(self) -> DrawList:
         """Counts of whole users that all move in one direction; the accounting covers a user."""
-        return merged_draws(self.laws, names=("test", "release"), label="release noise", group=1)
+        return merged_draws(self.laws, by_level=True, group=1)
 
     @property
     def band(self) -> int:

@@ -36,7 +36,7 @@ def prefix_lines(plan: PrefixNumbers) -> list[Line]:
         else f"as many as {segments.limit:,} cells hold"
     )
     out = [
-        Line("guarantee", plan.guarantee, "against whoever sees sums and result"),
+        plan.guarantee_line,
         Line(
             "local guarantee",
             local or "none: a trusted server counts",

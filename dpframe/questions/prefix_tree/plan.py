@@ -41,6 +41,7 @@ class PrefixPlan(PrefixNumbers):
     on what is being asked."""
 
     question = "prefix_tree"
+    audience = "against whoever sees sums and result"
     intervals = INTERVALS
 
     say: Callable[[str], None] = field(default=discard_progress, repr=False, compare=False)

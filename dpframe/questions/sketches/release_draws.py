@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dpframe.accounting.sketch_lattice import LatticeLaws
 from dpframe.accounting.sketch_pure import PureLaws
 from dpframe.accounting.sketch_stream import SketchLaws
 from dpframe.accounting.sparse_gaussian import GshmLaws
 from dpframe.asking.draws import Curve, Draw, DrawList, counts_game
-from dpframe.noise import UnboundedNoise
+from dpframe.noise import NoiseTable, UnboundedNoise
+
+
+def _count_noise(law: NoiseTable | UnboundedNoise, *, by_level: bool = False, **facts: Any) -> Draw:
+    """Return the noise in counts: of one sketch, or of the sketches of a hierarchy's levels."""
+    if by_level:
+        facts |= {"names": ("test", "release"), "label": "release noise"}
+        return Draw(law=law, applies_to="added to what is reported", **facts)
+    return Draw(law=law, names=("count",), label="noise", applies_to="in every count", **facts)
 
 
 def merged_draws(
-    laws: GshmLaws,
-    *,
-    names: tuple[str, ...] = ("count",),
-    label: str = "noise",
-    group: int,
-    curve: Curve | None = None,
+    laws: GshmLaws, *, by_level: bool = False, group: int, curve: Curve | None = None
 ) -> DrawList:
     """Return the draws of counts that move in one direction; whole users need no group."""
-    noise = Draw(law=laws.noise, names=names, label=label, applies_to="in every count")
+    noise = _count_noise(laws.noise, by_level=by_level)
     facts = {
         "sketches": laws.sketches,
         "changed": laws.changed,
@@ -33,13 +38,7 @@ def merged_draws(
 
 def sum_draws(laws: LatticeLaws, counters: int, *, group: int, curve: Curve) -> DrawList:
     """Return the draws of sums of post-processed sketches: one value moves by k, others by 1."""
-    noise = Draw(
-        law=laws.noise,
-        names=("count",),
-        label="noise",
-        applies_to="in every count",
-        grid=laws.unit,
-    )
+    noise = _count_noise(laws.noise, grid=laws.unit)
     facts = {
         "sketches": laws.sketches,
         "counters": counters,
@@ -53,14 +52,8 @@ def sum_draws(laws: LatticeLaws, counters: int, *, group: int, curve: Curve) -> 
 
 def universe_draws(laws: PureLaws, *, group: int, curve: Curve) -> DrawList:
     """Return the draws of a public list of keys, each with unbounded noise."""
-    count = Draw(
-        law=UnboundedNoise(laws.scale),
-        names=("count",),
-        label="noise",
-        applies_to="in every count",
-        grid=laws.unit,
-        moves=laws.move.absolute,
-    )
+    law = UnboundedNoise(laws.scale)
+    count = _count_noise(law, grid=laws.unit, moves=laws.move.absolute)
     return counts_game([count], delta=0.0, group=group, curve=curve)
 
 
@@ -69,8 +62,7 @@ def sketch_draws(
     sketches: int,
     *,
     standard: int | None,
-    names: tuple[tuple[str, ...], tuple[str, ...]] = (("count",), ("sketch_error",)),
-    labels: tuple[str, str] = ("noise", ""),
+    by_level: bool = False,
     group: int,
     curve: Curve,
 ) -> DrawList:
@@ -78,13 +70,12 @@ def sketch_draws(
 
     ``standard`` is the number of counters of a sketch that removes zeros at once, else None.
     """
-    noise = Draw(law=laws.noise, names=names[0], label=labels[0], applies_to="in every count")
-    shared = Draw(
-        law=laws.shared,
-        names=names[1],
-        label=labels[1],
-        applies_to="added to the sketch error of each level",
-    )
+    noise = _count_noise(laws.noise, by_level=by_level)
+    if by_level:
+        applies_to = "added to the sketch error of each level"
+        shared = Draw(law=laws.shared, label="error noise", applies_to=applies_to)
+    else:
+        shared = Draw(law=laws.shared, names=("sketch_error",))
     facts = {
         "sketches": sketches,
         "standard": standard,

@@ -62,6 +62,7 @@ class SyntheticPlan(ReleasePlan):
     protected: PrivacyUnit
 
     question = "synthesize"
+    audience = "against anybody who sees the generator"
     mechanism_name = "synthetic-privhp"
     paper = PAPER
     intervals = "no intervals"
@@ -150,7 +151,7 @@ class SyntheticPlan(ReleasePlan):
         exact = [float(scale) * 2**0.5 for scale in scales[: shape.exact + 1]]
         hashed = [float(scale) * 2**0.5 for scale in scales[shape.exact + 1 :]]
         out = [
-            Line("guarantee", self.guarantee, "against anybody who sees the generator"),
+            self.guarantee_line,
             Line("mechanism", "synthetic, PrivHP", PAPER),
             Line("domain", self.domain, "what rows can be, declared by the caller"),
             Line(

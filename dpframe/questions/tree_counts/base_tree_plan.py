@@ -74,6 +74,7 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
     laws: L
 
     question = "tree_counts"
+    audience = "against anybody who sees the result"
 
     text_weights: bool = True
     """Whether weights may be read from texts, which is a public fact of the source."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpframe.accounting.path_laws import Laws
@@ -42,7 +42,7 @@ class HeavyHittersPlan(TreePlan[Laws]):
     @cached_property
     def draws(self) -> DrawList:
         """The draws of heavy hitters with the rest."""
-        return selection_draws(
+        draws = selection_draws(
             self.laws,
             self.test_noise,
             height=self.height,
@@ -50,6 +50,11 @@ class HeavyHittersPlan(TreePlan[Laws]):
             remainder=True,
             budget=self.budget,
             unit=self.unit,
+        )
+        test, release = draws.draws
+        test = replace(test, applies_to="decides what is shown")
+        return replace(
+            draws, draws=(test, replace(release, applies_to="added to reported residuals"))
         )
 
     @property

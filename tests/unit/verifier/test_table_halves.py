@@ -13,8 +13,8 @@ from dpframe.noise import (
     halves,
     laplace_gaussian_table,
     laplace_table,
+    rounded_normal,
 )
-from dpframe.rounded_noise import rounded_normal
 from dpframe.verifier.laws import BrokenProofError, Law
 from dpframe.verifier.table_halves import has_halves
 
