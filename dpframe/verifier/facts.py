@@ -12,6 +12,7 @@ from dpframe.verifier.laws import Law
 from dpframe.verifier.numbers import ONE, exp_below, is_number
 from dpframe.verifier.proof import Proof, positive_number
 from dpframe.verifier.table_halves import has_halves
+from dpframe.verifier.verdict import check_claim
 
 DOUBLE = Fraction(1, 2**50)
 """Relative error of a double that was divided and multiplied."""
@@ -111,16 +112,10 @@ def table_facts(path: Path, law: Law, units: int = 1, worth: Fraction = Fraction
 def scale_facts(path: Path, scale: Fraction, units: int = 1) -> Facts:
     """The facts of discrete Laplace noise over all integers, with ``scale`` in units:
     sd**2 = 1 / (2 sinh(1 / (2 scale))**2)."""
-    root = Fraction(exp_below(1 / (2 * scale)), ONE)
-    yield (*path, "grid"), units
-    ends = {"lowest": None, "highest": None}
-    yield (
-        path,
-        Fact(
-            "a law without ends",
-            lambda told: isinstance(told, dict) and ends.items() <= told.items(),
-        ),
-    )
+    root, ends = Fraction(exp_below(1 / (2 * scale)), ONE), {"lowest": None, "highest": None}
+    check_claim(root > 1, f"noise of scale {float(scale):g} is too wide to be compared")
+    told = Fact("no ends", lambda told: isinstance(told, dict) and ends.items() <= told.items())
+    yield from ((path, told), ((*path, "grid"), units))
     yield from (((*path, name), end) for name, end in ends.items())
     yield (*path, "sd"), Fact.root(2 / (units * (root - 1 / root)) ** 2)
     yield (*path, "scale"), Fact(str(scale), lambda told: told is None or told == str(scale))

@@ -98,9 +98,12 @@ def receipt_facts(receipt: Receipt, proof: Proof) -> Facts:
     units, worth = yield from _unit_facts(receipt, proof)
     if mechanism.removesuffix("-universe") in OF_SKETCHES:
         yield from _sketch_facts(receipt, proof)
-    elif mechanism in ("rounds", "tree-relative", "synthetic-privhp"):
-        facts = {"rounds": _rounds_facts, "tree-relative": _relative_facts}
-        yield from facts.get(mechanism, _generator_facts)(receipt, proof)
+    elif mechanism == "rounds":
+        yield from _rounds_facts(receipt, proof)
+    elif mechanism == "tree-relative":
+        yield from _relative_facts(proof)
+    elif mechanism == "synthetic-privhp":
+        yield from _generator_facts(receipt, proof)
     elif "items" in mechanism.split("-"):
         yield from _user_count_facts(receipt, proof)
     elif mechanism == "streaming":
@@ -121,10 +124,8 @@ def _label_facts(receipt: Receipt, proof: Proof) -> Facts:
     yield "levels", None if height is None else Fact.size(height)
     for name in ("ledger", "period"):
         yield name, Fact("an object", lambda told: isinstance(told, dict | None))
-    listed = isinstance(receipt["keys"], str) and receipt["mechanism"].startswith(
-        ("tree-", "rollup")
-    )
-    yield "keys", DECLARED if listed else None
+    lists = receipt["mechanism"].startswith(("tree-", "rollup"))
+    yield "keys", DECLARED if lists and isinstance(receipt["keys"], str) else None
     measures = receipt["measures"] if isinstance(receipt["measures"], dict) else {}
     measure, card = measures.get("guarantee"), receipt["card"]  # a measure may have that name
     lines = [[guarantee], *([[measure.get("spec")]] if isinstance(measure, dict) else [])]
@@ -143,25 +144,18 @@ def _unit_facts(
     these are worth in the receipt."""
     names = ("mechanism", "user", "contribution", "max_contributions", "weight", "max_weight")
     mechanism, user, way, number, weight, most = (receipt[name] for name in names)
-    kind, units, all_records = (
-        proof.game.get("kind"),
-        proof.game.get("units", 1),
-        "with all their records",
-    )
+    kind, units = proof.game.get("kind"), proof.game.get("units", 1)
+    divided, worth = False, Fraction(1)
     sentence, own_way, counted, records = "adding or removing one record", None, None, 1
-    one_user, divided, worth = (
-        f"adding or removing one user ({user!r}) {all_records}",
-        False,
-        Fraction(1),
-    )
+    one_user = f"adding or removing one user ({user!r}) with all their records"
     if mechanism.removesuffix("-universe") in OF_SKETCHES:
         yield "user", None
         if mechanism.startswith("privacy-aware"):
             sentence, own_way = "adding or removing one user with all their items", "records"
         elif number is not None:
             counted, own_way, records = Fact.whole(), "records", number
-            sentence = f"adding or removing one user {all_records}, of which there are at most "
-            sentence += f"{number} (promised by the caller)"
+            sentence = "adding or removing one user with all their records, of which there are at "
+            sentence += f"most {number} (promised by the caller)"
     else:
         yield from ((name, DECLARED) for name in ("user", "weight", "max_weight"))
         if most is not None and not mechanism.startswith("tree-"):
@@ -317,7 +311,7 @@ def _user_count_facts(receipt: Receipt, proof: Proof) -> Facts:
         yield from level_noise(("noise", *place), level, proof)
 
 
-def _relative_facts(_: Receipt, proof: Proof) -> Facts:
+def _relative_facts(proof: Proof) -> Facts:
     """Counts with a relative error: what is drawn in each step."""
     steps = relative_steps(proof)
     yield from (("height", Fact.whole()), ("keys", None))

@@ -48,31 +48,29 @@ def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
 
     A fact is compared before the next one is derived, which may rely on it.
     """
-    receipt, compared = _PlainReceipt(_plain(receipt)), set[Path]()
-    for place, proved in receipt_facts(receipt, proof):
+    plain = PlainReceipt(_plain(receipt))
+    fields, compared = dict(_fields(plain)), set[Path]()
+    for place, proved in receipt_facts(plain, proof):
         path = (place,) if isinstance(place, str) else place
-        told, fact = (
-            _field(receipt, path),
-            proved if isinstance(proved, Fact) else Fact.exactly(proved),
-        )
-        check_claim(
-            fact.holds(told),
-            f"the receipt has {'.'.join(map(str, path))} {told!r}, the proof {fact.text}",
-        )
+        fact = proved if isinstance(proved, Fact) else Fact.exactly(proved)
+        told, name = fields.get(path), ".".join(map(str, path))
+        text = f"the receipt has {name} {told!r:.200}, the proof {fact.text:.200}"
+        check_claim(fact.holds(told), text)
         compared.add(path)
-    mechanism = str(receipt.get("mechanism"))
+    mechanism = str(plain["mechanism"])
     starts = (names for start, names in FREE_FIELDS.items() if mechanism.startswith(start))
     free = {name for names in starts for name in names.split()}
-    for path in _leaves(receipt):
+    for path, value in fields.items():
         name = ".".join(each for each in path if isinstance(each, str))
-        if path not in compared and name not in free and not f"{name}.".startswith(FREE_PATHS):
+        known = path in compared or name in free or f"{name}.".startswith(FREE_PATHS)
+        if not known and not _parts(value):
             raise NotVerifiedError(
                 f"the receipt has {name!r}, which this verifier does not know: a later version "
-                f"of dpframe than {receipt.get('version')!r} may have written it"
+                f"of dpframe than {plain['version']!r} may have written it"
             )
 
 
-class _PlainReceipt(dict[str, Any]):
+class PlainReceipt(dict[str, Any]):
     """A receipt in which a field that is missing is None."""
 
     def __missing__(self, name: str) -> None:
@@ -86,24 +84,16 @@ def _plain(value: Any) -> Any:
     return [*map(_plain, value)] if isinstance(value, list | tuple) else value
 
 
-def _field(value: Any, path: Path) -> Any:
-    """The value at a path, None where there is none."""
-    for name in path:
-        try:
-            value = value[name]
-        except (LookupError, TypeError):
-            return None
-    return value
+def _parts(value: Any) -> list[tuple[str | int, Any]]:
+    """What is in an object, or in a list of objects."""
+    if isinstance(value, dict):
+        return [*value.items()]
+    objects = isinstance(value, list) and any(isinstance(one, dict) for one in value)
+    return [*enumerate(value)] if objects else []
 
 
-def _leaves(value: Any, path: Path = ()) -> Iterator[Path]:
-    """The paths to all that is no object and no list of objects, and to empty objects."""
-    if isinstance(value, dict) and value:
-        each: Any = value.items()
-    elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
-        each = enumerate(value)
-    else:
-        yield path
-        return
-    for name, inside in each:
-        yield from _leaves(inside, (*path, name))
+def _fields(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Everything that has a path, objects too."""
+    for name, inside in _parts(value):
+        yield (*path, name), inside
+        yield from _fields(inside, (*path, name))

@@ -728,6 +728,12 @@ def test_a_scale_that_is_no_noise_fails() -> None:
     assert verify_receipt({**receipt, "proof": None}, json.dumps(proof)).outcome == "failed"
 
 
+def test_noise_that_is_too_wide_fails() -> None:
+    proof, receipt = made_of("listed, pure")
+    proof["game"]["levels"][0]["scale"] = "1" + "0" * 40
+    assert verify_receipt({**receipt, "proof": None}, json.dumps(proof)).outcome == "failed"
+
+
 def test_what_cannot_be_checked_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: an error inside of the verifier is one of ours, and the program exits with 2."""
     monkeypatch.setattr(verify, "verify_receipt", lambda *_: 1 / 0)
