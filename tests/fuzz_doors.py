@@ -275,6 +275,14 @@ def _as_text(part: Any) -> str | None:
     return part if part is None or isinstance(part, str) else type(part).__name__
 
 
+def _as_word(value: object) -> str:
+    """A value as a word of a command line; of objects whose text raises, the name of the type."""
+    try:
+        return str(value)
+    except RuntimeError:
+        return type(value).__name__
+
+
 def _command(r: random.Random, folder: Path, book: dp.Ledger) -> None:
     verb, first, arguments = _call(r)
     spec = first if isinstance(first, str) else NUMBERS if verb == "synthesize" else "columns:c"
@@ -285,7 +293,7 @@ def _command(r: random.Random, folder: Path, book: dp.Ledger) -> None:
     if isinstance(left.get("period"), tuple | list):
         column, *rest = map(_as_text, left["period"])
         left["period"] = f"{column}={'@'.join(map(str, rest))}"
-    flags += [f"--{k.replace('_', '-')}={v}" for k, v in left.items()]
+    flags += [f"--{k.replace('_', '-')}={_as_word(v)}" for k, v in left.items()]
     if verb == "synthesize":
         flags += ["-n", "3"]
     call = [verb.replace("_", "-"), str(file(r, folder)), spec, *flags, f"--ledger={book.path}"]

@@ -98,6 +98,14 @@ class ReleasePlan(ABC):
         return self.draws.delta_spent(self.budget)
 
     @property
+    def errors(self) -> Mapping[str, float]:
+        """Half widths of intervals by the name of a measure, for what one node has of its own.
+
+        Empty where they are not known before the data are read.
+        """
+        return {}
+
+    @property
     def noise(self) -> Any:
         """The laws of the noise, as the receipt has them."""
         return self.draws.noise
@@ -194,11 +202,3 @@ class LevelPlan(ReleasePlan, Generic[A]):
             "levels": list(self.hierarchy.level_names),
             "confidence": self.confidence,
         }
-
-    @property
-    def errors(self) -> Mapping[str, float]:
-        """Half widths of intervals by the name of a measure, for what one node has of its own.
-
-        Empty where they are not known before the data are read.
-        """
-        return {}

@@ -99,11 +99,15 @@ class Receipt(Mapping[str, Any]):
     @property
     def counted(self) -> str:
         """What the numbers count, in a word or two: records, users, or the column of a measure."""
+        mechanism, way = self["mechanism"], self.get("contribution")
         if self._is_measure:
             return str(self["weight"])
-        if self.get("user") is None:
+        if mechanism.startswith("prefix-"):
+            return "users who reported an item when it was found"
+        if self.get("user") is None or way == "records":
             return "records"
-        return "different users" if self.get("adds_up") is False else "users"
+        different = mechanism == "rounds" or self.get("adds_up") is False
+        return "different users" if different else "users"
 
     @property
     def subject(self) -> str:

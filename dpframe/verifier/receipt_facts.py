@@ -29,8 +29,8 @@ from dpframe.verifier.proof import MOST_HEIGHT, Proof, positive_number
 from dpframe.verifier.relative_game import relative_steps
 from dpframe.verifier.reports import HOLDER_CHANCE, OFF
 from dpframe.verifier.rounds_game import read_gaussian
-from dpframe.verifier.table_halves import TableHalf, read_halves
-from dpframe.verifier.verdict import check_claim
+from dpframe.verifier.table_halves import read_halves
+from dpframe.verifier.verdict import NotVerifiedError, check_claim
 
 WHOLE_USERS = ("rounds", "items", "tree-items-laplace", "tree-items-gaussian", "rollup")
 """Mechanisms whose games are about a user with all their records."""
@@ -52,9 +52,10 @@ KINDS_OF_GAMES = {
     "measures steps": "rollup",
     "relative": "tree-relative",
     "sketches merged": "streaming",
-    "merged": "merged-bounded privacy-aware-misra-gries",
+    "merged": "merged-bounded privacy-aware-misra-gries streaming-merged-bounded "
+    "streaming-privacy-aware-misra-gries",
     "sketches": "misra-gries misra-gries-standard",
-    "sums": "merged-sum",
+    "sums": "merged-sum streaming-merged-sum",
     "rounds": "rounds",
     "reports": "prefix-reports",
     "counts": "laplace gaussian tree-laplace tree-gaussian tree-laplace-gaussian items "
@@ -81,8 +82,9 @@ FIXED_FIELDS: tuple[tuple[str, object, str], ...] = (
 def receipt_facts(receipt: Receipt, proof: Proof) -> Facts:
     """Everything that a receipt with this proof must say."""
     mechanism, kind = str(receipt["mechanism"]), proof.game.get("kind")
-    known = kind in KINDS.get(mechanism, ())
-    check_claim(known, f"the mechanism {mechanism!r} is no game {kind!r}")
+    if mechanism not in KINDS:
+        raise NotVerifiedError(f"this verifier does not know the mechanism {mechanism!r}")
+    check_claim(kind in KINDS[mechanism], f"the mechanism {mechanism!r} is no game {kind!r}")
     yield "mechanism", mechanism
     yield from _label_facts(receipt, proof)
     for name, value, starts in FIXED_FIELDS:
@@ -106,8 +108,9 @@ def receipt_facts(receipt: Receipt, proof: Proof) -> Facts:
         yield from _generator_facts(receipt, proof)
     elif "items" in mechanism.split("-"):
         yield from _user_count_facts(receipt, proof)
-    elif mechanism == "streaming":
-        yield from _stream_facts(proof)
+    elif mechanism.startswith("streaming"):
+        facts = _stream_facts if mechanism == "streaming" else _merged_stream_facts
+        yield from facts(receipt, proof)
     elif kind == "counts":
         yield from _level_facts(receipt, proof, units)
     elif mechanism != "rollup":
@@ -324,16 +327,38 @@ def _relative_facts(proof: Proof) -> Facts:
 # -- sketches -------------------------------------------------------------------------------------
 
 
-def _stream_facts(proof: Proof) -> Facts:
+def _stream_facts(receipt: Receipt, proof: Proof) -> Facts:
     """One sketch a level, whose users move one count, or ``changed`` of them."""
     merged = proof.game["kind"] == "merged"
     check_claim(proof.game.get("standard") is None, "sketches of a stream remove zeros late")
     yield "height", proof.whole("sketches", 1)
-    yield "threshold", proof.whole("least" if merged else "theta")
+    yield from _hidden_facts(receipt, Fraction(proof.whole("least" if merged else "theta")))
     if merged:
         yield "counters", proof.whole("changed", 1)
     for name in ("test", "release"):
         yield from table_facts(("noise", name), proof.law("noise"))
+
+
+def _hidden_facts(receipt: Receipt, least: Fraction) -> Facts:
+    """Counters below ``least`` are not looked at. Which nodes are shown follows from the others, so
+    that any threshold is private. Receipts of earlier versions tell one number for both."""
+    if receipt["hidden_below"] is None:
+        yield "threshold", least
+    else:
+        yield from (("threshold", Fact.whole()), ("hidden_below", Fact.near(least)))
+
+
+def _merged_stream_facts(receipt: Receipt, proof: Proof) -> Facts:
+    """Merged sketches, one a level."""
+    whole = proof.game["kind"] == "merged"
+    k = proof.whole("changed" if whole else "counters", 1)
+    parts = 1 if whole else k + 1
+    yield "height", proof.whole("sketches", 1)
+    yield "counters", k
+    yield "universe", None
+    least = Fraction(proof.whole("least" if whole else "theta"), parts)
+    yield from _hidden_facts(receipt, least)
+    yield from table_facts(("noise", "release"), proof.law("noise"), parts)
 
 
 def _sketch_facts(receipt: Receipt, proof: Proof) -> Facts:
@@ -394,16 +419,24 @@ def _gaussian_facts(place: tuple[str | int, ...], told: object, units: int) -> F
     """Normal noise that is rounded and cut: the standard deviation of a rounded law is a little
     more than its scale."""
     law, path = read_gaussian(told, 1, 1), ("noise", *place)
-    half = TableHalf("rounded gaussian", (law.sigma,), law.end)
     square = (law.sigma / units) ** 2 + Fraction(1, 12 * units**2)
     yield (*path, "grid"), units
     yield (*path, "lowest"), Fact.near(Fraction(-law.end, units))
     yield (*path, "highest"), Fact.near(Fraction(law.end, units))
     yield (*path, "sd"), Fact.root(square, Fraction(1, 1000))
-    text = f"halves of scale {float(law.sigma):g}"
     yield (
         (*path, "halves"),
-        Fact(text, lambda told: told is None or read_halves(told) == [half] * 2),
+        Fact(
+            f"halves of scale {float(law.sigma):g}",
+            lambda told: (
+                told is None
+                or all(
+                    (each.shape, each.scales) == ("rounded gaussian", (law.sigma,))
+                    and each.bound >= law.end  # weights of 0 are cut off the ends
+                    for each in read_halves(told)
+                )
+            ),
+        ),
     )
     yield (*path, "family"), FREE
 

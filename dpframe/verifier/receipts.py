@@ -24,13 +24,13 @@ FREE_FIELDS: Mapping[str, str] = {
     "ledger.reservation period period.column period.text period.zone "
     "period.start period.end period.read order dimensions",
     "tree-": "level_weights consistent",
-    "streaming": "counters sketch_error",
+    "stream": "counters method",
     "offline-gaussian": "remainder",
     "synthetic-": "columns width split",
     "prefix-": "accountant encoding length limit segments false_positives selection conditioned "
     "left_out denied",
     **dict.fromkeys(
-        ("misra-gries", "merged-", "privacy-aware-misra-gries"),
+        ("misra-gries", "merged-", "privacy-aware-misra-gries", "streaming"),
         "sketches sensitivity records sketch_error unpublished_at_most release_number",
     ),
 }

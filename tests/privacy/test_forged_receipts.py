@@ -26,6 +26,7 @@ import pytest
 import dpframe as dp
 from dpframe.asking.proofs import proof_text
 from dpframe.doors import verify
+from dpframe.questions.hhh.partition_plan import partition_plan
 from dpframe.verifier import receipt_facts, verdict
 from dpframe.verifier.facts import FREE
 from dpframe.verifier.judge import verify_proof, verify_receipt
@@ -98,6 +99,15 @@ MEASURES: Facts = {
 }
 
 
+def partitions(**asked: Any) -> Any:
+    known = {"mechanism": "streaming", "counters": 20, "remainder": False}
+    return partition_plan(hhh(["a", "b"], **{**known, **asked}), 4)
+
+
+def stream() -> Any:
+    return dp.StreamingHHH(["a", "b"], counters=20)
+
+
 def standard(k: int) -> Any:
     return dp.MisraGries(k, standard=True)
 
@@ -164,6 +174,17 @@ MADE: dict[str, Callable[[], tuple[Facts, Facts]]] = {
     "different values, few counters": lambda: of_plan(
         hhh(mechanism="streaming", user="u", contribution="items", max_contributions=8, counters=10)
     ),
+    "sums of partitions": lambda: of_plan(partitions()),
+    "groups in partitions": lambda: of_plan(
+        partitions(user="u", contribution="records", max_contributions=3)
+    ),
+    "users in partitions": lambda: of_plan(
+        partitions(user="u", contribution="items", max_contributions=8, counters=10)
+    ),
+    "merged streams": lambda: of_sketch(
+        dp.merge_sketches([stream(), stream()], method="bounded"), threshold=300
+    ),
+    "one stream": lambda: of_sketch(stream(), threshold=300),
     "threshold of a caller": lambda: of_plan(tree(threshold=300)),
     "counted": lambda: of_result(ROWS.dp.heavy_hitters("a", user="u", **BUDGET)),
     "Gaussian histograms": lambda: of_plan(hhh(mechanism="gaussian")),
@@ -351,7 +372,12 @@ FORGED: dict[tuple[str, str], Callable[[Facts, Facts], object]] = {
         r.update(keys="x"),
         p["game"]["levels"].pop(),
     ),
-    ("streams", "another threshold"): said(threshold=2),
+    ("streams", "another value below which counters are hidden"): said(hidden_below=2),
+    ("streams", "a threshold that is no number"): said(threshold="1"),
+    ("sums of partitions", "another hidden value"): said(hidden_below=2.5),
+    ("sums of partitions", "other counters"): said(counters=21),
+    ("merged streams", "other levels"): said(height=3, levels=["a", "b", "c"]),
+    ("groups in partitions", "one record of a user"): said(max_contributions=1),
     ("streams", "narrower"): narrower,
     ("streams", "height left out"): lambda p, r: (
         r.pop("height"),

@@ -70,6 +70,7 @@ class MergedStreamPlan(ReleasePlan):
             "levels": list(self.hierarchy.level_names),
             "method": self.sketch.structure,
             "threshold": self.threshold,
+            "hidden_below": self.sketch.threshold / self.sketch.grid,
             "remainder": False,
         }
 

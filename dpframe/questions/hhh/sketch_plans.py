@@ -67,6 +67,10 @@ class SketchedPlan(HhhPlan[L, States]):
     def error(self) -> str:
         """Text of the line on the sketch's error: its direction, and whether it is released."""
 
+    @property
+    def facts(self) -> dict[str, object]:
+        return {**super().facts, "hidden_below": self.hidden}
+
     def remake(self, asked: HhhArguments) -> StreamingPlan | UserSetsPlan:
         return streaming_plan(asked)
 

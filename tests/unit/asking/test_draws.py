@@ -87,6 +87,7 @@ def test_another_draw_changes_receipt_card_and_proof_together() -> None:
 
 
 def test_a_table_is_written_once_and_numbered_in_order() -> None:
+    """Law: levels that are always shown come first."""
     narrow, wide = laplace_table(2.0, 30), gaussian_table(5.0, 40)
     again = laplace_table(2.0, 30)
     draws = [Draw(law=wide, times=2), Draw(law=narrow, least=50), Draw(law=again)]
@@ -101,8 +102,8 @@ def test_a_table_is_written_once_and_numbered_in_order() -> None:
         "levels": [
             {"table": 0, "least": None},
             {"table": 0, "least": None},
-            {"table": 1, "least": 50},
             {"table": 1, "least": None},
+            {"table": 1, "least": 50},
         ],
     }
 

@@ -318,3 +318,30 @@ def test_only_a_centred_law_has_a_symmetric_interval() -> None:
         assert np.array_equal(law.weights[: law.highest], law.weights[: law.highest : -1])
     skewed = halves(left=("geometric", 9.0, 50), right=("geometric", 2.0, 20), recentre=True)
     assert skewed.lowest != -skewed.highest
+
+
+USERS: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "user": "who"}
+SAMPLED: dict[str, Any] = {**USERS, "contribution": "records", "max_contributions": 3}
+
+
+@pytest.mark.parametrize(
+    ("word", "explained"),
+    [
+        ("records", lambda: dp.explain(["a"], epsilon=1.0, delta=1e-6)),
+        ("records", lambda: dp.explain(["a"], **SAMPLED)),
+        ("records", lambda: dp.explain_tree_counts(["a"], **SAMPLED)),
+        ("users", lambda: dp.explain(["a"], **USERS)),
+        ("different users", lambda: dp.explain(["a"], **USERS, contribution="items")),
+        ("different users", lambda: dp.explain_heavy_hitters("a", **USERS)),
+        ("paid", lambda: dp.explain(["a"], weight="paid", max_weight=9, epsilon=1.0, delta=1e-6)),
+        (
+            "users who reported an item when it was found",
+            lambda: dp.explain_prefix_tree("a", devices=100_000, **USERS),
+        ),
+    ],
+)
+def test_what_is_counted_is_named_as_the_card_begins(word: str, explained: Any) -> None:
+    """Law: pages name what the receipt says that the numbers count."""
+    receipt = explained().plan.receipt()
+    assert receipt.counted == word
+    assert receipt["counts"].replace(";", ",").split(",")[0] == word
