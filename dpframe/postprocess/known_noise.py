@@ -163,6 +163,7 @@ class KnownNoise:
         own, past = np.where(lower == shown, FAR, own), np.where(upper == shown, -FAR, past)
         if first is not None:  # the release may have shown less: an end that was cut on this side
             then = self.half(float(first))
+            own = np.where(lower == 0, np.maximum(own, then), own)
             own = np.where(own >= shown + then, FAR, own)
             past = np.where(past <= shown - then, -FAR, past)
         return np.maximum(least, past), np.minimum(most, own)
