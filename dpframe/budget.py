@@ -100,6 +100,19 @@ class PrivacyUnit:
         }
 
     @property
+    def facts(self) -> dict[str, object]:
+        """Who is protected and what is counted, as receipts hold it."""
+        measure = {"weight": self.weight, "max_weight": self.max_weight} if self.measured else {}
+        return {
+            "neighbours": self.sentence,
+            "counts": self.counts,
+            "user": self.user,
+            "contribution": self.contribution if self.user is not None else None,
+            "max_contributions": self.moves if self.user is not None and self.grid == 1 else None,
+            **measure,
+        }
+
+    @property
     def sentence(self) -> str:
         if self.measured and self.user is None:
             return (

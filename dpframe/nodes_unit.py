@@ -13,7 +13,7 @@ MOST = 1000
 """Nodes of a level that can be asked for, at most."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class NodesUnit(WholeUser):
     """A user with all their records, counted once at each of at most ``at_most`` nodes a level."""
 
@@ -31,6 +31,11 @@ class NodesUnit(WholeUser):
             "max_contributions": None,
             "at_most": self.at_most,
         }
+
+    @property
+    def facts(self) -> dict[str, object]:
+        own = {"max_contributions": None, "at_most": self.at_most, "adds_up": False}
+        return {**super().facts, **own}
 
     @property
     def counts(self) -> str:

@@ -6,28 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
-from typing import Protocol
 
 from dpframe._html import folded_html
 from dpframe._terminal import visible
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.noise import NoiseTable, UnboundedNoise
-
-
-class Promises(Protocol):
-    """What a guarantee needs to know of a plan."""
-
-    @property
-    def budget(self) -> Budget: ...
-
-    @property
-    def unit(self) -> PrivacyUnit: ...
-
-
-def plan_guarantee(plan: Promises) -> str:
-    """The privacy claim, as one sentence; every document and card quotes this function."""
-    return budget_claim(plan.budget, plan.unit.sentence)
 
 
 def budget_claim(budget: Budget, neighbours: str) -> str:
@@ -144,6 +128,16 @@ def noise_line(
     low, high = (end / grid for end in law.ends)
     text = Text("{family}, sd {sd:.3g}, within [{lowest:.4g}, {highest:.4g}]")
     return Line.of(id, text, meaning, lowest=low, highest=high, **facts)
+
+
+def typical_error_line(
+    half_width: float, confidence: float, meaning: str, /, **values: object
+) -> Line:
+    """Return the line on half the width of intervals."""
+    text = Text("+-{half_width} with confidence {confidence:g}")
+    return Line.of(
+        "typical error", text, meaning, half_width=half_width, confidence=confidence, **values
+    )
 
 
 def format_value(value: object) -> str:

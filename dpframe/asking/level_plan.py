@@ -1,15 +1,128 @@
-"""The base of plans over the levels of a hierarchy: they read their facts from what was asked."""
+"""The bases of plans: what each plan reads off its draws, and what plans over levels add."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from dpframe.accounting.compose import Profile
+from dpframe.asking.card import Line, budget_claim, four_digits_up
+from dpframe.asking.draws import DrawList
+from dpframe.asking.privacy_receipt import UNTRACKED, Receipt, stamp
+from dpframe.asking.proofs import proof_facts
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import Hierarchy
+
+
+class ReleasePlan(ABC):
+    """Everything about a release except the data and the draw.
+
+    A plan says what it draws (``draws``), for whom, and what its receipt and card say besides.
+    """
+
+    question: ClassVar[str | None] = None
+    """The question whose arguments make the plan again; None where a sketch or a stream is needed.
+    """
+
+    audience: ClassVar[str] = "what is promised, against anybody who sees the result"
+    """Against whom the guarantee holds, in the words of the card."""
+
+    @property
+    @abstractmethod
+    def draws(self) -> DrawList:
+        """What is drawn, and how it composes."""
+
+    @property
+    @abstractmethod
+    def budget(self) -> Budget:
+        """(epsilon, delta) for the unit of privacy."""
+
+    @property
+    @abstractmethod
+    def unit(self) -> PrivacyUnit:
+        """Who is protected."""
+
+    @property
+    @abstractmethod
+    def mechanism_name(self) -> str:
+        """The name of the mechanism in receipts."""
+
+    @property
+    @abstractmethod
+    def paper(self) -> str:
+        """The source of the mechanism."""
+
+    @property
+    @abstractmethod
+    def intervals(self) -> str:
+        """What the intervals of the release mean."""
+
+    @property
+    @abstractmethod
+    def facts(self) -> dict[str, object]:
+        """What the receipt says besides the promise and the noise."""
+
+    @abstractmethod
+    def lines(self) -> list[Line]:
+        """The lines of the card: what is known before the data are read."""
+
+    @property
+    def guarantee(self) -> str:
+        """The privacy claim, as one sentence; every document and card quotes it."""
+        return budget_claim(self.budget, self.unit.sentence)
+
+    @property
+    def guarantee_line(self) -> Line:
+        """The first line of the card."""
+        return Line("guarantee", self.guarantee, self.audience)
+
+    @property
+    def delta_line(self) -> Line:
+        """The line on the delta that the accountant computed."""
+        if not self.delta_spent:
+            return Line("computed delta", "0", "pure: noise without bounds, scales rounded up")
+        meaning = "upper bound from the tables that are drawn from"
+        return Line("computed delta", four_digits_up(self.delta_spent), meaning)
+
+    @cached_property
+    def profile(self) -> Profile:
+        """The points (epsilon, delta) that the release keeps, to compose it with others."""
+        return self.draws.profile(self.budget)
+
+    @property
+    def delta_spent(self) -> float:
+        """Delta that the accountant computed for the unit of privacy, at most ``budget.delta``."""
+        return self.draws.delta_spent(self.budget)
+
+    @property
+    def noise(self) -> Any:
+        """The laws of the noise, as the receipt has them."""
+        return self.draws.noise
+
+    def receipt(self, name: str | None = None) -> Receipt:
+        """The receipt of a release of this plan; holds nothing that depends on the data."""
+        return Receipt(
+            {
+                "release": name,
+                **stamp(),
+                "mechanism": self.mechanism_name,
+                "paper": self.paper,
+                "guarantee": self.guarantee,
+                **self.budget.request,
+                "computed_delta": self.delta_spent,
+                **self.unit.facts,
+                **self.facts,
+                "noise": self.noise,
+                "intervals": self.intervals,
+                "budget": UNTRACKED,
+                "ledger": None,
+                "proof": proof_facts(self),
+                "card": [line.row for line in self.lines()],
+            }
+        )
 
 
 class LevelArguments(Protocol):
@@ -35,11 +148,8 @@ A = TypeVar("A", bound=LevelArguments)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LevelPlan(Generic[A]):
-    """Everything about a release except the data and the draw.
-
-    The plans of a room derive from it, add noise and cost, and answer the protocol ``Rollup``.
-    """
+class LevelPlan(ReleasePlan, Generic[A]):
+    """The base of plans over the levels of a hierarchy, which answer the protocol ``Rollup``."""
 
     asked: A
 
@@ -69,8 +179,21 @@ class LevelPlan(Generic[A]):
         return self.asked.mechanism
 
     @property
+    def mechanism_name(self) -> str:
+        return self.mechanism
+
+    @property
     def confidence(self) -> float:
         return self.asked.confidence
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {
+            "hierarchy": self.hierarchy.spec,
+            "height": self.height,
+            "levels": list(self.hierarchy.level_names),
+            "confidence": self.confidence,
+        }
 
     @property
     def errors(self) -> Mapping[str, float]:
@@ -79,8 +202,3 @@ class LevelPlan(Generic[A]):
         Empty where they are not known before the data are read.
         """
         return {}
-
-    @cached_property
-    def profile(self) -> Profile:
-        """The points (epsilon, delta) that the release keeps; here only the budget."""
-        return ((self.budget.epsilon, self.budget.delta),)

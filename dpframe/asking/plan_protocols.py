@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from dpframe.accounting.compose import Profile
 from dpframe.asking.card import Line
+from dpframe.asking.draws import DrawList
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import Hierarchy
@@ -51,7 +52,19 @@ class Spends(Protocol):
         """The points (epsilon, delta) that it keeps, to compose it with other releases."""
 
 
-class Draws(Spends, Protocol[C, N]):
+class Proves(Spends, Protocol):
+    """A plan with a list of draws, from which its proof is written."""
+
+    @property
+    def question(self) -> str | None:
+        """The question whose arguments make the plan again, if any do."""
+
+    @property
+    def draws(self) -> DrawList:
+        """What is drawn, and how it composes."""
+
+
+class Draws(Proves, Protocol[C, N]):
     """A plan that can be drawn, from C, which is private, to N, which is public."""
 
     def run(self, counted: C, /) -> N:

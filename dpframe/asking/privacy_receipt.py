@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe._known_arguments import argument_hint
 from dpframe._version import __version__
-from dpframe.asking.card import Line, Promises, card_summary, card_text, html_card, plan_guarantee
+from dpframe.asking.card import Line, card_summary, card_text, html_card
 from dpframe.budget import SHARE_GRID
 from dpframe.digest import FrameState
 from dpframe.noise import replacement
@@ -279,21 +279,4 @@ def stamp() -> dict[str, Any]:
         "noise_source": SECRET_NOISE if replacement() is None else REPLACED_NOISE,
         "replayed": False,
         "data": None,
-    }
-
-
-def promise_facts(plan: Promises, computed_delta: float) -> dict[str, Any]:
-    """Return the facts on the promise, its unit of privacy, and the delta that was computed."""
-    unit = plan.unit
-    return {
-        "guarantee": plan_guarantee(plan),
-        "epsilon": plan.budget.epsilon,
-        "delta": plan.budget.delta,
-        "computed_delta": computed_delta,
-        "neighbours": unit.sentence,
-        "counts": unit.counts,
-        "user": unit.user,
-        "contribution": unit.contribution if unit.user is not None else None,
-        "max_contributions": unit.moves if unit.user is not None and unit.grid == 1 else None,
-        **({"weight": unit.weight, "max_weight": unit.max_weight} if unit.measured else {}),
     }

@@ -40,8 +40,10 @@ FLAT = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DrawnNumbers:
-    """Numbers in units, of which ``scale`` are 1: N between ``low`` and ``high``, with ``noise``,
-    or ``variance`` where all that is known of it is that it is a weighted sum of Laplace noises."""
+    """Numbers N between ``low`` and ``high``, in units of which ``scale`` are 1.
+
+    They have ``noise``, or ``variance`` where only a weighted sum of Laplace noises is known.
+    """
 
     low: list[int]
     high: list[int]

@@ -1,206 +1,99 @@
-"""Compare a receipt with its proof."""
+"""Compare a receipt with the facts that its proof shows.
+
+Every field of a receipt is compared with a fact, free by its name, or unknown: a claim that nobody
+checked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from fractions import Fraction
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dpframe.verifier.cell_receipts import check_whole_counts
-from dpframe.verifier.count_receipts import check_count_levels, check_level_sketches
-from dpframe.verifier.leaves import Facts, check_leaves
-from dpframe.verifier.measure_receipts import check_rollup
-from dpframe.verifier.node_receipts import check_nodes
-from dpframe.verifier.noise_receipts import same_noise
-from dpframe.verifier.numbers import is_number
-from dpframe.verifier.proof import MOST_HEIGHT, Proof
-from dpframe.verifier.relative_game import check_relative
-from dpframe.verifier.reports import check_reports
-from dpframe.verifier.rounds_game import check_rounds
-from dpframe.verifier.sketch_receipts import check_sketch
-from dpframe.verifier.unit_receipts import (
-    OF_SKETCHES,
-    ProtectedUnit,
-    check_division,
-    check_unit,
-)
-from dpframe.verifier.verdict import check_claim
+from dpframe.verifier.facts import Fact, Path
+from dpframe.verifier.proof import Proof
+from dpframe.verifier.receipt_facts import receipt_facts
+from dpframe.verifier.verdict import NotVerifiedError, check_claim
 
-KINDS = {
-    "offline": ("path", "shares", "steps"),
-    "rollup": ("measures", "steps"),
-    "laplace": ("counts",),
-    "gaussian": ("counts",),
-    "tree-laplace": ("counts",),
-    "tree-gaussian": ("counts",),
-    "tree-laplace-gaussian": ("counts",),
-    "tree-hhh": ("path", "shares"),
-    "tree-relative": ("relative",),
-    "items": ("counts",),
-    "tree-items-laplace": ("counts",),
-    "tree-items-gaussian": ("counts",),
-    "offline-gaussian": ("path", "normal"),
-    "streaming": ("sketches", "merged"),
-    "merged-bounded": ("merged",),
-    "privacy-aware-misra-gries": ("merged",),
-    "misra-gries": ("sketches",),
-    "misra-gries-standard": ("sketches",),
-    "rounds": ("rounds",),
-    "merged-sum": ("sums",),
-    "misra-gries-universe": ("counts",),
-    "misra-gries-standard-universe": ("counts",),
-    "merged-sum-universe": ("counts",),
-    "merged-bounded-universe": ("counts",),
-    "privacy-aware-misra-gries-universe": ("counts",),
-    "synthetic-privhp": ("counts",),
-    "prefix-reports": ("reports",),
-    "prefix-laplace": ("counts",),
-    "prefix-gaussian": ("counts",),
+FREE_FIELDS: Mapping[str, str] = {
+    "": "release release_id time version replayed data paper counts hierarchy levels confidence "
+    "intervals released_confidence budget notices card frame frame_changed frame_extract "
+    "noise_source "
+    "proof proof.version proof.sha256 proof.text proof.why proof.question proof.arguments "
+    "ledger ledger.id ledger.accountant ledger.epsilon ledger.delta ledger.left_epsilon "
+    "ledger.left_delta ledger.protects ledger.charged_epsilon ledger.charged_delta steps "
+    "ledger.reservation period period.column period.text period.zone "
+    "period.start period.end period.read order dimensions",
+    "tree-": "level_weights consistent",
+    "streaming": "counters sketch_error",
+    "offline-gaussian": "remainder",
+    "synthetic-": "columns width split",
+    "prefix-": "accountant encoding length limit segments false_positives selection conditioned "
+    "left_out denied",
+    **dict.fromkeys(
+        ("misra-gries", "merged-", "privacy-aware-misra-gries"),
+        "sketches sensitivity records sketch_error unpublished_at_most release_number",
+    ),
 }
-"""For each mechanism that a receipt can name: the kinds of games that belong to it."""
+"""Fields that say nothing of privacy or noise, by the beginning of a mechanism's name. They are
+names, sentences, times and versions, arguments that no noise depends on, and what was released."""
 
-
-FIXED_FIELDS: Mapping[str, Mapping[str, object]] = {
-    "offline": {"counters": None},
-    "laplace": {"counters": None},
-    "gaussian": {"counters": None},
-    "streaming": {"remainder": False},
-    "items": {"counters": None, "remainder": False, "adds_up": False},
-    "rounds": {"counters": None, "remainder": False, "height": 1},
-    "rollup": {"remainder": True},
-    "tree-": {"remainder": True},
-    "tree-items-": {"adds_up": False},
-    "prefix-": {
-        "height": 1,
-        "threshold": None,
-        "remainder": False,
-        "contribution": None,
-        "max_contributions": None,
-    },
-    "synthetic-": {"threshold": None, "remainder": None},
-}
-"""What receipts of a mechanism always say, by the beginning of the mechanism's name."""
+FREE_PATHS = ("proof.arguments.", "ledger.reservation.", "levels_measured.")
+"""Beginnings of free paths: what the proof is planned from again, what a ledger says of its
+reservation, and the part of the noise of every level, from which scales follow."""
 
 
 def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
     """Check that every leaf of the receipt follows from the proof or is free: FailedClaimError
-    names a leaf that says something else, NotVerifiedError a leaf that nobody knows."""
-    facts = Facts(receipt)
-    _check_claims(facts, proof)
-    mechanism = str(facts.get("mechanism"))
-    wanted = [known for of, known in FIXED_FIELDS.items() if mechanism.startswith(of)]
-    for name, value in (fact for known in wanted for fact in known.items()):
-        told = facts.get(name)
-        check_claim(
-            type(told) is type(value) and told == value,
-            f"the receipt has {name} {told!r}; of {mechanism!r} it is {value!r}",
-        )
-    _check_labels(facts, proof)
-    check_leaves(facts, mechanism)
+    names a leaf that says something else, NotVerifiedError a leaf that nobody knows.
+
+    A fact is compared before the next one is derived, which may rely on it.
+    """
+    plain = PlainReceipt(_plain(receipt))
+    fields, compared = dict(_fields(plain)), set[Path]()
+    for place, proved in receipt_facts(plain, proof):
+        path = (place,) if isinstance(place, str) else place
+        fact = proved if isinstance(proved, Fact) else Fact.exactly(proved)
+        told, name = fields.get(path), ".".join(map(str, path))
+        text = f"the receipt has {name} {told!r:.200}, the proof {fact.text:.200}"
+        check_claim(fact.holds(told), text)
+        compared.add(path)
+    mechanism = str(plain["mechanism"])
+    starts = (names for start, names in FREE_FIELDS.items() if mechanism.startswith(start))
+    free = {name for names in starts for name in names.split()}
+    for path, value in fields.items():
+        name = ".".join(each for each in path if isinstance(each, str))
+        known = path in compared or name in free or f"{name}.".startswith(FREE_PATHS)
+        if not known and not _parts(value):
+            raise NotVerifiedError(
+                f"the receipt has {name!r}, which this verifier does not know: a later version "
+                f"of dpframe than {plain['version']!r} may have written it"
+            )
 
 
-def _check_labels(facts: Facts, proof: Proof) -> None:
-    """Check that the height is the number of named levels, that the card has the guarantee of the
-    receipt, and that the computed delta is within the promise."""
-    names, height = facts.get("levels"), facts.get("height")
-    check_claim(
-        len(names) == height if isinstance(names, list) else names is height is None,
-        f"the receipt has height {height!r}, and names other levels",
-    )
-    card, guarantee = facts.get("card"), facts.get("guarantee")
-    lines = [line for line in card if isinstance(line, list)] if isinstance(card, list) else []
-    told = [line[1:2] for line in lines if line[:1] == ["guarantee"]]
-    check_claim(
-        card is None or told == [[guarantee]], "the card has another guarantee than the receipt"
-    )
-    for name in ("ledger", "period"):
-        check_claim(
-            isinstance(facts.get(name), Facts | None), f"the receipt has no object as {name}"
-        )
-    mechanism, keys = str(facts.get("mechanism")), facts.get("keys")
-    listed = isinstance(keys, str) and mechanism.startswith(("tree-", "rollup"))
-    check_claim(
-        keys is None or listed, f"the mechanism {mechanism!r} finds its keys, and lists {keys!r}"
-    )
-    computed = facts.get("computed_delta")
-    check_claim(
-        is_number(computed) and 0 <= computed <= proof.delta,
-        f"the receipt has computed_delta {computed!r}, and promises {float(proof.delta):g}",
-    )
+class PlainReceipt(dict[str, Any]):
+    """A receipt in which a field that is missing is None."""
+
+    def __missing__(self, name: str) -> None:
+        return None
 
 
-def _check_claims(receipt: Facts, proof: Proof) -> None:
-    for name, proved in (("epsilon", proof.epsilon), ("delta", proof.delta)):
-        told = receipt.get(name)
-        check_claim(
-            type(told) in (int, float) and told == proved,
-            f"the receipt promises {name} {told!r}, the proof is of {float(proved)!r}",
-        )
-    epsilon, delta = float(proof.epsilon), float(proof.delta)
-    sentence = f"({epsilon:g}, {delta:g})-" if delta else f"{epsilon:g}-"
-    check_claim(
-        str(receipt.get("guarantee", "")).startswith(f"{sentence}differential privacy for "),
-        f"the receipt's guarantee is not one of {sentence.removesuffix('-')}",
-    )
-    kind, mechanism = proof.game.get("kind"), str(receipt.get("mechanism"))
-    check_claim(
-        kind in KINDS.get(mechanism, ()),
-        f"the mechanism {mechanism!r} is no game {kind!r}",
-    )
-    if mechanism.startswith("prefix-"):
-        check_reports(receipt, proof)
-        return
-    if mechanism == "rollup":
-        check_rollup(receipt, proof)
-    unit = check_unit(receipt, proof)
-    if mechanism == "rollup":
-        return
-    if mechanism.removesuffix("-universe") in OF_SKETCHES:
-        check_sketch(receipt, proof)
-        return
-    height = receipt.get("height")
-    known = type(height) is int and 0 < height <= MOST_HEIGHT
-    check_claim(known, f"the receipt has height {height!r}")
-    if mechanism == "rounds":
-        check_rounds(receipt, proof)
-    elif "items" in mechanism.split("-"):
-        check_nodes(receipt, proof)
-    elif kind in ("sketches", "merged"):
-        check_level_sketches(receipt, proof)
-    elif kind == "relative":
-        check_relative(receipt, proof)
-    elif kind == "counts":
-        check_count_levels(receipt, proof, check_division(unit, proof))
-    else:
-        _check_selection(receipt, check_whole_counts(receipt, proof), unit)
+def _plain(value: Any) -> Any:
+    """A value of a receipt as JSON has it."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inside) for name, inside in value.items()}
+    return [*map(_plain, value)] if isinstance(value, list | tuple) else value
 
 
-def _check_selection(receipt: Mapping[str, Any], proof: Proof, unit: ProtectedUnit) -> None:
-    """Compare what heavy hitters tell: height, remainder, threshold and noise."""
-    game, units = proof.game, check_division(unit, proof)
-    check_claim(game.get("release") is not None, "the receipt has released counts, the proof none")
-    check_claim(
-        receipt.get("keys") is None, "a selection finds its keys, and the receipt lists them"
-    )
-    for name in ("height", "remainder") if "remainder" in game else ("height",):
-        told, proved = receipt.get(name), game.get(name)
-        check_claim(
-            type(told) is type(proved) and told == proved,
-            f"the receipt has {name} {told!r}, the proof {proved!r}",
-        )
-    told, proved = receipt.get("threshold"), proof.whole("threshold")
-    exact = Fraction(proved) * unit.worth / units
-    room = exact / 1000 if unit.worth != 1 else Fraction(0)  # the receipt has it with four digits
-    unit_below = exact - unit.worth / units  # counts are whole units
-    check_claim(
-        is_number(told) and unit_below < Fraction(told) <= (exact + room) * (1 + TOLD),
-        f"the receipt has threshold {told!r}, the proof {float(exact):g}",
-    )
-    noise = receipt.get("noise")
-    for name in ("test", "release"):
-        facts = noise.get(name) if isinstance(noise, Mapping) else None
-        same_noise(facts, proof.law(name), name, units, unit.worth)
+def _parts(value: Any) -> list[tuple[str | int, Any]]:
+    """What is in an object, or in a list of objects."""
+    if isinstance(value, dict):
+        return [*value.items()]
+    objects = isinstance(value, list) and any(isinstance(one, dict) for one in value)
+    return [*enumerate(value)] if objects else []
 
 
-TOLD = Fraction(1, 2**50)
-"""Relative error that a double may have."""
+def _fields(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Everything that has a path, objects too."""
+    for name, inside in _parts(value):
+        yield (*path, name), inside
+        yield from _fields(inside, (*path, name))

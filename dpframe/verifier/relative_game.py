@@ -8,14 +8,11 @@ law given that it is within a bound. Nothing is claimed here about how near coun
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from dpframe.verifier.laws import BrokenProofError
-from dpframe.verifier.noise_receipts import same_number
-from dpframe.verifier.numbers import ONE, exp_above, exp_between, is_number
+from dpframe.verifier.numbers import ONE, exp_above, exp_between
 from dpframe.verifier.proof import Proof
 from dpframe.verifier.verdict import DeltaBound, ProofStep, check_claim
 
@@ -92,27 +89,3 @@ def relative_steps(proof: Proof) -> list[RelativeStep]:
         whole = {name: part.whole(name, 1) for name in ("tops", "bound", "cut")}
         out.append(RelativeStep(**whole, **scales))  # type: ignore[arg-type]
     return out
-
-
-def check_relative(receipt: Mapping[str, Any], proof: Proof) -> None:
-    """Check that receipt and proof have the same number of steps, and draw the same in each."""
-    noise, steps = receipt.get("noise"), relative_steps(proof)
-    facts = noise if isinstance(noise, Mapping) else {}
-    check_claim(
-        facts.get("steps") == len(steps),
-        f"the receipt has {facts.get('steps')!r} steps, the proof {len(steps)}",
-    )
-    for name, of in (("tops", "tops"), ("bounds", "bound"), ("scales", "tests")):
-        told = facts.get(name)
-        check_claim(
-            isinstance(told, list) and len(told) == len(steps),
-            f"the receipt does not say the {name} of each step",
-        )
-        for number, (one, step) in enumerate(zip(told or (), steps, strict=True), 1):
-            same_number(one, Fraction(getattr(step, of)), f"in step {number} {of}")
-    check_claim(receipt.get("keys") is None, "keys that are listed are not classified")
-    told, least = receipt.get("threshold"), min(step.cut for step in steps)
-    check_claim(
-        is_number(told) and told >= least,
-        f"the receipt has threshold {told!r}, the proof {least}",
-    )

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
 
 from dpframe.verifier.binomials import BinomialLaw, binomial_law
 from dpframe.verifier.composition import (
@@ -18,10 +16,8 @@ from dpframe.verifier.composition import (
     trim_losses,
 )
 from dpframe.verifier.dominance import is_below
-from dpframe.verifier.noise_receipts import same_noise
-from dpframe.verifier.numbers import ONE, TABLE, exp_above, exp_below, is_number
+from dpframe.verifier.numbers import ONE, TABLE, exp_above, exp_below
 from dpframe.verifier.proof import Proof
-from dpframe.verifier.unit_receipts import check_sentence
 from dpframe.verifier.verdict import DeltaBound, ProofStep, check_claim
 
 PREFIX_TREES = "docs/guarantees.md, Federated prefix trees"
@@ -161,81 +157,3 @@ def _dominating_losses(
         "more holders of a cell than the proof spares do not hide a report better",
     )
     return usual
-
-
-def check_reports(receipt: Mapping[str, Any], proof: Proof) -> None:
-    """Compare what the receipt of a prefix tree says of its reports or counts with the proof."""
-    said, user, devices = (receipt.get(name) for name in ("neighbours", "user", "devices"))
-    check_claim(type(devices) is int, "the receipt has no number of devices")
-    who = f"one user ({user!r})"
-    known = f"the number of users, {devices or 0:,}, is public"
-    replaced = str(said).startswith("replacing ")
-    sentence = f"adding or removing all items of {who}, who still reports; {known}"
-    if replaced:
-        sentence = f"replacing all records of {who} by any others; {known}"
-    check_sentence(receipt, sentence)
-    check_claim(proof.group == 1, f"the receipt has one user, the proof {proof.group}")
-    times, game = receipt.get("reports"), proof.game
-    asked = [receipt.get(name) for name in ("iterations", "rounds")]
-    check_claim(
-        all(type(each) is int for each in (times, *asked)) and times == math.prod(asked),  # type: ignore[arg-type]
-        f"a device sends a report in {asked[1]!r} rounds of {asked[0]!r} iterations, not {times!r}",
-    )
-    local, error = receipt.get("local_epsilon"), receipt.get("standard_error")
-    _check_local_guarantee(receipt, local, times)
-    if game.get("kind") == "counts":
-        levels, noise = game.get("levels"), receipt.get("noise")
-        moved = times * (2 if replaced else 1) if isinstance(times, int) else None
-        found = len(levels) if isinstance(levels, list) else None
-        check_claim(
-            moved == found, f"a user of the receipt moves {moved!r} counts, the proof {found!r}"
-        )
-        check_claim(proof.game.get("units") == 1, "a user moves a count by one")
-        check_claim(all(law.symmetric for law in proof.laws), "noise must be symmetric")
-        for level in levels or ():
-            own = level if isinstance(level, dict) else {}
-            check_claim(own.get("least") is None, "counts of devices have no threshold")
-            law = proof.table(own.get("table"), "table")
-            same_noise(noise, law, "count")
-        all_of_them = (receipt.get("reporting"), receipt.get("participation")) == (devices, 1)
-        check_claim(all_of_them and local is None, "every device is counted, by a trusted server")
-        sd = noise.get("sd") if isinstance(noise, Mapping) else None
-        check_claim(is_number(error) and error == sd, f"the receipt has standard_error {error!r}")
-        return
-    told = {
-        "reports": times,
-        "devices": receipt.get("devices"),
-        "counted": receipt.get("reporting"),
-        "participation": receipt.get("participation"),
-        "replaced": replaced,
-    }
-    for name, value in told.items():
-        check_claim(game.get(name) == value, f"the receipt has {value!r} as {name}, the proof not")
-    check_claim(receipt.get("noise") is None, "reports have no noise beside them")
-    check_claim(is_number(local) and 0 < local < 100, "the receipt has no local epsilon")
-    odds = 1 / proof.scale("silence") - 1
-    near = Fraction(exp_below(Fraction(local)), ONE)  # type: ignore[arg-type]
-    check_claim(
-        abs(odds / near - 1) < OFF, "the local epsilon of the receipt is not that of the proof"
-    )
-    others, silence = (
-        Fraction(game["devices"]) * proof.scale("participation"),
-        proof.scale("silence"),
-    )
-    others = max(Fraction(0), max(1, round(others)) - Fraction(1))
-    square = (Fraction(1, 4) + others * silence * (1 - silence)) / (HOLDER_CHANCE - silence) ** 2
-    check_claim(
-        is_number(error) and error > 0 and abs(Fraction(error) ** 2 / square - 1) < OFF,
-        f"the receipt has standard_error {error!r}, in the proof it is {float(square) ** 0.5:g}",
-    )
-
-
-def _check_local_guarantee(receipt: Mapping[str, Any], local: Any, times: Any) -> None:
-    """Check that the sentence of the local guarantee is the one for the local epsilon."""
-    told, sentence = receipt.get("local_guarantee"), None
-    if is_number(local):
-        sentence = (
-            f"{local:g}-differential privacy in the local model for a report, {times * local:g} "
-            f"for all {times} of a device"
-        )
-    check_claim(told == sentence, f"the receipt has the local guarantee {told!r}, not {sentence!r}")

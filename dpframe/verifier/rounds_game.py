@@ -6,13 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt
-from typing import Any
 
 from dpframe.verifier.gaussian_bounds import normal_bound, normal_tail, upper_root
 from dpframe.verifier.laws import BrokenProofError
-from dpframe.verifier.noise_receipts import same_number
-from dpframe.verifier.numbers import ONE, exp_above, is_number
+from dpframe.verifier.numbers import ONE, exp_above
 from dpframe.verifier.proof import Proof, positive_number
 from dpframe.verifier.verdict import DeltaBound, ProofStep, check_claim
 
@@ -66,11 +63,11 @@ def bound_rounds_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> Delt
     told = proof.game.get("rounds")
     if not isinstance(told, list) or not told:
         raise BrokenProofError("the game needs a list of rounds")
-    weighed = [_read_gaussian(each, unit, items) for each in told]
+    weighed = [read_gaussian(each, unit, items) for each in told]
     norm = proof.whole("norm", 1)
-    drawn = [*weighed, _read_gaussian(proof.game.get("count"), norm, norm * norm)]
+    drawn = [*weighed, read_gaussian(proof.game.get("count"), norm, norm * norm)]
     if proof.game.get("sizes") is not None:
-        drawn.append(_read_gaussian(proof.game["sizes"], 1, 1))
+        drawn.append(read_gaussian(proof.game["sizes"], 1, 1))
     for one in drawn:
         check_claim(
             one.outside * 10**6 < 1, "noise is cut too near to be compared with what is not"
@@ -116,79 +113,10 @@ def _chance_of_finding(weighed: list[CutGaussian], unit: int, threshold: int) ->
     return total
 
 
-def _read_gaussian(told: object, norm: int, values: int) -> CutGaussian:
+def read_gaussian(told: object, norm: int, values: int) -> CutGaussian:
     if not isinstance(told, Mapping) or not set(told) <= {"sigma", "end", "part"}:
         raise BrokenProofError("noise has sigma, end and, in a round, part, and no more")
     end, part = told.get("end"), told.get("part", 1)
     if type(end) is not int or end < 1 or type(part) is not int or part < 1:
         raise BrokenProofError("'end' and 'part' of noise must be whole numbers from 1 on")
     return CutGaussian(positive_number(told.get("sigma"), "sigma"), end, norm, values, part)
-
-
-def check_rounds(receipt: Mapping[str, Any], proof: Proof) -> None:
-    """Compare what a receipt says of values, and of its noise, with the proof."""
-    items = proof.whole("items", 1)
-    told = receipt.get("max_contributions")
-    check_claim(told == items, f"the receipt has {told!r} values of a user, the proof {items}")
-    noise, game, unit = receipt.get("noise"), proof.game, proof.whole("unit", 1)
-    games = game.get("rounds")
-    drawn = [_read_gaussian(each, 1, 1) for each in games] if isinstance(games, list) else []
-    facts = noise if isinstance(noise, Mapping) else {}
-    told = facts.get("rounds")
-    listed = told if isinstance(told, list) else []
-    check_claim(
-        len(listed) == len(drawn) > 0,
-        f"the receipt has noise of {len(listed)} rounds, the proof of {len(drawn)}",
-    )
-    for number, (one, own) in enumerate(zip(listed, drawn, strict=True), 1):
-        _check_gaussian(one, own, unit, f"round {number}")
-    count = _read_gaussian(game.get("count"), 1, 1)
-    _check_gaussian(
-        facts.get("release"), count, _move_of_counts(receipt, facts, proof), "the counts"
-    )
-    sizes, own_sizes = facts.get("sizes"), game.get("sizes")
-    check_claim((sizes is None) == (own_sizes is None), "one of both has a histogram of sizes")
-    if own_sizes is not None:
-        _check_gaussian(sizes, _read_gaussian(own_sizes, 1, 1), 1, "the sizes")
-    parts = sum(each.part for each in drawn)
-    least = receipt.get("threshold")
-    check_claim(
-        is_number(least) and least >= -(-proof.whole("threshold") // (unit * parts)),
-        f"the receipt has threshold {receipt.get('threshold')!r}, the proof "
-        f"{proof.whole('threshold') / (unit * parts):g}",
-    )
-
-
-def _move_of_counts(receipt: Mapping[str, Any], facts: Mapping[str, Any], proof: Proof) -> int:
-    """How far a user moves each of their counts: ``at_most`` counts together by a vector of at most
-    the norm in the proof. Where a release finds ``at_most``, it divides the norm only then."""
-    told, most, norm = facts.get("release"), receipt.get("at_most"), proof.whole("norm", 1)
-    each = told.get("grid") if isinstance(told, Mapping) else None
-    number = 1 if most is None else most
-    check_claim(
-        type(each) is int
-        and type(number) is int
-        and min(each, number) > 0
-        and each == isqrt(norm**2 // number),
-        f"{most!r} counts of a user that move by {each!r} have another norm than {norm}",
-    )
-    return int(each or 1)
-
-
-def _check_gaussian(told: Any, own: CutGaussian, units: int, name: str) -> None:
-    """Compare scale and end of one law: the standard deviation of a rounded law is a little more
-    than its scale."""
-    facts = told if isinstance(told, Mapping) else {}
-    sd, grid = facts.get("sd"), facts.get("grid")
-    sigma, end = own.sigma / units, Fraction(own.end, units)
-    check_claim(
-        grid == units, f"the noise of {name} counts in units of 1/{grid!r}, not of 1/{units}"
-    )
-    for side, sign in (("lowest", -1), ("highest", 1)):
-        same_number(facts.get(side), sign * end, f"of the noise of {name} {side}")
-    check_claim(is_number(sd) and sd > 0, f"the receipt has no sd of the noise of {name}")
-    rounded = sigma**2 + Fraction(1, 12 * units**2)
-    check_claim(
-        abs(Fraction(sd or 0) ** 2 - rounded) * 1000 < rounded,
-        f"the noise of {name} has sd {sd!r} in the receipt, {float(sigma):g} in the proof",
-    )

@@ -144,7 +144,12 @@ def forged(before: Any, after: Any) -> list[Path]:
     for path, old, new in changes(before, after):
         top, name = path[0], next(str(key) for key in reversed(path) if isinstance(key, str))
         new_one, gone = old is MISSING, new is MISSING
-        if name == "keys":
+        if name == "halves":
+            place = path[: path.index("halves")]
+            weaker = _is_one_table(at(before, place), at(after, place))
+        elif name == "scale":
+            weaker = gone or new is None
+        elif name == "keys":
             weaker = name in free and None not in (old, new) and not new_one and not gone
         elif name == "levels":
             told = after.get(name)
@@ -182,6 +187,23 @@ def forged(before: Any, after: Any) -> list[Path]:
         if not weaker:
             found.append(path)
     return found
+
+
+def _is_one_table(law: Any, other: Any) -> bool:
+    """Whether other halves, or none as in older receipts, make the same table: where weights of 0
+    are cut off, no half says where it would end."""
+    told = other.get("halves") if isinstance(other, dict) else None
+    if told is None:
+        return True
+    if not isinstance(told, list) or not all(isinstance(half, list) and half for half in told):
+        return False
+    ends = [half[-1] for half in told]
+    if {*map(type, ends)} != {int} or [half[:-1] for half in told] != [
+        h[:-1] for h in law["halves"]
+    ]:
+        return False
+    values = (law["highest"] - law["lowest"]) * law["grid"] + 1
+    return min(sum(ends), sum(half[-1] for half in law["halves"])) >= values
 
 
 def _moved(receipt: Any) -> list[int] | None:

@@ -10,9 +10,11 @@ import base64
 import copy
 import hashlib
 import json
+import math
 import os
 import random
 import time
+from array import array
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -24,7 +26,8 @@ import pytest
 import dpframe as dp
 from dpframe.asking.proofs import proof_text
 from dpframe.doors import verify
-from dpframe.verifier import count_receipts, receipts, verdict
+from dpframe.verifier import receipt_facts, verdict
+from dpframe.verifier.facts import FREE
 from dpframe.verifier.judge import verify_proof, verify_receipt
 
 from .mutated_receipts import forged, mutated, other_proof, twice
@@ -184,6 +187,44 @@ MADE: dict[str, Callable[[], tuple[Facts, Facts]]] = {
 }
 
 
+def exactly(made: str) -> Callable[[], tuple[Facts, Facts]]:
+    """The same, with what every law is made of: halves or a scale."""
+
+    def make() -> tuple[Facts, Facts]:
+        proof, receipt = MADE[made]()
+        for law in _laws(receipt["noise"]):
+            if law["lowest"] is None:
+                law["scale"] = proof["game"]["levels"][0]["scale"]
+            else:
+                law["halves"] = halves_of(proof["tables"], law)
+        return proof, receipt
+
+    return make
+
+
+def halves_of(tables: list[Facts], law: Facts) -> list[list[Any]]:
+    """The halves of the table whose ends a law has."""
+    table = next(each for each in tables if each["lowest"] == law["lowest"] * law["grid"])
+    weights = array("Q", base64.b64decode(table["weights"]))
+    mode = weights.index(max(weights))
+    gaussian = "Gaussian" in law["family"]
+    halves = []
+    for half in (weights[mode::-1], weights[mode:]):
+        far = max((z for z, weight in enumerate(half) if weight > 2**50), default=1)
+        rate = math.log(half[1] / half[far])
+        scale = math.sqrt((far**2 - 1) / 2 / rate) if gaussian else (far - 1) / rate
+        halves.append(["gaussian" if gaussian else "geometric", scale, len(half) - 1])
+    return halves
+
+
+MADE.update(
+    {
+        f"{made}, exactly": exactly(made)
+        for made in ("records", "histograms", "tree, Gaussian", "listed, pure", "standard universe")
+    }
+)
+
+
 @cache
 def _made(name: str) -> tuple[Facts, Facts]:
     return MADE[name]()
@@ -204,6 +245,12 @@ def said(**changes: Any) -> Callable[[Facts, Facts], object]:
 
 def both(**changes: Any) -> Callable[[Facts, Facts], object]:
     return lambda proof, receipt: (proof["game"].update(changes), receipt.update(changes))
+
+
+def halves(receipt: Facts, side: int, place: int, change: Callable[[Any], object]) -> None:
+    """A half of the noise of tests is changed."""
+    half = receipt["noise"]["test"]["halves"][side]
+    half[place] = change(half[place])
 
 
 def promised(receipt: Facts, neighbours: str, **facts: Any) -> None:
@@ -256,7 +303,7 @@ def test_a_receipt_of_every_mechanism_and_game_is_made_here() -> None:
     """Law: what is forged and mutated below is all that the verifier may prove."""
     pairs = [made_of(name) for name in MADE]
     made = {(receipt["mechanism"], proof["game"]["kind"]) for proof, receipt in pairs}
-    assert made == {(name, kind) for name, kinds in receipts.KINDS.items() for kind in kinds}
+    assert made == {(name, kind) for name, kinds in receipt_facts.KINDS.items() for kind in kinds}
 
 
 FORGED: dict[tuple[str, str], Callable[[Facts, Facts], object]] = {
@@ -402,6 +449,12 @@ FORGED: dict[tuple[str, str], Callable[[Facts, Facts], object]] = {
     ("records", "one as true"): lambda p, r: r["noise"]["test"].update(grid=True),
     ("shares", "a number of records"): said(max_contributions=3),
     ("histograms", "remainder as text"): said(remainder="yes"),
+    ("streams", "one record for a user"): lambda p, r: promised(
+        r, ONE_USER, user="u", contribution="share", card=None
+    ),
+    ("relative", "one record for a user"): lambda p, r: promised(
+        r, ONE_USER, user="u", contribution="share", card=None
+    ),
     ("streams", "a remainder"): said(remainder=True),
     ("streams", "a way of users"): said(contribution="share"),
     ("shares", "ends off by a part of a unit"): lambda p, r: r["noise"]["release"].update(
@@ -431,6 +484,30 @@ FORGED: dict[tuple[str, str], Callable[[Facts, Facts], object]] = {
     ("rounds", "another grid"): lambda p, r: r["noise"]["rounds"][0].update(grid=1),
     ("rounds", "another grid of sizes"): lambda p, r: r["noise"]["sizes"].update(grid=7),
     ("rounds", "a remainder"): said(remainder=True),
+    ("records, exactly", "another scale"): lambda p, r: halves(
+        r, 0, 1, lambda scale: scale * 1.0001
+    ),
+    ("records, exactly", "another half"): lambda p, r: halves(r, 1, 0, lambda shape: "gaussian"),
+    ("records, exactly", "no known shape"): lambda p, r: halves(r, 1, 0, lambda shape: "round"),
+    ("records, exactly", "another end"): lambda p, r: halves(r, 1, 2, lambda end: end + 1),
+    ("records, exactly", "a nearer end"): lambda p, r: halves(r, 0, 2, lambda end: end - 1),
+    ("records, exactly", "no scale"): lambda p, r: halves(r, 0, 1, lambda scale: None),
+    ("records, exactly", "halves that change places"): lambda p, r: r["noise"]["test"][
+        "halves"
+    ].reverse(),
+    ("records, exactly", "one half"): lambda p, r: r["noise"]["test"]["halves"].pop(),
+    ("tree, Gaussian, exactly", "another scale"): lambda p, r: r["noise"]["levels"][3]["halves"][
+        0
+    ].__setitem__(1, 9.0),
+    ("listed, pure, exactly", "another scale"): lambda p, r: r["noise"]["levels"][1].update(
+        scale="1024"
+    ),
+    ("listed, pure, exactly", "a scale that is no text"): lambda p, r: r["noise"]["levels"][
+        1
+    ].update(scale=512),
+    ("rounds", "halves of another scale"): lambda p, r: r["noise"]["rounds"][0].update(
+        halves=[["rounded gaussian", 1.0, p["game"]["rounds"][0]["end"]]] * 2
+    ),
     ("rollup", "half a record more"): lambda p, r: r.update(threshold=r["threshold"] + 0.5),
     ("rollup", "a narrower law"): lambda p, r: r["noise"].update(sd=1.0),
     ("rollup", "no remainder"): said(remainder=False),
@@ -651,6 +728,12 @@ def test_a_scale_that_is_no_noise_fails() -> None:
     assert verify_receipt({**receipt, "proof": None}, json.dumps(proof)).outcome == "failed"
 
 
+def test_noise_that_is_too_wide_fails() -> None:
+    proof, receipt = made_of("listed, pure")
+    proof["game"]["levels"][0]["scale"] = "1" + "0" * 40
+    assert verify_receipt({**receipt, "proof": None}, json.dumps(proof)).outcome == "failed"
+
+
 def test_what_cannot_be_checked_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: an error inside of the verifier is one of ours, and the program exits with 2."""
     monkeypatch.setattr(verify, "verify_receipt", lambda *_: 1 / 0)
@@ -684,6 +767,29 @@ def a_mutant(case: int) -> str | None:
     if slow or (wrong and found):
         return f"case {case}: {made}, {how} {path}: {found.sentence}, {wrong}"
     return None
+
+
+def test_exact_laws_of_rounds_are_those_of_the_proof() -> None:
+    proof, receipt = made_of("rounds")
+    for law, drawn in zip(receipt["noise"]["rounds"], proof["game"]["rounds"], strict=True):
+        law["halves"] = [["rounded gaussian", drawn["sigma"], drawn["end"]]] * 2
+    assert verify_receipt(sealed(receipt, proof)).outcome == "proved"
+    receipt["noise"]["rounds"][2]["scale"] = "3"
+    assert "rounds.scale" in verify_receipt(sealed(receipt, proof)).reason
+
+
+@pytest.mark.parametrize("name", ["guarantee", "promise"])
+def test_a_measure_may_have_the_name_of_a_line_on_the_card(name: str) -> None:
+    """Law: the promise on the card is still compared."""
+    measures = {name: dp.sum("x", lower=0, upper=10)}
+    result = ROWS.dp.rollup(["a"], measures=measures, epsilon=1.0, delta=1e-6)
+    assert dp.verify(result).outcome == "proved"
+    receipt = result.dp.receipt.to_dict()
+    for number, line in enumerate(receipt["card"]):
+        if line[0] == "guarantee":
+            changed = copy.deepcopy(receipt)
+            changed["card"][number][1] = "(0.1, 1e-06)-differential privacy for all"
+            assert verify_receipt(changed).outcome == "failed"
 
 
 def test_a_field_that_nobody_knows_is_not_verified() -> None:
@@ -729,10 +835,14 @@ def test_a_key_that_is_told_twice_fails_wherever_it_stands(tmp_path: Path) -> No
 def test_a_comparison_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: without one comparison mutants are proved; without reading what is compared
     no genuine receipt is."""
-    for module in (receipts, count_receipts):
-        monkeypatch.setattr(module, "same_noise", lambda facts, *_: [*facts.values()])
+    fields = ("grid", "lowest", "highest", "sd", "halves", "family")
+
+    def same_noise(path: Any, *_: Any) -> Any:
+        return [((*path, name), FREE) for name in fields]
+
+    monkeypatch.setattr(receipt_facts, "table_facts", same_noise)
     assert [told for told in map(a_mutant, range(400)) if told and "'noise'" in told]
-    monkeypatch.setattr(receipts, "same_noise", lambda *_: None)
+    monkeypatch.setattr(receipt_facts, "table_facts", lambda *_: [])
     proof, receipt = made_of("records")
     found = verify_receipt(sealed(receipt, proof))
     assert found.outcome == "not verified"

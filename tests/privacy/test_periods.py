@@ -106,7 +106,7 @@ def test_two_disjoint_weeks_tell_no_more_of_a_record_than_one(tmp_path: Path) ->
     epsilon, delta = charged(WEEKS, tmp_path)
     assert (epsilon, delta) == (EPSILON, DELTA)
     exact = told_apart(WEEKS, epsilon)
-    assert exact <= plan().record_delta <= delta
+    assert exact <= plan().draws.delta <= delta
     assert exact == pytest.approx(told_apart(WEEKS[1:], epsilon), rel=1e-9)
     assert exact > 0  # and the other week says nothing of it
 

@@ -215,22 +215,22 @@ def test_tampered_proofs_fail(name: str) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda r: r["measures"].update(z={"spec": "count"}), "has measures n, s, z"),
+        (lambda r: r["measures"].update(z={"spec": "count"}), "the proof n, s"),
         (lambda r: r["measures"].pop("s"), "the proof n, s"),
-        (lambda r: r["measures"]["s"].update(upper=501.0), "has the bound 501"),
+        (lambda r: r["measures"]["s"].update(upper=501.0), "s.upper 501"),
         (lambda r: r["measures"]["s"].update(spec="mean(x, 0, 500)"), "draws mean"),
-        (lambda r: r["measures"]["s"].update(spec="sum(x, 0, auto)"), "draws search, sum"),
+        (lambda r: r["measures"]["s"].update(spec="sum(x, 0, auto)"), "draws search; sum"),
         (lambda r: r["measures"]["s"].update(spec="sum(x, 0, 500, clipped=true)"), "outside"),
         (lambda r: r["measures"]["s"].update(spec="median(x)"), "is not known"),
-        (lambda r: r["measures"]["n"].update(spec="count(at_most=7)"), "counts 7"),
+        (lambda r: r["measures"]["n"].update(spec="count(at_most=7)"), "draws rows, at most 7"),
         (lambda r: r["measures"]["s"].update(epsilon=0.41), "the receipt says less"),
         (lambda r: r.update(user="u"), "draws users"),
-        (lambda r: r.update(height=3), "height 3"),
+        (lambda r: r.update(height=3), "has levels"),
         (lambda r: r.update(keys="k"), "of listed keys"),
         (lambda r: r.update(threshold=60.0), "threshold 60"),
-        (lambda r: r["noise"].update(highest=9), "test noise"),
-        (lambda r: r.update(epsilon=0.9), "promises epsilon"),
-        (lambda r: r.update(mechanism="offline"), "the receipt none"),
+        (lambda r: r["noise"].update(highest=9), "noise.highest 9"),
+        (lambda r: r.update(epsilon=0.9), "has epsilon 0.9"),
+        (lambda r: r.update(mechanism="offline"), "the proof is of"),
     ],
 )
 def test_a_receipt_of_another_rollup_fails(change: Change, said: str) -> None:
@@ -246,26 +246,30 @@ def test_a_receipt_of_another_rollup_fails(change: Change, said: str) -> None:
 @pytest.mark.parametrize(
     ("name", "change", "said"),
     [
-        ("a mean, and a sum that is read", lambda m: m["s"].update(upper=400.0), "the bound 400"),
+        ("a mean, and a sum that is read", lambda m: m["s"].update(upper=400.0), "s.upper 400"),
         ("a mean, and a sum that is read", lambda m: m["m"].update(epsilon=0.1), "says less"),
         ("a mean, and a sum that is read", lambda m: m["s"]["noise"].pop(), "has noise of sum"),
         ("a mean, and a sum that is read", lambda m: m["m"]["noise"].pop(), "has noise of above"),
         (
             "different values, many",
             lambda m: m["d"].update(spec="distinct(c, at_most=30)"),
-            "by more each",
+            "singly False",
         ),
         (
             "different values, many",
             lambda m: m["d"].update(spec="distinct(u, at_most=3)"),
-            "counts 3",
+            "draws distinct, at most 3",
         ),
         (
             "different values, many",
             lambda m: m["d"]["noise"][0]["law"].update(highest=3),
-            "as highest",
+            "law.highest 3",
         ),
-        ("different values, many", lambda m: m["n"]["noise"][0].update(unit=1), "in units of 1/1"),
+        (
+            "different values, many",
+            lambda m: m["n"]["noise"][0].update(unit=1),
+            "unit 1, the proof 1048576",
+        ),
         ("found bounds", lambda m: m["s"].update(upper=2.0**40), "scales in the receipt lose"),
         ("found bounds", lambda m: m["s"].update(spec="sum(x, 0, auto, clipped=true)"), "draws"),
         ("found bounds", lambda m: m["s"]["noise"][0]["scales"].pop("parts"), "not understood"),
@@ -390,14 +394,14 @@ def test_whole_counts_of_cells_are_proved(arguments: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda t: t["game"]["steps"].pop(), "not in the proof"),
-        (lambda t: t["game"]["steps"].reverse(), "not in the proof"),
-        (lambda t: t["game"]["steps"][1]["game"]["levels"].pop(), "the proof has others"),
-        (lambda t: t["tables"].reverse(), "whole count noise"),
+        (lambda t: t["game"]["steps"].pop(), "whole_counts"),
+        (lambda t: t["game"]["steps"].reverse(), "whole_counts"),
+        (lambda t: t["game"]["steps"][1]["game"]["levels"].pop(), "height 3, the proof 2"),
+        (lambda t: t["tables"].reverse(), "whole_counts.noise"),
         (lambda t: t["game"]["steps"][0].update(epsilon=0.6), "steps lose"),
         (lambda t: t["game"]["steps"][0]["game"].update(height=2), "height 3"),
-        (lambda t: t["game"]["steps"][1].update(epsilon=0.4), "of another budget"),
-        (lambda t: t["game"]["steps"][1]["game"].update(levels=None), "the proof has others"),
+        (lambda t: t["game"]["steps"][1].update(epsilon=0.4), "whole_counts.epsilon"),
+        (lambda t: t["game"]["steps"][1]["game"].update(levels=None), "a list of levels"),
     ],
 )
 def test_other_proofs_of_whole_counts_fail(change: Change, said: str) -> None:

@@ -406,13 +406,13 @@ def test_tampered_proofs_of_shares_fail(name: str, change: Change) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"epsilon": 0.5}, "promises epsilon"),
-        ({"delta": 1e-7}, "promises delta"),
+        ({"epsilon": 0.5}, "has epsilon 0.5"),
+        ({"delta": 1e-7}, "has delta 1e-07"),
         ({"guarantee": "(0.1, 1e-06)-differential privacy for x"}, "guarantee"),
         ({"threshold": 21}, "threshold"),
-        ({"height": 3}, "height"),
+        ({"height": 3}, "has levels"),
         ({"remainder": False}, "remainder"),
-        ({"max_contributions": 9}, "9 records"),
+        ({"max_contributions": 9}, "max_contributions 9"),
         ({"mechanism": "gaussian"}, "no game"),
     ],
 )
@@ -437,11 +437,11 @@ def test_levels_of_a_proof_are_those_of_the_receipt() -> None:
             change(told["game"]["levels"])
             verdict = verify_receipt(receipt, json.dumps(told))
             assert verdict.outcome == "failed"
-            assert "levels" in verdict.reason
+            assert re.search("levels|height", verdict.reason)
     plan = planned(mechanism="streaming")
     receipt = plan.receipt().to_dict()
     text = receipt.pop("proof")["text"].replace('"sketches": 4', '"sketches": 3')
-    assert "levels" in verify_receipt(receipt, text).reason
+    assert "height 4, the proof 3" in verify_receipt(receipt, text).reason
 
 
 def test_a_proof_beside_is_the_one_of_the_digest() -> None:
@@ -477,9 +477,9 @@ def test_whole_counts_of_cells_are_not_proved_by_the_selection_alone() -> None:
     told = {name: value for name, value in whole.receipt().to_dict().items() if name != "proof"}
     found = verify_receipt(told, selection)
     assert found.outcome == "failed"
-    assert "whole counts" in found.reason
+    assert "whole_counts" in found.reason
     back = {name: value for name, value in alone.receipt().to_dict().items() if name != "proof"}
-    assert "the receipt none" in verify_receipt(back, proof_text(whole)).reason
+    assert "whole_counts" in verify_receipt(back, proof_text(whole)).reason
 
 
 def test_no_number_of_a_proof_is_from_data() -> None:

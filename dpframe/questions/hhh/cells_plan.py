@@ -7,12 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dpframe._forks import no_fork
-from dpframe.accounting.compose import Profile
 from dpframe.accounting.levels import LevelLaws, level_laws
 from dpframe.asking.card import Line, noise_line
+from dpframe.asking.draws import Draw, DrawList, counts_game
 from dpframe.asking.frame_notices import wide_interval_notices
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.asking.proofs import Game, number_tables
 from dpframe.budget import Budget
 from dpframe.cell_counts import CellCounts, NoisyCells
 from dpframe.errors import ParameterError
@@ -21,7 +20,7 @@ from dpframe.mechanisms import cell_hhh
 from dpframe.noise import law_facts
 from dpframe.postprocess.half_widths import half_width
 from dpframe.questions.hhh.checks import HhhArguments
-from dpframe.questions.hhh.offline import OfflinePlan, offline_laws, offline_profile
+from dpframe.questions.hhh.offline import OfflinePlan, offline_laws
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,38 +54,30 @@ class CellsPlan(OfflinePlan):
         assert isinstance(self.hierarchy, Cells)
         return self.hierarchy
 
-    @property
-    def record_delta(self) -> float:
-        """Delta of both parts together: epsilons and deltas add up."""
-        return self.laws.delta + (0.0 if self.totals is None else self.totals.delta)
-
     @cached_property
-    def profile(self) -> Profile:
-        """The curve of the selection; with whole counts one point, for both parts together."""
-        if self.totals is not None:
-            return ((self.budget.epsilon, self.budget.delta),)
-        return offline_profile(
-            self.laws, self.budget, self.unit.moves, height=self.height, remainder=self.remainder
-        )
+    def draws(self) -> DrawList:
+        """The tests and residuals of a selection, with one test for each kind of cells.
 
-    @property
-    def game(self) -> Game | None:
-        """The game of a path with one test for each kind of cells.
-
-        With whole counts, a second step has one count of each kind, and the total.
+        With whole counts, a second step has one count of each kind, and the total. Epsilons and
+        deltas of both steps add up, and the curve is one point.
         """
-        selection = super().game
-        if self.totals is None or selection is None:
+        selection = super().draws
+        if self.totals is None:
             return selection
-        numbers, tables = number_tables(*selection.tables, self.totals.noise)
-        level = {"table": numbers[-1], "least": None}
-        counts = {"kind": "counts", "units": 1, "levels": [level] * (self.height + 1)}
+        count = Draw(law=self.totals.noise, times=self.height + 1)
+        counts = counts_game([count], delta=self.totals.delta, group=1)
+        parts = ((1 - TOTALS_SHARE, selection), (TOTALS_SHARE, counts))
         whole = self.budget
         steps = [
-            {"epsilon": whole.epsilon * part, "delta": whole.delta * part, "game": dict(facts)}
-            for part, facts in ((1 - TOTALS_SHARE, selection.facts), (TOTALS_SHARE, counts))
+            {"epsilon": whole.epsilon * part, "delta": whole.delta * part, "game": draws}
+            for part, draws in parts
         ]
-        return Game({"kind": "steps", "steps": steps}, tables)
+        return DrawList(
+            kind="steps",
+            draws=selection.draws,
+            facts={"steps": steps},
+            delta=selection.delta + counts.delta,
+        )
 
     @property
     def errors(self) -> dict[str, float]:
@@ -136,16 +127,17 @@ class CellsPlan(OfflinePlan):
         wide = wide_interval_notices(cells, ("residual", "lower", "upper"))
         return facts.with_notices([*nothing, *wide])
 
-    def receipt(self, name: str | None = None) -> Receipt:
-        """The receipt with the order in which kinds of cells are asked."""
-        facts = cells_facts(self.cells)
+    @property
+    def facts(self) -> dict[str, object]:
+        """The facts of a selection, and the order in which kinds of cells are asked."""
+        facts = {**super().facts, **cells_facts(self.cells)}
         if self.totals is not None:
             facts["whole_counts"] = {
                 "noise": law_facts(self.totals.noise, self.grid, self.unit.worth),
                 "epsilon": self.budget.epsilon * TOTALS_SHARE,
                 "delta": self.budget.delta * TOTALS_SHARE,
             }
-        return super().receipt(name).and_also(facts)
+        return facts
 
     def lines(self) -> list[Line]:
         names = list(reversed(self.cells.level_names))

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from dpframe.accounting.compose import Profile, whole_profile
+from dpframe.accounting.compose import Profile
 from dpframe.accounting.levels import LevelLaws, level_laws, level_profile
-from dpframe.asking.card import Line
-from dpframe.asking.proofs import Game
+from dpframe.asking.draws import DrawList, counts_game
 from dpframe.budget import per_record
 from dpframe.mechanisms import level_histograms
 from dpframe.noise import NoiseTable
 from dpframe.questions.hhh.checks import HhhArguments
-from dpframe.questions.hhh.lines import (
-    error_lines,
-    hhh_ending_lines,
-    hhh_heading_lines,
-    noise_lines,
-    threshold_line,
-)
-from dpframe.questions.hhh.mechanism_plan import HhhPlan
+from dpframe.questions.hhh.mechanism_plan import HhhPlan, test_and_release_draws
 from dpframe.tree import CountTree, NoisyNodes
 
 
@@ -30,6 +22,7 @@ class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
     """One draw for a node: it decides whether the node is shown, and it is in the count."""
 
     paper = "stability histogram a level, composed (Bun, Nissim, Stemmer 2019)"
+    coverage = False
     held = (
         "lower and upper cover the noise of the count; the count was also selected upon, so "
         "the confidence is nominal near the threshold"
@@ -47,28 +40,19 @@ class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
     def band(self) -> int:
         return self.laws.threshold - self.laws.noise.highest
 
-    @property
-    def record_delta(self) -> float:
-        return self.laws.delta
-
     @cached_property
-    def profile(self) -> Profile:
-        """The exact curve of one histogram for each level."""
-        return whole_profile(self.budget, self.unit.moves, self._curve)
+    def draws(self) -> DrawList:
+        """One count for each level that moves by one; the total is always shown."""
+        test, total = test_and_release_draws(self.laws.noise, self.laws.noise)
+        test = replace(test, times=self.height, least=self.laws.threshold)
+        total = replace(total, times=int(self.remainder))
+        return counts_game(
+            [test, total], delta=self.laws.delta, group=self.unit.moves, curve=self._curve
+        )
 
     def _curve(self, epsilons: Sequence[float]) -> Profile:
         levels = self.height + self.remainder
         return level_profile(self.laws.noise, levels=levels, epsilons=epsilons)
-
-    @property
-    def game(self) -> Game:
-        """The game of one count for each level that moves by one; the total is always shown."""
-        level = {"table": 0, "least": self.laws.threshold}
-        total = [{"table": 0, "least": None}] if self.remainder else []
-        levels = [*total, *[level] * self.height]
-        return Game(
-            {"kind": "counts", "units": 1, "levels": levels}, (self.laws.noise,), self.unit.moves
-        )
 
     def remake(self, asked: HhhArguments) -> HistogramPlan:
         return histogram_baseline_plan(asked)
@@ -81,15 +65,6 @@ class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
             threshold=self.threshold_units,
             remainder=self.remainder,
         )
-
-    def lines(self) -> list[Line]:
-        return [
-            *hhh_heading_lines(self),
-            threshold_line(self),
-            *noise_lines(self),
-            *error_lines(self),
-            *hhh_ending_lines(self),
-        ]
 
 
 def histogram_baseline_plan(asked: HhhArguments) -> HistogramPlan:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dpframe.budget import WholeUser
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ItemsUnit(WholeUser):
     """A user with all their records; their different values are counted."""
 
@@ -22,6 +22,11 @@ class ItemsUnit(WholeUser):
             "contribution": self.contribution,
             "max_contributions": self.given,
         }
+
+    @property
+    def facts(self) -> dict[str, object]:
+        own = {"max_contributions": self.max_contributions, "at_most": self.at_most}
+        return {**super().facts, **own}
 
     @property
     def counts(self) -> str:

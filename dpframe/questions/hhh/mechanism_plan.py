@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from dpframe._forks import no_fork
-from dpframe.asking.card import Line, units_to_worth
+from dpframe.asking.card import Line, Text, hierarchy_line, typical_error_line, units_to_worth
+from dpframe.asking.draws import Draw
 from dpframe.asking.frame_notices import (
     empty_result_notices,
     invalid_notices,
@@ -16,11 +17,10 @@ from dpframe.asking.frame_notices import (
     zero_measure_notices,
 )
 from dpframe.asking.level_plan import LevelPlan
-from dpframe.asking.privacy_receipt import UNTRACKED, Receipt, promise_facts, stamp
-from dpframe.asking.proofs import Game, proof_facts
-from dpframe.budget import group_delta
+from dpframe.asking.privacy_receipt import Receipt
+from dpframe.budget import PrivacyUnit, as_written
 from dpframe.errors import DpframeError
-from dpframe.noise import NoiseTable, law_facts
+from dpframe.noise import NoiseTable
 from dpframe.postprocess.half_widths import half_width
 from dpframe.questions.hhh.checks import HhhArguments, threshold_in_units
 from dpframe.tree import ListedNodes, NoisyNodes
@@ -33,7 +33,7 @@ C = TypeVar("C")
 
 
 @dataclass(frozen=True, kw_only=True)
-class HhhPlan(LevelPlan[HhhArguments], ABC, Generic[L, C]):
+class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
     """Everything about a release of heavy hitters except the data and the draw.
 
     ``threshold`` is in records or users, or in what ``unit`` measures; the laws count units, of
@@ -43,8 +43,7 @@ class HhhPlan(LevelPlan[HhhArguments], ABC, Generic[L, C]):
     threshold: float
     laws: L
 
-    paper: ClassVar[str]
-    """The source of the mechanism."""
+    question = "hhh"
 
     held: ClassVar[str] = (
         "lower and upper hold the true count with the stated confidence, given the selection"
@@ -56,6 +55,9 @@ class HhhPlan(LevelPlan[HhhArguments], ABC, Generic[L, C]):
 
     one_residual: ClassVar[str] = "of a count that holds one reported residual"
     """The count to which the typical error on the card belongs."""
+
+    coverage: ClassVar[bool] = True
+    """Whether the card says which residuals are reported."""
 
     by_user_sets: ClassVar[bool] = False
     """Whether sketches take a user at a time, and nothing released bounds their error."""
@@ -136,11 +138,6 @@ class HhhPlan(LevelPlan[HhhArguments], ABC, Generic[L, C]):
         """Units below which a count can never be reported, so that it need not be fetched."""
 
     @property
-    @abstractmethod
-    def record_delta(self) -> float:
-        """Delta that the accountant computed for one record."""
-
-    @property
     def chance_at_threshold(self) -> float:
         """P(a residual equal to the threshold is selected)."""
         return float(self.test_noise.at_least()[max(0, -self.test_noise.lowest)])
@@ -153,15 +150,6 @@ class HhhPlan(LevelPlan[HhhArguments], ABC, Generic[L, C]):
     def run(self, counted: C, /) -> NoisyNodes:
         """The only noisy step."""
 
-    @abstractmethod
-    def lines(self) -> list[Line]:
-        """The lines of the card: what is known before the data are read."""
-
-    @property
-    def game(self) -> Game | None:
-        """What the plan draws, for a verifier; None if its mechanism has no proof yet."""
-        return None
-
     # -- what follows -------------------------------------------------------------------------
 
     @property
@@ -173,11 +161,6 @@ class HhhPlan(LevelPlan[HhhArguments], ABC, Generic[L, C]):
             f"{self.held}; of {self.unit.weight!r} as it is counted: they do not cover what "
             "max_weight cuts off, which makes counts too low, nor its rounding"
         )
-
-    @property
-    def delta_spent(self) -> float:
-        """Delta that the accountant computed for the unit of privacy, at most ``budget.delta``."""
-        return group_delta(self.budget, self.unit.moves, self.record_delta)
 
     def half_width(self, terms: int) -> int:
         """Half width of the interval for a count with ``terms`` draws of noise, in units."""
@@ -193,33 +176,79 @@ class HhhPlan(LevelPlan[HhhArguments], ABC, Generic[L, C]):
         """Residuals below this are never reported (records, rounded down)."""
         return units_to_worth(self.band, self.unit, up=False)
 
-    def receipt(self, name: str | None = None) -> Receipt:
-        """The receipt of a release; holds nothing that depends on the data."""
-        return Receipt(
-            {
-                "release": name,
-                **stamp(),
-                "mechanism": self.mechanism,
-                "paper": self.paper,
-                **promise_facts(self, self.delta_spent),
-                "hierarchy": self.hierarchy.spec,
-                "height": self.height,
-                "levels": list(self.hierarchy.level_names),
-                "threshold": self.shown_threshold,
-                "remainder": self.remainder,
-                "confidence": self.confidence,
-                "counters": self.counters,
-                "noise": {
-                    "test": law_facts(self.test_noise, self.grid, self.unit.worth),
-                    "release": law_facts(self.count_noise, self.grid, self.unit.worth),
-                },
-                "intervals": self.intervals,
-                "budget": UNTRACKED,
-                "ledger": None,
-                **proof_facts(self, "hhh"),
-                "card": [q.row for q in self.lines()],
-            }
+    @property
+    def facts(self) -> dict[str, object]:
+        return {
+            **super().facts,
+            "threshold": self.shown_threshold,
+            "remainder": self.remainder,
+            "counters": self.counters,
+        }
+
+    def lines(self) -> list[Line]:
+        return [
+            *self.heading_lines(),
+            self.threshold_line(),
+            *(self.coverage_lines() if self.coverage else ()),
+            *self.draws.lines,
+            *self.error_lines(),
+            *self.ending_lines(),
+        ]
+
+    def heading_lines(self) -> list[Line]:
+        """The lines that the card of every mechanism starts with."""
+        return [
+            self.guarantee_line,
+            Line("mechanism", self.mechanism, self.paper),
+            hierarchy_line(self.hierarchy),
+            Line("counts", self.unit.counts, self.unit.what_counts),
+            *_weight_lines(self.unit),
+        ]
+
+    def threshold_line(self) -> Line:
+        """The line on the residual from which a node is reported."""
+        return Line.of(
+            "threshold",
+            self.shown_threshold,
+            "residual {counted} from which a {node} is reported",
+            counted=self.counted,
+            node=self.node,
         )
+
+    def coverage_lines(self) -> list[Line]:
+        """The lines on which residuals are reported."""
+        chance, certain = round(self.chance_at_threshold, 4), self.certainly_reported
+        meaning = "probability that a residual equal to the threshold is reported"
+        return [
+            Line("chance at threshold", chance, meaning),
+            Line("certainly reported", certain, "every residual from here on is reported"),
+            Line("never reported", self.never_reported, "no residual below this is reported"),
+        ]
+
+    def error_lines(self) -> list[Line]:
+        """The lines on how far reported counts are from the truth."""
+        noise, grid, what = self.count_noise, self.grid, self.counted
+        if self.unit.measured:
+            bound, wide = (
+                units_to_worth(units, self.unit, up=True)
+                for units in (noise.highest, self.half_width(1))
+            )
+            sd = noise.sd / grid * self.unit.worth
+        else:  # shares are rounded to whole users after the noise: up to half a user more
+            bound, wide = -(-(noise.highest + grid // 2) // grid), -(-self.half_width(1) // grid)
+            sd = round(noise.sd / grid, 3)
+        of = f"{self.one_residual}, in {{counted}}"
+        furthest = "no reported residual is further from the truth, in {counted}"
+        return [
+            Line.of("standard error", sd, "of a reported residual, in {counted}", counted=what),
+            typical_error_line(wide, self.confidence, of, counted=what),
+            Line.of("largest error", bound, furthest, counted=what),
+        ]
+
+    def ending_lines(self) -> list[Line]:
+        """The lines that the card of every mechanism ends with."""
+        meaning = "whether the rest is released as level 0"
+        return [Line("remainder", self.remainder, meaning), self.delta_line]
 
     def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """Released nodes, in natural order."""
@@ -248,3 +277,52 @@ class HhhPlan(LevelPlan[HhhArguments], ABC, Generic[L, C]):
             what=self.counted,
             certain=self.certainly_reported if "certainly reported" in ids else None,
         )
+
+
+def _weight_lines(unit: PrivacyUnit) -> list[Line]:
+    """Return the line on how weights are cut and rounded, as no exception may tell."""
+    if not unit.measured:
+        return []
+    more = "larger ones count" if unit.user is None else "users with more in total count"
+    return [
+        Line.of(
+            "weights",
+            Text("up to {most} a {whose}"),
+            (
+                "{more} {most}: what is cut off makes counts too low, and intervals do not "
+                "cover it; missing and negative ones, NaN and text that is no number count 0; "
+                "rounded at random to multiples of {step:.4g}, right on average, with a "
+                "standard deviation of about half of that at most times the square root of the "
+                "number of {each}"
+            ),
+            most=as_written(unit.worth),
+            whose="row" if unit.user is None else "user",
+            more=more,
+            step=unit.worth / unit.grid,
+            each="finest nodes" if unit.user is None else "users",
+        )
+    ]
+
+
+def test_and_release_draws(
+    test: NoiseTable, release: NoiseTable, **facts: Any
+) -> tuple[Draw, Draw]:
+    """Return the draws of a node: one decides whether it is reported, one is in its count.
+
+    ``facts`` are fields of both draws.
+    """
+    decides = Draw(
+        law=test,
+        names=("test",),
+        label="test noise",
+        applies_to="decides what is reported",
+        **facts,
+    )
+    counts = replace(
+        decides,
+        law=release,
+        names=("release",),
+        label="release noise",
+        applies_to="added to what is reported",
+    )
+    return decides, counts

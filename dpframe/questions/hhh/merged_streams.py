@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dpframe._forks import no_fork
-from dpframe.accounting.compose import Profile
 from dpframe.asking.card import Line, hierarchy_line
+from dpframe.asking.draws import DrawList
 from dpframe.asking.frame_notices import invalid_notices
+from dpframe.asking.level_plan import ReleasePlan
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import Hierarchy
@@ -26,7 +27,7 @@ SELECTION = "Biswas et al. (2024), Algorithm 3, corrected"
 
 
 @dataclass(frozen=True, kw_only=True)
-class MergedStreamPlan:
+class MergedStreamPlan(ReleasePlan):
     """The plan that releases merged streams: laws for the sketches of all levels, and a selection.
 
     A node is reported if its residual reaches ``threshold``, in records.
@@ -36,8 +37,41 @@ class MergedStreamPlan:
     sketch: SumPlan | SparsePlan
     threshold: int
 
-    unit: ClassVar[PrivacyUnit] = PrivacyUnit()
-    """The unit of privacy is one record."""
+    @property
+    def unit(self) -> PrivacyUnit:
+        return self.sketch.unit
+
+    @property
+    def draws(self) -> DrawList:
+        return self.sketch.draws
+
+    @property
+    def mechanism_name(self) -> str:
+        return f"streaming-{self.sketch.mechanism_name}"
+
+    @property
+    def paper(self) -> str:
+        return f"{self.sketch.paper}, a sketch a level; selection of {SELECTION}"
+
+    @property
+    def intervals(self) -> str:
+        return self.sketch.intervals
+
+    @property
+    def noise(self) -> dict[str, Any]:
+        return {"release": self.sketch.noise["count"]}
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {
+            **self.sketch.facts,
+            "hierarchy": self.hierarchy.spec,
+            "height": self.hierarchy.height,
+            "levels": list(self.hierarchy.level_names),
+            "method": self.sketch.structure,
+            "threshold": self.threshold,
+            "remainder": False,
+        }
 
     @property
     def grid(self) -> int:
@@ -60,10 +94,6 @@ class MergedStreamPlan:
     def budget(self) -> Budget:
         return self.sketch.budget
 
-    @property
-    def profile(self) -> Profile:
-        return self.sketch.profile
-
     def answered(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
         """The receipt with notices."""
         said = facts.with_sketch_error(noisy.sketch_error)
@@ -71,11 +101,33 @@ class MergedStreamPlan:
 
     def lines(self) -> list[Line]:
         """What is known before sketches are released."""
-        return merged_stream_lines(self)
-
-    def receipt(self, name: str | None = None) -> Receipt:
-        """The receipt of a release; holds nothing of the sketches."""
-        return merged_stream_receipt(self, name)
+        sketch, hierarchy = self.sketch, self.hierarchy
+        lines = {q.name: q for q in sketch.lines()}
+        lost = f"at most records / {sketch.counters + 1}"
+        return [
+            self.guarantee_line,
+            Line("mechanism", self.mechanism_name, self.paper),
+            hierarchy_line(hierarchy),
+            Line("counts", self.unit.counts, self.unit.what_counts),
+            Line.of(
+                "counters",
+                sketch.counters,
+                "a level of each of {sketches} streams",
+                sketches=sketch.sketches,
+            ),
+            lines["sensitivity"],
+            Line("threshold", self.threshold, "residual records from which a node is reported"),
+            Line(
+                "hidden below",
+                sketch.threshold / sketch.grid,
+                "noisy counts below this are not even looked at",
+            ),
+            Line("sketch error", lost, "how far counts can be too low before noise; not released"),
+            lines["noise"],
+            lines["noise error"],
+            Line("remainder", False, "whether the rest is released as level 0"),
+            lines["computed delta"],
+        ]
 
     def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """The frame of ``tidy``; ``upper`` covers what sketches lose, if ``records`` is known."""
@@ -120,60 +172,3 @@ def make_merged_stream_plan(
     if threshold is None:
         threshold = -(-sketch.threshold // sketch.grid)
     return MergedStreamPlan(hierarchy=hierarchy, sketch=sketch, threshold=threshold)
-
-
-def merged_stream_receipt(plan: MergedStreamPlan, name: str | None) -> Receipt:
-    """Return the receipt of merged streams; it holds nothing of the sketches."""
-    sketch, hierarchy = plan.sketch, plan.hierarchy
-    mechanism, source = _stream_names(plan)
-    own = {
-        "mechanism": mechanism,
-        "paper": source,
-        "hierarchy": hierarchy.spec,
-        "height": hierarchy.height,
-        "levels": list(hierarchy.level_names),
-        "method": sketch.structure,
-        "threshold": plan.threshold,
-        "remainder": False,
-        "noise": {"release": sketch.noise["count"]},
-        "card": [q.row for q in plan.lines()],
-    }
-    return Receipt({**sketch.receipt(name), **own})
-
-
-def _stream_names(plan: MergedStreamPlan) -> tuple[str, str]:
-    """Return the name of the mechanism, and its literature."""
-    source = f"{plan.sketch.paper}, a sketch a level; selection of {SELECTION}"
-    return f"streaming-{plan.sketch.mechanism}", source
-
-
-def merged_stream_lines(plan: MergedStreamPlan) -> list[Line]:
-    """Return the lines of the plan, which the card shows too."""
-    sketch, hierarchy = plan.sketch, plan.hierarchy
-    name, source = _stream_names(plan)
-    lines = {q.name: q for q in sketch.lines()}
-    lost = f"at most records / {sketch.counters + 1}"
-    return [
-        lines["guarantee"],
-        Line("mechanism", name, source),
-        hierarchy_line(hierarchy),
-        lines["counts"],
-        Line.of(
-            "counters",
-            sketch.counters,
-            "a level of each of {sketches} streams",
-            sketches=sketch.sketches,
-        ),
-        lines["sensitivity"],
-        Line("threshold", plan.threshold, "residual records from which a node is reported"),
-        Line(
-            "hidden below",
-            sketch.threshold / sketch.grid,
-            "noisy counts below this are not even looked at",
-        ),
-        Line("sketch error", lost, "how far counts can be too low before noise; not released"),
-        lines["noise"],
-        lines["noise error"],
-        Line("remainder", False, "whether the rest is released as level 0"),
-        lines["computed delta"],
-    ]

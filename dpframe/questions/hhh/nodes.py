@@ -7,18 +7,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dpframe.accounting.compose import Profile, whole_profile
+from dpframe.accounting.compose import Profile
 from dpframe.accounting.node_user_laws import NodeLaws, node_laws
-from dpframe.asking.card import Line, Text, four_digits_up, noise_line
+from dpframe.asking.card import Line, typical_error_line
+from dpframe.asking.draws import Draw, DrawList, counts_game
 from dpframe.asking.frame_notices import empty_result_notices, wide_interval_notices
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.asking.proofs import Game, counts_game
 from dpframe.asking.user_nodes import moved_count_lines
 from dpframe.errors import ParameterError
 from dpframe.mechanisms import user_counts
-from dpframe.noise import NoiseTable, law_facts
+from dpframe.noise import NoiseTable
 from dpframe.questions.hhh.checks import HhhArguments
-from dpframe.questions.hhh.lines import hhh_heading_lines
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.tree import CountTree, NoisyNodes
 
@@ -54,25 +53,26 @@ class NodesPlan(HhhPlan[NodeLaws, CountTree]):
         """The noise of the counts of all levels."""
         return self.laws.tables[0]
 
-    @property
-    def game(self) -> Game:
-        """The game of as many counts as one user moves; the total is always shown."""
+    @cached_property
+    def draws(self) -> DrawList:
+        """As many counts as one user moves; the total is always shown."""
         moved = self.laws.moved
-        least = [None, *[self.threshold_units] * (len(moved.noises) - 1)]
-        return counts_game(moved, least, 1)
+        scale = moved.scales[0] if moved.family == "laplace" else None
+        total = Draw(law=self.count_noise, scale=scale)
+        nodes = Draw(
+            law=self.count_noise,
+            names=("release",),
+            label="noise",
+            applies_to="added to every count, and decides",
+            times=sum(self.laws.times) - 1,
+            least=self.threshold_units,
+            scale=scale,
+        )
+        return counts_game([total, nodes], delta=self.laws.delta, group=1, curve=self._curve)
 
     @property
     def band(self) -> int:
         return self.threshold_units - self.count_noise.highest
-
-    @property
-    def record_delta(self) -> float:
-        return self.laws.delta
-
-    @cached_property
-    def profile(self) -> Profile:
-        """The exact curve of all counts that one user moves."""
-        return whole_profile(self.budget, 1, self._curve)
 
     def _curve(self, epsilons: Sequence[float]) -> Profile:
         return self.laws.profile(epsilons, self.budget.epsilon)
@@ -91,21 +91,9 @@ class NodesPlan(HhhPlan[NodeLaws, CountTree]):
             counted, laws=self.laws, thresholds=thresholds, confidence=self.confidence
         )
 
-    def receipt(self, name: str | None = None) -> Receipt:
-        release = law_facts(self.count_noise, 1)
-        unit = {"max_contributions": None, **self.unit.request}
-        return (
-            super()
-            .receipt(name)
-            .and_also(
-                {
-                    **unit,
-                    "moved": sum(self.laws.times),
-                    "adds_up": False,
-                    "noise": {"release": release},
-                }
-            )
-        )
+    @property
+    def facts(self) -> dict[str, object]:
+        return {**super().facts, "moved": sum(self.laws.times)}
 
     def answered(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
         nothing = empty_result_notices(
@@ -120,7 +108,7 @@ class NodesPlan(HhhPlan[NodeLaws, CountTree]):
     def lines(self) -> list[Line]:
         noise, shown = self.count_noise, self.shown_threshold
         return [
-            *hhh_heading_lines(self),
+            *self.heading_lines(),
             Line("threshold", shown, "noisy number of users from which a node is shown"),
             Line(
                 "certainly reported",
@@ -129,22 +117,16 @@ class NodesPlan(HhhPlan[NodeLaws, CountTree]):
             ),
             Line("never reported", self.never_reported, "no node of fewer users is shown"),
             *moved_count_lines(self.laws, self.unit.nodes),
-            noise_line("noise", noise, 1, "added to every count, and decides"),
+            *self.draws.lines,
             Line("standard error", round(noise.sd, 3), "of a count, in users"),
-            Line.of(
-                "typical error",
-                Text("+-{half_width} with confidence {confidence:g}"),
+            typical_error_line(
+                self.half_width(1),
+                self.confidence,
                 "of a count for its noise, in users; wider near the threshold",
-                half_width=self.half_width(1),
-                confidence=self.confidence,
             ),
             Line("largest error", noise.highest, "the noise of no count is larger, in users"),
             Line("adds up", False, "level 0 is the number of all users, and no sum"),
-            Line(
-                "computed delta",
-                four_digits_up(self.delta_spent),
-                "upper bound from the table that is drawn from",
-            ),
+            self.delta_line,
         ]
 
 

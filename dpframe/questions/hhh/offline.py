@@ -7,25 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from dpframe.accounting.calibrate import choose_laws, law_options, smallest_law_threshold
-from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.part_curves import profiles_together
 from dpframe.accounting.path_laws import Laws
-from dpframe.asking.card import Line
-from dpframe.asking.proofs import Game, number_tables
-from dpframe.budget import Budget, per_record
+from dpframe.asking.draws import DrawList
+from dpframe.budget import Budget, PrivacyUnit, per_record
 from dpframe.errors import add_advice
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable
 from dpframe.questions.hhh.checks import HhhArguments, threshold_in_records
-from dpframe.questions.hhh.lines import (
-    coverage_lines,
-    error_lines,
-    hhh_ending_lines,
-    hhh_heading_lines,
-    noise_lines,
-    threshold_line,
-)
-from dpframe.questions.hhh.mechanism_plan import HhhPlan
+from dpframe.questions.hhh.mechanism_plan import HhhPlan, test_and_release_draws
 from dpframe.tree import CountTree, NoisyNodes
 
 
@@ -47,32 +37,21 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
     def band(self) -> int:
         return max(1, self.threshold_units - self.test_noise.highest)
 
-    @property
-    def record_delta(self) -> float:
-        return self.laws.delta
+    @cached_property
+    def draws(self) -> DrawList:
+        """The tests and the released residuals, with the exact curve for records.
 
-    @property
-    def game(self) -> Game | None:
-        """The game of a path for one record; for shares and long tables, of all units wherever
-        they lie."""
-        return selection_game(
+        Shares, and tables that are too long for the recursion, have the curve of two parts: tests
+        and releases.
+        """
+        return selection_draws(
             self.laws,
             self.test_noise,
             height=self.height,
             threshold=self.threshold_units,
             remainder=self.remainder,
-            moves=self.unit.moves,
-        )
-
-    @cached_property
-    def profile(self) -> Profile:
-        """The exact curve for records.
-
-        Shares, and tables that are too long for the recursion, have the curve of two parts: tests
-        and releases.
-        """
-        return offline_profile(
-            self.laws, self.budget, self.unit.moves, height=self.height, remainder=self.remainder
+            budget=self.budget,
+            unit=self.unit,
         )
 
     @property
@@ -91,66 +70,66 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
             remainder=self.remainder,
         )
 
-    def lines(self) -> list[Line]:
-        return [
-            *hhh_heading_lines(self),
-            threshold_line(self),
-            *coverage_lines(self),
-            *noise_lines(self),
-            *error_lines(self),
-            *hhh_ending_lines(self),
-        ]
 
-
-def selection_game(
+def selection_draws(
     laws: Laws,
     test: NoiseTable,
     *,
     height: int,
     threshold: int,
     remainder: bool,
-    moves: int,
+    budget: Budget,
+    unit: PrivacyUnit,
     released: bool = True,
-) -> Game:
-    """Return the game of a selection, for a verifier.
+) -> DrawList:
+    """Return what a selection draws for each node: a test, and noise in a reported residual.
 
     ``test`` is the law of the tests, centred. If nothing is ``released``, an observer only sees
-    which nodes are selected.
+    which nodes are selected. The game is a path for one record; for shares and long tables, it is
+    of all units wherever they lie.
     """
-    numbers, tables = number_tables(test, *[laws.release][:released])
-    facts: dict[str, object] = {
-        "kind": "path",
-        "height": height,
-        "threshold": threshold,
-        "remainder": remainder,
-        "test": numbers[0],
-        "release": numbers[1] if released else None,
-    }
+    tests, release = test_and_release_draws(test, laws.release, grid=laws.grid, worth=unit.worth)
+    kind, shares = "path", dict[str, object]()
     if not offline_hhh.has_profile(laws):
-        facts |= {
-            "kind": "shares",
+        kind = "shares"
+        shares = {
             "units": laws.grid,
             "left": laws.left,
             "right": laws.right,
             "release_scale": laws.release_scale if released else None,
         }
-    return Game(facts, tables, moves)
+    return DrawList(
+        kind=kind,
+        draws=(tests, release) if released else (tests,),
+        facts={
+            "height": height,
+            "threshold": threshold,
+            "remainder": remainder,
+            "test": tests,
+            "release": release if released else None,
+            **shares,
+        },
+        delta=laws.delta,
+        group=unit.moves,
+        curve=partial(_selection_curve, laws, budget, unit.moves, height, remainder),
+    )
 
 
-def offline_profile(
-    laws: Laws, budget: Budget, moves: int, *, height: int, remainder: bool
-) -> Profile:
-    """Return the points (epsilon, delta) that these laws keep, for groups of ``moves`` records."""
-
-    def curve(epsilons: Sequence[float]) -> Iterable[tuple[float, float]]:
-        if not offline_hhh.has_profile(laws):
-            parts = offline_hhh.selection_profiles(laws, height=height)
-            whole = per_record(budget, moves).epsilon
-            return profiles_together([(part, 1) for part in parts], epsilons, whole)
-        cost = partial(offline_hhh.cost, laws, height=height, remainder=remainder)
-        return ((e, cost(epsilon=e)) for e in epsilons)
-
-    return whole_profile(budget, moves, curve)
+def _selection_curve(
+    laws: Laws,
+    budget: Budget,
+    moves: int,
+    height: int,
+    remainder: bool,
+    epsilons: Sequence[float],
+) -> Iterable[tuple[float, float]]:
+    if not offline_hhh.has_profile(laws):
+        parts = offline_hhh.selection_profiles(laws, height=height)
+        return profiles_together(
+            [(part, 1) for part in parts], epsilons, per_record(budget, moves).epsilon
+        )
+    cost = partial(offline_hhh.cost, laws, height=height, remainder=remainder)
+    return ((e, cost(epsilon=e)) for e in epsilons)
 
 
 def default_release_share(height: int, remainder: bool) -> float:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpframe.accounting import normal_noise
-from dpframe.accounting.compose import Profile, whole_profile
-from dpframe.asking.proofs import Game
+from dpframe.accounting.compose import Profile
+from dpframe.asking.draws import DrawList
 from dpframe.errors import add_advice
 from dpframe.questions.hhh.checks import HhhArguments, threshold_in_records
 from dpframe.questions.hhh.offline import OfflinePlan
@@ -30,32 +30,29 @@ class NormalPlan(OfflinePlan):
     def remake(self, asked: HhhArguments) -> NormalPlan:
         return normal_plan(asked)
 
-    @property
-    def delta_spent(self) -> float:
-        """Delta of the unit of privacy. The accounting covers what it moves: no group delta."""
-        return self.laws.delta
-
-    @property
-    def game(self) -> Game | None:
-        """The game of a path for one record, whatever the tables are; else squares add up."""
-        game = super().game
-        assert game is not None
-        facts, moves = game.facts, self.unit.moves
-        if self.grid == 1 and moves == 1:
-            known = ("height", "threshold", "remainder", "test", "release")
-            return Game({"kind": "path", **{name: facts[name] for name in known}}, game.tables)
-        own = {name: facts[name] for name in ("height", "threshold", "test", "release")}
-        sigmas = {
-            "test_sigma": self.laws.left * self.grid,
-            "release_sigma": self.laws.release_scale * self.grid,
-        }
-        units = {"units": self.grid, "moves": moves}
-        return Game({"kind": "normal", **own, **units, **sigmas}, game.tables)
-
     @cached_property
-    def profile(self) -> Profile:
-        """The curve of Gaussian noise, for whatever the unit of privacy moves."""
-        return whole_profile(self.budget, 1, self._curve)
+    def draws(self) -> DrawList:
+        """The draws of the offline mechanism; the accounting covers what the unit moves.
+
+        The game is a path for one record, whatever the tables are. Else squares add up.
+        """
+        offline, units, moves = super().draws, self.grid, self.unit.moves
+        names = ["height", "threshold", "test", "release"]
+        facts: dict[str, object] = {"units": units, "moves": moves}
+        if units == moves == 1:
+            names, facts = ["height", "threshold", "remainder", "test", "release"], {}
+        else:
+            facts |= {
+                "test_sigma": self.laws.left * units,
+                "release_sigma": self.laws.release_scale * units,
+            }
+        return replace(
+            offline,
+            kind="normal" if facts else "path",
+            facts={**{name: offline.facts[name] for name in names}, **facts},
+            group=1,
+            curve=self._curve,
+        )
 
     @cached_property
     def leakage(self) -> normal_noise.GaussianLeakage:

@@ -13,11 +13,12 @@ If users count once at a node, the merge with less noise is taken, from paramete
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
-from dpframe.accounting.compose import Profile
-from dpframe.asking.card import Line, plan_guarantee
+from dpframe.asking.card import Line
+from dpframe.asking.draws import DrawList
+from dpframe.asking.level_plan import ReleasePlan
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import BudgetError
@@ -37,7 +38,7 @@ StreamPlan = StreamingPlan | UserSetsPlan
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartitionPlan:
+class PartitionPlan(ReleasePlan):
     """A streaming plan for a source in ``merged.sketch.sketches`` partitions."""
 
     streaming: StreamPlan
@@ -60,8 +61,33 @@ class PartitionPlan:
         return self.streaming.request
 
     @property
-    def profile(self) -> Profile:
-        return self.merged.sketch.profile
+    def draws(self) -> DrawList:
+        return self.merged.draws
+
+    @property
+    def mechanism_name(self) -> str:
+        return self.merged.mechanism_name
+
+    @property
+    def paper(self) -> str:
+        return self.merged.paper
+
+    @property
+    def intervals(self) -> str:
+        return self.merged.intervals
+
+    @property
+    def noise(self) -> dict[str, Any]:
+        return self.merged.noise
+
+    @property
+    def facts(self) -> dict[str, object]:
+        unit, whole = self.unit, self.unit.user is not None
+        return {
+            **self.merged.facts,
+            "max_contributions": unit.moves if whole else None,
+            "method": self.method,
+        }
 
     @property
     def partitions(self) -> int:
@@ -107,27 +133,9 @@ class PartitionPlan:
             partitions=self.partitions,
             counted=whole,
         )
-        own = {"guarantee": plan_guarantee(self), "counts": self.unit.counts}
-        lines = [replace(q, value=own.get(q.name, q.value)) for q in self.merged.lines()]
-        return [*lines[:5], merge, *lines[5:]]
-
-    def receipt(self, name: str | None = None) -> Receipt:
-        """The receipt of a release of this plan."""
-        unit, whole = self.unit, self.unit.user is not None
-        return Receipt(
-            {
-                **self.merged.receipt(),
-                "release": name,
-                "guarantee": plan_guarantee(self),
-                "neighbours": unit.sentence,
-                "counts": unit.counts,
-                "user": unit.user,
-                "contribution": unit.contribution if whole else None,
-                "max_contributions": unit.moves if whole else None,
-                "method": self.method,
-                "card": [q.row for q in self.lines()],
-            }
-        )
+        counts = Line("counts", self.unit.counts, self.unit.what_counts)
+        lines = self.merged.lines()
+        return [self.guarantee_line, *lines[1:3], counts, lines[4], merge, *lines[5:]]
 
     def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """The frame of merged streams; what merged sketches lose is private."""

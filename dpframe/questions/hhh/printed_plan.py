@@ -6,23 +6,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpframe.accounting.printed_algorithm import printed_lower_bound
-from dpframe.asking.card import Line, noise_line
-from dpframe.asking.privacy_receipt import Receipt
+from dpframe.asking.draws import Draw, DrawList
 from dpframe.budget import per_record
 from dpframe.errors import ParameterError
 from dpframe.mechanisms import printed_hhh
 from dpframe.mechanisms.printed_hhh import PrintedLaws
-from dpframe.noise import NoiseTable, law_facts
+from dpframe.noise import NoiseTable
 from dpframe.questions.hhh.checks import HhhArguments
-from dpframe.questions.hhh.lines import (
-    coverage_lines,
-    error_lines,
-    hhh_ending_lines,
-    hhh_heading_lines,
-    noise_lines,
-    threshold_line,
-)
-from dpframe.questions.hhh.mechanism_plan import HhhPlan
+from dpframe.questions.hhh.mechanism_plan import HhhPlan, test_and_release_draws
 from dpframe.tree import CountTree, NoisyNodes
 
 
@@ -45,9 +36,17 @@ class PrintedPlan(HhhPlan[PrintedLaws, CountTree]):
         reach = self.test_noise.highest + self.laws.gamma.highest
         return max(1, self.threshold_units - reach)
 
-    @property
-    def record_delta(self) -> float:
-        return self.laws.delta
+    @cached_property
+    def draws(self) -> DrawList:
+        """One draw for all tests, then a test and noise for each node; no proof is written yet."""
+        gamma = Draw(
+            law=self.laws.gamma,
+            names=("shared",),
+            label="shared noise",
+            applies_to="one gamma for all tests",
+        )
+        draws = (gamma, *test_and_release_draws(self.test_noise, self.count_noise))
+        return DrawList(kind=None, draws=draws, delta=self.laws.delta, group=self.unit.moves)
 
     @cached_property
     def chance_at_threshold(self) -> float:
@@ -63,22 +62,6 @@ class PrintedPlan(HhhPlan[PrintedLaws, CountTree]):
 
     def run(self, counted: CountTree, /) -> NoisyNodes:
         return printed_hhh.run(counted, laws=self.laws, threshold=self.threshold_units)
-
-    def receipt(self, name: str | None = None) -> Receipt:
-        facts = super().receipt(name)
-        shared = law_facts(self.laws.gamma, self.grid)
-        return facts.and_also({"noise": {**facts["noise"], "shared": shared}})
-
-    def lines(self) -> list[Line]:
-        return [
-            *hhh_heading_lines(self),
-            threshold_line(self),
-            *coverage_lines(self),
-            noise_line("shared noise", self.laws.gamma, 1, "one gamma for all tests"),
-            *noise_lines(self),
-            *error_lines(self),
-            *hhh_ending_lines(self),
-        ]
 
 
 def printed_plan(asked: HhhArguments) -> PrintedPlan:

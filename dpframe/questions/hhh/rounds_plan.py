@@ -11,26 +11,24 @@ import numpy as np
 import pyarrow as pa
 
 from dpframe._forks import no_fork
-from dpframe.accounting.compose import Profile, whole_profile
-from dpframe.accounting.weighted_round_noise import NORM, RoundLaws, round_laws
+from dpframe.accounting.compose import Profile
+from dpframe.accounting.weighted_round_noise import NORM, Law, RoundLaws, round_laws
 from dpframe.asking.call_arguments import CallArguments, column_name
-from dpframe.asking.card import Line, Text, noise_line
+from dpframe.asking.card import Line, Text, typical_error_line
+from dpframe.asking.draws import Draw, DrawList
 from dpframe.asking.frame_notices import (
     empty_result_notices,
     invalid_notices,
     wide_interval_notices,
 )
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.asking.proofs import Game
 from dpframe.errors import ParameterError, add_advice
 from dpframe.mechanisms import weighted_rounds
 from dpframe.mechanisms.weighted_rounds import FoundValues
 from dpframe.noise import NoiseTable, law_facts
 from dpframe.questions.hhh.checks import HhhArguments
 from dpframe.questions.hhh.items_unit import ItemsUnit
-from dpframe.questions.hhh.lines import hhh_ending_lines, hhh_heading_lines
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
-from dpframe.questions.hhh.weighted_rounds_game import rounds_game
 from dpframe.tree import NoisyNodes
 from dpframe.user_items import UserItems
 
@@ -93,23 +91,45 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
         return 1
 
     @property
-    def record_delta(self) -> float:
-        return self.laws.delta
-
-    @property
-    def delta_spent(self) -> float:
-        """Delta of a user. What a user moves is in the accounting: no group delta."""
-        return self.laws.delta
-
-    @property
     def chance_at_threshold(self) -> float:
         """A half, as the noise in a score is symmetric."""
         return 0.5
 
     @cached_property
-    def profile(self) -> Profile:
-        """The curve of Gaussian noise, and of the chance that a value of one user is found."""
-        return whole_profile(self.budget, 1, self._curve)
+    def draws(self) -> DrawList:
+        """Gaussian noise on the weights of every round, on sizes and on counts.
+
+        The accounting covers a user. The game names laws: their tables would be too long.
+        """
+        laws = self.laws
+        facts = {
+            "items": laws.items,
+            "unit": laws.unit,
+            "threshold": laws.threshold,
+            "rounds": [{**_sigma_and_end(one), "part": one.part} for one in laws.rounds],
+            "sizes": None if laws.sizes is None else _sigma_and_end(laws.sizes),
+            "norm": laws.count.norm,
+            "count": _sigma_and_end(laws.count),
+        }
+        count = Draw(
+            law=self.count_noise,
+            names=("release",),
+            grid=self.grid,
+            label="release noise",
+            applies_to="added to every count",
+        )
+        return DrawList(
+            kind="rounds", draws=(count,), facts=facts, delta=laws.delta, curve=self._curve
+        )
+
+    @property
+    def noise(self) -> dict[str, Any]:
+        sizes = self.laws.sizes
+        return {
+            "rounds": [law_facts(one.noise, self.laws.unit) for one in self.laws.rounds],
+            "sizes": None if sizes is None else law_facts(sizes.noise, 1),
+            **super().noise,
+        }
 
     def _curve(self, epsilons: Sequence[float]) -> Profile:
         return tuple((e, weighted_rounds.cost(self.laws, epsilon=e)) for e in epsilons)
@@ -129,11 +149,6 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
         if self.asked.at_most is None:
             return {}
         return {"count": self.half_width(1) / self.grid}
-
-    @property
-    def game(self) -> Game:
-        """The game of Gaussian noise on the weights of every round, on sizes and on counts."""
-        return rounds_game(self.laws)
 
     def run(self, counted: UserItems, /) -> Any:
         released = weighted_rounds.run(counted, laws=self.laws, at_most=self.asked.at_most)
@@ -160,33 +175,13 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
         unit = replace(unit, at_most=at_most)
         return replace(self, asked=replace(self.asked, at_most=at_most, unit=unit))
 
-    def receipt(self, name: str | None = None) -> Receipt:
-        rounds = [law_facts(one.noise, self.laws.unit) for one in self.laws.rounds]
-        sizes = self.laws.sizes
-        return (
-            super()
-            .receipt(name)
-            .and_also(
-                {
-                    "max_contributions": self.unit.max_contributions,
-                    "at_most": self.asked.at_most,
-                    "noise": {
-                        "rounds": rounds,
-                        "sizes": None if sizes is None else law_facts(sizes.noise, 1),
-                        "release": law_facts(self.count_noise, self.grid),
-                    },
-                }
-            )
-        )
-
     def remake(self, asked: HhhArguments) -> RoundsPlan:
         return plan_rounds(asked)
 
     def answered(self, facts: Receipt, noisy: Any, frame: pd.DataFrame, /) -> Receipt:
         known = self._counting(noisy.at_most)
-        noise = {**facts["noise"], "release": law_facts(self.count_noise, known.grid)}
         said = facts.and_told(
-            {"at_most": noisy.at_most, "counts": known.unit.counts, "noise": noise},
+            {"at_most": noisy.at_most, "counts": known.unit.counts, "noise": known.noise},
             [
                 Line("counts", known.unit.counts, known.unit.what_counts),
                 *known.count_lines(),
@@ -204,7 +199,7 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
     def lines(self) -> list[Line]:
         laws = self.laws
         return [
-            *hhh_heading_lines(self),
+            *self.heading_lines(),
             Line(
                 "threshold",
                 self.threshold,
@@ -227,7 +222,7 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
                 sd=laws.score_sd,
             ),
             *(self.count_lines() if self.asked.at_most else self._unknown_lines()),
-            *hhh_ending_lines(self)[1:],
+            *self.ending_lines()[1:],
         ]
 
     def count_lines(self) -> list[Line]:
@@ -240,14 +235,12 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
                 "released values of a user that count fully; one with n more than that counts "
                 "the root of at_most / n at each, which makes counts too low",
             ),
-            noise_line("release noise", self.count_noise, self.grid, "added to every count"),
+            *self.draws.lines,
             Line("standard error", round(sd, 3), "of a count, in users"),
-            Line.of(
-                "typical error",
-                Text("+-{half_width} with confidence {confidence:g}"),
+            typical_error_line(
+                -(-self.half_width(1) // self.grid),
+                self.confidence,
                 "of a count for its noise, in users",
-                half_width=-(-self.half_width(1) // self.grid),
-                confidence=self.confidence,
             ),
         ]
 
@@ -268,6 +261,10 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
                 sd=one,
             ),
         ]
+
+
+def _sigma_and_end(law: Law) -> dict[str, object]:
+    return {"sigma": law.sigma, "end": int(law.noise.highest)}
 
 
 def _values_at_threshold(

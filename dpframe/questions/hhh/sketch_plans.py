@@ -8,19 +8,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.sketch_stream import SketchLaws, sketch_laws
 from dpframe.accounting.sketch_users import better_user_laws
 from dpframe.accounting.sparse_gaussian import GshmLaws
-from dpframe.asking.card import Line, Text, noise_line
-from dpframe.asking.proofs import Game
+from dpframe.asking.card import Line, Text
+from dpframe.asking.draws import DrawList
 from dpframe.budget import per_record
 from dpframe.mechanisms import merged_streaming, streaming_hhh
 from dpframe.noise import NoiseTable
 from dpframe.questions.hhh.checks import HhhArguments
-from dpframe.questions.hhh.lines import hhh_ending_lines, hhh_heading_lines, threshold_line
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
-from dpframe.questions.sketches.release_games import merged_game, sketch_game
+from dpframe.questions.sketches.release_draws import merged_draws, sketch_draws
 from dpframe.sketches import SketchState
 from dpframe.tree import NoisyNodes
 
@@ -50,11 +48,6 @@ class SketchedPlan(HhhPlan[L, States]):
     def count_noise(self) -> NoiseTable:
         return self.laws.noise
 
-    @property
-    def record_delta(self) -> float:
-        delta: float = self.laws.delta
-        return delta
-
     @cached_property
     def chance_at_threshold(self) -> float:
         return self.laws.chance(self.threshold_units)
@@ -74,17 +67,13 @@ class SketchedPlan(HhhPlan[L, States]):
     def error(self) -> str:
         """Text of the line on the sketch's error: its direction, and whether it is released."""
 
-    def error_noise(self) -> list[Line]:
-        """The line on the noise in the released error, if it is released."""
-        return []
-
     def remake(self, asked: HhhArguments) -> StreamingPlan | UserSetsPlan:
         return streaming_plan(asked)
 
     def lines(self) -> list[Line]:
         counters, noise = self.counters or 0, self.laws.noise
         return [
-            *hhh_heading_lines(self),
+            *self.heading_lines(),
             self.sketch_line,
             Line.of(
                 "counters",
@@ -92,7 +81,7 @@ class SketchedPlan(HhhPlan[L, States]):
                 "of each of {height} sketches, one a level",
                 height=self.height,
             ),
-            threshold_line(self),
+            self.threshold_line(),
             Line("hidden below", self.hidden, "noisy counters below this are not even looked at"),
             Line.of(
                 "sketch error",
@@ -100,10 +89,9 @@ class SketchedPlan(HhhPlan[L, States]):
                 self.error,
                 counters=counters + 1,
             ),
-            noise_line("release noise", noise, 1, "added to what is reported"),
-            *self.error_noise(),
+            *self.draws.lines,
             Line("standard error", round(noise.sd, 3), "of the noise in a reported count"),
-            *hhh_ending_lines(self),
+            *self.ending_lines(),
         ]
 
 
@@ -131,22 +119,18 @@ class StreamingPlan(SketchedPlan[SketchLaws]):
         how = f"groups of {most} records, which have the least noise"
         return Line("sketch", "Misra-Gries", how if users else "one record at a time")
 
-    def error_noise(self) -> list[Line]:
-        meaning = "added to the sketch error of each level"
-        return [noise_line("error noise", self.laws.shared, 1, meaning)]
-
-    @property
-    def game(self) -> Game:
-        """The game of one sketch for each level, each of one stream."""
-        return sketch_game(self.laws, self.height, None, self.unit.moves)
-
     @cached_property
-    def profile(self) -> Profile:
-        """The exact curve of the sketches of all levels."""
-        return whole_profile(
-            self.budget,
-            self.unit.moves,
-            lambda epsilons: [(e, streaming_hhh.cost(self.laws, epsilon=e)) for e in epsilons],
+    def draws(self) -> DrawList:
+        """One sketch for each level, each of one stream."""
+        return sketch_draws(
+            self.laws,
+            self.height,
+            standard=None,
+            by_level=True,
+            group=self.unit.moves,
+            curve=lambda epsilons: [
+                (e, streaming_hhh.cost(self.laws, epsilon=e)) for e in epsilons
+            ],
         )
 
     def run(self, counted: States, /) -> NoisyNodes:
@@ -170,10 +154,10 @@ class UserSetsPlan(SketchedPlan[GshmLaws]):
     error = "how far a count can be too low before noise; not released, so upper is missing"
     by_user_sets = True
 
-    @property
-    def game(self) -> Game:
-        """The game of counts of whole users that all move in one direction."""
-        return merged_game(self.laws, 1)
+    @cached_property
+    def draws(self) -> DrawList:
+        """Counts of whole users that all move in one direction; the accounting covers a user."""
+        return merged_draws(self.laws, by_level=True, group=1)
 
     @property
     def band(self) -> int:
@@ -187,10 +171,6 @@ class UserSetsPlan(SketchedPlan[GshmLaws]):
     def sketch_line(self) -> Line:
         how = "one user at a time, which has the least noise"
         return Line("sketch", "privacy-aware Misra-Gries", how)
-
-    @property
-    def delta_spent(self) -> float:
-        return self.record_delta  # computed for a user already
 
     def run(self, counted: States, /) -> NoisyNodes:
         return merged_streaming.run(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpframe.asking.card import Line, Text, budget_claim, four_digits_up, noise_line
+from dpframe.asking.card import Line, Text, four_digits_up
 from dpframe.questions.prefix_tree.prefix_numbers import PrefixNumbers
 
 PAPERS = {
@@ -13,13 +13,6 @@ PAPERS = {
 
 MOST_SHOWN = 80
 """The most characters of an alphabet that a card shows."""
-
-COUNTS = "users who reported an item when it was found, each at most one item an iteration"
-
-
-def prefix_guarantee(plan: PrefixNumbers) -> str:
-    """The privacy claim against whoever sees the sums, as one sentence."""
-    return budget_claim(plan.budget, plan.neighbours)
 
 
 def local_guarantee(plan: PrefixNumbers) -> str | None:
@@ -43,7 +36,7 @@ def prefix_lines(plan: PrefixNumbers) -> list[Line]:
         else f"as many as {segments.limit:,} cells hold"
     )
     out = [
-        Line("guarantee", prefix_guarantee(plan), "against whoever sees sums and result"),
+        plan.guarantee_line,
         Line(
             "local guarantee",
             local or "none: a trusted server counts",
@@ -62,7 +55,7 @@ def prefix_lines(plan: PrefixNumbers) -> list[Line]:
             encoding=search.encoding.spec,
         ),
         Line("left out", left_out(plan), "by rule, never reported; a user's other items are"),
-        Line("counts", COUNTS, "what the numbers count"),
+        Line("counts", plan.unit.counts, "what the numbers count"),
         Line("devices", plan.devices, "users of the source, public"),
         Line("rounds", search.rounds, "each without what earlier ones found"),
         Line("iterations", segments.iterations, "of a round: reports of every device"),
@@ -86,8 +79,7 @@ def prefix_lines(plan: PrefixNumbers) -> list[Line]:
         )
     if plan.reporting < plan.devices:
         out.append(Line("devices counted on", plan.reporting, "reports of an iteration, at least"))
-    if plan.noise is not None:
-        out.append(noise_line("noise", plan.noise, 1, "added to the count of every cell"))
+    out += plan.draws.lines
     out += [
         Line(
             "standard error", round(plan.standard_error, 3), "of the count of a rare item, in users"
@@ -123,7 +115,7 @@ def _selection_text(plan: PrefixNumbers) -> str:
 
 
 def _accountant_text(plan: PrefixNumbers) -> str:
-    if plan.noise is not None:
+    if plan.central is not None:
         return "exact laws of bounded noise, composed by privacy loss distributions"
     if plan.asked.accountant == "aggregate":
         return "exact laws of sums of reports, composed by privacy loss distributions"

@@ -8,21 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpframe.accounting import aggregate
 from dpframe.asking.card import Line
-from dpframe.asking.privacy_receipt import UNTRACKED, Receipt, stamp
-from dpframe.asking.proofs import Game, proof_facts
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.federated.channels import CentralNoise, Channel, ReportSums
 from dpframe.federated.population import Population
 from dpframe.mechanisms import prefix_tree
 from dpframe.mechanisms.prefix_tree import FoundItems
-from dpframe.noise import law_facts
 from dpframe.questions.prefix_tree.lines import (
-    COUNTS,
     PAPERS,
     left_out,
     local_guarantee,
-    prefix_guarantee,
     prefix_lines,
 )
 from dpframe.questions.prefix_tree.prefix_numbers import PrefixNumbers
@@ -45,35 +40,26 @@ class PrefixPlan(PrefixNumbers):
     """Everything about a prefix tree except the devices and the draw. ``say`` is called with a text
     on what is being asked."""
 
+    question = "prefix_tree"
+    audience = "against whoever sees sums and result"
+    intervals = INTERVALS
+
     say: Callable[[str], None] = field(default=discard_progress, repr=False, compare=False)
+
+    @property
+    def mechanism_name(self) -> str:
+        return f"prefix-{self.asked.mechanism}"
+
+    @property
+    def paper(self) -> str:
+        return PAPERS[self.asked.mechanism]
 
     @property
     def channel(self) -> Channel:
         if self.local_epsilon is not None:
             return ReportSums(self.local_epsilon)
-        assert self.noise is not None
-        return CentralNoise(self.noise)
-
-    @property
-    def game(self) -> Game:
-        """The game: a device changes the law of cells of sums, or moves counts by one."""
-        asked = self.asked
-        if self.noise is not None:
-            levels = [{"table": 0, "least": None}] * asked.moved
-            return Game({"kind": "counts", "units": 1, "levels": levels}, (self.noise,))
-        assert self.local_epsilon is not None
-        return Game(
-            {
-                "kind": "reports",
-                "devices": self.devices,
-                "counted": self.reporting,
-                "participation": asked.search.taking_part,
-                "reports": asked.reports,
-                "silence": aggregate.silence(self.local_epsilon),
-                "spared": aggregate.spare_holders(self.reporting, self.local_epsilon),
-                "replaced": asked.neighbours == "replace",
-            }
-        )
+        assert self.central is not None
+        return CentralNoise(self.central)
 
     def run(self, devices: Population, /) -> FoundItems:
         """The only noisy step."""
@@ -83,50 +69,26 @@ class PrefixPlan(PrefixNumbers):
         """The card lines, all known before devices are asked."""
         return prefix_lines(self)
 
-    def receipt(self, name: str | None = None) -> Receipt:
-        """The receipt of a release. Only the public number of devices comes from the data."""
+    @property
+    def facts(self) -> dict[str, object]:
+        """The request, and what follows from it and the public number of devices."""
         asked = self.asked
-        others = (
-            "deny",
-            "counts",
-            "mechanism",
-            "neighbours",
-            "devices",
-        )  # each has its own entry below
-        request = {k: v for k, v in asked.request.items() if k not in others}
-        return Receipt(
-            {
-                "release": name,
-                **stamp(),
-                "mechanism": f"prefix-{asked.mechanism}",
-                "paper": PAPERS[asked.mechanism],
-                "guarantee": prefix_guarantee(self),
-                "local_guarantee": local_guarantee(self),
-                "neighbours": self.neighbours,
-                "counts": COUNTS,
-                **request,
-                "computed_delta": self.delta_spent,
-                "devices": self.devices,
-                "reporting": self.reporting,
-                "reports": asked.reports,
-                "local_epsilon": self.local_epsilon,
-                "left_out": left_out(self),
-                "denied": len(asked.search.deny),
-                "contribution": None,
-                "max_contributions": None,
-                "height": 1,
-                "levels": list(self.hierarchy.level_names),
-                "threshold": None,
-                "remainder": False,
-                "standard_error": self.standard_error,
-                "noise": None if self.noise is None else law_facts(self.noise, 1),
-                "intervals": INTERVALS,
-                "budget": UNTRACKED,
-                **proof_facts(self, "prefix_tree"),
-                "ledger": None,
-                "card": [q.row for q in self.lines()],
-            }
-        )
+        others = ("counts", "deny", "devices", "mechanism", "neighbours")  # told otherwise
+        return {
+            **{name: value for name, value in asked.request.items() if name not in others},
+            "local_guarantee": local_guarantee(self),
+            "devices": self.devices,
+            "reporting": self.reporting,
+            "reports": asked.reports,
+            "local_epsilon": self.local_epsilon,
+            "left_out": left_out(self),
+            "denied": len(asked.search.deny),
+            "height": 1,
+            "levels": list(self.hierarchy.level_names),
+            "threshold": None,
+            "remainder": False,
+            "standard_error": self.standard_error,
+        }
 
     def frame(self, noisy: FoundItems, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """Items as nodes of one level, sorted by text, in the columns of every release."""

@@ -6,24 +6,27 @@ This module sees no data. The number of devices is public: neighbours have the s
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from dpframe.accounting import aggregate, shuffle
 from dpframe.accounting.aggregate import Neighbours, aggregate_delta
 from dpframe.accounting.binomial import success_law
-from dpframe.accounting.compose import Profile, whole_profile
+from dpframe.accounting.compose import Profile
 from dpframe.accounting.losses import composed_profile
 from dpframe.accounting.search import least_scale
+from dpframe.asking.draws import Draw, DrawList, counts_game
+from dpframe.asking.level_plan import ReleasePlan
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import BudgetError, ParameterError
 from dpframe.federated.server import standard_error
 from dpframe.hierarchy import Hierarchy
 from dpframe.mechanisms.prefix_tree import Search
-from dpframe.noise import TOTAL, NoiseTable, gaussian_table, laplace_table
+from dpframe.noise import TOTAL, NoiseTable, gaussian_table, laplace_table, law_facts
 
 ABSENT = 1e-3
 """Part of delta for the event that fewer devices take part than the accountant assumes."""
@@ -98,19 +101,43 @@ class PrefixRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrefixNumbers:
+class PrefixUnit(PrivacyUnit):
+    """A user whose items are added, removed or replaced, while the number of users is public."""
+
+    devices: int
+    replaced: bool
+
+    @property
+    def sentence(self) -> str:
+        user = f"one user ({self.user!r})"
+        crowd = f"the number of users, {self.devices:,}, is public"
+        if self.replaced:
+            return f"replacing all records of {user} by any others; {crowd}"
+        return f"adding or removing all items of {user}, who still reports; {crowd}"
+
+    @property
+    def counts(self) -> str:
+        return "users who reported an item when it was found, each at most one item an iteration"
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {**super().facts, "contribution": None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrefixNumbers(ReleasePlan):
     """The request, with the noise that its number of devices needs.
 
     ``reporting`` is the number of reports of an iteration that the accountant assumes: all devices,
     the declared number, or with sampling a number that is hardly ever missed. ``local_epsilon`` is
-    the epsilon of one report, None for central noise.
+    the epsilon of one report, None for ``central`` noise.
     """
 
     asked: PrefixRequest
     devices: int
     reporting: int
     local_epsilon: float | None = None
-    noise: NoiseTable | None = None
+    central: NoiseTable | None = None
 
     @classmethod
     def for_devices(cls, asked: PrefixRequest, devices: int) -> Self:
@@ -128,7 +155,9 @@ class PrefixNumbers:
             )
         counted = devices if asked.declared is None else asked.declared
         if asked.mechanism != "reports":
-            return cls(asked=asked, devices=devices, reporting=counted, noise=_central_noise(asked))
+            return cls(
+                asked=asked, devices=devices, reporting=counted, central=_central_noise(asked)
+            )
         epsilon, delta = asked.budget.epsilon, asked.budget.delta
         reporting = _least_reports(asked, counted)
         usable = (
@@ -160,45 +189,58 @@ class PrefixNumbers:
         return self.asked.request
 
     @property
-    def unit(self) -> PrivacyUnit:
-        return self.asked.unit
-
-    @property
-    def neighbours(self) -> str:
-        """Which tables the guarantee cannot tell apart."""
-        user = f"one user ({self.asked.user!r})"
-        crowd = f"the number of users, {self.devices:,}, is public"
-        if self.asked.neighbours == "replace":
-            return f"replacing all records of {user} by any others; {crowd}"
-        return f"adding or removing all items of {user}, who still reports; {crowd}"
+    def unit(self) -> PrefixUnit:
+        return PrefixUnit(
+            user=self.asked.user,
+            devices=self.devices,
+            replaced=self.asked.neighbours == "replace",
+        )
 
     @property
     def standard_error(self) -> float:
         """Standard error of the estimate for an item that one device holds."""
-        if self.noise is not None:
-            return self.noise.sd
+        if self.central is not None:
+            return self.central.sd
         assert self.local_epsilon is not None
         expected = max(1, round(self.devices * self.asked.search.taking_part))
         return standard_error(1, devices=expected, local_epsilon=self.local_epsilon)
 
     @cached_property
-    def delta_spent(self) -> float:
-        """Upper bound on delta at the epsilon of the budget."""
-        return self._delta(self.budget.epsilon)
+    def draws(self) -> DrawList:
+        """A device changes the law of cells of sums, or moves counts by one."""
+        asked, delta = self.asked, self._delta(self.budget.epsilon)
+        curve = None if asked.accountant == "shuffle" else self._curve
+        if self.central is not None:
+            count = Draw(
+                law=self.central,
+                label="noise",
+                applies_to="added to the count of every cell",
+                times=asked.moved,
+            )
+            return counts_game([count], delta=delta, group=1, curve=curve)
+        assert self.local_epsilon is not None
+        facts = {
+            "devices": self.devices,
+            "counted": self.reporting,
+            "participation": asked.search.taking_part,
+            "reports": asked.reports,
+            "silence": aggregate.silence(self.local_epsilon),
+            "spared": aggregate.spare_holders(self.reporting, self.local_epsilon),
+            "replaced": self.unit.replaced,
+        }
+        return DrawList(kind="reports", draws=(), facts=facts, delta=delta, curve=curve)
 
     @property
-    def profile(self) -> Profile:
-        """Points (epsilon, delta) of the release."""
-        if self.asked.accountant == "shuffle":
-            return ((self.budget.epsilon, self.budget.delta),)
-        return whole_profile(
-            self.budget, 1, lambda epsilons: [(e, self._delta(e)) for e in epsilons]
-        )
+    def noise(self) -> dict[str, Any] | None:
+        return None if self.central is None else law_facts(self.central, 1)
+
+    def _curve(self, epsilons: Sequence[float]) -> Profile:
+        return tuple((e, self._delta(e)) for e in epsilons)
 
     def _delta(self, epsilon: float) -> float:
         asked = self.asked
-        if self.noise is not None:
-            return _central_delta(self.noise, asked, epsilon)
+        if self.central is not None:
+            return _central_delta(self.central, asked, epsilon)
         assert self.local_epsilon is not None
         extra = _chance_of_absence(asked, self.devices, self.reporting) + _table_error(
             asked, self.devices

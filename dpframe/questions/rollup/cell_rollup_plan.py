@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpframe.asking.card import Line
-from dpframe.asking.privacy_receipt import Receipt
 from dpframe.hierarchy import Cells
 from dpframe.mechanisms import cell_rollup, rollup
 from dpframe.questions.hhh.cells_plan import ORDER_MEANING, cells_facts, cells_line
@@ -63,6 +62,7 @@ class CellRollupPlan(RollupPlan):
         order = Line("order", "; ".join(names), ORDER_MEANING)
         return rollup_lines(self, CELL_WORDS, [cells_line(self.cells), order])
 
-    def receipt(self, name: str | None = None) -> Receipt:
-        """The receipt of a rollup, and the order in which kinds of cells are asked."""
-        return super().receipt(name).and_also(cells_facts(self.cells))
+    @property
+    def facts(self) -> dict[str, object]:
+        """The facts of a rollup, and the order in which kinds of cells are asked."""
+        return {**super().facts, **cells_facts(self.cells)}

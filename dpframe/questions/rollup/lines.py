@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpframe.asking.card import Line, Text, four_digits_up, noise_line, plan_guarantee
+from dpframe.asking.card import Line, Text
 from dpframe.hierarchy import Cells
 from dpframe.measures import Measure
 from dpframe.postprocess.measured_totals import PARTS, level_strategy
@@ -39,11 +39,7 @@ NODE_WORDS = RollupWords(
 def rollup_lines(plan: RollupNumbers, words: RollupWords, axes: Sequence[Line]) -> list[Line]:
     """The lines of the plan and of the card; ``axes`` say what the numbers are rolled up by."""
     return [
-        Line(
-            "guarantee",
-            plan_guarantee(plan),
-            "what is promised, against anybody who sees the result",
-        ),
+        plan.guarantee_line,
         Line("mechanism", "rollup", words.mechanism),
         *axes,
         *_selection_lines(plan, words),
@@ -53,11 +49,7 @@ def rollup_lines(plan: RollupNumbers, words: RollupWords, axes: Sequence[Line]) 
             for name in plan.asked.measures
             for line in _rollup_measure_lines(plan, name, words)
         ),
-        Line(
-            "computed delta",
-            four_digits_up(plan.delta_spent) if plan.delta_spent else 0,
-            "upper bound from the tables that are drawn from",
-        ),
+        plan.delta_line,
     ]
 
 
@@ -66,7 +58,6 @@ def _selection_lines(plan: RollupNumbers, words: RollupWords) -> list[Line]:
     if selection is None:
         return [Line("keys", "listed", "every listed node is shown, whatever is below it")]
     what = plan.decides
-    grid = selection.grid / selection.unit.worth
     share = selection.budget.epsilon / plan.budget.epsilon
     return [
         Line.of(
@@ -83,7 +74,7 @@ def _selection_lines(plan: RollupNumbers, words: RollupWords) -> list[Line]:
             counted=what,
             threshold=words.threshold,
         ),
-        noise_line("test noise", selection.test_noise, grid, "in units of {counted}", counted=what),
+        *plan.draws.lines,
     ]
 
 

@@ -13,12 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpframe._forks import no_fork
 from dpframe.asking.card import Line, hierarchy_line
+from dpframe.asking.draws import DrawList
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.asking.proofs import Game, proof_facts
 from dpframe.budget import Budget
 from dpframe.errors import BudgetError, add_advice
 from dpframe.hierarchy import Cells
@@ -29,8 +29,8 @@ from dpframe.mechanisms.rollup import BoundSearch, VectorCharge
 from dpframe.questions.hhh.checks import HhhArguments as Selecting
 from dpframe.questions.hhh.offline import OfflinePlan, offline_plan
 from dpframe.questions.rollup.lines import NODE_WORDS, measured_line, rollup_lines
-from dpframe.questions.rollup.receipt import noise_facts, released_bounds, rollup_facts
-from dpframe.questions.rollup.rollup_game import rollup_game
+from dpframe.questions.rollup.receipt import PAPER, noise_facts, released_bounds, rollup_facts
+from dpframe.questions.rollup.rollup_draws import rollup_draws
 from dpframe.questions.rollup.rollup_numbers import RollupNumbers, RollupRequest
 from dpframe.questions.rollup.shared_draws import draws_and_reads
 from dpframe.steps import WHOLE_DIGITS
@@ -65,10 +65,26 @@ error, then has a chance below 1e-200."""
 class RollupPlan(RollupNumbers):
     """Everything about a rollup except the data and the draw."""
 
+    question = "rollup"
+    paper = PAPER
+    intervals = (
+        "lower and upper hold the true value with the stated confidence, given what is shown; not "
+        "what clipping to the bounds takes away"
+    )
+
     @cached_property
-    def game(self) -> Game:
-        """The draws of the rollup, for a verifier."""
-        return rollup_game(self)
+    def draws(self) -> DrawList:
+        """The selection, then every measure on what it shows."""
+        return rollup_draws(self)
+
+    @property
+    def noise(self) -> dict[str, Any] | None:
+        """The law of the tests; None where keys are listed."""
+        return self.draws.noise.get("test")
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {**super().facts, **rollup_facts(self)}
 
     def run(self, counted: rollup.Countable, /) -> rollup.NoisyRollup:
         """The only noisy step: the selection, then every measure on its parts."""
@@ -89,12 +105,6 @@ class RollupPlan(RollupNumbers):
     def lines(self) -> list[Line]:
         """The card lines, all known before the data are read."""
         return rollup_lines(self, NODE_WORDS, [hierarchy_line(self.hierarchy)])
-
-    def receipt(self, name: str | None = None) -> Receipt:
-        """The receipt of a release of this plan; holds nothing that depends on the data."""
-        card = [q.row for q in self.lines()]
-        proof = proof_facts(self, "rollup")
-        return Receipt({**rollup_facts(self, name), **proof, "card": card})
 
     def frame(self, noisy: rollup.NoisyRollup, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """Reported nodes with their measures, in natural order."""

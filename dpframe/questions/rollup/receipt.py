@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpframe.asking.privacy_receipt import UNTRACKED, Receipt, promise_facts, stamp
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.hierarchy import Cells
 from dpframe.noise import law_facts
 from dpframe.postprocess.mean_noise import BY_VALUE
@@ -22,18 +22,10 @@ PAPER = (
 )
 
 
-def rollup_facts(plan: RollupNumbers, name: str | None) -> dict[str, Any]:
-    """The facts of the receipt without proof and card; no fact depends on the data."""
+def rollup_facts(plan: RollupNumbers) -> dict[str, Any]:
+    """The facts of the receipt on selection and measures; no fact depends on the data."""
     selection = plan.selection
     return {
-        "release": name,
-        **stamp(),
-        "mechanism": "rollup",
-        "paper": PAPER,
-        **promise_facts(plan, plan.delta_spent),
-        "hierarchy": plan.hierarchy.spec,
-        "height": plan.height,
-        "levels": list(plan.hierarchy.level_names),
         **({"segments": True} if isinstance(plan.hierarchy, Cells) else {}),
         "threshold": None if selection is None else selection.threshold,
         "selection": None
@@ -41,15 +33,7 @@ def rollup_facts(plan: RollupNumbers, name: str | None) -> dict[str, Any]:
         else {"epsilon": selection.budget.epsilon, "measure": plan.asked.heavy},
         "remainder": True,
         "keys": None if plan.listed is None else plan.listed.name,
-        "confidence": plan.confidence,
         "measures": {name: _measure_facts(plan, name) for name in plan.asked.measures},
-        "noise": None
-        if selection is None
-        else law_facts(selection.test_noise, selection.grid, selection.unit.worth),
-        "intervals": "lower and upper hold the true value with the stated confidence, given "
-        "what is shown; not what clipping to the bounds takes away",
-        "budget": UNTRACKED,
-        "ledger": None,
     }
 
 

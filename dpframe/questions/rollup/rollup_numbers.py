@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
-from dpframe.accounting.compose import Profile, whole_profile
+from dpframe.accounting.compose import Profile
 from dpframe.accounting.losses import Losses, losses_of
 from dpframe.accounting.part_curves import STEP, losses_of_profile, parts_curve, pure_profile
 from dpframe.asking.level_plan import LevelPlan
@@ -150,18 +150,17 @@ class RollupNumbers(LevelPlan[RollupRequest]):
         return sum((self.epsilon_of(name) for name in self.asked.measures), own)
 
     @property
-    def delta_spent(self) -> float:
+    def delta(self) -> float:
         """The delta of the selection and of all counts of different values."""
         own = 0.0 if self.selection is None else self.selection.delta_spent
         return own + sum(count.delta for count in self.counts.values())
 
-    @cached_property
-    def profile(self) -> Profile:
+    def curve(self, epsilons: Sequence[float]) -> Iterable[tuple[float, float]]:
         """The curve of the selection, of every measure and of every search together."""
         step = self.budget.epsilon * STEP
         losses = [(losses_of_profile(profile, step), 1) for profile in self._profiles()]
         losses += [_distinct_losses(count, step) for count in self.counts.values()]
-        return whole_profile(self.budget, 1, lambda epsilons: parts_curve(losses, epsilons))
+        return parts_curve(losses, epsilons)
 
     def _profiles(self) -> Iterator[Profile]:
         """Curves of the selection, every search, and every group of vectors that move together.

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from dpframe.accounting.compose import Profile, whole_profile
+from dpframe.accounting.compose import Profile
 from dpframe.asking.card import Line, Text
-from dpframe.asking.privacy_receipt import UNTRACKED, Receipt, stamp
-from dpframe.asking.proofs import proof_facts
+from dpframe.asking.level_plan import ReleasePlan
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget
 from dpframe.mechanisms.sketch_release import NoisyCounts, NoisySketch
 from dpframe.questions.sketches.frame import Intervals, sketch_frame
-from dpframe.questions.sketches.lines import noise_text, sketch_guarantee
-from dpframe.questions.sketches.sketch_request import NAMES, PAPERS, SketchRequest, Structure
+from dpframe.questions.sketches.sketch_request import (
+    NAMES,
+    PAPERS,
+    SketchRequest,
+    SketchUnit,
+    Structure,
+)
 from dpframe.sketches import SketchState
 
 if TYPE_CHECKING:
@@ -29,7 +35,7 @@ N = TypeVar("N", NoisySketch, NoisyCounts)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SketchPlan(ABC, Generic[L, N]):
+class SketchPlan(ReleasePlan, Generic[L, N]):
     """Everything about the release of a sketch except the sketch and the draw.
 
     It draws as every plan does. It has no request and no unit of privacy with columns, which only
@@ -62,6 +68,10 @@ class SketchPlan(ABC, Generic[L, N]):
         return self.asked.budget
 
     @property
+    def unit(self) -> SketchUnit:
+        return self.asked.protected
+
+    @property
     def records(self) -> int | None:
         return self.asked.records
 
@@ -72,13 +82,11 @@ class SketchPlan(ABC, Generic[L, N]):
     # -- what each kind of release defines ----------------------------------------------------
 
     @property
-    def mechanism(self) -> str:
-        """The name of the mechanism."""
+    def mechanism_name(self) -> str:
         return NAMES[self.structure]
 
     @property
     def paper(self) -> str:
-        """The source of the mechanism."""
         return PAPERS[self.structure]
 
     @property
@@ -99,23 +107,8 @@ class SketchPlan(ABC, Generic[L, N]):
 
     @property
     @abstractmethod
-    def delta_spent(self) -> float:
-        """Delta that the accountant computed for the unit of privacy, at most ``budget.delta``."""
-
-    @property
-    @abstractmethod
     def sensitivity(self) -> str:
         """How far one record or user can change the values that get noise."""
-
-    @property
-    @abstractmethod
-    def noise(self) -> dict[str, Any]:
-        """The laws of the draws, in counts, as the receipt describes them."""
-
-    @property
-    @abstractmethod
-    def meaning(self) -> str:
-        """What the intervals of the release mean."""
 
     @abstractmethod
     def delta_at(self, epsilon: float) -> float:
@@ -134,7 +127,7 @@ class SketchPlan(ABC, Generic[L, N]):
         """The only noisy step."""
 
     @abstractmethod
-    def intervals(self, noisy: N) -> Intervals:
+    def counts(self, noisy: N) -> Intervals:
         """Counts, lower bounds on the true counts and, where known, upper bounds."""
 
     def sketch_error(self, noisy: N) -> int | None:
@@ -163,25 +156,20 @@ class SketchPlan(ABC, Generic[L, N]):
 
     # -- what follows from the request and the kind -------------------------------------------
 
-    @cached_property
-    def profile(self) -> Profile:
-        """Points (epsilon, delta) at smaller epsilons too, to compose the release with others."""
-        return whole_profile(
-            self.budget,
-            self.max_contributions,
-            lambda epsilons: [(e, self.delta_at(e)) for e in epsilons],
-        )
+    def curve(self, epsilons: Sequence[float]) -> Profile:
+        """The curve of one record."""
+        return tuple((e, self.delta_at(e)) for e in epsilons)
 
     def lines(self) -> list[Line]:
         """The card lines, all known before the sketch is released."""
-        asked, meaning = self.asked, "what is promised, against anybody who sees the result"
+        asked = self.asked
         return [
-            Line("guarantee", sketch_guarantee(asked), meaning),
-            Line("mechanism", self.mechanism, self.paper),
-            Line("counts", asked.counts, "what the numbers count"),
+            self.guarantee_line,
+            Line("mechanism", self.mechanism_name, self.paper),
+            Line("counts", self.unit.counts, self.unit.what_counts),
             Line.of("counters", asked.counters, "of each of {n} sketches", n=asked.sketches),
             Line("sensitivity", self.sensitivity, "what the noise has to cover"),
-            Line("noise", noise_text(self.noise["count"]), "in every count"),
+            *self.draws.lines,
             Line.of(
                 "noise error",
                 Text("+-{half_width} with confidence {confidence:g}"),
@@ -192,48 +180,26 @@ class SketchPlan(ABC, Generic[L, N]):
             *self.key_lines(),
         ]
 
-    def receipt(self, name: str | None = None) -> Receipt:
-        """The receipt of the first release; it tells nothing of the sketch."""
+    @property
+    def facts(self) -> dict[str, object]:
         asked = self.asked
-        several = asked.max_contributions > 1
-        return Receipt(
-            {
-                "release": name,
-                **stamp(),
-                "mechanism": self.mechanism,
-                "paper": self.paper,
-                "guarantee": sketch_guarantee(asked),
-                "epsilon": self.budget.epsilon,
-                "delta": self.budget.delta,
-                "computed_delta": self.delta_spent,
-                "neighbours": asked.neighbours,
-                "counts": asked.counts,
-                "user": None,
-                "contribution": "records" if several or asked.unit == "user" else None,
-                "max_contributions": asked.max_contributions if several else None,
-                "hierarchy": None,
-                "counters": asked.counters,
-                "sketches": asked.sketches,
-                "sensitivity": self.sensitivity,
-                "threshold": None if self.threshold is None else self.threshold / self.grid,
-                "universe": None if asked.universe is None else len(asked.universe),
-                "records": asked.records,
-                "confidence": asked.confidence,
-                "noise": self.noise,
-                "sketch_error": None,
-                "unpublished_at_most": None,
-                "intervals": self.meaning,
-                "release_number": 1,
-                **proof_facts(self, "sketches"),
-                "budget": UNTRACKED,
-                "ledger": None,
-                "card": [q.row for q in self.lines()],
-            }
-        )
+        return {
+            "hierarchy": None,
+            "counters": asked.counters,
+            "sketches": asked.sketches,
+            "sensitivity": self.sensitivity,
+            "threshold": None if self.threshold is None else self.threshold / self.grid,
+            "universe": None if asked.universe is None else len(asked.universe),
+            "records": asked.records,
+            "confidence": asked.confidence,
+            "sketch_error": None,
+            "unpublished_at_most": None,
+            "release_number": 1,
+        }
 
     def frame(self, noisy: N, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """Columns key, count, lower, upper; sorted by key."""
-        return sketch_frame(noisy.keys, self.intervals(noisy))
+        return sketch_frame(noisy.keys, self.counts(noisy))
 
     def answered(self, facts: Receipt, noisy: N, frame: pd.DataFrame, /) -> Receipt:
         """The receipt, with the released error and the bound on unpublished keys."""

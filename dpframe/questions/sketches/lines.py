@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from dpframe.asking.card import budget_claim
 from dpframe.questions.sketches.sketch_request import SketchRequest
 
 CHANCE = (
@@ -14,11 +10,6 @@ CHANCE = (
     "was published, the confidence is nominal"
 )
 """The promise on the intervals of every release."""
-
-
-def sketch_guarantee(asked: SketchRequest) -> str:
-    """The privacy claim, as one sentence."""
-    return budget_claim(asked.budget, asked.neighbours)
 
 
 def counts_move(asked: SketchRequest) -> str:
@@ -49,11 +40,3 @@ def counts_meaning(asked: SketchRequest) -> str:
 
 def _levels_prefix(asked: SketchRequest) -> str:
     return "" if asked.levels == 1 else f"on each of {asked.levels} levels "
-
-
-def noise_text(law: Mapping[str, Any]) -> str:
-    """The text on a law of noise, which is in counts and as in the receipt."""
-    ends = "unbounded"
-    if law["lowest"] is not None:
-        ends = f"within [{law['lowest']:.4g}, {law['highest']:.4g}]"
-    return f"{law['family']}, sd {law['sd']:.3g}, {ends}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 from dpframe.accounting.sketch_lattice import (
@@ -13,12 +14,12 @@ from dpframe.accounting.sketch_lattice import (
     lattice_laws,
 )
 from dpframe.accounting.sparse_gaussian import GshmLaws, gshm_delta, gshm_laws
-from dpframe.asking.proofs import Game
+from dpframe.asking.draws import DrawList
 from dpframe.errors import BudgetError
 from dpframe.mechanisms.sketch_release import NoisyCounts, release_sparse, release_sum
 from dpframe.questions.sketches.frame import Intervals, count_intervals, most_lost
 from dpframe.questions.sketches.lines import counts_meaning, counts_move, lattice_moves
-from dpframe.questions.sketches.release_games import merged_game, sum_game
+from dpframe.questions.sketches.release_draws import merged_draws, sum_draws
 from dpframe.questions.sketches.sketch_request import SketchRequest
 from dpframe.questions.sketches.table_plan import TablePlan
 from dpframe.sketches import SketchState
@@ -31,10 +32,10 @@ class LossyPlan(TablePlan[M, NoisyCounts]):
     """Counts that are too low by what the sketches dropped. How much that is stays private."""
 
     @property
-    def meaning(self) -> str:
+    def intervals(self) -> str:
         return counts_meaning(self.asked)
 
-    def intervals(self, noisy: NoisyCounts) -> Intervals:
+    def counts(self, noisy: NoisyCounts) -> Intervals:
         return count_intervals(noisy, self.asked, above=self.above, below=self.below)
 
     def unpublished_at_most(self, noisy: NoisyCounts) -> int | None:
@@ -60,10 +61,9 @@ class SumPlan(LossyPlan[LatticeLaws]):
     def sensitivity(self) -> str:
         return lattice_moves(self.asked)
 
-    @property
-    def game(self) -> Game:
-        """The game of a sum: one value moves by k, and the other values by 1."""
-        return sum_game(self.laws, self.counters, self.max_contributions)
+    @cached_property
+    def draws(self) -> DrawList:
+        return sum_draws(self.laws, self.counters, group=self.max_contributions, curve=self.curve)
 
     def delta_at(self, epsilon: float) -> float:
         laws = self.laws
@@ -96,10 +96,9 @@ class SparsePlan(LossyPlan[GshmLaws]):
     def sensitivity(self) -> str:
         return counts_move(self.asked)
 
-    @property
-    def game(self) -> Game:
-        """The game of counts that all move in one direction."""
-        return merged_game(self.laws, self.max_contributions)
+    @cached_property
+    def draws(self) -> DrawList:
+        return merged_draws(self.laws, group=self.max_contributions, curve=self.curve)
 
     def delta_at(self, epsilon: float) -> float:
         laws = self.laws

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.accounting.sketch_stream import SketchLaws, sketch_delta, sketch_laws
-from dpframe.asking.proofs import Game
+from dpframe.asking.draws import DrawList
 from dpframe.mechanisms.sketch_release import NoisySketch, single_stream
-from dpframe.noise import NoiseTable, law_facts
+from dpframe.noise import NoiseTable
 from dpframe.questions.sketches.frame import Intervals, stream_intervals
 from dpframe.questions.sketches.lines import CHANCE
-from dpframe.questions.sketches.release_games import sketch_game
+from dpframe.questions.sketches.release_draws import sketch_draws
 from dpframe.questions.sketches.sketch_request import SketchRequest
 from dpframe.questions.sketches.table_plan import TablePlan
 from dpframe.sketches import SketchState
@@ -28,21 +27,21 @@ class SingleStreamPlan(TablePlan[SketchLaws, NoisySketch]):
     compared = "noisy count less the sketch error"
     grid = 1
     sensitivity = "one record moves one of k counters C + alpha, or alpha, by 1"
-    meaning = f"{CHANCE}. lower allows for the sketch error and the noise, upper for the noise"
+    intervals = f"{CHANCE}. lower allows for the sketch error and the noise, upper for the noise"
 
     @property
     def threshold(self) -> int:
         return self.laws.theta
 
-    @property
-    def noise(self) -> dict[str, Any]:
-        return {**super().noise, "sketch_error": law_facts(self.laws.shared, 1)}
-
-    @property
-    def game(self) -> Game:
-        """The game of the sketch of one stream."""
-        standard = self.counters if self.structure == "standard" else None
-        return sketch_game(self.laws, self.asked.levels, standard, self.max_contributions)
+    @cached_property
+    def draws(self) -> DrawList:
+        return sketch_draws(
+            self.laws,
+            self.asked.levels,
+            standard=self.counters if self.structure == "standard" else None,
+            group=self.max_contributions,
+            curve=self.curve,
+        )
 
     def delta_at(self, epsilon: float) -> float:
         laws = self.laws
@@ -68,7 +67,7 @@ class SingleStreamPlan(TablePlan[SketchLaws, NoisySketch]):
     def run(self, counted: SketchState, /) -> NoisySketch:
         return single_stream(counted, self.laws)
 
-    def intervals(self, noisy: NoisySketch) -> Intervals:
+    def counts(self, noisy: NoisySketch) -> Intervals:
         return stream_intervals(noisy, above=self.above, below=self.below)
 
     def sketch_error(self, noisy: NoisySketch) -> int:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from dpframe.budget import Budget, per_record
+from dpframe.budget import Budget, PrivacyUnit, per_record
 from dpframe.errors import BudgetError
 
 Structure = Literal["variant", "standard", "sum", "bounded", "users"]
@@ -37,6 +37,44 @@ PAPERS: dict[Structure, str] = {
 
 
 @dataclass(frozen=True, kw_only=True)
+class SketchUnit(PrivacyUnit):
+    """The unit of privacy of a sketch, which knows no column of users.
+
+    ``entry`` is "record" or "user": what enters the sketch at a time.
+    """
+
+    entry: str
+
+    @property
+    def moves(self) -> int:
+        return self.max_contributions
+
+    @property
+    def sentence(self) -> str:
+        if self.entry == "user":
+            return "adding or removing one user with all their items"
+        if self.max_contributions == 1:
+            return "adding or removing one record"
+        return (
+            f"adding or removing one user with all their records, of which there are at most "
+            f"{self.max_contributions} (promised by the caller)"
+        )
+
+    @property
+    def counts(self) -> str:
+        return "users with an item" if self.entry == "user" else "records"
+
+    @property
+    def facts(self) -> dict[str, object]:
+        several = self.max_contributions > 1
+        return {
+            **super().facts,
+            "contribution": "records" if several or self.entry == "user" else None,
+            "max_contributions": self.max_contributions if several else None,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
 class SketchRequest:
     """What the caller wants released, and the public parameters of the sketch.
 
@@ -44,7 +82,7 @@ class SketchRequest:
     ----------
     structure, unit, counters, sketches
         Facts of the sketch: what a record changes, "record" or "user", k, and how many streams it
-        holds. It knows no column of users, and so no :class:`dpframe.budget.PrivacyUnit`.
+        holds.
     max_contributions
         The most records of one user, as the caller promises; 1 protects single records.
     budget
@@ -80,18 +118,6 @@ class SketchRequest:
         return record
 
     @property
-    def neighbours(self) -> str:
-        """What differs between neighbouring streams."""
-        if self.unit == "user":
-            return "adding or removing one user with all their items"
-        if self.max_contributions == 1:
-            return "adding or removing one record"
-        return (
-            f"adding or removing one user with all their records, of which there are at most "
-            f"{self.max_contributions} (promised by the caller)"
-        )
-
-    @property
-    def counts(self) -> str:
-        """What the counts of the release count."""
-        return "users with an item" if self.unit == "user" else "records"
+    def protected(self) -> SketchUnit:
+        """The unit of privacy."""
+        return SketchUnit(max_contributions=self.max_contributions, entry=self.unit)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from dpframe.asking.card import Line, four_digits_up
-from dpframe.budget import group_delta
-from dpframe.noise import NoiseTable, law_facts
+from dpframe.asking.card import Line
+from dpframe.noise import NoiseTable
 from dpframe.questions.sketches.base_sketch_plan import N, SketchPlan
 
 
@@ -44,14 +43,6 @@ class TablePlan(SketchPlan[T, N]):
     def noise_sd(self) -> float:
         return self.laws.noise.sd / self.grid
 
-    @property
-    def delta_spent(self) -> float:
-        return group_delta(self.budget, self.max_contributions, self.laws.delta)
-
-    @property
-    def noise(self) -> dict[str, Any]:
-        return {"count": law_facts(self.laws.noise, self.grid)}
-
     @cached_property
     def unpublished(self) -> int:
         """The q with P(Z < -q) <= the chance to miss, to bound counts that are not published."""
@@ -65,9 +56,5 @@ class TablePlan(SketchPlan[T, N]):
         shown = f"{self.compared} from which keys are shown"
         return [
             Line("threshold", self.threshold / self.grid, shown),
-            Line(
-                "computed delta",
-                four_digits_up(self.delta_spent),
-                "upper bound from the tables that are drawn from",
-            ),
+            self.delta_line,
         ]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import pyarrow as pa
 
 from dpframe.accounting.sketch_pure import PureLaws, pure_laws
 from dpframe.asking.card import Line
-from dpframe.asking.proofs import Game
+from dpframe.asking.draws import DrawList
 from dpframe.mechanisms.sketch_release import NoisyCounts, release_universe_top
 from dpframe.questions.sketches.base_sketch_plan import SketchPlan
 from dpframe.questions.sketches.frame import Intervals, count_intervals
 from dpframe.questions.sketches.lines import counts_meaning, counts_move, lattice_moves
-from dpframe.questions.sketches.release_games import universe_game
+from dpframe.questions.sketches.release_draws import universe_draws
 from dpframe.questions.sketches.sketch_request import SOURCE, SketchRequest
 from dpframe.sketches import SketchState
 
@@ -26,11 +26,10 @@ class UniversePlan(SketchPlan[PureLaws, NoisyCounts]):
     keys: pa.Array
 
     threshold = None
-    delta_spent = 0.0
 
     @property
-    def mechanism(self) -> str:
-        return f"{super().mechanism}-universe"
+    def mechanism_name(self) -> str:
+        return f"{super().mechanism_name}-universe"
 
     @property
     def paper(self) -> str:
@@ -50,18 +49,12 @@ class UniversePlan(SketchPlan[PureLaws, NoisyCounts]):
         return lattice_moves(self.asked) if self.grid > 1 else counts_move(self.asked)
 
     @property
-    def noise(self) -> dict[str, Any]:
-        law = {"family": "discrete Laplace", "sd": self.laws.sd, "lowest": None, "highest": None}
-        return {"count": {**law, "grid": self.grid, "scale": str(self.laws.scale)}}
-
-    @property
-    def meaning(self) -> str:
+    def intervals(self) -> str:
         return counts_meaning(self.asked)
 
-    @property
-    def game(self) -> Game:
-        """The game of a public list of keys."""
-        return universe_game(self.laws, self.max_contributions)
+    @cached_property
+    def draws(self) -> DrawList:
+        return universe_draws(self.laws, group=self.max_contributions, curve=self.curve)
 
     def delta_at(self, epsilon: float) -> float:
         return self.laws.delta(epsilon)
@@ -76,7 +69,7 @@ class UniversePlan(SketchPlan[PureLaws, NoisyCounts]):
     def run(self, counted: SketchState, /) -> NoisyCounts:
         return release_universe_top(counted, self.keys, self.laws)
 
-    def intervals(self, noisy: NoisyCounts) -> Intervals:
+    def counts(self, noisy: NoisyCounts) -> Intervals:
         return count_intervals(noisy, self.asked, above=self.above, below=self.below)
 
 

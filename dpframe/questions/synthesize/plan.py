@@ -6,16 +6,17 @@ This module sees no data. It needs only the shape of the domain.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from dpframe.accounting.compose import Profile
 from dpframe.accounting.privhp_scales import PartitionLaws, Split, partition_laws
-from dpframe.asking.card import Line, Text, plan_guarantee
-from dpframe.asking.privacy_receipt import UNTRACKED, Receipt, promise_facts, stamp
-from dpframe.asking.proofs import Game, proof_facts
+from dpframe.asking.card import Line, Text
+from dpframe.asking.draws import Draw, DrawList, counts_game
+from dpframe.asking.level_plan import ReleasePlan
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit, per_record
 from dpframe.mechanisms import privhp_partition as hot_partition
 from dpframe.mechanisms.privhp_partition import Partition
+from dpframe.noise import UnboundedNoise
 from dpframe.sketches.hot_partition import HotPartition, Shape
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class DomainFacts(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SyntheticPlan:
+class SyntheticPlan(ReleasePlan):
     """Everything about a generator except the data and the draw.
 
     ``rows`` describes what rows can be, and ``digest`` is a hash of the whole domain. ``schema``
@@ -56,9 +57,24 @@ class SyntheticPlan:
     schema: str
     shape: Shape
     split: Split
-    budget: Budget
+    epsilon: float
     laws: PartitionLaws
-    unit: PrivacyUnit
+    protected: PrivacyUnit
+
+    question = "synthesize"
+    audience = "against anybody who sees the generator"
+    mechanism_name = "synthetic-privhp"
+    paper = PAPER
+    intervals = "no intervals"
+
+    @property
+    def budget(self) -> Budget:
+        """The release is pure."""
+        return Budget(epsilon=self.epsilon, delta=0.0)
+
+    @property
+    def unit(self) -> PrivacyUnit:
+        return self.protected
 
     @property
     def domain(self) -> str:
@@ -87,23 +103,38 @@ class SyntheticPlan:
         }
 
     @property
-    def profile(self) -> Profile:
-        """One point: the release is pure, so that delta is 0 at epsilon."""
-        return ((self.budget.epsilon, 0.0),)
+    def draws(self) -> DrawList:
+        """One count moves on every exact level, and below it one cell in every row of a sketch.
+
+        The release is pure, so that delta is 0 at epsilon.
+        """
+        laws = self.laws
+        moved = [1 if level <= laws.exact else laws.rows for level in range(laws.depth + 1)]
+        counts = [
+            Draw(law=UnboundedNoise(scale), moves=m)
+            for m, scale in zip(moved, laws.scales, strict=True)
+        ]
+        return counts_game(counts, delta=0.0, group=self.unit.moves)
 
     @property
-    def game(self) -> Game:
-        """The game: one count moves on every exact level, and below it one cell in every row of a
-        sketch."""
-        moved = [
-            1 if level <= self.laws.exact else self.laws.rows
-            for level in range(self.laws.depth + 1)
-        ]
-        levels = [
-            {"scale": str(scale), "moves": m, "least": None}
-            for m, scale in zip(moved, self.laws.scales, strict=True)
-        ]
-        return Game({"kind": "counts", "units": 1, "levels": levels}, (), self.unit.moves)
+    def noise(self) -> dict[str, Any]:
+        return {"scales": [float(scale) for scale in self.laws.scales]}
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {
+            "hierarchy": self.domain,
+            "columns": list(self.columns),
+            "height": self.shape.depth,
+            "levels": [f"1/{2**level}" for level in range(1, self.shape.depth + 1)],
+            "threshold": None,
+            "remainder": None,
+            "confidence": None,
+            "k": self.shape.hot,
+            "width": self.shape.width,
+            "rows": self.shape.rows,
+            "split": self.split,
+        }
 
     def sketch(self) -> HotPartition:
         """An empty sketch of this shape."""
@@ -120,7 +151,7 @@ class SyntheticPlan:
         exact = [float(scale) * 2**0.5 for scale in scales[: shape.exact + 1]]
         hashed = [float(scale) * 2**0.5 for scale in scales[shape.exact + 1 :]]
         out = [
-            Line("guarantee", plan_guarantee(self), "against anybody who sees the generator"),
+            self.guarantee_line,
             Line("mechanism", "synthetic, PrivHP", PAPER),
             Line("domain", self.domain, "what rows can be, declared by the caller"),
             Line(
@@ -173,38 +204,9 @@ class SyntheticPlan:
                 "sum over levels, exact",
                 epsilon=self.unit.moves * float(self.laws.epsilon),
             ),
-            Line("computed delta", "0", "pure: noise without bounds, scales rounded up"),
+            self.delta_line,
         ]
         return out
-
-    def receipt(self, name: str | None = None) -> Receipt:
-        """The receipt of a release of this plan; holds nothing that depends on the data."""
-        return Receipt(
-            {
-                "release": name,
-                **stamp(),
-                "mechanism": "synthetic-privhp",
-                "paper": PAPER,
-                **promise_facts(self, 0.0),
-                "hierarchy": self.domain,
-                "columns": list(self.columns),
-                "height": self.shape.depth,
-                "levels": [f"1/{2**level}" for level in range(1, self.shape.depth + 1)],
-                "threshold": None,
-                "remainder": None,
-                "confidence": None,
-                "k": self.shape.hot,
-                "width": self.shape.width,
-                "rows": self.shape.rows,
-                "split": self.split,
-                "noise": {"scales": [float(scale) for scale in self.laws.scales]},
-                "intervals": "no intervals",
-                **proof_facts(self, "synthesize"),
-                "budget": UNTRACKED,
-                "ledger": None,
-                "card": [q.row for q in self.lines()],
-            }
-        )
 
     def frame(self, noisy: Partition, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """The cells and their counts, from which rows are sampled."""
@@ -244,7 +246,7 @@ def make_synthetic_plan(
         schema=schema,
         shape=shape,
         split=split,
-        budget=budget,
+        epsilon=epsilon,
         laws=laws,
-        unit=unit,
+        protected=unit,
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from dpframe._forks import no_fork
-from dpframe.asking.card import Line, Text, four_digits_up, hierarchy_line, plan_guarantee
+from dpframe.asking.card import Line, Text, hierarchy_line
 from dpframe.asking.frame_notices import (
     empty_result_notices,
     invalid_notices,
@@ -17,9 +17,8 @@ from dpframe.asking.frame_notices import (
     zero_weights_notices,
 )
 from dpframe.asking.level_plan import LevelPlan
-from dpframe.asking.privacy_receipt import UNTRACKED, Receipt, stamp
-from dpframe.asking.proofs import proof_facts
-from dpframe.budget import Budget, PrivacyUnit, group_delta
+from dpframe.asking.privacy_receipt import Receipt
+from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.postprocess.level_weights import deepest_level
 from dpframe.tree import CountTree, ListedNodes, NoisyTree
@@ -69,10 +68,14 @@ L = TypeVar("L", bound=Costs)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TreePlan(LevelPlan[TreeRequest], ABC, Generic[L]):
+class TreePlan(LevelPlan[TreeRequest], Generic[L]):
     """Everything about a release of tree counts except the data and the draw."""
 
     laws: L
+
+    question = "tree_counts"
+    audience = "against anybody who sees the result"
+
     text_weights: bool = True
     """Whether weights may be read from texts, which is a public fact of the source."""
 
@@ -145,11 +148,6 @@ class TreePlan(LevelPlan[TreeRequest], ABC, Generic[L]):
 
     @property
     @abstractmethod
-    def paper(self) -> str:
-        """The source of the mechanism."""
-
-    @property
-    @abstractmethod
     def least_shown(self) -> int | None:
         """The count from which a node is shown, in records; the largest of several levels. None
         where all nodes are shown."""
@@ -163,11 +161,6 @@ class TreePlan(LevelPlan[TreeRequest], ABC, Generic[L]):
     @abstractmethod
     def band(self) -> int:
         """Units below which a count can never be shown, so that it need not be fetched."""
-
-    @property
-    @abstractmethod
-    def noise(self) -> dict[str, Any]:
-        """The draws, as the receipt describes them."""
 
     @abstractmethod
     def own_lines(self) -> list[Line]:
@@ -195,19 +188,10 @@ class TreePlan(LevelPlan[TreeRequest], ABC, Generic[L]):
         weighed = "; of the weights as they are counted, not as they were cut or left out"
         return self.coverage if self.unit.weight is None else self.coverage + weighed
 
-    @property
-    def delta_spent(self) -> float:
-        """Delta that the accountant computed for the unit of privacy, at most ``budget.delta``."""
-        return group_delta(self.budget, self.unit.moves, self.laws.delta)
-
     def lines(self) -> list[Line]:
         """The card lines, all known before the data are read."""
-        spent = Line("computed delta", "0", "pure: noise without bounds, scales rounded up")
-        if self.delta_spent:
-            meaning = "upper bound from the tables that are drawn from"
-            spent = Line("computed delta", four_digits_up(self.delta_spent), meaning)
         return [
-            Line("guarantee", plan_guarantee(self), "against anybody who sees the result"),
+            self.guarantee_line,
             Line.of("mechanism", Text("tree counts, {method}"), self.paper, method=self.method),
             hierarchy_line(self.hierarchy),
             Line("counts", self.unit.counts, self.unit.what_counts),
@@ -215,7 +199,7 @@ class TreePlan(LevelPlan[TreeRequest], ABC, Generic[L]):
             self._keys(),
             *self.own_lines(),
             Line("adds up", self.consistent, self._additivity()),
-            spent,
+            self.delta_line,
         ]
 
     def _weights(self) -> list[Line]:
@@ -250,46 +234,23 @@ class TreePlan(LevelPlan[TreeRequest], ABC, Generic[L]):
             return f"counts are whole, not negative, and {parents}"
         return "counts as they were drawn: unbiased noise, signed, parents need not be sums"
 
-    def receipt(self, name: str | None = None) -> Receipt:
-        """The receipt of a release of this plan; holds nothing that depends on the data."""
-        unit = self.unit
-        bounded = unit.user is not None and self.grid == 1 and unit.nodes is None
-        return Receipt(
-            {
-                "release": name,
-                **stamp(),
-                "mechanism": f"tree-{self.method}",
-                "paper": self.paper,
-                "guarantee": plan_guarantee(self),
-                "epsilon": self.budget.epsilon,
-                "delta": self.budget.delta,
-                "computed_delta": self.delta_spent,
-                "neighbours": unit.sentence,
-                "counts": unit.counts,
-                "user": unit.user,
-                "contribution": unit.contribution if unit.user is not None else None,
-                "max_contributions": unit.moves if bounded else None,
-                **({} if unit.nodes is None else {"at_most": unit.nodes, "adds_up": False}),
-                **self._moved(),
-                "weight": unit.weight,
-                "max_weight": unit.max_weight,
-                "hierarchy": self.hierarchy.spec,
-                "height": self.height,
-                "levels": list(self.hierarchy.level_names),
-                "keys": None if self.listed is None else self.listed.name,
-                "threshold": self.least_shown,
-                "remainder": True,
-                "consistent": self.consistent,
-                "level_weights": list(self.weights),
-                "confidence": self.confidence,
-                "noise": self.noise,
-                "intervals": self.intervals,
-                **proof_facts(self, "tree_counts"),
-                "budget": UNTRACKED,
-                "ledger": None,
-                "card": [q.row for q in self.lines()],
-            }
-        )
+    @property
+    def mechanism_name(self) -> str:
+        return f"tree-{self.method}"
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {
+            **super().facts,
+            **self._moved(),
+            "weight": self.unit.weight,
+            "max_weight": self.unit.max_weight,
+            "keys": None if self.listed is None else self.listed.name,
+            "threshold": self.least_shown,
+            "remainder": True,
+            "consistent": self.consistent,
+            "level_weights": list(self.weights),
+        }
 
     def _moved(self) -> dict[str, object]:
         """How many counts a user moves, and how many nodes are listed on each level."""

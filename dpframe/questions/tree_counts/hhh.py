@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
-from dpframe.accounting.compose import Profile
 from dpframe.accounting.path_laws import Laws
-from dpframe.asking.card import Line, Text, noise_line
-from dpframe.asking.proofs import Game
+from dpframe.asking.card import Line, Text
+from dpframe.asking.draws import DrawList
 from dpframe.mechanisms import hhh_counts
-from dpframe.noise import NoiseTable, law_facts
+from dpframe.noise import NoiseTable
 from dpframe.questions.hhh.checks import HhhArguments as HeavyHittersAsked
-from dpframe.questions.hhh.offline import offline_laws, offline_profile, selection_game
+from dpframe.questions.hhh.offline import offline_laws, selection_draws
 from dpframe.questions.tree_counts.base_tree_plan import TreePlan, TreeRequest
 from dpframe.tree import CountTree, NoisyTree
 
@@ -41,35 +39,27 @@ class HeavyHittersPlan(TreePlan[Laws]):
         """The noise that decides, centred for the threshold."""
         return self.laws.centred(self.threshold)
 
-    @property
-    def game(self) -> Game:
-        """The game of heavy hitters with the rest."""
-        return selection_game(
+    @cached_property
+    def draws(self) -> DrawList:
+        """The draws of heavy hitters with the rest."""
+        draws = selection_draws(
             self.laws,
             self.test_noise,
             height=self.height,
             threshold=self.threshold * self.grid,
             remainder=True,
-            moves=self.unit.moves,
+            budget=self.budget,
+            unit=self.unit,
         )
-
-    @cached_property
-    def profile(self) -> Profile:
-        """The curve of heavy hitters with the rest."""
-        return offline_profile(
-            self.laws, self.budget, self.unit.moves, height=self.height, remainder=True
+        test, release = draws.draws
+        test = replace(test, applies_to="decides what is shown")
+        return replace(
+            draws, draws=(test, replace(release, applies_to="added to reported residuals"))
         )
 
     @property
     def band(self) -> int:
         return max(1, self.threshold * self.grid - self.test_noise.highest)
-
-    @property
-    def noise(self) -> dict[str, Any]:
-        return {
-            "test": law_facts(self.test_noise, self.grid),
-            "release": law_facts(self.laws.release, self.grid),
-        }
 
     def own_lines(self) -> list[Line]:
         grid, what, release = self.grid, self.unit_name, self.laws.release
@@ -87,8 +77,7 @@ class HeavyHittersPlan(TreePlan[Laws]):
                 "{counted} of a node that is not reported, beyond others",
                 counted=what,
             ),
-            noise_line("test noise", self.test_noise, grid, "decides what is shown"),
-            noise_line("release noise", release, grid, "added to reported residuals"),
+            *self.draws.lines,
             Line.of(
                 "standard error",
                 Text("{sd:.4g}"),

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from dpframe.accounting.relative_steps import RelativeLaws, relative_laws
 from dpframe.asking.card import Line
-from dpframe.asking.proofs import Game
+from dpframe.asking.draws import DrawList
 from dpframe.budget import per_record
 from dpframe.errors import ParameterError
 from dpframe.mechanisms import relative_counts
@@ -42,7 +42,7 @@ class RelativePlan(TreePlan[RelativeLaws]):
         }
 
     @property
-    def game(self) -> Game:
+    def draws(self) -> DrawList:
         """The steps, largest threshold first, with the scales of their noise in records."""
         steps = [
             {
@@ -55,7 +55,13 @@ class RelativePlan(TreePlan[RelativeLaws]):
             }
             for step in self.laws.steps[::-1]
         ]
-        return Game({"kind": "relative", "steps": steps}, (), self.unit.moves)
+        return DrawList(
+            kind="relative",
+            draws=(),
+            facts={"steps": steps},
+            delta=self.laws.delta,
+            group=self.unit.moves,
+        )
 
     @property
     def coverage(self) -> str:

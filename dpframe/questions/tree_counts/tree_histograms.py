@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from dpframe.accounting.compose import Profile, whole_profile
 from dpframe.accounting.losses import composed_profile
 from dpframe.accounting.part_curves import profiles_together
 from dpframe.accounting.tree_levels import FINE_STEP, TreeLaws, laplace_parts, tree_laws
 from dpframe.asking.card import Line, Text, noise_line
-from dpframe.asking.proofs import Game, counts_game
+from dpframe.asking.draws import Draw, DrawList, counts_game
 from dpframe.budget import per_record
 from dpframe.errors import ParameterError, ThresholdError, add_advice
 from dpframe.mechanisms import level_counts
-from dpframe.noise import NoiseTable, UnboundedNoise, law_facts
+from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.postprocess.half_widths import half_width
 from dpframe.postprocess.level_weights import best_weights
 from dpframe.questions.tree_counts.base_tree_plan import SOURCE, TreePlan, TreeRequest
@@ -52,9 +51,43 @@ class HistogramsPlan(TreePlan[TreeLaws]):
     def paper(self) -> str:
         return PAPERS[self.laws.family]
 
+    @cached_property
+    def draws(self) -> DrawList:
+        """On each level a count moves by one, or counts move by the shares of a user.
+
+        The curve of bounded noise on whole records is exact. The curve of Laplace noise on shares,
+        or without bounds, composes one part for each level. For tables that are too long the curve
+        is one point.
+        """
+        laws = self.laws
+        draws = [
+            Draw(
+                law=noise,
+                grid=self.grid,
+                times=times,
+                least=least,
+                scale=scale if laws.family == "laplace" else None,
+            )
+            for noise, scale, times, least in zip(
+                laws.noises, laws.scales, self.times, self.least, strict=True
+            )
+        ]
+        return counts_game(
+            draws,
+            units=self.grid,
+            delta=laws.delta,
+            group=self.unit.moves,
+            curve=self._curve if self._exact or laws.family == "laplace" else None,
+        )
+
     @property
     def noise(self) -> dict[str, Any]:
-        return {"levels": [law_facts(noise, self.grid) for noise in self.laws.noises]}
+        return {"levels": [draw.facts for draw in self.draws.draws]}
+
+    @property
+    def times(self) -> tuple[int, ...]:
+        """How many counts of each level one unit of privacy moves."""
+        return (1,) * len(self.laws.noises)
 
     @property
     def moved(self) -> TreeLaws:
@@ -70,20 +103,6 @@ class HistogramsPlan(TreePlan[TreeLaws]):
     def least(self) -> tuple[int | None, ...]:
         """The smallest noisy count shown on each level, in units; None where all are shown."""
         return (None,) * len(self.laws.noises)
-
-    @property
-    def game(self) -> Game | None:
-        """The game: on each level a count moves by one, or counts move by the shares of a user."""
-        return counts_game(self.moved, self.least, self.unit.moves)
-
-    @cached_property
-    def profile(self) -> Profile:
-        """The privacy curve. For bounded noise on whole records it is exact. For Laplace noise on
-        shares, or without bounds, it composes one part for each level. For tables that are too
-        long it is one point."""
-        if not self._exact and self.laws.family != "laplace":
-            return super().profile
-        return whole_profile(self.budget, self.unit.moves, self._curve)
 
     @property
     def _exact(self) -> bool:

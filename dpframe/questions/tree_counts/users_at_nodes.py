@@ -9,7 +9,6 @@ import numpy as np
 from dpframe.accounting.node_user_laws import NodeLaws, node_laws
 from dpframe.accounting.tree_levels import TreeLaws
 from dpframe.asking.card import Line
-from dpframe.asking.proofs import Game, counts_game
 from dpframe.asking.user_nodes import moved_count_lines
 from dpframe.errors import ParameterError, add_advice
 from dpframe.mechanisms import user_counts
@@ -30,16 +29,15 @@ class ItemsPlan(HistogramsPlan):
     consistent = False
     adds_up = False
 
-    @property
-    def game(self) -> Game:
-        """The game of the counts that one user moves, all of which are shown."""
-        return counts_game(self.moved, [None] * len(self.moved.noises), 1)
-
     paper = (
         "a noisy number of users at every node, of each level as many of one user as at_most says "
         "(stability histograms: Bun, Nissim, Stemmer 2019), with integer noise and exact "
         "composition"
     )
+
+    @property
+    def times(self) -> tuple[int, ...]:
+        return self.paid.times
 
     @property
     def moved(self) -> TreeLaws:

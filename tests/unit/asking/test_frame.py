@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe.asking.card import plan_guarantee
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.release import Release, receipt_in_metadata
 from dpframe.noise import NoiseTable, gaussian_table, halves, laplace_table
@@ -155,7 +154,7 @@ def test_the_receipt_is_plain_json(arguments: dict[str, Any]) -> None:
     found = result(**arguments)
     facts = found.attrs["dp"]
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts
-    assert facts["guarantee"] == plan_guarantee(plan_of(**arguments))
+    assert facts["guarantee"] == plan_of(**arguments).guarantee
     assert facts["computed_delta"] <= facts["delta"] == 1e-6
     assert facts["height"] == 2
     assert facts["hierarchy"] == "columns:country,city"
@@ -259,7 +258,7 @@ def test_an_explanation_is_a_frame_of_text() -> None:
     assert {str(t) for t in frame.dtypes} == {TEXT}
     values = frame.set_index("quantity")["value"]
     assert values["threshold"] == str(explained.plan.threshold)
-    assert values["guarantee"] == plan_guarantee(explained.plan)
+    assert values["guarantee"] == explained.plan.guarantee
     assert values["hierarchy"] == "ip:src"
     assert values["remainder"] == "yes"
     assert str(explained) == repr(explained)

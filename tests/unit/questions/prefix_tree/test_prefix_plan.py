@@ -193,7 +193,7 @@ def test_declared_users_decide_the_noise_and_the_rest_is_true() -> None:
     assert made.local_epsilon == pytest.approx(few.local_epsilon, abs=0.002)
     assert made.local_epsilon is not None
     assert (made.devices, made.reporting) == (80_000, 2000)
-    assert "80,000" in made.neighbours
+    assert "80,000" in made.unit.sentence
     assert made.standard_error == standard_error(
         1, devices=80_000, local_epsilon=made.local_epsilon
     )

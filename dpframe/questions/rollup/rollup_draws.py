@@ -1,14 +1,15 @@
-"""What a rollup draws, for a verifier: a selection, then measures on what it shows."""
+"""What a rollup draws: a selection, then measures on what it shows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpframe.asking.proofs import Game, number_tables
+from dpframe.asking.draws import Draw, DrawList
 from dpframe.hierarchy import Cells
-from dpframe.questions.hhh.offline import selection_game
+from dpframe.questions.hhh.offline import selection_draws
 from dpframe.questions.rollup.rollup_numbers import RollupNumbers
 from dpframe.vectors import vectors_of
 
@@ -17,45 +18,46 @@ if TYPE_CHECKING:
     from dpframe.mechanisms.rollup import BoundSearch, VectorCharge
 
 
-def rollup_game(plan: RollupNumbers) -> Game:
-    """The game of a plan. The selection releases no number. Scales follow from what is shown, so
-    that the game states what all noise of a vector together may lose."""
-    selection, tables = plan.selection, [count.table for count in plan.counts.values()]
-    laws = [law for law in tables if law is not None]
-    own = () if selection is None else (selection.test_noise,)
-    numbers, tables_told = number_tables(*own, *laws)
-    of_counts = iter(numbers[len(own) :])
+def rollup_draws(plan: RollupNumbers) -> DrawList:
+    """Return the draws of a plan. The selection releases no number. Scales follow from what is
+    shown, so that the game states what all noise of a vector together may lose."""
+    selection = plan.selection
     drawn = [
         *(each for name, several in plan.paid.items() for each in _vector_draws(name, several)),
         *(each for name, one in plan.searching.items() for each in _search_draws(name, one)),
-        *(_distinct_draw(name, one, of_counts) for name, one in plan.counts.items()),
+        *(_distinct_draw(name, one) for name, one in plan.counts.items()),
     ]
-    measures: dict[str, Any] = {"kind": "measures", "height": plan.height, "drawn": drawn}
+    facts: dict[str, Any] = {"height": plan.height, "drawn": drawn}
     if isinstance(plan.hierarchy, Cells):
-        measures["segments"] = True
+        facts["segments"] = True
     if plan.read:
-        measures["read"] = {name: one.of for name, one in plan.read.items()}
+        facts["read"] = {name: one.of for name, one in plan.read.items()}
+    measures = DrawList(kind="measures", draws=(), facts=facts, delta=plan.delta, curve=plan.curve)
     if selection is None:
-        return Game(measures, tables_told)
-    selecting = selection_game(
+        return measures
+    selecting = selection_draws(
         selection.laws,
         selection.test_noise,
         height=plan.height,
         threshold=selection.threshold_units,
         remainder=False,
-        moves=1,
+        budget=selection.budget,
+        unit=selection.unit,
         released=False,
+    )
+    test = replace(
+        selecting.draws[0], applies_to="in units of {counted}", values={"counted": plan.decides}
     )
     budget = selection.budget
     steps = [
-        {"epsilon": budget.epsilon, "delta": budget.delta, "game": dict(selecting.facts)},
+        {"epsilon": budget.epsilon, "delta": budget.delta, "game": selecting},
         {
             "epsilon": str(plan.epsilon_spent - Fraction(budget.epsilon)),
             "delta": sum(count.delta for count in plan.counts.values()),
             "game": measures,
         },
     ]
-    return Game({"kind": "steps", "steps": steps}, tables_told)
+    return replace(measures, kind="steps", draws=(test,), facts={"steps": steps})
 
 
 def _vector_draws(name: str, several: tuple[VectorCharge, ...]) -> Iterator[dict[str, Any]]:
@@ -95,10 +97,10 @@ def _search_draws(name: str, one: BoundSearch) -> Iterator[dict[str, Any]]:
         yield {"measure": name, "of": kind, **unknown, "epsilon": str(epsilon)}
 
 
-def _distinct_draw(name: str, one: DistinctLaw, tables: Iterator[int]) -> dict[str, Any]:
+def _distinct_draw(name: str, one: DistinctLaw) -> dict[str, Any]:
     distinct = one.distinct
     facts: dict[str, Any] = {"at_most": distinct.at_most or 1, "singly": distinct.singly}
     if one.scale is not None:
         return {"measure": name, "of": "distinct", **facts, "scale": str(one.scale)}
-    noise = {"table": next(tables), "epsilon": str(one.epsilon), "delta": one.delta}
+    noise = {"table": Draw(law=one.noise), "epsilon": str(one.epsilon), "delta": one.delta}
     return {"measure": name, "of": "distinct", **facts, **noise}

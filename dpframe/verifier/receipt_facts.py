@@ -1,0 +1,464 @@
+"""Derive from a proof, and from the arguments that a receipt declares, what the receipt must say.
+
+`receipts.check_receipt` compares each fact before the next one is derived, so that deriving may
+rely on all facts before it. FailedClaimError says where a proof is not of what is declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from fractions import Fraction
+from math import isqrt
+
+from dpframe.verifier.adaptive import games_of_proof
+from dpframe.verifier.counts import read_levels
+from dpframe.verifier.facts import (
+    DECLARED,
+    DOUBLE,
+    FREE,
+    Fact,
+    Facts,
+    Receipt,
+    Want,
+    level_noise,
+    table_facts,
+)
+from dpframe.verifier.measure_facts import rollup_facts
+from dpframe.verifier.numbers import ONE, exp_below
+from dpframe.verifier.proof import MOST_HEIGHT, Proof, positive_number
+from dpframe.verifier.relative_game import relative_steps
+from dpframe.verifier.reports import HOLDER_CHANCE, OFF
+from dpframe.verifier.rounds_game import read_gaussian
+from dpframe.verifier.table_halves import TableHalf, read_halves
+from dpframe.verifier.verdict import check_claim
+
+WHOLE_USERS = ("rounds", "items", "tree-items-laplace", "tree-items-gaussian", "rollup")
+"""Mechanisms whose games are about a user with all their records."""
+
+WHOLE_COUNTS = ("merged-bounded", "privacy-aware-misra-gries")
+"""Mechanisms of sketches in which a record or user moves at most k counts by 1."""
+
+OF_SKETCHES = ("misra-gries", "misra-gries-standard", "merged-sum", *WHOLE_COUNTS)
+"""Mechanisms of sketches that an application keeps: there users have no column."""
+
+WITHIN_PERIOD = ", where all records of that user lie within one period"
+"""End of the sentence for a user in a release that reads a period: the user may be in other periods
+too."""
+
+KINDS_OF_GAMES = {
+    "path shares steps": "offline",
+    "path normal": "offline-gaussian",
+    "path shares": "tree-hhh",
+    "measures steps": "rollup",
+    "relative": "tree-relative",
+    "sketches merged": "streaming",
+    "merged": "merged-bounded privacy-aware-misra-gries",
+    "sketches": "misra-gries misra-gries-standard",
+    "sums": "merged-sum",
+    "rounds": "rounds",
+    "reports": "prefix-reports",
+    "counts": "laplace gaussian tree-laplace tree-gaussian tree-laplace-gaussian items "
+    "tree-items-laplace tree-items-gaussian synthetic-privhp prefix-laplace prefix-gaussian "
+    + " ".join(f"{each}-universe" for each in OF_SKETCHES),
+}
+KINDS = {name: kinds.split() for kinds, of in KINDS_OF_GAMES.items() for name in of.split()}
+"""For each mechanism that a receipt can name: the kinds of games that belong to it."""
+
+FIXED_FIELDS: tuple[tuple[str, object, str], ...] = (
+    ("counters", None, "offline laplace gaussian items rounds"),
+    ("remainder", False, "streaming items rounds prefix-"),
+    ("remainder", True, "rollup tree-"),
+    ("remainder", None, "synthetic-"),
+    ("adds_up", False, "items tree-items-"),
+    ("height", 1, "rounds prefix-"),
+    ("threshold", None, "prefix- synthetic-"),
+    ("contribution", None, "prefix-"),
+    ("max_contributions", None, "prefix-"),
+)
+"""Fields that always have one value, and the beginnings of the mechanisms where they have it."""
+
+
+def receipt_facts(receipt: Receipt, proof: Proof) -> Facts:
+    """Everything that a receipt with this proof must say."""
+    mechanism, kind = str(receipt["mechanism"]), proof.game.get("kind")
+    known = kind in KINDS.get(mechanism, ())
+    check_claim(known, f"the mechanism {mechanism!r} is no game {kind!r}")
+    yield "mechanism", mechanism
+    yield from _label_facts(receipt, proof)
+    for name, value, starts in FIXED_FIELDS:
+        if mechanism.startswith((*starts.split(),)):
+            yield name, value
+    if mechanism.startswith("prefix-"):
+        yield from _prefix_facts(receipt, proof)
+        return
+    if mechanism == "rollup":
+        yield from rollup_facts(receipt, proof)
+    if mechanism in ("offline", "offline-gaussian", "tree-hhh"):
+        proof = yield from _whole_count_facts(proof)
+    units, worth = yield from _unit_facts(receipt, proof)
+    if mechanism.removesuffix("-universe") in OF_SKETCHES:
+        yield from _sketch_facts(receipt, proof)
+    elif mechanism == "rounds":
+        yield from _rounds_facts(receipt, proof)
+    elif mechanism == "tree-relative":
+        yield from _relative_facts(proof)
+    elif mechanism == "synthetic-privhp":
+        yield from _generator_facts(receipt, proof)
+    elif "items" in mechanism.split("-"):
+        yield from _user_count_facts(receipt, proof)
+    elif mechanism == "streaming":
+        yield from _stream_facts(proof)
+    elif kind == "counts":
+        yield from _level_facts(receipt, proof, units)
+    elif mechanism != "rollup":
+        yield from _selection_facts(proof, units, worth)
+
+
+def _label_facts(receipt: Receipt, proof: Proof) -> Facts:
+    """The promise, the names of levels, the guarantee on the card, and which fields are objects."""
+    height, guarantee, delta = receipt["height"], receipt["guarantee"], proof.delta
+    yield "epsilon", proof.epsilon
+    yield "delta", delta
+    yield "computed_delta", Fact.number(f"up to {float(delta):g}", lambda told: 0 <= told <= delta)
+    yield "height", None if height is None else Fact.whole(MOST_HEIGHT + 1)
+    yield "levels", None if height is None else Fact.size(height)
+    for name in ("ledger", "period"):
+        yield name, Fact("an object", lambda told: isinstance(told, dict | None))
+    lists = receipt["mechanism"].startswith(("tree-", "rollup"))
+    yield "keys", DECLARED if lists and isinstance(receipt["keys"], str) else None
+    measures = receipt["measures"] if isinstance(receipt["measures"], dict) else {}
+    measure, card = measures.get("guarantee"), receipt["card"]  # a measure may have that name
+    lines = [[guarantee], *([[measure.get("spec")]] if isinstance(measure, dict) else [])]
+    told = [one for one in card if isinstance(one, list)] if isinstance(card, list) else []
+    check_claim(
+        card is None or [one[1:2] for one in told if one[:1] == ["guarantee"]] == lines,
+        f"the receipt has another guarantee on its card than {guarantee!r}",
+    )
+
+
+def _unit_facts(
+    receipt: Receipt, proof: Proof
+) -> Generator[tuple[Want, object], None, tuple[int, Fraction]]:
+    """The unit of privacy: the guarantee names exactly the unit that the arguments say, and the
+    proof is of as many records. Return how many units of the game one record or user has, and what
+    these are worth in the receipt."""
+    names = ("mechanism", "user", "contribution", "max_contributions", "weight", "max_weight")
+    mechanism, user, way, number, weight, most = (receipt[name] for name in names)
+    kind, units = proof.game.get("kind"), proof.game.get("units", 1)
+    divided, worth = False, Fraction(1)
+    sentence, own_way, counted, records = "adding or removing one record", None, None, 1
+    one_user = f"adding or removing one user ({user!r}) with all their records"
+    if mechanism.removesuffix("-universe") in OF_SKETCHES:
+        yield "user", None
+        if mechanism.startswith("privacy-aware"):
+            sentence, own_way = "adding or removing one user with all their items", "records"
+        elif number is not None:
+            counted, own_way, records = Fact.whole(), "records", number
+            sentence = "adding or removing one user with all their records, of which there are at "
+            sentence += f"most {number} (promised by the caller)"
+    else:
+        yield from ((name, DECLARED) for name in ("user", "weight", "max_weight"))
+        if most is not None and not mechanism.startswith("tree-"):
+            yield "max_weight", Fact.number("a positive number", lambda told: told > 0)
+            divided, worth, own_way = True, Fraction(most), None if user is None else "share"
+            text = str(int(most)) if worth.denominator == 1 and most < 1e16 else repr(most)
+            sentence = f"adding or removing one row, which counts for at most {text} of column "
+            sentence = f"{sentence}{weight!r}" if user is None else one_user
+        elif most is not None:
+            yield from (("user", None), ("max_weight", Fact.whole()))
+            records, sentence = most, "adding or removing one row, which stands for at most "
+            sentence += f"{most} records (column {weight!r})"
+        elif weight is not None:
+            yield "user", None
+            sentence += f", of which a row stands for as many as column {weight!r} says"
+        elif mechanism in WHOLE_USERS and user is not None:
+            sentence, own_way = one_user, "share" if mechanism == "rollup" else "items"
+        elif user is not None and way == "share":
+            sentence, own_way, divided = one_user, "share", True
+        elif user is not None:
+            own_way = "records" if way == "records" and kind != "merged" else "items"
+            which = "of whose different values" if own_way == "items" else "of which"
+            counted, records = Fact.whole(), 1 if kind == "merged" else number
+            sentence = f"{one_user}, {which} at most {number} are counted"
+    yield "contribution", own_way
+    if mechanism != "rounds":  # whose proof says of how many
+        yield "max_contributions", counted
+    yield from _sentence_facts(receipt, proof, sentence)
+    own = proof.group if kind != "normal" else proof.group * proof.whole("moves", 1)
+    check_claim(
+        own == records and (kind != "normal" or proof.group == 1),
+        f"the receipt has {records} records of a user or row, the proof {own}",
+    )
+    check_claim(
+        type(units) is int and units > 0 and (units > 1) == divided,
+        f"{sentence} moves counts {'in parts' if divided else 'by whole numbers'}, and the proof "
+        f"has {units!r} units of one",
+    )
+    return units, worth
+
+
+def _sentence_facts(receipt: Receipt, proof: Proof, sentence: str) -> Facts:
+    """The guarantee and the neighbours of a receipt are those of its arguments."""
+    sentence += WITHIN_PERIOD if None not in (receipt["period"], receipt["user"]) else ""
+    epsilon, delta = float(proof.epsilon), float(proof.delta)
+    promise = f"({epsilon:g}, {delta:g})-" if delta else f"{epsilon:g}-"
+    yield "guarantee", f"{promise}differential privacy for {sentence}"
+    yield "neighbours", sentence
+
+
+# -- selections and counts of levels --------------------------------------------------------------
+
+
+def _whole_count_facts(proof: Proof) -> Generator[tuple[Want, object], None, Proof]:
+    """The facts of whole counts of cells; return the proof of the selection. With them it is the
+    first of two steps; the second has one count for every kind of cells and one for the total."""
+    if proof.game.get("kind") != "steps":
+        yield "whole_counts", None
+        return proof
+    kinds = [part.game.get("kind") for _, _, part in games_of_proof(proof)]
+    known = kinds in (["path", "counts"], ["shares", "counts"])
+    check_claim(known, f"whole_counts are a selection and counts, the proof is of {kinds}")
+    (_, _, selection), (epsilon, delta, whole) = games_of_proof(proof)
+    levels = read_levels(whole)
+    yield ("whole_counts", "epsilon"), epsilon
+    yield ("whole_counts", "delta"), delta
+    yield "height", len(levels) - 1
+    found = whole.game.get("units") == 1 and all(one.get("least") is None for one in levels)
+    check_claim(found, "whole_counts are of cells that are found already, and move by one")
+    for law in {whole.table(one.get("table"), "table") for one in levels}:
+        yield from table_facts(("whole_counts", "noise"), law)
+    return selection
+
+
+def _selection_facts(proof: Proof, units: int, worth: Fraction) -> Facts:
+    """A selection: height, remainder, threshold and noise."""
+    yield "keys", None
+    yield "height", proof.whole("height", 1)
+    if "remainder" in proof.game:
+        yield "remainder", proof.flag("remainder")
+    one, exact = worth / units, proof.whole("threshold") * worth / units
+    most = exact * (1 + DOUBLE) * (1 if worth == 1 else Fraction(1001, 1000))  # four digits
+    told = Fact.number(f"{float(exact):g}", lambda told: exact - one < told <= most)
+    yield "threshold", told  # counts are whole units
+    for name in ("test", "release"):
+        yield from table_facts(("noise", name), proof.law(name), units, worth)
+
+
+def _level_facts(receipt: Receipt, proof: Proof, units: int) -> Facts:
+    """Counts of levels, of the hierarchy and of the total: where keys are not listed, every level
+    but the total has a threshold. No node is shown with fewer than the receipt says; histograms
+    have one threshold on all levels, and one law of noise."""
+    levels, listed, noise = read_levels(proof), receipt["keys"] is not None, receipt["noise"]
+    alike = receipt["mechanism"] in ("laplace", "gaussian")
+    places = [each.get("least") is None for each in levels]
+    total = places[0] or not alike
+    yield "remainder", total
+    yield "height", len(levels) - total
+    check_claim(
+        places == [True] * total + [listed] * (len(levels) - total),
+        f"the receipt has {'no ' * listed}thresholds on all levels but the total, the proof not",
+    )
+    least = {Fraction(each["least"], units) for each in levels if each.get("least") is not None}
+    yield from (("threshold", one if alike else Fact.at_least(one)) for one in least)
+    if not least:
+        yield "threshold", None
+    by_level = isinstance(noise, dict) and "levels" in noise
+    if by_level:
+        yield ("noise", "levels"), Fact.size(len(levels))
+    for number, level in enumerate(levels):
+        for name in [("levels", number)] if by_level else [("test",), ("release",)]:
+            yield from level_noise(("noise", *name), level, proof, units)
+
+
+def _generator_facts(receipt: Receipt, proof: Proof) -> Facts:
+    """Synthetic rows: a record moves one count on each level down to floor(log2 k), and one cell of
+    every row of a sketch on each level below."""
+    levels = read_levels(proof)
+    yield from ((name, Fact.whole()) for name in ("k", "rows"))
+    yield "height", len(levels) - 1
+    exact, moved = receipt["k"].bit_length(), [each.get("moves", 1) for each in levels]
+    wanted = [1 if level < exact else receipt["rows"] for level in range(len(levels))]
+    check_claim(moved == wanted, f"the receipt moves {wanted} counts of levels, the proof {moved}")
+    scales = [Fact.near(positive_number(each.get("scale"), "scale")) for each in levels]
+    yield ("noise", "scales"), Fact.items(scales)
+
+
+def _user_count_facts(receipt: Receipt, proof: Proof) -> Facts:
+    """Different users: one moves the total, and on every other level as many counts as nodes that a
+    user counts at, or that are listed if these are fewer. Of listed keys every count is shown, else
+    only the total is in any case."""
+    levels, listed = read_levels(proof), receipt["mechanism"] != "items"
+    yield from ((name, Fact.whole(10**6)) for name in ("height", "at_most"))
+    height, most = receipt["height"], receipt["at_most"]
+    if listed:
+        yield "keys", Fact("a digest", lambda told: told is not None)
+        yield "listed", Fact.items([Fact.whole()] * height)
+        yield ("noise", "levels"), Fact.size(height + 1)
+    nodes = receipt["listed"] if listed else [most] * height
+    times = [1, *(min(most, number) for number in nodes)]
+    yield from (("moved", len(levels)), ("moved", sum(times)))
+    least = {each.get("least") for each in levels[1:]}
+    shown = levels[0].get("least") is None and (None in least) == listed
+    check_claim(shown, "the proof has thresholds where every node is shown, or none elsewhere")
+    yield from (("threshold", each) for each in least)
+    places = [number for number, many in enumerate(times) for _ in range(many)]
+    drawn = {  # each law of a level once
+        (number, level.get("table"), str(level.get("scale"))): level
+        for number, level in zip(places, levels, strict=True)
+    }
+    for (number, _, _), level in drawn.items():
+        place = ("levels", number) if listed else ("release",)
+        yield from level_noise(("noise", *place), level, proof)
+
+
+def _relative_facts(proof: Proof) -> Facts:
+    """Counts with a relative error: what is drawn in each step."""
+    steps = relative_steps(proof)
+    yield from (("height", Fact.whole()), ("keys", None))
+    yield ("noise", "steps"), len(steps)
+    for name, of in (("tops", "tops"), ("bounds", "bound"), ("scales", "tests")):
+        yield ("noise", name), Fact.items([Fact.near(Fraction(getattr(one, of))) for one in steps])
+    yield "threshold", Fact.at_least(min(step.cut for step in steps))
+
+
+# -- sketches -------------------------------------------------------------------------------------
+
+
+def _stream_facts(proof: Proof) -> Facts:
+    """One sketch a level, whose users move one count, or ``changed`` of them."""
+    merged = proof.game["kind"] == "merged"
+    check_claim(proof.game.get("standard") is None, "sketches of a stream remove zeros late")
+    yield "height", proof.whole("sketches", 1)
+    yield "threshold", proof.whole("least" if merged else "theta")
+    if merged:
+        yield "counters", proof.whole("changed", 1)
+    for name in ("test", "release"):
+        yield from table_facts(("noise", name), proof.law("noise"))
+
+
+def _sketch_facts(receipt: Receipt, proof: Proof) -> Facts:
+    """A sketch that an application keeps: counters, threshold and noise, and how far a record moves
+    its counts. With a list of keys each of these has noise without bounds."""
+    yield "counters", Fact.whole()
+    k, game, mechanism = receipt["counters"], proof.game, receipt["mechanism"]
+    own = mechanism.removesuffix("-universe")
+    whole, parts = own in WHOLE_COUNTS, 1 if own in WHOLE_COUNTS else k + 1
+    if own != mechanism:
+        yield from (("universe", Fact.whole()), ("threshold", None))
+        levels = read_levels(proof)
+        check_claim(len(levels) == 1, f"the receipt is of one list, the proof of {len(levels)}")
+        moved = levels[0].get("moves", 1)
+        yield "counters", moved if whole else Fraction(moved + 1, 2)
+        yield from level_noise(("noise", "count"), levels[0], proof, parts)
+        return
+    yield "universe", None
+    check_claim(game.get("sketches") == 1, "the receipt is of one sketch, the proof of others")
+    if own in ("merged-sum", "misra-gries-standard") or whole:
+        fields = {"merged-sum": "counters", "misra-gries-standard": "standard"}
+        yield "counters", proof.whole(fields.get(own, "changed"), 1)
+    if own.startswith("misra-gries"):
+        late, parts = own == "misra-gries", 1
+        check_claim(not late or game.get("standard") is None, f"a {own} removes zeros late")
+        yield from table_facts(("noise", "sketch_error"), proof.law("shared"))
+    least = proof.whole("least" if whole else "theta")
+    yield "threshold", Fact.near(Fraction(least, parts))
+    yield from table_facts(("noise", "count"), proof.law("noise"), parts)
+
+
+# -- users and devices ----------------------------------------------------------------------------
+
+
+def _rounds_facts(receipt: Receipt, proof: Proof) -> Facts:
+    """Values of users: the noise of every round, of the sizes and of the counts. A user moves
+    ``at_most`` counts together by a vector of at most the norm in the proof; where a release finds
+    ``at_most``, it divides the norm only then."""
+    game, unit, most = proof.game, proof.whole("unit", 1), receipt["at_most"]
+    rounds = game["rounds"] if isinstance(game.get("rounds"), list) else []
+    yield "max_contributions", proof.whole("items", 1)
+    yield "at_most", None if most is None else Fact.whole()
+    grid = isqrt(proof.whole("norm", 1) ** 2 // (most or 1))
+    check_claim(grid > 0 and bool(rounds), f"{most!r} counts of a user move by more than the norm")
+    yield ("noise", "rounds"), Fact.size(len(rounds))
+    for number, each in enumerate(rounds):
+        yield from _gaussian_facts(("rounds", number), each, unit)
+    yield from _gaussian_facts(("release",), game.get("count"), grid)
+    if game.get("sizes") is None:
+        yield ("noise", "sizes"), None
+    else:
+        yield from _gaussian_facts(("sizes",), game["sizes"], 1)
+    parts = sum(read_gaussian(each, 1, 1).part for each in rounds)
+    yield "threshold", Fact.at_least(-(-proof.whole("threshold") // (unit * parts)))
+
+
+def _gaussian_facts(place: tuple[str | int, ...], told: object, units: int) -> Facts:
+    """Normal noise that is rounded and cut: the standard deviation of a rounded law is a little
+    more than its scale."""
+    law, path = read_gaussian(told, 1, 1), ("noise", *place)
+    half = TableHalf("rounded gaussian", (law.sigma,), law.end)
+    square = (law.sigma / units) ** 2 + Fraction(1, 12 * units**2)
+    yield (*path, "grid"), units
+    yield (*path, "lowest"), Fact.near(Fraction(-law.end, units))
+    yield (*path, "highest"), Fact.near(Fraction(law.end, units))
+    yield (*path, "sd"), Fact.root(square, Fraction(1, 1000))
+    text = f"halves of scale {float(law.sigma):g}"
+    yield (
+        (*path, "halves"),
+        Fact(text, lambda told: told is None or read_halves(told) == [half] * 2),
+    )
+    yield (*path, "family"), FREE
+
+
+def _prefix_facts(receipt: Receipt, proof: Proof) -> Facts:
+    """Reports of devices, or counts of them: a device sends one report in every round of every
+    iteration. One that is replaced moves two counts each time."""
+    names = ("iterations", "rounds", "devices")
+    yield from ((name, Fact.whole()) for name in names)
+    iterations, rounds, devices = (receipt[name] for name in names)
+    times, promise, who = iterations * rounds, None, f"one user ({receipt['user']!r})"
+    yield from (("user", DECLARED), ("reports", times))
+    if proof.game["kind"] == "counts":
+        levels = read_levels(proof)
+        replaced = len(levels) == 2 * times
+        yield "reports", Fraction(len(levels), 1 + replaced)
+        check_claim(
+            all(law.symmetric for law in proof.laws)
+            and proof.game.get("units") == 1
+            and all(each.get("least") is None for each in levels),
+            "counts of devices have symmetric noise and no threshold, and move by one",
+        )
+        for law in {proof.table(each.get("table"), "table") for each in levels}:
+            yield from table_facts(("noise",), law)
+        yield from (("reporting", devices), ("participation", 1), ("local_epsilon", None))
+        yield "standard_error", receipt["noise"]["sd"]
+    else:
+        replaced, local = proof.flag("replaced"), receipt["local_epsilon"]
+        yield from _report_facts(proof)
+        promise = f"{local:g}-differential privacy in the local model for a report, "
+        promise += f"{times * local:g} for all {times} of a device"
+    yield "local_guarantee", promise
+    sentence = f"adding or removing all items of {who}, who still reports"
+    if replaced:
+        sentence = f"replacing all records of {who} by any others"
+    sentence += f"; the number of users, {devices:,}, is public"
+    yield from _sentence_facts(receipt, proof, sentence)
+    check_claim(proof.group == 1, f"the receipt has one user, the proof {proof.group}")
+
+
+def _report_facts(proof: Proof) -> Facts:
+    """Randomised reports: how many there are, and what one of them and their sums tell."""
+    silence, chance, devices = (
+        proof.scale("silence"),
+        proof.scale("participation"),
+        proof.whole("devices", 1),
+    )
+    yield from (("devices", devices), ("participation", chance), ("noise", None))
+    yield from (("reporting", proof.whole("counted", 1)), ("reports", proof.whole("reports", 1)))
+    odds = (1 / silence - 1) * ONE
+
+    def is_local(told: Fraction) -> bool:
+        return 0 < told < 100 and abs(odds / exp_below(Fraction(told)) - 1) < OFF
+
+    yield "local_epsilon", Fact.number(f"of a chance {float(silence):g}", is_local)
+    others = max(1, round(devices * chance)) - 1
+    square = (Fraction(1, 4) + others * silence * (1 - silence)) / (HOLDER_CHANCE - silence) ** 2
+    yield "standard_error", Fact.root(square, OFF)
