@@ -42,7 +42,8 @@ FLAT = (
 class DrawnNumbers:
     """Numbers N between ``low`` and ``high``, in units of which ``scale`` are 1.
 
-    They have ``noise``, or ``variance`` where only a weighted sum of Laplace noises is known."""
+    They have ``noise``, or ``variance`` where only a weighted sum of Laplace noises is known.
+    """
 
     low: list[int]
     high: list[int]

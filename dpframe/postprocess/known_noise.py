@@ -155,16 +155,11 @@ class KnownNoise:
         one to the shown count."""
         unit, shown = self.unit, self.adjusted
         assert shown is not None
-        first = receipt.get("released_confidence")
         least, most = np.where(lower == 0, -FAR, lower * unit + half), upper * unit - half
-        if first is not None and unit > 1:  # ends of a range: how they were rounded says nothing
+        if "released_confidence" in receipt:  # computed anew, of a range whose width is not shown
             return least, most
         own, past = (lower + 1) * unit - 1 + half, (upper - 1) * unit + 1 - half
         own, past = np.where(lower == shown, FAR, own), np.where(upper == shown, -FAR, past)
-        if first is not None:  # the release may have shown less: an end that was cut on this side
-            then = self.half(float(first))
-            own = np.where(own >= shown + then, FAR, own)
-            past = np.where(past <= shown - then, -FAR, past)
         return np.maximum(least, past), np.minimum(most, own)
 
 

@@ -34,6 +34,12 @@ class NewEnds:
     noises: Sequence[KnownNoise | MeanNoise]
     left_out: list[str]
 
+    @property
+    def adjusted(self) -> bool:
+        """Whether drawn numbers are not shown, so that intervals at the first confidence again are
+        not those of the release."""
+        return any(isinstance(n, KnownNoise) and n.adjusted is not None for n in self.noises)
+
 
 def other_confidence(
     frame: pd.DataFrame,
@@ -60,9 +66,7 @@ def other_confidence(
     out = new.frame.copy()
     for columns, noise in zip(new.columns, new.noises, strict=True):
         out[columns.lower], out[columns.upper] = noise.ends(each, strict=simultaneous)
-    facts = _interval_facts(
-        receipt, wanted, each if simultaneous else None, intervals, new.left_out
-    )
+    facts = _interval_facts(receipt, wanted, each if simultaneous else None, intervals, new)
     return seal_frame(out, facts)
 
 
@@ -139,14 +143,14 @@ def _interval_facts(
     confidence: float,
     each: float | None,
     intervals: int,
-    left_out: list[str],
+    new: NewEnds,
 ) -> dict[str, Any]:
     """The receipt, changed to say what the intervals are now."""
     facts = {key: value for key, value in receipt.items() if key not in ("frame", "simultaneous")}
     first = facts.get("released_confidence", receipt["confidence"])
     card = [line for line in facts["card"] if line[0] != LINE]
     how = f"confidence {confidence:g}"
-    if left_out:
+    if left_out := new.left_out:
         known, before = facts["measures"], facts.get("measures_left_out", {})
         facts["measures"] = {n: said for n, said in known.items() if n not in left_out}
         facts["measures_left_out"] = {**before, **{n: known[n] for n in left_out}}
@@ -154,7 +158,7 @@ def _interval_facts(
     if each is not None:
         how += f", all {intervals} together"
         facts["simultaneous"] = {"intervals": intervals, "each": each}
-    if each is None and confidence == first and not missing:
+    if each is None and confidence == first and not missing and not new.adjusted:
         facts.pop("released_confidence", None)
         return {**facts, "confidence": confidence, "card": card}
     why = f"of lower and upper, computed after the release, which said {first:g}"

@@ -128,6 +128,23 @@ def test_intervals_of_shares_of_users_are_asked_again(seeds: int) -> None:
             assert (again["upper"] - wanted["upper"]).between(0, 1).all()
 
 
+@some(2)
+@pytest.mark.parametrize("user", [None, "who"])
+@pytest.mark.parametrize("path", [(0.6,), (0.99, 0.8), (0.6, 0.7)])
+def test_adjusted_counts_are_asked_again(user: str | None, path: tuple[float, ...]) -> None:
+    """Law: through any other confidences, and cut at 0 or at the shown count on the way, they hold
+    the interval of the release."""
+    asked = {"keys": KEYS, "user": user, "epsilon": 0.02}
+    for seed in range(6):
+        frame = released(0.8, seed, asked)
+        for between in path:
+            frame = frame.dp.intervals(between)
+        for confidence in (0.55, 0.8, 0.9):
+            again, wanted = frame.dp.intervals(confidence), released(confidence, seed, asked)
+            assert (again["lower"] <= wanted["lower"]).all()
+            assert (again["upper"] >= wanted["upper"]).all()
+
+
 @often(20, 60)
 def test_all_together_hold_as_often_as_they_say(runs: int) -> None:
     """Law: all intervals of a frame hold at once with the confidence (level 1e-4); those that hold
