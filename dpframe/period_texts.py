@@ -161,8 +161,11 @@ def hint_of_type(value: object) -> str:
         return " A moment is no period: pass value.astype('datetime64[D]') for the day."
     if type(value).__name__ == "Period":
         return " It has no whole hours: pass value.asfreq('D') for the day."
-    ends = [str(end) for end in (value if isinstance(value, tuple | list) else [value])]
-    return f" Write {'..'.join(ends)!r}, as one text." if all(map(is_written, ends)) else ""
+    ends = value if isinstance(value, tuple | list) else [value]
+    if not all(isinstance(end, str | int | date | np.generic) for end in ends):
+        return ""  # the text of any other object is code of the caller
+    texts = [str(end) for end in ends]
+    return f" Write {'..'.join(texts)!r}, as one text." if all(map(is_written, texts)) else ""
 
 
 def _hint(text: str) -> str:

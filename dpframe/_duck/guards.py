@@ -73,7 +73,12 @@ def _guard_items(value: str, kind: DuckDBPyType, depth: int) -> str:
 
 
 def guard_named_type(value: str, name: str) -> str:
-    """``guard_value`` for a value whose type is known by name; NULL where it has another type."""
+    """``guard_value`` for a value whose type is known by name; NULL where it has another type.
+
+    An ENUM, whose name has no values here, needs no guard: DuckDB writes each of its values.
+    """
+    if name == "ENUM":
+        return value
     with process_database().connection.cursor() as cursor:
         cast = f"TRY_CAST({value} AS {name})"
         safe = guard_value(cast, cursor.sqltype(name))

@@ -363,3 +363,15 @@ def test_a_time_in_a_variant_leaves_the_database_open(con: duckdb.DuckDBPyConnec
         call = f"dp_tree_counts('here', 'columns:b', {BUDGET}, {weight})"
         assert "column 'k' has type VARIANT" in said(con, f"FROM {call}")
     assert con.execute("SELECT count(*) FROM here").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("arguments", ["'t', 'columns:k'", "'t', 'columns:u', user := 'k'"])
+@pytest.mark.parametrize("kind", ["ENUM('a', 'b/c')", "ENUM('a', 'b/c')[]", "STRUCT(x ENUM('a'))"])
+def test_columns_of_enums_are_read(
+    con: duckdb.DuckDBPyConnection, registered: None, kind: str, arguments: str
+) -> None:
+    """Law: a type whose name has no values where it is looked up fails no statement."""
+    value = {"E": "'a'", "S": "{'x': 'a'}"}[kind[0]] if kind[-1] != "]" else "['a']"
+    con.execute(f"CREATE TABLE t AS SELECT ({value})::{kind} AS k, i % 3 AS u FROM range(500) r(i)")
+    statement = f"SELECT count(*) FROM dp_hhh({arguments}, epsilon := 1.0, delta := 1e-6)"
+    assert con.sql(statement).fetchall()[0][0] > 0

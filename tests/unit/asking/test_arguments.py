@@ -383,3 +383,15 @@ def test_what_no_mechanism_counts_of_a_user_is_refused_in_the_same_words(
             with pytest.raises(ParameterError, match=refused) as raised:
                 explain("path:place?depth=3", **call, **budget)
             assert all(f"mechanism='{other}'" in str(raised.value) for other in known)
+
+
+class Unwritable:
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize("end", [Unwritable(), ("2026-11-15", Unwritable())])
+def test_a_period_of_objects_without_a_text_is_refused(end: Any) -> None:
+    """Law: a hint never runs the code of an object."""
+    with pytest.raises(dp.ParameterTypeError, match="period must be text"):
+        dp.explain(["a"], epsilon=1.0, delta=1e-6, period=("day", end))
