@@ -29,7 +29,7 @@ from dpframe.verifier.proof import MOST_HEIGHT, Proof, positive_number
 from dpframe.verifier.relative_game import relative_steps
 from dpframe.verifier.reports import HOLDER_CHANCE, OFF
 from dpframe.verifier.rounds_game import read_gaussian
-from dpframe.verifier.table_halves import TableHalf, read_halves
+from dpframe.verifier.table_halves import are_cut_gaussian
 from dpframe.verifier.verdict import check_claim
 
 WHOLE_USERS = ("rounds", "items", "tree-items-laplace", "tree-items-gaussian", "rollup")
@@ -303,7 +303,7 @@ def _user_count_facts(receipt: Receipt, proof: Proof) -> Facts:
     yield from (("threshold", each) for each in least)
     places = [number for number, many in enumerate(times) for _ in range(many)]
     drawn = {  # each law of a level once
-        (number, level.get("table"), str(level.get("scale"))): level
+        (number, str(level.get("table")), str(level.get("scale"))): level
         for number, level in zip(places, levels, strict=True)
     }
     for (number, _, _), level in drawn.items():
@@ -394,17 +394,13 @@ def _gaussian_facts(place: tuple[str | int, ...], told: object, units: int) -> F
     """Normal noise that is rounded and cut: the standard deviation of a rounded law is a little
     more than its scale."""
     law, path = read_gaussian(told, 1, 1), ("noise", *place)
-    half = TableHalf("rounded gaussian", (law.sigma,), law.end)
     square = (law.sigma / units) ** 2 + Fraction(1, 12 * units**2)
     yield (*path, "grid"), units
     yield (*path, "lowest"), Fact.near(Fraction(-law.end, units))
     yield (*path, "highest"), Fact.near(Fraction(law.end, units))
     yield (*path, "sd"), Fact.root(square, Fraction(1, 1000))
-    text = f"halves of scale {float(law.sigma):g}"
-    yield (
-        (*path, "halves"),
-        Fact(text, lambda told: told is None or read_halves(told) == [half] * 2),
-    )
+    text = f"halves of scale {float(law.sigma):g} that end at {law.end}"
+    yield (*path, "halves"), Fact(text, lambda told: are_cut_gaussian(told, law.sigma, law.end))
     yield (*path, "family"), FREE
 
 
