@@ -29,7 +29,7 @@ from dpframe.verifier.proof import MOST_HEIGHT, Proof, positive_number
 from dpframe.verifier.relative_game import relative_steps
 from dpframe.verifier.reports import HOLDER_CHANCE, OFF
 from dpframe.verifier.rounds_game import read_gaussian
-from dpframe.verifier.table_halves import read_halves
+from dpframe.verifier.table_halves import are_cut_gaussian
 from dpframe.verifier.verdict import NotVerifiedError, check_claim
 
 WHOLE_USERS = ("rounds", "items", "tree-items-laplace", "tree-items-gaussian", "rollup")
@@ -306,7 +306,7 @@ def _user_count_facts(receipt: Receipt, proof: Proof) -> Facts:
     yield from (("threshold", each) for each in least)
     places = [number for number, many in enumerate(times) for _ in range(many)]
     drawn = {  # each law of a level once
-        (number, level.get("table"), str(level.get("scale"))): level
+        (number, str(level.get("table")), str(level.get("scale"))): level
         for number, level in zip(places, levels, strict=True)
     }
     for (number, _, _), level in drawn.items():
@@ -424,20 +424,8 @@ def _gaussian_facts(place: tuple[str | int, ...], told: object, units: int) -> F
     yield (*path, "lowest"), Fact.near(Fraction(-law.end, units))
     yield (*path, "highest"), Fact.near(Fraction(law.end, units))
     yield (*path, "sd"), Fact.root(square, Fraction(1, 1000))
-    yield (
-        (*path, "halves"),
-        Fact(
-            f"halves of scale {float(law.sigma):g}",
-            lambda told: (
-                told is None
-                or all(
-                    (each.shape, each.scales) == ("rounded gaussian", (law.sigma,))
-                    and each.bound >= law.end  # weights of 0 are cut off the ends
-                    for each in read_halves(told)
-                )
-            ),
-        ),
-    )
+    text = f"halves of scale {float(law.sigma):g} that end at {law.end}"
+    yield (*path, "halves"), Fact(text, lambda told: are_cut_gaussian(told, law.sigma, law.end))
     yield (*path, "family"), FREE
 
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dpframe.verifier.laws import BrokenProofError, Law
-from dpframe.verifier.numbers import NOTHING, ONE, exp_below, is_number
+from dpframe.verifier.numbers import NOTHING, ONE, TABLE, exp_below, is_number
 from dpframe.verifier.proof import positive_number
 
 SHAPES = {"geometric": 1, "gaussian": 1, "rounded gaussian": 1, "laplace-gaussian": 2}
@@ -86,8 +86,10 @@ def _cell_mass(z: int, scale: Fraction) -> int:
     the end of the cell nearer to 0, times the integral over 0 < u < 1 of the power series of
     e^(-a u - b u^2 / 2) from there. Of cell 0 both halves are alike."""
     edge, b = z - HALF if z else Fraction(0), 1 / scale**2
-    if b > 8 * NOTHING:  # all that is beyond the mode is below one part
-        return 0 if z else ONE
+    if z and edge**2 * b >= 2 * NOTHING:  # below one part; of a longer series nothing is wanted
+        return 0
+    if b > 8 * NOTHING:
+        return ONE
     a, b = edge * b, b if z else b / 4
     term, before, total, k = FINE, 0, 0, 0
     while term or before:
@@ -121,3 +123,16 @@ def read_halves(told: object) -> list[TableHalf]:
 def has_halves(law: Law, told: object) -> bool:
     """Whether a table is made of these two halves. Older receipts do not say of which."""
     return told is None or _fits_halves(law, *read_halves(told))
+
+
+def are_cut_gaussian(told: object, sigma: Fraction, end: int) -> bool:
+    """Whether both halves are those of a rounded normal law whose weights are at most one unit
+    after ``end``. There is no table: the law has 2**64 / (sigma root(2 pi)) units for a density of
+    one."""
+    for half in [] if told is None else read_halves(told):
+        cut = half.density(end + 1) * TABLE <= sigma * Fraction(5, 2) * ONE
+        if (half.shape, half.scales) != ("rounded gaussian", (sigma,)):
+            return False
+        if half.bound != end and not (half.bound > end and cut):
+            return False
+    return True

@@ -11,6 +11,7 @@ import json
 import math
 import random
 from collections.abc import Iterator
+from math import isqrt
 from typing import Any
 
 Path = tuple[str | int, ...]
@@ -170,7 +171,7 @@ def forged(before: Any, after: Any) -> list[Path]:
         elif name in ("at_most", "listed") and before.get("listed"):
             weaker = _moved(after) == _moved(before)  # nobody counts at more nodes than are listed
         elif name == "at_most" and mechanism == "rounds":
-            weaker = gone  # it is not said before it is found
+            weaker = gone or _is_one_share(before, old, new)  # not said before it is found
         elif name == "k":
             whole = type(old) is type(new) is int
             weaker = whole and new.bit_length() == old.bit_length()  # exact levels
@@ -200,6 +201,13 @@ def forged(before: Any, after: Any) -> list[Path]:
         if not weaker:
             found.append(path)
     return found
+
+
+def _is_one_share(receipt: Any, old: Any, new: Any) -> bool:
+    """Whether a user who counts at one more value counts as much at each, in whole units."""
+    norm = json.loads(receipt["proof"]["text"])["game"]["norm"]
+    shares = [isqrt(norm**2 // n) for n in (old, new) if type(n) is int and n > 0]
+    return len(shares) == 2 and shares[0] == shares[1]
 
 
 def _is_one_table(law: Any, other: Any) -> bool:

@@ -798,8 +798,13 @@ def a_mutant(case: int) -> str | None:
 def test_exact_laws_of_rounds_are_those_of_the_proof() -> None:
     proof, receipt = made_of("rounds")
     for law, drawn in zip(receipt["noise"]["rounds"], proof["game"]["rounds"], strict=True):
-        law["halves"] = [["rounded gaussian", drawn["sigma"], drawn["end"]]] * 2
+        half = ["rounded gaussian", drawn["sigma"]]  # weights of 0 are cut off after the end
+        law["halves"] = [[*half, drawn["end"]], [*half, drawn["end"] * 9 // 8]]
     assert verify_receipt(sealed(receipt, proof)).outcome == "proved"
+    changed, early = copy.deepcopy((receipt, proof))
+    early["game"]["rounds"][2]["end"] = changed["noise"]["rounds"][2]["halves"][0][2] = 270_000
+    changed["noise"]["rounds"][2].update(lowest=-270_000 / 4096, highest=270_000 / 4096)
+    assert "rounds.2.halves" in verify_receipt(sealed(changed, early)).reason
     receipt["noise"]["rounds"][2]["scale"] = "3"
     assert "rounds.scale" in verify_receipt(sealed(receipt, proof)).reason
 
