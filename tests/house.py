@@ -346,6 +346,23 @@ class House:
         return named + [p.name for p in self._written_sql() if own.search(p.read_text("utf-8"))]
 
     @property
+    def lines_on_draws(self) -> int:
+        """Lines of questions that tell receipt, card, curve and proof, and of the verifier's
+        comparison of receipt and proof."""
+        telling = sum(
+            node.end_lineno - min(node.lineno, *(d.lineno for d in node.decorator_list)) + 1
+            if node.decorator_list
+            else node.end_lineno - node.lineno + 1
+            for file, tree in self.trees.items()
+            if file.startswith("questions/")
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef) and _tells_draws(node) and node.end_lineno
+        )
+        files = [self.root / "dpframe" / "verifier" / f"{name}.py" for name in COMPARISON]
+        compared = sum(len(f.read_text("utf-8").splitlines()) for f in files if f.exists())
+        return telling + compared
+
+    @property
     def entered(self) -> int:
         """Files of the package that a call of ``df.dp.hhh`` enters."""
         done = subprocess.run(
@@ -381,12 +398,26 @@ class House:
             ("  longest", max(self.words_of_messages)),
             ("circles of files", len(self.circles)),
             ("places that read English texts as data", len(self.texts_as_data)),
+            ("lines on draws: receipt, card, curve, proof, comparison", self.lines_on_draws),
             ("rooms", len(self.arrows)),
             ("arrows between rooms", sum(map(len, self.arrows.values()))),
             ("arrows in circles, which run back up", len(self.arrows_up)),
             ("floors", self.floors),
             ("files that df.dp.hhh enters", self.entered),
         ]
+
+
+COMPARISON = ("receipts", "receipt_facts", "measure_facts", "facts", "table_halves")
+"""Files of the verifier that compare a receipt with its proof."""
+
+TELLING = re.compile(r"_(facts|text|words|line|lines|notices|draws?)$|^(noise|draws|errors|facts)$")
+
+
+def _tells_draws(node: ast.FunctionDef) -> bool:
+    """Whether a function makes a line, a receipt, a list of draws or a curve, by type or name."""
+    types = {"Line", "Receipt", "Draw", "DrawList", "Profile"}
+    returned = _names(node.returns) if node.returns is not None else set()
+    return bool(types & returned) or TELLING.search(node.name) is not None
 
 
 def _named(node: ast.AST) -> set[str]:

@@ -70,6 +70,15 @@ def test_messages_are_short_and_files_stand_in_no_circle() -> None:
     assert HERE.circles == []
 
 
+def test_what_is_drawn_is_told_once() -> None:
+    """Law: receipt, card, curve and proof follow from one list; the number may fall."""
+    assert HERE.lines_on_draws <= LINES_ON_DRAWS
+
+
+LINES_ON_DRAWS = 2_960
+"""Lines that tell draws: of the questions' plans, and of the verifier's comparison."""
+
+
 def test_no_code_reads_or_patches_english() -> None:
     """Law: facts are data, and texts are made when they are shown."""
     assert [place for place in HERE.texts_as_data if place[0] not in READERS] == []
