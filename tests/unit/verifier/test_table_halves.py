@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from array import array
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from dpframe.noise import (
     rounded_normal,
 )
 from dpframe.verifier.laws import BrokenProofError, Law
-from dpframe.verifier.table_halves import has_halves
+from dpframe.verifier.table_halves import are_cut_gaussian, has_halves
 
 Half = list[Any]
 
@@ -98,3 +100,13 @@ def test_a_half_that_is_none_is_refused(half: object) -> None:
     for told in ([half, half], [half], half or 5):
         with pytest.raises(BrokenProofError):
             has_halves(law, told)
+
+
+@pytest.mark.parametrize("scale", [1e-90, 0.05, 1.0, 1e90])
+def test_a_forged_scale_takes_no_time(scale: float) -> None:
+    """Law: a density far below the weights is not computed."""
+    law, half = law_of(rounded_normal(5e3, 30_000)), ["rounded gaussian", scale, 10**40]
+    before = time.thread_time()
+    assert not has_halves(law, [half, half])
+    assert not are_cut_gaussian([half, half], Fraction(5000), 30_000)
+    assert time.thread_time() - before < 2
