@@ -442,7 +442,7 @@ def misses(
     state = sketch._state()
 
     def wrong(noisy: Any) -> tuple[int, ...]:
-        _, lower, upper = plan.intervals(noisy)
+        _, lower, upper = plan.counts(noisy)
         assert upper is not None
         rows = zip(noisy.keys.to_pylist(), lower.tolist(), upper.tolist(), strict=True)
         return tuple(key for key, low, high in rows if not low <= stream.count(key) <= high)

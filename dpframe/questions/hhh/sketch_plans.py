@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+from dpframe.accounting.compose import Profile
 from dpframe.accounting.sketch_stream import SketchLaws, sketch_laws
 from dpframe.accounting.sketch_users import better_user_laws
 from dpframe.accounting.sparse_gaussian import GshmLaws
@@ -132,10 +133,11 @@ class StreamingPlan(SketchedPlan[SketchLaws]):
             standard=None,
             by_level=True,
             group=self.unit.moves,
-            curve=lambda epsilons: [
-                (e, streaming_hhh.cost(self.laws, epsilon=e)) for e in epsilons
-            ],
+            curve=self._curve,
         )
+
+    def _curve(self, epsilons: Sequence[float]) -> Profile:
+        return tuple((e, streaming_hhh.cost(self.laws, epsilon=e)) for e in epsilons)
 
     def run(self, counted: States, /) -> NoisyNodes:
         return streaming_hhh.run(
