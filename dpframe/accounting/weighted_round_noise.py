@@ -191,8 +191,8 @@ def _rounds_leakage(laws: RoundLaws) -> GaussianLeakage:
 def _law_distance(one: Law) -> float:
     """Return an upper bound on how far the table is from its law.
 
-    It is at least half a unit a weight, and as much at the mode, plus the error of floats: a
-    verifier knows no more of a table without reading its weights.
+    The bound is never below what a verifier knows without reading the weights: half a unit for each
+    weight, for the mode as much as for all of them, and the error of floats.
     """
     return max(table_distance(one.noise, one.sigma), len(one.noise.weights) / 2.0**65 + 4e-16)
 

@@ -215,7 +215,8 @@ def _others_chose_than(ledger: Ledger | None) -> bool:
 
 
 def _choices_here() -> tuple[_Choice, ...]:
-    """The choices of this context, without those of its blocks that another context left."""
+    """The choices of this context. The choice of a block that was entered here, and left in another
+    context, is dropped."""
     here = _here.get()
     for choice in here:
         if choice.ended and _entered_here(choice):

@@ -236,7 +236,7 @@ def _largest_reservation(plan: ReservablePlan, left: Units) -> int:
 
 
 def _reservation_fits(plan: ReservablePlan, releases: int, delta: float, left: Units) -> bool:
-    """Whether a reservation of so many costs no more than ``left``."""
+    """Whether a reservation of ``releases`` releases costs no more than ``left``."""
     try:
         cost = price_reservation(plan, releases, delta)[1]
     except BudgetError:  # delta as a float is below the units that are left

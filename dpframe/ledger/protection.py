@@ -73,7 +73,7 @@ def protection_words(unit: str | None) -> str:
 
 def unit_of_receipt(receipt: Mapping[str, Any]) -> str:
     """The unit that a release protects, from its receipt. How many records of a user count is no
-    part of the unit. A unit without a name of its own is the sentence in the receipt."""
+    part of the unit. A unit for which the ledger has no name is the sentence in the receipt."""
     sentence, user = str(receipt.get("neighbours")), receipt.get("user")
     if user is not None and sentence.startswith("adding or removing one user"):
         return f"{USER}{user}"

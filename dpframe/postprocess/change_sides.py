@@ -30,7 +30,8 @@ EndsAtConfidence = Callable[[float], tuple[Numbers, Numbers]]
 """Ends of intervals for a confidence, None where a release does not report a node."""
 
 SELECTED_UPON = (*NOMINAL, "streaming")
-"""Mechanisms that report a number because of its own noise."""
+"""Mechanisms that compare the released number itself with a threshold, so that its noise decides
+whether it is reported."""
 
 FLAT = (
     "heavy_hitters keeps the largest, whose counts were selected upon: pass simultaneous=False, "

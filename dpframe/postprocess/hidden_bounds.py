@@ -64,11 +64,12 @@ def most_hidden(test: NoiseTable, threshold: int, chance: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HiddenBound:
-    """The selection of one release. ``law`` is that of its tests, None where only its ends are
-    known; ``certain`` is the most that stays hidden with certainty, in units, None for unknown.
+    """How much the nodes that one release does not report can hide.
 
-    ``grid`` units are 1 in the numbers of the release. ``by_level``: laws of noisy counts, and the
-    threshold.
+    ``certain`` is the most that can stay hidden at all, in units; None if none is known. ``grid``
+    units are 1 in the numbers of the release. ``law`` is the law of the tests of residuals, None if
+    it is unknown; ``by_level`` has instead the laws of noisy counts by level. Either is compared
+    with ``threshold``, in units.
     """
 
     certain: int | None

@@ -29,11 +29,11 @@ Whole = NDArray[np.int64]
 Objects = NDArray[np.object_]
 
 SUMMED, NOMINAL = ("offline", "offline-gaussian", "paper"), ("laplace", "gaussian")
-"""Mechanisms of heavy hitters whose counts are sums of independent draws, and those with one draw
-in a count, which was selected upon."""
+"""Mechanisms of heavy hitters whose counts are sums of independent draws, and mechanisms with one
+draw in a count, by which the count was also selected."""
 
 COUNTED = ("rounds",)
-"""Those with a draw of its own in every count."""
+"""Mechanisms that draw noise for each count after the selection, one draw a count."""
 
 FINEST = 1e-12
 """By how much :func:`.half_widths.half_width` may fall short of a confidence, for tables."""

@@ -83,8 +83,8 @@ class MeanNoise:
 
 
 def mean_noise(nodes: ShownNodes, name: str) -> MeanNoise:
-    """The noise in the means of one measure of a whole rollup; ParameterError where its intervals
-    are not those of a mean."""
+    """The noise in the means of one measure of a whole rollup. Raises ParameterError if the shown
+    intervals are not the intervals that such noise gives."""
     check_whole(nodes)
     facts, columns = nodes.receipt["measures"][name], nodes.measures[name]
     steps = Steps(float(facts["lower"]), float(facts["upper"]))

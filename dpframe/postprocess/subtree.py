@@ -52,7 +52,7 @@ def _lineage_of_label(nodes: ShownNodes, label: str) -> tuple[Hashable, ...]:
         texts = list(dict.fromkeys(found.values()))
         more = f" and {len(texts) - LISTED} more" if len(texts) > LISTED else ""
         raise ParameterError(
-            f"below ({label!r}) is the label of {len(found)} nodes. Pass the prefix of one, of "
-            f"{', '.join(map(repr, texts[:LISTED]))}{more}."
+            f"below ({label!r}) is the label of {len(found)} nodes. Pass the prefix of one of "
+            f"them: {', '.join(map(repr, texts[:LISTED]))}{more}."
         )
     return next(iter(found))
