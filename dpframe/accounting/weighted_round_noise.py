@@ -74,7 +74,8 @@ TIGHT = 0.02
 """Part of delta that 64-bit tables may cost; smaller units have shorter ones."""
 
 WIDER = (1.0001, 1.001, 1.01)
-"""Factors on the noise that the curve alone asks for, so that rounding finds room."""
+"""Factors on the noise that the curve of exact Gaussian noise allows. Wider noise leaves a part of
+delta to the rounding of tables; the first factor with which all costs are within delta is taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +116,7 @@ class RoundLaws:
 
     @property
     def score_sd(self) -> float:
-        """Deviation of the noise in a score, in users that weigh all they can."""
+        """Standard deviation of the noise in a score, over the most that one user can add."""
         return _score_sigma(self.rounds) / self.weights
 
     @property

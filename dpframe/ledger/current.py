@@ -102,7 +102,8 @@ class use_ledger:
         self._state(_caller_frames())
 
     def _state(self, frames: list[FrameType]) -> None:
-        """Make the choice from here on. What it replaces can come back, but is not kept alive."""
+        """Make the choice from here on. The choice that it replaces is noted for ``_take_back``;
+        that object is not kept alive."""
         global _program
         here = list(_choices_here())
         around = (c for c in reversed(here) if c.is_block and _contains_statement(c, frames))
@@ -121,7 +122,8 @@ class use_ledger:
         _here.set((*here, stated))
 
     def _take_back(self) -> None:
-        """Undo the statement if nothing came between: it was the head of a ``with`` block."""
+        """Undo ``_state`` when a ``with`` block begins: the call was the head of the block, and no
+        statement. If another choice came after it, nothing is undone."""
         global _program
         stated, program = self._stated(), self._program_before
         if stated is None or _here.get()[-1:] != (stated,):

@@ -57,14 +57,15 @@ class DrawnNumbers:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SmallestShown:
-    """Of a flat column the largest may be all that is kept: one that was reported and is not shown
-    has a noisy count of at most ``least``, the smallest that is shown, in units."""
+    """A bound for a flat column of which only the largest values are shown. A value that was
+    reported and is not shown has a noisy count of at most ``least``, the smallest count shown, in
+    units."""
 
     least: int
     noise: NoiseTable
 
     def at(self, chance: float) -> int:
-        """The most that such a node counts, but for that chance."""
+        """The most that such a value counts, except with this chance."""
         return self.least + (
             half_width(self.noise, 1, 1 - chance) if chance else self.noise.highest
         )
@@ -215,7 +216,8 @@ def _smallest_shown(nodes: ShownNodes) -> SmallestShown | None:
 def _drawn_numbers(
     nodes: ShownNodes, known: KnownNoise, at: Sequence[int], places: Sequence[Place]
 ) -> DrawnNumbers:
-    """Of a node that is not reported, what is reported below it, where counts are sums."""
+    """The drawn numbers of the nodes. Where counts are sums, a node that is not reported has the
+    sum of the topmost reported nodes below it; else it has 0."""
     below = topmost_below(nodes) if nodes.receipt["mechanism"] in SUMMED else {}
     rows = [
         [row] if row >= 0 else below.get(node, []) for row, node in zip(at, places, strict=True)

@@ -47,7 +47,7 @@ PRECISE = 2**52
 EXACT_TENS = 22
 """Ten to any power up to this one is exactly a float64."""
 
-NEW_RELEASE = "ask with another confidence= when you release"
+NEW_RELEASE = "pass the confidence= that you want when you release"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

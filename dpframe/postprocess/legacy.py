@@ -84,7 +84,7 @@ def law_by_spread(facts: Mapping[str, Any]) -> NoiseTable | UnboundedNoise:
     if facts["family"] not in LAW_MAKERS or round(float(facts["lowest"]) * grid) != -highest:
         raise ParameterError(
             f"the receipt is of an earlier version, and its noise ({facts['family']}) has more "
-            "parameters than it tells. Ask with another confidence= when you release."
+            "parameters than it tells. Pass the confidence= that you want when you release."
         )
     return _search_table(str(facts["family"]), sd, highest)
 

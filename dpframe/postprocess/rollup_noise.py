@@ -65,7 +65,7 @@ def largest_shares_of_rollup(nodes: ShownNodes, scales: Mapping[str, float]) -> 
 def _check_distinct_rows(nodes: ShownNodes) -> None:
     if nodes.alike.any():
         raise ParameterError(
-            "two rows of this release read alike, so that the noise in them is not known: "
+            "some rows of this release read alike, so that the noise in them is not known: "
             f"{NEW_RELEASE}."
         )
 

@@ -25,7 +25,10 @@ def subtree(frame: pd.DataFrame, receipt: Mapping[str, Any], label: object) -> p
 
 
 def _lineage_of_label(nodes: ShownNodes, label: str) -> tuple[Hashable, ...]:
-    """The lineage of the one node that reads like this; a prefix before a label of a level."""
+    """The lineage of the one node with this prefix, or else with this label of a level.
+
+    Raises ParameterError if no node has it, or several have it.
+    """
     by_prefix: dict[tuple[Hashable, ...], str] = {}
     by_label: dict[tuple[Hashable, ...], str] = {}
     labels: dict[str, None] = {}

@@ -212,7 +212,7 @@ def _read_bound(text: str | None) -> Fraction | None:
     try:
         return None if text is None else Fraction(float(text))
     except (ValueError, OverflowError):
-        raise BrokenProofError(f"the receipt has the bound {text!r}") from None
+        raise BrokenProofError(f"a bound in the receipt must be a number; it is {text!r}") from None
 
 
 def _bound_in_steps(bound: object, decimals: object) -> Fraction:
