@@ -432,7 +432,7 @@ def law_of_facts(facts: Mapping[str, Any], worth: float = 1) -> NoiseTable | Unb
     for name, made in law_facts(law, facts["grid"], worth).items():
         if name in ("sd", "lowest", "highest") and not _same_number(facts.get(name), made):
             raise ParameterError(
-                f"the noise in the receipt has {name} {facts.get(name)!r}, but is made with "
+                f"the noise in the receipt has {name} {facts.get(name)!r}, but its exact law has "
                 f"{made!r}. Pass the frame as dpframe returned it."
             )
     return law

@@ -35,7 +35,8 @@ LEFT_PARTS = 64
 of it. The shortest right half, which thresholds follow, is found to a quarter of a record."""
 
 ROUNDS = 24
-"""Each half is trimmed beside the other; at most so often one half is made longer again."""
+"""Each half is trimmed while the other is fixed. Then a half is trimmed anew, or made longer, at
+most this many times."""
 
 LARGEST_TABLE = 8_000_000
 """Entries beyond which a table would not fit comfortably in memory."""

@@ -174,8 +174,9 @@ def current_ledger() -> Ledger | None:
     found = _choose_ledger(_caller_frames())
     if isinstance(found, str):  # a text: whoever keeps the error keeps no choice alive
         raise LedgerError(
-            f"the ledger to charge is unclear: {found}. Pass ledger= or call dp.use_ledger(ledger "
-            "or None) here; contextvars.copy_context().run hands a choice on."
+            f"the ledger to charge is unclear: {found}. Pass ledger=, or call "
+            "dp.use_ledger(ledger) or dp.use_ledger(None) here. contextvars.copy_context().run "
+            "calls a function with the choices made so far."
         )
     return found
 

@@ -143,7 +143,7 @@ def unit_of_history(receipts: Iterable[Mapping[str, Any]]) -> str | None:
 
 
 def in_steps(units: Units, asked: Exact, steps: int) -> tuple[Units, Exact]:
-    """A cost, rounded up and as it was asked for, between tables that are so many steps apart."""
+    """A cost between tables that are ``steps`` steps apart: rounded up, and as it was asked for."""
     if steps == 1:
         return units, asked
     more = group_cost(asked, steps)
@@ -151,7 +151,7 @@ def in_steps(units: Units, asked: Exact, steps: int) -> tuple[Units, Exact]:
 
 
 def group_cost(asked: Exact, steps: int) -> Exact:
-    """What a release of (epsilon, delta) costs between tables that are so many steps apart."""
+    """What a release of (epsilon, delta) costs between tables one or two ``steps`` apart."""
     if steps == 1:
         return asked
     epsilon, delta = asked

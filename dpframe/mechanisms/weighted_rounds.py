@@ -103,7 +103,7 @@ def full_user_weight(laws: RoundLaws, at_most: int) -> int:
 def find_values(items: WeightSource, laws: RoundLaws) -> NDArray[np.bool_]:
     """Return which values reach the threshold after any round.
 
-    Only values that take part count, since the threshold is for so many new values of a user.
+    Only values that take part count: the threshold allows for ``laws.items`` new values of a user.
     """
     importance = np.full(items.values, PLAIN, dtype=np.int64)
     score = np.zeros(items.values, dtype=np.int64)

@@ -73,13 +73,14 @@ class SmallestShown:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Side:
-    """A release over the rows of a change. ``value``, ``lower`` and ``upper`` are those of the
-    frame, None where it does not report the node.
+    """One release, row by row of a change. ``value``, ``lower`` and ``upper`` are the numbers of
+    the frame, None where it does not report the node.
 
-    ``worth`` is what a unit of the selection adds to a number, least and most; ``covers`` are rows
-    with reported nodes below. ``drawn`` is None where its receipt does not tell the law of the
-    noise; ``unknown`` says why, and ``told`` gives ends for any confidence where these are known.
-    ``selected`` is why intervals do not hold all together, if they do not.
+    ``worth`` is the least and the most that a unit of the selection adds to a number. ``covers``
+    are rows without a bound: nodes that are not reported, with reported nodes below whose noise is
+    unknown. ``drawn`` is None where the receipt does not tell the law of the noise; ``unknown``
+    says why. ``told`` gives ends for any confidence, where these are known. ``selected`` says why
+    intervals do not hold all together, if they do not.
     """
 
     levels: list[int]
@@ -113,8 +114,8 @@ class Side:
         return value if decimals is None else round(value, decimals)
 
     def hides(self, row: int, chance: float) -> tuple[Fraction, Fraction] | None:
-        """What is there beside what was drawn, least and most, in the numbers of the frame, but for
-        that chance; None for anything."""
+        """The least and the most that a row has in addition to its drawn number, in the numbers of
+        the frame, except with ``chance``; None if it can be anything."""
         if self.value[row] is not None:
             return Fraction(0), Fraction(0)
         least = chance if self.kept is None else chance / 2
