@@ -244,7 +244,10 @@ def gaussian_table(scale: float, bound: int) -> NoiseTable:
 
 
 def laplace_gaussian_table(scale: float, sigma: float, bound: int) -> NoiseTable:
-    """P(z) proportional to exp(-|z|/scale - z**2/(2 sigma**2)), cut at +-bound: between both."""
+    """P(z) proportional to exp(-|z|/scale - z**2/(2 sigma**2)), cut at +-bound.
+
+    It lies between the discrete Laplace and the discrete Gaussian law.
+    """
     half = ("laplace-gaussian", float(scale), float(sigma), int(bound))
     return _symmetric_table("discrete Laplace-Gaussian", half)
 

@@ -52,7 +52,7 @@ WIDER = (1.001, 1.01, 1.05)
 delta to the rounding of tables; the first factor with which all costs are within delta is taken."""
 
 LARGEST_TABLE = 8_000_000
-"""Most entries of a table, as the mean of both."""
+"""Most entries of a table, as the mean of the tables for tests and for releases."""
 
 
 def spread_of(laws: Laws, *, height: int, moves: int) -> float:

@@ -40,8 +40,8 @@ and in addition how much wider whole noise is than continuous noise."""
 
 @dataclass(frozen=True, kw_only=True)
 class Chances:
-    """The chance that each way of being wrong may have, a row; ``bound`` has one for either
-    release."""
+    """The chances that are allowed for the ways in which a row can be wrong; ``bound`` has one for
+    each release."""
 
     noise: float
     bound: tuple[float, float]

@@ -46,8 +46,8 @@ def selects_by_number(receipt: Mapping[str, Any]) -> bool:
 
 
 def certain_of_printed(receipt: Mapping[str, Any]) -> int | None:
-    """From which residual on the printed algorithm reports every node, where its receipt has the
-    law of one of the two draws in a test alone."""
+    """The residual from which on the printed algorithm reports every node, from the card. For
+    receipts that hold the law of only one of the two draws in a test."""
     certain = _line(receipt, "certainly reported")[1]
     return None if certain is None else int(certain)
 

@@ -36,7 +36,7 @@ BY_VALUE = {"intervals": "by the value of a mean"}
 :mod:`.mean_intervals` with the shares of its noises."""
 
 AGREEMENT = 1e-6
-"""Relative difference up to which both ends tell one number."""
+"""Relative difference up to which the two ends of an interval are taken to tell one number."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -342,7 +342,8 @@ def _stream_facts(receipt: Receipt, proof: Proof) -> Facts:
 
 def _hidden_facts(receipt: Receipt, least: Fraction) -> Facts:
     """Counters below ``least`` are not looked at. Which nodes are shown follows from the others, so
-    that any threshold is private. Receipts of earlier versions tell one number for both."""
+    that any threshold is private. Receipts of earlier versions tell one number for
+    ``least`` and the threshold."""
     if receipt["hidden_below"] is None:
         yield "threshold", least
     else:
