@@ -19,7 +19,8 @@ CURVED_FROM = 7
 """Height from which a Gaussian left half can beat a geometric one."""
 
 SYMMETRIC_FROM = 12
-"""Height from which a symmetric Gaussian test can beat both, at high thresholds."""
+"""Height from which test noise with two Gaussian halves can beat noise with a geometric right half,
+at high thresholds."""
 
 
 def choose_laws(options: Sequence[Laws], threshold: int | Fraction) -> Laws:

@@ -22,8 +22,8 @@ from fractions import Fraction
 from dpframe.accounting.normal_noise import GaussianLeakage, largest_mu
 
 CURVE_PART = 0.75
-"""Part of delta that decides how much Gaussian releases may tell; the rest is for the ends of their
-tables, for which a release takes about half of its own delta."""
+"""Part of delta that decides how much Gaussian releases may tell. The rest is for the ends and the
+rounding of their tables, which cost a release about half of its delta."""
 
 FACTOR, SHIFT = 1e-2, 1e-4
 """How much cutting may raise the logarithm of a chance, and how far a loss may be off, in all

@@ -48,11 +48,11 @@ FARTHEST = 12.0
 """Largest bound of a table, in sigmas."""
 
 WIDER = (1.001, 1.01, 1.05)
-"""Factors on the scales that the curve alone asks for, so that rounding finds room; the first
-factor with room is taken."""
+"""Factors on the scales that the curve of an exact Gaussian allows. A wider law leaves a part of
+delta to the rounding of tables; the first factor with which all costs are within delta is taken."""
 
 LARGEST_TABLE = 8_000_000
-"""Most entries of a table, as the mean of both."""
+"""Most entries of a table, as the mean of the tables for tests and for releases."""
 
 
 def spread_of(laws: Laws, *, height: int, moves: int) -> float:

@@ -4,7 +4,7 @@ Holland, Camtepe, Thapa, Xue: "Private Synthetic Data Generation in Small Memory
 record moves one count of each exact level by 1, and one cell in each of the j rows of each level
 below by 1, up or down. Laplace noise of scale 1 / sigma_l on the counts of an exact level, and of
 scale j / sigma_l on the cells of a level below, costs sigma_l. All levels cost the sum, which is at
-most epsilon; delta is 0. The noise is integer and so are the moves: no rounding is paid for. A
+most epsilon; delta is 0. Noise and moves are whole numbers, so that rounding costs nothing. A
 record replaced by another is two such moves and costs twice as much.
 
 Equation 23 divides epsilon so that the bound on the 1-Wasserstein distance is least: sigma_l is

@@ -34,7 +34,8 @@ FLOATS = 1 + 1e-9
 """Margin on a moment, above the rounding of its sum."""
 
 GROUPS = 48
-"""Groups of values of the number of clones: so many around the mean, and so many below."""
+"""Values of the number of clones are put into this many groups around the mean, and into this many
+below."""
 
 FEWEST = 100
 """Devices below which nothing is claimed."""

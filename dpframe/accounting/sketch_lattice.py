@@ -243,7 +243,7 @@ def _lattice_sizes(
     """Return bounds and thresholds that the rest of delta affords at one scale.
 
     They follow from the unbounded law: either a long table with a threshold on its tail, or a table
-    so short that no unshared key can pass, which is paid for where it ends.
+    so short that no unshared key can pass; then delta pays for its end.
     """
     move = lattice_move(counters, sketches)
     moved = unbounded_delta(family, scale, move, epsilon)

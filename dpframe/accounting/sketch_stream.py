@@ -10,8 +10,9 @@ value ``U + Z``. It has the privacy of their Algorithm 2 at half the variance of
 *Bound.* Let E be a set of outputs, S the first sketch, S' the second. Consider the release that
 publishes, for matched pairs of unshared keys, only whether one of them passed. It is computed from
 noise on (U, alpha), so it costs at most D_h, the divergence of a move by 1 on each of h levels.
-Outputs without unshared keys have the same probability in both releases if none passed, and at
-least that much on the side of S'. Hence, on one side only and without a factor e^epsilon,
+With S, an output without unshared keys is as likely in the real release as it is here with no
+unshared key passed. With S', it is at least as likely in the real release. Hence the chance that an
+unshared key passes is added for S alone, without a factor e^epsilon:
 
     P_S(E) <= e^epsilon P_S'(E) + D_h(epsilon) + sum over levels P_S(an unshared key passes)
 
@@ -61,7 +62,7 @@ class SketchLaws:
     """Noise and threshold for h sketches of one stream each.
 
     ``noise`` is the law of Z, ``shared`` the law of eta; ``delta`` is the accountant's upper bound
-    at the epsilon of the request. ``unshared`` are the counters that the threshold hides.
+    at the epsilon of the request. ``unshared`` are the counters that only one neighbour stores.
     """
 
     family: Family

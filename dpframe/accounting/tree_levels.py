@@ -53,11 +53,11 @@ from dpframe.noise import (
 Family = Literal["laplace", "gaussian", "laplace-gaussian"]
 
 BETWEEN = (1.15, 1.25, 1.4, 1.6, 1.8, 2.0, 2.3, 2.6, 3.0, 3.5, 4.5, 6.0)
-"""Laplace scales of laws between both, in multiples of what the Laplace law alone needs: the
-smaller, the less noise and the larger thresholds."""
+"""Scales b_l of the Laplace-Gaussian laws that are tried, in multiples of the scale that the
+Laplace law alone needs. A smaller scale gives less noise and larger thresholds."""
 
 NEAR = 1.02
-"""How much the worst error may be above the Gaussian law's, for the sake of less noise."""
+"""A law with less noise than the Gaussian law may have this many times its worst error."""
 
 WIDEN = 1 + 1e-7
 """Scales of bounded tables are this much wider than the formula, for float rounding."""
@@ -69,7 +69,8 @@ SMALL = 0.05
 """For one record, an epsilon below which a search starts from its result at this epsilon."""
 
 SIGMA_PART = 0.5
-"""Part of delta that decides sigma of a law between. A little more noise makes tables shorter."""
+"""Part of delta that decides sigma of a Laplace-Gaussian law; the rest is for the ends of tables. A
+little more noise makes tables shorter."""
 
 FINE = 2**16
 """Unbounded scales are multiples of 1 / FINE units, rounded up."""
@@ -86,7 +87,7 @@ class TreeLaws:
     together.
 
     ``scales`` are in records: the scale of the exponent for Laplace, sigma otherwise. ``between``
-    is one of `BETWEEN` for a law between both.
+    is one of ``BETWEEN`` for a Laplace-Gaussian law.
     """
 
     family: Family

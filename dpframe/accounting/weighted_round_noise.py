@@ -74,7 +74,8 @@ TIGHT = 0.02
 """Part of delta that 64-bit tables may cost; smaller units have shorter ones."""
 
 WIDER = (1.0001, 1.001, 1.01)
-"""Factors on the noise that the curve alone asks for, so that rounding finds room."""
+"""Factors on the noise that the curve of exact Gaussian noise allows. Wider noise leaves a part of
+delta to the rounding of tables; the first factor with which all costs are within delta is taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +116,7 @@ class RoundLaws:
 
     @property
     def score_sd(self) -> float:
-        """Deviation of the noise in a score, in users that weigh all they can."""
+        """Standard deviation of the noise in a score, over the most that one user can add."""
         return _score_sigma(self.rounds) / self.weights
 
     @property
@@ -191,8 +192,8 @@ def _rounds_leakage(laws: RoundLaws) -> GaussianLeakage:
 def _law_distance(one: Law) -> float:
     """Return an upper bound on how far the table is from its law.
 
-    It is at least half a unit a weight, and as much at the mode, plus the error of floats: a
-    verifier knows no more of a table without reading its weights.
+    The bound is never below what a verifier knows without reading the weights: half a unit for each
+    weight, for the mode as much as for all of them, and the error of floats.
     """
     return max(table_distance(one.noise, one.sigma), len(one.noise.weights) / 2.0**65 + 4e-16)
 

@@ -288,7 +288,7 @@ class Ledger(LedgerForecasts, Prepayments):
             return by_block.blocks_frame(db)
 
     def within(self, *, days: float) -> Spending:
-        """What all releases cost a user whose records lie within so many consecutive days.
+        """What all releases cost a user whose records lie within ``days`` consecutive days.
 
         The total holds for one record, or one user within one block (:meth:`blocks`). For a user
         with records over a longer time this is the cost of the worst window of that length,

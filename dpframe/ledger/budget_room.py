@@ -34,8 +34,9 @@ def left_in_unread(now: Totals, segments: Segments, axis: str) -> Units:
 def spent_exactly(
     db: sqlite3.Connection | None, now: Totals, blocks: Blocks | None, unread: str | None = None
 ) -> Exact:
-    """The exact sum of what was asked for and touches the fullest moment of these blocks; without
-    blocks, of all. Charges to blocks of the axis ``unread`` are left out."""
+    """The exact sum of costs as they were asked for: of all charges without blocks, and for every
+    axis of the most at any moment. On the axis of ``blocks`` only moments in these blocks count.
+    Charges to blocks of the axis ``unread`` are left out."""
     if db is None:
         return exact_amounts(now.spent_units)
     total, axes = exact_amounts((0, 0)), dict[str, list[tuple[int, int, Exact]]]()

@@ -102,7 +102,8 @@ class use_ledger:
         self._state(_caller_frames())
 
     def _state(self, frames: list[FrameType]) -> None:
-        """Make the choice from here on. What it replaces can come back, but is not kept alive."""
+        """Make the choice from here on. The choice that it replaces is noted for ``_take_back``;
+        that object is not kept alive."""
         global _program
         here = list(_choices_here())
         around = (c for c in reversed(here) if c.is_block and _contains_statement(c, frames))
@@ -121,7 +122,8 @@ class use_ledger:
         _here.set((*here, stated))
 
     def _take_back(self) -> None:
-        """Undo the statement if nothing came between: it was the head of a ``with`` block."""
+        """Undo ``_state`` when a ``with`` block begins: the call was the head of the block, and no
+        statement. If another choice came after it, nothing is undone."""
         global _program
         stated, program = self._stated(), self._program_before
         if stated is None or _here.get()[-1:] != (stated,):
@@ -172,8 +174,9 @@ def current_ledger() -> Ledger | None:
     found = _choose_ledger(_caller_frames())
     if isinstance(found, str):  # a text: whoever keeps the error keeps no choice alive
         raise LedgerError(
-            f"the ledger to charge is unclear: {found}. Pass ledger= or call dp.use_ledger(ledger "
-            "or None) here; contextvars.copy_context().run hands a choice on."
+            f"the ledger to charge is unclear: {found}. Pass ledger=, or call "
+            "dp.use_ledger(ledger) or dp.use_ledger(None) here. contextvars.copy_context().run "
+            "calls a function with the choices made so far."
         )
     return found
 
@@ -215,7 +218,8 @@ def _others_chose_than(ledger: Ledger | None) -> bool:
 
 
 def _choices_here() -> tuple[_Choice, ...]:
-    """The choices of this context, without those of its blocks that another context left."""
+    """The choices of this context. The choice of a block that was entered here, and left in another
+    context, is dropped."""
     here = _here.get()
     for choice in here:
         if choice.ended and _entered_here(choice):

@@ -152,7 +152,8 @@ class LedgerForecasts(OpenedFile):
 def preview_charge(
     here: LedgerState, charge: Charge, paid: OpenReservation | OpenFilter | None
 ) -> ChargePreview:
-    """What a charge would do; ``paid`` is the reservation that pays for it, after it, if any."""
+    """What a charge would do. ``paid`` is the reservation or filter that pays for it, as it stands
+    after paying; None if none pays."""
     there, cost = left_in(here.now, here.segments, charge.blocks), charge.units
     left = max(0, there[0]), max(0, there[1])
     after = left[0] - cost[0], left[1] - cost[1]
@@ -236,7 +237,7 @@ def _largest_reservation(plan: ReservablePlan, left: Units) -> int:
 
 
 def _reservation_fits(plan: ReservablePlan, releases: int, delta: float, left: Units) -> bool:
-    """Whether a reservation of so many costs no more than ``left``."""
+    """Whether a reservation of ``releases`` releases costs no more than ``left``."""
     try:
         cost = price_reservation(plan, releases, delta)[1]
     except BudgetError:  # delta as a float is below the units that are left

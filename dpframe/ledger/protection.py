@@ -73,7 +73,7 @@ def protection_words(unit: str | None) -> str:
 
 def unit_of_receipt(receipt: Mapping[str, Any]) -> str:
     """The unit that a release protects, from its receipt. How many records of a user count is no
-    part of the unit. A unit without a name of its own is the sentence in the receipt."""
+    part of the unit. A unit for which the ledger has no name is the sentence in the receipt."""
     sentence, user = str(receipt.get("neighbours")), receipt.get("user")
     if user is not None and sentence.startswith("adding or removing one user"):
         return f"{USER}{user}"
@@ -143,7 +143,7 @@ def unit_of_history(receipts: Iterable[Mapping[str, Any]]) -> str | None:
 
 
 def in_steps(units: Units, asked: Exact, steps: int) -> tuple[Units, Exact]:
-    """A cost, rounded up and as it was asked for, between tables that are so many steps apart."""
+    """A cost between tables that are ``steps`` steps apart: rounded up, and as it was asked for."""
     if steps == 1:
         return units, asked
     more = group_cost(asked, steps)
@@ -151,7 +151,7 @@ def in_steps(units: Units, asked: Exact, steps: int) -> tuple[Units, Exact]:
 
 
 def group_cost(asked: Exact, steps: int) -> Exact:
-    """What a release of (epsilon, delta) costs between tables that are so many steps apart."""
+    """What a release of (epsilon, delta) costs between tables one or two ``steps`` apart."""
     if steps == 1:
         return asked
     epsilon, delta = asked

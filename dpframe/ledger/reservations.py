@@ -140,7 +140,8 @@ def neighbours_of(plan: Any) -> str:
 
 
 def facts_of(plan: Any) -> dict[str, Any]:
-    """The receipt that a release of a plan will have, or of it what the release protects."""
+    """The receipt that a release of a plan will have. A plan without receipts only says what the
+    release protects."""
     return (
         dict(plan.receipt(None))
         if hasattr(plan, "receipt")

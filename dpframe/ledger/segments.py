@@ -80,7 +80,7 @@ def parent_node(children: Iterable[tuple[int, Node]]) -> Node:
 
 
 def moment_node(epsilon: int, delta: int) -> Node:
-    """The node of a moment at which so much begins, or ends."""
+    """The node of a single moment, from what begins there less what ends there."""
     return Node(epsilon, delta, epsilon, delta, "")
 
 
@@ -124,7 +124,8 @@ class Segments:
         return self._known_fullest[blocks]
 
     def stretch(self, axis: str, first: int, last: int, which: int) -> tuple[int, int]:
-        """Where in a stretch most of epsilon (``which`` 0) or delta (1) is spent: from, to."""
+        """The part between ``first`` and ``last`` in which the sum of epsilon (``which`` 0) or of
+        delta (1) is largest: from, to."""
         sums, level, place, before = max(
             self._within(axis, first, last), key=lambda found: found[0][which]
         )
@@ -229,7 +230,9 @@ class Segments:
         return epsilon, delta
 
     def _within(self, axis: str, first: int, last: int) -> Iterator[tuple[Units, int, int, Units]]:
-        """Sums whose maximum is the most of a stretch: at its beginning, and in nodes within it.
+        """Sums of which the largest is the most that is spent between ``first`` and ``last``.
+
+        These are the sum at ``first``, and the largest sum in each node in between.
 
         Each comes with level, place and what was spent before; level -1 is the beginning itself.
         """

@@ -140,7 +140,8 @@ class LedgerState:
     def with_filter(
         self, plan: ReservablePlan, asked: Exact, cost: Units, amounts: Amounts
     ) -> Entry:
-        """The entry of a filter, which costs what all releases together may that use it up."""
+        """The entry of a filter, which costs as much as all releases together that use it up may
+        cost."""
         return self._paid_before(
             plan,
             cost,

@@ -32,11 +32,12 @@ def stretches(charges: Iterable[Span]) -> list[tuple[int, int, Units, int]]:
 
 
 def worst_window(charges: Sequence[Span], seconds: int) -> Units:
-    """The largest cost of all charges that touch one window of so many seconds, wherever it begins.
+    """The largest cost of all charges that touch one window of ``seconds`` seconds, wherever it
+    begins.
 
     A window that begins at s touches [first, last) if first - seconds < s < last, and s need not be
-    a whole second: between k and k + 1 it does for first - seconds <= k < last. NULL times are no
-    part of any window, but one of their own.
+    a whole second: between k and k + 1 it does for first - seconds <= k < last. NULL times are in
+    no window with other times; all of them together count as one more window.
     """
     times = [(first - seconds, last, cost) for first, last, cost in charges if first != NULL_FIRST]
     null = [span for span in charges if span[0] == NULL_FIRST]

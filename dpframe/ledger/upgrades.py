@@ -55,7 +55,8 @@ def _upgrade_format(db: sqlite3.Connection, known: int) -> None:
 
 
 def _copy(db: sqlite3.Connection, path: Path, known: int) -> None:
-    """Copy the file as it is, under a name that no other state of it has."""
+    """Copy the file, before the upgrade, to a new one beside it. If a file with the same bytes has
+    the name of the copy, it is the copy; if another file has it, the name gets a number."""
     image = db.serialize()
     copy, number = path.with_name(f"{path.name}-format-{known}"), 1
     while copy.exists():

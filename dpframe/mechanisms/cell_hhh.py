@@ -29,8 +29,8 @@ Groups = NDArray[np.int64]
 """Positions of groups of records."""
 
 DENSE = 4
-"""Cells are counted in a table of all possible cells if these are at most so many times the groups,
-or a million."""
+"""Cells are counted in a table of all possible cells if there are at most this many times as many
+possible cells as groups, or at most a million."""
 
 
 def run(

@@ -139,7 +139,8 @@ def _roots(tree: CountTree, seen: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _answers(laws: RelativeLaws) -> list[tuple[int, int, int]]:
-    """Return (count, lower, upper) by step; the first entry is for a root that never was top."""
+    """Return (count, lower, upper) of the nodes that become top in step 1, 2, ...; the first entry
+    is for a root that is released without ever being top."""
     out = []
     for i in range(len(laws.steps) + 1):
         step = laws.steps[i - 1]

@@ -39,7 +39,7 @@ METHODS: tuple[Method, ...] = ("bounded", "sum")
 
 
 class MergedSketch(Sketch):
-    """Counters of several streams; made by ``merged``. Takes no records. Raw data.
+    """Counters of several streams, made by merging sketches. Takes no records. Raw data.
 
     Privacy
     -------

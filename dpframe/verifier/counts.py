@@ -70,7 +70,7 @@ def read_levels(proof: Proof) -> list[Mapping[str, Any]]:
         raise BrokenProofError("the game needs a list of levels")
     for level in levels:
         if not isinstance(level, dict) or not set(level) <= {"table", "scale", "least", "moves"}:
-            raise BrokenProofError("a level has table, scale, least, moves and no more")
+            raise BrokenProofError("a level can have table, scale, least and moves, and no more")
         least = level.get("least")
         moves = level.get("moves", 1)
         if type(moves) is not int or moves < 1 or (moves > 1 and "table" in level):

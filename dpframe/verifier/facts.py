@@ -38,7 +38,7 @@ class Fact:
 
     @classmethod
     def number(cls, text: str, holds: Callable[[Any], bool]) -> Fact:
-        """A finite number of which something holds."""
+        """A finite number for which ``holds`` is true."""
         return cls(text, lambda told: is_number(told) and holds(told))
 
     @classmethod
@@ -67,14 +67,14 @@ class Fact:
 
     @classmethod
     def size(cls, number: int) -> Fact:
-        """A list of so many."""
+        """A list of ``number`` entries."""
         return cls(
             f"a list of {number}", lambda told: isinstance(told, list) and len(told) == number
         )
 
     @classmethod
     def items(cls, facts: Sequence[Fact]) -> Fact:
-        """A list of as many values, of which each has its fact."""
+        """A list with one value for each fact, for which the fact holds."""
         size, text = cls.size(len(facts)), ", ".join(fact.text for fact in facts)
         pairs = partial(zip, facts, strict=True)
         return cls(

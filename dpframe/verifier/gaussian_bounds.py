@@ -49,8 +49,9 @@ def normal_distribution(x: Fraction) -> tuple[int, int]:
 
 
 def distribution_on_grid(sigma: Fraction, number: int) -> list[tuple[int, int]]:
-    """Bounds as from `below` at (k - 1/2) / sigma, k = 0, 1, ...: by Taylor's series around points
-    that are an eighth apart, where the distribution function and its density are known.
+    """Bounds as from `normal_distribution` at (k - 1/2) / sigma, k = 0, 1, ...: by Taylor's series
+    around points that are an eighth apart, where the distribution function and its density are
+    known.
 
     A derivative of order n is +- He_n times the density, of which no value is above 0.44 root(n!)
     (Cramer). So what is left out of the series is below 2^-140, and its roundings are below 2^-120.

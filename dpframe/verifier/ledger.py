@@ -61,8 +61,8 @@ def verify_releases(
     protects: str | None = None,
 ) -> Verdict:
     """The verdict on all of a ledger's releases: whether they are within its totals. Each must be
-    proved. Promised epsilons and proved deltas add up (basic composition); a reservation costs what
-    its law costs so many times, and releases of periods cost the most at any moment.
+    proved. Promised epsilons and proved deltas add up (basic composition). A reservation costs what
+    all its releases cost together. Releases of periods cost the most at any moment.
 
     Parameters
     ----------

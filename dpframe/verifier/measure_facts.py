@@ -78,8 +78,8 @@ class MeasureText:
         )
 
     def draws(self, user: object, read: bool) -> list[str]:
-        """What the measure calls for, in the words of `_draw_text`; what is ``read`` from a mean
-        draws less."""
+        """The draws that the measure calls for, in the words of `_draw_text`. A sum that is
+        ``read`` from a mean has no draw for its value."""
         most = f", at most {1 if self.at_most is None else int(self.at_most)}"
         if self.kind == "count":
             return [f"{'rows' if user is None or self.at_most is not None else 'users'}{most}"]
@@ -212,7 +212,7 @@ def _read_bound(text: str | None) -> Fraction | None:
     try:
         return None if text is None else Fraction(float(text))
     except (ValueError, OverflowError):
-        raise BrokenProofError(f"the receipt has the bound {text!r}") from None
+        raise BrokenProofError(f"a bound in the receipt must be a number; it is {text!r}") from None
 
 
 def _bound_in_steps(bound: object, decimals: object) -> Fraction:

@@ -131,7 +131,7 @@ def _read_draw(proof: Proof, told: Any, height: int) -> MeasureDraw:
         or not isinstance(told.get("measure"), str)
     ):
         raise BrokenProofError(
-            f"what is drawn has a measure and is one of {', '.join(DRAW_FIELDS)}"
+            f"a draw must name a measure, and 'of' one of {', '.join(DRAW_FIELDS)}"
         )
     noise = set(told) - DRAW_FIELDS[kind] - {"measure", "of"}
     part = proof.of(told)
@@ -144,7 +144,7 @@ def _read_draw(proof: Proof, told: Any, height: int) -> MeasureDraw:
     else:
         moved, wanted = _move_of_draw(part, kind, height), {"scale"}
     if noise != wanted or not DRAW_FIELDS[kind] <= set(told):
-        raise BrokenProofError(f"{kind!r} has not what it needs, or more than that")
+        raise BrokenProofError(f"a draw of {kind!r} lacks fields, or has others than it needs")
     return MeasureDraw(
         measure=told["measure"],
         of=kind,

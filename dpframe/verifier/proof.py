@@ -37,7 +37,7 @@ class Proof:
         return value
 
     def flag(self, name: str) -> bool:
-        """True or false."""
+        """A field of the game that is true or false."""
         value = self.game.get(name)
         if type(value) is not bool:
             raise BrokenProofError(f"the game needs true or false as {name!r}")
@@ -83,7 +83,7 @@ def positive_number(value: object, name: str) -> Fraction:
 
 
 def zero_or_positive(value: object, name: str) -> Fraction:
-    """Read 0, or a positive number as `positive` does."""
+    """Read 0, or a positive number as `positive_number` does."""
     return Fraction(0) if value == 0 and value is not False else positive_number(value, name)
 
 

@@ -328,7 +328,8 @@ def _relative_facts(proof: Proof) -> Facts:
 
 
 def _stream_facts(receipt: Receipt, proof: Proof) -> Facts:
-    """One sketch a level, whose users move one count, or ``changed`` of them."""
+    """One sketch a level. One record or user moves one number of a sketch, or up to ``changed``
+    counts in the game "merged"."""
     merged = proof.game["kind"] == "merged"
     check_claim(proof.game.get("standard") is None, "sketches of a stream remove zeros late")
     yield "height", proof.whole("sketches", 1)
@@ -341,7 +342,8 @@ def _stream_facts(receipt: Receipt, proof: Proof) -> Facts:
 
 def _hidden_facts(receipt: Receipt, least: Fraction) -> Facts:
     """Counters below ``least`` are not looked at. Which nodes are shown follows from the others, so
-    that any threshold is private. Receipts of earlier versions tell one number for both."""
+    that any threshold is private. Receipts of earlier versions tell one number for
+    ``least`` and the threshold."""
     if receipt["hidden_below"] is None:
         yield "threshold", least
     else:

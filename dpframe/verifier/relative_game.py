@@ -83,7 +83,7 @@ def relative_steps(proof: Proof) -> list[RelativeStep]:
     out = []
     for each in told:
         if not isinstance(each, dict) or set(each) != names:
-            raise BrokenProofError(f"a step has {', '.join(sorted(names))}, and no more")
+            raise BrokenProofError(f"a step must have {', '.join(sorted(names))}, and no more")
         part = proof.of(each)
         scales = {name: part.scale(name) for name in SCALES}
         whole = {name: part.whole(name, 1) for name in ("tops", "bound", "cut")}

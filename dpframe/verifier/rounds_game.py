@@ -115,7 +115,7 @@ def _chance_of_finding(weighed: list[CutGaussian], unit: int, threshold: int) ->
 
 def read_gaussian(told: object, norm: int, values: int) -> CutGaussian:
     if not isinstance(told, Mapping) or not set(told) <= {"sigma", "end", "part"}:
-        raise BrokenProofError("noise has sigma, end and, in a round, part, and no more")
+        raise BrokenProofError("noise can have sigma, end and, in a round, part, and no more")
     end, part = told.get("end"), told.get("part", 1)
     if type(end) is not int or end < 1 or type(part) is not int or part < 1:
         raise BrokenProofError("'end' and 'part' of noise must be whole numbers from 1 on")

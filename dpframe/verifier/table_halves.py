@@ -48,9 +48,9 @@ class TableHalf:
         if SHAPES.get(shape if isinstance(shape, str) else "") != len(scales):
             raise BrokenProofError(f"the receipt has a half {told!r} of no known shape")
         if type(bound) is not int or bound < 0:
-            raise BrokenProofError(f"the receipt has a half with bound {bound!r}")
+            raise BrokenProofError(f"a half needs a whole number from 0 on as bound; got {bound!r}")
         if not all(map(is_number, scales)):
-            raise BrokenProofError(f"the receipt has a half with scales {scales!r}")
+            raise BrokenProofError(f"a half needs numbers as scales; got {scales!r}")
         return cls(str(shape), tuple(positive_number(each, "scale") for each in scales), bound)
 
     def density(self, z: int) -> int:
@@ -116,7 +116,7 @@ def _fits_halves(law: Law, left: TableHalf, right: TableHalf) -> bool:
 def read_halves(told: object) -> list[TableHalf]:
     """Read both halves of a table; BrokenProofError if they are none."""
     if not isinstance(told, list) or len(told) != 2:
-        raise BrokenProofError(f"the receipt has {told!r} as the two halves of a table")
+        raise BrokenProofError(f"a table needs a list of two halves; got {told!r}")
     return [*map(TableHalf.read, told)]
 
 
