@@ -15,7 +15,7 @@ variant sketch, noise on all k values before any is dropped
 ``merged``: values <= 0 dropped, any number of sketches added (a record enters one sketch)
     clipping at 0 only shrinks the move, so the sensitivities of one sketch hold. One side
     stores alone at most one key of value <= k, the other up to k keys of value 1; each side is
-    given the keys of the other with value 0, which pass less often. All k + 1 are charged.
+    given the keys of the other with value 0, which pass less often. All k + 1 keys are charged.
 
 *Pure.* Laplace noise of scale ``(2k - 1)/epsilon`` in these units on every element of a finite
 public universe, zeros included.

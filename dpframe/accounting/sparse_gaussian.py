@@ -122,7 +122,9 @@ def gshm_delta(
 
 
 def _count_blocks(total: int) -> Iterator[tuple[int, int]]:
-    """Yield runs of j from ``total`` down to 1, single at the top; D_j and Psi^j are monotone."""
+    """Yield blocks (first, last) of j, from ``total`` down to 1. Blocks near ``total``, and all up
+    to a ``total`` of 200, have one j. D_j and Psi^j are monotone, so the ends of a block bound
+    it."""
     last = total
     while last >= 1:
         size = max(1, (total - last) // 32) if total > 200 else 1

@@ -32,9 +32,8 @@ for all new values of a user at once, and all rounds.
 
 *Whole numbers.* Z is a Gaussian rounded to the nearest whole number. So the claims for M are the
 claims for continuous noise (:mod:`dpframe.accounting.normal_noise`), and Z is at most 1/2 above
-this
-noise: the sum is at most (a_1 + .. + a_t)/2 above a Gaussian. No normal table is read without this
-half.
+this continuous noise: the sum is at most (a_1 + .. + a_t)/2 above a Gaussian. Every bound on a tail
+allows for this half.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ from dpframe.errors import BudgetError
 from dpframe.noise import NoiseTable, rounded_normal
 
 PARTS = (3, 4, 5, 8)
-"""Twentieths of the rounds' mu^2 that each round spends: most when it is known where weight is
-wanted."""
+"""Twentieths of the rounds' mu^2 that each round spends. The last round spends most, since earlier
+rounds tell where weight is wanted."""
 
 LARGEST_UNIT, LEAST_UNIT = 4096, 16
 """Largest and least bound on the norm of a user in a round, in whole weights."""
@@ -71,7 +70,7 @@ NORM = 128
 """Largest norm of a user in the counts, in whole weights."""
 
 TIGHT = 0.02
-"""Part of delta that 64-bit tables may cost; smaller units have shorter ones."""
+"""Part of delta that 64-bit tables may cost; smaller units have shorter tables."""
 
 WIDER = (1.0001, 1.001, 1.01)
 """Factors on the noise that the curve of exact Gaussian noise allows. Wider noise leaves a part of
@@ -209,7 +208,7 @@ def round_laws(
     release_share
         Part of mu^2 that the counts of found values get.
     items
-        Values of a user that take part.
+        Most values of a user that take part.
     sizes
         Whether a histogram tells how many found values users have.
 
