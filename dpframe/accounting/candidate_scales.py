@@ -20,8 +20,8 @@ WIDEN = 1 + 1e-6
 """Pure scales are this much wider than the closed form, so a table's rounding costs nothing."""
 
 LEAST_SCALE = {"laplace": 1 / 16, "gaussian": 1 / 4}
-"""Smallest scales that are tried: noise is then 0 with a chance above 0.999, so narrower noise would
-be no gain."""
+"""Smallest scales that are tried. Noise is 0 with a chance above 0.999 there, so narrower noise is
+no gain."""
 
 SHARE = 0.95
 """Part of delta that the narrowest noise tried may spend on the move."""

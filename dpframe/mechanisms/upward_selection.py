@@ -26,7 +26,7 @@ class ReleasedNodes:
 
     ``above`` is the position of the nearest released ancestor, -1 if none. Except for the noise,
     the true count lies between ``lower`` = U - alpha_hat and ``upper`` = U; where no alpha_hat is
-    released, both are the noisy count. ``width`` is the width of a key.
+    released, both are the noisy count. ``width`` is the number of texts in a key.
     """
 
     level: NDArray[np.int64]
@@ -91,7 +91,7 @@ def select_upward(
 
     A heavy key is stored all along, so every decrement lowers it, and U is the better estimate of a
     heavy node. But where the sketch error is not well below the threshold, U would lift light keys
-    over the threshold: there the lower end of the node must reach it too.
+    over the threshold. A node with such an error must reach the threshold with ``lower`` too.
     """
     count = found.upper
     error = found.upper - found.lower
@@ -109,7 +109,7 @@ def select_upward(
 def nearest_selected_ancestor(
     above: NDArray[np.int64], chosen: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """Return the nearest selected ancestor of every node."""
+    """Return the position of the nearest selected ancestor of every node, -1 if there is none."""
     ancestor = above.copy()
     while (passed_over := (ancestor >= 0) & ~chosen[ancestor]).any():
         ancestor[passed_over] = above[ancestor[passed_over]]

@@ -44,7 +44,7 @@ SPARE = 0.5
 """How far above the threshold a value is aimed, in deviations of the noise to come."""
 
 POINTS = 8
-"""Number of sizes that stand for all sizes of a bin."""
+"""Number of sizes that stand for all sizes of a bin of the histogram."""
 
 
 class WeightSource(Protocol):
