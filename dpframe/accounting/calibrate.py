@@ -24,8 +24,8 @@ at high thresholds."""
 
 
 def choose_laws(options: Sequence[Laws], threshold: int | Fraction) -> Laws:
-    """Return the narrowest law that selects a residual equal to the threshold with chance 1/2. If
-    no law does, return the law with the largest such chance."""
+    """Return the law with the narrowest test noise that selects a residual equal to the threshold
+    with a chance of at least 1/2. If no law does, return the law with the largest such chance."""
     balanced = [o for o in options if o.smallest_threshold(0.5) <= threshold]
     if balanced:
         return min(balanced, key=lambda o: o.test.sd)
@@ -35,7 +35,7 @@ def choose_laws(options: Sequence[Laws], threshold: int | Fraction) -> Laws:
 
 def smallest_law_threshold(options: Sequence[Laws]) -> int:
     """Return the smallest threshold at which some law selects a residual equal to the threshold
-    with chance ``SELECTED_AT_THRESHOLD``."""
+    with a chance of at least ``SELECTED_AT_THRESHOLD``."""
     return min(o.smallest_threshold(SELECTED_AT_THRESHOLD) for o in options)
 
 

@@ -74,7 +74,8 @@ def pair_losses(here: NDArray[np.float64], there: NDArray[np.float64], step: flo
     into a mass p (1 - w) at e and p w at f, which together have the same p and q, with
     w = (1 - exp(e - loss)) / (1 - exp(e - f)). An observer who is told which part it was can only
     tell the laws apart better ("connect the dots": Doroshenko, Ghazi, Kamath, Kumar, Manurangsi
-    2022, Algorithm 1). A loss above the grid counts as infinite; a loss below is raised to its end.
+    2022, Algorithm 1). A loss above the grid counts as infinite; a loss below the grid is raised to
+    the lowest point of the grid.
 
     Parameters
     ----------

@@ -117,8 +117,8 @@ class _Chords:
     """Upper bounds on a curve at ``ratio * t`` for every grid point t and some ratios, by chords.
 
     The grid is uniform in ln t, so a ratio is one shift and one pair of chord weights. Left of
-    the grid the chord starts at the exact point (0, 1), where a ratio of 0 stays; right of it the
-    last value holds.
+    the grid the chord starts at the exact point (0, 1), which is the bound for a ratio of 0. Right
+    of the grid the last value holds.
     """
 
     def __init__(self, t: NDArray[np.float64], step: float, ratios: NDArray[np.float64]) -> None:

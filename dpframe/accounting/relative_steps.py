@@ -115,7 +115,8 @@ class RelativeLaws:
 
     @property
     def smallest_threshold(self) -> int:
-        """From this count on a node is released, within ``alpha``, with chance 1 - eta."""
+        """From this count on a node is released, with a relative error within ``alpha``, with a
+        chance of at least 1 - eta."""
         return math.ceil(self.lowest)
 
 

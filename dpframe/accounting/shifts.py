@@ -83,7 +83,7 @@ class Move:
 
 @lru_cache(maxsize=4096)
 def unbounded_delta(family: Family, scale: float, move: Move, epsilon: float) -> float:
-    """Return an upper bound on the divergence of the law from its shift, before it is a table."""
+    """Return an upper bound on the divergence of the unbounded law from its shift by a move."""
     delta = (_laplace_divergence if family == "laplace" else _gaussian_divergence)(
         scale, move, epsilon
     )

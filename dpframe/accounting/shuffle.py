@@ -38,7 +38,7 @@ GROUPS = 48
 below."""
 
 FEWEST = 100
-"""Devices below which nothing is claimed."""
+"""With fewer devices no guarantee is claimed."""
 
 
 def shuffle_epsilon(*, devices: int, reports: int, local_epsilon: float, delta: float) -> float:

@@ -196,7 +196,7 @@ def sketch_laws(
 
 
 def _merit(laws: SketchLaws) -> float:
-    """Return about ``visible``, without the integer steps that it takes with the scale."""
+    """Return about ``visible``, not rounded to a whole number."""
     return laws.theta + OFTEN_DEVIATIONS * laws.sd
 
 

@@ -122,9 +122,9 @@ def gshm_delta(
 
 
 def _count_blocks(total: int) -> Iterator[tuple[int, int]]:
-    """Yield blocks (first, last) of j, from ``total`` down to 1. Blocks near ``total``, and all up
-    to a ``total`` of 200, have one j. D_j and Psi^j are monotone, so the ends of a block bound
-    it."""
+    """Yield blocks (first, last) of j, from ``total`` down to 1. With a ``total`` of up to 200, and
+    near a larger ``total``, a block has a single j. D_j and Psi^j are monotone, so that the first
+    and the last j bound the others."""
     last = total
     while last >= 1:
         size = max(1, (total - last) // 32) if total > 200 else 1

@@ -9,9 +9,8 @@ Laplace
     (delta = 0). A bounded table has in addition the slip of :mod:`dpframe.accounting.linear_slips`
     on every level, and slips add up.
 Gaussian
-    Variance proportional to 1 / w_l, so that w_l is the share of the zero-concentrated budget. How
-    large it is follows from privacy loss distributions of the tables themselves. Only for whole
-    records.
+    Variance proportional to 1 / w_l, so that w_l is the share of the zero-concentrated budget. The
+    factor follows from privacy loss distributions of the tables themselves. Only for whole records.
 Laplace-Gaussian
     The product of both densities, P(z) proportional to exp(-|z|/b_l - z^2/(2 s_l^2)): the centre of
     a Laplace law and the tails of a Gaussian law, which is what composition pays for. b_l is a few
@@ -67,7 +66,7 @@ COARSE_STEP, FINE_STEP = 1e-3, 1e-4
 """Grids of the privacy loss, in parts of epsilon, while searching and for the result."""
 
 SMALL = 0.05
-"""For one record, an epsilon below which a search starts from its result at this epsilon."""
+"""If epsilon for one record is smaller, a search starts from the result at this epsilon."""
 
 SIGMA_PART = 0.5
 """Part of delta that decides sigma of a Laplace-Gaussian law; the rest is for the ends of tables. A

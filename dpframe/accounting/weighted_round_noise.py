@@ -93,7 +93,8 @@ class Law:
 class RoundLaws:
     """The laws of all rounds, of the histogram of sizes if there is one, and of the counts.
 
-    A user takes part with ``items`` values; ``delta`` is an upper bound at the requested epsilon.
+    A user takes part with at most ``items`` values; ``delta`` is an upper bound at the requested
+    epsilon.
     """
 
     items: int
@@ -134,7 +135,7 @@ class RoundLaws:
 
 
 def lone_value_chance(laws: RoundLaws) -> float:
-    """Return an upper bound on the chance that a value of one user alone is ever found."""
+    """Return an upper bound on the chance that a value that only one user has is ever found."""
     one = sum(
         _lone_score_chance(laws.rounds[: t + 1], laws.threshold, laws.unit)
         for t in range(len(laws.rounds))
@@ -173,7 +174,7 @@ def _rounds_leakage(laws: RoundLaws) -> GaussianLeakage:
 
     For a value that moves by s, the answers that one neighbour alone can give have at most the mass
     of the last s entries of a table. This is at most s times ``edge`` for a move of one. Moves of
-    norm ``norm`` on ``values`` values add up to at most the root of their number times the norm.
+    norm ``norm`` on ``values`` values add up to at most ``norm`` times the root of ``values``.
     """
     squares = ends = rounding = factor = shift = 0.0
     for one in (*laws.rounds, *([] if laws.sizes is None else [laws.sizes]), laws.count):

@@ -56,7 +56,7 @@ def run(
     searching: Mapping[str, BoundSearch],
     counts: Mapping[str, DistinctLaw],
 ) -> NoisyRollup:
-    """Select cells, then measure the segment of each cell, and the rest."""
+    """Select cells, then measure the segment of each selected cell, and the segment of the rest."""
     nodes = select_cell_nodes(counted.cells, kinds, selection, band)
     found = measure_nodes(
         counted,

@@ -82,7 +82,7 @@ def run_listed_counts(
 
 
 def noise_half_width(noise: NoiseTable | UnboundedNoise, confidence: float) -> int:
-    """Return half the width of the interval of a count that has this noise alone."""
+    """Return half the width of the interval of a count with one draw of this noise."""
     if isinstance(noise, UnboundedNoise):
         return noise.half_width(confidence)
     low, _ = plain_interval(noise, np.zeros(1, dtype=np.int64), confidence)

@@ -110,7 +110,8 @@ def _one_round(
     random: PublicRandom,
     say: Callable[[str], None],
 ) -> NDArray[np.bool_]:
-    """Run one round and add its items to ``found``; return which of the devices' items it found."""
+    """Run one round and add its items to ``found``; return a mask of the devices' items that the
+    round found."""
     prefixes, depth = [""], 0
     live = np.where(denied, -1, 0).astype(np.int64)  # item -> number of its prefix
     done = np.zeros(len(live), dtype=np.bool_)

@@ -64,7 +64,7 @@ class ReleasedNodes:
 def report_selection(
     found: ReleasedNodes, *, threshold: int
 ) -> tuple[NoisyNodes, NDArray[np.int64]]:
-    """Select nodes; return them with their counts U, and their positions."""
+    """Select nodes; return them with their counts U, and their positions in ``found``."""
     chosen, residual = select_upward(found, threshold=threshold)
     kept = np.flatnonzero(chosen)
     rank = np.cumsum(chosen) - 1
@@ -89,9 +89,10 @@ def select_upward(
 
     Returns which nodes are selected, and the differences. Post-processing.
 
-    A heavy key is stored all along, so every decrement lowers it, and U is the better estimate of a
-    heavy node. But where the sketch error is not well below the threshold, U would lift light keys
-    over the threshold. A node with such an error must reach the threshold with ``lower`` too.
+    A heavy key is stored all along, so every decrement lowers its counter, and U is the better
+    estimate of a heavy node. But where the sketch error is not well below the threshold, U would
+    lift light keys over the threshold. A node with such an error must reach the threshold with
+    ``lower`` too.
     """
     count = found.upper
     error = found.upper - found.lower
