@@ -44,8 +44,8 @@ LONGEST_TABLE = 1 << 24
 more, the grid is coarser, which overstates delta."""
 
 FIRST = 1.15
-"""How many holders are tried first: about as many as make the variance of their sum this many times
-the variance of the sum over the other devices."""
+"""For the number of holders that is tried first: the variance of their sum, over the variance of
+the sum of the other devices."""
 
 MORE = 1.3
 """Factor from one number of holders tried to the next."""
@@ -189,7 +189,7 @@ def _cell_sum_law(others: int, a0: float, chance: float) -> NDArray[np.float64]:
     """Return the law of a cell's sum: ``others`` devices that do not hold the cell, and one device
     that reports 1 with ``chance``.
 
-    The lowest value is the lowest value that `success_law` has for the other devices.
+    The law starts at the lowest value of the law for ``others`` alone.
     """
     return _add_device(success_law(others, a0)[1], chance)
 

@@ -47,7 +47,7 @@ class NodeLaws:
 
     @property
     def levels(self) -> TreeLaws:
-        """The laws with one table a level, however many counts of the level one user moves."""
+        """The laws with one table for each level."""
         first = [sum(self.times[:level]) for level in range(len(self.times))]
         return replace(
             self.moved,

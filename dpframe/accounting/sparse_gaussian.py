@@ -122,9 +122,8 @@ def gshm_delta(
 
 
 def _count_blocks(total: int) -> Iterator[tuple[int, int]]:
-    """Yield blocks (first, last) of j, from ``total`` down to 1. With a ``total`` of up to 200, and
-    near a larger ``total``, a block has a single j. D_j and Psi^j are monotone, so that the first
-    and the last j bound the others."""
+    """Yield blocks (first, last) of j, from ``total`` down to 1: of a single j near ``total``, and
+    everywhere up to a ``total`` of 200. D_j and Psi^j are monotone in j."""
     last = total
     while last >= 1:
         size = max(1, (total - last) // 32) if total > 200 else 1

@@ -124,10 +124,9 @@ def select(
 
 
 def _groups_at_band(cells: CellCounts, kinds: Sequence[Kind], band: int) -> list[NDArray[np.bool_]]:
-    """Return for every kind a mask of the groups whose cell may reach the band; all other groups
-    are certainly in a cell below the band.
+    """Return for every kind a mask of the groups whose cell may reach the band; other cells do not.
 
-    Cells are counted where this saves work: in groups whose coarser cells may all reach the band.
+    Where that saves work, cells are counted: those whose coarser cells may all reach the band.
     """
     able: list[NDArray[np.bool_]] = []
     sparse = not _dense(cells.count, _possible_cells(cells))  # else checks cost as much as asking

@@ -160,8 +160,8 @@ class NoisyRollup:
     """The released estimates, one for every vector of every measure. Public.
 
     ``weights`` are the shares of its epsilon that a vector spends on the parts and on levels; empty
-    if nothing adds up, and for cells. A vector whose noise would be too wide for levels spends all
-    on the parts (``WIDEST``).
+    if nothing adds up, and for cells. A vector with too much noise (``WIDEST``) spends all on the
+    parts.
     """
 
     nodes: Nodes

@@ -100,10 +100,7 @@ class MergedSketch(Sketch):
         )
 
     def merge(self, other: Sketch) -> MergedSketch:
-        """Merge this and another sketch with as many counters, by the method of this sketch.
-
-        Errors are those of :func:`merge_raw_sketches`.
-        """
+        """Merge this and another sketch with as many counters, by the method of this sketch."""
         return merge_raw_sketches([self, other], method=self._method)
 
     @property

@@ -93,10 +93,7 @@ def read_sketch(
     class_name: str,
     restored: Callable[[dict[str, Any], SketchState], T],
 ) -> T:
-    """Read a sketch whose header says ``name``; ``restored`` makes it from header and state.
-
-    Raises SourceError if the file is of another class, damaged or missing.
-    """
+    """Read a sketch whose header says ``name``; ``restored`` makes it from header and state."""
     return _read_content(
         path, name, class_name, lambda facts, body: restored(facts, _section_state(facts, body))
     )
