@@ -20,9 +20,9 @@ to K need no group privacy: K is in mu.
 Tables have ends. An answer that only one of two neighbours can give lies within s of an end, where
 s is the move of its node. However K is divided among the nodes of a level, such answers together
 have a mass of at most `edge`: K times the largest ratio of the mass within s of an end to s, over
-all s up to K. Where both can give an answer, cutting
-divides both chances by the same mass of the table. The remaining errors of 64-bit weights and of
-floats are added for each answer that one unit of privacy can move, at most (h + 1) K answers.
+all s up to K. Where both neighbours can give an answer, cutting divides both chances by the same
+mass of the table. The remaining errors of 64-bit weights and of floats are added for each answer
+that one unit of privacy can move, at most (h + 1) K answers.
 """
 
 from __future__ import annotations

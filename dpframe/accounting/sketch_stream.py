@@ -54,7 +54,8 @@ from dpframe.accounting.shifts import (
 from dpframe.noise import NoiseTable
 
 CUTS = (1e-3, 0.3)
-"""Parts of delta beyond the first bounds tried: short tables cost more and have no tails."""
+"""Mass beyond the bounds tried, in parts of delta / sketches. Short tables cost more delta and have
+no tails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,8 +156,8 @@ def sketch_laws(
     family
         ``None`` takes the family with the smallest ``visible``.
     standard, counters
-        The sketch that removes zeros at once, and its number of counters k, which the variant
-        sketch does not need.
+        Whether the sketch removes zeros at once, and its number of counters k, which only such a
+        standard sketch needs.
 
     Returns
     -------
@@ -195,7 +196,7 @@ def sketch_laws(
 
 
 def _merit(laws: SketchLaws) -> float:
-    """Return about ``visible``, without the integer steps that it takes with the scale."""
+    """Return about ``visible``, not rounded to a whole number."""
     return laws.theta + OFTEN_DEVIATIONS * laws.sd
 
 
@@ -208,7 +209,8 @@ def _least_theta(
     delta: float,
     unshared: Unshared,
 ) -> SketchLaws | None:
-    """Return laws with the least threshold that the rest of delta affords; None if none is left."""
+    """Return laws with the least threshold that the rest of delta affords; None if the move takes
+    all of delta or no threshold suffices."""
     moved = BoundedLaw.of(noise, family=family, scale=scale).delta(Move(times=sketches), epsilon)
     if moved >= delta:
         return None

@@ -122,7 +122,8 @@ def gshm_delta(
 
 
 def _count_blocks(total: int) -> Iterator[tuple[int, int]]:
-    """Yield runs of j from ``total`` down to 1, single at the top; D_j and Psi^j are monotone."""
+    """Yield blocks (first, last) of j, from ``total`` down to 1: of a single j near ``total``, and
+    everywhere up to a ``total`` of 200. D_j and Psi^j are monotone in j."""
     last = total
     while last >= 1:
         size = max(1, (total - last) // 32) if total > 200 else 1

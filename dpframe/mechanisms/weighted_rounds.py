@@ -44,7 +44,7 @@ SPARE = 0.5
 """How far above the threshold a value is aimed, in deviations of the noise to come."""
 
 POINTS = 8
-"""Number of sizes that stand for all sizes of a bin."""
+"""Number of sizes that stand for all sizes of a bin of the histogram."""
 
 
 class WeightSource(Protocol):
@@ -82,7 +82,7 @@ def cost(laws: RoundLaws, *, epsilon: float) -> float:
 
 
 def run(items: WeightSource, *, laws: RoundLaws, at_most: int | None) -> FoundValues:
-    """Find values, then count the users of each."""
+    """Find values, then count the users of each found value."""
     found = find_values(items, laws)
     if not found.any():
         at_most = at_most or 1  # nothing is counted
@@ -148,7 +148,7 @@ def _choose_at_most(items: WeightSource, found: NDArray[np.bool_], laws: RoundLa
 
 def best_at_most(noisy: Whole, many: int, laws: RoundLaws) -> int:
     """Choose ``at_most`` with the least predicted error of ``many`` counts, from a noisy histogram
-    of sizes that is released by now."""
+    of sizes that is already released."""
     assert laws.sizes is not None
     sd, norm = laws.sizes.sigma, laws.count.norm
     users = np.maximum(0.0, noisy - sd**2 / np.maximum(noisy, sd))  # less what noise alone makes

@@ -53,7 +53,7 @@ class PrivacyAwareMisraGries(Sketch):
     Raises
     ------
     ParameterError, ParameterTypeError
-        If one of them is no whole number in its range.
+        If ``counters`` or ``max_items`` is no whole number in its range.
 
     Privacy
     -------
