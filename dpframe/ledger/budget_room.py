@@ -17,8 +17,8 @@ from dpframe.ledger.totals import Exact, Totals, Units, exact_amounts, largest_s
 
 
 def left_in(now: Totals, segments: Segments, blocks: Blocks | None) -> Units:
-    """What is left for a release of these blocks, without blocks for any release, in units.
-    Rounding up can take it below 0."""
+    """What is left, in units, for a release of these blocks; without blocks, for any release. The
+    units can be below 0, as costs are rounded up."""
     left = now.epsilon - now.spent_epsilon, now.delta - now.spent_delta
     if blocks is None:
         return left

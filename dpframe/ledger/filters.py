@@ -1,4 +1,4 @@
-"""Privacy filters: amounts that a ledger has paid for, which Gaussian releases use up in any way.
+"""Privacy filters: amounts that a ledger has paid for, which Gaussian releases of any cost use up.
 
 Whoever opens a filter need not know how many releases come, nor with which budgets: each release
 may be chosen after looking at earlier answers (:mod:`dpframe.accounting.gaussian_filter`). To the

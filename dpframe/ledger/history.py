@@ -30,7 +30,7 @@ FACTS = ("mechanism", "hierarchy", "neighbours")
 
 
 def summary_frame(db: sqlite3.Connection, path: str) -> pd.DataFrame:
-    """One row: totals, spent, left, the plain sum, what is saved, releases, who is protected."""
+    """One row: totals, spent, left, the plain sum, what is saved, releases, what is protected."""
     import pandas as pd
 
     now, made = read_totals(db), list(reservations(db))

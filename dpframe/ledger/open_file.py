@@ -1,4 +1,4 @@
-"""A ledger's file while it is open: every transaction first checks that it is the same file."""
+"""A ledger's file while it is open: every transaction first checks that the file is the same."""
 
 from __future__ import annotations
 

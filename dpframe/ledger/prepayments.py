@@ -42,9 +42,9 @@ class Prepayments(OpenedFile):
 
         A *privacy filter*: later releases with ``mechanism="offline-gaussian"`` that protect the
         same unit use it up, each by what it reveals, and cost nothing more. Their number, budgets,
-        thresholds and questions may be chosen after looking at earlier answers. What a
-        release takes grows nearly with the square of its epsilon, so that many small releases fit.
-        A release that does not fit is charged on top. What is not used is not given back.
+        thresholds and questions may be chosen after looking at earlier answers. What a release
+        takes grows nearly with the square of its epsilon, so that many small releases fit. A
+        release that does not fit is charged on top. What is not used is not given back.
 
         Parameters
         ----------

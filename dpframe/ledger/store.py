@@ -176,7 +176,7 @@ def _check_marks(db: sqlite3.Connection, path: Path) -> None:
 
 def _patiently(db: sqlite3.Connection, statement: str, timeout: float) -> None:
     """Run a statement that takes a lock, waiting up to ``timeout`` seconds. Waiting in Python lets
-    Ctrl-C through, and tries again soon."""
+    Ctrl-C through and keeps pauses short."""
     last = time.monotonic() + timeout
     pause = 0.0005
     while True:

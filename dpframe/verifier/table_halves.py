@@ -23,7 +23,7 @@ LARGE = 1 << 30
 """Weights from here on are right to nine digits."""
 
 WEIGHT_ERROR = Fraction(1, 10**10)
-"""Relative error of a weight beside its rounding: densities are floats of 11 digits."""
+"""Relative error of a weight, besides its rounding: densities are floats right to 11 digits."""
 
 MODE_ERROR = 1 << 22
 """Error of the likeliest weight, which gets what rounding leaves over, in units; one unit for each
