@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def charged_spans(db: sqlite3.Connection) -> tuple[Entry, dict[str, list[Span]]]:
-    """The last entry, and for every axis the charges to its blocks."""
+    """The last entry, and for every axis the charges to its blocks that the totals paid."""
     now, spans = read_totals(db), dict[str, list[Span]]()
     last = newest_entry(db, now)
     for entry in entries(db, now):

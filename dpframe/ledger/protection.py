@@ -24,15 +24,16 @@ RECORDS = "records"
 """One record is added or removed."""
 
 USER, REPLACED, EMPTIED = "user:", "replace:", "remove:"
-"""Prefixes of the name of a column: one of its users is added or removed; gets other records; or
-loses all records and is counted all the same. Prefix trees protect the last two."""
+"""Prefixes of the name of a column of users. ``USER``: one user is added or removed. ``REPLACED``:
+one user gets other records. ``EMPTIED``: one user gets or loses all items, and still reports.
+Prefix trees protect the last two."""
 
 ONE_RECORD = "adding or removing one record"
 
 ITEMS = "adding or removing one user with all their items"
 
 SEVERAL = "several"
-"""A file of an earlier version holds releases that protect different things."""
+"""The unit of a file of an earlier version whose releases protect different units."""
 
 
 def checked_protection(value: object) -> str | None:

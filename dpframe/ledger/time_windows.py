@@ -10,11 +10,12 @@ from dpframe.ledger.blocks import NULL_FIRST
 from dpframe.ledger.totals import Units
 
 Span = tuple[int, int, Units]
-"""The first second, the second after the last, and what was charged for them."""
+"""The first second, the second after the last, and what was charged for the seconds between."""
 
 
 def stretches(charges: Iterable[Span]) -> list[tuple[int, int, Units, int]]:
-    """Stretches that the same charges read, in order: from, to, what they cost, how many."""
+    """Stretches of time that the same charges read, in order: begin, end, and the cost and number
+    of these charges."""
     events = sorted(
         event
         for first, last, (epsilon, delta) in charges
@@ -46,7 +47,7 @@ def worst_window(charges: Sequence[Span], seconds: int) -> Units:
 
 
 def fullest_moment(charges: Iterable[tuple[int, int, Fraction]]) -> Fraction:
-    """The most that is spent at any moment."""
+    """The most that charges (first, last, cost) spend at any moment; 0 without charges."""
     events = sorted(
         event for first, last, cost in charges for event in ((first, cost), (last, -cost))
     )
