@@ -42,7 +42,7 @@ class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
 
     @cached_property
     def draws(self) -> DrawList:
-        """One count for each level that moves by one; the total is always shown."""
+        """On each level one count moves by 1. The total is always shown if there is a remainder."""
         test, total = test_and_release_draws(self.laws.noise, self.laws.noise)
         test = replace(test, times=self.height, least=self.laws.threshold)
         total = replace(total, times=int(self.remainder))

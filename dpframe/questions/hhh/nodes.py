@@ -55,7 +55,7 @@ class NodesPlan(HhhPlan[NodeLaws, CountTree]):
 
     @cached_property
     def draws(self) -> DrawList:
-        """As many counts as one user moves; the total is always shown."""
+        """One draw for each count that a user moves. The total is always shown."""
         moved = self.laws.moved
         scale = moved.scales[0] if moved.family == "laplace" else None
         total = Draw(law=self.count_noise, scale=scale)
@@ -135,7 +135,10 @@ def _smallest_node_threshold(laws: NodeLaws) -> int:
 
 
 def nodes_plan(asked: HhhArguments, at_most: int) -> NodesPlan:
-    """Choose the smallest noise and threshold within the budget."""
+    """Choose the smallest noise and threshold within the budget.
+
+    ParameterError for ``release_share`` or ``totals``.
+    """
     for name in ("release_share", "totals"):
         if value := getattr(asked, name):
             raise ParameterError(
