@@ -37,7 +37,8 @@ class TablePlan(SketchPlan[T, N]):
     @property
     @abstractmethod
     def threshold(self) -> int:
-        """The threshold in units of ``1/grid``; it tests U - alpha_hat for one stream."""
+        """The threshold in units of ``1/grid``; for one stream, U - alpha_hat is compared with
+        it."""
 
     @property
     def noise_sd(self) -> float:
