@@ -22,7 +22,7 @@ MECHANISMS: Mapping[TreeMechanism, tuple[str, str]] = {
     "hhh": ("dpframe.questions.tree_counts.hhh", "heavy_hitters_plan"),
     "relative": ("dpframe.questions.tree_counts.relative_plan", "relative_plan"),
 }
-"""The module and function that make the plan of each mechanism. It is loaded when first asked."""
+"""For each mechanism: its module, loaded when it is first used, and the function that plans."""
 
 TREE_MECHANISMS = tuple(MECHANISMS)
 
@@ -33,7 +33,7 @@ GOES_WITH: Mapping[str, tuple[tuple[str, ...], str]] = {
     "alpha": (("relative",), "is the relative error that is accepted"),
     "largest": (("relative",), "is the largest number of records that the data could have"),
 }
-"""Arguments that only some mechanisms take, and what they do."""
+"""For each argument that only some mechanisms take: these mechanisms, and the argument's effect."""
 
 CONTRIBUTIONS: Mapping[str, tuple[Contribution, ...]] = {
     "additive": ("share", "items"),
@@ -41,7 +41,8 @@ CONTRIBUTIONS: Mapping[str, tuple[Contribution, ...]] = {
     "gaussian": ("items",),
     "hhh": ("share",),
 }
-"""The contributions of a user that each mechanism counts, beside records. Shares need a grid."""
+"""The ways in which each mechanism can count a user, besides "records". Shares need counts on a
+grid."""
 
 
 def make_tree_plan(
@@ -54,7 +55,8 @@ def make_tree_plan(
 ) -> TreePlan[Any]:
     """Choose the noise for one release of tree counts; ``options`` are the rest of ``TreeRequest``.
 
-    Pure: no data, no randomness.
+    ParameterError or BudgetError for arguments that do not go together. Pure: no data, no
+    randomness.
     """
     asked = TreeRequest(
         hierarchy=hierarchy, unit=unit, budget=budget, mechanism=mechanism, **options
