@@ -17,7 +17,7 @@ from dpframe.sources.sql_tables import check_stored
 
 
 def opens(asked: PrefixRequest) -> list[str]:
-    """The columns to read: first users are counted, then their items."""
+    """The columns of the source, which is opened once: to count users, then to read their items."""
     return [*asked.hierarchy.source_columns, asked.user]
 
 
@@ -30,7 +30,10 @@ def source_prefix_plan(asked: PrefixRequest, source: object, progress: bool) -> 
 
 
 def declared_prefix_plan(asked: PrefixRequest) -> PrefixPlan:
-    """The plan for the number of devices that the caller declares; no data are read for it."""
+    """The plan for the number of devices that the caller declares; no data are read.
+
+    ParameterError if the caller declares none.
+    """
     if asked.declared is None:
         raise ParameterError(
             "devices is missing. Pass the number of users, for example devices=100000."
@@ -39,7 +42,7 @@ def declared_prefix_plan(asked: PrefixRequest) -> PrefixPlan:
 
 
 def count(source: object, plan: PrefixPlan, progress: bool) -> MechanismInput[Population]:
-    """The devices of a source and their items."""
+    """The devices of a source and their items. SourceError if users were lost meanwhile."""
     search = plan.asked.search
     found = population(
         source,
@@ -70,7 +73,7 @@ FORMER = BinaryEncoding(LETTERS).spec
 
 
 def former_prefix_request(asked: PrefixRequest) -> Mapping[str, object] | None:
-    """The request with the earlier default alphabet; None if this alphabet is not the default."""
+    """The request with the earlier default alphabet; None unless it has today's default."""
     if asked.search.encoding.spec != BinaryEncoding().spec:
         return None
     return {**asked.request, "encoding": FORMER}
