@@ -81,7 +81,7 @@ def hhh(
         not be whole. By default the smallest private one.
     user
         Column that identifies a person, whose rows are protected together. NULL ids count
-        as one user. Without it single records are protected. Ids beyond 2^53 must be whole numbers
+        as one user. By default single records are protected. Ids beyond 2^53 must be whole numbers
         or text: pandas makes floats of integers for one NULL, and equal floats are one user.
     contribution
         With ``user``: "share" (default; a user weighs 1, divided over their rows, at the price
@@ -133,7 +133,7 @@ def hhh(
         one column cost a ledger what the dearest of them costs.
     ledger
         A :class:`Ledger` (or its path) that the release is charged to, before noise is drawn.
-        Default: the one of :class:`use_ledger`, else none.
+        Default: the ledger of :class:`use_ledger`, else none.
     release
         A name. The first call draws, charges and stores the result in the ledger; later calls
         with the same arguments and source replay it, identical and free, without reading data.

@@ -1,4 +1,4 @@
-"""The arguments of heavy hitters: checked once, and written as they are stored."""
+"""Check the arguments of heavy hitters once, and write the request that is stored."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class HhhArguments:
 
     @property
     def remedy(self) -> str:
-        """What lowers the smallest threshold, for messages."""
+        """What the caller can change if the threshold is too small, for messages."""
         lower = ", or lower max_weight" if self.unit.measured else ""
         rest = ", or leave totals out, which takes half of both" if self.totals else ""
         share = "selection_share, " * (self.part_of is not None)

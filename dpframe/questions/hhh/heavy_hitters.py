@@ -74,9 +74,9 @@ def heavy_hitters(
 ) -> pd.DataFrame:
     """The frequent values of one column, with noisy counts, differentially private.
 
-    :func:`hhh` for a hierarchy of one level: values whose count reaches a threshold. With ``user``,
-    the values that many different users have, and the numbers of users: a user counts at every
-    value, so that counts do not add up.
+    This is :func:`hhh` for a hierarchy of one level: it returns the values whose count reaches a
+    threshold. With ``user``, it returns the values that many different users have, and the numbers
+    of users: a user counts at every value, so that counts do not add up.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def heavy_hitters(
     at_most
         In rounds: how many of the released values of one user count fully. A user with n values,
         more than ``at_most``, counts the root of at_most / n at each. This keeps noise small, but
-        makes counts too low, which intervals do not cover. By default it is found privately.
+        makes counts too low, which intervals do not cover. By default, found privately.
 
     Returns
     -------

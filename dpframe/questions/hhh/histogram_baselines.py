@@ -19,7 +19,7 @@ from dpframe.tree import CountTree, NoisyNodes
 
 @dataclass(frozen=True, kw_only=True)
 class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
-    """One draw for a node: it decides whether the node is shown, and it is in the count."""
+    """One draw for each node: the draw decides whether the node is shown, and is in the count."""
 
     paper = "stability histogram a level, composed (Bun, Nissim, Stemmer 2019)"
     coverage = False

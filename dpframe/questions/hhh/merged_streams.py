@@ -161,7 +161,8 @@ def make_merged_stream_plan(
     records: int | None = None,
     confidence: float = 0.95,
 ) -> MergedStreamPlan:
-    """Make a plan for ``sketches`` streams; the default threshold is the smallest private one."""
+    """Make a plan for ``sketches`` streams. The default threshold is the count, in records, below
+    which noisy counters are hidden."""
     sketch = make_level_plan(
         structure=method,
         unit="record",

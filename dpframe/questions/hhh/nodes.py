@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class NodesPlan(HhhPlan[NodeLaws, CountTree]):
-    """One draw for a node: it decides whether the node is shown, and it is in the count."""
+    """One draw for each node: the draw decides whether the node is shown, and is in the count."""
 
     paper = (
         "a noisy number of users at every node, and a threshold (stability histograms: Bun, "

@@ -21,7 +21,7 @@ from dpframe.tree import CountTree, NoisyNodes
 
 @dataclass(frozen=True, kw_only=True)
 class OfflinePlan(HhhPlan[Laws, CountTree]):
-    """Two draws for a node: one decides whether it is reported, the other is in the count."""
+    """Two draws for each node: one decides whether the node is reported, one is in its count."""
 
     paper = "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, corrected"
 

@@ -42,7 +42,7 @@ MOST_ITEMS = 100_000
 """Most values of a user that a caller can ask for."""
 
 RELEASE_SHARE = 0.2
-"""Part of mu^2 for the counts: a tenth fewer values are found than without counts."""
+"""Part of mu^2 for the counts; with this part, a tenth fewer values are found than with none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -37,7 +37,7 @@ PAPER = (
 
 @dataclass(frozen=True, kw_only=True)
 class SketchedPlan(HhhPlan[L, States]):
-    """One draw for a counter: it decides whether the node is reported, and it is in the count."""
+    """One draw for each counter: it decides whether a node is reported, and is in the count."""
 
     paper = PAPER
 
@@ -56,7 +56,7 @@ class SketchedPlan(HhhPlan[L, States]):
     @property
     @abstractmethod
     def hidden(self) -> int:
-        """The value below which noisy counters are not even looked at."""
+        """The value below which noisy counters are hidden, and do not enter the selection."""
 
     @property
     @abstractmethod

@@ -102,16 +102,16 @@ class StreamingHHH(raw.StreamingHHH):
         epsilon, delta
             The privacy budget of this release: 1e-4 to 50 and 1e-12 to 0.1. No defaults.
         threshold
-            Residual count from which a node is reported, from 1. By default the smallest that the
-            noise affords.
+            Residual count from which a node is reported, from 1. By default the count below which
+            noisy counters are hidden.
         confidence
             Confidence of the intervals, 0.5 to 0.999999.
         ledger
             A :class:`dpframe.Ledger` (or its path) that the release is charged to, before noise is
-            drawn. Default: the one of :class:`dpframe.use_ledger`, else none.
+            drawn. Default: the ledger of :class:`dpframe.use_ledger`, else none.
         records
-            For merged streams: a public upper bound on the records that went in, for ``upper``. It
-            is not checked against the data.
+            For merged streams: a public upper bound on the records that went in, for ``upper``. The
+            bound is not checked against the data.
 
         Returns
         -------

@@ -66,9 +66,9 @@ def prefix_tree(
 ) -> pd.DataFrame:
     """Frequent items of users who each hold many, found without collecting them.
 
-    This simulates a federated deployment over a frame: every user is a device, which answers each
-    question with a randomised report, and the server sees sums of reports only. Items are found
-    prefix by prefix, so that nobody has to list them.
+    The call simulates a federated deployment over a frame: every user is a device, which answers
+    each question with a randomised report, and the server sees sums of reports only. Items are
+    found prefix by prefix, so that nobody has to list them.
 
     Parameters
     ----------

@@ -73,7 +73,7 @@ FORMER = BinaryEncoding(LETTERS).spec
 
 
 def former_prefix_request(asked: PrefixRequest) -> Mapping[str, object] | None:
-    """The request with the earlier default alphabet; None unless it has today's default."""
+    """The request under the earlier default alphabet; None if the call chose another encoding."""
     if asked.search.encoding.spec != BinaryEncoding().spec:
         return None
     return {**asked.request, "encoding": FORMER}

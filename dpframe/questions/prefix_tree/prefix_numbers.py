@@ -277,8 +277,8 @@ def _least_reports(asked: PrefixRequest, devices: int) -> int:
     """The reports of an iteration to account for. With sampling, the chance that fewer devices
     report is a part of delta.
 
-    Who takes part does not depend on data. Given who takes part, an iteration is accounted for as
-    one of that many devices; no amplification by sampling is claimed.
+    Who takes part does not depend on data. Given who takes part, the accountant treats an iteration
+    as one with that many devices and no sampling: no amplification by sampling is claimed.
     """
     chance = asked.search.taking_part
     if chance == 1:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 Streams = TypeVar("Streams", bound=StreamingHHH)
 FEW_RECORDS = 50
-"""A sum is better than a bounded merge up to this number times k^(3/2) records, times the root of
-the number of levels (docs/sketches.md)."""
+"""A sum is better than a bounded merge for up to this number times k^(3/2) times sqrt(levels)
+records (docs/sketches.md)."""
 
 
 class _Releasable(Sketch):
@@ -61,7 +61,7 @@ class _Releasable(Sketch):
         records
             A public upper bound on the records (items, for a sketch of users) that went in. Merged
             sketches, sketches of users and universes need it for ``upper``, because their releases
-            do not tell the error of the sketch. It is not checked against the data.
+            do not tell the error of the sketch. The bound is not checked against the data.
         max_contributions
             Protect a user with at most this many records instead of a single record, 1 to a
             million. The sketch does not know users: the caller promises that nobody has more.
@@ -69,7 +69,7 @@ class _Releasable(Sketch):
             Confidence of the intervals, 0.5 to 0.999999.
         ledger
             A :class:`dpframe.Ledger` (or its path) that the release is charged to, before noise is
-            drawn. Default: the one of :class:`dpframe.use_ledger`, else none.
+            drawn. Default: the ledger of :class:`dpframe.use_ledger`, else none.
 
         Returns
         -------
@@ -167,7 +167,7 @@ class MergedSketch(_Releasable, raw.MergedSketch):
     __doc__ = raw.MergedSketch.__doc__
 
     def merge(self, other: Sketch) -> MergedSketch:
-        """Merge this sketch with one of the same number of counters, by this sketch's method."""
+        """Merge this and another sketch with equally many counters, by this sketch's method."""
         return merge_sketches([self, other], method=self._method)
 
 
@@ -181,7 +181,8 @@ class MisraGries(_Releasable, raw.MisraGries):
     update.__doc__ = raw.MisraGries.update.__doc__
 
     def merge(self, other: Sketch) -> MergedSketch:
-        """Merge this sketch with one of the same number of counters, as ``merge_sketches`` does."""
+        """Merge this and another sketch with equally many counters; see
+        :func:`dpframe.merge_sketches`."""
         return merge_sketches([self, other])
 
 
@@ -195,7 +196,8 @@ class PrivacyAwareMisraGries(_Releasable, raw.PrivacyAwareMisraGries):
     update_users.__doc__ = raw.PrivacyAwareMisraGries.update_users.__doc__
 
     def merge(self, other: Sketch) -> MergedSketch:
-        """Merge this sketch with one of the same number of counters, as ``merge_sketches`` does."""
+        """Merge this and another sketch with equally many counters; see
+        :func:`dpframe.merge_sketches`."""
         return merge_sketches([self, other])
 
 

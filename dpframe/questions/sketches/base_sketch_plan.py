@@ -152,7 +152,8 @@ class SketchPlan(ReleasePlan, Generic[L, N]):
 
     @property
     def below(self) -> int:
-        """The noise that ``lower`` allows for, as ``above`` is for ``upper``; in ``1/grid``."""
+        """The noise that ``lower`` allows for, in units of ``1/grid``; ``above`` is the noise that
+        ``upper`` allows for."""
         return self.above
 
     # -- what follows from the request and the kind -------------------------------------------

@@ -46,7 +46,8 @@ class TablePlan(SketchPlan[T, N]):
 
     @cached_property
     def unpublished(self) -> int:
-        """The q with P(Z < -q) <= the chance to miss, to bound counts that are not published."""
+        """The q with P(Z < -q) <= the chance to miss, for the bound on keys that are not
+        published."""
         return self.reach(self._miss)
 
     def reach(self, mass: float) -> int:
