@@ -28,8 +28,8 @@ COUNTER_BYTES = 290
 
 
 def advice(plan: HhhPlan[Any, Any]) -> list[Line]:
-    """Return lines that compare error and memory of ``offline`` and ``streaming``, and advice; with
-    ``user``, the lines of ``user_advice``. Empty if there is nothing to compare."""
+    """Return lines that compare error and memory of ``offline`` and ``streaming``; with ``user``,
+    the lines of ``user_advice``. Empty if there is nothing to compare."""
     if plan.mechanism not in COMPARED or plan.unit.measured or isinstance(plan.hierarchy, Cells):
         return []
     if plan.unit.user is not None:

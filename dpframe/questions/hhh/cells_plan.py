@@ -182,11 +182,7 @@ def cells_facts(cells: Cells) -> dict[str, object]:
 
 
 def cells_plan(asked: HhhArguments) -> CellsPlan:
-    """Choose the noise.
-
-    ParameterError for a mechanism that cannot count cells, with the reason, and for ``totals`` of
-    anything but single records.
-    """
+    """Choose the noise; ParameterError with the reason for a mechanism that cannot count cells."""
     if asked.mechanism != "offline":
         raise ParameterError(
             f"mechanism={asked.mechanism!r} takes one hierarchy, not {asked.hierarchy.spec!r}: "

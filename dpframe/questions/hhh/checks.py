@@ -198,8 +198,8 @@ def _sketch_counters(given: CallArguments, streaming: bool) -> int | None:
 
 
 def _checked_threshold(given: CallArguments, unit: PrivacyUnit) -> float | None:
-    """Return the threshold: a whole number of records or users; for a measure, any number from one
-    unit of the grid on. None if the caller passed none."""
+    """Return the threshold: whole records or users; for a measure, any number from one unit of the
+    grid on. None if it was left out."""
     if not unit.measured:
         return given.whole("threshold", 1, 2**53)
     if (threshold := given["threshold"]) is None:

@@ -283,10 +283,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
 
 
 def _weight_lines(unit: PrivacyUnit) -> list[Line]:
-    """Return the line on how weights are cut and rounded; no line without a weight.
-
-    Weights that are cut raise no exception, because an exception would tell of a record.
-    """
+    """Return the line on how weights are cut and rounded: an exception would tell of a record."""
     if not unit.measured:
         return []
     more = "larger ones count" if unit.user is None else "users with more in total count"

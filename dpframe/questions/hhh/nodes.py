@@ -135,10 +135,7 @@ def _smallest_node_threshold(laws: NodeLaws) -> int:
 
 
 def nodes_plan(asked: HhhArguments, at_most: int) -> NodesPlan:
-    """Choose the smallest noise and threshold within the budget.
-
-    ParameterError for ``release_share`` or ``totals``.
-    """
+    """Choose the smallest noise and threshold within the budget."""
     for name in ("release_share", "totals"):
         if value := getattr(asked, name):
             raise ParameterError(

@@ -65,11 +65,7 @@ class PrintedPlan(HhhPlan[PrintedLaws, CountTree]):
 
 
 def printed_plan(asked: HhhArguments) -> PrintedPlan:
-    """Choose the noise of the algorithm as printed, whose delta is computed exactly.
-
-    ParameterError where the algorithm is not private within the budget, without ``acknowledge``,
-    or with a remainder.
-    """
+    """Choose the noise, with exact delta; ParameterError where the algorithm is not private."""
     height, record = asked.hierarchy.height, per_record(asked.budget, asked.unit.moves)
     if height >= 5:
         bound = printed_lower_bound(record.epsilon, height)

@@ -30,10 +30,7 @@ def source_prefix_plan(asked: PrefixRequest, source: object, progress: bool) -> 
 
 
 def declared_prefix_plan(asked: PrefixRequest) -> PrefixPlan:
-    """The plan for the number of devices that the caller declares; no data are read.
-
-    ParameterError if the caller declares none.
-    """
+    """The plan for the number of devices that the caller declares; no data are read for it."""
     if asked.declared is None:
         raise ParameterError(
             "devices is missing. Pass the number of users, for example devices=100000."
@@ -42,7 +39,7 @@ def declared_prefix_plan(asked: PrefixRequest) -> PrefixPlan:
 
 
 def count(source: object, plan: PrefixPlan, progress: bool) -> MechanismInput[Population]:
-    """The devices of a source and their items. SourceError if users were lost meanwhile."""
+    """The devices of a source and their items."""
     search = plan.asked.search
     found = population(
         source,

@@ -209,8 +209,8 @@ class PrefixNumbers(ReleasePlan):
 
     @cached_property
     def draws(self) -> DrawList:
-        """With reports, a device changes the law of some cells of the sums; with central noise, it
-        moves some counts by 1. The accountant "shuffle" has no curve."""
+        """A device changes the law of some cells of the sums; with central noise, it moves counts
+        by 1."""
         asked, delta = self.asked, self._delta(self.budget.epsilon)
         curve = None if asked.accountant == "shuffle" else self._curve
         if self.central is not None:
@@ -318,8 +318,7 @@ def _central_delta(noise: NoiseTable, asked: PrefixRequest, epsilon: float) -> f
 
 
 def _central_noise(asked: PrefixRequest) -> NoiseTable:
-    """The smallest noise of the mechanism's family within the budget; BudgetError if there is
-    none."""
+    """The smallest noise of the mechanism's family within the budget."""
     moved, epsilon, delta = asked.moved, asked.budget.epsilon, asked.budget.delta
 
     def law(scale: float) -> NoiseTable:

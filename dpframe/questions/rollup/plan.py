@@ -135,10 +135,7 @@ P = TypeVar("P", bound=RollupPlan)
 
 
 def make_rollup_plan(asked: RollupRequest, kind: type[P]) -> P:
-    """Divide the budget, and choose the noise. Pure: no data, no randomness.
-
-    BudgetError if a measure gets too small an epsilon, or noise beyond 64 bits.
-    """
+    """Divide the budget, and choose the noise. Pure: no data, no randomness."""
     epsilon, delta = Fraction(asked.budget.epsilon), asked.budget.delta
     if asked.listed is None:
         share = asked.selection_share

@@ -82,7 +82,7 @@ def _vector_draws(name: str, several: tuple[VectorCharge, ...]) -> Iterator[dict
 
 def _search_draws(name: str, one: BoundSearch) -> Iterator[dict[str, Any]]:
     """The draws of a measure with searched bounds: histograms of magnitudes, then the vectors
-    within the found bounds. Only an epsilon is known of vectors whose scale depends on bounds."""
+    within the found bounds."""
     for _ in one.searches:
         yield {"measure": name, "of": "search", "scale": str(1 / one.each)}
     found = one.measure.within(

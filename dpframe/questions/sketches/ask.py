@@ -284,10 +284,7 @@ def merge_sketches(
 
 
 def _peek_first(sketches: Any) -> tuple[object, Any]:
-    """The first sketch, None if there is none, and an iterable of all sketches.
-
-    The sketches of a generator are not in memory at once.
-    """
+    """The first sketch or None, and an iterable of all, which reads a generator step by step."""
     if isinstance(sketches, Sketch) or not isinstance(sketches, Iterable):
         return None, sketches
     rest = iter(sketches)

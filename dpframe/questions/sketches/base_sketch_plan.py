@@ -152,8 +152,7 @@ class SketchPlan(ReleasePlan, Generic[L, N]):
 
     @property
     def below(self) -> int:
-        """The noise that ``lower`` allows for, in units of ``1/grid``; ``above`` is the noise that
-        ``upper`` allows for."""
+        """The noise that ``lower`` allows for, in units of ``1/grid``; for ``upper``: ``above``."""
         return self.above
 
     # -- what follows from the request and the kind -------------------------------------------

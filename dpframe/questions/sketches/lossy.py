@@ -129,10 +129,7 @@ def sum_plan(asked: SketchRequest) -> SumPlan:
 
 
 def sparse_plan(asked: SketchRequest) -> SparsePlan:
-    """Choose the noise for a bounded merge, or for a sketch of users.
-
-    BudgetError if the table of noise would be too long.
-    """
+    """Choose the noise for a bounded merge, or for a sketch of users."""
     record, moved = asked.record, asked.counters * asked.levels
     # refuse before the table is built: counters that move together need a table this long
     entries = 2 * math.sqrt(moved) * -math.log(record.delta) / record.epsilon

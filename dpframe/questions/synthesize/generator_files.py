@@ -51,7 +51,7 @@ row group for each million rows."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Content:
-    """The parts of a generator; ``dtypes`` are the pandas types of columns, by name."""
+    """The parts of a generator."""
 
     release: Release
     asked: RowDomain

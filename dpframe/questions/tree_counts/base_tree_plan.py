@@ -206,11 +206,8 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
         ]
 
     def _weights(self) -> list[Line]:
-        """The line on weights that are cut or count 0; no line without weights.
-
-        Such weights raise no error, because an error would tell of a record. As long as the source
-        is not known, the line allows for texts.
-        """
+        """The line on weights that are cut or count 0: an error would tell of a record. As long as
+        the source is not known, the line allows for texts."""
         if self.unit.weight is None:
             return []
         texts = ", and texts (of a CSV file) that are no whole number, such as 12.50,"

@@ -55,8 +55,7 @@ def make_tree_plan(
 ) -> TreePlan[Any]:
     """Choose the noise for one release of tree counts; ``options`` are the rest of ``TreeRequest``.
 
-    ParameterError or BudgetError for arguments that do not go together. Pure: no data, no
-    randomness.
+    Pure: no data, no randomness.
     """
     asked = TreeRequest(
         hierarchy=hierarchy, unit=unit, budget=budget, mechanism=mechanism, **options

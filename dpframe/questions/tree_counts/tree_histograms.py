@@ -213,10 +213,7 @@ class UnknownPlan(HistogramsPlan):
 
 
 def histogram_plan(asked: TreeRequest) -> ListedPlan | UnknownPlan:
-    """Choose the noise of every level: of the named family, or of the family with less noise.
-
-    ParameterError for a threshold with listed keys, ThresholdError for one that is not private.
-    """
+    """Choose the noise of every level: of the named family, or of the family with less noise."""
     listed, family = asked.listed, asked.mechanism
     if listed is not None and asked.threshold is not None:
         raise ParameterError(

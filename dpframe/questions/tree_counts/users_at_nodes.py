@@ -66,10 +66,7 @@ class ItemsPlan(HistogramsPlan):
 
 
 def items_plan(asked: TreeRequest, listed: ListedNodes, at_most: int) -> ItemsPlan:
-    """Choose the smallest noise for listed keys.
-
-    ParameterError for a threshold, or for more than ``MOST_NODES`` nodes.
-    """
+    """Choose the smallest noise for listed keys."""
     if asked.threshold is not None:
         raise ParameterError(
             f"threshold ({asked.threshold!r}) does not go with keys. Leave it out."
