@@ -1,1 +1,1 @@
-"""The questions, one room each, with the same file names in each."""
+"""The questions: one room for each, with the same file names in every room."""

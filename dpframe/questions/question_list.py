@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from dpframe._forks import load_name
 
 READ = TYPE_CHECKING
-"""For imports that only mypy reads. It orders modules by their imports, except the imports under
-``if TYPE_CHECKING``, and has to know a function before a method is made of it."""
+"""For imports that only mypy reads. mypy orders modules by their imports, except the imports under
+``if TYPE_CHECKING``, and has to know a function before a method is made of that function."""
 
 ROOMS = {
     "dpframe.questions.hhh.ask": ("HHH", "hhh", "explain"),
@@ -26,7 +26,7 @@ ROOMS = {
 and the function that explains it. A module is loaded when its question is first asked."""
 
 HOMES = {name: home for home, (_, *functions) in ROOMS.items() for name in functions}
-"""The module of every function."""
+"""For each function that asks or explains: the name of its module."""
 
 __all__ = [
     "explain",

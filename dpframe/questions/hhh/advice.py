@@ -1,4 +1,4 @@
-"""Advise on the mechanism: what the other mechanism would give for the same parameters."""
+"""Advise on the mechanism: compare what two mechanisms would give for the same parameters."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from dpframe.questions.hhh.rounds_plan import DEFAULT_ITEMS, plan_rounds
 from dpframe.sketches import DEFAULT_COUNTERS
 
 COMPARED = ("offline", "offline-gaussian", "streaming", "rounds")
-"""Mechanisms that are compared with another one."""
+"""Mechanisms whose plans get advice."""
 
 NODE_BYTES = 120
-"""Memory of the offline mechanism for every distinct node, measured (docs/benchmarks.md)."""
+"""Bytes that the offline mechanism takes for every distinct node, measured (docs/benchmarks.md)."""
 
 COUNTER_BYTES = 290
-"""Memory of a counter of a sketch with its key as text, measured."""
+"""Bytes that a counter of a sketch takes, with its key as text; measured."""
 
 
 def advice(plan: HhhPlan[Any, Any]) -> list[Line]:
-    """Return lines on error and memory of the offline and the streaming mechanism, and advice."""
+    """Return lines that compare error and memory of ``offline`` and ``streaming``; with ``user``,
+    the lines of ``user_advice``. Empty if there is nothing to compare."""
     if plan.mechanism not in COMPARED or plan.unit.measured or isinstance(plan.hierarchy, Cells):
         return []
     if plan.unit.user is not None:
@@ -70,7 +71,8 @@ def advice(plan: HhhPlan[Any, Any]) -> list[Line]:
 
 
 def user_advice(plan: HhhPlan[Any, Any]) -> list[Line]:
-    """Return lines on what shares and rounds would find in one column, and with which error."""
+    """Return lines on what shares and rounds would find in one column, and with which error; empty
+    for other questions of users."""
     user, kind = plan.unit.user, plan.unit.contribution
     if plan.height > 1 or user is None or kind == "records" or plan.counters is not None:
         return []
@@ -115,7 +117,7 @@ def user_advice(plan: HhhPlan[Any, Any]) -> list[Line]:
 
 
 VALUES_PER_USER = (1, 10, 100)
-"""Numbers of values that every user has, for examples."""
+"""Numbers of values per user, for the examples in the lines."""
 
 
 def _users_needed_text(users: Sequence[float]) -> str:
@@ -124,7 +126,8 @@ def _users_needed_text(users: Sequence[float]) -> str:
 
 
 def _plan_as_mechanism(plan: HhhPlan[Any, Any], mechanism: str) -> HhhPlan[Any, Any] | None:
-    """Return the plan of ``mechanism`` at its own smallest threshold; None if there is none."""
+    """Return ``plan`` if it is of this mechanism, else the plan of ``mechanism`` at its smallest
+    threshold; None if the mechanism refuses the arguments."""
     if plan.mechanism == mechanism:
         return plan
     try:

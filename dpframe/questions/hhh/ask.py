@@ -81,17 +81,17 @@ def hhh(
         not be whole. By default the smallest private one.
     user
         Column that identifies a person, whose rows are protected together. NULL ids count
-        as one user. Without it single records are protected. Ids beyond 2^53 must be whole numbers
+        as one user. By default single records are protected. Ids beyond 2^53 must be whole numbers
         or text: pandas makes floats of integers for one NULL, and equal floats are one user.
     contribution
         With ``user``: "share" (default; a user weighs 1, divided over their rows, at the price
         of one row), "records" (a uniform sample of at most ``max_contributions`` rows each) or
         "items": how many different users a node has, which does not add up. A user counts once at
-        each of at most ``at_most`` nodes a level; with "streaming" above ``max_contributions``
-        leaves.
+        each of at most ``at_most`` nodes a level; with "streaming", once at each node above at most
+        ``max_contributions`` leaves.
     max_contributions
-        With ``contribution="records"``, or "items" of "streaming": how many of them count for each
-        user, at least 1.
+        With ``contribution="records"``, or "items" of "streaming": how many rows or leaves of each
+        user count, at least 1.
     weight
         Column of numbers, such as bytes or revenue: nodes are heavy by its sum. It holds whole
         numbers, decimals or floating-point numbers. Missing and negative numbers and NaN count 0,
@@ -103,9 +103,10 @@ def hhh(
         what is known without the data, never from the data.
     mechanism
         "offline" (default: exact counts), "offline-gaussian" (the same with Gaussian noise: more
-        for one release, less for many that are reserved together, :func:`plan_series`),
-        "streaming" (one pass and one sketch a level, for data whose nodes do not fit in memory),
-        the baselines "laplace" and "gaussian", or "paper" (as printed).
+        noise for one release, less for many releases that are reserved together,
+        :func:`plan_series`), "streaming" (one pass and one sketch a level, for data whose nodes do
+        not fit in memory), the baselines "laplace" and "gaussian", or "paper" (the algorithm as
+        printed).
     remainder
         Release what no reported node covers as level 0, so that everything adds up. Default True,
         except for "streaming", which cannot.
@@ -118,7 +119,8 @@ def hhh(
         Must be True for ``mechanism="paper"``.
     counters
         With ``mechanism="streaming"``: counters of each sketch, at least 2; default 2000. Before
-        noise, counts are too high by at most the number of records over ``counters + 1``.
+        noise, counts are too high by at most the number of records over ``counters + 1``; too low
+        by at most as much where sketches take one user at a time.
     totals
         With several hierarchies: release the whole count of every reported cell too, including
         records that other cells have taken, as ``count``, ``count_lower`` and ``count_upper``. Half
@@ -131,7 +133,7 @@ def hhh(
         one column cost a ledger what the dearest of them costs.
     ledger
         A :class:`Ledger` (or its path) that the release is charged to, before noise is drawn.
-        Default: the one of :class:`use_ledger`, else none.
+        Default: the ledger of :class:`use_ledger`, else none.
     release
         A name. The first call draws, charges and stores the result in the ledger; later calls
         with the same arguments and source replay it, identical and free, without reading data.

@@ -123,7 +123,7 @@ class CellsPlan(OfflinePlan):
 
     def answered(self, facts: Receipt, noisy: NoisyCells, frame: pd.DataFrame, /) -> Receipt:  # type: ignore[override]
         nothing = [] if (frame["level"] > 0).any() else self._nothing_shown(frame)
-        cells = frame[frame["level"] > 0]  # the rest is small by design: no notice on it
+        cells = frame[frame["level"] > 0]  # the remainder is small by design: no notice on it
         wide = wide_interval_notices(cells, ("residual", "lower", "upper"))
         return facts.with_notices([*nothing, *wide])
 
@@ -182,7 +182,7 @@ def cells_facts(cells: Cells) -> dict[str, object]:
 
 
 def cells_plan(asked: HhhArguments) -> CellsPlan:
-    """Choose the noise; a mechanism that cannot count cells is refused with its reason."""
+    """Choose the noise; ParameterError with the reason for a mechanism that cannot count cells."""
     if asked.mechanism != "offline":
         raise ParameterError(
             f"mechanism={asked.mechanism!r} takes one hierarchy, not {asked.hierarchy.spec!r}: "

@@ -1,4 +1,4 @@
-"""The arguments of heavy hitters: checked once, and written as they are stored."""
+"""Check the arguments of heavy hitters once, and write the request that is stored."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ class HhhArguments:
     """Whether the mechanism was left to dpframe."""
     totals: bool = False
     part_of: float | None = None
-    """Epsilon of the whole rollup, if this is its selection."""
+    """Epsilon of the whole rollup, if the arguments are for the selection of a rollup."""
 
     def at_least(self, smallest: int) -> float:
         """Return the threshold, by default the smallest private one.
 
-        ``smallest`` is the smallest in records or users; a measure's threshold is in its numbers.
-        ThresholdError if the caller's threshold is smaller.
+        ``smallest`` is the smallest private threshold in records or users. The result is in records
+        or users too, or in the numbers of a measure. ThresholdError if the caller's threshold is
+        smaller.
         """
         unit, least = self.unit, smallest * self.unit.worth
         if self.threshold is None:
@@ -66,7 +67,7 @@ class HhhArguments:
 
     @property
     def remedy(self) -> str:
-        """What lowers the smallest threshold, for messages."""
+        """What the caller can change if the threshold is too small, for messages."""
         lower = ", or lower max_weight" if self.unit.measured else ""
         rest = ", or leave totals out, which takes half of both" if self.totals else ""
         share = "selection_share, " * (self.part_of is not None)
@@ -96,7 +97,7 @@ class HhhArguments:
 def threshold_in_units(threshold: float, unit: PrivacyUnit) -> int:
     """Return a threshold in units, rounded up to a unit of the grid.
 
-    Products with ``worth`` may miss a whole unit by a rounding error, which is forgiven.
+    A product with ``worth`` may exceed a whole unit by a rounding error, which does not count.
     """
     exact = Fraction(threshold) * unit.grid / Fraction(unit.worth)
     return math.ceil(exact - ROUNDING)
@@ -112,7 +113,7 @@ ROUNDING = Fraction(1, 2**20)
 
 
 def hhh_unit(given: CallArguments, mechanism: str) -> PrivacyUnit:
-    """Return the unit of privacy; by nodes if different users are counted exactly, not sketched."""
+    """Return the unit of privacy: a ``NodesUnit`` if different users are counted, not sketched."""
     by_nodes = nodes_unit_from(given, exact=mechanism == "offline")
     if by_nodes is not None and given["remainder"]:
         raise ParameterError(
@@ -128,7 +129,7 @@ def hhh_unit(given: CallArguments, mechanism: str) -> PrivacyUnit:
 def measured_unit(given: CallArguments) -> PrivacyUnit:
     """Return the unit of privacy, with the bound of a measure if a weight is added up.
 
-    Questions without weights have none of these arguments.
+    Questions without weights have no arguments ``weight`` and ``max_weight``.
     """
     unit, weight, bound = given.unit, given.get("weight"), given.get("max_weight")
     if weight is None:
@@ -167,7 +168,7 @@ LEAST_MEASURE, LARGEST_MEASURE = 1e-200, 1e200
 
 
 def check_hhh_arguments(given: CallArguments, mechanism: str) -> HhhArguments:
-    """Check the arguments that a mechanism is asked with."""
+    """Check the arguments of a call for a mechanism."""
     streaming = mechanism == "streaming"
     unit = hhh_unit(given, mechanism)
     return HhhArguments(
@@ -186,7 +187,7 @@ def check_hhh_arguments(given: CallArguments, mechanism: str) -> HhhArguments:
 
 
 def _sketch_counters(given: CallArguments, streaming: bool) -> int | None:
-    """Return the size of a sketch, None without sketches."""
+    """Return the number of counters of a sketch; None without sketches."""
     if given["counters"] is None and not streaming:
         return None
     with no_fork():
@@ -197,7 +198,8 @@ def _sketch_counters(given: CallArguments, streaming: bool) -> int | None:
 
 
 def _checked_threshold(given: CallArguments, unit: PrivacyUnit) -> float | None:
-    """Return a whole number of records or users; for a measure, any positive number."""
+    """Return the threshold: whole records or users; for a measure, any number from one unit of the
+    grid on. None if it was left out."""
     if not unit.measured:
         return given.whole("threshold", 1, 2**53)
     if (threshold := given["threshold"]) is None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def hhh_for_source(plan: Any, source: object) -> HhhPlan[Any, Any] | PartitionPlan:
-    """Return the plan for a source: Spark keeps sketches of partitions."""
+    """Return the plan for a source: on Spark, sketches are kept for each partition."""
     if plan.counters is not None and is_spark(source):
         with no_fork():
             from dpframe.questions.hhh.partition_plan import partition_plan
@@ -35,7 +35,7 @@ def hhh_rollup_plan(plan: Any) -> HhhPlan[Any, Any] | None:
 
 
 def hhh_columns(plan: Any) -> Sequence[str] | None:
-    """Return the columns to hand over where values of users or users at nodes are counted; else
+    """Return the columns that the count reads, if it counts values of users or users at nodes; else
     None."""
     if plan.items is None and plan.unit.nodes is None:
         return None

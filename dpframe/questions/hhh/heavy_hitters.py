@@ -39,13 +39,15 @@ if TYPE_CHECKING:
 
 
 FLAT_MECHANISMS = ("rounds", *(name for name in MECHANISMS if name != "paper"))
-"""Without "paper": it serves comparisons, and needs arguments that are missing here."""
+"""All mechanisms but "paper", which serves comparisons and needs ``acknowledge``: heavy hitters do
+not take this argument."""
 
 ROUNDS_ARGUMENTS: MechanismArguments = {
     "at_most": (("rounds",), "bounds the released values of a user that count fully"),
     "counters": GOES_WITH["counters"],
 }
-"""The argument that only rounds take, and the argument of sketches, which rounds do not take."""
+"""Two arguments with the mechanisms that take them: ``at_most`` goes with rounds only, ``counters``
+with sketches only."""
 
 
 @known_arguments
@@ -73,9 +75,9 @@ def heavy_hitters(
 ) -> pd.DataFrame:
     """The frequent values of one column, with noisy counts, differentially private.
 
-    :func:`hhh` for a hierarchy of one level: values whose count reaches a threshold. With ``user``,
-    the values that many different users have, and the numbers of users: a user counts at every
-    value, so that counts do not add up.
+    This is :func:`hhh` for a hierarchy of one level: it returns the values whose count reaches a
+    threshold. With ``user``, it returns the values that many different users have, and the numbers
+    of users: a user counts at every value, so that counts do not add up.
 
     Parameters
     ----------
@@ -89,23 +91,23 @@ def heavy_hitters(
     epsilon, delta, threshold, user, counters, confidence, period, ledger, release, data, progress
         As for :func:`hhh`.
     mechanism
-        "rounds" (default with ``user``: users give weights to their values, in rounds, and what
-        they find is counted), "offline" (default else: exact counts before noise),
-        "offline-gaussian" (for many releases that are reserved together), "streaming" (one
-        Misra-Gries sketch of ``counters`` counters, in one pass), or the baselines "laplace" and
-        "gaussian".
+        "rounds" (default with ``user``, unless ``contribution`` is "share" or "records": users give
+        weights to their values, in rounds, and the values found are counted), "offline" (default
+        else: exact counts before noise), "offline-gaussian" (for many releases that are reserved
+        together), "streaming" (one Misra-Gries sketch of ``counters`` counters, in one pass), or
+        the baselines "laplace" and "gaussian".
     contribution
         With ``user`` "items" (default: different users are counted), "share" (a user weighs 1 in
         total, divided evenly over their records, so that counts add up) or "records".
     max_contributions
         Most different values of a user that take part when values are searched, by default 500.
-        With "records", or "items" of "streaming": how many of them count for each user.
+        With "records", or "items" of "streaming": how many records or values of each user count.
     release_share
         Part of the budget for the counts, by default 0.2 in rounds; else as for :func:`hhh`.
     at_most
         In rounds: how many of the released values of one user count fully. A user with n values,
         more than ``at_most``, counts the root of at_most / n at each. This keeps noise small, but
-        makes counts too low, which intervals do not cover. By default it is found privately.
+        makes counts too low, which intervals do not cover. By default, found privately.
 
     Returns
     -------
@@ -198,7 +200,8 @@ def _heavy_hitters_plan(given: CallArguments) -> HhhPlan[Any, Any]:
 
 
 def _former_request(plan: Any) -> Mapping[str, object] | None:
-    """Return the request of the same call from before rounds answered it, if there is one."""
+    """Return the request of the same call in versions that did not answer it by rounds; None if
+    there is no such request."""
     former: Mapping[str, object] | None = plan.former
     return former
 

@@ -19,7 +19,7 @@ from dpframe.tree import CountTree, NoisyNodes
 
 @dataclass(frozen=True, kw_only=True)
 class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
-    """One draw for a node: it decides whether the node is shown, and it is in the count."""
+    """One draw for each node: the draw decides whether the node is shown, and is in the count."""
 
     paper = "stability histogram a level, composed (Bun, Nissim, Stemmer 2019)"
     coverage = False
@@ -42,7 +42,7 @@ class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
 
     @cached_property
     def draws(self) -> DrawList:
-        """One count for each level that moves by one; the total is always shown."""
+        """On each level one count moves by 1. The total is always shown if there is a remainder."""
         test, total = test_and_release_draws(self.laws.noise, self.laws.noise)
         test = replace(test, times=self.height, least=self.laws.threshold)
         total = replace(total, times=int(self.remainder))

@@ -1,4 +1,4 @@
-"""The unit of privacy that is a user whose different values are counted, each once."""
+"""The unit of privacy of ``rounds``: a whole user, who counts at each of their different values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dpframe.budget import WholeUser
 
 @dataclass(frozen=True, kw_only=True)
 class ItemsUnit(WholeUser):
-    """A user with all their records; their different values are counted."""
+    """A user with all their records, who counts at each of their different values."""
 
     at_most: int | None = None
     given: int | None = None

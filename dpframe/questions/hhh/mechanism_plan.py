@@ -36,8 +36,8 @@ C = TypeVar("C")
 class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
     """Everything about a release of heavy hitters except the data and the draw.
 
-    ``threshold`` is in records or users, or in what ``unit`` measures; the laws count units, of
-    which ``unit.grid`` are ``unit.worth``.
+    ``threshold`` is in records or users, or in what ``unit`` measures. The laws are in units of the
+    grid: ``unit.grid`` units are worth ``unit.worth``.
     """
 
     threshold: float
@@ -60,17 +60,17 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
     """Whether the card says which residuals are reported."""
 
     by_user_sets: ClassVar[bool] = False
-    """Whether sketches take a user at a time, and nothing released bounds their error."""
+    """Whether sketches take one user at a time, so that nothing released bounds their error."""
 
     listed: ClassVar[ListedNodes | None] = None
-    """No mechanism takes listed keys."""
+    """Always None: no mechanism takes listed keys."""
 
     partitions: ClassVar[int | None] = None
-    """The number of partitions of a source, if each has sketches of its own."""
+    """The number of partitions of a source, if each partition has sketches; else None."""
 
     former: Mapping[str, object] | None = None
-    """The request by which earlier versions stored the answer of another mechanism to the same
-    call."""
+    """The request of the same call in earlier versions, which answered it by another mechanism;
+    None if there is no such request."""
 
     # -- what was asked for -------------------------------------------------------------------
 
@@ -85,7 +85,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
 
     @property
     def counters(self) -> int | None:
-        """The size of a sketch, if the mechanism has any."""
+        """The number of counters of each sketch; None if the mechanism has no sketches."""
         return self.asked.counters
 
     @property
@@ -125,7 +125,8 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
     @property
     @abstractmethod
     def test_noise(self) -> NoiseTable:
-        """The noise that decides what is reported, as it is drawn: centred for the threshold."""
+        """The noise that decides what is reported, as it is drawn; centred if the mechanism
+        centres its tests."""
 
     @property
     @abstractmethod
@@ -135,7 +136,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
     @property
     @abstractmethod
     def band(self) -> int:
-        """Units below which a count can never be reported, so that it need not be fetched."""
+        """A count below this many units can never be reported, so it need not be fetched."""
 
     @property
     def chance_at_threshold(self) -> float:
@@ -168,12 +169,14 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
 
     @property
     def certainly_reported(self) -> float:
-        """Residuals from here on are always reported (records, rounded up)."""
+        """Residuals from here on are always reported; in records, users or the measure, rounded
+        up."""
         return units_to_worth(self.threshold_units - self.test_noise.lowest, self.unit, up=True)
 
     @property
     def never_reported(self) -> float:
-        """Residuals below this are never reported (records, rounded down)."""
+        """Residuals below this are never reported; in records, users or the measure, rounded
+        down."""
         return units_to_worth(self.band, self.unit, up=False)
 
     @property
@@ -251,7 +254,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
         return [Line("remainder", self.remainder, meaning), self.delta_line]
 
     def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
-        """Released nodes, in natural order."""
+        """The frame of released nodes, in natural order."""
         with no_fork():
             from dpframe.asking.node_frame import (
                 tidy,  # loads pandas, which `import dpframe` does not
@@ -280,7 +283,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
 
 
 def _weight_lines(unit: PrivacyUnit) -> list[Line]:
-    """Return the line on how weights are cut and rounded, as no exception may tell."""
+    """Return the line on how weights are cut and rounded: an exception would tell of a record."""
     if not unit.measured:
         return []
     more = "larger ones count" if unit.user is None else "users with more in total count"

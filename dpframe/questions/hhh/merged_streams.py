@@ -79,7 +79,8 @@ class MergedStreamPlan(ReleasePlan):
         return self.sketch.grid
 
     def half_width(self, terms: int) -> int:
-        """Half width of the interval for the noise in a count, which has one draw, in units."""
+        """Half width of the interval for the noise in a count, in units. Every count has one draw,
+        whatever ``terms`` is."""
         return self.sketch.above
 
     def run(self, counted: Sequence[SketchState], /) -> NoisyNodes:
@@ -131,7 +132,8 @@ class MergedStreamPlan(ReleasePlan):
         ]
 
     def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
-        """The frame of ``tidy``; ``upper`` covers what sketches lose, if ``records`` is known."""
+        """The frame of ``tidy``. ``upper`` covers what sketches lose; it is missing if ``records``
+        is not known."""
         import pandas as pd
 
         with no_fork():
@@ -159,7 +161,8 @@ def make_merged_stream_plan(
     records: int | None = None,
     confidence: float = 0.95,
 ) -> MergedStreamPlan:
-    """Make a plan for ``sketches`` streams; the default threshold is the smallest private one."""
+    """Make a plan for ``sketches`` streams. The default threshold is the count, in records, below
+    which noisy counters are hidden."""
     sketch = make_level_plan(
         structure=method,
         unit="record",

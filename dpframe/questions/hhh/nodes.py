@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class NodesPlan(HhhPlan[NodeLaws, CountTree]):
-    """One draw for a node: it decides whether the node is shown, and it is in the count."""
+    """One draw for each node: the draw decides whether the node is shown, and is in the count."""
 
     paper = (
         "a noisy number of users at every node, and a threshold (stability histograms: Bun, "
@@ -55,7 +55,7 @@ class NodesPlan(HhhPlan[NodeLaws, CountTree]):
 
     @cached_property
     def draws(self) -> DrawList:
-        """As many counts as one user moves; the total is always shown."""
+        """One draw for each count that a user moves. The total is always shown."""
         moved = self.laws.moved
         scale = moved.scales[0] if moved.family == "laplace" else None
         total = Draw(law=self.count_noise, scale=scale)

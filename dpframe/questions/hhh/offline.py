@@ -86,8 +86,8 @@ def selection_draws(
     """Return what a selection draws for each node: a test, and noise in a reported residual.
 
     ``test`` is the law of the tests, centred. If nothing is ``released``, an observer only sees
-    which nodes are selected. The game is a path for one record; for shares and long tables, it is
-    of all units wherever they lie.
+    which nodes are selected. The game is a path for one record; for shares and long tables, it
+    covers all units of a record or user, wherever the units lie.
     """
     tests, release = test_and_release_draws(test, laws.release, grid=laws.grid, worth=unit.worth)
     kind, shares = "path", dict[str, object]()
@@ -134,7 +134,8 @@ def _selection_curve(
 
 
 def default_release_share(height: int, remainder: bool) -> float:
-    """Return the part of epsilon for released counts; a third from three paid nodes on."""
+    """Return the part of epsilon for released counts: a half if at most two nodes of a path are
+    paid for (the remainder counts as one), else a third."""
     return 1 / min(3, max(2, height + remainder))
 
 

@@ -21,8 +21,8 @@ RELEASE_SHARE = 1 / 3
 class NormalPlan(OfflinePlan):
     """The offline mechanism with Gaussian noise.
 
-    Its cost grows with the squares of what noise hides. So a series of n releases needs the square
-    root of n times the noise of one release, not n times that noise.
+    The cost grows with the squares of the moves that noise hides. So a series of n releases needs
+    sqrt(n) times the noise of one release, not n times that noise.
     """
 
     paper = "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, corrected; Gaussian"
@@ -34,7 +34,8 @@ class NormalPlan(OfflinePlan):
     def draws(self) -> DrawList:
         """The draws of the offline mechanism; the accounting covers what the unit moves.
 
-        The game is a path for one record, whatever the tables are. Else squares add up.
+        For one record the game is a path, however long the tables are. Otherwise the squares of the
+        moves add up.
         """
         offline, units, moves = super().draws, self.grid, self.unit.moves
         names = ["height", "threshold", "test", "release"]

@@ -2,12 +2,13 @@
 
 A record, or all rows of a user, enters one partition, chosen by its hash. There are two merges:
 
-sum      sketches of single records, post-processed and added (Lebeda and Tetek, section 7): the
-         sensitivity of one sketch, however many there are. Users are groups of records.
-bounded  sketches of users' sets, k counters at any time: a user moves at most k of them by 1, in
-         one direction, as in one sketch.
+sum      sketches of single records, post-processed and added (Lebeda and Tetek, section 7). The sum
+         has the sensitivity of one sketch, whatever the number of sketches. A user is a group of
+         records.
+bounded  sketches of users' sets, merged with k counters at any time. A user moves at most k
+         counters by 1, in one direction, as in one sketch.
 
-If users count once at a node, the merge with less noise is taken, from parameters alone.
+If a user counts once at a node, the merge with less noise is chosen, from parameters alone.
 """
 
 from __future__ import annotations
@@ -103,14 +104,15 @@ class PartitionPlan(ReleasePlan):
 
     @property
     def by_user_sets(self) -> bool:
-        """Whether sketches take a user at a time."""
+        """Whether sketches take one user at a time."""
         return self.merged.sketch.structure == "users"
 
     @property
     def band(self) -> int:
-        """Units of a merged counter below which no noise can lift it over both thresholds.
+        """The least merged counter, in units, that noise can lift over both thresholds.
 
-        Below the sketch's threshold nothing is published; below the caller's nothing is shown.
+        No counter below the sketch's threshold is published, and no node below the caller's
+        threshold is shown.
         """
         sketch = self.merged.sketch
         least = max(sketch.threshold, self.merged.threshold * self.merged.grid)
@@ -138,7 +140,7 @@ class PartitionPlan(ReleasePlan):
         return [self.guarantee_line, *lines[1:3], counts, lines[4], merge, *lines[5:]]
 
     def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
-        """The frame of merged streams; what merged sketches lose is private."""
+        """The frame of merged streams, without ``upper``: what merged sketches lose is private."""
         return self.merged.frame(noisy, types)
 
     def answered(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
@@ -147,7 +149,7 @@ class PartitionPlan(ReleasePlan):
 
 
 def partition_plan(asked: StreamPlan, partitions: int) -> PartitionPlan:
-    """Return the plan that does on partitions what a streaming plan asks for."""
+    """Return the plan that answers on partitions the request of a streaming plan."""
     sketch = _partition_sketch_plan(asked, partitions)
     threshold = -(-sketch.threshold // sketch.grid)
     if asked.asked.threshold is not None:
@@ -157,7 +159,7 @@ def partition_plan(asked: StreamPlan, partitions: int) -> PartitionPlan:
 
 
 def _partition_sketch_plan(asked: StreamPlan, partitions: int) -> SumPlan | SparsePlan:
-    """Return the plan of the sum; for items of users, of the merge with less noise."""
+    """Return the plan of a sum of sketches; for items of users, of the merge with less noise."""
     if asked.unit.contribution != "items" or asked.unit.user is None:
         return _sketch_plan_for(asked, partitions, "sum")
     sets = _sketch_plan_for(asked, partitions, "users")

@@ -35,15 +35,15 @@ GOES_WITH: Mapping[str, tuple[tuple[str, ...], str]] = {
         "releases what no reported node covers",
     ),
 }
-"""For each argument that only some mechanisms take: these mechanisms, and what it does."""
+"""For each argument that only some mechanisms take: these mechanisms, and the argument's effect."""
 
 CONTRIBUTIONS: Mapping[str, tuple[Contribution, ...]] = {
     "offline": ("share", "items"),
     "offline-gaussian": ("share",),
     "streaming": ("items",),
 }
-"""The contributions of a user that each mechanism counts, beside records. Shares need a grid, and
-items need a set for each user."""
+"""The ways in which each mechanism can count a user, besides "records". Shares need counts on a
+grid; items need the set of each user's values."""
 
 MEASURES = "offline", "offline-gaussian"
 """Mechanisms that add up a weight."""
@@ -57,7 +57,7 @@ def hhh_plan(given: CallArguments) -> HhhPlan[Any, Any]:
         given.flag("remainder")
     own = (
         given.but(remainder=None) if mechanism == "paper" else given
-    )  # its plan refuses a remainder itself
+    )  # the plan of "paper" refuses a remainder itself
     own.goes(GOES_WITH, mechanism)
     return _plan_of_mechanism(check_hhh_arguments(given, mechanism))
 

@@ -1,4 +1,4 @@
-"""Algorithm 1 as it is printed, for comparison: private up to height 4, at its exact delta."""
+"""Algorithm 1 of Biswas et al. (2024) as printed, for comparison: private up to height 4."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpframe.tree import CountTree, NoisyNodes
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedPlan(HhhPlan[PrintedLaws, CountTree]):
-    """One draw for all tests, besides the two draws of a node."""
+    """One draw for all tests, besides the two draws of each node."""
 
     paper = "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, as printed"
 
@@ -65,7 +65,7 @@ class PrintedPlan(HhhPlan[PrintedLaws, CountTree]):
 
 
 def printed_plan(asked: HhhArguments) -> PrintedPlan:
-    """Choose the noise of the algorithm as printed; ParameterError where that is not private."""
+    """Choose the noise, with exact delta; ParameterError where the algorithm is not private."""
     height, record = asked.hierarchy.height, per_record(asked.budget, asked.unit.moves)
     if height >= 5:
         bound = printed_lower_bound(record.epsilon, height)

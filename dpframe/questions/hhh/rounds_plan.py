@@ -42,7 +42,7 @@ MOST_ITEMS = 100_000
 """Most values of a user that a caller can ask for."""
 
 RELEASE_SHARE = 0.2
-"""Part of mu^2 for the counts: a tenth fewer values are found than without counts."""
+"""Part of mu^2 for the counts; with this part, a tenth fewer values are found than with none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -74,7 +74,8 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
 
     @property
     def grid(self) -> int:
-        """How many units of the counts a user is; final only if ``at_most`` was asked for."""
+        """Units of a count that a fully counted user is worth; known before the release only if the
+        caller passed ``at_most``."""
         return weighted_rounds.full_user_weight(self.laws, self.asked.at_most or 1)
 
     @property
@@ -99,7 +100,8 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
     def draws(self) -> DrawList:
         """Gaussian noise on the weights of every round, on sizes and on counts.
 
-        The accounting covers a user. The game names laws: their tables would be too long.
+        The accounting covers a whole user. The game has the sigma and the end of each law, because
+        the tables would be too long.
         """
         laws = self.laws
         facts = {
@@ -145,7 +147,8 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
 
     @property
     def errors(self) -> Mapping[str, float]:
-        """Half width of a count; empty if ``at_most`` is searched, and so not known before."""
+        """Half width of a count's interval, in users. Empty if ``at_most`` is found privately,
+        because the width depends on ``at_most``."""
         if self.asked.at_most is None:
             return {}
         return {"count": self.half_width(1) / self.grid}
@@ -226,7 +229,7 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
         ]
 
     def count_lines(self) -> list[Line]:
-        """The lines on ``at_most``, and on the errors of counts beyond those of ``at_most``."""
+        """The lines on ``at_most``, on the noise, and on the errors that noise makes in counts."""
         sd = self.laws.count.sigma / self.grid
         return [
             Line(
@@ -332,6 +335,6 @@ def plan_rounds(asked: HhhArguments) -> RoundsPlan:
 def rounds_by_default(given: CallArguments) -> bool:
     """Return whether rounds answer a call that leaves the mechanism to dpframe.
 
-    They do with ``user``, unless the call asks for shares or records.
+    Rounds do with ``user``, unless the call asks for shares or records.
     """
     return given["user"] is not None and given["contribution"] in (None, "items")

@@ -37,7 +37,7 @@ PAPER = (
 
 @dataclass(frozen=True, kw_only=True)
 class SketchedPlan(HhhPlan[L, States]):
-    """One draw for a counter: it decides whether the node is reported, and it is in the count."""
+    """One draw for each counter: it decides whether a node is reported, and is in the count."""
 
     paper = PAPER
 
@@ -56,7 +56,7 @@ class SketchedPlan(HhhPlan[L, States]):
     @property
     @abstractmethod
     def hidden(self) -> int:
-        """The value below which noisy counters are not even looked at."""
+        """The value below which noisy counters are hidden, and do not enter the selection."""
 
     @property
     @abstractmethod
@@ -66,7 +66,8 @@ class SketchedPlan(HhhPlan[L, States]):
     @property
     @abstractmethod
     def error(self) -> str:
-        """Text of the line on the sketch's error: its direction, and whether it is released."""
+        """Text of the line on the sketch's error: the direction of the error, and whether it is
+        released."""
 
     @property
     def facts(self) -> dict[str, object]:
@@ -126,7 +127,7 @@ class StreamingPlan(SketchedPlan[SketchLaws]):
 
     @cached_property
     def draws(self) -> DrawList:
-        """One sketch for each level, each of one stream."""
+        """One sketch of the stream for each level."""
         return sketch_draws(
             self.laws,
             self.height,
@@ -162,7 +163,7 @@ class UserSetsPlan(SketchedPlan[GshmLaws]):
 
     @cached_property
     def draws(self) -> DrawList:
-        """Counts of whole users that all move in one direction; the accounting covers a user."""
+        """Counts that one user moves all in one direction; the accounting covers a whole user."""
         return merged_draws(self.laws, by_level=True, group=1)
 
     @property
@@ -195,7 +196,8 @@ class UserSetsPlan(SketchedPlan[GshmLaws]):
 
 
 def streaming_plan(asked: HhhArguments) -> StreamingPlan | UserSetsPlan:
-    """Choose the noise of one sketch a level."""
+    """Choose the noise of one sketch a level; for items of users, of the sketch that shows smaller
+    counters."""
     height, unit, budget = asked.hierarchy.height, asked.unit, asked.budget
     if unit.contribution == "items":
         _, laws = better_user_laws(

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class StreamingHHH(raw.StreamingHHH):
     """Hierarchical heavy hitters of a stream, in one Misra-Gries sketch a level.
 
-    What ``dp.hhh(..., mechanism="streaming")`` does with a source at once, for records that come in
-    pieces, over time, or in several places. Memory does not depend on the number of records.
+    It does what ``dp.hhh(..., mechanism="streaming")`` does with one source, for records that come
+    in pieces, over time, or in several places. Memory does not depend on the number of records.
 
     Parameters
     ----------
@@ -75,8 +75,8 @@ class StreamingHHH(raw.StreamingHHH):
     def resume(self) -> None:
         """Let a released stream take records again.
 
-        The next release holds the records of the last release too. Each is charged, and the promise
-        for a record is the sum of both. Does nothing if there was no release.
+        The next release holds the records of the last release too. Each release is charged, and a
+        record is protected only by the sum of both. Does nothing if there was no release.
         """
         self._resumed = self._released
 
@@ -102,16 +102,16 @@ class StreamingHHH(raw.StreamingHHH):
         epsilon, delta
             The privacy budget of this release: 1e-4 to 50 and 1e-12 to 0.1. No defaults.
         threshold
-            Residual count from which a node is reported, from 1. By default the smallest that the
-            noise affords.
+            Residual count from which a node is reported, from 1. By default the count below which
+            noisy counters are hidden.
         confidence
             Confidence of the intervals, 0.5 to 0.999999.
         ledger
             A :class:`dpframe.Ledger` (or its path) that the release is charged to, before noise is
-            drawn. Default: the one of :class:`dpframe.use_ledger`, else none.
+            drawn. Default: the ledger of :class:`dpframe.use_ledger`, else none.
         records
-            For merged streams: a public upper bound on the records that went in, for ``upper``. It
-            is not checked against the data.
+            For merged streams: a public upper bound on the records that went in, for ``upper``. The
+            bound is not checked against the data.
 
         Returns
         -------
@@ -135,7 +135,7 @@ class StreamingHHH(raw.StreamingHHH):
         -------
         (epsilon, delta)-differential privacy for adding or removing one record. Assumed: the order
         of the other records does not depend on that record, and for merged streams neither does
-        which stream they enter. Assumed public: every argument, hierarchy, k, the number of
+        the choice of their streams. Assumed public: every argument, hierarchy, k, the number of
         streams. Not covered: running time, files, and what other methods return. Every release has
         new noise and a new charge; releases add up.
 

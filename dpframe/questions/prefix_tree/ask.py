@@ -66,9 +66,9 @@ def prefix_tree(
 ) -> pd.DataFrame:
     """Frequent items of users who each hold many, found without collecting them.
 
-    This simulates a federated deployment over a frame: every user is a device, which answers each
-    question with a randomised report, and the server sees sums of reports only. Items are found
-    prefix by prefix, so that nobody has to list them.
+    The call simulates a federated deployment over a frame: every user is a device, which answers
+    each question with a randomised report, and the server sees sums of reports only. Items are
+    found prefix by prefix, so that nobody has to list them.
 
     Parameters
     ----------
@@ -77,15 +77,15 @@ def prefix_tree(
     column
         The items: words, URLs, paths. They are read as text; missing and empty values are no items.
     user
-        Column that identifies a person. Each person is a device, also without items. As for
+        Column that identifies a person. Each person is a device, a person without items too. As for
         :func:`hhh`, ids beyond 2^53 must not be floating-point numbers.
     epsilon, delta
         The privacy budget of all reports together, against whoever sees their sums: 1e-4 to 50 and
         1e-12 to 0.1. No defaults.
     devices
         A number of users that the source is certain to have; the noise is planned for it. Fewer
-        users are an error. By default the number of all users. It is public: neighbours have the
-        same number.
+        users are an error. By default the number of all users. This number is public: neighbours
+        have the same number.
     iterations
         T, questions of a round, 1 to 100. More questions reach longer items, with more noise.
     rounds
@@ -99,7 +99,8 @@ def prefix_tree(
         "adaptive" (as many bits a question as ``limit`` allows below the prefixes found), "even",
         or a list with the bits of every question, which add up to ``length``.
     false_positives
-        The largest expected number of items that nobody has, per kept item; 0.001 to 10.
+        The largest expected number of cells that nobody holds, per cell that a question keeps;
+        0.001 to 10.
     selection
         Which item of a user is reported: "unweighted" (each different item with equal chance) or
         "weighted" (with a chance in proportion to its frequency).
@@ -107,15 +108,15 @@ def prefix_tree(
         True: a device reports an item below the found prefixes. False: any of its items.
     encoding, alphabet, public
         "binary" (six bits a character of the default alphabet), or "huffman", fitted on ``public``
-        items; ``alphabet`` are the characters that items are made of, by default small letters
-        (which stand for capitals, too), digits, space and the punctuation of words, hosts and
-        paths. Items with other characters are left out: nobody reports them, and no label stands
-        for them. Or an object of :mod:`dpframe.federated`.
+        items; or an encoding of :mod:`dpframe.federated`. ``alphabet`` are the characters that
+        items are made of, by default small letters (which stand for capitals, too), digits, space
+        and the punctuation of words, hosts and paths. Items with other characters are left out:
+        nobody reports them, and no label stands for them.
     deny
         Items that are public already and that nobody shall report.
     participation
-        The chance that a device takes part in a question, 0.001 to 1. No amplification is claimed
-        for it.
+        The chance that a device takes part in a question, 0.001 to 1. No amplification by sampling
+        is claimed.
     mechanism
         "reports" (devices randomise), or the baselines "laplace" and "gaussian": a trusted server
         adds noise to exact counts.

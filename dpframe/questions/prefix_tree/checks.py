@@ -38,7 +38,7 @@ LARGEST_LIMIT = 2**28
 
 
 def prefix_request(given: CallArguments) -> PrefixRequest:
-    """The checked request of unchecked arguments."""
+    """Check the arguments, and return the request."""
     kind = given.chosen("mechanism", PREFIX_MECHANISMS)
     near: Neighbours = given.chosen("neighbours", ("replace", "remove"))
     book: Accountant = given.chosen("accountant", ("aggregate", "shuffle"))
@@ -79,7 +79,8 @@ def prefix_request(given: CallArguments) -> PrefixRequest:
 
 
 def encoding_from(encoding: object, alphabet: object, public: object) -> Encoding:
-    """The encoding that the caller passed as an object, or named."""
+    """The encoding: the caller's object, or made from the caller's name, alphabet and public
+    items."""
     if isinstance(encoding, Encoding):
         if alphabet is not None or public is not None:
             raise ParameterError(

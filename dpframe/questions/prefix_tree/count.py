@@ -17,7 +17,7 @@ from dpframe.sources.sql_tables import check_stored
 
 
 def opens(asked: PrefixRequest) -> list[str]:
-    """The columns to read: first users are counted, then their items."""
+    """The columns of the source, which is opened once: to count users, then to read their items."""
     return [*asked.hierarchy.source_columns, asked.user]
 
 
@@ -70,7 +70,7 @@ FORMER = BinaryEncoding(LETTERS).spec
 
 
 def former_prefix_request(asked: PrefixRequest) -> Mapping[str, object] | None:
-    """The request with the earlier default alphabet; None if this alphabet is not the default."""
+    """The request under the earlier default alphabet; None if the call chose another encoding."""
     if asked.search.encoding.spec != BinaryEncoding().spec:
         return None
     return {**asked.request, "encoding": FORMER}

@@ -96,7 +96,7 @@ def prefix_lines(plan: PrefixNumbers) -> list[Line]:
 
 
 def left_out(plan: PrefixNumbers) -> str:
-    """The items that are never found, whoever holds them, and the parts of others that are cut."""
+    """A text on items that nobody can find, whoever holds them, and on items that are cut."""
     encoding, length = plan.asked.search.encoding, plan.asked.search.segments.length
     letters = encoding.alphabet
     if len(letters) > MOST_SHOWN:

@@ -37,8 +37,8 @@ def discard_progress(_: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixPlan(PrefixNumbers):
-    """Everything about a prefix tree except the devices and the draw. ``say`` is called with a text
-    on what is being asked."""
+    """Everything about a prefix tree except the devices and the draw. ``say`` shows progress: it is
+    called with a text on the question that devices are asked."""
 
     question = "prefix_tree"
     audience = "against whoever sees sums and result"
@@ -73,7 +73,7 @@ class PrefixPlan(PrefixNumbers):
     def facts(self) -> dict[str, object]:
         """The request, and what follows from it and the public number of devices."""
         asked = self.asked
-        others = ("counts", "deny", "devices", "mechanism", "neighbours")  # told otherwise
+        others = ("counts", "deny", "devices", "mechanism", "neighbours")  # in other fields
         return {
             **{name: value for name, value in asked.request.items() if name not in others},
             "local_guarantee": local_guarantee(self),

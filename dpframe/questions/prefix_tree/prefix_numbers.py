@@ -44,8 +44,8 @@ PREFIX_MECHANISMS: tuple[PrefixMechanism, ...] = ("reports", "laplace", "gaussia
 class PrefixRequest:
     """The checked arguments; the number of devices is not among them.
 
-    ``declared`` is a number of devices that the caller promises at least; None takes the number of
-    the data."""
+    ``declared`` is the least number of devices that the caller promises; None takes the number of
+    users in the data."""
 
     hierarchy: Hierarchy
     user: str
@@ -126,11 +126,11 @@ class PrefixUnit(PrivacyUnit):
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixNumbers(ReleasePlan):
-    """The request, with the noise that its number of devices needs.
+    """The request, with the noise that the number of devices needs.
 
     ``reporting`` is the number of reports of an iteration that the accountant assumes: all devices,
     the declared number, or with sampling a number that is hardly ever missed. ``local_epsilon`` is
-    the epsilon of one report, None for ``central`` noise.
+    the epsilon of one report, None for ``central`` noise; ``central`` is None for reports.
     """
 
     asked: PrefixRequest
@@ -145,8 +145,10 @@ class PrefixNumbers(ReleasePlan):
 
         Raises
         ------
+        ParameterError
+            Fewer devices than the caller declared.
         BudgetError
-            Too few devices to hide each other within the budget.
+            Too few devices to hide each other within the budget, or no table reaches delta.
         """
         if asked.declared is not None and devices < asked.declared:
             raise ParameterError(
@@ -198,7 +200,7 @@ class PrefixNumbers(ReleasePlan):
 
     @property
     def standard_error(self) -> float:
-        """Standard error of the estimate for an item that one device holds."""
+        """Standard error, in users, of the estimate for an item that one device holds."""
         if self.central is not None:
             return self.central.sd
         assert self.local_epsilon is not None
@@ -207,7 +209,8 @@ class PrefixNumbers(ReleasePlan):
 
     @cached_property
     def draws(self) -> DrawList:
-        """A device changes the law of cells of sums, or moves counts by one."""
+        """A device changes the law of some cells of the sums; with central noise, it moves counts
+        by 1."""
         asked, delta = self.asked, self._delta(self.budget.epsilon)
         curve = None if asked.accountant == "shuffle" else self._curve
         if self.central is not None:
@@ -274,8 +277,8 @@ def _least_reports(asked: PrefixRequest, devices: int) -> int:
     """The reports of an iteration to account for. With sampling, the chance that fewer devices
     report is a part of delta.
 
-    Who takes part does not depend on data. Given who takes part, an iteration is an iteration of
-    that many devices; no amplification by sampling is claimed.
+    Who takes part does not depend on data. Given who takes part, the accountant treats an iteration
+    as one with that many devices and no sampling: no amplification by sampling is claimed.
     """
     chance = asked.search.taking_part
     if chance == 1:
@@ -286,7 +289,8 @@ def _least_reports(asked: PrefixRequest, devices: int) -> int:
 
 
 def _chance_of_absence(asked: PrefixRequest, devices: int, reporting: int) -> float:
-    """Upper bound on the chance that fewer than ``reporting`` take part in some iteration."""
+    """Upper bound on the chance that fewer than ``reporting`` devices take part in some
+    iteration."""
     chance = asked.search.taking_part
     if chance == 1:
         return 0.0
@@ -300,8 +304,8 @@ def _table_error(asked: PrefixRequest, devices: int) -> float:
     A weight is rounded by at most one unit of 2^-64, rests at the mode included, and a table of n
     trials has at most 10 sqrt(n) + 82 weights (20 standard deviations). Two cells of an iteration
     depend on a device, with two tables each, under both neighbours. Before rounding, a weight has
-    a relative error of at most 1e-12, and so have the laws that are accounted for: epsilon is as
-    exact, and no more.
+    a relative error of at most 1e-12, and so have the laws that are accounted for: epsilon is not
+    more exact than that error.
     """
     entries = 10 * math.sqrt(devices) + 82
     return 8 * asked.reports * entries / TOTAL * (1 + math.exp(asked.budget.epsilon))

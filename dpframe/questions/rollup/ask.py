@@ -49,8 +49,8 @@ def rollup(
     """Counts, sums and means at every level of a hierarchy, differentially private.
 
     One selection finds the nodes to show, or the caller lists them. Every measure is then taken on
-    what each shown node has of its own. So measures add up: a node is the sum of the shown nodes
-    below it and its own rest.
+    parts: the records that have the same finest shown node. So measures add up: a node is the sum
+    of its own part and the parts of the shown nodes below it.
 
     Parameters
     ----------
@@ -67,13 +67,13 @@ def rollup(
     epsilon
         1e-4 to 50, for everything together. No default.
     delta
-        1e-12 to 0.1; not needed with ``keys``.
+        1e-12 to 0.1; with ``keys`` 0, or left out.
     user
         Column that identifies a person; all rows of one person are protected together. Counts then
-        count users, each divided over their rows; bounds of sums bound a user's total.
+        count users: each weighs 1, divided over their rows. Bounds of sums bound a user's total.
     threshold
-        A node is shown from this number of own records, or users, on. By default the smallest
-        private threshold.
+        Number of records, or users, in a node's part from which the node is shown, and all nodes
+        above it. By default the smallest private threshold.
     heavy
         The name of a measure that decides which nodes are shown, instead of records or users: a sum
         from 0 to an upper bound. ``threshold`` is then in the unit of this measure.
@@ -96,8 +96,8 @@ def rollup(
     pandas.DataFrame
         ``level`` (int64, 0 = everything), ``prefix`` (label), for ``columns`` hierarchies one
         column a level, in the type of the source; then for every measure ``NAME``, ``NAME_lower``
-        and ``NAME_upper``: int64 for counts, float64 for others. Sorted by level and value. The
-        receipt is in ``attrs["dp"]`` and ``result.dp.receipt``.
+        and ``NAME_upper``: int64 for counts and different values, float64 for sums and means.
+        Sorted by level and value. The receipt is in ``attrs["dp"]`` and ``result.dp.receipt``.
 
     Raises
     ------

@@ -41,7 +41,7 @@ class CellRollupPlan(RollupPlan):
         return found | super().types
 
     def run(self, counted: cell_rollup.CountableCells, /) -> rollup.NoisyRollup:  # type: ignore[override]
-        """The only noisy step: the selection, then every measure on its segments."""
+        """The only noisy step: the selection, then every measure on the segments of cells."""
         assert self.selection is not None  # cells are not listed
         return cell_rollup.run(
             counted,

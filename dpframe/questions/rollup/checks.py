@@ -29,7 +29,7 @@ NODE_COLUMNS = ("level", "prefix")
 
 
 def rollup_plan(given: CallArguments) -> RollupPlan:
-    """A plan from unchecked arguments."""
+    """A plan from unchecked arguments; a ``CellRollupPlan`` for several hierarchies."""
     asked = rollup_request(given)
     if isinstance(asked.hierarchy, Cells):
         with no_fork():
@@ -40,7 +40,7 @@ def rollup_plan(given: CallArguments) -> RollupPlan:
 
 
 def rollup_request(given: CallArguments) -> RollupRequest:
-    """The checked request of unchecked arguments."""
+    """Check the arguments, and return the request."""
     hierarchy = as_hierarchies(given["by"], "by")
     user = None if given["user"] is None else column_name("user", given["user"])
     keys = given["keys"]
@@ -72,7 +72,7 @@ def _listed_cells_refusal(cells: Cells) -> str:
     """The message that refuses keys for cells.
 
     Listed cells would overlap, and only a selection decides which of them takes a record. The
-    finest rows of one hierarchy of columns are disjoint, so that they add up to any columns.
+    finest rows of one hierarchy of columns are disjoint, and add up to rows by any of its columns.
     """
     instead = "Leave keys out, or list keys of one hierarchy."
     if all(one.kind == "columns" for one in cells.of):
@@ -91,7 +91,7 @@ def _refuse_selection_arguments(given: CallArguments) -> None:
 
 
 def _rollup_delta(delta: object, listed: ListedNodes | None) -> float:
-    """Delta: 0 for listed keys only, because which keys there are is private."""
+    """Delta: 0 with listed keys, else above 0, because it is private which keys occur."""
     nothing = delta is None or as_float(delta) == 0
     if listed is not None:
         if not nothing:

@@ -1,4 +1,4 @@
-"""The private step of a rollup: true counts and sums; bounded by user once parts are known."""
+"""The private step of a rollup: true counts and sums of the parts, before noise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpframe.sources.spark import is_spark
 
 
 def count(source: object, plan: RollupPlan, progress: bool) -> MechanismInput[Measurable]:
-    """True counts and sums. What is bounded by user is counted later, when the parts are known."""
+    """True counts and sums. Measures bounded by user are counted later, once parts are known."""
     source = collect_lazy(source, columns(plan))
     _check_rollup_values(source, plan)
     several = plan.hierarchy
@@ -49,7 +49,8 @@ def columns(plan: RollupPlan) -> list[str]:
 
 
 def check_rollup_source(plan: RollupPlan, source: object) -> None:
-    """Raise ColumnError for a column that a source lacks or that cannot be read."""
+    """Raise ColumnError for a column that a source lacks or that cannot be read, and ParameterError
+    for ``heavy`` on Spark."""
     check_readable(source, plan.hierarchy, plan.unit)
     _check_rollup_values(source, plan)
 

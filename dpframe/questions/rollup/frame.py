@@ -29,7 +29,7 @@ def rollup_frame(
     """The frame of a rollup.
 
     Columns: level, prefix, (one for each level, or two for each dimension,) and name, name_lower,
-    name_upper for every measure."""
+    name_upper for every measure; with ``clipped`` also name_clipped and its interval."""
     order, columns = _ordered_nodes(plan.hierarchy, noisy.nodes, types)
     for name, measure in plan.asked.measures.items():
         estimates = noisy.measures[name]

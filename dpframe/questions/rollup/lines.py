@@ -38,7 +38,7 @@ NODE_WORDS = RollupWords(
 
 
 def rollup_lines(plan: RollupNumbers, words: RollupWords, axes: Sequence[Line]) -> list[Line]:
-    """The lines of the plan and of the card; ``axes`` say what the numbers are rolled up by."""
+    """The lines of the plan and of the card. ``axes`` are the lines on the hierarchies."""
     return [
         plan.guarantee_line,
         Line("mechanism", "rollup", words.mechanism),
@@ -80,7 +80,8 @@ def _selection_lines(plan: RollupNumbers, words: RollupWords) -> list[Line]:
 
 
 def _level_lines(plan: RollupNumbers) -> list[Line]:
-    """The line on measured levels; where nodes are not listed, it says when they are decided."""
+    """The line on measured levels; if nodes are not listed, on when these levels are decided. No
+    line for cells, or if no measure adds up."""
     if isinstance(plan.hierarchy, Cells) or not (plan.paid or plan.searching):
         return []  # each segment of cells is measured, and nothing above it
     if plan.listed is None:

@@ -1,8 +1,9 @@
 """What a rollup of measures will do and cost. Sees no data.
 
 The budget is divided. One share selects nodes, as heavy hitters do; the other shares measure on the
-parts of the selected or listed nodes. Epsilons and deltas add up (adaptive composition). Delta is
-for the selection, and half of it for different values where that makes less noise.
+parts of the selected or listed nodes. Epsilons and deltas add up (adaptive composition). Delta pays
+for the selection; up to half of delta pays for counts of different values, where these have less
+noise with delta.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 
 RECORD_SELECTION_SHARE, USER_SELECTION_SHARE = Fraction(4, 25), Fraction(1, 3)
 """Part of epsilon for the selection of unlisted keys: by records, and by users. The counts of the
-selection are not used again, so that everything else pays for it: at four levels 0.16 shows more
-nodes than even stability histograms do, with half of their error
+selection are not used again, so that this part is lost to the measures. At four levels 0.16 shows
+more nodes than stability histograms that divide epsilon evenly over levels, with half their error
 (tests/benchmarks/rollup_error.py). Users are fewer than records, so that a higher threshold would
 hide more."""
 
@@ -51,10 +52,11 @@ SEARCH_SHARE = Fraction(1, 4)
 
 UNRELEASED_SHARES = 0.02, 0.1, 0.3
 """Values of ``release_share`` to try for a selection whose counts are not released. The smallest
-costs next to nothing; take the first whose table, which is never drawn from, is not too long."""
+costs next to nothing. The first value is taken whose table of release noise is not too long,
+although that table is never drawn from."""
 
 LEAST_MEASURE_EPSILON = 1e-6
-"""The smallest epsilon of a measure: below it noise would hide everything."""
+"""The smallest epsilon of a measure: with less, noise would hide everything."""
 
 LARGEST_SCALE = 2**54
 """The largest scale of noise, if only parts are measured: a draw beyond 64 bits, which would be an
@@ -74,7 +76,7 @@ class RollupPlan(RollupNumbers):
 
     @cached_property
     def draws(self) -> DrawList:
-        """The selection, then every measure on what it shows."""
+        """The selection, then every measure on the selected or listed nodes."""
         return rollup_draws(self)
 
     @property
@@ -167,7 +169,7 @@ def make_rollup_plan(asked: RollupRequest, kind: type[P]) -> P:
 
 
 def _check_measure_epsilons(each: Mapping[str, Fraction], asked: RollupRequest) -> None:
-    """Raise BudgetError for a measure with too small an epsilon: noise would hide it."""
+    """Raise BudgetError for a measure with too small an epsilon: noise would hide the measure."""
     for name, own in each.items():
         if own < Fraction(LEAST_MEASURE_EPSILON):
             raise BudgetError(
@@ -209,8 +211,8 @@ def _bounds_search(measure: Measure, epsilon: Fraction, by_user: bool) -> BoundS
 def _distinct_counts(
     asked: RollupRequest, each: Mapping[str, Fraction], delta: float
 ) -> dict[str, DistinctLaw]:
-    """The plans of counts of different values. Half of delta is divided over them, to be used where
-    that makes less noise."""
+    """The laws of counts of different values. Half of delta is divided over these counts; each uses
+    its part only if that makes less noise."""
     user = asked.unit.user
     height = None if isinstance(asked.hierarchy, Cells) else asked.hierarchy.height
     wanted = {n: distinct_of(m, user=user, height=height) for n, m in asked.measures.items()}

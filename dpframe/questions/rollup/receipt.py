@@ -38,8 +38,8 @@ def rollup_facts(plan: RollupNumbers) -> dict[str, Any]:
 
 
 def noise_facts(plan: RollupNumbers, noisy: NoisyRollup, facts: Receipt) -> dict[str, Any]:
-    """The facts on measures, with the noise of each measure, from which intervals of any confidence
-    follow.
+    """The facts on measures, with the noise of each measure, so that intervals of any confidence
+    follow from the receipt.
 
     These facts are public: scales follow from parameters, found bounds and the shown nodes.
     """
@@ -78,7 +78,8 @@ def _noise_scale_facts(estimate: Estimate) -> dict[str, Any]:
 
 
 def _exact_scale(scale: Fraction) -> float | int:
-    """The scale of the draw as a number. Whole numbers that no double holds stay integers."""
+    """The scale of the draw: an int if it is whole and above 2^53, where doubles round; else a
+    float."""
     return int(scale) if scale.denominator == 1 and scale > 2**53 else float(scale)
 
 

@@ -1,4 +1,4 @@
-"""What a rollup draws: a selection, then measures on what it shows."""
+"""What a rollup draws: a selection, then measures on the selected nodes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 
 
 def rollup_draws(plan: RollupNumbers) -> DrawList:
-    """Return the draws of a plan. The selection releases no number. Scales follow from what is
-    shown, so that the game states what all noise of a vector together may lose."""
+    """Return the draws of a plan. The selection releases no number.
+
+    The scales of the noise follow from what is shown. So the game states for each vector one scale,
+    which bounds the loss of all noise of the vector together.
+    """
     selection = plan.selection
     drawn = [
         *(each for name, several in plan.paid.items() for each in _vector_draws(name, several)),
@@ -61,7 +64,7 @@ def rollup_draws(plan: RollupNumbers) -> DrawList:
 
 
 def _vector_draws(name: str, several: tuple[VectorCharge, ...]) -> Iterator[dict[str, Any]]:
-    """The draws of a measure with known bounds, one for vectors that move together."""
+    """The draws of a measure with known bounds, one for each group of vectors moving together."""
     at = 0
     while at < len(several):
         vector, epsilon = several[at].vector, several[at].epsilon

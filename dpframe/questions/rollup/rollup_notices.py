@@ -23,17 +23,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FEW = 10
-"""A column with values in less than one of this many rows counts as mostly missing."""
+"""A column counts as mostly missing if fewer than one row in this number has a value."""
 
 
 def rollup_notices(plan: RollupNumbers, noisy: NoisyRollup, frame: pd.DataFrame) -> list[Line]:
     """The notices: nothing shown, intervals wider than their numbers, mostly invalid keys, mostly
-    missing columns, and bounds that cut most values, as far as released numbers say so."""
+    missing columns, and bounds that cut most values, as far as released numbers say so. Empty
+    without a row of level 0."""
     (totals,) = np.nonzero(frame["level"].to_numpy() == 0)
     if len(totals) != 1:
         return []
     total = frame[totals[0] : totals[0] + 1]
-    if isinstance(plan.hierarchy, Cells):  # their level 0 is the rest, not a total
+    if isinstance(plan.hierarchy, Cells):  # level 0 of cells is the remainder, not a total
         named = plan.asked.measures.items()
         cells = frame[frame["level"] > 0]
         return [
@@ -113,7 +114,7 @@ def _missing_values_notice(
     """A notice if a column seems to have hardly any values."""
     rows = _row_interval(plan, total)
     if rows is not None and rows[0] <= 0:
-        return []  # hardly any rows: their values are few, too
+        return []  # with hardly any rows, few values are no surprise
     if measure.kind == "mean":
         lower, upper = (e[0] for e in number_of_values(noisy.measures[name], plan.confidence))
         few = lower <= 0 if rows is None else FEW * upper < rows[0]

@@ -30,7 +30,8 @@ MANY = 1000
 """A card gives the error of a mean of this many values."""
 
 MOST_COUNTS = 100
-"""If one record or user moves more counts of different values, they are composed as one part."""
+"""If one record or user moves more counts of different values than this number, these counts are
+composed as one part."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +87,7 @@ class RollupRequest:
 class RollupNumbers(LevelPlan[RollupRequest]):
     """The request, with the noise of everything that is drawn.
 
-    ``paid``: the vectors, with their epsilons, that each measure that adds up draws.
+    ``paid``: for each measure that adds up and has known bounds, its vectors and their epsilons.
     ``read``: the sums that are read from the vectors of a mean, and paid for there.
     ``searching``: the measures whose bounds are found first.
     ``counts``: the counts of different values, which do not add up.
@@ -104,7 +105,7 @@ class RollupNumbers(LevelPlan[RollupRequest]):
 
     @property
     def decides(self) -> str:
-        """What the selection counts: records, users, or the measure of this name."""
+        """What the selection counts, in a word: records, users, or the name of a measure."""
         if self.asked.heavy is not None:
             return self.asked.heavy
         return "records" if self.unit.user is None else "users"
@@ -116,7 +117,7 @@ class RollupNumbers(LevelPlan[RollupRequest]):
 
     @property
     def band(self) -> int:
-        """Units below which a count can never be selected."""
+        """A count below this many units can never be selected; 1 if keys are listed."""
         return 1 if self.selection is None else self.selection.band
 
     @property
@@ -131,7 +132,7 @@ class RollupNumbers(LevelPlan[RollupRequest]):
 
     @property
     def vectors(self) -> tuple[Vector, ...]:
-        """The vectors that are measured on the parts."""
+        """The vectors of all measures with known bounds, which are measured on the parts."""
         return tuple(paid.vector for several in self.paid.values() for paid in several)
 
     def epsilon_of(self, name: str) -> Fraction:
@@ -165,8 +166,8 @@ class RollupNumbers(LevelPlan[RollupRequest]):
     def _profiles(self) -> Iterator[Profile]:
         """Curves of the selection, every search, and every group of vectors that move together.
 
-        Each part keeps its curve whatever the other parts answer. Which levels are measured beside
-        the parts follows from what is shown; so a vector and all its levels are one part here.
+        Each curve holds whatever the other draws answer. Which levels are measured besides the
+        parts follows from what is shown, so a vector has one curve for all its levels.
         """
         if self.selection is not None:
             yield self.selection.profile
@@ -181,10 +182,11 @@ class RollupNumbers(LevelPlan[RollupRequest]):
 
     @cached_property
     def errors(self) -> dict[str, float]:
-        """Half widths of the intervals of what one node has of its own, in the measure's unit.
+        """By measure, the half width of one node's interval, in the measure's unit.
 
-        They hold if nothing above the node is measured; a mean is over ``MANY`` values, and at a
-        bound. Measures whose bounds are searched have no entry.
+        For measures that add up it is for the part of the node, if no level above is measured; for
+        a mean, if the part has ``MANY`` values and their mean is at a bound. Measures with searched
+        bounds have no entry.
         """
         found = {name: float(self.half_width(name)) for name in self.counts}
         for name in self.paid:

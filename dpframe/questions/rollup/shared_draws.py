@@ -2,9 +2,9 @@
 
 If records are protected, a mean is made of two sums: how far values are above the lower bound, and
 how far they are below the upper bound. Where one bound is 0, the sum measure of these values is the
-first of the two, or the second with its sign turned. It is read from the mean's draw, which gets
-the epsilon of both measures. If users are protected, nothing is shared: the bounds of a sum bound a
-user's total, and the bounds of a mean bound one value.
+first of the two, or the second with its sign turned. The sum measure is then read from the mean's
+draw, which gets the epsilon of both measures. If users are protected, nothing is shared: the bounds
+of a sum bound a user's total, and the bounds of a mean bound one value.
 """
 
 from __future__ import annotations

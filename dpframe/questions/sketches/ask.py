@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 Streams = TypeVar("Streams", bound=StreamingHHH)
 FEW_RECORDS = 50
-"""A sum is better than a bounded merge up to this many records, times k^(3/2); docs/sketches.md."""
+"""A sum is better than a bounded merge for up to this number times k^(3/2) times sqrt(levels)
+records (docs/sketches.md)."""
 
 
 class _Releasable(Sketch):
@@ -60,15 +61,15 @@ class _Releasable(Sketch):
         records
             A public upper bound on the records (items, for a sketch of users) that went in. Merged
             sketches, sketches of users and universes need it for ``upper``, because their releases
-            do not tell the error of the sketch. It is not checked against the data.
+            do not tell the error of the sketch. The bound is not checked against the data.
         max_contributions
-            Protect a user with at most so many records instead of a single record, 1 to a million.
-            The sketch does not know users: that nobody has more is the caller's promise.
+            Protect a user with at most this many records instead of a single record, 1 to a
+            million. The sketch does not know users: the caller promises that nobody has more.
         confidence
             Confidence of the intervals, 0.5 to 0.999999.
         ledger
             A :class:`dpframe.Ledger` (or its path) that the release is charged to, before noise is
-            drawn. Default: the one of :class:`dpframe.use_ledger`, else none.
+            drawn. Default: the ledger of :class:`dpframe.use_ledger`, else none.
 
         Returns
         -------
@@ -98,11 +99,11 @@ class _Releasable(Sketch):
         -------
         (epsilon, delta)-differential privacy, with ``universe`` epsilon-differential privacy, for
         adding or removing one record; for a sketch of users, one user with all their items; with
-        ``max_contributions``, one user with at most so many records. Assumed: the order of the
+        ``max_contributions``, one user with at most that many records. Assumed: the order of the
         other records (or users) does not depend on the record (or user) in question, and for merged
-        sketches neither does which sketch they enter. Assumed public: every argument, the
+        sketches neither does the choice of their sketches. Assumed public: every argument, the
         parameters of the sketch, the number of sketches, the type of keys. Not covered: running
-        time, files, and what other methods return. Every release is new noise and a new charge;
+        time, files, and what other methods return. Every release has new noise and a new charge;
         releases add up.
 
         References
@@ -136,15 +137,16 @@ class _Releasable(Sketch):
 
     @property
     def releases(self) -> int:
-        """How often the sketch, or a sketch in it, was released. Public."""
+        """How many releases hold one record of the sketch, at most; in a merge also the releases of
+        its sketches before. Public."""
         return self._released
 
     def resume(self) -> None:
         """Let a released sketch take records again.
 
-        Its next release holds the records of the last one too, and both count: each is charged, and
-        a record is protected by their sum only. To release only what comes in from now on, begin
-        a new sketch instead. Does nothing if the sketch was not released.
+        The next release holds the records of the last release too. Each release is charged, and a
+        record is protected only by the sum of both. To release only what comes in from now on,
+        begin a new sketch instead. Does nothing if the sketch was not released.
 
         Examples
         --------
@@ -165,7 +167,7 @@ class MergedSketch(_Releasable, raw.MergedSketch):
     __doc__ = raw.MergedSketch.__doc__
 
     def merge(self, other: Sketch) -> MergedSketch:
-        """Merge this and another sketch of as many counters, by the method of this sketch."""
+        """Merge this and another sketch with equally many counters, by this sketch's method."""
         return merge_sketches([self, other], method=self._method)
 
 
@@ -179,7 +181,8 @@ class MisraGries(_Releasable, raw.MisraGries):
     update.__doc__ = raw.MisraGries.update.__doc__
 
     def merge(self, other: Sketch) -> MergedSketch:
-        """This and another sketch of as many counters; see :func:`dpframe.merge_sketches`."""
+        """Merge this and another sketch with equally many counters; see
+        :func:`dpframe.merge_sketches`."""
         return merge_sketches([self, other])
 
 
@@ -193,7 +196,8 @@ class PrivacyAwareMisraGries(_Releasable, raw.PrivacyAwareMisraGries):
     update_users.__doc__ = raw.PrivacyAwareMisraGries.update_users.__doc__
 
     def merge(self, other: Sketch) -> MergedSketch:
-        """This and another sketch of as many counters; see :func:`dpframe.merge_sketches`."""
+        """Merge this and another sketch with equally many counters; see
+        :func:`dpframe.merge_sketches`."""
         return merge_sketches([self, other])
 
 
@@ -221,7 +225,7 @@ def merge_sketches(
     Parameters
     ----------
     sketches
-        The sketches, in an order that does not depend on the data. They stay as they are. Merged
+        The sketches, in an order that does not depend on the data. They are not changed. Merged
         sketches can be among them if their method is the same.
     method
         "bounded": k counters, whatever the number of sketches; a count loses only what the sketches
@@ -230,8 +234,8 @@ def merge_sketches(
         the method of the merged sketches among ``sketches``, else "bounded", unless ``records``
         says that "sum" is better. Sketches of users can only be merged by "bounded".
     records
-        About how many records there are in all, as a public number; never the true one. Up to
-        ``50 k^(3/2)`` the default is "sum".
+        About how many records there are in all, as a public number; never the true number. Up to
+        ``50 k^(3/2)``, for a StreamingHHH times the root of its height, the default is "sum".
 
     Returns
     -------
@@ -242,13 +246,13 @@ def merge_sketches(
     ------
     ParameterError, ParameterTypeError
         If there is no sketch, or a stream occurs twice (a sketch, its copy, its file, a merge that
-        holds it), or they do not fit together.
+        holds it), or the sketches do not fit together.
 
     Privacy
     -------
     None before ``release``: the result is raw data. Each record must have entered exactly one of
     the sketches, chosen independently of all others: by source, or by a hash of its own key or
-    user, never by its position. A merge of sketches that were released remembers it.
+    user, never by its position. A merge remembers how often its sketches were released.
 
     References
     ----------
@@ -280,7 +284,7 @@ def merge_sketches(
 
 
 def _peek_first(sketches: Any) -> tuple[object, Any]:
-    """The first sketch, and an iterable of all; a generator's sketches are not held at once."""
+    """The first sketch or None, and an iterable of all, which reads a generator step by step."""
     if isinstance(sketches, Sketch) or not isinstance(sketches, Iterable):
         return None, sketches
     rest = iter(sketches)
@@ -289,7 +293,7 @@ def _peek_first(sketches: Any) -> tuple[object, Any]:
 
 
 def _merge_method(sketches: Sequence[Sketch | StreamingHHH], records: int | None) -> str:
-    """Choose by public facts: methods, units, k, levels, and the declared ``records``."""
+    """Choose the method by public facts: methods, units, k, levels, and declared ``records``."""
     for sketch in sketches:
         if isinstance(sketch, raw.MergedSketch | StreamingHHH) and sketch.method:
             return sketch.method

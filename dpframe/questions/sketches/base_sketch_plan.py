@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ROUNDING = 1e-12
-"""A bound on the rounding of a convolved probability; subtracted from the chance to miss."""
+"""A bound on the rounding error of a convolved probability; subtracted from the chance to miss."""
 
 L = TypeVar("L")
 N = TypeVar("N", NoisySketch, NoisyCounts)
@@ -38,8 +38,8 @@ N = TypeVar("N", NoisySketch, NoisyCounts)
 class SketchPlan(ReleasePlan, Generic[L, N]):
     """Everything about the release of a sketch except the sketch and the draw.
 
-    It draws as every plan does. It has no request and no unit of privacy with columns, which only
-    named releases and sources need: releases of a sketch are numbered.
+    The plan draws as every plan does. It has no request, and its unit of privacy names no column:
+    only named releases and sources need these, and releases of a sketch are numbered.
     """
 
     asked: SketchRequest
@@ -92,13 +92,13 @@ class SketchPlan(ReleasePlan, Generic[L, N]):
     @property
     @abstractmethod
     def grid(self) -> int:
-        """Noise is drawn in units of 1/grid."""
+        """Units per count: noise is drawn in units of 1/grid of a count."""
 
     @property
     @abstractmethod
     def threshold(self) -> int | None:
-        """The threshold in units of ``1/grid``; it tests U - alpha_hat for one stream. None with a
-        universe."""
+        """The threshold in units of ``1/grid``; for one stream, U - alpha_hat is compared with it.
+        None with a universe."""
 
     @property
     @abstractmethod
@@ -112,11 +112,11 @@ class SketchPlan(ReleasePlan, Generic[L, N]):
 
     @abstractmethod
     def delta_at(self, epsilon: float) -> float:
-        """Delta of one record at a smaller epsilon."""
+        """The delta of one record at an epsilon of at most the record's budget."""
 
     @abstractmethod
     def reach(self, mass: float) -> int:
-        """The smallest q with P(Z > q) <= mass. Z is symmetric."""
+        """The smallest q, in units of ``1/grid``, with P(Z > q) <= mass. Z is symmetric."""
 
     @abstractmethod
     def key_lines(self) -> list[Line]:
@@ -135,7 +135,8 @@ class SketchPlan(ReleasePlan, Generic[L, N]):
         return None
 
     def unpublished_at_most(self, noisy: N) -> int | None:
-        """An upper bound, at the confidence, on the true count of a key that is not published."""
+        """An upper bound, at the confidence, on the true count of a key that is not published; None
+        if the release does not tell one."""
         return None
 
     # -- intervals: how far the noise reaches -------------------------------------------------
@@ -151,13 +152,13 @@ class SketchPlan(ReleasePlan, Generic[L, N]):
 
     @property
     def below(self) -> int:
-        """The counterpart of ``above`` for the other side."""
+        """The noise that ``lower`` allows for, in units of ``1/grid``; for ``upper``: ``above``."""
         return self.above
 
     # -- what follows from the request and the kind -------------------------------------------
 
     def curve(self, epsilons: Sequence[float]) -> Profile:
-        """The curve of one record."""
+        """The points (epsilon, delta) of one record."""
         return tuple((e, self.delta_at(e)) for e in epsilons)
 
     def lines(self) -> list[Line]:

@@ -53,7 +53,7 @@ def sketch_plan_from(
 
 
 def expected_records(value: object) -> int | None:
-    """The checked hint of a merge: about how many records there are, as a public number."""
+    """The checked hint of a merge: about how many records there are, a public number, or None."""
     return None if value is None else whole_number("records", value, 0, 2**53)
 
 
@@ -90,7 +90,8 @@ def _sketch_contributions(value: object, unit: str) -> int:
 
 
 def known_records(value: object, structure: Structure, universe: object) -> int | None:
-    """The declared upper bound on records, refused where the release tells the sketch error."""
+    """The declared upper bound on records, or None. ParameterError where the release tells the
+    sketch error."""
     if value is None:
         return None
     if universe is None and structure in ("variant", "standard"):

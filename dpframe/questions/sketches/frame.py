@@ -9,9 +9,10 @@ at most the chance to miss. The true count f is between C and C + alpha, and U =
 The law of Z - eta bounds the noise of U and of alpha_hat together, instead of a bound on each of
 the two. ``lower`` is at most U - q, also where alpha_hat is negative.
 
-*Other releases.* A released value is V + Z in units of 1/g. For sums and universes (n records in
-all) f is between V/g and (V + n)/g; for other releases it is between V and V + n/(k + 1). n is
-private: the caller's ``records`` takes its place, and without ``records`` there is no upper bound.
+*Other releases.* A released value is V + Z in units of 1/g; n is the number of all records. For
+post-processed sketches, g = k + 1 and f is between V/g and (V + n)/g: sums, and universes of one
+stream or a sum. For other releases, g = 1 and f is between V and V + n/(k + 1). n is private: the
+caller's ``records`` takes its place, and without ``records`` there is no upper bound.
 
 For a key that is fixed beforehand, ``P(published, and its interval misses) <= 1 - confidence``.
 """
@@ -36,7 +37,7 @@ Intervals = tuple[Numbers, Numbers, Numbers | None]
 
 
 def sketch_frame(keys: pa.Array, intervals: Intervals) -> pd.DataFrame:
-    """Columns key, count, lower, upper; sorted by key."""
+    """Columns key, count, lower, upper; sorted by key. ``upper`` is missing where it is unknown."""
     import pandas as pd
 
     count, lower, upper = intervals
@@ -72,9 +73,9 @@ def count_intervals(
 
 
 def most_lost(noisy: NoisyCounts, asked: SketchRequest) -> int | None:
-    """How far a released value is below the truth at most, before noise, in units of the value.
+    """The most by which a released value is below the truth before noise, in units of the value.
 
-    None unless the caller declared the number of records."""
+    None unless the caller declared a bound on the number of records."""
     if asked.records is None:
         return None
     return asked.records if noisy.unit > 1 else asked.records // (asked.counters + 1)
@@ -84,7 +85,7 @@ def _keys_series(keys: pa.Array) -> pd.Series:
     """The keys as a column. Integers are int64, or uint64 if a key needs it.
 
     Without rows the column is always of objects: the type of the sketch's keys would tell whether
-    it had seen a record at all.
+    the sketch has seen a record at all.
     """
     import pandas as pd
 

@@ -29,7 +29,7 @@ M = TypeVar("M", LatticeLaws, GshmLaws)
 
 @dataclass(frozen=True, kw_only=True)
 class LossyPlan(TablePlan[M, NoisyCounts]):
-    """Counts that are too low by what the sketches dropped. How much that is stays private."""
+    """Counts that are too low by what the sketches dropped. How much they dropped stays private."""
 
     @property
     def intervals(self) -> str:
@@ -131,7 +131,7 @@ def sum_plan(asked: SketchRequest) -> SumPlan:
 def sparse_plan(asked: SketchRequest) -> SparsePlan:
     """Choose the noise for a bounded merge, or for a sketch of users."""
     record, moved = asked.record, asked.counters * asked.levels
-    # refuse before building: noise for counters that move together takes a table this long
+    # refuse before the table is built: counters that move together need a table this long
     entries = 2 * math.sqrt(moved) * -math.log(record.delta) / record.epsilon
     if 2 * entries > LARGEST_TABLE:
         raise BudgetError(

@@ -26,7 +26,7 @@ class ReleaseCounter(Protocol):
 def next_release(
     sketch: ReleaseCounter, state: Callable[[], C], plan: Draws[C, N], ledger: object
 ) -> pd.DataFrame:
-    """Make the next release. The count rises after the charge, before anything is drawn."""
+    """Make the next release. The number of releases rises after the charge, before any draw."""
 
     def begun() -> None:
         sketch._released += 1

@@ -1,4 +1,4 @@
-"""The plan of a sketch's release: choose it by the structure of the sketch."""
+"""Choose the plan of a sketch's release by the structure of the sketch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RELEASES: Mapping[Structure, Callable[[SketchRequest], SketchPlan[Any, Any]]] = 
     "bounded": sparse_plan,
     "users": sparse_plan,
 }
-"""How to plan the release of each structure, without a universe."""
+"""For each structure, the function that plans a release without a universe."""
 
 
 def make_sketch_plan(

@@ -23,7 +23,7 @@ def _count_noise(law: NoiseTable | UnboundedNoise, *, by_level: bool = False, **
 def merged_draws(
     laws: GshmLaws, *, by_level: bool = False, group: int, curve: Curve | None = None
 ) -> DrawList:
-    """Return the draws of counts that move in one direction; whole users need no group."""
+    """Return the draws of counts that move in one direction; ``group`` is 1 for whole users."""
     noise = _count_noise(laws.noise, by_level=by_level)
     facts = {
         "sketches": laws.sketches,
@@ -37,7 +37,10 @@ def merged_draws(
 
 
 def sum_draws(laws: LatticeLaws, counters: int, *, group: int, curve: Curve) -> DrawList:
-    """Return the draws of sums of post-processed sketches: one value moves by k, others by 1."""
+    """Return the draws of sums of post-processed sketches.
+
+    A record moves one value by at most k units, and at most k - 1 other values by 1 unit.
+    """
     noise = _count_noise(laws.noise, grid=laws.unit)
     facts = {
         "sketches": laws.sketches,

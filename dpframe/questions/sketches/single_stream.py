@@ -57,7 +57,7 @@ class SingleStreamPlan(TablePlan[SketchLaws, NoisySketch]):
 
     @cached_property
     def below(self) -> int:
-        """The Q with P(Z - eta > Q) <= the chance to miss that ``above`` leaves."""
+        """The Q with P(Z - eta > Q) <= the part of the chance to miss that ``above`` leaves."""
         noise, shared = self.laws.noise, self.laws.shared
         missed = float(noise.at_least()[self.above + 1 - noise.lowest])
         tails = _tails(_difference(noise, shared))

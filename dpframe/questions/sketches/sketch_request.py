@@ -40,7 +40,7 @@ PAPERS: dict[Structure, str] = {
 class SketchUnit(PrivacyUnit):
     """The unit of privacy of a sketch, which knows no column of users.
 
-    ``entry`` is "record" or "user": what enters the sketch at a time.
+    ``entry`` is what enters the sketch in one step: "record" or "user".
     """
 
     entry: str
@@ -81,8 +81,8 @@ class SketchRequest:
     Parameters
     ----------
     structure, unit, counters, sketches
-        Facts of the sketch: what a record changes, "record" or "user", k, and how many streams it
-        holds.
+        Facts of the sketch: the structure that a record changes; what enters in one step, "record"
+        or "user"; the number k of counters; the number of merged sketches.
     max_contributions
         The most records of one user, as the caller promises; 1 protects single records.
     budget
@@ -108,7 +108,8 @@ class SketchRequest:
 
     @property
     def record(self) -> Budget:
-        """The budget of one record; BudgetError if no table could be drawn from."""
+        """The budget of one record. BudgetError if ``max_contributions`` leaves a record less than
+        ``LEAST_EPSILON``."""
         record, most = per_record(self.budget, self.max_contributions), self.max_contributions
         if record.epsilon < LEAST_EPSILON and most > 1:
             raise BudgetError(

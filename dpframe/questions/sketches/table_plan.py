@@ -37,7 +37,8 @@ class TablePlan(SketchPlan[T, N]):
     @property
     @abstractmethod
     def threshold(self) -> int:
-        """The threshold in units of ``1/grid``; it tests U - alpha_hat for one stream."""
+        """The threshold in units of ``1/grid``; for one stream, U - alpha_hat is compared with
+        it."""
 
     @property
     def noise_sd(self) -> float:
@@ -45,7 +46,8 @@ class TablePlan(SketchPlan[T, N]):
 
     @cached_property
     def unpublished(self) -> int:
-        """The q with P(Z < -q) <= the chance to miss, to bound counts that are not published."""
+        """The q with P(Z < -q) <= the chance to miss, for the bound on keys that are not
+        published."""
         return self.reach(self._miss)
 
     def reach(self, mass: float) -> int:

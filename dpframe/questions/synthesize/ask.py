@@ -1,4 +1,4 @@
-"""``dp.synthesize``: a private generator of synthetic rows (PrivHP), and what it generates."""
+"""``dp.synthesize``: a private generator of synthetic rows (PrivHP), for every source."""
 
 from __future__ import annotations
 
@@ -72,20 +72,21 @@ def synthesize(
     k
         Cells of a level that are refined, at least 1; default 1024.
     width, rows
-        Cells of a row of a sketch (default 4096), and rows (1: count-min; odd: count sketch).
+        Cells of a row of a sketch (default 4096), and rows of a sketch: 1 makes a count-min sketch,
+        larger odd numbers make a count sketch.
     depth
         Halvings of the domain, 1 to 60. By default all that the columns allow (20 for a number or
         time), at most 32. About log2(epsilon times the number of records) is enough.
     keys
-        Public values of categories: a list, or a dict from column to lists. Unlisted values are
+        Public values of categories: a list, or a dict from column to list. Unlisted values are
         counted as ``<other>``. If categories are unknown, release them first with
         :func:`tree_counts`.
     split
         How epsilon is divided over levels: "optimal" (equation 23 of the paper) or "uniform".
     user, max_contributions
         Column that identifies a person, and how many of a person's rows are counted, a uniform
-        sample: all rows of one person are protected together, at so many times the noise. As for
-        :func:`hhh`, ids beyond 2^53 must not be floating-point numbers.
+        sample. All rows of one person are protected together, with ``max_contributions`` times the
+        noise. As for :func:`hhh`, ids beyond 2^53 must not be floating-point numbers.
     seed
         Seed of the hash functions, which are public; by default chosen at random.
     period
@@ -97,7 +98,7 @@ def synthesize(
     -------
     Generator
         ``sample(n)`` draws rows with the names and types of the columns, ``counts()`` is the noisy
-        tree, ``receipt``, ``save(path)``.
+        tree, ``receipt`` the promise and the cost, and ``save(path)`` writes a file.
 
     Raises
     ------

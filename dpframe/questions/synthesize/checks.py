@@ -99,7 +99,7 @@ def row_domain(columns: object, *, depth: object, keys: object) -> RowDomain:
 
 
 def _single_values(listed: object) -> object:
-    """The listed keys, with tuples of one value replaced by the value: files give such tuples."""
+    """The listed keys, with tuples of one value replaced by the value: keys of files are tuples."""
     if isinstance(listed, list) and all(isinstance(k, tuple) and len(k) == 1 for k in listed):
         return [key[0] for key in listed]
     return listed
@@ -133,7 +133,7 @@ def _axis_specs(domain: Domain) -> tuple[str, ...]:
 
 
 def shape_from(domain: Domain, *, k: object, width: object, rows: object, seed: object) -> Shape:
-    """Sizes of the sketch, from unchecked arguments."""
+    """Sizes and hash seed of the sketch, from unchecked arguments."""
     hot = DEFAULT_HOT if k is None else whole_number("k", k, 1, LARGEST)
     wide = DEFAULT_WIDTH if width is None else whole_number("width", width, 1, LARGEST)
     tall = whole_number("rows", rows, 1, 99)
@@ -143,9 +143,10 @@ def shape_from(domain: Domain, *, k: object, width: object, rows: object, seed: 
 
 @dataclass(frozen=True, kw_only=True)
 class SynthesisRequest:
-    """The request: a plan, and what rows are made of. ``schema`` is set once a source is known.
+    """The request: a plan, and what rows can be.
 
-    ``seed`` is the seed of the hash functions, None for a random seed.
+    ``seed`` is the seed of the hash functions, None for a random seed. ``schema`` and ``dtypes``,
+    the Arrow and pandas types of the columns, are set once a source is known.
     """
 
     wanted: RowDomain
@@ -178,7 +179,7 @@ def synthesis_request(given: CallArguments) -> SynthesisRequest:
 def synthetic_plan(
     wanted: RowDomain, shape: Shape, schema: pa.Schema | None, given: Mapping[str, object]
 ) -> SyntheticPlan:
-    """The plan from unchecked arguments. Without a schema it can only be explained."""
+    """The plan from unchecked arguments. Without a schema the plan can only be explained."""
     user, most = given.get("user"), given.get("max_contributions")
     if user is not None and most is None:
         raise ParameterError(
@@ -210,9 +211,9 @@ def read_schema(text: str) -> pa.Schema:
 def common_schema(first: pa.Schema, later: pa.Schema) -> pa.Schema | None:
     """The common schema of batches with these two schemas; None if kinds of values differ.
 
-    It is the first schema; columns without a type take theirs from the later one. Kinds are coarse,
-    because a single record can change a type: in pandas one NULL makes floats of integers and text
-    of booleans, one time another unit of times, one decimal another scale.
+    It is the first schema, but columns without a type take the type of the later schema. Kinds are
+    coarse, because a single record can change a type: in pandas one NULL makes floats of integers
+    and text of booleans, one time can change the unit of all times, one decimal the scale of all.
     """
     fields = []
     for one, other in zip(first, later, strict=True):

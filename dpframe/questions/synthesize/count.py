@@ -19,14 +19,15 @@ from dpframe.sources.source_relations import open_source
 
 
 def fit_synthesis(asked: SynthesisRequest, source: object) -> SynthesisRequest:
-    """Complete the request by the types of the source's columns, and a hash seed."""
+    """Complete the request by the types of the source's columns and, if unset, a hash seed."""
     schema = schema_of(without_rows(source), asked.wanted.domain)
     seeded = with_schema(asked, schema)
     return replace(seeded, dtypes=dtypes_of(source, asked.wanted))
 
 
 def with_schema(asked: SynthesisRequest, schema: Any) -> SynthesisRequest:
-    """Complete the request by the types of columns, and a hash seed: now it can be drawn."""
+    """Complete the request by the types of columns and, if none is set, a random hash seed. The
+    release can then be drawn."""
     shape = asked.plan.shape
     if asked.seed is None:
         shape = replace(shape, seed=random_seed())
@@ -35,7 +36,7 @@ def with_schema(asked: SynthesisRequest, schema: Any) -> SynthesisRequest:
 
 
 def source_synthetic_plan(asked: SynthesisRequest, source: object, progress: bool) -> SyntheticPlan:
-    """The plan of a request, which does not depend on the size of the source."""
+    """The plan of a request; the plan does not depend on the size of the source."""
     return asked.plan
 
 
@@ -69,7 +70,7 @@ def count(source: object, plan: SyntheticPlan, progress: bool) -> MechanismInput
 
 
 def dtypes_of(source: object, wanted: RowDomain) -> dict[str, str]:
-    """The pandas names of the columns' types, if the source is a pandas frame; else none.
+    """The pandas names of the types that pandas can restore, by column; empty for other sources.
 
     Raises ColumnError for a type of which no rows can be drawn.
     """
@@ -82,7 +83,7 @@ def dtypes_of(source: object, wanted: RowDomain) -> dict[str, str]:
 
 
 def _pandas_restores(kind: Any) -> bool:
-    """Whether pandas can turn Arrow's values back into a column of this type; else it is text."""
+    """Whether pandas can turn Arrow's values back into a column of this type."""
     name = str(kind)
     if name.endswith("[pyarrow]") or name.startswith(("str", "string")):
         return True

@@ -95,10 +95,10 @@ class Generator:
         -------
         pandas.DataFrame
             The columns of the source, with their names and types, n rows. Exceptions: columns of
-            Python objects and categoricals come back as text or as the type of the categories;
-            intervals and periods that are categories as text; whole numbers and truth values that
-            can be ``<other>`` with missing values (``Int64``, ``boolean``); times with a zone in
-            UTC unless the source was pandas. The receipt is in ``attrs["dp"]``.
+            Python objects and categoricals become text or the type of the categories; intervals
+            and periods that are categories become text; whole numbers and truth values that can be
+            ``<other>`` get a type with missing values (``Int64``, ``boolean``); times with a zone
+            are in UTC unless the source was pandas. The receipt is in ``attrs["dp"]``.
         """
         table = self.sample_arrow(n, seed=seed)
         kept = {name: self._dtypes[name] for name in restorable_columns(self._asked, self._dtypes)}
@@ -123,7 +123,8 @@ class Generator:
 
     def counts(self) -> pd.DataFrame:
         """The released tree: ``level`` (0 = everything), ``cell`` (label), ``count`` (records,
-        float64, at least 0; children add up to their parent), ``leaf``. Sorted by level and cell.
+        float64, at least 0; children add up to their parent), ``leaf`` (whether the cell has no
+        children). Sorted by level and cell.
         """
         import pandas as pd
 
@@ -167,7 +168,7 @@ class Generator:
         """Write the generator to a Parquet file, which is public: it holds released counts.
 
         The file appears as a whole or not at all, and replaces a file of its name. ``path`` is a
-        file of this machine; ``~`` is the home of the user. SourceError if it cannot be written.
+        file of this machine; ``~`` is the user's home. SourceError if the file cannot be written.
         """
         with replace_file(local_file(path), "the generator") as file:
             file.write(self.to_bytes())
@@ -233,10 +234,10 @@ def check_dtypes(wanted: RowDomain, dtypes: dict[str, str]) -> None:
 
 
 def nullable(wanted: RowDomain, schema: pa.Schema) -> dict[str, str]:
-    """The pandas types with missing values for whole numbers and truth values that are categories
-    and can be ``<other>``.
+    """By column, the pandas types with missing values, for whole numbers and truth values that are
+    categories and can be ``<other>``.
 
-    They do not depend on the drawn rows, so that a column's type is the same in every sample.
+    The types do not depend on the drawn rows, so that a column has the same type in every sample.
     """
     out: dict[str, str] = {}
     for axis in wanted.domain.axes:

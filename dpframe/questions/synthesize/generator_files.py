@@ -2,8 +2,8 @@
 
 The seal is the SHA-256 of the file with zeros in place of the seal. It is checked before anything
 else is read. Older files, from before there were seals, are read without a check. The size of the
-file bounds the memory before any is taken: Parquet can hold billions of equal rows in a few bytes,
-and no generator is like that.
+file bounds the number of rows before memory is taken for them: Parquet can hold billions of equal
+rows in a few bytes, but no generator has such rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OPEN = b"0" * 64
 """The placeholder in a file whose seal is not computed yet."""
 
 COLUMNS = {"level": "<i8", "code": "<u8", "count": "<f8", "leaf": "?"}
-"""The columns of the released tree, with their types."""
+"""The columns of the released tree, with their numpy types."""
 
 ROOM = 2_000_000
 """Rows (25 bytes each) that a file of any size can have. Up to this number, the codes of a level
@@ -45,8 +45,8 @@ LEAST = 1
 """The fewest bytes for each row of a file that has more rows than ``ROOM``."""
 
 PARTS = 1000
-"""The most columns, row groups and keys of a file. A generator has four columns, and one group for
-each million rows."""
+"""The most columns, row groups and metadata keys of a file. A generator has four columns, and one
+row group for each million rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,13 +127,13 @@ def _read_sealed(content: bytes) -> Content:
 
 
 def _seal_in(content: bytes) -> int:
-    """The position of the seal, in the footer; -1 if there is no seal."""
+    """The position of the seal in the bytes of a file (it is in the footer); -1 without a seal."""
     name = content.rfind(SEAL.encode())
     return -1 if name < 0 else name + len(SEAL) + 2  # after a type and a length
 
 
 def _check_size(metadata: pq.FileMetaData, size: int) -> None:
-    """Raise ValueError unless the file can hold the rows that it says it has."""
+    """Raise ValueError unless ``size`` bytes can hold the rows that the metadata state."""
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     chunks = [(g.num_rows, g.column(i).num_values) for g in groups for i in range(g.num_columns)]
     rows = sum(group.num_rows for group in groups)
@@ -144,7 +144,7 @@ def _check_size(metadata: pq.FileMetaData, size: int) -> None:
 
 
 def _arrays(table: pa.Table) -> dict[str, Any]:
-    """The columns by name. Raises ValueError if a type is not as in ``COLUMNS``."""
+    """The columns by name. Raises ValueError for NULLs, or a type other than in ``COLUMNS``."""
     found = {}
     for name, kind in COLUMNS.items():
         column = table[name].combine_chunks()

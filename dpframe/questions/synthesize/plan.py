@@ -49,7 +49,8 @@ class SyntheticPlan(ReleasePlan):
     """Everything about a generator except the data and the draw.
 
     ``rows`` describes what rows can be, and ``digest`` is a hash of the whole domain. ``schema``
-    holds the types of the columns, as text. ``shape`` holds k, w, j, depth and hash seed.
+    holds the types of the columns, as text. ``shape`` holds k (refined cells of a level), the width
+    and rows of a sketch, the depth and the hash seed.
     """
 
     rows: DomainFacts
@@ -69,7 +70,7 @@ class SyntheticPlan(ReleasePlan):
 
     @property
     def budget(self) -> Budget:
-        """The release is pure."""
+        """The budget, with delta 0: the release is pure."""
         return Budget(epsilon=self.epsilon, delta=0.0)
 
     @property
@@ -104,7 +105,7 @@ class SyntheticPlan(ReleasePlan):
 
     @property
     def draws(self) -> DrawList:
-        """One count moves on every exact level, and below it one cell in every row of a sketch.
+        """One count moves on every exact level, and one cell in every row of each sketch below.
 
         The release is pure, so that delta is 0 at epsilon.
         """

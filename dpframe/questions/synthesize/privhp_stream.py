@@ -110,8 +110,9 @@ class PrivHP:
     def update(self, batch: object, *, progress: bool = True) -> None:
         """Count the rows of a frame, Arrow table, DuckDB relation or file: all of them or none.
 
-        The columns must hold the kinds of values of the first batch: numbers, text, dates or times.
-        Synthetic rows have the types of the first batch. Rows that lack a value are left out.
+        The columns must hold the kinds of values of the first batch (numbers, text, dates or
+        times), else ParameterTypeError. Synthetic rows have the types of the first batch. Rows that
+        lack a value are left out. ParameterError after ``finish``, unless ``resume`` was called.
         """
         self._check_open("update")
         schema = both = schema_of(batch, self._asked.domain)
@@ -133,10 +134,11 @@ class PrivHP:
         self._schema = both
 
     def merge(self, other: PrivHP) -> PrivHP:
-        """A stream that holds the rows of both. No row may be in both streams.
+        """A new stream with the rows of this and another stream. No row may be in both streams.
 
         Raises ParameterError if ``other`` has different columns, bounds, keys, sizes or another
-        seed, or holds a stream that this one holds too (itself, a copy, the same file).
+        seed, or holds a stream that this one holds too (itself, a copy, the same file), and
+        ParameterTypeError if its columns hold other kinds of values.
         """
         if not isinstance(other, PrivHP):
             raise ParameterTypeError(f"other must be a PrivHP; got {type(other).__name__}.")
@@ -170,8 +172,9 @@ class PrivHP:
     ) -> Generator:
         """The generator, differentially private: noise is drawn here, after the charge.
 
-        Every call draws new noise and makes a new charge; the charges of a row add up. After it the
-        stream takes no rows unless ``resume`` is called.
+        Every call draws new noise and makes a new charge; the charges of a row add up. After a call
+        the stream takes no rows unless ``resume`` is called. Raises ParameterError if an argument
+        breaks its rule, and LedgerError if the ledger cannot be used; nothing is drawn then.
         """
         schema = self._schema or _usual_schema(self._asked)
         plan = synthetic_plan(

@@ -66,21 +66,21 @@ def tree_counts(
     keys
         The keys whose counts are wanted, known publicly: a list of values of the column (of tuples
         for several columns), a frame with the columns of the hierarchy, or "domain" for all values
-        that a number or a coarse IP hierarchy can have. Every one is released, empty ones too, and
+        that a number or a coarse IP hierarchy can have. Every key is released, empty keys too, and
         so are their ancestors; what no key covers is in ``<other>`` rows. By default keys are found
         in the data: a node is shown if its noisy count reaches a threshold, or a node below it is
         shown. Keys must not come from the data.
     user, contribution, max_contributions
         As for :func:`hhh` ("share" or "records"). "items", with ``keys``: how many different users
-        each listed node has, which does not add up; without ``keys`` call :func:`hhh`.
+        each listed node has; these counts do not add up. Without ``keys`` call :func:`hhh`.
     weight
-        Column of whole numbers: a row stands for so many records. Floating-point numbers are
+        Column of whole numbers: how many records a row stands for. Floating-point numbers are
         refused: round them to whole units first. Missing and negative numbers count 0, and so does
         text of a CSV file that is no whole number. Without ``max_weight`` one of these records is
-        protected, and a row counts at most 1e9 of them.
+        protected, and a row counts as at most 1e9 records.
     max_weight
-        A row stands for at most so many records (1 to 1e9; larger weights are cut), and whole rows
-        are protected.
+        The most records that a row stands for (1 to 1e9; larger weights are cut). Whole rows are
+        then protected.
     mechanism
         "additive" (default): a noisy histogram for each level, by "laplace" or "gaussian",
         whichever has less noise on its noisiest level. "hhh": heavy hitters (:func:`hhh`), added
@@ -89,7 +89,8 @@ def tree_counts(
         How the budget is divided: one positive number for each level, level 0 first. By default the
         division with the smallest largest error.
     threshold
-        Noisy count from which a node is shown. By default the smallest private threshold.
+        Noisy count from which a node is shown; with "hhh", residual count from which a node is
+        reported. By default the smallest private threshold. Not with ``keys`` or "relative".
     consistent
         True (default): counts are whole and not negative, and every node is the sum of its children
         and an ``<other>`` row. False: counts as they were drawn; they may be negative, and are
@@ -108,8 +109,8 @@ def tree_counts(
         plan.
     at_most
         With ``contribution="items"``: nodes of a level that a user counts at, 1 to 1000; 16 by
-        default. A user with more nodes counts at a uniform sample of so many. Noise grows with the
-        square root of this number.
+        default. A user with more nodes counts at a uniform sample of them. Noise grows with the
+        square root of ``at_most``.
 
     Returns
     -------

@@ -35,7 +35,7 @@ SOURCE = "Ghazi, Kamath, Kumar, Manurangsi, Wu (2023)"
 class TreeRequest:
     """The checked arguments of tree counts; dpframe chooses what is None.
 
-    ``budget.delta`` is 0 for a pure release of listed keys. ``threshold`` is in records.
+    ``budget.delta`` is 0 for a pure release of listed keys. ``threshold`` is in records or users.
     """
 
     hierarchy: Hierarchy
@@ -57,7 +57,7 @@ class TreeRequest:
 
 
 class Costs(Protocol):
-    """A fact that the laws of every mechanism have."""
+    """What the laws of all mechanisms have in common: a delta."""
 
     @property
     def delta(self) -> float:
@@ -77,7 +77,7 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
     audience = "against anybody who sees the result"
 
     text_weights: bool = True
-    """Whether weights may be read from texts, which is a public fact of the source."""
+    """Whether weights may be read from texts: a public fact of the source."""
 
     # -- the request --------------------------------------------------------------------------
 
@@ -91,7 +91,7 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
 
     @property
     def adds_up(self) -> bool:
-        """Whether the true count of a node is the sum of the counts below it and the rest."""
+        """Whether the true count of a node is the sum of its children's counts and the rest."""
         return True
 
     @property
@@ -128,12 +128,14 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
 
     @property
     def moved_by_user(self) -> int | None:
-        """How many counts one user moves, where users count once at each of their nodes."""
+        """How many counts one user moves, where users count once at each of their nodes; else
+        None."""
         return None
 
     @property
     def method(self) -> str:
-        """The mechanism that was chosen: laplace, gaussian, laplace-gaussian, hhh or relative."""
+        """The mechanism that was chosen: laplace, gaussian, laplace-gaussian, hhh or relative; with
+        "items-" before it where different users are counted."""
         return self.mechanism
 
     @property
@@ -143,24 +145,25 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
 
     @property
     def threshold(self) -> int | None:
-        """The threshold that was asked for with unknown keys, in records."""
+        """The caller's threshold for unknown keys, in records or users; None if there is none."""
         return self.asked.threshold
 
     @property
     @abstractmethod
     def least_shown(self) -> int | None:
-        """The count from which a node is shown, in records; the largest of several levels. None
+        """The count from which a node is shown, in records or users: the largest over levels. None
         where all nodes are shown."""
 
     @property
     def smallest_threshold(self) -> int | None:
-        """The least threshold that is private here, in records; None if nobody knows."""
+        """The least threshold that is private here, in records or users; None if the caller's
+        threshold took its place."""
         return self.least_shown if self.asked.threshold is None else None
 
     @property
     @abstractmethod
     def band(self) -> int:
-        """Units below which a count can never be shown, so that it need not be fetched."""
+        """A count below this many units can never be shown, so it need not be fetched."""
 
     @abstractmethod
     def own_lines(self) -> list[Line]:
@@ -203,8 +206,8 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
         ]
 
     def _weights(self) -> list[Line]:
-        """The line on weights that are cut or count 0. They raise no error, which would tell of a
-        record. Where nobody knows the source, weights may be texts."""
+        """The line on weights that are cut or count 0: an error would tell of a record. As long as
+        the source is not known, the line allows for texts."""
         if self.unit.weight is None:
             return []
         texts = ", and texts (of a CSV file) that are no whole number, such as 12.50,"
@@ -253,14 +256,15 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
         }
 
     def _moved(self) -> dict[str, object]:
-        """How many counts a user moves, and how many nodes are listed on each level."""
+        """How many counts a user moves, and how many nodes are listed on each level but level 0.
+        Empty unless different users are counted."""
         if self.moved_by_user is None or self.listed is None:
             return {}
         nodes = np.bincount(self.listed.level, minlength=self.height + 1)[1:].tolist()
         return {"moved": self.moved_by_user, "listed": nodes}
 
     def frame(self, noisy: NoisyTree, types: tuple[str, ...] = (), /) -> pd.DataFrame:
-        """Released counts, in natural order."""
+        """The frame of released counts, in natural order."""
         with no_fork():
             from dpframe.questions.tree_counts.frame import tree_frame  # loads pandas
 

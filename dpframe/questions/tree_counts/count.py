@@ -15,20 +15,21 @@ from dpframe.tree import CountTree
 
 
 def fit_tree_plan(plan: TreePlan[Any], source: object) -> TreePlan[Any]:
-    """The plan, completed by whether the weights of the source are texts."""
+    """Complete the plan by a fact of the source: whether all its columns are text, so that weights
+    are read from texts."""
     if isinstance(source, RemoteSource):
         return replace(plan, text_weights=source.weights_are_text)
     return replace(plan, text_weights=only_text(source))
 
 
 def tree_rollup_plan(plan: TreePlan[Any]) -> TreePlan[Any] | None:
-    """The plan if it can start from the counts of a tree, else None: counts of different users do
-    not add up."""
+    """The plan if it can start from the counts of a tree; None for counts of different users, which
+    do not add up."""
     return plan if plan.unit.nodes is None else None
 
 
 def columns(plan: TreePlan[Any]) -> Sequence[str] | None:
-    """The columns to read, where rows are handed over to count different users, else None."""
+    """The columns that the count reads from rows, if it counts different users; else None."""
     unit = plan.unit
     if unit.nodes is None:
         return None

@@ -28,9 +28,9 @@ def tree_frame(
 ) -> pd.DataFrame:
     """Columns level, prefix, (one a level,) residual, count, lower, upper; in natural order.
 
-    ``residual`` is what no row below covers: a count minus the counts of its children in the frame.
-    Residuals add up to the total. Where counts do not add up, the residual is the count. An
-    ``<other>`` row has the label of its parent with ``<other>`` behind it.
+    ``residual`` is what no row below covers: the count of a node minus the counts of its children
+    in the frame. Residuals add up to the total. Where counts do not add up, the residual is the
+    count. The label of an ``<other>`` row is the label of its parent, followed by ``<other>``.
     """
     tree = consistent_tree(noisy, grid) if consistent else tree_in_records(noisy, grid)
     residual = tree.count.copy()
@@ -53,7 +53,7 @@ def tree_frame(
 def _tree_labels(
     tree: NoisyTree, hierarchy: Hierarchy, keys: tuple[pa.ChunkedArray, ...]
 ) -> pa.Array:
-    """The labels of nodes. An ``<other>`` node has its parent's label and ``<other>``."""
+    """The labels of nodes. For an ``<other>`` node: its parent's label, followed by ``<other>``."""
     own: NDArray[np.int64] = tree.level - tree.other
     labels = hierarchy.labels(own, keys)
     between = label_joint(hierarchy) or " "

@@ -22,7 +22,7 @@ class HeavyHittersPlan(TreePlan[Laws]):
     to the residual of each reported node. Counts are sums of these noisy residuals."""
 
     smallest: int
-    """Residual from which a node is reported, in records."""
+    """Residual from which a node is reported, in records or users."""
 
     paper = "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, corrected; added up"
 
@@ -36,12 +36,12 @@ class HeavyHittersPlan(TreePlan[Laws]):
 
     @cached_property
     def test_noise(self) -> NoiseTable:
-        """The noise that decides, centred for the threshold."""
+        """The noise that decides what is reported, centred for the threshold."""
         return self.laws.centred(self.threshold)
 
     @cached_property
     def draws(self) -> DrawList:
-        """The draws of heavy hitters with the rest."""
+        """The draws of heavy hitters with a remainder."""
         draws = selection_draws(
             self.laws,
             self.test_noise,
@@ -99,7 +99,7 @@ class HeavyHittersPlan(TreePlan[Laws]):
 
 
 def heavy_hitters_plan(asked: TreeRequest) -> HeavyHittersPlan:
-    """Choose the noise of heavy hitters with the rest."""
+    """Choose the noise of heavy hitters with a remainder."""
     laws, threshold = offline_laws(
         HeavyHittersAsked(
             hierarchy=asked.hierarchy,

@@ -33,7 +33,7 @@ GOES_WITH: Mapping[str, tuple[tuple[str, ...], str]] = {
     "alpha": (("relative",), "is the relative error that is accepted"),
     "largest": (("relative",), "is the largest number of records that the data could have"),
 }
-"""Arguments that only some mechanisms take, and what they do."""
+"""For each argument that only some mechanisms take: these mechanisms, and the argument's effect."""
 
 CONTRIBUTIONS: Mapping[str, tuple[Contribution, ...]] = {
     "additive": ("share", "items"),
@@ -41,7 +41,8 @@ CONTRIBUTIONS: Mapping[str, tuple[Contribution, ...]] = {
     "gaussian": ("items",),
     "hhh": ("share",),
 }
-"""The contributions of a user that each mechanism counts, beside records. Shares need a grid."""
+"""The ways in which each mechanism can count a user, besides "records". Shares need counts on a
+grid."""
 
 
 def make_tree_plan(

@@ -86,7 +86,7 @@ class RelativePlan(TreePlan[RelativeLaws]):
 
 
 def relative_plan(asked: TreeRequest) -> RelativePlan:
-    """Choose the steps; ParameterError if ``alpha`` or ``largest`` is missing."""
+    """Choose the steps; ParameterError without ``alpha`` or ``largest``, or with ``threshold``."""
     if asked.threshold is not None:
         raise ParameterError(
             f"threshold ({asked.threshold!r}) does not go with mechanism='relative'. Leave it out."

@@ -55,9 +55,9 @@ class HistogramsPlan(TreePlan[TreeLaws]):
     def draws(self) -> DrawList:
         """On each level a count moves by one, or counts move by the shares of a user.
 
-        The curve of bounded noise on whole records is exact. The curve of Laplace noise on shares,
-        or without bounds, composes one part for each level. For tables that are too long the curve
-        is one point.
+        The curve of bounded noise on whole records is exact, unless a table is too long. Otherwise
+        the curve of Laplace noise composes one part for each level, and the curve of other noise is
+        one point.
         """
         laws = self.laws
         draws = [
@@ -119,7 +119,8 @@ class HistogramsPlan(TreePlan[TreeLaws]):
 
     @property
     def errors(self) -> dict[str, float]:
-        """The half width of the noisiest count's interval, before counts are made to add up."""
+        """The half width of the noisiest count's interval, in records or users, before counts are
+        made to add up."""
         widest = max(half_width(noise, 1, self.confidence) for noise in self.laws.noises)
         return {"count": widest / self.grid}
 
@@ -236,8 +237,8 @@ def histogram_plan(asked: TreeRequest) -> ListedPlan | UnknownPlan:
 
 
 def level_shares(asked: TreeRequest) -> tuple[float, ...]:
-    """The division of the budget over levels: as asked for, else with the least error for listed
-    keys that are made to add up, else even."""
+    """The division of the budget over levels: the caller's; else, for listed keys that are made to
+    add up, the division with the least error; else an even one."""
     listed, deepest = asked.listed, asked.deepest
     if asked.level_weights is not None:
         return asked.level_weights[: deepest + 1]
@@ -262,7 +263,7 @@ def _check_level_threshold(asked: TreeRequest, laws: TreeLaws) -> None:
 
 
 def _level_noise_groups(laws: TreeLaws) -> list[tuple[str, NoiseTable | UnboundedNoise]]:
-    """The different laws, with the names of their levels."""
+    """The different laws, each with a text that names its levels."""
     groups: dict[object, list[int]] = {}
     for level, noise in enumerate(laws.noises):
         key = noise.scale if isinstance(noise, UnboundedNoise) else noise.weights.tobytes()
