@@ -50,8 +50,8 @@ def preorder_table(
     statement, so that the checks of ``CountTree.from_preorder`` are enough. ``sums`` are further
     columns.
 
-    Raises SourceError where a row is no node of the hierarchy, a node repeats, or a node has no
-    parent or more than its parent.
+    Unless ``own``, raises SourceError where a row is no node of the hierarchy, a node repeats, or a
+    node has no parent, counts more than its parent, or counts less than its children together.
     """
     keys = returned_keys(hierarchy, dialect, types)
     with _duck.register_table(table, WHAT) as relation:
@@ -116,7 +116,8 @@ def candidate_tree(
 
 
 def check_belongs(table: pa.Table, fingerprint: str) -> None:
-    """Raise SourceError for a result of another plan, or one with another number of rows."""
+    """Raise SourceError for an empty result, a result of another plan, or a number of rows that is
+    not the number in column ``nodes``."""
     nodes = integer_column(table["nodes"], "nodes")
     if not table.num_rows:
         raise SourceError(f"candidates is empty, without the row of the root. {AGAIN}")
