@@ -33,8 +33,9 @@ LENIENT = (
 )
 """Options with which nothing is guessed from the rows, and no row stops the reading of other rows.
 
-One thread reads a file. Each of several threads would guess where a row begins in its part, and an
-earlier record moves that guess; and a line break within quotes, in a single record, is an error.
+One thread reads a file. With several threads, each would guess where a row begins in its part of
+the file, an earlier record could move that guess, and a line break within quotes, in a single
+record, would be an error.
 """
 
 
@@ -60,6 +61,11 @@ class File(str):
         The encoding of CSV files.
     name
         The name in receipts and messages, if it is not the path.
+
+    Raises
+    ------
+    ParameterError
+        If delimiter or encoding cannot be read, or is given for a Parquet file.
     """
 
     delimiter: str | None
@@ -88,7 +94,7 @@ class File(str):
 
     @property
     def reading(self) -> str:
-        """How the file is read where that is not the default, in a few words."""
+        """Delimiter and encoding in a few words, as far as they are not the defaults."""
         by = "" if self.delimiter is None else f", delimiter {self.delimiter!r}"
         return by if self.encoding == UTF_8 else f"{by}, encoding {self.encoding}"
 
@@ -99,8 +105,8 @@ def csv_file(
 ) -> File:
     """A source that reads one or several CSV files with another delimiter or encoding.
 
-    Every question takes it where it takes a path. The first line names the columns, and every
-    column is text. Nothing is guessed from the rows, which are private.
+    Every question takes this source where it takes a path. The first line names the columns, and
+    every column is text. Nothing is guessed from the rows, which are private.
 
     Parameters
     ----------
@@ -112,6 +118,13 @@ def csv_file(
     encoding
         Such as ``"latin-1"``, ``"cp1252"`` or ``"utf-16"``; by default UTF-8. Bytes that are no
         text in the encoding read as escapes such as ``\\xE9``.
+
+    Raises
+    ------
+    ParameterTypeError
+        If ``path`` is no text and no path.
+    ParameterError
+        If delimiter or encoding cannot be read, or is given for a Parquet file.
 
     Examples
     --------
@@ -145,7 +158,11 @@ def _parse_encoding(given: object) -> str:
 
 
 def open_file(file: File, wanted: Sequence[str], opening: ExitStack) -> _duck.OwnRelation:
-    """A relation over the file or files of a path; copies exist until ``opening`` ends."""
+    """A relation over the file or files of a path; copies exist until ``opening`` ends.
+
+    Raises SourceError for a path that cannot be read or first lines that name no columns, and
+    ColumnError for a column that is missing or cannot be read.
+    """
     path = str(file)
     ending = next((e for e in (*SEPARATORS, *PARQUET) if path.lower().endswith(e)), None)
     if ending is None and file.delimiter is not None:
@@ -200,7 +217,8 @@ def _unreadable_path_message(path: str) -> str:
 
 
 def _duckdb_path(file: Path) -> str:
-    """The path as an SQL literal, in which DuckDB sees no pattern, home folder or address."""
+    """The path as an SQL literal, in which DuckDB sees no pattern, home folder or address.
+    SourceError for a name that cannot be written so."""
     path = os.path.abspath(file) if str(file).startswith("~") else os.path.join(os.curdir, file)
     if "\\" in path and any(sign in path for sign in "*?["):
         raise SourceError(f"{str(file)!r} has a backslash and one of *?[ in its name. Rename it.")
@@ -219,7 +237,7 @@ def _check_delimiter(wanted: Sequence[str], names: list[str], delimiter: str, pa
 
 def _utf_8_copy(file: Path, encoding: str, opening: ExitStack) -> Path:
     r"""The file if it is UTF-8, else a copy as UTF-8. In the copy, bytes that are no text read as
-    ``\xE9``: DuckDB would leave out their rows. A line reads alike in both."""
+    ``\xE9``: DuckDB would leave out their rows. A line of UTF-8 reads alike in file and copy."""
     state = os.stat(file)
     if encoding == UTF_8 and _is_utf_8(os.path.abspath(file), state.st_mtime_ns, state.st_size):
         return file
@@ -239,7 +257,8 @@ PIECE = 1 << 20
 
 @lru_cache(maxsize=256)
 def _is_utf_8(path: str, changed: int, size: int) -> bool:
-    """Whether the whole file is UTF-8; the time of the last change is part of the cache's key."""
+    """Whether the whole file is UTF-8. ``changed``, the time of the last change, and ``size`` are
+    only part of the cache's key."""
     decoder = codecs.getincrementaldecoder(UTF_8)()
     with _open_bytes(Path(path)) as raw:
         try:
@@ -256,7 +275,8 @@ def _open_bytes(file: Path) -> IO[bytes]:
 
 
 def _header_names(path: Path, separator: str, encoding: str) -> list[str]:
-    """The names in the first line of a text file."""
+    """The names in the first line of a text file; SourceError if it does not name each column
+    once."""
     if path.is_dir():
         raise SourceError(f"{str(path)!r} is a folder. Name its files, as '*.csv'.")
     opened = gzip.open if path.name.lower().endswith(".gz") else open

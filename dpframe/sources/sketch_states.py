@@ -26,7 +26,7 @@ class SketchingPlan(Protocol):
 
     @property
     def by_user_sets(self) -> bool:
-        """Whether sketches take a user at a time."""
+        """Whether a sketch takes all keys of a user at once, as a set."""
 
 
 States = tuple[tuple[SketchState, ...], tuple[str, ...]]
@@ -34,7 +34,8 @@ States = tuple[tuple[SketchState, ...], tuple[str, ...]]
 
 
 def sketch_states(source: object, plan: SketchingPlan, *, progress: bool = False) -> States:
-    """Count a source into one sketch per level."""
+    """Count a source into one sketch per level. SourceError if records may not come in stored
+    order."""
     user = [plan.unit.user] if plan.unit.user is not None else []
     if not user:
         check_eager(source)

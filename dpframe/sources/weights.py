@@ -82,7 +82,7 @@ def weight_sql(value: str, most: int) -> str:
     that is read as one.
 
     Larger weights become ``most``. NULL, negative numbers and texts that are no whole number are 0.
-    No value is an error, and no type is: ``check_weight_type`` has checked it.
+    No value is an error, nor is a type, since ``check_weight_type`` has checked it.
     """
     number = f"TRY_CAST({value} AS DOUBLE)"
     return (
