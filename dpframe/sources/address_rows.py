@@ -1,11 +1,11 @@
 """Addresses of a column of texts as numbers in order, in NumPy.
 
 SQL groups the texts, reads each once, and groups the addresses; where most texts differ, grouping
-takes most of the time. Here the bytes of every row are read, which is faster than grouping a row.
+takes most of the time. Here the bytes of every row are read, which takes less time.
 Reading IPv6 is slower than grouping: where most rows are IPv6, SQL groups the texts first.
 
-The counts equal those of :mod:`dpframe.sources.record_leaves`, whose expressions read each text
-that the readers of bytes do not know. Therefore the way of reading may depend on the data: on how
+The counts equal the counts of :mod:`dpframe.sources.record_leaves`, whose expressions read each
+text that the readers of bytes do not know. So the way of reading may depend on the data: on how
 many of the first texts differ, and on how many are IPv6 or no plain addresses. If the counts
 differed, a record that changes the way could change what all other records count.
 """

@@ -128,8 +128,8 @@ def _bound_small_decimals(array: pa.Array) -> pa.Array:
 
 
 def _bound_times(times: pa.Array) -> pa.Array:
-    """Times, each moved to the nearest time that SQL can hold, since DuckDB raises at others. What
-    it reads as an infinite timestamp stays."""
+    """Times, each moved to the nearest time that SQL can hold, since DuckDB raises at others.
+    Timestamps that DuckDB reads as infinite stay."""
     kind = times.type
     first, last = _time_limits(kind)
     numbers = times.view(pa.int32() if pa.types.is_time32(kind) else pa.int64())

@@ -1,7 +1,7 @@
 """Bring candidates that another engine counted into the form of DuckDB's own rollup.
 
-They come in any order, with keys as portable texts. Here they get DuckDB's keys and preorder, and
-are checked to be counts of a tree: accounting by paths holds only for a tree.
+Candidates come in any order, with keys as portable texts. Here they get DuckDB's keys and preorder,
+and are checked to be counts of a tree: accounting by paths holds only for a tree.
 """
 
 from __future__ import annotations

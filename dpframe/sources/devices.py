@@ -71,7 +71,7 @@ def population_of(
     code = np.zeros(len(texts), dtype=np.int64)
     if readable.any():
         packed, inverse = np.unique(packed[readable], axis=0, return_inverse=True)
-        code[readable] = inverse.ravel()  # it has two dimensions in numpy 2.0
+        code[readable] = inverse.ravel()  # numpy 2.0 returns two dimensions
     else:
         packed = packed[:0]
     key = device.astype(np.int64) * max(len(packed), 1) + code[item]

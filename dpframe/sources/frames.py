@@ -126,7 +126,7 @@ def from_pandas(series: Any) -> pa.Array:
 
 
 OWN_TYPES = ("PeriodDtype", "IntervalDtype")
-"""Pandas types that Arrow lacks; it lacks complex numbers, too."""
+"""Pandas types that Arrow lacks, as it lacks complex numbers."""
 
 
 def pandas_types(source: Any, wanted: Sequence[str]) -> dict[str, str]:

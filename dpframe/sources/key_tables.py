@@ -104,7 +104,7 @@ def _has_type(keys: np.ndarray[Any, Any]) -> bool:
 
 def _key_parts(values: list[Any], hierarchy: Hierarchy) -> list[list[Any]]:
     """The values by column. A key is one value, or a tuple with one value for every column.
-    ParameterError for another key, or a decimal."""
+    ParameterError for a key of another form, or with a decimal."""
     names = hierarchy.source_columns
     width = len(names)
     several = hierarchy.kind == "columns"

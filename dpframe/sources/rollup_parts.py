@@ -39,7 +39,7 @@ ADVICE: dict[tuple[str, ...], Advice] = {
 
 
 def check_value_type(column: str, duckdb_type: str, *, text: bool = False) -> None:
-    """Raise ColumnError unless the type of a column, which is public, is one of numbers.
+    """Raise ColumnError unless the type of a column, which is public, is a type of numbers.
 
     ``text`` lets texts pass: a CSV file has nothing else.
     """

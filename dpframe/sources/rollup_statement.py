@@ -274,7 +274,7 @@ def _row_share_ctes(
 
 
 def _level_ctes(hierarchy: Hierarchy, added: tuple[str, ...] = ()) -> list[str]:
-    """CTEs: level_h from the leaves, then each level from the level below. A key ends at level d."""
+    """CTEs: level_h from the leaves, then each level from the one below. A key ends at level d."""
     depth = hierarchy.depth(finest_columns(hierarchy))
     height = hierarchy.height
     ends = ", d" if depth is not None else ""

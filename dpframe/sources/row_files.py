@@ -285,7 +285,7 @@ def _header_names(path: Path, separator: str, encoding: str) -> list[str]:
         names = next(csv.reader(lines, delimiter=separator), [])
     names[:1] = [
         name.removeprefix("\ufeff") for name in names[:1]
-    ]  # utf-16-le and utf-16-be keep it
+    ]  # utf-16-le and utf-16-be keep the mark
     if any("\0" in name for name in names) or (names and names[0].startswith((r"\xFF", r"\xFE"))):
         raise SourceError(
             f"{str(path)!r} is no text in {encoding}. Pass dp.csv_file(..., encoding='utf-16'), or "

@@ -64,7 +64,7 @@ def parts_by_spark(
     for name, added in values.items():
         x = f"sum({name})"
         if not added.clipped:
-            x = f"coalesce({x}, 0)"  # greatest passes over NULL
+            x = f"coalesce({x}, 0)"  # greatest skips NULL
             x = f"least(greatest({x}, {d.wide(str(-FULL))}), {d.wide(str(FULL))})"
         summed += f", {x} AS {name}, count({name}) AS n{name}"
     bounded = of_user if by_user else record_part_sql

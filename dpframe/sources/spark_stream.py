@@ -180,8 +180,9 @@ def _level_counters(table: pa.Table, level: int) -> tuple[pa.Array, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Worker:
-    """Sketches the batches of a task, with the columns part, hash, those of the hierarchy, and the
-    user if users are protected. Raises SourceError if the worker has another version."""
+    """Sketches the batches of a task. Their columns are the partition, the hash, the columns of the
+    hierarchy and, if users are protected, the user. Raises SourceError if the worker has another
+    version of dpframe than the driver."""
 
     hierarchy: Hierarchy
     unit: PrivacyUnit

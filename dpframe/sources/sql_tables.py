@@ -114,7 +114,7 @@ def table_period_reading(period: Period, columns: list[tuple[str, str]]) -> Peri
 
 
 def kind_of_times(source: SqlSource, period: Period) -> str:
-    """SQL of the type of a period's column, in a source of unknown columns; it reads no row."""
+    """SQL of the type of a period's column, in a source of unknown columns; no row is read."""
     column = identifier(period.column)
     none = f"SELECT {column} FROM {source.relation} AS {SOURCE} LIMIT 0"
     return f"(SELECT {kind_sql(f'any_value({column})')} FROM ({none}))"

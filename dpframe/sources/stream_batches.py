@@ -208,7 +208,7 @@ class StreamingHHH:
         """Write the sketches to one file, which then holds raw data.
 
         The file appears as a whole or not at all, readable by the owner only, and replaces a file
-        of that name. It remembers releases. SourceError if the file cannot be written.
+        of that name. It keeps the number of releases. SourceError if it cannot be written.
         """
         facts = {
             "sketch": NAME,

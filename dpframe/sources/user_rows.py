@@ -6,7 +6,7 @@ long.
 
 For one seed the counts equal the counts of :mod:`dpframe.sources.user_shares`, hash by hash: SQL
 counts rows that do not fit 63 bits, and long tables, which DuckDB can spill. If counts differed,
-one user whose id or rows change the way could change what all other users count.
+one user whose id or rows change the way of counting could change what all other users count.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""SQL for shares of a user's weight, by their rows or by the rows' weights, in whole units.
+"""SQL that divides a user's weight into whole units, over the user's rows or by their weights.
 
 By rows: among a user's ``total`` rows, in the order of their keys, row i gets the units between
 ``floor((grid (i - 1) + offset) / total)`` and ``floor((grid i + offset) / total)``. All rows of a
@@ -6,7 +6,7 @@ user get ``grid`` units, and a key gets the sum of its rows. Grouping by user an
 give the same number, since the terms between cancel out. But where most groups have one row, such
 grouping would take longer than all the rest, and so would sorting texts instead of their numbers.
 
-CTEs, over rows ``r`` with the user u and the key of the row:
+CTEs, over rows with the user u and the key of the row:
 
 numbered  every finest key and its number, leaf, in ascending order of the keys
 ranked    for every row its leaf, its place i among the rows of its user, and their total

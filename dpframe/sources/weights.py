@@ -55,7 +55,7 @@ NUMBERS = "Cast the column to numbers (DOUBLE), or name another one."
 
 
 def check_weight_type(unit: PrivacyUnit, duckdb_type: str, *, text: bool = False) -> None:
-    """Raise ColumnError unless the type of the weight's column, which is public, is one of whole
+    """Raise ColumnError unless the type of the weight's column, which is public, is a type of whole
     numbers, or of any numbers if the weight is a measure.
 
     A fraction of a record would count 0, and columns of floating-point numbers hold fractions.
