@@ -55,11 +55,10 @@ def path_level_keys(
     data: Bytes,
     offsets: Words,
 ) -> int:
-    """Write the keys of a level into ``data``, and into ``offsets`` where they begin and end.
-
-    The key of a path that reaches the level is the byte ``value``, then the path down to the level.
-    The key of a text that is no path is the byte ``invalid``; a negative ``invalid`` leaves such
-    texts out. Returns how many keys there are."""
+    """Write the keys of a level into ``data``, and their ends into ``offsets``. The key of a path
+    that reaches the level is the byte ``value``, then the path down to the level; the key of a text
+    that is no path is the byte ``invalid``, or no key if ``invalid`` is negative. Returns how many
+    keys there are."""
     n, out = 0, 0
     offsets[0] = 0
     for i in range(counts.shape[0]):

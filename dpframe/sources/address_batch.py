@@ -41,8 +41,8 @@ class AddressBatch:
 
 
 def read_batch(hierarchy: Ip, texts: pa.Array, n: Counts | None = None) -> AddressBatch:
-    """Read texts, of which text i stands for ``n[i]`` rows. Without ``n``, each text stands for one
-    row, and equal odd texts are joined into one text with their number."""
+    """Read texts that stand for ``n`` rows each. Without ``n``, each text stands for one row, and
+    equal odd texts are joined."""
     out = AddressBatch()
     if texts.null_count:
         there = texts.is_valid().to_numpy(zero_copy_only=False)

@@ -62,8 +62,7 @@ ROOT = pa.table(
 
 
 def four_nodes(found: AddressRows, prefixes: tuple[int, ...], band: int) -> tuple[Ints, Ints, Ints]:
-    """Levels, counts and numbers, as mapped into IPv6, of the IPv4 nodes at or above the band, in
-    preorder."""
+    """Levels, counts and IPv6-mapped numbers of IPv4 nodes at or above the band, in preorder."""
     before = np.concatenate([[0], np.cumsum(found.n)])
     starts = np.arange(len(found.four))
     levels, counts, numbers = [], [], []

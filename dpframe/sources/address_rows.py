@@ -46,8 +46,7 @@ SIX = 0.5
 """Largest share of IPv6 in the rows so far; above this share, SQL groups the texts first."""
 
 HELD = 2**24
-"""IPv4 addresses that are held before they are counted; with more IPv6 addresses than this, SQL
-groups the texts first."""
+"""The most IPv4 addresses that are held uncounted; with more IPv6 addresses, SQL groups texts."""
 
 MOST = 2**26
 """The most addresses that are held, of IPv4 each once: 1 GB, with what counting takes."""
@@ -73,9 +72,9 @@ MIXING = np.uint64(0x9E3779B97F4A7C15)
 class AddressRows:
     """How many rows the finest keys have.
 
-    ``four`` has the keys of IPv4 in order, each once, and ``n`` how many rows each key has.
-    ``rest`` has the other keys: the columns ``high`` and ``low``, the words of a key (NULL for
-    ``<invalid>``), and ``n``; a key can occur in several rows of ``rest``.
+    ``four`` has the keys of IPv4 in order, each once, and ``n`` their numbers of rows. ``rest`` has
+    all other keys: the columns ``high`` and ``low``, the words of a key (NULL for ``<invalid>``),
+    and ``n``; a key can occur in several rows of ``rest``.
     """
 
     four: Numbers
@@ -222,8 +221,7 @@ def sort_counts(keys: Numbers, n: Counts) -> Counted:
 
 
 def starts_of(ordered: NDArray[np.unsignedinteger]) -> NDArray[np.intp]:
-    """The first place, and the places where a value differs from the value before; empty for no
-    values."""
+    """The first place, and the places where a value differs from the value before it."""
     new = np.ones(len(ordered), dtype=np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
     return np.flatnonzero(new)

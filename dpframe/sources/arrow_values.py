@@ -33,8 +33,7 @@ read as their storage."""
 def readable_table(table: pa.Table) -> pa.Table:
     """A table of types and values that DuckDB can hold, without metadata of fields.
 
-    Raises ColumnError for a name with a NUL, for a type that DuckDB does not read, and for a type
-    whose values this module cannot change.
+    Raises ColumnError for a name with a NUL, and for a type that cannot be read or changed.
     """
     columns = []
     for field, column in zip(table.schema, table.columns, strict=True):
@@ -118,8 +117,7 @@ def _bound_decimals(array: pa.Array) -> pa.Array:
 
 
 def _bound_small_decimals(array: pa.Array) -> pa.Array:
-    """Decimals of 32 and 64 bits, with NULL for each that has more digits than its type. The whole
-    numbers that store them are compared."""
+    """Decimals of 32 and 64 bits, with NULL for each whose stored number has too many digits."""
     kind, most = array.type, 10**array.type.precision - 1
     numbers = array.view(pa.int32() if pa.types.is_decimal32(kind) else pa.int64())
     beyond = pc.or_(pc.less(numbers, -most), pc.greater(numbers, most))
@@ -128,8 +126,7 @@ def _bound_small_decimals(array: pa.Array) -> pa.Array:
 
 
 def _bound_times(times: pa.Array) -> pa.Array:
-    """Times, each moved to the nearest time that SQL can hold, since DuckDB raises at others.
-    Timestamps that DuckDB reads as infinite stay."""
+    """Times, each moved to the nearest time that SQL can hold, unless SQL reads it as infinite."""
     kind = times.type
     first, last = _time_limits(kind)
     numbers = times.view(pa.int32() if pa.types.is_time32(kind) else pa.int64())

@@ -46,8 +46,8 @@ def vector_summands(vectors: Sequence[Vector], *, by_user: bool) -> dict[str, Su
 
 
 def value_indices(vectors: Sequence[Vector], *, by_user: bool) -> list[int]:
-    """The i of every vector: the index of the first vector that adds up equal values, which is the
-    vector itself if it adds up no values."""
+    """The i of every vector: the index of the first vector that adds up the same values; its own
+    index if it adds up none."""
     first: dict[Summand, int] = {}
     out = []
     for i, v in enumerate(vectors):

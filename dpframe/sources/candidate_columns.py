@@ -24,11 +24,7 @@ NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
 
 
 def candidate_columns(candidates: object, columns: tuple[str, ...]) -> pa.Table:
-    """The columns of the result, in the order of ``columns``.
-
-    Raises ColumnError for a column that is missing or repeated, ParameterTypeError for an object
-    without columns, and SourceError for values that cannot be read.
-    """
+    """The columns of the result, in the order of ``columns``."""
     if isinstance(candidates, _duck.DuckDBPyRelation):
         with _duck.GivenRelation(candidates) as relation:
             chosen = ", ".join(map(identifier, _result_names(relation, columns)))
@@ -72,8 +68,7 @@ def _column_names_of_result(candidates: object) -> list[object]:
 
 
 def integer_column(column: pa.ChunkedArray, name: str) -> NDArray[np.int64]:
-    """The column as whole numbers, whatever type the client gave it. SourceError if some value is
-    no whole number."""
+    """The column as whole numbers, whatever type it has; SourceError for any other value."""
     kind, numbers = column.type, None
     written = _is_text(kind)  # of objects, such as decimal.Decimal
     if pa.types.is_floating(kind):
@@ -89,7 +84,7 @@ def integer_column(column: pa.ChunkedArray, name: str) -> NDArray[np.int64]:
 
 
 def texts_of_column(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """The column as texts, whatever type of text it has. SourceError for any other type."""
+    """The column as texts, whatever type of text it has; SourceError for other types."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type

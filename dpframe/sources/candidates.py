@@ -116,8 +116,8 @@ def candidate_tree(
 
 
 def check_belongs(table: pa.Table, fingerprint: str) -> None:
-    """Raise SourceError for an empty result, a result of another plan, or a number of rows that is
-    not the number in column ``nodes``."""
+    """Raise SourceError for a result that is empty, of another plan, or of another number of rows
+    than its column ``nodes`` says."""
     nodes = integer_column(table["nodes"], "nodes")
     if not table.num_rows:
         raise SourceError(f"candidates is empty, without the row of the root. {AGAIN}")

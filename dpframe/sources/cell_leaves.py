@@ -110,8 +110,8 @@ def placed_records(cells: Cells, types: tuple[str, ...], band: int) -> list[str]
 
 def _grouped_cells(cells: Cells, rows: str) -> list[str]:
     """The CTEs ``placed`` and ``cells``, from rows grouped by all values. Only groups with a value
-    below the band are grouped again, since they can share a cell. Groups with NULL and with empty
-    text can share one, too, but two groups of one cell are as good as one."""
+    below the band, which can share a cell, are grouped again. NULL and empty text can share a cell,
+    too, but two groups of one cell are as good as one."""
     numbers = one_to(len(cells.of))
     places = ", ".join(f"p{i}.place AS place_{i}" for i in numbers)
     groups = ", ".join(f"place_{i}" for i in numbers)

@@ -46,10 +46,8 @@ def cells_of(
 def _dimension_axis(
     table: pa.Table, cells: Cells, dimension: int, here: Ints
 ) -> tuple[Axis, Ints, Ints]:
-    """The axis of a dimension, the counts of its nodes, and their places, from the rows ``here``.
-
-    All three begin with the root, which has count 0 and place 0.
-    """
+    """The axis of a dimension, and the counts and places of its nodes, from the rows ``here``. All
+    begin with the root: count 0, place 0."""
     names, wide = cell_result_columns(cells), places_in(cells)
     rows = _take_rows(table, here)
     level, place = _int64_values(rows["level"]), _int64_values(rows[names[1]])

@@ -35,8 +35,7 @@ def is_foreign(source: object) -> bool:
 
 
 def foreign_table(source: Any, columns: list[str]) -> pa.Table:
-    """The columns of a foreign frame, in memory. Raises ColumnError for a missing column or a type
-    that Arrow lacks, and SourceError if reading fails."""
+    """The columns of a foreign frame, in memory."""
     try:
         if _is_arrow_dataset(source):
             if hasattr(source, "to_reader"):  # a scanner
@@ -63,8 +62,7 @@ def foreign_table(source: Any, columns: list[str]) -> pa.Table:
 
 
 def foreign_types(source: Any) -> pa.Table:
-    """An empty table with the types of a foreign frame; no row is read, even from a reader.
-    SourceError if the types cannot be read."""
+    """An empty table with the types of a foreign frame; no row is read, even from a reader."""
     try:
         if _is_arrow_dataset(source) or isinstance(source, pa.RecordBatchReader):
             schema = getattr(source, "projected_schema", None) or source.schema  # of a scanner

@@ -21,9 +21,8 @@ from dpframe.sources.period_source import PeriodSource
 def arrow_table(source: Any, wanted: Sequence[str]) -> pa.Table:
     """The wanted columns of a frame of pandas, Polars, Arrow or another library.
 
-    Values that SQL cannot hold are changed, and no value is an error. Raises ColumnError for a
-    missing column or a type whose values cannot be changed, ParameterTypeError for an object that
-    is no frame, and SourceError if reading fails.
+    Values that SQL cannot hold are changed, and no value is an error. Raises ColumnError for a type
+    whose values cannot be changed.
     """
     return unicode_table(readable_table(_frame_table(source, wanted)))
 

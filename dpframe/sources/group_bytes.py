@@ -106,11 +106,8 @@ def _stray_colons(colon: Flags, double: Flags, is_digit: Flags, inner: Flags) ->
 
 
 def _join_groups(values: Groups, first: Places, n: Places, heads: Places) -> Words:
-    """The numbers of addresses from the ``values`` of all groups.
-
-    Of each address: ``first`` is the place of its first group, ``n`` how many groups it has, and
-    ``heads`` how many of them stand before ``::``.
-    """
+    """The numbers of addresses. For each address, ``first`` is the place of its first group in
+    ``values``, ``n`` its number of groups, and ``heads`` how many of them stand before ``::``."""
     out = np.zeros((len(first), 8), ">u2")
     if not len(values):  # every text is ::
         return out.view(">u8").astype(np.uint64)

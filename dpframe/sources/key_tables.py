@@ -22,11 +22,7 @@ SHOWN = 80
 
 
 def key_table(keys: Any, hierarchy: Hierarchy) -> pa.Table:
-    """The keys, one per row: typed keys keep their type, Python objects are read as text.
-
-    Raises ColumnError if a frame lacks columns, ParameterError for malformed keys or a wrong number
-    of keys, and ParameterTypeError for an object that lists no keys.
-    """
+    """The keys, one per row: typed keys keep their type, Python objects are read as text."""
     names = hierarchy.source_columns
     present = _column_names(keys)
     if present is not None:
@@ -74,8 +70,7 @@ def _column_names(keys: Any) -> list[object] | None:
 
 
 def _key_values(keys: Any) -> tuple[pa.Array | None, list[Any]]:
-    """The keys as an Arrow array and an empty list if they have a type, otherwise None and a list.
-    ParameterTypeError for an object that lists no keys."""
+    """An Arrow array and an empty list if the keys have a type, otherwise None and a list."""
     module = type(keys).__module__.split(".")[0]
     if isinstance(keys, list | tuple):
         return None, list(keys)
@@ -103,8 +98,7 @@ def _has_type(keys: np.ndarray[Any, Any]) -> bool:
 
 
 def _key_parts(values: list[Any], hierarchy: Hierarchy) -> list[list[Any]]:
-    """The values by column. A key is one value, or a tuple with one value for every column.
-    ParameterError for a key of another form, or with a decimal."""
+    """The values by column. A key is one value, or a tuple with one value for every column."""
     names = hierarchy.source_columns
     width = len(names)
     several = hierarchy.kind == "columns"

@@ -288,15 +288,15 @@ def listed_counts(tree: CountTree, listed: ListedNodes) -> CountTree:
 def _sums_at_listed(
     column: pa.ChunkedArray, place: NDArray[np.int64], found: NDArray[np.bool_], size: int
 ) -> pa.ChunkedArray:
-    """Sums of the listed nodes, as whole numbers of up to 38 digits, 0 where the tree lacks one."""
+    """Sums of the listed nodes, as whole numbers of up to 38 digits."""
     out = np.zeros(size, dtype=object)
     np.add.at(out, place[found], python_integers(column.filter(pa.array(found))))
     return pa.chunked_array([pa.array(out.tolist(), pa.decimal128(38))])
 
 
 def _number_values(values: pa.Array | pa.ChunkedArray) -> tuple[int, NDArray[np.int64]]:
-    """How many different values there are, and the number of each value, from 0 in the order of
-    first occurrence. NULL is a value, too."""
+    """How many different values there are, and each value's number, from 0 by first occurrence;
+    NULL is a value, too."""
     whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     encoded = whole.dictionary_encode(null_encoding="encode")
     return len(encoded.dictionary), encoded.indices.to_numpy().astype(np.int64)

@@ -18,8 +18,8 @@ FARTHEST = 2.0 ** (LARGEST + 1)
 def magnitudes_statement(searched: AutoBound, *, user: str | None, user_type: str | None) -> str:
     """The statement, which returns ``bin``, from 0, and ``n``.
 
-    A record, or a user, is in at most one bin, which depends on nothing but its own values. Bins
-    without records or users are left out.
+    A record, or a user, is in at most one bin, which depends only on its values. Empty bins are
+    left out.
     """
     number = f"TRY_CAST({identifier(searched.column)} AS DOUBLE)"
     sign = "" if searched.side == "upper" else "-"

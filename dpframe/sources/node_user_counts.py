@@ -11,7 +11,7 @@ keyed   users and their finest keys
 of_l    users and their different nodes of level l
 level_l numbers of users at the nodes of level l
 
-For listed keys, chosen, leaves and placed (users and their listed nodes) replace of_l and level_l.
+For listed keys, chosen, leaves and placed stand in place of of_l and level_l.
 """
 
 from __future__ import annotations
@@ -177,8 +177,7 @@ def listed_users_sql(
 
 
 def _first(unit: PrivacyUnit, keys: list[str], rows: str, seed: int) -> str:
-    """A query with one row for each user and node of one level at which the user is counted; its
-    columns are the ``keys`` of the node."""
+    """A query of the ``keys`` of one level's nodes, one row per user who is counted at the node."""
     order = ascending_order(row_hash(", ".join(["u", *keys]), seed), *keys)
     return (
         f"SELECT {', '.join(keys)} FROM {rows} QUALIFY row_number() OVER "

@@ -1,12 +1,11 @@
 """Keys of columns of numbers and texts, as sketches count them fastest: one number per node.
 
-The number of a node of level l joins the codes of its first l columns, each in separate bits. The
-code of a whole number is its distance from a low number, the code of a text its place among the
-texts so far. Columns get the bits that the first batch needs, and share what is left of 63. If
-later values do not fit, or there are too many texts to remember, sketches go on with texts. At the
-end sketches hold texts in any case: each number becomes the one text that
-:mod:`dpframe.sources.stream_sql` has for the node, so that a sketch is as if it had counted texts
-from the start.
+A node of level l is the codes of its first l columns, in separate bits. The code of a whole number
+is its distance from a low number, the code of a text its place among the texts so far. Columns get
+the bits that the first batch needs, and share what is left of 63. If later values do not fit, or
+there are too many texts to remember, sketches go on with texts. At the end each number becomes the
+one text that :mod:`dpframe.sources.stream_sql` has for the node, so that a sketch is as if it had
+counted texts from the start.
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ def packable(hierarchy: Hierarchy, types: tuple[str, ...]) -> bool:
 
 
 def values_sql(hierarchy: Hierarchy, types: tuple[str, ...], *, view: str = VIEW) -> str:
-    """A query of the columns of the levels, with NULL in place of empty texts, and without rows
-    that the hierarchy drops. Whole numbers become BIGINT."""
+    """A query of the columns of the levels, with NULL in place of empty texts, of the rows that the
+    hierarchy keeps."""
     named = zip(hierarchy.source_columns, types, strict=True)
     read = [
         f"nullif({exact_column_sql(name, kind)}, '')"

@@ -22,8 +22,7 @@ def open_parquet(
     """The wanted columns of the files, which ``listed`` names in SQL and ``path`` in messages.
 
     DuckDB streams the columns. Arrow reads them into memory if one has a type that allows values at
-    which DuckDB's reader fails. Raises ColumnError for a column that is missing or cannot be read,
-    and SourceError for a file that cannot be read.
+    which DuckDB's reader fails.
     """
     scan = f"read_parquet({listed}, utf8_validation = 'replace')"
     with _parquet_relation(scan, path, files) as opened:
@@ -40,8 +39,7 @@ def open_parquet(
 
 
 def _failing_columns(file: Path, types: Mapping[str, str]) -> Iterator[str]:
-    """Columns whose types allow values at which DuckDB's reader fails. ColumnError if such a file
-    has names of columns that differ in case only."""
+    """Columns whose types allow values at which DuckDB's reader fails."""
     from pyarrow import parquet
 
     with parquet.ParquetFile(file) as opened:
@@ -71,10 +69,7 @@ fails at arrays with a NULL."""
 
 
 def _read_by_arrow(files: Sequence[Path], types: Mapping[str, str], path: str) -> pa.Table:
-    """The columns in ``types``, which has their DuckDB types, in memory. Arrow checks no value.
-
-    Raises ColumnError for a type that Arrow does not read alike, or files with different columns,
-    and SourceError if reading fails."""
+    """The columns in ``types``, which has their DuckDB types, in memory. Arrow checks no value."""
     from pyarrow import dataset
 
     for name, kind in types.items():

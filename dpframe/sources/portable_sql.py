@@ -82,8 +82,8 @@ LISTED = 2_000
 
 
 def _listed_condition(keys: Keys, names: list[str], only: ListedNodes | None) -> str:
-    """A condition that keeps only listed nodes, to save transport. Empty text without a list, for a
-    long list, and where texts of keys cannot be compared."""
+    """A condition that keeps only listed nodes, to save transport; empty for a long list, or where
+    texts cannot be compared."""
     if only is None or len(only.level) > LISTED or not keys.texts_are_the_same:
         return ""
     columns = [column.cast("string").to_pylist() for column in only.keys]

@@ -97,8 +97,7 @@ def update_sketches(
     *,
     progress: bool = False,
 ) -> None:
-    """Update one sketch per level with the rows of a relation. SourceError if the rows may not come
-    in stored order."""
+    """Update one sketch per level with the rows of a relation."""
     types = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
     read = tuple(types[c] for c in hierarchy.source_columns)
     hierarchy.check_types(read)

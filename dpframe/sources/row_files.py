@@ -33,9 +33,8 @@ LENIENT = (
 )
 """Options with which nothing is guessed from the rows, and no row stops the reading of other rows.
 
-One thread reads a file. With several threads, each would guess where a row begins in its part of
-the file, an earlier record could move that guess, and a line break within quotes, in a single
-record, would be an error.
+One thread reads a file. Each of several threads would guess where a row begins in its part, and an
+earlier record could move that guess; a line break in quotes, in one record, would be an error.
 """
 
 
@@ -61,11 +60,6 @@ class File(str):
         The encoding of CSV files.
     name
         The name in receipts and messages, if it is not the path.
-
-    Raises
-    ------
-    ParameterError
-        If delimiter or encoding cannot be read, or is given for a Parquet file.
     """
 
     delimiter: str | None
@@ -158,11 +152,7 @@ def _parse_encoding(given: object) -> str:
 
 
 def open_file(file: File, wanted: Sequence[str], opening: ExitStack) -> _duck.OwnRelation:
-    """A relation over the file or files of a path; copies exist until ``opening`` ends.
-
-    Raises SourceError for a path that cannot be read or first lines that name no columns, and
-    ColumnError for a column that is missing or cannot be read.
-    """
+    """A relation over the file or files of a path; copies exist until ``opening`` ends."""
     path = str(file)
     ending = next((e for e in (*SEPARATORS, *PARQUET) if path.lower().endswith(e)), None)
     if ending is None and file.delimiter is not None:
@@ -217,8 +207,7 @@ def _unreadable_path_message(path: str) -> str:
 
 
 def _duckdb_path(file: Path) -> str:
-    """The path as an SQL literal, in which DuckDB sees no pattern, home folder or address.
-    SourceError for a name that cannot be written so."""
+    """The path as an SQL literal, in which DuckDB sees no pattern, home folder or address."""
     path = os.path.abspath(file) if str(file).startswith("~") else os.path.join(os.curdir, file)
     if "\\" in path and any(sign in path for sign in "*?["):
         raise SourceError(f"{str(file)!r} has a backslash and one of *?[ in its name. Rename it.")
@@ -275,8 +264,7 @@ def _open_bytes(file: Path) -> IO[bytes]:
 
 
 def _header_names(path: Path, separator: str, encoding: str) -> list[str]:
-    """The names in the first line of a text file; SourceError if it does not name each column
-    once."""
+    """The names in the first line of a text file."""
     if path.is_dir():
         raise SourceError(f"{str(path)!r} is a folder. Name its files, as '*.csv'.")
     opened = gzip.open if path.name.lower().endswith(".gz") else open

@@ -124,8 +124,7 @@ def vector_columns(vectors: Sequence[Vector]) -> list[str]:
 def _numbers_by_node(
     table: pa.Table, place: str, name: str, nodes: ReportedNodes
 ) -> NDArray[np.object_]:
-    """The column ``name`` as one number per node, 0 where the table lacks the node. SourceError for
-    a row without a place: the source has changed."""
+    """The column ``name`` as one number per node, 0 where the table lacks the node."""
     if table[place].null_count:
         raise SourceError(
             "the source changed while it was read. Write what random(), or LIMIT without an "

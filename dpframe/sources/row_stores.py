@@ -94,7 +94,7 @@ Other types are read as text."""
 
 def read_postgres(address: str, query: str) -> pa.Table:
     """The rows of a query of a PostgreSQL server. SourceError, which quotes no value, if the query
-    cannot be read; ParameterError if psycopg is not installed."""
+    cannot be read."""
     try:
         import psycopg
     except ImportError:

@@ -34,8 +34,7 @@ States = tuple[tuple[SketchState, ...], tuple[str, ...]]
 
 
 def sketch_states(source: object, plan: SketchingPlan, *, progress: bool = False) -> States:
-    """Count a source into one sketch per level. SourceError if records may not come in stored
-    order."""
+    """Count a source into one sketch per level."""
     user = [plan.unit.user] if plan.unit.user is not None else []
     if not user:
         check_eager(source)

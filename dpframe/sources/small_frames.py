@@ -124,11 +124,8 @@ def _prefix_places(column: pa.Array, hierarchy: Hierarchy) -> list[tuple[Ints, p
 
 
 def _preorder_nodes(places: Sequence[Ints], sizes: Sequence[int]) -> tuple[Ints, Ints, Ints]:
-    """The levels, the counts and the places of all nodes in preorder.
-
-    ``places`` has each row's place at every level, and ``sizes`` how many places a level has. The
-    places of nodes have shape (levels, nodes), with 0 at the levels below a node.
-    """
+    """The level, the count, and the places at every level (0 below the node), of all nodes in
+    preorder."""
     path, rows = np.zeros(len(places[0]), dtype=np.int64), len(places[0])
     counts, at = [np.array([rows])], [np.zeros((len(places), 1), dtype=np.int64)]
     parents: list[Ints] = []

@@ -26,9 +26,8 @@ from dpframe.sources.spark import SparkFrame, is_spark
 
 
 def open_source(source: object, wanted: Sequence[str]) -> AbstractContextManager[_duck.Relation]:
-    """The source as a relation with the wanted columns, which is closed after use unless it was
-    open before. Raises ColumnError for a column that is missing or cannot be read, SourceError for
-    a source that cannot be read, and ParameterTypeError for an object that is no source."""
+    """The source as a relation with the wanted columns, closed after use unless it was open
+    before."""
     if isinstance(source, PeriodSource):
         return _open_period(source, wanted)
     if isinstance(source, _duck.OwnRelation | _duck.GivenRelation):

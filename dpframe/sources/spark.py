@@ -63,9 +63,7 @@ class SparkFrame:
     """A DataFrame with a temporary view; used in a ``with`` block, which drops the view.
 
     ``columns`` are all names of the frame. ``types`` maps the wanted columns, in their order, to
-    DuckDB's names of their types, and ``names`` maps them to their names in the view. Raises
-    ColumnError for a column that is missing or cannot be read, and SourceError for a streaming
-    frame or a stopped session.
+    DuckDB's names of their types, and ``names`` maps them to their names in the view.
     """
 
     def __init__(self, frame: Any, wanted: Sequence[str]) -> None:
@@ -99,8 +97,8 @@ class SparkFrame:
                 withhold_spark_errors(partial(catalog.dropTempView, name))
 
     def records(self, columns: Sequence[str], user: str | None) -> Any:
-        """A DataFrame of the columns, for Python, with the names of ``names`` and texts in valid
-        UTF-8. The ids of ``user`` are in column ``u``."""
+        """The columns for Python, named by ``names``, with texts in valid UTF-8. The ids of
+        ``user`` are in column ``u``."""
         from pyspark.sql import functions as F
 
         chosen = []
@@ -171,7 +169,7 @@ class SparkFrame:
 
 
 def fetch_table(ask: Callable[[], Any]) -> pa.Table:
-    """The rows of the frame that ``ask`` makes; SourceError, without a quote, if Spark fails."""
+    """The rows of the frame that ``ask`` makes."""
     with _mute_warnings():
         return withhold_spark_errors(lambda: ask().toArrow())
 

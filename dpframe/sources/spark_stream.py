@@ -139,9 +139,8 @@ def _sum_states(table: pa.Table, plan: PartitionedPlan) -> tuple[SketchState, ..
 
 
 def _bounded_states(table: pa.Table, plan: PartitionedPlan) -> tuple[SketchState, ...]:
-    """For each level, the state of the users' sketches of all partitions, merged in the order of
-    the partitions' numbers, which data do not decide. SourceError if a partition was divided among
-    workers."""
+    """For each level, the state of the users' sketches, merged in the order of the partitions'
+    numbers, which data do not decide."""
     different = table.group_by(["part", "level", "key"]).aggregate([]).num_rows
     if different != table.num_rows:  # so if a session has its own function "hash"
         raise SourceError("rows of one partition reached several workers.")
@@ -180,9 +179,8 @@ def _level_counters(table: pa.Table, level: int) -> tuple[pa.Array, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Worker:
-    """Sketches the batches of a task. Their columns are the partition, the hash, the columns of the
-    hierarchy and, if users are protected, the user. Raises SourceError if the worker has another
-    version of dpframe than the driver."""
+    """Sketches the batches of a task, with columns for the partition, the hash, the hierarchy and,
+    if users are protected, the user."""
 
     hierarchy: Hierarchy
     unit: PrivacyUnit

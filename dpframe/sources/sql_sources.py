@@ -23,10 +23,7 @@ class SqlSource:
 
 
 def table_source(name: object) -> SqlSource:
-    """A table, view or registered frame from its name: parts separated by dots, quoted or not.
-
-    Raises ParameterError for a missing or malformed name, ParameterTypeError if it is no text.
-    """
+    """A table, view or registered frame from its name: parts separated by dots, quoted or not."""
     if name is None:
         raise ParameterError("tbl is missing. Name a table, or pass query :=.")
     if not isinstance(name, str):
@@ -48,10 +45,7 @@ def table_source(name: object) -> SqlSource:
 
 
 def query_source(query: object, is_one_select: Callable[[str], bool]) -> SqlSource:
-    """A query of the caller as a relation; the line break behind the text ends a comment in it.
-
-    Raises ParameterError unless the query is one SELECT, ParameterTypeError if it is no text.
-    """
+    """A query of the caller as a relation; the line break behind the text ends a comment in it."""
     if not isinstance(query, str):
         raise ParameterTypeError(f"query must be the text of a SELECT; got {query!r}.")
     text = re.sub(r"[;\s]+$", "", query.strip())

@@ -180,7 +180,7 @@ class StreamingHHH:
         Raises
         ------
         ParameterError, ParameterTypeError
-            If ``n`` is no whole number from 1, or ``level`` no level of the hierarchy.
+            If ``n`` or ``level`` is out of range, or no whole number.
         """
         most = check_integer("n", n, 1)
         levels = range(1, self._hierarchy.height + 1) if level is None else [level]
@@ -256,11 +256,7 @@ Made = TypeVar("Made", bound=StreamingHHH)
 
 
 def merged_streams(given: Iterable[object], method: str, made: type[Made]) -> Made:
-    """Merge streams of one hierarchy and one k, level by level, in the order of the streams.
-
-    Raises ParameterTypeError for an object that is no stream, and ParameterError for streams that
-    cannot be merged.
-    """
+    """Merge streams of one hierarchy and one k, level by level, in the order of the streams."""
     chosen: list[StreamingHHH] = []
     seen: streams.Streams = frozenset()
     for stream in given:

@@ -51,8 +51,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class UserLeaves:
-    """Packed keys ``k``, each once, with the users' count ``n``, in units of the grid; ``sql`` is a
-    query of the table that unpacks the keys."""
+    """Packed keys ``k``, each once, with the users' count ``n``; ``sql`` unpacks the keys."""
 
     table: pa.Table
     sql: str
@@ -267,8 +266,7 @@ def _user_starts(block: Ints, key_bits: int) -> tuple[Ints, Ints]:
 
 
 def _starts(ordered: Ints) -> Ints:
-    """The first place, and the places where a value differs from the value before; empty for no
-    values."""
+    """The first place, and the places where a value differs from the value before it."""
     new = np.ones(len(ordered), dtype=np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
     return np.flatnonzero(new)

@@ -55,8 +55,8 @@ class UserSketches:
         self._users = 0
 
     def update(self, batches: Iterator[pa.RecordBatch]) -> None:
-        """Count batches of users and their keys, one column per level. The users of each call are
-        numbered from 1, and are new users."""
+        """Count users and their keys, one column per level. Every call has new users, numbered from
+        1."""
         last = self._users
         for batch in _whole_users(batches):
             users = pc.add(batch.column(0).cast(pa.int64()), last)
