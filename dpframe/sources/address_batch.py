@@ -27,8 +27,8 @@ ALL = 2**64 - 1
 class AddressBatch:
     """Addresses of IPv4 and of IPv6 (higher word first), odd texts, and how many rows have no key.
 
-    ``four_n``, ``six_n`` and ``odd_n`` are how many rows each address or text stands for; None
-    means one row each.
+    ``four_n``, ``six_n`` (None: one row each) and ``odd_n`` are how many rows each address or text
+    stands for.
     """
 
     four: Numbers = field(default_factory=lambda: np.empty(0, np.uint32))

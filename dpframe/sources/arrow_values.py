@@ -126,7 +126,8 @@ def _bound_small_decimals(array: pa.Array) -> pa.Array:
 
 
 def _bound_times(times: pa.Array) -> pa.Array:
-    """Times, each moved to the nearest time that SQL can hold, unless SQL reads it as infinite."""
+    """Times, each moved to the nearest time that SQL can hold: DuckDB raises at others. Infinite
+    timestamps stay."""
     kind = times.type
     first, last = _time_limits(kind)
     numbers = times.view(pa.int32() if pa.types.is_time32(kind) else pa.int64())

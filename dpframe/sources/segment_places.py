@@ -7,8 +7,8 @@ keyed_d   its finest keys
 chosen_d  its nodes that reported cells have
 leaves_d  its finest keys, with the places of their nodes at every level of ``chosen_d``
 reported  the reported cells, by the places of their nodes
-leaves    every finest key, and its part: the place of the first reported cell that holds the key,
-          or 0, the rest
+leaves    every finest key, and its part: of the reported cells that hold the key, the place of the
+          cell asked first, or 0, the rest, if there is none
 """
 
 from __future__ import annotations
