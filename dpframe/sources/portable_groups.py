@@ -1,7 +1,7 @@
 """SQL for the finest cells of rows that can matter, in engines other than DuckDB.
 
-The groups equal the cells of ``sources.cell_leaves``. A group has the columns ``n``, ``l1, l2,
-...``, its levels in the dimensions, and ``t1, t2, ...``, its keys there as texts. Windows over
+The groups equal the cells of ``sources.cell_leaves``. Columns of a group are ``n``, its levels
+``l1, l2, ...`` in the dimensions, and its keys there as texts, ``t1, t2, ...``. Windows over
 ``leaves`` count the nodes, so that a row is in one group, however an engine computes the leaves; a
 join with counted nodes would read the leaves once more.
 """
