@@ -1,7 +1,7 @@
 """The nodes of a row in SQL, and one text for each node, as sketches hold it.
 
-``level_key_sql`` goes from the finest node of a row to the nodes above. ``packed`` writes one text
-from the texts of a node, equal for equal nodes; ``unpack_key`` takes it apart again.
+``level_key_sql`` goes from the finest node of a row to the nodes above. ``pack_key`` writes one
+text from the texts of a node, equal for equal nodes; ``unpack_key`` takes it apart again.
 """
 
 from __future__ import annotations

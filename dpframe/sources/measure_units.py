@@ -13,7 +13,7 @@ users
     ``sources.user_shares`` adds up a user's weights in the order of the keys, divides by their
     total, or by WHOLE if that is larger, and rounds with one offset for the user.
 
-Both are unbiased: an offset takes each number of its range with the same probability.
+Both are unbiased: every number in the range of an offset is equally likely.
 """
 
 from __future__ import annotations

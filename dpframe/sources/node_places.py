@@ -42,7 +42,7 @@ class ReportedNodes(PublicNodes, Protocol):
 
 
 def node_places_ctes(hierarchy: Hierarchy, types: tuple[str, ...], nodes: PublicNodes) -> list[str]:
-    """The CTEs ``chosen`` and ``leaves``; ``types`` are the types of the columns as the statement
+    """The CTEs ``chosen`` and ``leaves``. ``types`` are the types of the columns as the statement
     reads them."""
     return [
         f"chosen AS ({chosen_nodes(hierarchy, nodes)})",

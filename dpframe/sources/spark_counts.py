@@ -28,8 +28,11 @@ FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
 def check_spark(
     frame: Any, hierarchy: Hierarchy, unit: PrivacyUnit, beside: Sequence[str] = ()
 ) -> SparkFrame:
-    """A :class:`SparkFrame` of the columns to read. Raises ColumnError if one is missing or has a
-    type that cannot be read, and ParameterError if the weight is a measure."""
+    """The columns of a Spark frame that a question reads.
+
+    Raises ColumnError if one is missing or its type cannot be read, and ParameterError for ``hhh``
+    with ``weight``.
+    """
     if unit.measured:
         raise ParameterError(
             f"weight ({unit.weight!r}) of hhh needs whole numbers of 128 bits, which Spark lacks. "
