@@ -1,7 +1,7 @@
 """Compiled code that reads addresses from the bytes of texts, and makes words of their nodes.
 
 It reads only texts that are certainly addresses: dotted decimals, and groups of hexadecimal digits
-with or without ``::``. Any other text is *odd*; the SQL statement reads it, which knows all forms.
+with or without ``::``. Any other text is *odd*: the SQL statement, which knows all forms, reads it.
 """
 
 # mypy: disable-error-code="no-any-return, assignment"
@@ -95,7 +95,8 @@ def _parse_ipv6(data: Bytes, start: int, end: int, groups: Unsigned) -> bool:
 
 @compile_loop
 def parse_addresses(data: Bytes, starts: Words, numbers: Unsigned, kinds: Bytes) -> int:
-    """Fill ``numbers``, shape (n, 2), lower word first, and ``kinds``; returns how many are odd."""
+    """Fill ``numbers``, shape (n, 2), lower word first, and ``kinds``; return the number of odd
+    texts."""
     groups, odd = np.zeros(8, np.uint64), 0
     for i in range(starts.shape[0] - 1):
         four = _parse_ipv4(data, starts[i], starts[i + 1])
@@ -124,12 +125,13 @@ def level_words(
     places: Words,
     long: Unsigned,
 ) -> tuple[int, int]:
-    """Write the nodes of a level, for the rows that have one, as :mod:`dpframe.sketches._encode`
-    writes texts: two words each; where the second word is negative, ``long`` tells nodes apart.
+    """Write the nodes of a level, for the rows that have a node there, as
+    :mod:`dpframe.sketches._encode` writes texts: two words each. Where the second word is negative,
+    ``long`` tells nodes apart.
 
     ``reached`` has, for each kind, the word for ``long``, or 0 if the kind lacks the level.
-    ``masks`` has the lower and the upper word for IPv4, then both for IPv6. Returns how many nodes
-    there are, and how much of ``long`` is filled.
+    ``masks`` has the lower and the upper word for IPv4, then the two words for IPv6. Returns how
+    many nodes there are, and how many words of ``long`` are filled.
     """
     n, used = 0, 0
     for i in range(kinds.shape[0]):

@@ -19,8 +19,8 @@ def split_paths(
     """Write paths without empty parts into ``normal``, one after the other.
 
     Text i is the bytes from ``starts[i]`` to ``starts[i + 1]``. ``counts[i]`` is how many parts
-    path i has, at most the columns of ``ends`` less one, or -1 for empty text, which is no path.
-    ``ends[i]`` is where path i begins, and then where each of its parts ends.
+    path i has (at most one less than ``ends`` has columns), or -1 for empty text, which is no path.
+    ``ends[i]`` has the place in ``normal`` where path i begins, then where each of its parts ends.
     """
     out = 0
     for i in range(starts.shape[0] - 1):
@@ -55,9 +55,10 @@ def path_level_keys(
     data: Bytes,
     offsets: Words,
 ) -> int:
-    """Write the keys of a level, for the paths that have it: ``value``, then the path down to the
-    level. A text that is no path has the one byte ``invalid`` as its key, or no key if
-    ``invalid`` is negative. Returns how many keys there are."""
+    """Write the keys of a level into ``data``, and their ends into ``offsets``. The key of a path
+    that reaches the level is the byte ``value``, then the path down to the level; the key of a text
+    that is no path is the byte ``invalid``, or no key if ``invalid`` is negative. Returns how many
+    keys there are."""
     n, out = 0, 0
     offsets[0] = 0
     for i in range(counts.shape[0]):

@@ -1,6 +1,7 @@
 """Read a batch of texts from their bytes: addresses become numbers.
 
-A text that neither reader knows is *odd*: SQL reads it. A text stands for one row, or for n rows.
+A text that neither ``address_bytes`` nor ``group_bytes`` can read is *odd*: SQL reads it. A text
+stands for one row, or for n rows.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ ALL = 2**64 - 1
 
 @dataclass(slots=True, repr=False)
 class AddressBatch:
-    """Addresses of IPv4 and of IPv6 (higher word first) and odd texts, each with its number of
-    rows (None: one row each), and how many rows have no key."""
+    """Addresses of IPv4 and of IPv6 (higher word first), odd texts, and how many rows have no key.
+
+    ``four_n``, ``six_n`` (None: one row each) and ``odd_n`` are how many rows each address or text
+    stands for.
+    """
 
     four: Numbers = field(default_factory=lambda: np.empty(0, np.uint32))
     four_n: Counts | None = None
@@ -37,7 +41,8 @@ class AddressBatch:
 
 
 def read_batch(hierarchy: Ip, texts: pa.Array, n: Counts | None = None) -> AddressBatch:
-    """The addresses of texts that stand for ``n`` rows; without ``n``, each odd text comes once."""
+    """Read texts that stand for ``n`` rows each. Without ``n``, each text stands for one row, and
+    equal odd texts are joined."""
     out = AddressBatch()
     if texts.null_count:
         there = texts.is_valid().to_numpy(zero_copy_only=False)
@@ -71,7 +76,8 @@ def _add_ipv6_and_odd(out: AddressBatch, texts: pa.Array, n: Counts | None) -> N
 
 
 def _drop_other_version(out: AddressBatch, version: int | None) -> AddressBatch:
-    """Count the keys of the other version as invalid, and drop them."""
+    """Drop the addresses of the IP version that is not ``version``, and count their rows as
+    invalid."""
     if version == 6:
         out.invalid += _count_rows(np.ones(len(out.four), np.bool_), out.four_n)
         out.four, out.four_n = out.four[:0], _select_counts(out.four_n, slice(0))

@@ -15,7 +15,7 @@ Flags = NDArray[np.bool_]
 Places = NDArray[np.signedinteger]
 
 BLOCK = 2**13
-"""Texts that are read at once: their bytes stay in the processor's cache."""
+"""How many texts are read at once: their bytes stay in the processor's cache."""
 
 
 def text_bytes(texts: pa.Array) -> tuple[Bytes, Places]:
@@ -31,7 +31,7 @@ def text_bytes(texts: pa.Array) -> tuple[Bytes, Places]:
 
 def parse_dotted(texts: pa.Array) -> tuple[NDArray[np.uint32], Flags | None]:
     """The numbers of the texts that are four decimals up to 255 without leading zeros, in the order
-    of the texts, and flags of these texts (None if all are)."""
+    of the texts; and for every text whether it is such an address, None if all texts are."""
     data, starts = text_bytes(texts)
     numbers, flags, others = [np.empty(0, np.uint32)], [], False
     for first in range(0, len(texts), BLOCK):
@@ -91,7 +91,7 @@ def _join_octets(octets: Bytes) -> NDArray[np.uint32]:
 def _select_addresses(
     starts: Places, value: Bytes, bad: Flags, last: Flags, places: Places
 ) -> tuple[NDArray[np.uint32], Flags]:
-    """The numbers and flags where not every text is an address."""
+    """The numbers of the texts that are addresses, and for every text whether it is one."""
     decimals = count_before(last)[starts]
     good = (np.diff(decimals) == 4) & (np.diff(count_before(bad)[starts]) == 0)
     first = decimals[:-1][good]
@@ -99,7 +99,7 @@ def _select_addresses(
 
 
 def count_before(flags: Flags) -> NDArray[np.int32]:
-    """How many flags are set before each place, and in all."""
+    """How many flags are set before each place; a last entry counts all flags."""
     out = np.zeros(len(flags) + 1, np.int32)
     np.cumsum(flags, out=out[1:])
     return out

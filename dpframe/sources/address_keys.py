@@ -1,8 +1,8 @@
 """Addresses as sketches count them fastest: numbers of 128 bits in two words, never texts.
 
 Compiled code reads the bytes of a batch; the statement reads the texts that this code does not
-know. At the end the sketches hold the texts of :mod:`dpframe.sources.stream_sql`, one for one, so
-that a sketch is as if it had counted texts from the start.
+know. At the end each number becomes the one text that :mod:`dpframe.sources.stream_sql` has for the
+node, so that a sketch is as if it had counted texts from the start.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dpframe.sketches import MisraGries
 from dpframe.sketches._counters import NUMBERS, WORDS_MISSING, WORDS_NUMBER, EncodedKeys
 
 PIECE = 65_536
-"""Rows read at a time: their words stay in the processor's cache."""
+"""How many rows are counted at a time: their words stay in the processor's cache."""
 
 ALL = 2**64 - 1
 
@@ -88,7 +88,8 @@ class AddressCounter:
 
 
 def text_bytes_with_nulls(texts: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The bytes of texts, and where each begins. NULL becomes empty text, which is no address."""
+    """The bytes of texts, and where each text begins, then where the last one ends. NULL becomes
+    empty text."""
     if texts.null_count:
         texts = pc.fill_null(texts, "")
     _, offsets, data = texts.buffers()
@@ -119,13 +120,13 @@ def _read_by_statement(
 
 
 def _texts_of_words(words: pa.Array) -> pa.Array:
-    """Texts for the words of nodes, one for one."""
+    """The text for each node's words; for NULL the text of the node ``<invalid>``."""
     numbers = (None if w is None else int.from_bytes(w, "little") for w in words.to_pylist())
     texts = [INVALID_KEY if n is None else f"{VALUE}{n}" for n in numbers]
     return pa.array(texts, pa.large_string())
 
 
 def _words_of(texts: pa.Array) -> pa.Array:
-    """Words for the texts of nodes, one for one; NULL is no address."""
+    """The words for each node's text; NULL for the node ``<invalid>``."""
     named = (None if t == INVALID_KEY else int(t.removeprefix(VALUE)) for t in texts.to_pylist())
     return pa.array([None if n is None else n.to_bytes(16, "little") for n in named], NUMBERS)

@@ -1,7 +1,7 @@
 """Count the nodes of addresses at or above the band: IPv4 in NumPy, the rest in SQL.
 
-Sorted numbers are sorted at every level, so the count of a node is a difference of two places.
-In preorder only the root stands before IPv4.
+Sorted addresses have sorted nodes at every level, so the count of a node is the difference of two
+running totals. In preorder only the root stands before IPv4.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ def address_nodes(
     *,
     progress: bool,
 ) -> pa.Table | None:
-    """Nodes with the columns of :func:`dpframe.sources.rollup_statement.rollup_statement`. Private.
-    None where SQL has to count."""
+    """Nodes at or above the band, as the statement of
+    :func:`dpframe.sources.rollup_statement.rollup_statement` returns them. Private. None where SQL
+    has to count."""
     if not isinstance(hierarchy, Ip) or types != ("VARCHAR",):
         return None
     if unit.user is not None or unit.weight is not None:
@@ -61,7 +62,7 @@ ROOT = pa.table(
 
 
 def four_nodes(found: AddressRows, prefixes: tuple[int, ...], band: int) -> tuple[Ints, Ints, Ints]:
-    """Levels, counts and numbers of IPv4 nodes in preorder."""
+    """Levels, counts and IPv6-mapped numbers of IPv4 nodes at or above the band, in preorder."""
     before = np.concatenate([[0], np.cumsum(found.n)])
     starts = np.arange(len(found.four))
     levels, counts, numbers = [], [], []

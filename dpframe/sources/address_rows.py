@@ -1,11 +1,11 @@
 """Addresses of a column of texts as numbers in order, in NumPy.
 
 SQL groups the texts, reads each once, and groups the addresses; where most texts differ, grouping
-takes most of the time. Here the bytes of every row are read, which is faster than grouping a row.
+takes most of the time. Here the bytes of every row are read, which takes less time.
 Reading IPv6 is slower than grouping: where most rows are IPv6, SQL groups the texts first.
 
-The counts equal those of :mod:`dpframe.sources.record_leaves`, whose expressions read each text
-that the readers of bytes do not know. Therefore the way of reading may depend on the data: on how
+The counts equal the counts of :mod:`dpframe.sources.record_leaves`, whose expressions read each
+text that the readers of bytes do not know. So the way of reading may depend on the data: on how
 many of the first texts differ, and on how many are IPv6 or no plain addresses. If the counts
 differed, a record that changes the way could change what all other records count.
 """
@@ -37,25 +37,25 @@ from dpframe.sources.record_leaves import keyed_sql
 from dpframe.sources.rollup_statement import exact_column_sql
 
 FIRST, LAST = 2**16, 2**18
-"""Rows at which the way is chosen anew: the first number, then its doubles up to the last."""
+"""After how many rows the way is chosen anew: the first number, then its doubles to the last."""
 
 NEW = 0.1
-"""Share of the rows so far whose address no other row has; if it is smaller, SQL is faster."""
+"""Least share of the rows so far whose address no other row has; below it, SQL is faster."""
 
 SIX = 0.5
-"""Share of the rows so far that are IPv6; if it is larger, SQL groups the texts first."""
+"""Largest share of IPv6 in the rows so far; above this share, SQL groups the texts first."""
 
 HELD = 2**24
-"""Rows that are held before they are counted."""
+"""The most IPv4 addresses that are held uncounted; with more IPv6 addresses, SQL groups texts."""
 
 MOST = 2**26
-"""Different addresses that are held: 1 GB, with what counting takes."""
+"""The most addresses that are held, of IPv4 each once: 1 GB, with what counting takes."""
 
 ODD = 2**22
-"""Texts that are left to SQL; a text counts once in each batch of rows."""
+"""The most odd texts that are left to SQL; equal texts in one batch of rows are one text."""
 
 Way = Literal["rows", "texts", "sql"]
-"""Whether every row is read here, or each text once, or SQL does everything."""
+"""How addresses are read: every row here, each different text once here, or all by SQL."""
 
 Counted = tuple[Numbers, Counts]
 """Keys of IPv4 in order, each once, and how many rows each has."""
@@ -70,10 +70,11 @@ MIXING = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AddressRows:
-    """How many rows the finest keys have: keys of IPv4 in order, each once, and the other keys.
+    """How many rows the finest keys have.
 
-    ``rest`` has the columns ``high`` and ``low``, the words of a key (NULL for ``<invalid>``), and
-    ``n``; a key can occur in several rows of ``rest``.
+    ``four`` has the keys of IPv4 in order, each once, and ``n`` their numbers of rows. ``rest`` has
+    all other keys: the columns ``high`` and ``low``, the words of a key (NULL for ``<invalid>``),
+    and ``n``; a key can occur in several rows of ``rest``.
     """
 
     four: Numbers
@@ -98,7 +99,7 @@ def address_rows(relation: Relation, hierarchy: Ip, *, progress: bool) -> Addres
 def _read_addresses(
     relation: Relation, statement: str, reader: AddressReader, progress: bool
 ) -> AddressRows | Way:
-    """Read everything in the way of the reader, or return a better way."""
+    """The counts of all rows, read in the way of the reader; or a better way, once it shows."""
     with closing(relation.pieces(statement, progress)) as pieces:
         for piece in pieces:
             reader.add(*piece.columns)
@@ -148,7 +149,7 @@ class AddressReader:
         self._held = 0
 
     def better(self) -> Way:
-        """The best way, judging by the rows so far; if it is not ``way``, reading starts anew."""
+        """The best way, judging by the rows so far; if that is not ``way``, callers start anew."""
         if self._odd > ODD or len(self._four[0]) + self._six > MOST:
             return "sql"
         if self.way == "texts" or self._six > HELD:
@@ -177,7 +178,7 @@ class AddressReader:
         return AddressRows(keys, n, pa.concat_tables(parts))
 
     def _read_by_sql(self) -> tuple[Counted, pa.Table]:
-        """The keys of the odd texts: of IPv4, and all others."""
+        """The counted keys of the odd texts: of IPv4, and the others in a table like ``rest``."""
         odd = [batch for batch in self._batches if len(batch.odd)]
         if not odd:
             return NONE, REST.empty_table()
@@ -205,7 +206,7 @@ def _ipv6_table(batch: AddressBatch, hierarchy: Ip) -> pa.Table:
 
 
 def merge_counts(one: Counted, other: Counted) -> Counted:
-    """Both counts added up."""
+    """The sum of two counts, key by key."""
     if not len(one[0]) or not len(other[0]):
         return one if len(one[0]) else other
     return sort_counts(np.concatenate([one[0], other[0]]), np.concatenate([one[1], other[1]]))
@@ -220,7 +221,7 @@ def sort_counts(keys: Numbers, n: Counts) -> Counted:
 
 
 def starts_of(ordered: NDArray[np.unsignedinteger]) -> NDArray[np.intp]:
-    """The places where a value differs from the value before it."""
+    """The first place, and the places where a value differs from the value before it."""
     new = np.ones(len(ordered), dtype=np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
     return np.flatnonzero(new)

@@ -17,13 +17,13 @@ from dpframe._nested_arrays import children, has_children, with_children
 from dpframe.errors import ColumnError
 
 EARLIEST, LATEST, INFINITY = -9_223_372_022_400_000_000, 2**63 - 2, 2**63 - 1
-"""The first and last microsecond since 1970 that SQL can hold, and what it reads as infinity."""
+"""The first and last microsecond since 1970 that SQL can hold, and the one it reads as infinity."""
 
 DAY = 86_400_000_000
 """The latest time of the day, in microseconds."""
 
 FACTORS = {"s": 10**6, "ms": 10**3, "us": 1}
-"""Microseconds of a unit. With nanoseconds, only times of the day can be out of range."""
+"""Microseconds in each unit. With nanoseconds, only times of the day can be out of range."""
 
 EXTENSIONS = ("arrow.uuid", "arrow.bool8")
 """Extension types that DuckDB reads and that have no malformed values. Other extension types are
@@ -33,7 +33,7 @@ read as their storage."""
 def readable_table(table: pa.Table) -> pa.Table:
     """A table of types and values that DuckDB can hold, without metadata of fields.
 
-    Raises ColumnError for a type that it does not read.
+    Raises ColumnError for a name with a NUL, and for a type that cannot be read or changed.
     """
     columns = []
     for field, column in zip(table.schema, table.columns, strict=True):
@@ -94,7 +94,7 @@ def _readable_array(array: pa.Array) -> pa.Array:
 
 
 def _must_rebuild(kind: pa.DataType) -> bool:
-    """Whether a value inside must change, or has metadata; only structs and lists have these."""
+    """Whether values may have to change, or fields inside (of structs and lists) have metadata."""
     return kind.num_fields > 0 or _may_change(kind)
 
 
@@ -117,7 +117,7 @@ def _bound_decimals(array: pa.Array) -> pa.Array:
 
 
 def _bound_small_decimals(array: pa.Array) -> pa.Array:
-    """Decimals of 32 and 64 bits, bounded in this way by the whole numbers that store them."""
+    """Decimals of 32 and 64 bits, with NULL for each whose stored number has too many digits."""
     kind, most = array.type, 10**array.type.precision - 1
     numbers = array.view(pa.int32() if pa.types.is_decimal32(kind) else pa.int64())
     beyond = pc.or_(pc.less(numbers, -most), pc.greater(numbers, most))
@@ -126,7 +126,8 @@ def _bound_small_decimals(array: pa.Array) -> pa.Array:
 
 
 def _bound_times(times: pa.Array) -> pa.Array:
-    """Times, each moved to the nearest time that SQL can hold: beyond, DuckDB raises."""
+    """Times, each moved to the nearest time that SQL can hold: DuckDB raises at others. Infinite
+    timestamps stay."""
     kind = times.type
     first, last = _time_limits(kind)
     numbers = times.view(pa.int32() if pa.types.is_time32(kind) else pa.int64())

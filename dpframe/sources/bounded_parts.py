@@ -1,10 +1,10 @@
-"""SQL, in whole numbers of any engine, for what a record or a user adds to a part, bounded.
+"""SQL, in whole numbers of any engine, for the bounded value that a record or user adds to a part.
 
-A row is a part, or a user and a part. Its columns: ``m``, how many rows there are; for vector i
-the sum ``xi`` and the number ``nxi`` of its values, where :func:`value_indices` says i; and with
-users,
-the columns that ``user_total_columns`` names, over all parts of the user. All arithmetic is exact,
-and rounds towards 0.
+The SQL reads one row per part, or per user and part, with these columns: ``m``, the number of
+records; for a vector the sum ``xi`` and the number ``nxi`` of its values, where i is the number
+that :func:`value_indices` gives the vector; and with users, the columns of
+``user_total_columns``, added up over all parts of the user. Arithmetic is exact, and quotients are
+rounded towards 0.
 """
 
 from __future__ import annotations
@@ -40,13 +40,14 @@ DUCKDB = DuckArithmetic()
 
 
 def vector_summands(vectors: Sequence[Vector], *, by_user: bool) -> dict[str, Summand]:
-    """The values of a row that vectors add up, by name."""
+    """The values of a row that vectors add up, by the name ``xi`` of the column."""
     own = zip(value_indices(vectors, by_user=by_user), vectors, strict=True)
     return {f"x{i}": added for i, v in own if (added := _summand_of(v, by_user)) is not None}
 
 
 def value_indices(vectors: Sequence[Vector], *, by_user: bool) -> list[int]:
-    """The i of every vector: the index of the first vector that adds up the same values."""
+    """The i of every vector: the index of the first vector that adds up the same values; its own
+    index if it adds up none."""
     first: dict[Summand, int] = {}
     out = []
     for i, v in enumerate(vectors):
@@ -68,7 +69,8 @@ def _summand_of(v: Vector, by_user: bool) -> Summand | None:
 
 
 def user_total_columns(i: int, vector: Vector, a: Arithmetic) -> dict[str, str]:
-    """What a vector needs to know about all parts of a user: by name, the SQL of one part."""
+    """The columns that a vector needs, added up over all parts of a user: by name, the SQL of the
+    value in one part."""
     x = f"x{i}"
     if vector.kind in ("users", "rows"):
         return {"all_m": "m"}
@@ -90,7 +92,8 @@ def record_part_sql(i: int, vector: Vector, a: Arithmetic) -> str:
 
 
 def _distance_sql(x: str, vector: Vector, a: Arithmetic) -> str:
-    """SQL for the total distance of the values above the lower bound, or below the upper one."""
+    """SQL for how far the values of a part lie above the lower bound, or below the upper bound,
+    added up."""
     value = a.wide(f"coalesce({x}, 0)")
     if vector.kind == "above":
         return f"({value} - {a.wide(f'({vector.bounds.low})')} * n{x})"
@@ -98,7 +101,8 @@ def _distance_sql(x: str, vector: Vector, a: Arithmetic) -> str:
 
 
 def of_user(i: int, vector: Vector, a: Arithmetic) -> str:
-    """SQL for what one user adds to one part; over all parts they add at most ``most``."""
+    """SQL for what one user adds to one part. Over all parts, a user adds at most
+    ``vector.most``."""
     x, grid = f"x{i}", a.wide(str(GRID))
     if vector.kind == "users":
         return a.quotient(f"{grid} * m", "all_m")
@@ -127,8 +131,9 @@ def _sum_bounds(vector: Vector) -> tuple[int, int]:
 
 
 def _clipped_sum_sql(x: str, vector: Vector, a: Arithmetic) -> str:
-    """SQL for a user's sum. Positive sums are scaled down to the upper bound, negative ones to the
-    lower bound, and both together to the larger bound; towards 0, in whole steps."""
+    """SQL for a user's sum in a part. Positive sums are scaled down to the upper bound, negative
+    sums to the lower bound, and both together to the larger of the bounds. Results are rounded
+    towards 0, to whole steps."""
     (above, below), (high, low) = _signed_sums_sql(x, a), _sum_bounds(vector)
     ups, downs = f"up_{x}", f"down_{x}"
     up = a.quotient(f"{above} * {high}", f"greatest({ups}, {high}, 1)")

@@ -68,7 +68,7 @@ def _column_names_of_result(candidates: object) -> list[object]:
 
 
 def integer_column(column: pa.ChunkedArray, name: str) -> NDArray[np.int64]:
-    """The column as whole numbers, whatever type the client gave it."""
+    """The column as whole numbers, whatever type it has; SourceError for any other value."""
     kind, numbers = column.type, None
     written = _is_text(kind)  # of objects, such as decimal.Decimal
     if pa.types.is_floating(kind):
@@ -84,7 +84,7 @@ def integer_column(column: pa.ChunkedArray, name: str) -> NDArray[np.int64]:
 
 
 def texts_of_column(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """The column as texts, whatever type the client gave it."""
+    """The column as texts, whatever type of text it has; SourceError for other types."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type

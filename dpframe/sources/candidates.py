@@ -1,7 +1,7 @@
 """Bring candidates that another engine counted into the form of DuckDB's own rollup.
 
-They come in any order, with keys as portable texts. Here they get DuckDB's keys and preorder, and
-are checked to be counts of a tree: accounting by paths holds only for a tree.
+Candidates come in any order, with keys as portable texts. Here they get DuckDB's keys and preorder,
+and are checked to be counts of a tree: accounting by paths holds only for a tree.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def preorder_table(
     statement, so that the checks of ``CountTree.from_preorder`` are enough. ``sums`` are further
     columns.
 
-    Raises SourceError where a row is no node of the hierarchy, a node repeats, or a node has no
-    parent or more than its parent.
+    Unless ``own``, raises SourceError where a row is no node of the hierarchy, a node repeats, or a
+    node has no parent, counts more than its parent, or counts less than its children together.
     """
     keys = returned_keys(hierarchy, dialect, types)
     with _duck.register_table(table, WHAT) as relation:
@@ -116,7 +116,8 @@ def candidate_tree(
 
 
 def check_belongs(table: pa.Table, fingerprint: str) -> None:
-    """Raise SourceError for a result of another plan, or one with another number of rows."""
+    """Raise SourceError for a result that is empty, of another plan, or of another number of rows
+    than its column ``nodes`` says."""
     nodes = integer_column(table["nodes"], "nodes")
     if not table.num_rows:
         raise SourceError(f"candidates is empty, without the row of the root. {AGAIN}")

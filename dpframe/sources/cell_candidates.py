@@ -1,7 +1,7 @@
 """Bring groups of records that another engine counted into the form of cells counted by DuckDB.
 
-They come in any order, with the levels and texts of their nodes (``sources.portable_groups``).
-Here they get DuckDB's keys, and the nodes above them get the sums of the groups as counts.
+Groups come in any order, with the levels and texts of their nodes (``sources.portable_groups``).
+Here groups get DuckDB's keys, and each node counts the sum of the groups at and below it.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def group_counts(
     """Counts from the columns ``n, l1, ..., t1, ...`` and ``sums``. Private. ``dialect`` is None
     for rows of DuckDB's own statement; ``own`` says that dpframe itself ran the statement.
 
-    Raises SourceError where a text is no node of its dimension, a group repeats, or a group has a
-    node below the band.
+    Raises SourceError where a group repeats or has a node below the band, and, unless ``own``,
+    where a text is no node of its dimension.
     """
     several = [
         returned_keys(one, dialect, read)
@@ -152,7 +152,7 @@ def _leaf_cte(cells: Cells, sums: tuple[str, ...]) -> str:
 
 
 def _dimension_nodes_ctes(number: int, keys: Keys, texts_of: list[str]) -> list[str]:
-    """A CTE of the nodes of a dimension that groups have: level, t1, ..., n, and DuckDB's keys."""
+    """The CTE of one dimension's nodes in the groups: level, t1, ..., n, and DuckDB's keys."""
     own = ", ".join(f"{name} AS t{i}" for i, name in enumerate(texts_of, 1))
     rows = f"SELECT l{number} AS level, {own}, sum(n) AS n FROM leaf GROUP BY ALL"
     keyed = ", ".join(keys_from_texts(keys))

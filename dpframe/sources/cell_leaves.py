@@ -1,9 +1,9 @@
 """SQL for the finest cells of rows, each at the finest nodes of its dimensions that can matter.
 
 A cell has no more records than each of its nodes: where a node of one dimension is below the band,
-no cell at it or below it can be reported. So the records below it are counted at the node above it
-that reaches the band, and few cells remain. Nothing is lost: the records count for every coarser
-cell. CTEs, for the dimension d:
+no cell at or below that node can be reported. So the records of such a node are counted at its
+nearest ancestor that reaches the band, and few cells remain. Nothing is lost: the records count for
+every coarser cell. CTEs, for the dimension d:
 
 keyed_d    its stored values with their finest keys and how often each occurs (for records only)
 values_d   its finest keys, with the nodes above them and how many levels they have
@@ -11,9 +11,9 @@ node_d_l   its nodes of level l that reach the band, with their places
 places_d   the place of every finest key at each level, NULL where the node is below the band
 cells      counts of the finest cells, by the places of their nodes
 
-Where records are counted, each dimension reads a value once, and rows are joined to its places.
-Where users or weights are counted, shares are rounded at the finest keys of all dimensions: these
-CTEs read ``leaves``.
+Where records are counted, each dimension reads a value once, and rows are joined to the places of
+the dimension. Where users or weights are counted, shares are rounded at the finest keys of all
+dimensions, so these CTEs read ``leaves``.
 
 The place of a node is its number within its level, times ``PLACES``, plus the level; place 0 is all
 of a dimension.
@@ -72,8 +72,9 @@ def placed_leaves(
 def placed_records(cells: Cells, types: tuple[str, ...], band: int) -> list[str]:
     """The CTEs over ``source``, where every row counts once.
 
-    Columns whose values are keys, as in a cube, are grouped together first: that leaves few rows.
-    Pairs of addresses or paths are nearly as many as rows, so rows are joined to places first.
+    If all values are keys, as in a cube, rows are grouped by all columns first, which leaves few
+    rows. Pairs of addresses or paths are nearly as many as rows, so rows are joined to places
+    first.
     """
     parts, joins, start = list[str](), list[str](), 0
     every = ", ".join(source_columns(cells))
@@ -108,8 +109,9 @@ def placed_records(cells: Cells, types: tuple[str, ...], band: int) -> list[str]
 
 
 def _grouped_cells(cells: Cells, rows: str) -> list[str]:
-    """The CTE ``cells``, from rows grouped by all values. Only groups with a value below the band
-    can share a cell. NULL and empty text can too, but two groups of one cell are as good as one."""
+    """The CTEs ``placed`` and ``cells``, from rows grouped by all values. Only groups with a value
+    below the band, which can share a cell, are grouped again. NULL and empty text can share a cell,
+    too, but two groups of one cell are as good as one."""
     numbers = one_to(len(cells.of))
     places = ", ".join(f"p{i}.place AS place_{i}" for i in numbers)
     groups = ", ".join(f"place_{i}" for i in numbers)
@@ -217,7 +219,7 @@ def _result_select_list(
 
 
 def _finest_place_sql(one: Hierarchy, rows: str) -> str:
-    """SQL for the place of the finest node that reaches the band."""
+    """SQL for the place of the finest node that reaches the band, 0 if none does."""
     levels = range(one.height, 0, -1)
     return f"coalesce({', '.join(f'{rows}.place_{level}' for level in levels)}, 0)"
 
@@ -231,8 +233,8 @@ def dimension_ctes(
     *,
     kept: Sequence[str] = (),
 ) -> list[str]:
-    """CTEs of the nodes and places of one dimension, from its finest keys and their counts; or, if
-    ``kept`` columns identify the keys, from keys of any level, ``d``."""
+    """CTEs of the nodes and places of one dimension, from its finest keys and their counts. If
+    ``kept`` columns identify the keys, keys can be of any level, which is in column ``d``."""
     names, columns = finest_columns(one), {one.height: finest_columns(one)}
     depth = "d" if kept else one.depth(names)
     query = values if kept else f"(SELECT *, {depth or one.height} AS d FROM {values})"

@@ -46,7 +46,8 @@ def cells_of(
 def _dimension_axis(
     table: pa.Table, cells: Cells, dimension: int, here: Ints
 ) -> tuple[Axis, Ints, Ints]:
-    """The axis of a dimension from the rows of its nodes, with their counts and their places."""
+    """The axis of a dimension, and the counts and places of its nodes, from the rows ``here``. All
+    begin with the root: count 0, place 0."""
     names, wide = cell_result_columns(cells), places_in(cells)
     rows = _take_rows(table, here)
     level, place = _int64_values(rows["level"]), _int64_values(rows[names[1]])
@@ -71,7 +72,7 @@ def _take_rows(table: pa.Table, rows: Ints) -> pa.Table:
 
 def _positions_among(wanted: Ints, known: Ints) -> Ints:
     """The position in ``known`` of each wanted place. Most often there are more wanted places than
-    numbers up to the last place, and one table of these numbers is fastest."""
+    numbers up to the last place, and a lookup table of all these numbers is fastest."""
     last = int(known.max())
     if last <= max(4 * len(wanted), 2**16):
         table = np.zeros(last + 1, dtype=np.int64)

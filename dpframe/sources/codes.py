@@ -33,8 +33,8 @@ def counted_codes(
     *,
     progress: bool = False,
 ) -> HotPartition:
-    """Count the rows of a source into the sketch, and return it. Of each user's rows it counts a
-    uniform sample of at most ``unit.max_contributions``."""
+    """Count the rows of a source into the sketch, and return the sketch. With ``unit.user``, a
+    uniform sample of at most ``unit.max_contributions`` rows per user counts."""
     user = [unit.user] if unit.user is not None else []
     with open_source(source, [*domain.columns, *user]) as relation:
         _domain_schema(relation, domain)

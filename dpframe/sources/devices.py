@@ -60,8 +60,10 @@ def population_of(
     times: NDArray[np.integer],
     devices: int,
 ) -> Population:
-    """Devices from rows of a device, a text and how often the device has it; ``item`` are indices
-    of ``texts``. Texts with equal bits are one item; texts that the encoding leaves out are none.
+    """The population in which ``device[i]`` has the text ``texts[item[i]]`` ``times[i]`` times.
+
+    ``devices`` is how many devices there are. Texts with equal bits are one item; texts that the
+    encoding leaves out are no items.
     """
     packed, readable = encoding.packed(texts, length)
     held = readable[item]
@@ -69,7 +71,7 @@ def population_of(
     code = np.zeros(len(texts), dtype=np.int64)
     if readable.any():
         packed, inverse = np.unique(packed[readable], axis=0, return_inverse=True)
-        code[readable] = inverse.ravel()  # it has two dimensions in numpy 2.0
+        code[readable] = inverse.ravel()  # numpy 2.0 returns two dimensions
     else:
         packed = packed[:0]
     key = device.astype(np.int64) * max(len(packed), 1) + code[item]
@@ -98,10 +100,10 @@ def _device_column_types(
 
 
 def _devices_statement(relation: _duck.Relation, hierarchy: Hierarchy, user: str) -> str:
-    """A statement that reads the source once and returns two kinds of rows. The first has the
-    numbers of a user and of an item (NULL for none) and how often the user has it; the second has
-    the number of an item and its text. Users are numbered in the order of their ids, so that every
-    door numbers them alike."""
+    """A statement that reads the source once and returns two kinds of rows. The first kind has the
+    numbers of a user and of an item (NULL for none) and how often the user has the item; the second
+    kind has the number of an item and its text. Users are numbered in the order of their ids, so
+    that every door numbers them alike."""
     types = _device_column_types(relation, hierarchy, user)
     (column,) = hierarchy.source_columns
     rows = (

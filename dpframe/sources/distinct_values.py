@@ -2,8 +2,8 @@
 
 If records are protected, all values count. If users are, each level counts at most ``at_most``
 pairs of a node and a value per user: the first pairs in the order of a hash with a secret seed.
-Which pairs count depends only on this user, the reported nodes and the seed. Segments are one
-level. The statement returns ``place, n``.
+Which pairs of a user count depends only on this user, the reported nodes and the seed. All segments
+together are one level. The statement returns ``place, n``.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ def _columns_to_read(hierarchy: Hierarchy, unit: PrivacyUnit) -> list[str]:
 def _tree_column_types(
     relation: Relation, hierarchy: Hierarchy, unit: PrivacyUnit, *, text: bool
 ) -> dict[str, str]:
-    """Checked types by column. In a source of nothing but ``text``, weights are text."""
+    """Checked types by column. ``text`` says that a source holds nothing but text, weights too."""
     types = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
     hierarchy.check_types(tuple(types[c] for c in hierarchy.source_columns))
     if unit.user is not None:

@@ -1,7 +1,6 @@
-"""Read frames of other libraries: any object with an Arrow stream, or that narwhals reads.
+"""Read frames of other libraries: objects with an Arrow stream, or that narwhals reads.
 
-The columns are read once and held. Texts of other libraries' errors are dropped: they can quote
-rows.
+Columns are read once and held. Error texts of other libraries are dropped: they can quote rows.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from dpframe.errors import DpframeError, ParameterTypeError, SourceError, class_
 from dpframe.sources.columns import check_arrow_types, require_columns
 
 _read: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()
-"""Readers that were read: they have no rows a second time, and do not say so."""
+"""Arrow readers that were read: a second reading would give no rows, and no error."""
 
 
 def is_foreign(source: object) -> bool:
-    """Whether a source is such a frame. Those of pandas, Polars, Spark and DuckDB, and Arrow tables
-    are not."""
+    """Whether this module reads a source. Frames of pandas, Polars and Spark, relations of DuckDB,
+    and Arrow tables are read elsewhere."""
     own = ("pandas", "polars", "pyspark", "duckdb", "_duckdb", "dpframe", "builtins")
     if type(source).__module__.partition(".")[0] in own or isinstance(
         source, pa.Table | pa.RecordBatch
@@ -127,7 +126,7 @@ def _is_arrow_dataset(source: object) -> bool:
 
 
 def _narwhals_frame(source: object) -> Any:
-    """The source as a frame of narwhals; None if it is none, or narwhals is not installed."""
+    """The source as a frame of narwhals; None if narwhals does not read it or is not installed."""
     if find_spec("narwhals") is None:
         return None
     nw = import_module("narwhals")

@@ -19,9 +19,10 @@ from dpframe.sources.period_source import PeriodSource
 
 
 def arrow_table(source: Any, wanted: Sequence[str]) -> pa.Table:
-    """The wanted columns of a pandas, Polars or Arrow frame; no value is an error.
+    """The wanted columns of a frame of pandas, Polars, Arrow or another library.
 
-    Raises ColumnError for a type whose values cannot be changed to values that SQL can hold.
+    Values that SQL cannot hold are changed, and no value is an error. Raises ColumnError for a type
+    whose values cannot be changed.
     """
     return unicode_table(readable_table(_frame_table(source, wanted)))
 
@@ -124,7 +125,7 @@ def from_pandas(series: Any) -> pa.Array:
 
 
 OWN_TYPES = ("PeriodDtype", "IntervalDtype")
-"""Pandas types that Arrow lacks; it lacks complex numbers, too."""
+"""Pandas types that Arrow lacks, as it lacks complex numbers."""
 
 
 def pandas_types(source: Any, wanted: Sequence[str]) -> dict[str, str]:
@@ -143,8 +144,8 @@ def pandas_types(source: Any, wanted: Sequence[str]) -> dict[str, str]:
 
 
 def _is_of_pandas(kind: pa.DataType) -> bool:
-    """Whether a type holds pandas periods or intervals, also as categories: SQL would show them as
-    their storage."""
+    """Whether a type holds pandas periods or intervals, also as categories. SQL would show only
+    how they are stored."""
     stored = kind.value_type if pa.types.is_dictionary(kind) else kind
     return getattr(stored, "extension_name", "").startswith("pandas.")
 
@@ -152,7 +153,7 @@ def _is_of_pandas(kind: pa.DataType) -> bool:
 def without_rows(source: Any) -> Any:
     """A frame without its rows: columns and types only; nothing of a lazy frame is computed.
 
-    Other sources are returned unchanged: their types are known without reading a row.
+    Sources other than frames are returned unchanged: their types are known without reading a row.
     """
     if isinstance(source, pa.Table | pa.RecordBatch):
         return source.slice(0, 0)

@@ -21,7 +21,7 @@ BLOCK = 2**12
 
 def parse_groups(texts: pa.Array) -> tuple[Words, Flags]:
     """The numbers of the texts that are such addresses, shape (n, 2), the higher word first; and
-    flags of these texts."""
+    for every text whether it is such an address."""
     data, starts = text_bytes(texts)
     words, flags = [np.empty((0, 2), np.uint64)], [np.empty(0, np.bool_)]
     for first in range(0, len(texts), BLOCK):
@@ -62,7 +62,7 @@ def _parse_group_block(data: Bytes, starts: Places) -> tuple[Words, Flags]:
 
 
 def _hex_digits(data: Bytes) -> tuple[Bytes, Flags]:
-    """The value of each byte as a hexadecimal digit, and whether it is one."""
+    """The value of each byte as a hexadecimal digit, 0 for other bytes; and whether it is one."""
     decimal = data - np.uint8(48)  # smaller bytes wrap around to large ones
     letter = (data | np.uint8(32)) - np.uint8(97)
     is_decimal, is_letter = decimal < 10, letter < 6
@@ -74,7 +74,8 @@ def _hex_digits(data: Bytes) -> tuple[Bytes, Flags]:
 
 
 def _group_values(digit: Bytes, goes_on: Flags) -> tuple[Groups, Flags]:
-    """The group that ends at each byte, and whether it has more than four digits."""
+    """For each byte: the value of the group that ends there, and whether the group has more than
+    four digits."""
     on = goes_on.view(np.uint8)
     carried = digit * on
     low = digit.copy()
@@ -105,7 +106,8 @@ def _stray_colons(colon: Flags, double: Flags, is_digit: Flags, inner: Flags) ->
 
 
 def _join_groups(values: Groups, first: Places, n: Places, heads: Places) -> Words:
-    """The numbers of addresses, from the places of their groups."""
+    """The numbers of addresses. For each address, ``first`` is the place of its first group in
+    ``values``, ``n`` its number of groups, and ``heads`` how many of them stand before ``::``."""
     out = np.zeros((len(first), 8), ">u2")
     if not len(values):  # every text is ::
         return out.view(">u8").astype(np.uint64)

@@ -22,7 +22,7 @@ SHOWN = 80
 
 
 def key_table(keys: Any, hierarchy: Hierarchy) -> pa.Table:
-    """The keys, one a row: typed keys keep their type, Python objects are read as text."""
+    """The keys, one per row: typed keys keep their type, Python objects are read as text."""
     names = hierarchy.source_columns
     present = _column_names(keys)
     if present is not None:
@@ -70,7 +70,7 @@ def _column_names(keys: Any) -> list[object] | None:
 
 
 def _key_values(keys: Any) -> tuple[pa.Array | None, list[Any]]:
-    """An Arrow array if the values have a type, otherwise a list."""
+    """An Arrow array and an empty list if the keys have a type, otherwise None and a list."""
     module = type(keys).__module__.split(".")[0]
     if isinstance(keys, list | tuple):
         return None, list(keys)
@@ -92,13 +92,13 @@ def _key_values(keys: Any) -> tuple[pa.Array | None, list[Any]]:
 
 
 def _has_type(keys: np.ndarray[Any, Any]) -> bool:
-    """Whether Arrow has the array's type, too. As a list, datetimes would become integers."""
+    """Whether Arrow has the array's type, too. In a list, datetimes would become integers."""
     unit = np.datetime_data(keys.dtype)[0] if keys.dtype.kind == "M" else "D"
     return keys.ndim == 1 and keys.dtype.kind in "biufM" and unit in ("D", "s", "ms", "us", "ns")
 
 
 def _key_parts(values: list[Any], hierarchy: Hierarchy) -> list[list[Any]]:
-    """The values by column. A key is one value, or a tuple with one for every column."""
+    """The values by column. A key is one value, or a tuple with one value for every column."""
     names = hierarchy.source_columns
     width = len(names)
     several = hierarchy.kind == "columns"

@@ -32,7 +32,7 @@ from dpframe.sources.source_relations import canonical
 from dpframe.tree import CountTree, ListedNodes, python_integers
 
 DOMAIN = "domain"
-"""Pass it instead of a list for every value that the hierarchy can hold."""
+"""What callers pass instead of a list, for every value that the hierarchy can hold."""
 
 CHECKED = (
     *("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT"),
@@ -88,8 +88,8 @@ def listed_nodes(keys: object, hierarchy: Hierarchy) -> ListedNodes:
 
 
 def _expand_dates(table: pa.Table, hierarchy: Hierarchy) -> pa.Table:
-    """The keys of a hierarchy of dates; a text in the form of its finest level, such as ``2026-11``
-    for a month, becomes the first day or hour of that period."""
+    """The keys, unchanged except for a hierarchy of dates: there a text in the form of the finest
+    level, such as ``2026-11`` for a month, becomes the first moment of that period."""
     texts = table[0].combine_chunks()
     texts = texts.dictionary_decode() if pa.types.is_dictionary(texts.type) else texts
     if not isinstance(hierarchy, Date) or not str(texts.type).endswith(("string", "string_view")):
@@ -106,7 +106,8 @@ def _first_moment(text: str | None, level: str) -> str | None:
 
 
 def _domain_nodes(hierarchy: Hierarchy) -> ListedNodes:
-    """All nodes that can occur; any other value is malformed, and below the root."""
+    """All nodes that can occur. Any other value is malformed: it is dropped, or counts at the root
+    alone."""
     values = hierarchy.domain_values()
     if values is None:
         raise ParameterError(
@@ -127,7 +128,8 @@ def _domain_nodes(hierarchy: Hierarchy) -> ListedNodes:
 
 
 def _count_key_nodes(table: pa.Table, hierarchy: Hierarchy) -> tuple[CountTree, NDArray[np.int64]]:
-    """The nodes of keys, with the number of keys that end at each; a malformed key is an error."""
+    """The nodes of keys, and for each node the number of keys that end there. ParameterError for a
+    malformed key."""
     invalid: dict[str, Any] = {"invalid": "count"}  # malformed keys must be seen
     hierarchy = replace(hierarchy, **invalid)
     with _duck.register_table(table, "the keys") as relation:
@@ -150,7 +152,7 @@ def _count_key_nodes(table: pa.Table, hierarchy: Hierarchy) -> tuple[CountTree, 
 
 
 def _refuse_key(malformed: pa.Table, hierarchy: Hierarchy) -> None:
-    """Raise ParameterError for the key in a table of one row."""
+    """Raise ParameterError for the malformed key in a table of one row."""
     values = tuple(column[0].as_py() for column in malformed.columns)
     several = len(values) > 1
     if isinstance(hierarchy, Date) and is_written(str(values[0])):
@@ -189,8 +191,8 @@ def _make_listed_nodes(tree: CountTree, rest: NDArray[np.bool_]) -> ListedNodes:
 def _hash_nodes(
     level: NDArray[np.int64], keys: tuple[pa.ChunkedArray, ...], rest: NDArray[np.bool_]
 ) -> str:
-    """A hash of the nodes that does not depend on their order; it has every text's length before
-    the text."""
+    """A hash of the nodes that does not depend on their order. In each column, the lengths of all
+    texts are hashed before the texts."""
     texts = {f"t{i}": key.cast(pa.large_string()) for i, key in enumerate(keys)}
     table = pa.table({**texts, "level": level, "rest": rest.astype(np.int64)})
     table = table.take(pc.sort_indices(table, [(c, "ascending") for c in table.column_names]))
@@ -208,7 +210,7 @@ def _hash_nodes(
 def check_key_types(listed: ListedNodes, hierarchy: Hierarchy, types: tuple[str, ...]) -> None:
     """Raise ColumnError for a key that no value of its column can have; ``types`` are DuckDB's.
 
-    Only columns as levels keep their types; other kinds read keys and values alike.
+    Only the kind ``columns`` keeps the types of columns; other kinds read keys and values alike.
     """
     if hierarchy.kind != "columns":
         return
@@ -219,7 +221,8 @@ def check_key_types(listed: ListedNodes, hierarchy: Hierarchy, types: tuple[str,
 
 
 def _check_texts(texts: pa.Array, column: str, kind: str) -> None:
-    """Raise ColumnError for a text that is not how SQL writes the value that it is read as."""
+    """Raise ColumnError for a key that SQL would write in another way, as a value of type
+    ``kind``."""
     hierarchy = columns("value")
     ((_, value),) = hierarchy.key_steps(("value",), (kind,))[0].items()
     (text,) = hierarchy.texts(1, (value,), (kind,))
@@ -250,7 +253,7 @@ def _check_texts(texts: pa.Array, column: str, kind: str) -> None:
 
 
 def _other_number(key: str, text: str) -> bool:
-    """Whether a key is another number than ``text``: its column rounded it."""
+    """Whether a key is another number than ``text``, because the column's type rounded it."""
     try:
         return Decimal(key) != Decimal(text)
     except InvalidOperation:  # no numbers
@@ -285,14 +288,15 @@ def listed_counts(tree: CountTree, listed: ListedNodes) -> CountTree:
 def _sums_at_listed(
     column: pa.ChunkedArray, place: NDArray[np.int64], found: NDArray[np.bool_], size: int
 ) -> pa.ChunkedArray:
-    """Sums of the listed nodes, as whole numbers of any size."""
+    """Sums of the listed nodes, as whole numbers of up to 38 digits."""
     out = np.zeros(size, dtype=object)
     np.add.at(out, place[found], python_integers(column.filter(pa.array(found))))
     return pa.chunked_array([pa.array(out.tolist(), pa.decimal128(38))])
 
 
 def _number_values(values: pa.Array | pa.ChunkedArray) -> tuple[int, NDArray[np.int64]]:
-    """How many values differ, and the number of each, by first occurrence; NULL is a value, too."""
+    """How many different values there are, and each value's number, from 0 by first occurrence;
+    NULL is a value, too."""
     whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     encoded = whole.dictionary_encode(null_encoding="encode")
     return len(encoded.dictionary), encoded.indices.to_numpy().astype(np.int64)

@@ -11,7 +11,7 @@ SHORT = 2_000
 
 
 def listed_join(hierarchy: Hierarchy, only: ListedNodes | None) -> str:
-    """A join that keeps only listed nodes; empty if the list is long."""
+    """A join that keeps only listed nodes; empty text without a list, or for a long list."""
     if only is None or len(only.level) > SHORT:
         return ""
     columns = [column.to_pylist() for column in only.keys]

@@ -8,17 +8,18 @@ from dpframe.sources.rollup_statement import exact_column_sql
 from dpframe.vectors import LARGEST, LEAST, AutoBound
 
 UNIT = 2.0**-LEAST
-"""Values are added up in whole multiples of 2**LEAST, rounded up: a sum of floating-point numbers
-depends on the order of all rows, and so on other users."""
+"""How many steps of 2**LEAST make 1. Values are added up in whole steps, rounded up: a sum of
+floating-point numbers depends on the order of all rows, and so on other users."""
 
 FARTHEST = 2.0 ** (LARGEST + 1)
-"""A value beyond all bounds; sums of such values fit 128 bits."""
+"""A value beyond all bounds, to which larger values are cut: sums of such values fit 128 bits."""
 
 
 def magnitudes_statement(searched: AutoBound, *, user: str | None, user_type: str | None) -> str:
     """The statement, which returns ``bin``, from 0, and ``n``.
 
-    A record, or a user, is in one bin, whatever its values; the bin depends on nothing else.
+    A record, or a user, is in at most one bin, which depends only on its values. Empty bins are
+    left out.
     """
     number = f"TRY_CAST({identifier(searched.column)} AS DOUBLE)"
     sign = "" if searched.side == "upper" else "-"

@@ -11,9 +11,8 @@ from dpframe.sources.rollup_statement import source_sql
 
 
 def malformed_sql(hierarchy: Hierarchy, unit: PrivacyUnit, types: tuple[str, ...]) -> str:
-    """A query of one row, as text, that has no key at some level, if any; for public rows only.
-
-    The hierarchy must count malformed values.
+    """A query of the values, as text, of one row that has no key at some level; empty without such
+    a row. For public rows only. The hierarchy must count malformed values.
     """
     source, types = source_sql(hierarchy, unit, types=types, user_type=None, view=VIEW)
     values = [f"c{i}" for i in range(len(types))]

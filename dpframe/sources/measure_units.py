@@ -10,8 +10,8 @@ rows
     a secret seed. One more row adds at most WHOLE to one sum, and so 0 to SHARE_GRID units to one
     key. Equal rows are not all rounded alike, as they would be if each row were rounded.
 users
-    ``sources.rollup_statement`` cumulates what a user has, divides a total above WHOLE by the same
-    number everywhere, and rounds with one offset of the user.
+    ``sources.user_shares`` adds up a user's weights in the order of the keys, divides by their
+    total, or by WHOLE if that is larger, and rounds with one offset for the user.
 
 Both are unbiased: every number in the range of an offset is equally likely.
 """
@@ -22,14 +22,14 @@ from dpframe._sql import is_nan
 from dpframe.budget import SHARE_GRID
 
 WHOLE = 2**40
-"""The whole number that ``max_weight`` is read as. 2^64 rows of it add up to less than 2^127."""
+"""The whole number as which ``max_weight`` is read. 2^64 rows of it add up to less than 2^127."""
 
 PART = WHOLE // SHARE_GRID
-"""One unit, in the whole numbers that weights are read as."""
+"""One unit, in the whole numbers as which weights are read."""
 
 
 def measure_sql(value: str, most: float) -> str:
-    """SQL of a weight, BIGINT in 0 to WHOLE, from the SQL of a number or of text that is one.
+    """SQL of a weight, BIGINT in 0 to WHOLE, from the SQL of a number or of a number's text.
 
     ``most`` and more, infinity too, is WHOLE. NULL, NaN, negative numbers and other text are 0. No
     value is an error.

@@ -22,10 +22,10 @@ from dpframe.vectors import Vector
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class MeasuredCells(RowParts):
-    """Rows whose cells are counted; their sums are taken in segments that are known later.
+    """Rows whose cells are counted. Sums of these rows are taken later, when segments are known.
 
-    ``sums`` names the sums that another engine counted together with the cells, for records whose
-    bounds are known beforehand; None if there are none.
+    ``sums`` names the sums that another engine counted together with the cells, which it does for
+    records if bounds are known before; None if no engine did.
     """
 
     cells: CellCounts
@@ -34,7 +34,7 @@ class MeasuredCells(RowParts):
     def parts(
         self, vectors: Sequence[Vector], nodes: ReportedNodes, chosen: NDArray[np.int64]
     ) -> list[NDArray[np.object_]]:
-        """The values of every vector, one number a segment."""
+        """For every vector, an array with one number per segment; empty without vectors."""
         if not vectors:
             return []
         if self.sums is not None and set(sums_of(vectors)) == set(self.sums):
@@ -44,7 +44,7 @@ class MeasuredCells(RowParts):
     def _of_groups(
         self, names: Sequence[str], vectors: Sequence[Vector], nodes: ReportedNodes
     ) -> list[NDArray[np.object_]]:
-        """Vectors from the sums of groups of records: a whole group is in one segment."""
+        """Vectors from the sums of groups, by name; all records of a group are in one segment."""
         cells = self.hierarchy
         assert isinstance(cells, Cells)
         kinds = [(0,) * len(cells.of), *reversed(cells.kinds)]
@@ -84,7 +84,7 @@ def measured_cells(
 def cells_counted_elsewhere(
     counted: CellCounts, sums: tuple[str, ...], cells: Cells
 ) -> MeasuredCells:
-    """Records that another engine counted, with all sums that their measures need."""
+    """Cells of records that another engine counted, with all ``sums`` that the measures need."""
     return MeasuredCells(
         cells=counted,
         sums=sums,

@@ -4,8 +4,9 @@ Reported nodes are public, and few; they come into the statement as rows. Two CT
 which has the finest keys k1, k2, ...:
 
 chosen  the reported nodes: level, key and place
-leaves  every finest key; its part, the reported node furthest down, or the root if there is none;
-        and n1, n2, ..., its node at each reported level, NULL where that node is not reported
+leaves  every finest key; its part, the place of the reported node furthest down, or of the root, 0;
+        and n1, n2, ..., the places of its nodes at the reported levels, NULL for nodes that are not
+        reported
 """
 
 from __future__ import annotations
@@ -50,13 +51,13 @@ def node_places_ctes(hierarchy: Hierarchy, types: tuple[str, ...], nodes: Public
 
 
 def reported_levels(nodes: PublicNodes) -> list[int]:
-    """The levels that have reported nodes, without the root's."""
+    """The levels that have reported nodes, in ascending order, without level 0."""
     return sorted({level for level in nodes.level.tolist() if level})
 
 
 def keyed_leaves_join(hierarchy: Hierarchy) -> str:
     """The join of ``keyed`` with the leaf of every row. Every row has a leaf. DuckDB overestimates
-    the number of leaves; LEFT keeps it from building its hash table of all rows instead of them."""
+    the number of leaves; with LEFT its hash table holds the leaves, and not all rows."""
     return f"keyed LEFT JOIN leaves ON {same_key_sql(finest_columns(hierarchy), 'keyed', 'leaves')}"
 
 

@@ -8,8 +8,10 @@ nobody is counted does not exist. CTEs, in order:
 source  the columns that matter, renamed
 held    users and their different values
 keyed   users and their finest keys
-of_l    users and their different nodes of level l (for listed keys: placed, chosen and leaves)
+of_l    users and their different nodes of level l
 level_l numbers of users at the nodes of level l
+
+For listed keys, chosen, leaves and placed stand in place of of_l and level_l.
 """
 
 from __future__ import annotations
@@ -99,7 +101,8 @@ def _node_pairs_of_spark(frame: object, hierarchy: Hierarchy, unit: PrivacyUnit)
 def _user_value_ctes(
     hierarchy: Hierarchy, unit: PrivacyUnit, types: tuple[str, ...], user_type: str
 ) -> tuple[list[str], tuple[str, ...]]:
-    """The first CTEs, and the types of their columns; each value of a user is read once."""
+    """The CTEs ``source``, ``held`` and ``keyed``, and the types of the columns of ``source``. Each
+    value of a user is read once."""
     source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=VIEW)
     own = ", ".join(source_columns(hierarchy))
     return [
@@ -156,8 +159,8 @@ def listed_users_sql(
     *,
     seed: int,
 ) -> str:
-    """The statement for listed keys; it returns ``place, n``. In each level, users are counted only
-    at listed nodes."""
+    """The statement for listed keys; it returns ``place, n``. On each level, only listed nodes
+    compete for the ``at_most`` nodes of a user."""
     levels = reported_levels(listed)
     at = "".join(f", n{level}" for level in levels)
     parts = [
@@ -174,7 +177,7 @@ def listed_users_sql(
 
 
 def _first(unit: PrivacyUnit, keys: list[str], rows: str, seed: int) -> str:
-    """A query of the nodes of one level, with columns ``keys``, at which users are counted."""
+    """A query of the ``keys`` of one level's nodes, one row per user who is counted at the node."""
     order = ascending_order(row_hash(", ".join(["u", *keys]), seed), *keys)
     return (
         f"SELECT {', '.join(keys)} FROM {rows} QUALIFY row_number() OVER "

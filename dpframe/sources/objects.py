@@ -24,17 +24,18 @@ import pyarrow as pa
 from dpframe._unicode import decode_bytes, escape_bytes
 
 WHOLE = 2.0**127
-"""Whole floating-point numbers below it are written as integers, as ``hierarchy.text_sql`` does."""
+"""Whole floating-point numbers below this are written as integers, as SQL writes them
+(``text_sql``)."""
 
 LARGEST = 2**1024 - 2**970
-"""Whole numbers below it round to a finite floating-point number."""
+"""Whole numbers below this round to a finite floating-point number."""
 
 DIGITS = 4000
 """Decimals with more digits before or behind the point are not written: that would take long."""
 
 
 def texts_of_objects(values: Any) -> pa.Array:
-    """Python objects as text, each as SQL would write it; an object without a text is missing."""
+    """Python objects as texts, each as SQL would write it; an object without a text is NULL."""
     from pandas.api.types import infer_dtype  # loaded late: sketches do without pandas
 
     if infer_dtype(values, skipna=True) in ("string", "empty"):
@@ -82,7 +83,8 @@ def _unicode_text(value: str) -> str:
 
 
 def _number_text(value: Any) -> str | None:
-    """Equal numbers are equal texts, whatever their types: 7, 7.0 and Decimal("7.00")."""
+    """The text of a number, None for NaN. Equal numbers have equal texts, whatever their types: 7,
+    7.0 and Decimal("7.00")."""
     if value != value:  # NaN
         return None
     if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) > DIGITS:
@@ -101,7 +103,7 @@ def _number_text(value: Any) -> str | None:
 
 
 def _equal_decimal(value: Fraction) -> Decimal | Fraction:
-    """A fraction as a decimal, if an equal decimal exists."""
+    """A fraction as a decimal, if a decimal of at most DIGITS digits equals it; else unchanged."""
     with localcontext(prec=DIGITS) as context:
         exact = Decimal(value.numerator) / Decimal(value.denominator)
         return value if context.flags[Inexact] else exact
@@ -115,8 +117,8 @@ def _complex_text(value: Any) -> str | None:
 
 
 def _moment_text(value: dt.datetime) -> str | None:
-    """The instant in UTC, so that equal instants of two zones have one text. Years that only pandas
-    has are missing."""
+    """The instant in UTC, so that equal instants of two zones have one text. None for a year that
+    only pandas can hold."""
     if not 1 <= value.year <= 9999:
         return None
     return str(value if value.tzinfo is None else value.astimezone(dt.UTC))
@@ -140,8 +142,9 @@ def _duration_with_nanoseconds(whole: dt.timedelta, nano: int) -> str:
 
 
 def _numpy_time_text(value: Any) -> str | None:
-    """A time or duration of NumPy, of any unit, as Python or pandas writes it. None if Python and
-    pandas cannot hold it, or if it is a number of months without a date."""
+    """A time or duration of NumPy, of any unit, as Python or pandas writes it. None for NaT, and
+    for a fraction of a nanosecond. Raises for a value that Python cannot hold, and for a number of
+    months or years without a date."""
     if np.isnat(value):
         return None
     unit, count = np.datetime_data(value.dtype)
@@ -166,7 +169,7 @@ ATTOSECONDS = {
     "D": 86_400 * 10**18,
     "W": 604_800 * 10**18,
 }
-"""Attoseconds of NumPy's units; the lengths of years and months differ."""
+"""Attoseconds of NumPy's units, without years and months, whose lengths differ."""
 
 
 def _interval_text(value: Any) -> str:

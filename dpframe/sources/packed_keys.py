@@ -1,11 +1,11 @@
-"""Keys of columns of numbers and texts, as sketches count them fastest: one number a node.
+"""Keys of columns of numbers and texts, as sketches count them fastest: one number per node.
 
-A node of level l is the codes of its first l columns, each in bits of its own: a whole number less
-the least one, or the place of a text among the texts so far. Columns get the bits that the first
-batch needs, and share what is left of 63. If later values do not fit, or there are too many texts
-to remember, sketches go on with texts. At the end they hold texts in any case, the texts of
-:mod:`dpframe.sources.stream_sql`, one for one, so that a sketch is as if it had counted texts from
-the start.
+A node of level l is the codes of its first l columns, in separate bits. The code of a whole number
+is its distance from a low number, the code of a text its place among the texts so far. Columns get
+the bits that the first batch needs, and share what is left of 63. If later values do not fit, or
+there are too many texts to remember, sketches go on with texts. At the end each number becomes the
+one text that :mod:`dpframe.sources.stream_sql` has for the node, so that a sketch is as if it had
+counted texts from the start.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dpframe.sources.rollup_statement import exact_column_sql
 from dpframe.sources.stream_sql import stream_sql
 
 BITS = 63
-"""Bits of a key; with one more it could be negative."""
+"""Bits of a key; with one more bit a key could be negative."""
 
 REMEMBERED_BYTES = 2**27
 """The most bytes of a column's texts that are remembered."""
@@ -46,7 +46,8 @@ def packable(hierarchy: Hierarchy, types: tuple[str, ...]) -> bool:
 
 
 def values_sql(hierarchy: Hierarchy, types: tuple[str, ...], *, view: str = VIEW) -> str:
-    """A query of the columns of the levels, unchanged but for NULL in place of empty texts."""
+    """A query of the columns of the levels, with NULL in place of empty texts, of the rows that the
+    hierarchy keeps."""
     named = zip(hierarchy.source_columns, types, strict=True)
     read = [
         f"nullif({exact_column_sql(name, kind)}, '')"
@@ -62,12 +63,12 @@ def values_sql(hierarchy: Hierarchy, types: tuple[str, ...], *, view: str = VIEW
 
 
 class Codes(Protocol):
-    """The codes of one column, of ``bits`` bits each; the largest code is NULL."""
+    """The codes of one column, of ``bits`` bits each; the largest code stands for NULL."""
 
     bits: int
 
     def of(self, column: pa.Array) -> NDArray[np.int64] | None:
-        """The code of every value; None if one does not fit."""
+        """The code of every value; None if some value does not fit."""
         ...
 
     def values(self, codes: NDArray[np.int64], missing: NDArray[np.bool_]) -> pa.Array:
@@ -124,7 +125,7 @@ def _mark_nulls(codes: NDArray[np.int64], column: pa.Array, bits: int) -> NDArra
 
 
 def _value_range(column: pa.Array) -> tuple[int, int]:
-    """The smallest and the largest value; 0 if there is no value."""
+    """The smallest and the largest value; 0 and 0 if there is no value."""
     found = pc.min_max(column).as_py()
     return (0, 0) if found["min"] is None else (found["min"], found["max"])
 
@@ -203,7 +204,7 @@ class PackedKeyCounter:
 
 
 def texts_by_level(hierarchy: Hierarchy, values: Sequence[pa.Array]) -> list[pa.Array]:
-    """The texts of rows at every level, from the values of their columns."""
+    """The texts of the nodes of rows, one array per level, from the values of the columns."""
     assert isinstance(hierarchy, Columns)
     every = replace(hierarchy, invalid="count")  # rows to drop are gone already
     types = tuple("BIGINT" if pa.types.is_integer(v.type) else TEXT for v in values)

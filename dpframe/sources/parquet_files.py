@@ -21,7 +21,8 @@ def open_parquet(
 ) -> _duck.OwnRelation:
     """The wanted columns of the files, which ``listed`` names in SQL and ``path`` in messages.
 
-    DuckDB streams them; Arrow reads them into memory where DuckDB's reader fails at one bad value.
+    DuckDB streams the columns. Arrow reads them into memory if one has a type that allows values at
+    which DuckDB's reader fails.
     """
     scan = f"read_parquet({listed}, utf8_validation = 'replace')"
     with _parquet_relation(scan, path, files) as opened:
@@ -63,12 +64,12 @@ beyond the day, milliseconds beyond what SQL holds."""
 
 
 UNLIKE = r"INTERVAL|.UUID|UUID.|\["
-"""A pattern for DuckDB's types that Arrow reads differently: it reads intervals as bytes, and fails
-at arrays with a NULL."""
+"""A pattern for DuckDB's types that Arrow does not read alike: Arrow reads intervals as bytes, and
+fails at arrays with a NULL."""
 
 
 def _read_by_arrow(files: Sequence[Path], types: Mapping[str, str], path: str) -> pa.Table:
-    """The columns of ``types``, DuckDB's types, in memory. Arrow checks no value."""
+    """The columns in ``types``, which has their DuckDB types, in memory. Arrow checks no value."""
     from pyarrow import dataset
 
     for name, kind in types.items():
@@ -93,8 +94,9 @@ def _read_by_arrow(files: Sequence[Path], types: Mapping[str, str], path: str) -
 
 
 def _check_alike(files: Sequence[Path], types: Mapping[str, str], path: str) -> None:
-    """Raise ColumnError unless each file has the columns by the same names and types: Arrow fails
-    at a value that does not fit the type in the first file."""
+    """Raise ColumnError unless each file has the columns with one type: Arrow fails at a value that
+    does not fit the type in the first file. Columns named by folders (``name=value``) are refused,
+    too."""
     from pyarrow import parquet
 
     schemas = [parquet.read_schema(file) for file in files]
@@ -121,8 +123,8 @@ def _parquet_relation(scan: str, path: str, files: Sequence[Path]) -> _duck.OwnR
 
 
 def _parquet_fault(file: Path) -> str | None:
-    """The message about a file that is no readable Parquet file; None if it is one. It looks at the
-    first and last bytes, which hold no record."""
+    """The message about a file that is no readable Parquet file; None if it seems to be one, or is
+    no file. Only the first and last bytes are read, which hold no record."""
     if not file.is_file():
         return None
     with file.open("rb") as content:

@@ -7,8 +7,8 @@ order:
 source          the columns that matter, renamed, with the user u and values in steps
 keyed           the finest key of every row, k1, k2, ...
 chosen, leaves  the part of every finest key (:mod:`dpframe.sources.segment_places`)
-sums            rows, sums and numbers of values of a (user and) part
-users           what bounds need to know about all parts of a user
+sums            rows, sums and numbers of values per part, or per user and part
+users           totals over all parts of a user, which the bounds need (only with a user)
 """
 
 from __future__ import annotations

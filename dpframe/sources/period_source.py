@@ -145,8 +145,8 @@ OF_TIMES = (
 
 
 def condition_of_any(period: Period, column: str) -> str:
-    """SQL for whether a row is in a period, for a column of any type, which the engine knows before
-    it reads. It is false for a type that :class:`PeriodReading` does not take."""
+    """SQL for whether a row is in a period, for a column whose type only the engine knows, before
+    the engine reads a row. False for a type that :class:`PeriodReading` does not take."""
     kind, cases = kind_sql(column), []
     for name in OF_TIMES:
         with suppress(ColumnError):
@@ -157,7 +157,7 @@ def condition_of_any(period: Period, column: str) -> str:
 
 
 def kind_sql(column: str) -> str:
-    """SQL of the type of a column, without the values of an ENUM."""
+    """SQL of the type of a column, VARCHAR for an ENUM."""
     kind = f"typeof({column})"
     plain = f"regexp_replace({kind}, '[^A-Za-z0-9_ (),]', '', 'g')"
     return f"CASE WHEN starts_with({kind}, 'ENUM(') THEN 'VARCHAR' ELSE {plain} END"

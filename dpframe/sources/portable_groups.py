@@ -1,9 +1,9 @@
 """SQL for the finest cells of rows that can matter, in engines other than DuckDB.
 
-The groups are those of ``sources.cell_leaves``, with the texts of their nodes: ``n``, the levels
-``l1, l2, ...`` of a group in every dimension, and ``t1, t2, ...``, its keys there. Windows over
-``leaves`` count the nodes, so that a row is in one group, however an engine computes it; a join
-with counted nodes would read the leaves once more.
+The groups equal the cells of ``sources.cell_leaves``. Columns of a group are ``n``, its levels
+``l1, l2, ...`` in the dimensions, and its keys there as texts, ``t1, t2, ...``. Windows over
+``leaves`` count the nodes, so that a row is in one group, however an engine computes the leaves; a
+join with counted nodes would read the leaves once more.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The rollup as one SQL statement in a dialect other than DuckDB's, with the same CTEs and nodes.
+"""The rollup as one SQL statement in a dialect other than DuckDB's, with the same nodes.
 
-It is pure text, like ``rollup_statement``. It returns ``level, n, t1, t2, ...`` in any order; the
-driver puts the rows into preorder (``sources.candidates``). For several hierarchies at once it
-returns groups of records (``sources.portable_groups``).
+The statement is pure text, like that of ``rollup_statement``. It returns ``level, n, t1, t2, ...``
+in any order; the driver puts the rows into preorder (``sources.candidates``). For several
+hierarchies at once it returns groups of records (``sources.portable_groups``).
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ LISTED = 2_000
 
 
 def _listed_condition(keys: Keys, names: list[str], only: ListedNodes | None) -> str:
-    """A condition that keeps only listed nodes, to save transport; empty if the list is long."""
+    """A condition that keeps only listed nodes, to save transport; empty for a long list, or where
+    texts cannot be compared."""
     if only is None or len(only.level) > LISTED or not keys.texts_are_the_same:
         return ""
     columns = [column.cast("string").to_pylist() for column in only.keys]
@@ -138,7 +139,7 @@ def portable_source_sql(
 
 
 def user_sql(d: Dialect, column: str, kind: str) -> str:
-    """A text for every user, with a mark before it; NULL ids are one user."""
+    """SQL of a text that identifies the user, ``=`` and the id; NULL ids are one user, ``!``."""
     return f"coalesce({d.joined(chr(39) + '=' + chr(39), f'({d.identity(column, kind)})')}, '!')"
 
 
@@ -166,8 +167,8 @@ def key_names(keys: Keys | CellKeys) -> list[str]:
 
 
 def portable_keyed_sql(keys: Keys | CellKeys, rows: str, kept: str, where: str = "") -> str:
-    """A query of ``rows`` with their finest keys and ``kept`` columns; the hierarchy can drop
-    invalid rows."""
+    """A query of ``rows`` with their finest keys and ``kept`` columns, without rows that the
+    hierarchy drops."""
     if isinstance(keys, CellKeys):
         return keys.keyed(rows, kept.split(", ") if kept else [], where)
     query, wanted = add_key_steps(keys, f"SELECT * FROM {rows}{where}"), key_names(keys)
@@ -213,7 +214,7 @@ def _sum_list(added: tuple[str, ...]) -> str:
 
 
 def _portable_user_leaves(keys: Keys | CellKeys, unit: PrivacyUnit, seed: int) -> list[str]:
-    """CTEs of counts in which a user weighs what the unit allows, for any number of rows."""
+    """CTEs of counts in which each user weighs what the unit allows, with any number of rows."""
     names = ", ".join(key_names(keys))
     bounded = (
         _share_ctes(keys, unit.grid, seed) if unit.grid > 1 else _sample_ctes(keys, unit, seed)
@@ -278,7 +279,7 @@ def _sample_ctes(keys: Keys | CellKeys, unit: PrivacyUnit, seed: int) -> list[st
 
 
 def _node_ctes(keys: Keys, added: tuple[str, ...]) -> list[str]:
-    """CTEs that put every leaf at each of its levels, then count. Leaves and levels are computed
+    """CTEs that repeat every leaf at each of its levels, then count. Leaves and levels are computed
     once; engines would compute a chain of CTEs again and again."""
     d, height = keys.dialect, keys.hierarchy.height
     names, texts = ", ".join(key_names(keys)), [f"t{i}" for i in range(1, keys.width + 1)]

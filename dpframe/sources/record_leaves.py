@@ -30,8 +30,8 @@ def finest_columns(hierarchy: Hierarchy) -> tuple[str, ...]:
 
 
 def keyed_sql(hierarchy: Hierarchy, types: tuple[str, ...], rows: str, kept: str) -> str:
-    """A query of ``rows`` with their finest keys and ``kept`` columns; the hierarchy can drop
-    invalid rows."""
+    """A query of ``rows`` with their finest keys and ``kept`` columns, without rows that the
+    hierarchy drops."""
     query, valid, width, read = rows, [], 0, 0
     several = len(hierarchy.dimensions) > 1
     for one in hierarchy.dimensions:
@@ -71,8 +71,8 @@ def record_leaves(
     added: tuple[str, ...] = (),
     counted: Mapping[str, str] = MappingProxyType({}),
 ) -> list[str]:
-    """The CTEs. ``added`` names the sums beside the counts; each name in ``counted`` instead counts
-    where the value that it maps to is not NULL."""
+    """The CTEs. ``added`` names the sums beside the counts. A name that ``counted`` maps to a value
+    is no sum: it counts the rows where the value is not NULL."""
     keys, columns = ", ".join(finest_columns(hierarchy)), source_columns(hierarchy)
     of_rows = "".join(
         f", count({counted[name]}) AS {name}" if name in counted else f", sum({name}) AS {name}"

@@ -40,7 +40,7 @@ IN_ORDER = (
 """DuckDB's operators that return rows in the order in which they are stored."""
 
 REMEMBERED = 500_000
-"""Texts whose keys are kept at a time, unless one batch has more."""
+"""The most texts whose keys are kept at a time, unless one batch has more."""
 
 REMEMBERED_BYTES = 2**28
 
@@ -140,7 +140,7 @@ def _update_packed(
 def _of_bytes(
     sketches: Sequence[MisraGries], hierarchy: Hierarchy
 ) -> AddressCounter | PathCounter | None:
-    """The object that counts texts of the hierarchy by their bytes; None if there is none."""
+    """The object that counts texts of the hierarchy by their bytes; None where SQL finds keys."""
     if isinstance(hierarchy, Ip):
         return AddressCounter(sketches, hierarchy)
     if isinstance(hierarchy, Path) and splits_by_byte(hierarchy):
@@ -159,8 +159,8 @@ def _check_operators(relation: Relation, statement: str) -> None:
 
 
 def ordered_keys(keys: object) -> object:
-    """The keys unchanged, or a reader of the rows of a DuckDB relation, which must keep the stored
-    order."""
+    """The keys unchanged, or for a DuckDB relation a reader of its rows. SourceError if the
+    relation may not keep the stored order."""
     if not isinstance(keys, DuckDBPyRelation):
         return keys
     relation, statement = GivenRelation(keys), f"SELECT * FROM {VIEW}"

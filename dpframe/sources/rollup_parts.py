@@ -39,7 +39,7 @@ ADVICE: dict[tuple[str, ...], Advice] = {
 
 
 def check_value_type(column: str, duckdb_type: str, *, text: bool = False) -> None:
-    """Raise ColumnError unless the type of a column, which is public, is one of numbers.
+    """Raise ColumnError unless the type of a column, which is public, is a type of numbers.
 
     ``text`` lets texts pass: a CSV file has nothing else.
     """
@@ -69,10 +69,10 @@ def check_value_columns(source: object, wanted: Sequence[str], beside: Sequence[
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class MeasuredParts(RowParts):
-    """Rows whose nodes are counted; their sums are taken in parts that are known later.
+    """Rows whose nodes are counted. Sums of these rows are taken later, when the parts are known.
 
     ``sums`` names the sums that came with the counts: for records whose bounds are known before,
-    all that vectors need. Other sums are counted from ``source`` when the parts are known.
+    all that vectors need. Other sums are then counted from ``source``.
     """
 
     tree: CountTree
@@ -81,7 +81,8 @@ class MeasuredParts(RowParts):
     def parts(
         self, vectors: Sequence[Vector], nodes: ReportedNodes, chosen: NDArray[np.int64]
     ) -> list[NDArray[np.object_]]:
-        """Every vector, one number a node; ``chosen`` has the places of ``nodes`` in the tree."""
+        """For every vector, an array with one number per node; ``chosen`` has the places of
+        ``nodes`` in the tree."""
         if not vectors:
             return []
         if self.unit.user is None and set(sums_of(vectors)) == set(self.sums) - {ROWS}:
@@ -131,10 +132,10 @@ def vectors_from_sums(
 
 
 ROWS = "rows_"
-"""The name of the sum that counts records, where a measure decides."""
+"""The name of the sum that counts records, where a measure decides which nodes are reported."""
 
 OWN = {"sum": "x", "outside": "z"}
-"""The first letter of a sum's name, by the kind of vector."""
+"""The first letter of the name of the sum that is a vector, by the vector's kind."""
 
 
 def measure_parts(
@@ -147,7 +148,7 @@ def measure_parts(
     listed: ListedNodes | None = None,
     progress: bool = False,
 ) -> MeasuredParts:
-    """What a rollup starts from. Private. ``vectors`` are the vectors whose bounds are known.
+    """The counts that a rollup starts from. Private. ``vectors`` are those whose bounds are known.
 
     Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
     """
@@ -180,7 +181,7 @@ def measure_parts(
 def parts_counted_elsewhere(
     tree: CountTree, sums: tuple[str, ...], hierarchy: Hierarchy
 ) -> MeasuredParts:
-    """Records that another engine counted, with all sums that their measures need."""
+    """Nodes of records that another engine counted, with all ``sums`` that the measures need."""
     return MeasuredParts(
         tree=tree,
         sums=sums,
@@ -192,7 +193,7 @@ def parts_counted_elsewhere(
 
 
 def sums_of(vectors: Sequence[Vector]) -> dict[str, Summand]:
-    """The values of records that are added up, by name."""
+    """The values of records that ``vectors`` need added up, by the name of the sum."""
     out = {}
     for v, place in zip(vectors, _vector_numbers(vectors), strict=True):
         if v.column is not None:
@@ -207,7 +208,7 @@ def sums_of(vectors: Sequence[Vector]) -> dict[str, Summand]:
 
 
 def _vector_numbers(vectors: Sequence[Vector]) -> list[int]:
-    """A number for each vector: vectors of one column with the same bounds share it."""
+    """A number for each vector; vectors of one column with equal bounds share a number."""
     numbers: dict[object, int] = {}
     return [numbers.setdefault((v.column, v.steps), len(numbers)) for v in vectors]
 

@@ -1,11 +1,11 @@
-"""The rollup as one SQL statement: bound users, group by every level, keep nodes above the band.
+"""The rollup as one SQL statement: bound users, count every level, keep nodes that reach the band.
 
-It is pure text, from a plan, the columns' types and a seed. The statement reads the view
+The statement is pure text, from a plan, the columns' types and a seed. It reads the view
 ``dpframe_source`` once and returns ``level, n, t1, t2, ...`` in preorder. Its CTEs, in order:
 
 source      the columns that matter, renamed: c0, c1, ..., and the user u or the weight w
 keyed       the finest key of every row, k1, k2, ...
-pairs       rows a user and key                       (only with a user)
+pairs       rows per user and key                     (only with a user)
 leaves      counts of the finest keys, in units of the grid
 level_l     counts of level l, from level l + 1
 candidates  nodes at or above the band
@@ -77,7 +77,7 @@ def rollup_statement(
 
     ``valid`` is the name and the SQL of a condition on types, which fails for the whole result or
     not at all; its CTE comes first, where none of our names hides a table.
-    With ``only``, a short list, most nodes that are not listed are left out, to save transport.
+    If ``only`` is a short list, nodes that are not listed can be left out, to save transport.
     In a ``dialect`` other than DuckDB's, types are those of :mod:`dpframe.dialects`, ``names`` maps
     columns to their names in the view, if these differ, and rows come in any order:
     ``sources.candidates`` sorts them.
@@ -212,7 +212,7 @@ def exact_column_sql(column: str, duckdb_type: str | None) -> str:
 def _user_leaf_ctes(
     hierarchy: Hierarchy, unit: PrivacyUnit, types: tuple[str, ...], seed: int
 ) -> list[str]:
-    """CTEs of counts in which a user weighs what the unit allows, for any number of rows."""
+    """CTEs of counts in which each user weighs what the unit allows, with any number of rows."""
     if unit.contribution == "items":
         raise AssertionError("users at nodes are no sums of leaves: use sources.node_user_counts")
     names, grid = finest_columns(hierarchy), unit.grid
@@ -274,7 +274,7 @@ def _row_share_ctes(
 
 
 def _level_ctes(hierarchy: Hierarchy, added: tuple[str, ...] = ()) -> list[str]:
-    """CTEs: level_h from the leaves, then each level from the one below, for rows that reach it."""
+    """CTEs: level_h from the leaves, then each level from the one below. A key ends at level d."""
     depth = hierarchy.depth(finest_columns(hierarchy))
     height = hierarchy.height
     ends = ", d" if depth is not None else ""

@@ -34,7 +34,7 @@ LENIENT = (
 """Options with which nothing is guessed from the rows, and no row stops the reading of other rows.
 
 One thread reads a file. Each of several threads would guess where a row begins in its part, and an
-earlier record moves that guess; and a line break within quotes, in a single record, is an error.
+earlier record could move that guess; a line break in quotes, in one record, would be an error.
 """
 
 
@@ -88,7 +88,7 @@ class File(str):
 
     @property
     def reading(self) -> str:
-        """How the file is read where that is not the default, in a few words."""
+        """Delimiter and encoding in a few words, as far as they are not the defaults."""
         by = "" if self.delimiter is None else f", delimiter {self.delimiter!r}"
         return by if self.encoding == UTF_8 else f"{by}, encoding {self.encoding}"
 
@@ -99,8 +99,8 @@ def csv_file(
 ) -> File:
     """A source that reads one or several CSV files with another delimiter or encoding.
 
-    Every question takes it where it takes a path. The first line names the columns, and every
-    column is text. Nothing is guessed from the rows, which are private.
+    Every question takes this source where it takes a path. The first line names the columns, and
+    every column is text. Nothing is guessed from the rows, which are private.
 
     Parameters
     ----------
@@ -112,6 +112,13 @@ def csv_file(
     encoding
         Such as ``"latin-1"``, ``"cp1252"`` or ``"utf-16"``; by default UTF-8. Bytes that are no
         text in the encoding read as escapes such as ``\\xE9``.
+
+    Raises
+    ------
+    ParameterTypeError
+        If ``path`` is no text and no path.
+    ParameterError
+        If delimiter or encoding cannot be read, or is given for a Parquet file.
 
     Examples
     --------
@@ -219,7 +226,7 @@ def _check_delimiter(wanted: Sequence[str], names: list[str], delimiter: str, pa
 
 def _utf_8_copy(file: Path, encoding: str, opening: ExitStack) -> Path:
     r"""The file if it is UTF-8, else a copy as UTF-8. In the copy, bytes that are no text read as
-    ``\xE9``: DuckDB would leave out their rows. A line reads alike in both."""
+    ``\xE9``: DuckDB would leave out their rows. A line of UTF-8 reads alike in file and copy."""
     state = os.stat(file)
     if encoding == UTF_8 and _is_utf_8(os.path.abspath(file), state.st_mtime_ns, state.st_size):
         return file
@@ -239,7 +246,8 @@ PIECE = 1 << 20
 
 @lru_cache(maxsize=256)
 def _is_utf_8(path: str, changed: int, size: int) -> bool:
-    """Whether the whole file is UTF-8; the time of the last change is part of the cache's key."""
+    """Whether the whole file is UTF-8. ``changed``, the time of the last change, and ``size`` are
+    only part of the cache's key."""
     decoder = codecs.getincrementaldecoder(UTF_8)()
     with _open_bytes(Path(path)) as raw:
         try:
@@ -265,7 +273,7 @@ def _header_names(path: Path, separator: str, encoding: str) -> list[str]:
         names = next(csv.reader(lines, delimiter=separator), [])
     names[:1] = [
         name.removeprefix("\ufeff") for name in names[:1]
-    ]  # utf-16-le and utf-16-be keep it
+    ]  # utf-16-le and utf-16-be keep the mark
     if any("\0" in name for name in names) or (names and names[0].startswith((r"\xFF", r"\xFE"))):
         raise SourceError(
             f"{str(path)!r} is no text in {encoding}. Pass dp.csv_file(..., encoding='utf-16'), or "

@@ -1,4 +1,4 @@
-"""Read a source again, for what its rows have in every part of a public partition. Private."""
+"""Read a source again, to add up or count its rows in every part of a public partition. Private."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dpframe.vectors import LARGEST, LEAST, AutoBound, Distinct, Vector
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RowParts:
-    """Rows whose sums are taken in parts that are known later."""
+    """Rows of a source whose sums are taken later, when the parts are known."""
 
     source: object
     hierarchy: Hierarchy
@@ -36,7 +36,7 @@ class RowParts:
         return f"{type(self).__name__}(<private>)"
 
     def of_rows(self, vectors: Sequence[Vector], nodes: ReportedNodes) -> list[NDArray[np.object_]]:
-        """The values of every vector, one number a node."""
+        """For every vector, an array with one number per node."""
         if is_spark(self.source):
             with no_fork():
                 from dpframe.sources.spark_parts import parts_by_spark
@@ -86,7 +86,7 @@ class RowParts:
         return _numbers_by_node(table, "place", "n", nodes)
 
     def magnitudes(self, searched: AutoBound) -> NDArray[np.int64]:
-        """The number of values, or of users, in every bin of magnitudes."""
+        """The number of records, or of users, in every bin of magnitudes from LEAST to LARGEST."""
         if is_spark(self.source):
             with no_fork():
                 from dpframe.sources.spark_parts import magnitudes_by_spark
@@ -124,7 +124,7 @@ def vector_columns(vectors: Sequence[Vector]) -> list[str]:
 def _numbers_by_node(
     table: pa.Table, place: str, name: str, nodes: ReportedNodes
 ) -> NDArray[np.object_]:
-    """The column ``name`` as one number a node, 0 where the table lacks the node."""
+    """The column ``name`` as one number per node, 0 where the table lacks the node."""
     if table[place].null_count:
         raise SourceError(
             "the source changed while it was read. Write what random(), or LIMIT without an "

@@ -42,12 +42,13 @@ AFFINITIES: tuple[tuple[tuple[str, ...], Read], ...] = (
     (("CHAR", "CLOB", "TEXT", "DATE", "TIME"), _TEXT),
     (("REAL", "FLOA", "DOUB", "NUM", "DEC"), _REAL),
 )
-"""How to read a declared type, by the first words that it has (SQLite, "Datatypes", 3.1); other
-columns are read as text."""
+"""How to read a declared type: as the first entry of which the type contains a word (SQLite,
+"Datatypes", 3.1). Other columns are read as text."""
 
 
 def read_sqlite(path: Path, query: str) -> pa.Table:
-    """Rows of a SQLite file, which is opened read-only. SourceError says what cannot be read."""
+    """The rows of a query of a SQLite file, which is opened read-only. SourceError if the query
+    cannot be read."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
             db.text_factory = decode_bytes
@@ -87,11 +88,13 @@ TYPES: dict[int, Read] = {
     1114: _read_if(_YEARS, "{c}", pa.timestamp("us")),
     1184: _read_if(_YEARS, "{c}", pa.timestamp("us", "UTC")),
 }
-"""How to read a type, by its number in pg_type: boolean, integers, floats, numeric, date, times."""
+"""How to read a type, by its number in pg_type: boolean, integers, floats, numeric, date, times.
+Other types are read as text."""
 
 
 def read_postgres(address: str, query: str) -> pa.Table:
-    """Rows of a PostgreSQL server. SourceError says what cannot be read, and quotes no value."""
+    """The rows of a query of a PostgreSQL server. SourceError, which quotes no value, if the query
+    cannot be read."""
     try:
         import psycopg
     except ImportError:

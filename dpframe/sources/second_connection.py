@@ -14,8 +14,9 @@ from dpframe.sources.sql_tables import SOURCE
 
 
 def unseen_source_sql(source: SqlSource, what: str, instead: str) -> str:
-    """A statement that always fails: with DuckDB's error if there is no such source, else with a
-    message that says what reads it on a second connection, and how it is read instead."""
+    """A statement that always fails: with DuckDB's error if the source does not exist, else with a
+    message. The message says that ``what`` reads on a second connection, and that a source that is
+    not seen there is read ``instead``."""
     refused = literal(
         f"{what} reads on a second connection, which does not see the source. Temporary tables, "
         f"registered frames and uncommitted tables are read {instead}."
@@ -24,9 +25,9 @@ def unseen_source_sql(source: SqlSource, what: str, instead: str) -> str:
 
 
 def visible_relation_sql(source: SqlSource, what: str) -> str:
-    """A query of one row for a second connection: the text of a source as ``relation``, and the
-    ``settings`` that it must share. It fails if the text uses the name of a temporary relation of
-    this connection, which the second one does not see."""
+    """A query of one row: the text of a source as ``relation``, and the ``settings`` that a second
+    connection must share. The query fails if the text uses the name of a temporary relation of this
+    connection, which the second connection does not see."""
     words = "false" if source.qualified else f"regexp_matches({literal(source.relation)}, {NAMED})"
     settings = f"SELECT list({{'name': name, 'value': value}}) FROM duckdb_settings() {SHARED}"
     refused = literal(
@@ -43,8 +44,8 @@ def visible_relation_sql(source: SqlSource, what: str) -> str:
 
 
 SHARED = "WHERE name IN ('TimeZone', 'Calendar')"
-"""Settings that decide the day in a view that casts times with a zone. A second connection has its
-own, and could count a record in another period than a statement of this connection."""
+"""Settings that decide the day in a view that casts times with a zone. With other settings, a
+second connection could count a record in another period than a statement of this connection."""
 
 NAMED = "'(^|\\W)' || regexp_escape(name) || '(\\W|$)', 'i'"
 """Arguments of regexp_matches that find a name as a whole word."""

@@ -7,7 +7,8 @@ keyed_d   its finest keys
 chosen_d  its nodes that reported cells have
 leaves_d  its finest keys, with the places of their nodes at every level of ``chosen_d``
 reported  the reported cells, by the places of their nodes
-leaves    every finest key, and its part: the first reported cell above it, else the rest, 0
+leaves    every finest key, and its part: of the reported cells that hold the key, the place of the
+          cell asked first, or 0, the rest, if there is none
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class _DimensionNodes:
 def leaf_places_ctes(
     hierarchy: Hierarchy, types: tuple[str, ...], nodes: ReportedNodes
 ) -> list[str]:
-    """The CTEs up to ``leaves``, of one hierarchy or of cells; leaves of cells have only a part."""
+    """The CTEs up to ``leaves``, of one hierarchy or of cells. The leaves of cells have a part, and
+    no nodes at levels."""
     if isinstance(hierarchy, Cells):
         return _segment_ctes(hierarchy, types, nodes)
     return node_places_ctes(hierarchy, types, nodes)
@@ -109,7 +111,7 @@ def _distinct_nodes(
 
 
 def _cell_join(name: str, level: int, kind: Kind) -> str:
-    """The join with the reported cells of a kind."""
+    """The join with the reported cells of a kind, whose place it adds."""
     used = [(d, depth) for d, depth in enumerate(kind, 1) if depth]
     on = " AND ".join(f"{name}.p{d} = l{d}.n{depth}" for d, depth in used)
     chosen = ", ".join(["place", *(f"p{d}" for d, _ in used)])

@@ -26,7 +26,7 @@ class SketchingPlan(Protocol):
 
     @property
     def by_user_sets(self) -> bool:
-        """Whether sketches take a user at a time."""
+        """Whether a sketch takes all keys of a user at once, as a set."""
 
 
 States = tuple[tuple[SketchState, ...], tuple[str, ...]]

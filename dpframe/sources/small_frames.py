@@ -1,9 +1,10 @@
 """Count small frames in NumPy: by columns of texts and whole numbers, and by IPv4 addresses.
 
-DuckDB takes some milliseconds to plan a statement, however few rows there are. Here a value is its
-place in the order of its level, and a node is the place of its path. The tree equals the tree of
-:mod:`dpframe.sources.rollup_statement`, node by node and in the same order. The choice between the
-two depends on the data, so both must count the same (docs/decisions/0035).
+DuckDB takes some milliseconds to plan a statement, however few rows there are. Here the place of a
+value among the values of its level stands for the value, and the place of a path for the node. The
+tree equals the tree of :mod:`dpframe.sources.rollup_statement`, node by node and in the same order.
+The choice between the two modules depends on the data, so both must return equal counts
+(docs/decisions/0035).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ KINDS = {
     pa.uint32(): "UINTEGER",
     pa.uint64(): "UBIGINT",
 }
-"""DuckDB's names of types whose values can be keys unchanged: equal bytes, equal numbers."""
+"""DuckDB's names of types whose values can be keys unchanged: equal values have equal bytes."""
 
 Ints = NDArray[np.int64]
 
@@ -104,8 +105,9 @@ def _behind_null(values: pa.Array) -> pa.Array:
 
 
 def _prefix_places(column: pa.Array, hierarchy: Hierarchy) -> list[tuple[Ints, pa.Array]] | None:
-    """For every level what ``_value_places`` returns, with the texts of keys as values. None
-    unless all texts are IPv4 addresses in dotted decimals without leading zeros."""
+    """For every level the places and values that ``_value_places`` would return; values are the
+    texts of keys. None unless all texts are IPv4 addresses in dotted decimals without leading
+    zeros."""
     assert isinstance(hierarchy, Ip)
     if hierarchy.version == 6 or column.type not in TEXTS or column.null_count:
         return None
@@ -122,7 +124,8 @@ def _prefix_places(column: pa.Array, hierarchy: Hierarchy) -> list[tuple[Ints, p
 
 
 def _preorder_nodes(places: Sequence[Ints], sizes: Sequence[int]) -> tuple[Ints, Ints, Ints]:
-    """The level, the count, and the places at every level, of all nodes in preorder."""
+    """The level, the count, and the places at every level (0 below the node), of all nodes in
+    preorder."""
     path, rows = np.zeros(len(places[0]), dtype=np.int64), len(places[0])
     counts, at = [np.array([rows])], [np.zeros((len(places), 1), dtype=np.int64)]
     parents: list[Ints] = []

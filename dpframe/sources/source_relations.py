@@ -26,8 +26,8 @@ from dpframe.sources.spark import SparkFrame, is_spark
 
 
 def open_source(source: object, wanted: Sequence[str]) -> AbstractContextManager[_duck.Relation]:
-    """The source as a relation with the wanted columns, closed after use; an open relation stays
-    open."""
+    """The source as a relation with the wanted columns, closed after use unless it was open
+    before."""
     if isinstance(source, PeriodSource):
         return _open_period(source, wanted)
     if isinstance(source, _duck.OwnRelation | _duck.GivenRelation):
@@ -48,7 +48,8 @@ def open_source(source: object, wanted: Sequence[str]) -> AbstractContextManager
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HeldColumns:
-    """Columns read from a frame, ``what`` the frame is, and ``types`` that Arrow cannot tell."""
+    """Columns read from a frame; ``what`` the frame is, for messages; and the ``types``, by column,
+    that Arrow cannot tell."""
 
     table: pa.Table
     what: str
@@ -129,7 +130,7 @@ def only_text(source: object) -> bool:
 
 
 def csv_reading(source: object) -> str | None:
-    """How CSV files are read, empty by default; None for any other source."""
+    """How CSV files are read, empty text for the defaults; None for any other source."""
     file = whole_source(source)
     return (file.reading if isinstance(file, File) else "") if only_text(file) else None
 
@@ -146,5 +147,5 @@ def describe_source(source: object) -> str:
 
 
 def canonical(duckdb_type: str) -> str:
-    """The name of a type without the values of an ENUM."""
+    """The name of a type, ``ENUM`` without values for an ENUM."""
     return "ENUM" if duckdb_type.startswith("ENUM") else duckdb_type

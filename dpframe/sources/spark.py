@@ -2,7 +2,7 @@
 
 The cluster counts. A statement reads the frame through a temporary view whose name nobody else
 uses, and only its result comes to the driver, as Arrow. Spark's words about a row never leave this
-file. This module does not load pyspark before there is a frame: then the caller has loaded it.
+file. This module loads pyspark only for a frame, and then the caller has loaded it already.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ TYPES = {
     "TimestampNTZType": "TIMESTAMP",
     "NullType": "VARCHAR",
 }
-"""Spark's types, with the names that hierarchies know; names of decimals include their digits."""
+"""The names by which hierarchies know Spark's types; names of decimals, which include their digits,
+are not listed."""
 
 READ = "text, numbers, booleans, dates or timestamps"
 
@@ -61,8 +62,8 @@ def is_spark(source: object) -> bool:
 class SparkFrame:
     """A DataFrame with a temporary view; used in a ``with`` block, which drops the view.
 
-    ``columns`` are all names of the frame; ``types`` maps the wanted columns, in their order, to
-    DuckDB's names of their types.
+    ``columns`` are all names of the frame. ``types`` maps the wanted columns, in their order, to
+    DuckDB's names of their types, and ``names`` maps them to their names in the view.
     """
 
     def __init__(self, frame: Any, wanted: Sequence[str]) -> None:
@@ -96,7 +97,8 @@ class SparkFrame:
                 withhold_spark_errors(partial(catalog.dropTempView, name))
 
     def records(self, columns: Sequence[str], user: str | None) -> Any:
-        """The columns for Python, named by ``names``, texts as UTF-8. A ``user`` is ``u``."""
+        """The columns for Python, named by ``names``, with texts in valid UTF-8. The ids of
+        ``user`` are in column ``u``."""
         from pyspark.sql import functions as F
 
         chosen = []
@@ -135,7 +137,7 @@ class SparkFrame:
         return column.cast("string") if kind in ("DATE", "TIMESTAMP") else column
 
     def beside(self, statement: str, table: pa.Table) -> pa.Table:
-        """The rows of a statement that also reads a public table, as ``listed``."""
+        """The rows of a statement that also reads a public table, as the view ``self.listed``."""
         session = self._frame.sparkSession
 
         def asked() -> Any:

@@ -1,4 +1,4 @@
-"""Count the rollup by Spark: one statement runs there, nodes at or above the band come here."""
+"""Count the rollup by Spark: one statement runs there, and returns nodes at or above the band."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def cells_by_spark(
 def _checked_spark_source(
     frame: Any, hierarchy: Hierarchy, unit: PrivacyUnit, sums: Mapping[str, Summand]
 ) -> tuple[SparkFrame, tuple[str, ...]]:
-    """The frame, and the types of the columns of the hierarchy."""
+    """The checked frame, and the types of the columns of the hierarchy."""
     source = check_spark(frame, hierarchy, unit, [added.column for added in sums.values()])
     return source, tuple(source.types[column] for column in hierarchy.source_columns)
 
@@ -120,7 +120,7 @@ def _listed_table(
     listed: ListedNodes | None, hierarchy: Hierarchy, types: tuple[str, ...]
 ) -> pa.Table | None:
     """Listed nodes as the statement writes them: level, t1, ...; None if Spark is to return all
-    nodes, as it must for fractions, which it writes in its own way.
+    nodes, as for fractions, which Spark writes in another way than DuckDB.
     """
     if listed is None or any(kind.split("(")[0] in FRACTIONS for kind in types):
         return None

@@ -1,6 +1,6 @@
 """Count by Spark what a rollup measures when the parts are known.
 
-This does in Spark what :mod:`dpframe.sources.parts_statement`, ``distinct_values`` and
+This module does in Spark what :mod:`dpframe.sources.parts_statement`, ``distinct_values`` and
 ``magnitudes`` do in DuckDB, with the reported nodes in a small temporary view. A statement reads
 the frame once: every row gets its part, or its node of each reported level, by joins with that
 view.
@@ -41,7 +41,7 @@ from dpframe.sources.summands import Summand
 from dpframe.vectors import LARGEST, LEAST, AutoBound, Distinct, Vector
 
 FULL = 10**24
-"""The largest total of one user in one part, in steps: times a bound it has 38 digits."""
+"""The steps to which totals of one user in one part are cut: times a bound, they fit 38 digits."""
 
 
 def parts_by_spark(
@@ -64,7 +64,7 @@ def parts_by_spark(
     for name, added in values.items():
         x = f"sum({name})"
         if not added.clipped:
-            x = f"coalesce({x}, 0)"  # greatest passes over NULL
+            x = f"coalesce({x}, 0)"  # greatest skips NULL
             x = f"least(greatest({x}, {d.wide(str(-FULL))}), {d.wide(str(FULL))})"
         summed += f", {x} AS {name}, count({name}) AS n{name}"
     bounded = of_user if by_user else record_part_sql
@@ -209,9 +209,9 @@ def _row_places_sql(
     keys: Keys | CellKeys, nodes: ReportedNodes, listed: str, kept: list[str]
 ) -> str:
     """A query of the ``kept`` columns of ``keyed`` with ``part``, the place of the reported node
-    furthest down (0 for the root), and n1, n2, ..., the node at each reported level, NULL where
-    that node is not reported. For cells, a level is a kind, and the part is the reported cell that
-    is asked first.
+    furthest down (0 for the root), and n1, n2, ..., the place of the node at each reported level,
+    NULL where that node is not reported. For cells, a level is a kind, and the part is the place of
+    the reported cell that is asked first.
     """
     d, levels = keys.dialect, reported_levels(nodes)
     rows, matched = _match_conditions(keys, levels, kept)
@@ -228,8 +228,8 @@ def _row_places_sql(
 def _match_conditions(
     keys: Keys | CellKeys, levels: Sequence[int], kept: list[str]
 ) -> tuple[str, list[list[str]]]:
-    """A query of ``keyed`` with its keys at levels, and for every level the conditions that a row
-    meets if it has a reported node."""
+    """A query of ``keyed`` with its keys at the levels, and for every level the conditions under
+    which a row is at a reported node."""
     if isinstance(keys, CellKeys):
         cells = keys.hierarchy
         kinds = [cells.kinds[len(cells.kinds) - level] for level in levels]
@@ -254,7 +254,7 @@ def _match_conditions(
 
 
 def _kind_conditions(keys: CellKeys, kind: Sequence[int], level: int) -> list[str]:
-    """The conditions that a row meets if it is in a reported cell of a kind."""
+    """The conditions under which a row is in a reported cell of a kind."""
     same, start = list[str](), 1
     for number, (one, depth) in enumerate(zip(keys.of, kind, strict=True), 1):
         if depth:

@@ -5,18 +5,18 @@ shuffles into, sorted within each partition, and sketched by the Python of the w
 dpframe.
 
 *Why neighbours stay neighbours.* The release of merged sketches protects a record that enters one
-sketch, where the order of the other records does not depend on it (``merged_streaming``).
+sketch, if the order of the other records does not depend on that record (``merged_streaming``).
 
 * Which partition: ``pmod(hash(record), partitions)``, a function of the record alone. Cutting by
   position would move rows of every partition after the record.
 * Which order: a shuffle delivers rows as its tasks finish, and in another order if a task is
   retried. So the rows of a partition are sorted, by a hash of the record and then by all its
-  columns: a total order on records, in which one more record is inserted somewhere and no two
-  others change places. Rows that compare as equal have equal keys. Users are sorted by their id,
+  columns: a total order on records, in which one more record is inserted somewhere and no other
+  records change places. Rows that compare as equal have equal keys. Users are sorted by their id,
   and a user's rows are sampled and sorted by a function of that user and the seed, so one more user
   is inserted as a block.
 * Which sketch: a worker begins a new sketch wherever the number of the partition, a column,
-  changes. It does not matter how Spark deals partitions to tasks, as long as each goes to one task.
+  changes. Spark can deal partitions to tasks in any way that leaves each partition in one task.
 * Retries: the result of a worker is a function of its rows, and of the seed that the driver drew.
   A source whose rows change when they are read again (``rand()``) is no table, and not protected.
 
@@ -87,7 +87,7 @@ class PartitionedPlan(Protocol):
 
 
 def partitioned_states(frame: Any, plan: PartitionedPlan) -> tuple[SketchState, ...]:
-    """The states of the merged sketches of all levels after a DataFrame. Private."""
+    """The states of the merged sketches, one per level, after all rows of a DataFrame. Private."""
     from pyspark.sql import functions as F
 
     hierarchy, user = plan.hierarchy, plan.unit.user
@@ -122,7 +122,7 @@ def partitioned_states(frame: Any, plan: PartitionedPlan) -> tuple[SketchState, 
 
 
 def _sum_states(table: pa.Table, plan: PartitionedPlan) -> tuple[SketchState, ...]:
-    """The counters of a sum that reach the band, as states of its sketches."""
+    """For each level, the counters of a sum that reach the band, as the state of a sketch."""
     levels = [_level_counters(table, level) for level in range(1, plan.hierarchy.height + 1)]
     return tuple(
         SketchState(
@@ -139,7 +139,8 @@ def _sum_states(table: pa.Table, plan: PartitionedPlan) -> tuple[SketchState, ..
 
 
 def _bounded_states(table: pa.Table, plan: PartitionedPlan) -> tuple[SketchState, ...]:
-    """Sketches of users, merged in the order of their partitions, which data do not decide."""
+    """For each level, the state of the users' sketches, merged in the order of the partitions'
+    numbers, which data do not decide."""
     different = table.group_by(["part", "level", "key"]).aggregate([]).num_rows
     if different != table.num_rows:  # so if a session has its own function "hash"
         raise SourceError("rows of one partition reached several workers.")
@@ -178,7 +179,8 @@ def _level_counters(table: pa.Table, level: int) -> tuple[pa.Array, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Worker:
-    """Sketch the batches of a task: part, hash, columns of the hierarchy, user."""
+    """Sketches the batches of a task, with columns for the partition, the hash, the hierarchy and,
+    if users are protected, the user."""
 
     hierarchy: Hierarchy
     unit: PrivacyUnit
@@ -238,7 +240,7 @@ class Worker:
         )
 
     def _counted(self, part: int, sketches: list[MisraGries] | UserSketches) -> pa.RecordBatch:
-        """The positive counters of all levels; for records, after Algorithm 3."""
+        """The positive counters of all levels; after Algorithm 3, unless ``by_sets``."""
         if isinstance(sketches, UserSketches):
             states = sketches.states()
         else:
@@ -261,8 +263,8 @@ class Worker:
 def _regroup_batches(
     batches: Iterator[pa.RecordBatch], *, whole_users: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The rows in larger batches of one partition each, which end with a user's last row if
-    ``whole_users``."""
+    """The rows in larger batches of one partition each. With ``whole_users``, a batch ends with the
+    last row of a user."""
     held: list[pa.RecordBatch] = []
     number = size = 0
     for batch in batches:

@@ -45,7 +45,7 @@ def table_source(name: object) -> SqlSource:
 
 
 def query_source(query: object, is_one_select: Callable[[str], bool]) -> SqlSource:
-    """A query of the caller as a relation; the line break ends a comment in it."""
+    """A query of the caller as a relation; the line break behind the text ends a comment in it."""
     if not isinstance(query, str):
         raise ParameterTypeError(f"query must be the text of a SELECT; got {query!r}.")
     text = re.sub(r"[;\s]+$", "", query.strip())

@@ -67,7 +67,7 @@ def table_rollup_statement(
     reading: PeriodReading | Period | None = None,
 ) -> str:
     """The rollup of a source; ``columns`` are its names and types, None if unknown. ``reading``
-    restricts it to the rows of a period, whose column can have any type."""
+    restricts the source to the rows of a period; a :class:`Period` if the type is unknown."""
     user = [unit.user] if unit.user is not None else []
     wanted = list(dict.fromkeys([*hierarchy.source_columns, *user]))
     seen = {} if columns is None else _checked_column_types(hierarchy, unit, columns, ELSEWHERE)
@@ -114,7 +114,7 @@ def table_period_reading(period: Period, columns: list[tuple[str, str]]) -> Peri
 
 
 def kind_of_times(source: SqlSource, period: Period) -> str:
-    """SQL of the type of a period's column, in a source of unknown columns; it reads no row."""
+    """SQL of the type of a period's column, in a source of unknown columns; no row is read."""
     column = identifier(period.column)
     none = f"SELECT {column} FROM {source.relation} AS {SOURCE} LIMIT 0"
     return f"(SELECT {kind_sql(f'any_value({column})')} FROM ({none}))"
@@ -137,7 +137,8 @@ def _unused_name(name: str, taken: Sequence[str]) -> str:
 
 
 def check_stored(hierarchy: Hierarchy, unit: PrivacyUnit, columns: list[tuple[str, str]]) -> None:
-    """Raise ColumnError if a source that another connection reads lacks the columns."""
+    """Raise ColumnError if a source that another connection reads lacks a column, or has one of a
+    type that cannot be read."""
     _checked_column_types(hierarchy, unit, columns, COMMITTED)
 
 
@@ -160,7 +161,8 @@ def _checked_column_types(
 
 
 def _column_values_sql(column: str, seen: str | None, hierarchy: Hierarchy) -> tuple[str, str]:
-    """SQL of a column's values, and its type; ``seen`` is the type that the table seems to have."""
+    """SQL of a column's values, and the type of this SQL; ``seen`` is the type that the column has
+    for another connection, None if unknown."""
     name = _guarded_value_sql(f"{SOURCE}.{identifier(column)}", seen)
     held = [one for one in hierarchy.dimensions if column in one.source_columns]
     in_hierarchy, hierarchy = bool(held), held[0] if held else hierarchy
@@ -178,7 +180,7 @@ def _column_values_sql(column: str, seen: str | None, hierarchy: Hierarchy) -> t
 
 
 def _guarded_value_sql(value: str, seen: str | None) -> str:
-    """SQL of a value on which no cast fails, if its type is known."""
+    """SQL of a value on which no cast fails; unchanged if the type, ``seen``, is unknown."""
     return value if seen is None else guard_named_type(value, seen)
 
 
@@ -192,8 +194,8 @@ def valid_sql(
     """A name that the source does not use, and a condition with this name; None if every type is
     readable.
 
-    The condition fails, with the message of every door, if a column's type cannot be read, or is
-    another than the type that it is read as. It does not depend on rows, which are private.
+    The condition fails, with the message of every door, if a column's type cannot be read, or
+    differs from the type in ``typed``. It does not depend on rows, which are private.
     """
     cases = {column: [_type_differs_sql(column, kind)] for column, kind in typed.items()}
     for one in hierarchy.dimensions:
@@ -221,7 +223,7 @@ def valid_sql(
 
 VALID = "dpframe_valid"
 VALUE = "dpframe_value"
-"""It stands for the column whose type is asked."""
+"""A name that stands for the column whose type a condition asks."""
 
 
 def _type_differs_sql(column: str, kind: str) -> str:
@@ -238,7 +240,7 @@ EXAMPLES = {"DECIMAL": "DECIMAL(18,0)", "LIST": "LIST[]"}
 """Full types, where a check looks at more than the name."""
 
 ASKED = (*KNOWN, FRACTIONS, UNKNOWN := "\ufffc")
-"""Types that a check is asked about; the last stands for unknown types."""
+"""Types for which a check is called; the last stands for unknown types."""
 
 
 def _refusal_cases(check: Callable[[str], None]) -> str:
@@ -267,7 +269,7 @@ def _refusal_cases(check: Callable[[str], None]) -> str:
 
 
 def _as_text(name: str) -> str:
-    """SQL of any value as text, as ``hierarchy.text_sql`` writes it; DuckDB finds the type."""
+    """SQL of any value as text, as ``text_sql`` of hierarchies writes it; DuckDB finds the type."""
     kind, text = f"typeof({name})", f"CAST({name} AS VARCHAR)"
     return (
         f"CASE WHEN {kind} IN ('DOUBLE', 'FLOAT') "

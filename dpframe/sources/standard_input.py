@@ -1,7 +1,7 @@
 """Read rows that another program pipes in: CSV, Parquet or Arrow, known by their first bytes.
 
-While they are counted, they are in a file that only its owner can read. So the readers of files
-read them, and rows larger than memory fit.
+While rows are counted, they are in a file that only its owner can read. So the readers of files
+read them, and there can be more rows than fit into memory.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def piped_rows(
     ParameterError
         If the stream is a terminal, on which nobody would type a table.
     SourceError
-        If it cannot be read, or begins as Arrow data and is no table of Arrow.
+        If the stream cannot be copied to a temporary file, or begins as Arrow data and is damaged.
     """
     if stream.isatty():
         raise ParameterError(

@@ -24,7 +24,7 @@ from dpframe.sketches.merged_sketch import Method, merge_into
 from dpframe.sources.record_stream import updated_sketches
 
 NAME = "streaming-hhh"
-"""The name of the class in files."""
+"""The name of :class:`StreamingHHH` in files."""
 
 
 @known_arguments
@@ -71,13 +71,15 @@ class StreamingHHH:
 
     @property
     def sketches(self) -> int:
-        """Number of streams that were merged. Public if it does not depend on the data."""
+        """Number of streams that were merged, 1 for one stream. Public if it does not depend on the
+        data."""
         first = self._levels[0]
         return first.sketches if isinstance(first, MergedSketch) else 1
 
     @property
     def releases(self) -> int:
-        """How often this, or a stream in it, was released. Public."""
+        """How often these sketches were released; after a merge, counted on from the largest number
+        among the merged streams. Public."""
         return self._released
 
     # -- counting -----------------------------------------------------------------------------
@@ -97,9 +99,12 @@ class StreamingHHH:
 
         Raises
         ------
-        ParameterError, ParameterTypeError
-            If the source has no such columns or is of no known kind (ColumnError); if the stream
-            was released and not resumed, or is merged.
+        ColumnError
+            If the source lacks a column, or the hierarchy cannot read its type.
+        ParameterError
+            If the stream was released and not resumed.
+        ParameterTypeError
+            If the source is of no known kind, or the stream is merged.
         SourceError
             If the source cannot be read, or joins, groups, samples or sorts: one record could then
             change the order of others.
@@ -147,6 +152,11 @@ class StreamingHHH:
         label
             The node as releases show it under ``prefix``. For a hierarchy of columns also the
             values of its columns down to the level.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If ``level`` is no level of the hierarchy, or ``label`` is no text or texts.
         """
         if isinstance(label, str):
             wanted = [node for node in self._nodes(level) if node[1] == label]
@@ -166,7 +176,13 @@ class StreamingHHH:
         n
             The most nodes to return, from 1.
         level
-            Only nodes of this level. By default of all, and ancestors keep their whole counts.
+            Only nodes of this level. By default nodes of all levels; the estimate of a node
+            includes the nodes below it.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If ``n`` or ``level`` is out of range, or no whole number.
         """
         most = check_integer("n", n, 1)
         levels = range(1, self._hierarchy.height + 1) if level is None else [level]
@@ -194,7 +210,7 @@ class StreamingHHH:
         """Write the sketches to one file, which then holds raw data.
 
         The file appears as a whole or not at all, readable by the owner only, and replaces a file
-        of that name. It remembers releases. SourceError if it cannot be written.
+        of that name. It keeps the number of releases. SourceError if it cannot be written.
         """
         facts = {
             "sketch": NAME,
@@ -242,7 +258,7 @@ Made = TypeVar("Made", bound=StreamingHHH)
 
 
 def merged_streams(given: Iterable[object], method: str, made: type[Made]) -> Made:
-    """Merge streams of one hierarchy and one k, level by level in their order."""
+    """Merge streams of one hierarchy and one k, level by level, in the order of the streams."""
     chosen: list[StreamingHHH] = []
     seen: streams.Streams = frozenset()
     for stream in given:

@@ -1,10 +1,10 @@
 """SQL of records as a stream: one row per record, in the source's order, one key per level.
 
-It is pure text, like ``rollup_statement``, with the same keys, without grouping. The statement of
-``stream_sql`` reads the source once and returns ``l1, l2, ...``: the record's node at each level as
-text, NULL where the record does not reach the level (:mod:`dpframe.hierarchy.stream_keys`). Where
-texts repeat often, it is cheaper to read them unchanged (``texts_sql``) and to find the keys of
-each text once (``keys_sql``).
+Keys are those of ``rollup_statement``, and rows are not grouped. The statement of ``stream_sql``
+reads the source once and returns ``l1, l2, ...``: the record's node at each level as text, NULL
+where the record does not reach the level (:mod:`dpframe.hierarchy.stream_keys`). Where texts repeat
+often, it is cheaper to read them unchanged (``texts_sql``) and to find the keys of each text once
+(``keys_sql``).
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ class Summand:
         return value_sql(column, self.steps, clipped=self.clipped)
 
     def scaled(self, d: Dialect, number: str) -> str:
-        """The SQL for another engine: of the double ``number``, the double that ``whole`` rounds;
-        NULL where there is no value."""
+        """The SQL for another engine, from the SQL of the double ``number``: the double that
+        ``rounded_sql`` rounds; NULL where there is no value."""
         most = d.real(sys.float_info.max)
         finite = f"{number} BETWEEN -{most} AND {most}"
         if self.kind == "outside":
@@ -72,16 +72,16 @@ class Summand:
 
 
 def values_to_count(sums: Mapping[str, Summand]) -> dict[str, str]:
-    """For each "present", the name of the "value" of the same column and steps: adding up the
-    first is counting the second where it is not NULL."""
+    """For each "present" beside a "value" of the same column and steps, the name of that value. The
+    sum of the "present" is the number of rows where the "value" is not NULL."""
     values = {(one.column, one.steps): name for name, one in sums.items() if one.kind == "value"}
     present = {name: (one.column, one.steps) for name, one in sums.items() if one.kind == "present"}
     return {name: values[place] for name, place in present.items() if place in values}
 
 
 def rounded_sql(d: Dialect, scaled: str) -> str:
-    """The SQL that rounds a double to a whole number, halves away from 0, of a type whose sums do
-    not overflow. NULL stays NULL."""
+    """The SQL that rounds a double to a whole number, halves away from 0. Its type is one whose
+    sums do not overflow. NULL stays NULL."""
     size = f"abs({scaled})"
     up = f"CASE WHEN {size} - floor({size}) >= {d.real(0.5)} THEN 1 ELSE 0 END"
     rounded = f"({d.whole(f'floor({size})')} + {up})"

@@ -10,14 +10,14 @@ pairs   users and their different keys
 known   every key, and its number
 
 The hash of a user is the hash of the id. Equal ids can have different hashes, such as numbers in a
-VARIANT; then the smallest counts.
+VARIANT; the user then has the smallest of these hashes.
 
 Keys are hashed by their texts, which are equal where keys are: no user changes the hash of another
 user's key.
 
 If a user has more than ``items`` pairs, the pairs whose hash of user, key and a secret seed is
-smallest take part. So they depend only on this user and the seed: numbers of users and keys, which
-also depend on other users, are not hashed.
+smallest take part. So these pairs depend only on this user and the seed: numbers of users and keys,
+which also depend on other users, are not hashed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ BLOCK = 2**20
 def user_items(
     source: object, hierarchy: Hierarchy, unit: PrivacyUnit, items: int, *, progress: bool = False
 ) -> UserItems:
-    """The different values of every user, of which ``items`` take part. Private.
+    """The different values of every user, of which at most ``items`` take part. Private.
 
     Raises ColumnError where a column cannot be read.
     """

@@ -6,7 +6,7 @@ long.
 
 For one seed the counts equal the counts of :mod:`dpframe.sources.user_shares`, hash by hash: SQL
 counts rows that do not fit 63 bits, and long tables, which DuckDB can spill. If counts differed,
-one user whose id or rows change the way could change what all other users count.
+one user whose id or rows change the way of counting could change what all other users count.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class UserLeaves:
-    """Packed keys ``k``, each once, with the users' count ``n``; ``sql`` reads them."""
+    """Packed keys ``k``, each once, with the users' count ``n``; ``sql`` unpacks the keys."""
 
     table: pa.Table
     sql: str
@@ -98,14 +98,14 @@ def user_leaves(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RowHashes:
-    """DuckDB's hashes of packed rows; ``kinds`` are the types by name."""
+    """DuckDB's hashes of packed rows; ``kinds`` are the types by name, the user's first."""
 
     fields: Sequence[Field]
     kinds: Mapping[str, str]
     seed: int
 
     def users(self, codes: Ints) -> NDArray[np.uint64]:
-        """The hashes of users."""
+        """The hashes of users, from their codes."""
         return self._hashes({"u": self._values(codes, 0)}, user_hash)
 
     def rows(self, packed: Ints, number: Ints) -> NDArray[np.uint64]:
@@ -161,7 +161,7 @@ def _codes(column: pa.Array, field: Field) -> Ints:
 
 
 def _unpack_sql(fields: Sequence[Field], names: Sequence[str], types: Sequence[str]) -> str:
-    """SQL that returns the keys, by name, and n."""
+    """A query that returns the columns of the unpacked keys, by name, and n."""
     chosen, below = [], sum(field.bits for field in fields)
     for field, name, kind in zip(fields, names, types, strict=True):
         below -= field.bits
@@ -266,7 +266,7 @@ def _user_starts(block: Ints, key_bits: int) -> tuple[Ints, Ints]:
 
 
 def _starts(ordered: Ints) -> Ints:
-    """The places where a value differs from the value before it."""
+    """The first place, and the places where a value differs from the value before it."""
     new = np.ones(len(ordered), dtype=np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
     return np.flatnonzero(new)

@@ -1,12 +1,12 @@
-"""SQL for shares of a user's weight, by their rows or by the rows' weights, in whole units.
+"""SQL that divides a user's weight into whole units, over the user's rows or by their weights.
 
 By rows: among a user's ``total`` rows, in the order of their keys, row i gets the units between
 ``floor((grid (i - 1) + offset) / total)`` and ``floor((grid i + offset) / total)``. All rows of a
 user get ``grid`` units, and a key gets the sum of its rows. Grouping by user and key first would
-give the same number, since the terms between cancel out. But such groups, where most have one row,
-would take longer than all the rest, and so would sorting texts instead of their numbers.
+give the same number, since the terms between cancel out. But where most groups have one row, such
+grouping would take longer than all the rest, and so would sorting texts instead of their numbers.
 
-CTEs, over rows ``r`` with the user u and the key of the row:
+CTEs, over rows with the user u and the key of the row:
 
 numbered  every finest key and its number, leaf, in ascending order of the keys
 ranked    for every row its leaf, its place i among the rows of its user, and their total
@@ -24,8 +24,8 @@ from dpframe.sources.measure_units import WHOLE
 
 
 def row_shares(keys: Sequence[str], *, grid: int, seed: int, keyed: str, placed: str) -> list[str]:
-    """The CTEs. ``keyed`` is a table that has all ``keys``, and ``placed`` a FROM clause with ``u``
-    and ``leaf``, which may name ``numbered``.
+    """The CTEs. ``keyed`` is a table that has all ``keys``. ``placed`` is a FROM clause of rows
+    with the columns ``u`` and ``leaf``, and may read the CTE ``numbered``.
 
     The offset of a user depends only on that user and the seed. All rows of the user share it,
     though equal ids can have different hashes (numbers in a VARIANT, text without case in a
@@ -42,7 +42,8 @@ def row_shares(keys: Sequence[str], *, grid: int, seed: int, keyed: str, placed:
 
 
 def row_shares_of_numbers(keys: Sequence[str], *, grid: int, seed: int, keyed: str) -> list[str]:
-    """The CTEs up to ``leaves``, from the rows ``keyed`` with u, whose keys are whole numbers."""
+    """The CTEs ``ranked`` and ``leaves``, from the rows of ``keyed``, which have the user u and
+    keys that are whole numbers."""
     names = ", ".join(keys)
     return [
         _ranked_cte(keys, seed, keyed),

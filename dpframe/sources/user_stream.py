@@ -55,7 +55,8 @@ class UserSketches:
         self._users = 0
 
     def update(self, batches: Iterator[pa.RecordBatch]) -> None:
-        """Count users and their keys, one column per level; every call brings new users."""
+        """Count users and their keys, one column per level. Every call has new users, numbered from
+        1."""
         last = self._users
         for batch in _whole_users(batches):
             users = pc.add(batch.column(0).cast(pa.int64()), last)
@@ -72,7 +73,7 @@ class UserSketches:
                 plain.update(column.filter(kept))
 
     def states(self) -> tuple[SketchState, ...]:
-        """The states of the sketches."""
+        """The states of the sketches, one per level."""
         return tuple(sketch._state() for sketch in (*self._sets, *self._plain))
 
 
@@ -83,7 +84,7 @@ def _is_new_pair(users: pa.Array, keys: pa.Array) -> pa.Array:
 
 
 def _whole_users(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows in batches that hold all rows of a user."""
+    """The rows in batches that hold all rows of each of their users."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
         users = batch.column(0).to_numpy()

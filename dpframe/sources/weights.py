@@ -55,7 +55,7 @@ NUMBERS = "Cast the column to numbers (DOUBLE), or name another one."
 
 
 def check_weight_type(unit: PrivacyUnit, duckdb_type: str, *, text: bool = False) -> None:
-    """Raise ColumnError unless the type of the weight's column, which is public, is one of whole
+    """Raise ColumnError unless the type of the weight's column, which is public, is a type of whole
     numbers, or of any numbers if the weight is a measure.
 
     A fraction of a record would count 0, and columns of floating-point numbers hold fractions.
@@ -82,7 +82,7 @@ def weight_sql(value: str, most: int) -> str:
     that is read as one.
 
     Larger weights become ``most``. NULL, negative numbers and texts that are no whole number are 0.
-    No value is an error, and no type is: ``check_weight_type`` has checked it.
+    No value is an error, nor is a type, since ``check_weight_type`` has checked it.
     """
     number = f"TRY_CAST({value} AS DOUBLE)"
     return (
