@@ -1,4 +1,4 @@
-"""The arguments that a macro passes: as planning arguments of a question, and checked."""
+"""Turn the arguments that a macro passes into planning arguments of a question, and check them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from dpframe.sources.sql_sources import table_source
 NAMED: dict[str, Question[Any, Any]] = {question.name: question for question in QUESTIONS}
 
 PARAMETERS = {"data", "release"}.union(*(question.planning for question in QUESTIONS)) - {"at_most"}
-"""Parameters of macros. Without ``at_most``, which measures have too: their texts write ``=``."""
+"""Parameters of macros that messages rewrite. ``at_most`` is left out: texts of measures have an
+``at_most`` too, and write it with ``=`` also in SQL."""
 
 IN_PYTHON = re.compile(rf"dp\.\w+\([^()]*\)|(?<![^\s(])({'|'.join(PARAMETERS)})=(?!=)(?=(.?))")
 """A call in Python, or an argument in Python's spelling with the character that follows."""
@@ -45,10 +46,10 @@ def as_parameters(message: str) -> str:
 def macro_arguments(
     question: Question[Any, Any], given: Mapping[str, object], session: Session, path: str
 ) -> dict[str, object]:
-    """Return the planning arguments that are not NULL as plain JSON types; NULL is the default.
+    """Return the planning arguments that are not NULL, as plain JSON types.
 
-    The session keeps keys of a hierarchy: they are read while the statement is bound, and used
-    again when it runs.
+    Listed keys of a hierarchy are read while the statement is bound. The session keeps them for
+    when the statement runs, and the arguments hold their name.
     """
     named = {name: given.get(name) for name in question.planning}
     listed = named.pop("keys") if _lists_nodes(question) and "keys" in named else None
@@ -67,7 +68,7 @@ def macro_arguments(
 
 
 def about_of(facts: Mapping[str, Any]) -> DataScope:
-    """Return what a call says about its data: a state, a period."""
+    """Return what a call says about its data: their state and the period."""
     return DataScope.of({"data": facts["data"], "period": facts["arguments"].get("period")})
 
 
@@ -81,7 +82,7 @@ def plan_call(
 def with_keys(
     question: Question[Any, Any], arguments: Mapping[str, object], session: Session
 ) -> Mapping[str, object]:
-    """Replace the name of keys by the keys that the session has."""
+    """Return the arguments with the listed keys of the session in place of the name of the keys."""
     if _lists_nodes(question) and "keys" in arguments:
         return {**arguments, "keys": session.listed[str(arguments["keys"])]}
     return arguments
