@@ -56,7 +56,7 @@ def frame_method(
 
 
 def _doc(doc: str, taken: Collection[str], example: str) -> str:
-    """The docstring of a function, for a method that takes the arguments ``taken`` of it."""
+    """The docstring of a function, for a method that takes only the arguments ``taken``."""
     before, _, _ = inspect.cleandoc(doc).partition(EXAMPLES)
     head, title, body = before.partition(PARAMETERS)
     entries, gap, rest = body.partition("\n\n")
@@ -66,7 +66,7 @@ def _doc(doc: str, taken: Collection[str], example: str) -> str:
 
 
 def _entries(section: str, taken: Collection[str]) -> str:
-    """A section of arguments, with the entries of ``taken`` arguments only."""
+    """A section of arguments, with the entries of the arguments ``taken`` only."""
     lines: list[str] = []
     names: list[str] = []
     for line in section.splitlines():
@@ -88,7 +88,7 @@ def explain_method(asked: Explains[P], example: str) -> ExplainsFrame[P]:
 
 @known_arguments
 class DpAccessor(ResultMethods):
-    """Private rollups of this frame. Stateless: pandas makes it anew on every access."""
+    """Private rollups of a pandas frame. Accessors have no state: each ``.dp`` makes one."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
         super().__init__(frame)

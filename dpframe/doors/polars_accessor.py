@@ -43,7 +43,7 @@ class PolarsAccessor:
         self._frame = frame
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the result as a pandas frame, which carries its receipt even filtered or sorted.
+        """Return the result as a pandas frame, which keeps its receipt when filtered or sorted.
 
         Raises ParameterError for a frame that dpframe did not return, or that was changed.
         """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @known_arguments
 class ResultMethods:
-    """Methods of a result, computed from its released numbers: free."""
+    """Methods that compute only from the released numbers of a result; free."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame

@@ -263,7 +263,7 @@ def _verdict_on_file(path: Path, text: str | None) -> Verdict:
 
 
 TWICE = Verdict(outcome="failed", reason="the receipt names a key twice")
-"""Verdict on such a receipt: another reader could take the other value of the key."""
+"""Verdict on a receipt with a repeated key: another reader could take the key's other value."""
 
 
 def _repeats_key(text: bytes | str) -> bool:

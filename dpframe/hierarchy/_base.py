@@ -181,7 +181,7 @@ class Hierarchy(ABC):
         """Return the SQL of the sort columns s1, s2, ... of a node; see ``order_by``."""
 
     def order_by(self) -> str:
-        """Return an ORDER BY that puts a node right after its ancestors, before their siblings."""
+        """Return an ORDER BY that puts a node after its ancestors, before their later siblings."""
         sorts = len(self.preorder(1, tuple(f"k{i + 1}" for i in range(self.key_width))))
         return ascending_order(*(f"s{i}" for i in range(1, sorts + 1)), "level", nulls="FIRST")
 
@@ -218,7 +218,7 @@ class Hierarchy(ABC):
 
 
 def _quote_column(name: str) -> str:
-    """Quote a column name for a specification, where white space around names does not count."""
+    """Quote a column name for a specification, whose parser drops white space around names."""
     return quote(name, safe="/.-" if name != name.strip() else " /.-")
 
 

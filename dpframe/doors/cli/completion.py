@@ -25,7 +25,7 @@ FILES = ("file", "ledger", "output", "report", "save", "to")
 
 
 def add_completion_command(commands: Any, parser: Callable[[], argparse.ArgumentParser]) -> None:
-    """Add ``completion``, which calls ``parser`` for the parser of all commands."""
+    """Add ``completion`` to the subcommands; ``parser`` builds the parser of all commands."""
     does = "print a script that completes commands and options in a shell"
     command = commands.add_parser(
         "completion",

@@ -93,7 +93,7 @@ def _bounds_of_text(text: str) -> tuple[datetime, datetime]:
 
 
 def as_until(given: object) -> str | None:
-    """Return the text of the period ``until``; None for None. ParameterError for no period."""
+    """Return the text of the period ``until``; None for None. ParameterError if it is no period."""
     if given is None:
         return None
     period = as_period(("until", given))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def write_report_page(
     report: Report, periods: Sequence[str], ledger: Ledger, folder: str
 ) -> list[str]:
-    """Write the page of a report, of its last ``PERIODS`` periods; return a list of its path.
+    """Write the page of a report on its last ``PERIODS`` periods; return a list with its path.
 
     The list is empty, and nothing is written, if no release of these periods is stored. The new
     page replaces the old one in one step.

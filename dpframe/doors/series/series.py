@@ -126,7 +126,7 @@ class Series:
 
         Raises
         ------
-        ParameterError
+        ParameterError, ParameterTypeError
             The file does not exist, is no TOML, or declares something wrong.
         """
         file = file_of_path(path)
@@ -155,7 +155,7 @@ class Series:
     def run(self, until: str | None = None, *, dry_run: bool = False) -> Outcome:
         """Draw every period that is over and not drawn yet, then publish and write the pages.
 
-        Any number of processes may call it, any number of times, and be killed at any moment.
+        Any number of processes may run a series, any number of times, and be killed at any moment.
 
         Parameters
         ----------
