@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _Accessor:
-    """A descriptor that loads the accessor's class, ``name`` in ``home``, when ``.dp`` is used."""
+    """A descriptor that loads our accessor when ``.dp`` is used."""
 
     def __init__(self, home: str, name: str) -> None:
         self._home, self._name = home, name

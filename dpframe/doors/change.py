@@ -115,7 +115,7 @@ def change(
 
 
 def _change_side(role: str, given: Any, ledger: object) -> ReleaseGiven:
-    """Return one side of a change, a frame and its receipt; ``role`` is its name in messages."""
+    """Return one side of a change: a frame and its receipt."""
     with no_fork():
         from dpframe.asking.privacy_receipt import Receipt
         from dpframe.asking.release import Release

@@ -143,8 +143,8 @@ def _series_total(total: object) -> tuple[float, float]:
 def _series_arguments(
     question: Question[Any, Any], about: Sequence[object], arguments: Mapping[str, object]
 ) -> dict[str, object]:
-    """Return the arguments of a release by name, without None. Raises ParameterError for epsilon
-    and delta, and ParameterTypeError for arguments that the question does not take."""
+    """Return the arguments of a release by name, without None. Raises ParameterError or
+    ParameterTypeError for arguments that a series does not take."""
     for name in ("epsilon", "delta"):
         if arguments.get(name) is not None:
             raise ParameterError(

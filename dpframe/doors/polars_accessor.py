@@ -102,8 +102,8 @@ def _answer_in_polars(method: Callable[P, Any]) -> Callable[P, Any]:
 
 
 def _released_frame(value: Any) -> Any:
-    """Return the pandas result from which a Polars argument was made, such as the other release of
-    ``change``; other arguments unchanged."""
+    """Return the pandas result behind a Polars argument, such as the other release of
+    ``change``."""
     return PolarsAccessor(value).to_pandas() if id(value) in _released else value
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpframe.ledger.release_history import WrittenRelease
 
 RECEIPT, DIGEST = "dp", "dp_digest"
-"""Keys of a frame's receipt and of the digest of its rows, in the attrs of the frame."""
+"""Keys of the receipt, and of the digest of rows, in the attrs of a frame."""
 
 LEDGER, PARQUET = b"SQLite format 3\0", b"PAR1"
 """First bytes of ledgers and of Parquet files; other files must be JSON."""
@@ -109,8 +109,8 @@ def _verdict_on_result(result: object, proof: str | Path | None) -> Verdict:
 
 
 def _verdict_on_rows(verdict: Verdict, result: object) -> Verdict:
-    """Turn the verdict on a receipt into the verdict on its frame: "failed" if the rows are not as
-    released, "not verified" without a digest of the rows."""
+    """Return the verdict on a frame from the verdict on its receipt: nothing is proved about rows
+    that were not released."""
     with no_fork():
         import pandas as pd
 
@@ -132,7 +132,7 @@ NO_DIGEST = "the frame holds no digest, and nothing binds its rows to the receip
 
 def _receipt_in(result: object) -> Mapping[str, Any] | None:
     """Return the receipt of a result, or None for an object that cannot have one; ParameterError
-    for a frame without a receipt."""
+    for a frame without one."""
     attrs = getattr(result, "attrs", None)
     if isinstance(attrs, Mapping):
         facts = attrs.get(RECEIPT)
@@ -153,8 +153,8 @@ def _verdict_on_receipt(facts: Mapping[str, Any], text: str | None) -> Verdict:
 
 
 def _remake_proof(facts: Mapping[str, Any]) -> str | None:
-    """Plan again with the arguments of a receipt and return the new proof. None if its digest is
-    not the receipt's, if the receipt holds the text of a proof, or if planning fails."""
+    """Plan again with the arguments of a receipt; return the new proof if its digest is the
+    receipt's, else None."""
     told = facts.get("proof")
     if not isinstance(told, Mapping) or told.get("text") is not None:
         return None
@@ -263,7 +263,7 @@ def _verdict_on_file(path: Path, text: str | None) -> Verdict:
 
 
 TWICE = Verdict(outcome="failed", reason="the receipt names a key twice")
-"""Verdict on a receipt with a repeated key: another reader could take the key's other value."""
+"""Verdict on a receipt with a repeated key: another reader could take its other value."""
 
 
 def _repeats_key(text: bytes | str) -> bool:

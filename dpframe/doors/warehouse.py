@@ -212,8 +212,7 @@ def _question_statement(
     types: Mapping[str, str] | None,
     measured: Callable[[Any], tuple[Vector, ...] | None] = _no_vectors,
 ) -> RollupSql:
-    """Check the arguments of a question, plan the release and write its statement. ``measured``
-    returns the vectors that a plan adds up."""
+    """Check the arguments of a question, plan the release and write its statement."""
     plan, chosen = question.plan(arguments), dialect_from(dialect)
     if plan.unit.nodes is not None:
         raise ParameterError(

@@ -157,7 +157,7 @@ def _parse_several(text: str) -> Hierarchy:
 
 def _nest_hierarchies(found: list[Hierarchy]) -> Hierarchy:
     """Nest each hierarchy inside of the hierarchy before it. Neighbours that are columns with equal
-    ``invalid`` become one dimension; a single dimension is returned as a plain hierarchy."""
+    ``invalid`` become one dimension."""
     joined: list[Hierarchy] = []
     for one in found:
         before = joined[-1] if joined else None

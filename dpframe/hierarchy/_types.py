@@ -50,8 +50,7 @@ def outer_type(duckdb_type: str) -> str:
 
 
 def type_label(duckdb_type: str) -> str:
-    """Return the name of a type for messages: pandas' name of a dtype, else DuckDB's, without
-    parameters."""
+    """Return the name of a type for messages, without parameters: pandas' name or DuckDB's."""
     if duckdb_type.startswith("PANDAS("):
         return duckdb_type.removeprefix("PANDAS(").removesuffix(")")
     return duckdb_type.split("(")[0]
@@ -89,8 +88,7 @@ def unreadable_type(
     advice: dict[tuple[str, ...], Advice],
     otherwise: str = "Choose another column, or another kind of hierarchy.",
 ) -> ColumnError:
-    """Return the error for a column whose type holds no readable value. The message has the advice
-    for the type, or ``otherwise``."""
+    """Return the error for a column whose type holds no readable value; the message has advice."""
     name = (
         type_label(duckdb_type).split("[")[0]
         if "PANDAS(" in duckdb_type

@@ -49,8 +49,8 @@ def check_zone(name: object) -> None:
 
 @lru_cache(maxsize=32)
 def zone_changes(name: str) -> tuple[tuple[datetime, int], ...]:
-    """Return the times in UTC when a zone changes its offset, up to LISTED, each with the seconds
-    ahead of UTC from then on. The first time is ``datetime.min``."""
+    """Return when a zone changes its offset, in UTC from ``datetime.min`` to LISTED, and its
+    seconds ahead of UTC from then on."""
     from zoneinfo import ZoneInfo
 
     zone, day, second = ZoneInfo(name), timedelta(days=1), timedelta(seconds=1)
@@ -91,8 +91,7 @@ def ahead_sql(zone: str, time: str, literal: Callable[[datetime], str]) -> str:
 def listed_year(
     year: str, quotient: Callable[[str, int], str], rest: Callable[[str, int], str]
 ) -> str:
-    """Return the SQL of a year of ``zone_changes`` with the clocks of ``year``: the year itself
-    before LISTED, then a year of the cycle."""
+    """Return the SQL of a year before LISTED that has the clocks of ``year``."""
     before = f"({year} - 1)"
     days = f"{year} + {quotient(before, 4)} - {quotient(before, 100)} + {quotient(before, 400)}"
     leap = f"{rest(year, 4)} = 0 AND {rest(year, 100)} <> 0 OR {rest(year, 400)} = 0"

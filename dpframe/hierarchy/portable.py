@@ -38,7 +38,7 @@ class Keys(ABC):
         return True
 
     def values(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return the SQL that reads the source columns, which then are c0, c1, ..."""
+        """Return the SQL that reads the source columns, as c0, c1, ..."""
         pairs = zip(columns, self.types, strict=True)
         return tuple(self.dialect.text(column, kind) for column, kind in pairs)
 

@@ -13,8 +13,7 @@ from dpframe.hierarchy.portable_kinds import portable_keys
 
 
 class CellKeys:
-    """The keys of several hierarchies. ``of`` has the keys of every dimension; k1, k2, ... are the
-    finest keys of all dimensions."""
+    """The keys of every dimension, in ``of``; k1, k2, ... are the finest keys of all dimensions."""
 
     def __init__(self, cells: Cells, dialect: Dialect, types: tuple[str, ...]) -> None:
         self.hierarchy, self.dialect, self.types = cells, dialect, types
@@ -31,16 +30,13 @@ class CellKeys:
         return any(one.reads_text for one in self.of)
 
     def values(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return the SQL that reads the source columns, which then are c0, c1, ..."""
+        """Return the SQL that reads the source columns, as c0, c1, ..."""
         pairs = zip(self.of, self.hierarchy.by_dimension(columns), strict=True)
         return tuple(sql for one, own in pairs for sql in one.values(own))
 
     def keyed(self, rows: str, kept: Sequence[str], where: str) -> str:
         """Return a query of the finest keys and the ``kept`` columns of ``rows`` with c0, c1, ...
-
-        The query makes the keys of one dimension after the other, as their steps share names.
-        ``where`` is a WHERE clause; rows that a dimension drops as invalid are left out.
-        """
+        The query makes the keys of one dimension after the other, as their steps share names."""
         d, left = self.dialect, [f"r{i}" for i in range(len(self.types))]
         named = [f"c{i} AS {name}" for i, name in enumerate(left)]
         query, done = f"SELECT {', '.join([*kept, *named])} FROM {rows}{where}", list[str]()
@@ -100,8 +96,7 @@ def level_key_names(width: int, number: int, level: int) -> list[str]:
 
 
 def add_key_steps(keys: Keys, query: str) -> str:
-    """Return a query that adds to ``query``, which has c0, c1, ..., the columns of all key steps,
-    such as k1, k2, ..."""
+    """Return ``query``, which has c0, c1, ..., with the columns of all key steps, such as k1."""
     for step in keys.steps():
         added = ", ".join(f"{sql} AS {name}" for name, sql in step.items())
         query = f"SELECT step.*, {added} FROM {keys.dialect.rows(query)}"

@@ -152,8 +152,7 @@ ERROR = (
 
 
 def parse_largest_errors(texts: Sequence[str] | None) -> object:
-    """Parse the texts of ``--error``: None, one number, or numbers by measure. ParameterError for
-    other texts."""
+    """Parse the texts of ``--error``: None, one number, or numbers by measure."""
     if texts is None:
         return None
     found: dict[str, float] = {}

@@ -40,7 +40,7 @@ PROTECTED_FILES = {
     "public": "file of public items",
     "deny": "file of denied items",
 }
-"""Arguments that name files which must not be written over, and what messages call the files."""
+"""Arguments that name files which must not be written over, with words for messages."""
 
 
 def add_output_arguments(command: argparse.ArgumentParser) -> None:
@@ -117,8 +117,8 @@ def check_files(options: argparse.Namespace, files: Mapping[str, tuple[str, ...]
 
 
 def _endings(options: argparse.Namespace, endings: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the endings that the output may have. With ``--format`` every ending fits (``""``),
-    but the ending of another format or of a page raises ParameterError."""
+    """Return the endings that the output may have: any (``""``) with ``--format``, but
+    ParameterError for the ending of another format or a page."""
     path, given = options.output, getattr(options, "format", None)
     if given is None:
         return endings
@@ -257,8 +257,8 @@ def print_result(result: Release, printed: PrintSettings, *paths: str) -> None:
 
 
 def _print_rows(result: Release, name: str, *, escaped: bool) -> None:
-    """Print rows in the format ``name``. A terminal gets the first rows of a table, or another
-    format as visible text; other outputs get every byte that a file would hold."""
+    """Print rows: for a terminal a table's first rows or another format as visible text, or else
+    every byte that a file would hold."""
     terminal, out = sys.stdout.isatty(), io.BytesIO()
     if terminal and name == "table":
         say(table_text(result, whole=False), styles={0: "strong"})
@@ -289,8 +289,7 @@ def _print_rows(result: Release, name: str, *, escaped: bool) -> None:
 def write_release(
     result: Release, path: str, name: str | None = None, *, escaped: bool = True
 ) -> None:
-    """Write a result in a format; by default in the format of the path's ending, or as a page if no
-    format has this ending."""
+    """Write a result in a format; by default the path's ending decides, also for a page."""
     chosen = name or format_by_ending(path)
     if chosen is None:
         write_result_page(result, path)

@@ -67,8 +67,8 @@ class Report:
 
 
 def reports_of(given: object, source: object, period: object, base: Path) -> tuple[Report, ...]:
-    """Check the declared reports. ``source`` and the keys of ``period`` hold for reports that do
-    not have their own; paths are relative to ``base``."""
+    """Check the declared reports; ``source`` and keys of ``period`` hold for reports without their
+    own."""
     if isinstance(given, Mapping | str) or not isinstance(given, Sequence):
         raise ParameterTypeError(
             f"reports must be a list; got {type(given).__name__}. In a file write [[report]]."

@@ -24,8 +24,7 @@ the budget did not suffice."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One period of one report. ``epsilon`` and ``delta`` are the budget of its release, ``why`` is
-    the reason for a gap, ``over_budget`` whether the reason is the ledger's budget."""
+    """One period of one report, with the budget of its release; ``why`` is the reason of a gap."""
 
     report: str
     period: str

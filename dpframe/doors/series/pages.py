@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 def write_report_page(
     report: Report, periods: Sequence[str], ledger: Ledger, folder: str
 ) -> list[str]:
-    """Write the page of a report on its last ``PERIODS`` periods; return a list with its path.
+    """Write the page of a report on its last ``PERIODS`` periods; return a list with its path,
+    which is empty if none of these periods is stored.
 
-    The list is empty, and nothing is written, if no release of these periods is stored. The new
-    page replaces the old one in one step.
+    The new page replaces the old one in one step.
     """
     with no_fork():
         from dpframe.pages.series_page import PERIODS, write_series_page  # not for `import dpframe`
@@ -56,7 +56,7 @@ def _last_changes(
     ledger: Ledger,
 ) -> Changes | Mapping[str, Changes]:
     """Return the changes between the last two stored releases, of a rollup for each measure; a
-    sentence if fewer than two are stored."""
+    sentence if there are fewer."""
     receipt = next(made[1] for made in releases.values() if made is not None)
     names = [measure.name for measure in receipt_measures(receipt)]
     last = [report.release(period) for period, made in releases.items() if made is not None][-2:]

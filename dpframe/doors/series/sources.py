@@ -114,8 +114,8 @@ Source = FileSource | GivenSource | DatabaseSource
 
 
 def as_source(given: object, base: Path, where: str) -> Source:
-    """Make a source from its declaration; paths are relative to ``base``. ``where`` names the
-    source in messages of ParameterError and ParameterTypeError."""
+    """Make a source from its declaration; paths are relative to ``base``, ``where`` is for
+    messages."""
     if isinstance(given, File):
         given = {"file": str(given), "delimiter": given.delimiter, "encoding": given.encoding}
     if isinstance(given, str | Path):
@@ -146,8 +146,7 @@ def as_source(given: object, base: Path, where: str) -> Source:
 
 
 def path_from_base(path: str | Path, base: Path) -> str:
-    """Return a relative path as a path below ``base``. An absolute path, an address, or a path that
-    begins with ~ stays unchanged."""
+    """Return a path as a path below ``base``, unless it is absolute, an address or in ~."""
     text = os.fspath(path)
     return text if text.startswith("~") or ADDRESS.match(text) else os.path.join(base, text)
 

@@ -1,8 +1,8 @@
 """The SQL text that replaces a call while DuckDB binds a statement; nothing is charged or drawn.
 
 All questions take the same path, and differ in what counts the rows: the statement itself if a
-rollup can count them, otherwise a second connection while the statement runs. Python can count rows
-that no second connection sees, if the statement hands them over.
+rollup can count them, otherwise a second connection while the statement runs, or Python from rows
+that the statement hands over.
 """
 
 from __future__ import annotations
@@ -57,16 +57,15 @@ FUNCTION = {"columns": "rows", "by": "measured"}
 about; ``beside`` for other questions."""
 
 HANDED = {"by": "handed_over"}
-"""Our functions that a statement calls with rows that no second connection sees, by what the
-question is about; ``handed_nodes`` for other questions."""
+"""As ``FUNCTION``, for rows that no second connection sees; ``handed_nodes`` for other
+questions."""
 
 Given = Mapping[str, object]
 """The parameters of a macro, or the facts of a call, by name."""
 
 
 def ask_sql(token: str, path: str, name: str, given: Given) -> str:
-    """Return the SQL of a release. When this SQL runs, its last step charges and draws, or
-    replays the result that the ledger stores under the release's name."""
+    """Return the SQL of a release; its last step charges and draws, or replays a stored result."""
     session, question = session_of(token), NAMED[name]
     arguments = macro_arguments(question, given, session, path)
     asked = plan_call(question, arguments, session)
@@ -138,8 +137,7 @@ def explain_sql(token: str, path: str, name: str, given: Given) -> str:
 def _result_sql(
     question: Question[Any, Any], asked: Any, types: Any, given: Given, rows: str
 ) -> str:
-    """Return the SQL of a result from the SQL of its ``rows``; the columns depend on what the
-    question is about."""
+    """Return the SQL of a result; its columns depend on what the question is about."""
     if question.about == "columns":
         return rows_sql(types, rows)
     if question.about == "column":
@@ -165,7 +163,7 @@ def _stored_result(
     session: Session, question: Question[Any, Any], asked: Any, facts: Given
 ) -> StoredResult | None:
     """Return the result that the ledger stores under the call's release name; None if there is
-    none, or if the request is not known before the source is open."""
+    none, or if the request is not known yet."""
     name = facts["release"]
     if name is None:
         return None

@@ -25,8 +25,7 @@ from dpframe.sources.sql_sources import table_source
 NAMED: dict[str, Question[Any, Any]] = {question.name: question for question in QUESTIONS}
 
 PARAMETERS = {"data", "release"}.union(*(question.planning for question in QUESTIONS)) - {"at_most"}
-"""Parameters of macros that messages rewrite. ``at_most`` is left out: texts of measures have an
-``at_most`` too, and write it with ``=`` also in SQL."""
+"""Parameters of macros, without ``at_most``: texts of measures write ``at_most=`` in SQL too."""
 
 IN_PYTHON = re.compile(rf"dp\.\w+\([^()]*\)|(?<![^\s(])({'|'.join(PARAMETERS)})=(?!=)(?=(.?))")
 """A call in Python, or an argument in Python's spelling with the character that follows."""
@@ -82,7 +81,7 @@ def plan_call(
 def with_keys(
     question: Question[Any, Any], arguments: Mapping[str, object], session: Session
 ) -> Mapping[str, object]:
-    """Return the arguments with the listed keys of the session in place of the name of the keys."""
+    """Replace the name of listed keys by the keys, which the session has."""
     if _lists_nodes(question) and "keys" in arguments:
         return {**arguments, "keys": session.listed[str(arguments["keys"])]}
     return arguments

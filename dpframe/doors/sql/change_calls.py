@@ -23,8 +23,7 @@ OPTIONS = ("measure", "confidence", "simultaneous")
 
 
 def change_sql(token: str, given: Mapping[str, object]) -> str:
-    """Return the SQL of a change's rows. Both releases are already looked up while the statement is
-    bound, for the types of the columns."""
+    """Return the SQL of a change's rows. Binding compares the releases already, for the types."""
     call = {name: as_json_types(value) for name, value in given.items() if value is not None}
     types = arrow_types(_table_of_change(_change_frame(token, call)))
     made = f"system.main.__dpframe_changed({literal(token)}, {literal(json.dumps(call))})"

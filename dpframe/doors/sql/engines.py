@@ -25,8 +25,7 @@ def register_engine(engine: Any, register: Callable[[object], None]) -> None:
     """Register the connections of an engine when they are taken from its pool.
 
     A connection already in the pool is registered at its next use. Each connection is registered
-    once after each call: SQLAlchemy's record of the connection, which lives as long, notes it.
-    Raises ParameterTypeError for an engine of another database.
+    once after a call: SQLAlchemy's record of the connection, which lives as long, notes it.
     """
     if engine.dialect.name != "duckdb":
         raise ParameterTypeError(

@@ -182,8 +182,8 @@ MACRO_FILES = (
 
 
 def _withhold_other_errors(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function so that only our errors reach the SQL user, with arguments spelled as in SQL.
-    Of other errors only the type is shown, because their texts can quote the data."""
+    """Wrap a function so that only our errors reach the SQL user, spelled as in SQL: texts of other
+    errors can quote the data."""
 
     def call(*arguments: Any) -> Any:
         answer: DpframeError

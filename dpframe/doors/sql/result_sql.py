@@ -25,8 +25,8 @@ def nodes_sql(hierarchy: Hierarchy, types: Sequence[str], rows: str, *, measured
 
 
 def flat_sql(hierarchy: Hierarchy, types: Sequence[str], rows: str, k: object) -> str:
-    """Return the SQL of values of one column and their counts, largest count first: at most ``k``,
-    or all for None."""
+    """Return the SQL of values of one column, largest count first: at most ``k``, or all for
+    None."""
     value = _level_value(1, types)
     columns = ", ".join(map(_own_column, ("count", "lower", "upper")))
     most = "" if k is None else f" LIMIT {whole_number('k', k, 1, 2**53)}"
@@ -38,8 +38,7 @@ def flat_sql(hierarchy: Hierarchy, types: Sequence[str], rows: str, k: object) -
 def measured_sql(
     hierarchy: Hierarchy, types: Sequence[str], measures: Mapping[str, str], rows: str
 ) -> str:
-    """Return the SQL of nodes with measures, from ``rows`` of texts. ``measures`` has the types of
-    the columns of measures by name."""
+    """Return the SQL of nodes with ``measures``, given as types by name, from ``rows`` of texts."""
     names, nothing = hierarchy.label_columns, [""] * len(hierarchy.label_columns)
     own = [kind if kind in LEVEL_COLUMN_TYPES else "VARCHAR" for kind in (types or nothing)]
     levels = dict(zip(names, own, strict=True))

@@ -246,8 +246,7 @@ def _keep_receipt(session: Session, facts: Facts, result: Release) -> Release:
 def _run_only_call(
     run: Callable[..., pa.Array], tokens: pa.ChunkedArray, *more: pa.ChunkedArray
 ) -> pa.Array:
-    """Call ``run`` with the arguments of the only call; ``more`` begins with the call's facts.
-    ParameterError for several calls."""
+    """Call ``run`` with the arguments of the only call; ``more`` begins with the call's facts."""
     _check_one(more[0])
     calls = zip(*(c.to_pylist() for c in (tokens, *more)), strict=True)
     return pa.concat_arrays([run(*call) for call in calls])

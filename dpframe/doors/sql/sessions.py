@@ -21,10 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, slots=True)
 class Session:
-    """The state of a registered connection. A session keeps only duckdb's default connection open.
-
-    ``receipts`` are of releases without a ledger, with their sources; ``listed`` has keys by name.
-    """
+    """The state of a registered connection. A session keeps only duckdb's default connection
+    open."""
 
     connection: weakref.ref[DuckDBPyConnection]
     ledger: Ledger | None

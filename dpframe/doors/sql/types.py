@@ -28,8 +28,7 @@ ROWS = (
     "lower BIGINT, upper BIGINT, measure DOUBLE[])[]"
 )
 NUMBERS = ("residual", "count", "lower", "upper")
-"""Columns of a node's numbers. Counts are whole numbers in these columns; the four numbers of a
-measure are in the list ``measure``, in this order."""
+"""Columns of a node's numbers: whole for counts; of a measure, all four are in ``measure``."""
 
 BUDGET = (
     "STRUCT(ledger VARCHAR, accountant VARCHAR, epsilon DOUBLE, delta DOUBLE, "
@@ -152,8 +151,8 @@ def budget_rows(ledger: Ledger | None) -> pa.Array:
 
 
 def release_rows(ledger: Ledger | None, receipts: Sequence[tuple[Receipt, str]]) -> pa.Array:
-    """Return the releases of a ledger as one list of rows; without a ledger, the releases that
-    ``receipts`` of a connection tell of, or NULL if there are none."""
+    """Return the releases of a ledger as one list; without a ledger, the ``receipts`` of a
+    connection, or NULL for none."""
     if ledger is not None:
         return _one_list(_as_rows(ledger.releases()))
     rows = [
