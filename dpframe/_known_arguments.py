@@ -164,9 +164,9 @@ CALLED: Mapping[str, Sequence[str]] = {
     "threshold": ("min_count", "minimum", "min_size", "cutoff"),
     "user": ("id", "person", "privacy_id", "privacy_unit", "uid", "user_column", "user_id"),
 }
-"""What people call arguments, by their names here. If a function has several of these names, the
-first is meant. Names that are written alike can mean something else: ``columns`` is not
-``counters``."""
+"""Words that people write for an argument, by its name in dpframe. A key has several names if
+functions call the argument differently; the first name that a function has is meant. Names that
+look alike can mean different things: ``columns`` is not ``counters``."""
 
 OF_TIME = (
     "Levels of time are the hierarchy 'date:COLUMN'. Records of one time are chosen by period."

@@ -35,15 +35,15 @@ class Budget:
 class PrivacyUnit:
     """Who is protected: neighbouring tables differ by adding or removing one of these.
 
-    Without ``user`` the unit is one record. With ``user`` it is everything that one user has,
-    as shares (each user weighs 1), as at most ``max_contributions`` records, or as at most so many
-    different items, each counted once. With ``weight``, a column of whole numbers, a row stands
-    for that many records; then ``max_weight`` protects whole rows, each standing for at most so
-    many.
+    Without ``user`` the unit is one record. With ``user`` it is everything that one user has: as
+    shares (each user weighs 1), as at most ``max_contributions`` records, or as at most
+    ``max_contributions`` different items, each counted once. With ``weight``, a column of whole
+    numbers, a row stands for that many records. Then ``max_weight`` protects whole rows, each of
+    which stands for at most ``max_weight`` records.
 
-    With ``measured`` the weight is a measure, such as bytes or revenue, and a row, or with ``user``
-    all rows of a user together, counts for at most ``max_weight`` of it, any positive number: a
-    part of one record, in units of ``max_weight / grid``.
+    With ``measured`` the weight is a measure, such as bytes or revenue. A row, or with ``user`` all
+    rows of a user together, counts for at most ``max_weight`` of it, which is any positive number.
+    So it counts as a part of one record, in units of ``max_weight / grid``.
     """
 
     user: str | None = None

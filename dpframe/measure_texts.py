@@ -37,7 +37,7 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
 SPREAD = re.compile(
     r"(arg_?)?(max|min)\w*|median\w*|mode|\w*(quantile|percentile)\w*|std\w*|var\w*|histogram"
 )
-"""Functions of how values are spread, which no measure answers; counts of ranges do."""
+"""Functions of how values are spread. No measure computes them; counts of ranges serve instead."""
 
 ALIAS = re.compile(
     r"^(?P<what>.*?)(?:\s+AS\s+(?P<name>\"(?:[^\"]|\"\")+\"|[^\s\"(),]+))?\s*$", re.I | re.S

@@ -1,4 +1,4 @@
-"""A user as the unit of privacy, who counts once at each of their nodes, up to some a level."""
+"""A user as the unit of privacy, who counts once at each of a bounded number of nodes a level."""
 
 from __future__ import annotations
 

@@ -244,7 +244,10 @@ def gaussian_table(scale: float, bound: int) -> NoiseTable:
 
 
 def laplace_gaussian_table(scale: float, sigma: float, bound: int) -> NoiseTable:
-    """P(z) proportional to exp(-|z|/scale - z**2/(2 sigma**2)), cut at +-bound: between both."""
+    """P(z) proportional to exp(-|z|/scale - z**2/(2 sigma**2)), cut at +-bound.
+
+    It lies between the discrete Laplace and the discrete Gaussian law.
+    """
     half = ("laplace-gaussian", float(scale), float(sigma), int(bound))
     return _symmetric_table("discrete Laplace-Gaussian", half)
 
@@ -432,7 +435,7 @@ def law_of_facts(facts: Mapping[str, Any], worth: float = 1) -> NoiseTable | Unb
     for name, made in law_facts(law, facts["grid"], worth).items():
         if name in ("sd", "lowest", "highest") and not _same_number(facts.get(name), made):
             raise ParameterError(
-                f"the noise in the receipt has {name} {facts.get(name)!r}, but is made with "
+                f"the noise in the receipt has {name} {facts.get(name)!r}, but its exact law has "
                 f"{made!r}. Pass the frame as dpframe returned it."
             )
     return law

@@ -42,7 +42,8 @@ PARTS = re.compile(
     r"(\d{4})[-/. ]?(?:([WQ])-?(\d{1,2})|(\d{1,2})(?:[-/.](\d{1,2})(?:[T ](\d{1,2})[:\d.]*)?)?)",
     re.ASCII,
 )
-"""Year, and letter and number or month, day, hour, with other signs between or zeros left out."""
+"""Pattern of a period in another writing, such as ``2026/1/5`` or ``2026 W7``: the year, then a
+letter and a number, or a month, perhaps with day and hour."""
 
 FREQUENCY = re.compile(r"(W|Q|QE|QS|Y|YE|YS|A)-[A-Z]{3}")
 """A frequency of pandas, such as ``W-SAT``."""
@@ -110,7 +111,10 @@ def _no_such_period(unit: Unit, text: str, year: int) -> str:
 
 
 def _is_real_period(text: str) -> bool:
-    """Like ``is_written``, but without a hint for a text that cannot be read: hints ask this."""
+    """Whether a text has the form of a unit, and that period exists.
+
+    ``is_written`` would make a hint for a text that has no such form, and hints call this function.
+    """
     return any(pattern.fullmatch(text) for pattern, _ in READ.values()) and is_written(text)
 
 

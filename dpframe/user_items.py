@@ -131,7 +131,7 @@ LONG = 2**20
 """Pairs from which on loops are compiled."""
 
 THREADS = 4
-"""Threads, at most: each has numbers of its own for all values."""
+"""Threads, at most: each holds an array with one number for every value."""
 
 
 def _loops(pairs: int) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, assert_never
 
 from dpframe.measures import AUTO, Measure
 from dpframe.steps import Steps
@@ -144,6 +144,8 @@ def vectors_of(
     if measure.kind == "mean":
         above = Vector(kind="above", most=steps.width, column=column, steps=steps)
         return (((above, replace(above, kind="below")), Fraction(1)),)
+    if measure.kind != "sum":
+        assert_never(measure.kind)
     vector = Vector(kind="sum", most=steps.most, column=column, steps=steps)
     if not measure.clipped:
         return (((vector,), Fraction(1)),)

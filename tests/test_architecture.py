@@ -142,7 +142,7 @@ def _upward(imports: Imports) -> list[tuple[str, str]]:
                 out.append((module, target))
             elif _room(module) == _room(target) == "questions" and module != LIST:
                 here, there = module.split(".")[1], target.split(".")[1]
-                if there not in {here, *NEIGHBOURS[here]}:
+                if there not in {here, *NEIGHBOURS.get(here, ())}:
                     out.append((module, target))
     return out
 

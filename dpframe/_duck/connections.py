@@ -75,8 +75,8 @@ def _unless_there() -> Iterator[None]:
 
 
 _functions_lock = threading.Lock()
-"""Held while functions are looked for and added: a database takes each name once; and while a
-process forks, or a child could never take it."""
+"""Held while functions are looked for and added: a database takes each name once. It is also held
+while a process forks: else another thread could hold it, and the child would wait for ever."""
 
 at_fork(_functions_lock.acquire, _functions_lock.release, _functions_lock.release)
 

@@ -16,7 +16,8 @@ from dpframe._sql import identifier, literal
 from dpframe.errors import SourceError
 
 OLDEST = "v1.0.0"
-"""DuckDB that can read the files of results: programs that show them lag behind."""
+"""The oldest DuckDB that can read results files. Programs that show these files often have an older
+DuckDB than the one that writes them."""
 
 
 def create_database(path: Path, tables: Mapping[str, pa.Table], script: str) -> None:

@@ -17,8 +17,8 @@ earlier sums, which privacy loss distributions allow for fixed parameters.
 law Bin(f, 1/2) + Bin(N - 1 - f, a0). The worst case is not always f = 0. The accounting uses Bin(N
 - 1 - f*, a0), where f* is the number of holders that are left out. With f <= f* holders, the real
 sum is this sum plus independent bits, which is post-processing. With more holders, the real sum is
-Bin(f* + 1, 1/2) plus independent bits, and f* is chosen so that Bin(f* + 1, 1/2) alone is checked,
-for the very N and a0, to hide more (`_hides_more`).
+Bin(f* + 1, 1/2) plus independent bits. f* is chosen such that Bin(f* + 1, 1/2) alone hides more
+than Bin(N - 1 - f*, a0), which is checked for the very N and a0 (`_hides_more`).
 """
 
 from __future__ import annotations
@@ -36,14 +36,16 @@ from dpframe.accounting.losses import Losses, compose_losses, pair_losses
 Neighbours = Literal["replace", "remove"]
 
 STEP = 1e-4
-"""Grid of the privacy loss for epsilon up to 1; above, the grid is this times epsilon."""
+"""Step of the grid of privacy losses for epsilon up to 1; for a larger epsilon, this times
+epsilon."""
 
 LONGEST_TABLE = 1 << 24
 """Most points of the composed losses of all reports, which bounds memory. Where there would be
 more, the grid is coarser, which overstates delta."""
 
 FIRST = 1.15
-"""Variance of the first holders tried, over the variance of the sum that is accounted for."""
+"""For the number of holders that is tried first: the variance of their sum, over the variance of
+the sum of the other devices."""
 
 MORE = 1.3
 """Factor from one number of holders tried to the next."""
@@ -58,10 +60,10 @@ TINY = 1e-30
 """How far a privacy curve may be above another curve; paid for in delta."""
 
 LARGEST = 20_000
-"""A local epsilon is below this many thousandths."""
+"""Local epsilons are searched below this many thousandths."""
 
 FEWEST = 100
-"""Devices below which nothing is claimed."""
+"""With fewer devices no guarantee is claimed."""
 
 
 def silence(local_epsilon: float) -> float:
@@ -71,7 +73,7 @@ def silence(local_epsilon: float) -> float:
 
 @lru_cache(maxsize=1024)
 def spare_holders(devices: int, local_epsilon: float) -> int:
-    """Return f*, how many holders the accounting leaves out; all devices if no number suffices."""
+    """Return f*, how many holders the accounting leaves out; ``devices`` if no number suffices."""
     a0 = silence(local_epsilon)
     part = 4 * FIRST * a0 * (1 - a0)
     holders = math.ceil(devices * part / (1 + part)) + 20
@@ -83,11 +85,12 @@ def spare_holders(devices: int, local_epsilon: float) -> int:
 
 
 def _hides_more(holders: int, others: int, a0: float) -> bool:
-    """Whether ``holders`` of a cell hide a report better than ``others``, at every epsilon.
+    """Whether ``holders`` of a cell hide a report better than ``others`` devices that do not hold
+    the cell, at every epsilon.
 
-    Curves of delta fall with epsilon, so each point of one curve is compared with the next point of
-    the other. From log(1/(2 a0)) on both curves are 0, since no likelihood ratio is larger.
-    Outcomes of probability below 1e-40 are left out.
+    Curves of delta fall with epsilon, so each point of the first curve is compared with the next
+    point of the second. For epsilon from log(1/(2 a0)) on, both curves are 0, since no likelihood
+    ratio is larger. Outcomes of probability below 1e-40 are left out.
     """
     highest, usual = math.log(1 / (2 * a0)), 8 / math.sqrt(others * a0 * (1 - a0))
     epsilons = np.linspace(0, highest, CURVE // 4)
@@ -115,9 +118,10 @@ def _sums_above_ratios(
     """Return the sum of max(here - r * there, 0) over all outcomes, for each ratio r.
 
     In the order of here / there, the outcomes above r are the last ones, so the result is a
-    difference of two sums over last outcomes. It is small beside these sums, by as much as one
-    outcome differs from the next, about 1e-4 for millions of devices; rounding stays far within
-    1e-9 of the difference (``tests/unit/accounting/test_aggregate_curve.py``).
+    difference of two sums over last outcomes. The difference is a small part of these sums, about
+    as small as the relative difference of two neighbouring outcomes: 1e-4 for millions of devices.
+    Rounding stays far within 1e-9 of the difference
+    (``tests/unit/accounting/test_aggregate_curve.py``).
     """
     order = np.argsort(here / there, kind="stable")
     first = np.searchsorted((here / there)[order], ratios, side="right")
@@ -139,7 +143,7 @@ def aggregate_delta(
     neighbours: Neighbours = "replace",
     coarser: int = 1,
 ) -> float:
-    """Return delta at epsilon of all reports together; 1 where nothing is known.
+    """Return delta at epsilon of all reports together; 1 if ``devices`` < 100 or no f* suffices.
 
     Parameters
     ----------
@@ -148,9 +152,10 @@ def aggregate_delta(
     reports
         T, the number of reports of every device, from 1.
     local_epsilon
-        Of one report, above 0: to the server, replacing a device's report is exactly so private.
+        Local epsilon of one report, above 0: what the report alone promises, exactly, if a device's
+        data are replaced.
     coarser
-        Grid steps that are joined into one: faster, and overstates delta by more.
+        Grid steps that are joined into one. More steps are faster, and overstate delta by more.
     """
     others = devices - 1 - spare_holders(devices, local_epsilon)
     if devices < FEWEST or others < 1:
@@ -168,7 +173,8 @@ def _report_losses(
     neighbours: Neighbours,
     coarser: int = 1,
 ) -> tuple[Losses, ...]:
-    """Return the losses of all reports, for every direction that differs from the other."""
+    """Return the losses of all reports: once for "replace", whose two directions are alike, and for
+    both directions of "remove"."""
     a0 = silence(local_epsilon)
     held, free = (_cell_sum_law(others, a0, chance) for chance in (0.5, a0))
     finest = max(STEP * max(1.0, epsilon), 2 * reports * local_epsilon / LONGEST_TABLE)
@@ -180,9 +186,10 @@ def _report_losses(
 
 
 def _cell_sum_law(others: int, a0: float, chance: float) -> NDArray[np.float64]:
-    """Return the law of a cell's sum: the others, and one device that reports 1 with ``chance``.
+    """Return the law of a cell's sum: ``others`` devices that do not hold the cell, and one device
+    that reports 1 with ``chance``.
 
-    The law starts where the law of the others starts.
+    The law starts at the lowest value of the law for ``others`` alone.
     """
     return _add_device(success_law(others, a0)[1], chance)
 
@@ -199,7 +206,7 @@ def local_epsilon(
 ) -> float:
     """Return the largest local epsilon with which the sums are (epsilon, delta)-DP.
 
-    It is rounded down to a multiple of 0.001, and 0 if even 0.001 is too large.
+    The result is rounded down to a multiple of 0.001. It is 0 if even 0.001 is too large.
     """
 
     def kept(thousandths: int, coarser: int) -> bool:
@@ -219,7 +226,7 @@ def local_epsilon(
             low, high = (middle, high) if kept(middle, coarser) else (low, middle)
         return low
 
-    near = last(0, LARGEST, COARSER)  # hardly below the result
+    near = last(0, LARGEST, COARSER)  # in most cases just below the result
     if near > 0 and not kept(near, 1):
         return last(0, near, 1) / 1000
     low, step = near, 1

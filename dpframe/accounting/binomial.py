@@ -11,10 +11,11 @@ from dpframe.noise import NoiseTable, table_from_density
 
 
 def success_law(n: int, chance: float) -> tuple[int, NDArray[np.float64]]:
-    """Return the law of the successes of n trials: the lowest value, and probabilities from it on.
+    """Return the law of the successes of n trials: the lowest value that is kept, and the
+    probabilities of all values from there on.
 
-    Values further than 40 standard deviations and 80 from the mean are left out: together they have
-    a probability below 1e-100. Probabilities have a relative error of about 1e-12.
+    Values further than 40 standard deviations plus 80 from the mean are left out: together they
+    have a probability below 1e-100. Probabilities have a relative error of about 1e-12.
     """
     mean, sd = n * chance, math.sqrt(n * chance * (1 - chance))
     lowest = max(0, math.floor(mean - 40 * sd - 80))
@@ -28,5 +29,6 @@ def success_law(n: int, chance: float) -> tuple[int, NDArray[np.float64]]:
 
 
 def binomial(n: int, chance: float) -> NoiseTable:
-    """Return the same law as a table, as far as 64-bit weights reach: to 20 deviations and 82."""
+    """Return the law of the successes of n trials as a table, which ends where 64-bit weights are
+    0: within 20 standard deviations plus 82 of the mean."""
     return table_from_density("binomial", *success_law(n, chance))

@@ -19,11 +19,13 @@ CURVED_FROM = 7
 """Height from which a Gaussian left half can beat a geometric one."""
 
 SYMMETRIC_FROM = 12
-"""Height from which a symmetric Gaussian test can beat both, at high thresholds."""
+"""Height from which test noise with two Gaussian halves can beat noise with a geometric right half,
+at high thresholds."""
 
 
 def choose_laws(options: Sequence[Laws], threshold: int | Fraction) -> Laws:
-    """Return the narrowest law that is balanced at the threshold, else the likeliest to report."""
+    """Return the law with the narrowest test noise that selects a residual equal to the threshold
+    with a chance of at least 1/2. If no law does, return the law with the largest such chance."""
     balanced = [o for o in options if o.smallest_threshold(0.5) <= threshold]
     if balanced:
         return min(balanced, key=lambda o: o.test.sd)
@@ -32,7 +34,8 @@ def choose_laws(options: Sequence[Laws], threshold: int | Fraction) -> Laws:
 
 
 def smallest_law_threshold(options: Sequence[Laws]) -> int:
-    """Return the smallest threshold that any law serves with the chance that we insist on."""
+    """Return the smallest threshold at which some law selects a residual equal to the threshold
+    with a chance of at least ``SELECTED_AT_THRESHOLD``."""
     return min(o.smallest_threshold(SELECTED_AT_THRESHOLD) for o in options)
 
 

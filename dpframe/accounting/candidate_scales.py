@@ -20,7 +20,8 @@ WIDEN = 1 + 1e-6
 """Pure scales are this much wider than the closed form, so a table's rounding costs nothing."""
 
 LEAST_SCALE = {"laplace": 1 / 16, "gaussian": 1 / 4}
-"""Below these scales a 64-bit table has no second value, and wider noise is no loss."""
+"""Smallest scales that are tried. Noise is 0 with a chance above 0.999 there, so narrower noise is
+no gain."""
 
 SHARE = 0.95
 """Part of delta that the narrowest noise tried may spend on the move."""
@@ -50,7 +51,8 @@ L = TypeVar("L", bound=ThresholdLaws)
 
 
 def better_family(build: Callable[[Family], L]) -> L:
-    """Return the laws with the smaller ``visible``, ties by ``sd``; raise if neither family can."""
+    """Return the laws with the smaller ``visible``, ties by ``sd``; raise BudgetError if no family
+    fits the budget."""
     families: tuple[Family, ...] = ("laplace", "gaussian")
     found, failed = [], BudgetError()
     for family in families:
@@ -64,7 +66,8 @@ def better_family(build: Callable[[Family], L]) -> L:
 
 
 def candidate_scales(family: Family, move: Move, epsilon: float, delta: float) -> Iterator[float]:
-    """Yield scales from about the least within delta; for Laplace noise up to the pure scale."""
+    """Yield scales from about the least that keeps the move within delta. For Laplace noise they
+    end at the scale that needs no delta."""
     least = LEAST_SCALE[family]
     pure = max(least, WIDEN * move.absolute / epsilon)
     start = pure if family == "laplace" else math.sqrt(2 * move.squared * math.log(2 / delta))

@@ -4,9 +4,10 @@ Gaussian answers that follow each other, each chosen after all earlier ones, are
 count that moves by mu in units of its noise, if on *every* history the squares of their moves add
 up to at most mu^2 (Smith, Thakurta, "Fully Adaptive Composition for Gaussian Differential Privacy",
 2022; Koskela, Tobaben, Honkela, "Individual Privacy Accounting with Gaussian Differential Privacy",
-2023). A release consists of such answers (:mod:`dpframe.accounting.normal_noise`), and so do many
-releases. Beside the squares, the ends and the rounding of their tables add up, and so do the
-factors by which cutting makes a chance larger, and the errors of losses in floats.
+2023). One release, or a series of releases, consists of such answers
+(:mod:`dpframe.accounting.normal_noise`). Beside the squares, the ends and the rounding of tables
+add up, and so do the factors by which cutting makes a chance larger, and the errors of losses in
+floats.
 
 Therefore four amounts are fixed *beforehand*, and a release is paid for only if it exceeds none of
 them; no amount makes up for another. A filter that asked only whether the delta of all releases
@@ -22,8 +23,8 @@ from fractions import Fraction
 from dpframe.accounting.normal_noise import GaussianLeakage, largest_mu
 
 CURVE_PART = 0.75
-"""Part of delta that decides how much Gaussian releases may tell; the rest is for the ends of their
-tables, for which a release takes about half of its own delta."""
+"""Part of delta that decides how much Gaussian releases may tell. The rest is for the ends and the
+rounding of their tables, which cost a release about half of its delta."""
 
 FACTOR, SHIFT = 1e-2, 1e-4
 """How much cutting may raise the logarithm of a chance, and how far a loss may be off, in all
@@ -71,7 +72,8 @@ def amounts_used(told: GaussianLeakage, epsilon: float) -> Amounts:
 
 
 def best_smaller_epsilon(told: GaussianLeakage, epsilon: float, delta: float) -> tuple[float, int]:
-    """Return the smaller epsilon whose filter holds most of these releases, and how many."""
+    """Return the epsilon below ``epsilon`` whose filter holds most releases like ``told``, and how
+    many; ``epsilon`` and 0 if no filter has a smaller epsilon."""
     tried = [float(f"{epsilon * part:.2g}") for part in (0.95**i for i in range(1, 80))]
     found = [
         (releases_that_fit(amounts_of(e, delta), amounts_used(told, e)), -e)
@@ -89,5 +91,5 @@ def amounts_left(left: Amounts, used: Amounts) -> Amounts | None:
 
 
 def releases_that_fit(left: Amounts, used: Amounts) -> int:
-    """Return how many such releases fit."""
+    """Return how many releases fit into ``left`` if each takes ``used``."""
     return min(have // take for have, take in zip(left, used, strict=True) if take)

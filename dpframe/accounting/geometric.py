@@ -31,11 +31,12 @@ RELEASE_PART = 1 / 30
 """Part of delta left to the cut ends of the release noise; the test noise has the rest."""
 
 LEFT_PARTS = 64
-"""The left half is as short as it can be, to one of so many parts of its start; the right half,
-which thresholds follow, is as short as it can be, to a quarter of a record."""
+"""The search for the shortest left half starts from a bound, and ends within one of this many parts
+of it. The shortest right half, which thresholds follow, is found to a quarter of a record."""
 
 ROUNDS = 24
-"""Each half is trimmed beside the other; at most so often one half is made longer again."""
+"""Each half is trimmed while the other is fixed. Then a half is trimmed anew, or made longer, at
+most this many times."""
 
 LARGEST_TABLE = 8_000_000
 """Entries beyond which a table would not fit comfortably in memory."""

@@ -59,10 +59,12 @@ def linear_parts(
     height: int,
     grid: int,
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return (epsilon, delta) of all tests, and of all releases, whatever the others answer.
+    """Return (epsilon, delta) of all tests, and (epsilon, delta) of all releases.
 
-    For the tests, a unit pays at most (1 / right) / grid if it is selected, and (height / left) /
-    grid in the other direction; for the releases it pays (1 / release_scale) / grid, once.
+    The tests keep theirs whatever the releases answer, and the releases whatever the tests answer.
+    For the tests, a unit of the grid pays at most (1 / right) / grid if it is selected, and
+    (height / left) / grid in the other direction. For the releases it pays
+    (1 / release_scale) / grid, once.
     """
     slack = _slack(release_scale, height, grid)
     tests = height * max(_test_slips(test, right=right, left=left, grid=grid)) + slack

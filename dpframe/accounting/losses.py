@@ -3,7 +3,7 @@
 One count that moves by one, under a symmetric bounded law, loses log(p/q) at an outcome that has
 probability p for one of two neighbours and q for the other. Losses are put on multiples of
 ``step``; counts with independent noise compose by convolution (Koskela, Jalkoe, Honkela 2020).
-Nothing here knows what the law was aimed at: it reads only the table that is drawn from.
+This module reads only the table that is drawn from, and not the budget that the law was made for.
 
 Convolutions are fast Fourier transforms of *tilted* masses, proportional to exp(tilt loss) m(loss).
 The rounding of a transform is bounded in parts of all the mass, and a tilt puts the mass where
@@ -74,7 +74,8 @@ def pair_losses(here: NDArray[np.float64], there: NDArray[np.float64], step: flo
     into a mass p (1 - w) at e and p w at f, which together have the same p and q, with
     w = (1 - exp(e - loss)) / (1 - exp(e - f)). An observer who is told which part it was can only
     tell the laws apart better ("connect the dots": Doroshenko, Ghazi, Kamath, Kumar, Manurangsi
-    2022, Algorithm 1). A loss above the grid counts as infinite; a loss below is raised to its end.
+    2022, Algorithm 1). A loss above the grid counts as infinite; a loss below the grid is raised to
+    the lowest point of the grid.
 
     Parameters
     ----------
@@ -180,9 +181,8 @@ def composed_profile(
 ) -> tuple[tuple[float, float], ...]:
     """Return points (epsilon, delta) of one law a level; a count moves by one on each level.
 
-    Laws of levels may differ. ``step`` is the grid of the privacy loss: a coarse grid is faster and
-    overstates delta.
-    ``epsilons`` increase.
+    Laws of levels may differ. ``step`` is the step of the grid of privacy losses: a coarse grid is
+    faster and overstates delta. ``epsilons`` increase.
     """
     same = Counter(map(id, noises))  # many levels can have one law a thousand times
     once = {id(noise): noise for noise in noises}

@@ -32,7 +32,7 @@ from dpframe.errors import BudgetError, ParameterError
 from dpframe.noise import NoiseTable
 
 FEW = 40
-"""Where one user moves more counts, Laplace noise is never the smaller noise."""
+"""If one user moves more counts than this, Laplace noise is never smaller than Gaussian noise."""
 
 MOST = 2_000
 """Most counts that one user may move."""
@@ -47,7 +47,7 @@ class NodeLaws:
 
     @property
     def levels(self) -> TreeLaws:
-        """One law a level."""
+        """The laws with one table for each level."""
         first = [sum(self.times[:level]) for level in range(len(self.times))]
         return replace(
             self.moved,
@@ -65,7 +65,8 @@ class NodeLaws:
         return cast("list[NoiseTable]", list(self.moved.noises))
 
     def profile(self, epsilons: Sequence[float], whole: float) -> Profile:
-        """Return (epsilon, delta) at all ``epsilons``, which are below ``whole``; bounded noise."""
+        """Return points (epsilon, delta) of bounded noise at ``epsilons``, which are below
+        ``whole``, the epsilon of the budget."""
         if self.moved.family == "laplace":
             alike = Counter(laplace_parts(self.moved)).items()
             return tuple(profiles_together(alike, epsilons, whole))
@@ -92,9 +93,10 @@ def node_laws(
     delta
         0 asks for noise without bounds.
     listed
-        Whether keys are known; if not, what is shown counts too.
+        Whether keys are known. If not, families are compared by `worst_error`, which counts what
+        is hidden too.
     family
-        One of the two, or None for the family with less noise.
+        "laplace", "gaussian", or None for the family with less noise.
     """
     if sum(times) > MOST:
         raise ParameterError(

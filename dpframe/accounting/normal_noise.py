@@ -20,9 +20,9 @@ to K need no group privacy: K is in mu.
 Tables have ends. An answer that only one of two neighbours can give lies within s of an end, where
 s is the move of its node. However K is divided among the nodes of a level, such answers together
 have a mass of at most `edge`: K times the largest ratio of the mass within s of an end to s, over
-all s up to K. Where both can give an answer, cutting
-divides both chances by the same mass of the table. The remaining errors of 64-bit weights and of
-floats are added for each answer that one unit of privacy can move, at most (h + 1) K answers.
+all s up to K. Where both neighbours can give an answer, cutting divides both chances by the same
+mass of the table. The remaining errors of 64-bit weights and of floats are added for each answer
+that one unit of privacy can move, at most (h + 1) K answers.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ FARTHEST = 12.0
 """Largest bound of a table, in sigmas."""
 
 WIDER = (1.001, 1.01, 1.05)
-"""Factors on the scales that the curve alone asks for, so that rounding finds room; the first
-factor with room is taken."""
+"""Factors on the scales that the curve of an exact Gaussian allows. A wider law leaves a part of
+delta to the rounding of tables; the first factor with which all costs are within delta is taken."""
 
 LARGEST_TABLE = 8_000_000
-"""Most entries of a table, as the mean of both."""
+"""Most entries of a table, as the mean of the tables for tests and for releases."""
 
 
 def spread_of(laws: Laws, *, height: int, moves: int) -> float:

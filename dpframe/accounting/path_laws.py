@@ -14,12 +14,13 @@ from dpframe.noise import NoiseTable
 Shape = Literal["geometric", "gaussian-left", "gaussian", "normal"]
 
 SELECTED_AT_THRESHOLD = 1 / 4
-"""Least chance of selection at the threshold; 1/2 wherever the threshold leaves room for it."""
+"""Least chance with which a residual equal to the threshold is selected. Where the threshold leaves
+room for it, the chance is 1/2."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Laws:
-    """A test law with its mode at 0, a release law, and the delta that they cost.
+    """A test law with its mode at 0, a release law, and the delta that both cost together.
 
     Values count units of ``1 / grid`` record. ``left``, ``right`` and ``release_scale`` are the
     scales of the halves of the test and of the release, in records. ``delta`` is the
@@ -41,11 +42,11 @@ class Laws:
         return -self.test.lowest - int(np.flatnonzero(at_least[:-1] >= chance)[-1])
 
     def smallest_threshold(self, chance: float) -> int:
-        """Return the least threshold, in records, that selects a residual equal to it with
-        ``chance``.
+        """Return the least threshold, in records, at which a residual equal to the threshold is
+        selected with at least ``chance``.
 
-        It is two records above the reach of the noise, so that neither an empty node nor a node of
-        one record can be selected.
+        The threshold is two records above the reach of the noise, so that neither an empty node nor
+        a node of one record can be selected.
         """
         reach = self.test.highest + self.shift_for(chance)
         return math.ceil(reach / self.grid) + 2
@@ -54,10 +55,10 @@ class Laws:
         """Return the test law moved to its median: a residual equal to the threshold is a coin
         flip.
 
-        Its chance is as near to 1/2 from above as integers allow. The move stops where the noise
-        could reach a node of fewer than two records. Every shift has the same cost, so it may
-        depend on the threshold freely. The threshold is in whole records, or with a measure in
-        parts of them.
+        The chance of selection is as near to 1/2 from above as integers allow. The move stops where
+        the noise could reach a node of fewer than two records. Every shift has the same cost, so
+        the shift may depend on the threshold freely. The threshold is a whole number of records, or
+        with a measure a fraction.
         """
         room = math.floor((threshold - 2) * self.grid) - self.test.highest
         shift = min(self.shift_for(0.5), room)

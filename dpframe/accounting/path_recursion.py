@@ -32,7 +32,7 @@ MOST_CORNERS = 64
 """Corners of the polygon around the pairs (q, q'); more corners only tighten the bound."""
 
 GRID_POINTS = 800
-"""Chord grid; more points only tighten the bound."""
+"""About how many points the grid of chords has; more points only tighten the bound."""
 
 FLOAT_SLACK = 2e-15
 """Bound on the rounding error of one level of the recursion (a few ulps of probability 1)."""
@@ -117,8 +117,8 @@ class _Chords:
     """Upper bounds on a curve at ``ratio * t`` for every grid point t and some ratios, by chords.
 
     The grid is uniform in ln t, so a ratio is one shift and one pair of chord weights. Left of
-    the grid the chord starts at the exact point (0, 1), where a ratio of 0 stays; right of it the
-    last value holds.
+    the grid the chord starts at the exact point (0, 1), which is the bound for a ratio of 0. Right
+    of the grid the last value holds.
     """
 
     def __init__(self, t: NDArray[np.float64], step: float, ratios: NDArray[np.float64]) -> None:
@@ -135,7 +135,7 @@ class _Chords:
         self._before = np.nonzero((place < 0) | ~some[:, None])
         corner, point = self._before
         near = np.exp(step * point) * np.where(some, ratios, 0.0)[corner]
-        self._near = np.minimum(near, 1.0)  # how far from 0 to the first point of the grid
+        self._near = np.minimum(near, 1.0)  # how far along from 0 to the first point
 
     def at(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the bounds, shape (ratios, points), of the curve with ``values`` on the grid."""

@@ -54,9 +54,9 @@ def printed_delta(
 ) -> float:
     """Return an upper bound on delta of the printed algorithm with bounded integer noise.
 
-    The adversary is given gamma; for each of its values the recursion runs at the threshold
-    that remains. Values of gamma are taken in runs, each at the worst (smallest) remaining
-    threshold.
+    The adversary is given gamma. For each value of gamma the recursion runs at the threshold that
+    remains. Consecutive values of gamma form groups, and each group is charged at its worst
+    (smallest) remaining threshold.
     """
     pmf = gamma.pmf
     run = max(1, len(pmf) // 48)

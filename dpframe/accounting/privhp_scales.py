@@ -4,13 +4,13 @@ Holland, Camtepe, Thapa, Xue: "Private Synthetic Data Generation in Small Memory
 record moves one count of each exact level by 1, and one cell in each of the j rows of each level
 below by 1, up or down. Laplace noise of scale 1 / sigma_l on the counts of an exact level, and of
 scale j / sigma_l on the cells of a level below, costs sigma_l. All levels cost the sum, which is at
-most epsilon; delta is 0. The noise is integer and so are the moves: no rounding is paid for. A
+most epsilon; delta is 0. Noise and moves are whole numbers, so that rounding costs nothing. A
 record replaced by another is two such moves and costs twice as much.
 
 Equation 23 divides epsilon so that the bound on the 1-Wasserstein distance is least: sigma_l is
 proportional to the root of a sum of diameters of cells of level l - 1, of all cells on exact levels
-and of k such cells below. The equation is for j = 1; the bound has j k in place of k otherwise. The
-level above the root is the root.
+and of k such cells below. The equation is for j = 1; the bound has j k in place of k otherwise. For
+the root, level l - 1 is the root itself.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class PartitionLaws:
 
     @property
     def epsilon(self) -> Fraction:
-        """What one record costs, exactly: the sum over levels of what it moves over the scale."""
+        """What one record costs, exactly: for each level, how many counts or cells a record moves,
+        divided by the scale; added up over levels."""
         moved = (1 if level <= self.exact else self.rows for level in range(len(self.scales)))
         return sum((m / b for m, b in zip(moved, self.scales, strict=True)), Fraction(0))
 
@@ -82,16 +83,16 @@ def partition_laws(
         For one record more or less, above 0.
     diameters
         The largest diameter of a cell of each level 0..r; known without the data. Only ratios
-        matter. Above 0, the last may be 0.
+        matter. All are above 0; only the last may be 0.
     split
         "optimal" for equation 23, "uniform" for the same sigma_l on every level.
 
     Raises
     ------
     BudgetError
-        If the noise of a level is wider than 2**28 records.
+        If epsilon is no number above 0, or the noise of a level is wider than 2**28 records.
     ParameterError
-        If the diameters do not fit, or there is no such split.
+        If the diameters are not as above, or ``split`` is another word.
     """
     lengths = tuple(float(d) for d in diameters)
     fit = len(lengths) == depth + 1 and all(math.isfinite(d) and d >= 0 for d in lengths)

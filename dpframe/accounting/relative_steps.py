@@ -2,7 +2,7 @@
 
 Source: Ghazi, Kamath, Kumar, Manurangsi and Wu, "On Differentially Private Counting on Trees"
 (2023), "CT" below: Lemma 23 (classification), Lemma 26 (reduction), Corollary 27. The proof of
-the last is in a version that is not printed, so the sequences are our own. d = height + 1.
+Corollary 27 is in a version that is not printed, so the sequences are our own. d = height + 1.
 
 **Choice.** For l steps, i = 1 the smallest threshold::
 
@@ -41,7 +41,8 @@ from functools import lru_cache
 from dpframe.errors import ParameterError
 
 SCALE_GRID = 2**16
-"""Scales are rounded up to multiples of one over this, in records; fits ``LARGEST``."""
+"""Scales in records are rounded up to multiples of 1 / SCALE_GRID. Up to ``LARGEST`` records, the
+sampler takes such scales."""
 
 LARGEST = 10**15
 """Largest number of records that noise in 64 bits allows for."""
@@ -75,7 +76,7 @@ class Step:
 
     @property
     def least(self) -> int:
-        """A whole number reaches tau if and only if it reaches this."""
+        """The smallest whole number that reaches tau."""
         return math.ceil(self.threshold)
 
     @property
@@ -85,7 +86,8 @@ class Step:
 
     @property
     def band(self) -> int:
-        """A node of fewer records cannot become top, whatever the noise."""
+        """Fewest records with which a node can become top; with fewer it cannot, whatever the
+        noise."""
         return self.cut - self.bound
 
 
@@ -108,20 +110,22 @@ class RelativeLaws:
 
     @property
     def band(self) -> int:
-        """Nodes of fewer records are never released; only the root is needed whatever its count."""
+        """Fewest records of a released node; only the root is released whatever its count."""
         return min(step.band for step in self.steps)
 
     @property
     def smallest_threshold(self) -> int:
-        """From this count on a node is released, within ``alpha``, with chance 1 - eta."""
+        """From this count on a node is released, with a relative error within ``alpha``, with a
+        chance of at least 1 - eta."""
         return math.ceil(self.lowest)
 
 
 def end_mass(scale: Fraction, bound: int) -> float:
     """Return P(Z = bound) for discrete Laplace Z given |Z| <= bound, rounded up.
 
-    It is delta of the truncated noise at every epsilon >= 1/scale: where both laws have mass
-    their ratio is at most e^(1/scale), and Z and Z + 1 each have one value that the other lacks.
+    P(Z = bound) is delta of the truncated noise at every epsilon >= 1/scale. Where the laws of Z
+    and of Z + 1 both have mass, their ratio is at most e^(1/scale), and each law has one value that
+    the other lacks.
     """
     rate = float(1 / scale)
     q = math.exp(-rate)
@@ -227,7 +231,8 @@ def relative_laws(
     Raises
     ------
     ParameterError
-        If a value is out of range, or not even ``largest`` records could be told from none.
+        If a value is out of range, not even ``largest`` records could be told from none, or no
+        noise reaches delta.
     """
     if not (0 < alpha < 1 and 0 < eta <= 0.5 and 0 < epsilon <= MOST_EPSILON and 0 < delta < 1):
         raise ParameterError(

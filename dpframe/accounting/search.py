@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dpframe.errors import BudgetError
 
 SMALLEST_SCALE = 0.5
-"""Below half a record a scale stops mattering: the law is nearly all mode."""
+"""Searches end below this scale, half a record: most noise is 0 there."""
 
 
 def least_bound(cost: Callable[[int], float], start: int, delta: float, step: int = 1) -> int:

@@ -10,9 +10,9 @@ would be too small, because the numbers are integers.
 ``exp(-t^2 / (2 s^2 |D|^2))`` times the Gaussian mass of a coset of the lattice
 ``L = {z : D . z = 0}``. By Poisson summation two cosets differ by at most (1 + w)/(1 - w), where w
 is the mass of the dual of L without 0 (Micciancio and Regev 2007, Lemma 4.4). As D has an entry
-+-1, that dual is the projection of the vectors of Z^N that are 0 there, which keep at least 1/|D|^2
-of their squared length (Cauchy-Schwarz). So ``w <= theta^(N-1) - 1``, theta the sum over m of
-``exp(-2 pi^2 m^2 s^2 / |D|^2)``; at epsilon = 1 that is below 1e-100.
++-1, that dual is the projection of the vectors of Z^N that are 0 at this entry, which keep at least
+1/|D|^2 of their squared length (Cauchy-Schwarz). So ``w <= theta^(N-1) - 1``, theta the sum over m
+of ``exp(-2 pi^2 m^2 s^2 / |D|^2)``; at epsilon = 1 this bound on w is below 1e-100.
 
 *Smaller moves cost less.* For a log-concave law the divergence from its shift by j grows with j at
 every epsilon (the best event is a half line), and such an order survives products (Zhu, Dong,
@@ -37,7 +37,7 @@ from dpframe.noise import TOTAL, NoiseTable, gaussian_table, laplace_table
 Family = Literal["laplace", "gaussian"]
 
 MARGIN = 1 + 1e-9
-"""Above the relative rounding of any sum in this package of accountants."""
+"""Factor for upper bounds; above the relative rounding of any sum in ``dpframe.accounting``."""
 
 FLOAT_RATIO = 5e-14
 """Bound on the relative rounding of a probability of the law in double precision."""
@@ -83,7 +83,7 @@ class Move:
 
 @lru_cache(maxsize=4096)
 def unbounded_delta(family: Family, scale: float, move: Move, epsilon: float) -> float:
-    """Return an upper bound on the divergence of the law from its shift, before it is a table."""
+    """Return an upper bound on the divergence of the unbounded law from its shift by a move."""
     delta = (_laplace_divergence if family == "laplace" else _gaussian_divergence)(
         scale, move, epsilon
     )

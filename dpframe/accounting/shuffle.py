@@ -5,8 +5,8 @@ added over rounds, turned into (epsilon, delta). It holds for every local random
 nothing of sums or of one-hot reports, and is far looser for them than
 :mod:`dpframe.accounting.aggregate`.
 
-A report of an el-DP randomiser is, with probability exp(-el), a draw from the reports of the two
-data in question, each half of the time: a *clone* (Feldman, McMillan, Talwar, "Hiding Among the
+A report of an el-DP randomiser is a *clone* with probability exp(-el): a draw from the reports of
+one of the two data in question, each with chance 1/2 (Feldman, McMillan, Talwar, "Hiding Among the
 Clones", 2021, Theorem 3.1). The neighbours are then told apart no better than the pair (A + b,
 C - A + 1 - b), C ~ Bin(N - 1, exp(-el)), A ~ Bin(C, 1/2), and b = 1 with probability
 e^el/(e^el + 1) for one neighbour, 1/(e^el + 1) for the other.
@@ -14,7 +14,7 @@ e^el/(e^el + 1) for one neighbour, 1/(e^el + 1) for the other.
 The paper takes its bound from the successor paper of 2023, "Stronger Privacy Amplification by
 Shuffling for Renyi and Approximate Differential Privacy", Theorem 3.2, with twice as many clones.
 Its authors have withdrawn that theorem for general randomisers (errata of arXiv 2208.04591), so the
-clones here are as in 2021.
+number of clones here is that of the paper of 2021.
 
 The pair shows C, so powers of the likelihood ratio average over C. Fewer clones hide less: each
 group of values of C is replaced by its least value.
@@ -34,10 +34,11 @@ FLOATS = 1 + 1e-9
 """Margin on a moment, above the rounding of its sum."""
 
 GROUPS = 48
-"""Groups of values of the number of clones: so many around the mean, and so many below."""
+"""Values of the number of clones are put into this many groups around the mean, and into this many
+below."""
 
 FEWEST = 100
-"""Devices below which nothing is claimed."""
+"""With fewer devices no guarantee is claimed."""
 
 
 def shuffle_epsilon(*, devices: int, reports: int, local_epsilon: float, delta: float) -> float:
@@ -67,8 +68,8 @@ def shuffle_epsilon(*, devices: int, reports: int, local_epsilon: float, delta: 
 def shuffle_local_epsilon(*, devices: int, reports: int, epsilon: float, delta: float) -> float:
     """Return the largest local epsilon with which shuffled reports are (epsilon, delta)-DP.
 
-    It is rounded down to a multiple of 0.001, and 0 if even 0.001 is too large, or with fewer than
-    100 devices.
+    The result is rounded down to a multiple of 0.001. It is 0 if even 0.001 is too large, and with
+    fewer than 100 devices.
     """
     low, high = 0, 20_000
     while high - low > 1 and devices >= FEWEST:

@@ -15,7 +15,7 @@ variant sketch, noise on all k values before any is dropped
 ``merged``: values <= 0 dropped, any number of sketches added (a record enters one sketch)
     clipping at 0 only shrinks the move, so the sensitivities of one sketch hold. One side
     stores alone at most one key of value <= k, the other up to k keys of value 1; each side is
-    given the keys of the other with value 0, which pass less often. All k + 1 are charged.
+    given the keys of the other with value 0, which pass less often. All k + 1 keys are charged.
 
 *Pure.* Laplace noise of scale ``(2k - 1)/epsilon`` in these units on every element of a finite
 public universe, zeros included.
@@ -113,8 +113,8 @@ def lattice_move(counters: int, sketches: int) -> Move:
 def pure_scale(counters: int, epsilon: float, *, sketches: int = 1) -> Fraction:
     """Return the scale of discrete Laplace noise for epsilon-DP over a finite universe.
 
-    It is in units of ``1/(counters + 1)`` of a count, on every element of the universe and each of
-    ``sketches`` levels: ``sketches (2k - 1)/epsilon``, rounded up to a float.
+    The scale is in units of ``1/(counters + 1)`` of a count, for noise on every element of the
+    universe and each of ``sketches`` levels: ``sketches (2k - 1)/epsilon``, rounded up to a float.
     """
     exact = Fraction(sketches * (2 * counters - 1)) / Fraction(epsilon)
     up = float(exact)
@@ -134,10 +134,10 @@ def lattice_delta(
     epsilon: float,
     merged: bool = False,
 ) -> float:
-    """Return an upper bound on delta of releasing ``sketches`` levels; in units of 1/(k + 1).
+    """Return an upper bound on delta of releasing ``sketches`` levels.
 
-    ``merged`` stands for the sum, on each level, of any number of sketches; a record enters one
-    sketch of a level.
+    ``noise``, ``scale`` and ``theta`` are in units of 1/(k + 1) of a count. ``merged`` stands for
+    the sum, on each level, of any number of sketches; a record enters one sketch of a level.
     """
     bounded = BoundedLaw.of(noise, family=family, scale=scale)
     moved = bounded.delta(lattice_move(counters, sketches), epsilon)
@@ -243,7 +243,7 @@ def _lattice_sizes(
     """Return bounds and thresholds that the rest of delta affords at one scale.
 
     They follow from the unbounded law: either a long table with a threshold on its tail, or a table
-    so short that no unshared key can pass, which is paid for where it ends.
+    so short that no unshared key can pass; then delta pays for its end.
     """
     move = lattice_move(counters, sketches)
     moved = unbounded_delta(family, scale, move, epsilon)

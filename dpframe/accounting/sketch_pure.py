@@ -47,7 +47,8 @@ class PureLaws:
         return max(0, math.ceil(-scale * tail * (1 + 1e-12)) - 1)
 
     def delta(self, epsilon: float) -> float:
-        """Return an upper bound on the divergence at a smaller epsilon; 0 at the requested one."""
+        """Return an upper bound on the divergence at ``epsilon``; 0 from the requested epsilon
+        on."""
         return unbounded_delta("laplace", float(self.scale), self.move, epsilon)
 
 

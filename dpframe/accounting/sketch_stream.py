@@ -10,8 +10,9 @@ value ``U + Z``. It has the privacy of their Algorithm 2 at half the variance of
 *Bound.* Let E be a set of outputs, S the first sketch, S' the second. Consider the release that
 publishes, for matched pairs of unshared keys, only whether one of them passed. It is computed from
 noise on (U, alpha), so it costs at most D_h, the divergence of a move by 1 on each of h levels.
-Outputs without unshared keys have the same probability in both releases if none passed, and at
-least that much on the side of S'. Hence, on one side only and without a factor e^epsilon,
+With S, an output without unshared keys is as likely in the real release as it is here with no
+unshared key passed. With S', it is at least as likely in the real release. Hence the chance that an
+unshared key passes is added for S alone, without a factor e^epsilon:
 
     P_S(E) <= e^epsilon P_S'(E) + D_h(epsilon) + sum over levels P_S(an unshared key passes)
 
@@ -53,7 +54,8 @@ from dpframe.accounting.shifts import (
 from dpframe.noise import NoiseTable
 
 CUTS = (1e-3, 0.3)
-"""Parts of delta beyond the first bounds tried: short tables cost more and have no tails."""
+"""Mass beyond the bounds tried, in parts of delta / sketches. Short tables cost more delta and have
+no tails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +63,7 @@ class SketchLaws:
     """Noise and threshold for h sketches of one stream each.
 
     ``noise`` is the law of Z, ``shared`` the law of eta; ``delta`` is the accountant's upper bound
-    at the epsilon of the request. ``unshared`` are the counters that the threshold hides.
+    at the epsilon of the request. ``unshared`` are the counters that only one neighbour stores.
     """
 
     family: Family
@@ -154,8 +156,8 @@ def sketch_laws(
     family
         ``None`` takes the family with the smallest ``visible``.
     standard, counters
-        The sketch that removes zeros at once, and its number of counters k, which the variant
-        sketch does not need.
+        Whether the sketch removes zeros at once, and its number of counters k, which only such a
+        standard sketch needs.
 
     Returns
     -------
@@ -194,7 +196,7 @@ def sketch_laws(
 
 
 def _merit(laws: SketchLaws) -> float:
-    """Return about ``visible``, without the integer steps that it takes with the scale."""
+    """Return about ``visible``, not rounded to a whole number."""
     return laws.theta + OFTEN_DEVIATIONS * laws.sd
 
 
@@ -207,7 +209,8 @@ def _least_theta(
     delta: float,
     unshared: Unshared,
 ) -> SketchLaws | None:
-    """Return laws with the least threshold that the rest of delta affords; None if none is left."""
+    """Return laws with the least threshold that the rest of delta affords; None if the move takes
+    all of delta or no threshold suffices."""
     moved = BoundedLaw.of(noise, family=family, scale=scale).delta(Move(times=sketches), epsilon)
     if moved >= delta:
         return None

@@ -40,11 +40,12 @@ def better_user_laws(
     Returns
     -------
     name
-        ``"privacy-aware"``: decrements at most once a user (Lebeda and Tetek, Algorithm 4), at most
-        k counters on a level move by 1 in one direction, released with Gaussian noise.
-        ``"plain"``: one record at a time, with the budget of a group of ``max_contributions``.
+        ``"privacy-aware"``: the sketch decrements at most once a user (Lebeda and Tetek, Algorithm
+        4). A user moves at most k counters of a level by 1, in one direction, and noise is
+        Gaussian. ``"plain"``: the sketch counts one record at a time. The budget is for a group of
+        ``max_contributions`` records.
     laws
-        Laws whose ``delta`` is for the whole user, or for one record of the plain sketch.
+        ``delta`` is for the whole user, or with the plain sketch for one record.
     """
     aware = gshm_laws(changed=counters, sketches=sketches, epsilon=epsilon, delta=delta)
     if max_contributions * math.sqrt(sketches) > epsilon * aware.visible:

@@ -21,10 +21,11 @@ only on the other, j on both, ``a + a' + j`` = h L:
 
     1 - Psi^a + Psi^a D_j(epsilon - (a - a') ln Psi)
 
-is bounded with both a and a' at h L - j, which costs a factor of 1 + O(delta).
+is at most 1 - Psi^b + D_j(epsilon + b ln Psi) with b = h L - j, the most that a and a' can be. That
+costs a factor of 1 + O(delta).
 
-A table that ends below t hides a count of 1 with certainty; then its end is paid for in D_j. That
-gives smaller thresholds than a long table.
+A table that ends below t hides a count of 1 with certainty. What its end costs is then part of D_j.
+Such a table can have a smaller threshold than a long one.
 """
 
 from __future__ import annotations
@@ -121,7 +122,8 @@ def gshm_delta(
 
 
 def _count_blocks(total: int) -> Iterator[tuple[int, int]]:
-    """Yield runs of j from ``total`` down to 1, single at the top; D_j and Psi^j are monotone."""
+    """Yield blocks (first, last) of j, from ``total`` down to 1: of a single j near ``total``, and
+    everywhere up to a ``total`` of 200. D_j and Psi^j are monotone in j."""
     last = total
     while last >= 1:
         size = max(1, (total - last) // 32) if total > 200 else 1
@@ -182,8 +184,8 @@ Size = tuple[float, float, int, int]
 def _sparse_sizes(scale: float, move: Move, epsilon: float, delta: float) -> list[Size]:
     """Return bounds and thresholds within delta at one scale, from the unbounded law.
 
-    They are either a long table with t on its tail, or a table that ends below t, which is paid for
-    where it ends.
+    They are either a long table with t on its tail, or a table that ends below t; then delta pays
+    for its end.
     """
     moved = unbounded_delta("gaussian", scale, move, epsilon)
     rest = delta - moved

@@ -9,8 +9,8 @@ Laplace
     (delta = 0). A bounded table has in addition the slip of :mod:`dpframe.accounting.linear_slips`
     on every level, and slips add up.
 Gaussian
-    Variance proportional to 1 / w_l, so that w_l is the share of the zero-concentrated budget;
-    scaled by privacy loss distributions of the tables themselves. Only for whole records.
+    Variance proportional to 1 / w_l, so that w_l is the share of the zero-concentrated budget. The
+    factor follows from privacy loss distributions of the tables themselves. Only for whole records.
 Laplace-Gaussian
     The product of both densities, P(z) proportional to exp(-|z|/b_l - z^2/(2 s_l^2)): the centre of
     a Laplace law and the tails of a Gaussian law, which is what composition pays for. b_l is a few
@@ -53,11 +53,11 @@ from dpframe.noise import (
 Family = Literal["laplace", "gaussian", "laplace-gaussian"]
 
 BETWEEN = (1.15, 1.25, 1.4, 1.6, 1.8, 2.0, 2.3, 2.6, 3.0, 3.5, 4.5, 6.0)
-"""Laplace scales of laws between both, in multiples of what the Laplace law alone needs: the
-smaller, the less noise and the larger thresholds."""
+"""Scales b_l of the Laplace-Gaussian laws that are tried, in multiples of the scale that the
+Laplace law alone needs. A smaller scale gives less noise and larger thresholds."""
 
 NEAR = 1.02
-"""How much the worst error may be above the Gaussian law's, for the sake of less noise."""
+"""A law with less noise than the Gaussian law may have this many times its worst error."""
 
 WIDEN = 1 + 1e-7
 """Scales of bounded tables are this much wider than the formula, for float rounding."""
@@ -66,10 +66,11 @@ COARSE_STEP, FINE_STEP = 1e-3, 1e-4
 """Grids of the privacy loss, in parts of epsilon, while searching and for the result."""
 
 SMALL = 0.05
-"""For one record, an epsilon below which a search starts from its result at this epsilon."""
+"""If epsilon for one record is smaller, a search starts from the result at this epsilon."""
 
 SIGMA_PART = 0.5
-"""Part of delta that decides sigma of a law between. A little more noise makes tables shorter."""
+"""Part of delta that decides sigma of a Laplace-Gaussian law; the rest is for the ends of tables. A
+little more noise makes tables shorter."""
 
 FINE = 2**16
 """Unbounded scales are multiples of 1 / FINE units, rounded up."""
@@ -86,7 +87,7 @@ class TreeLaws:
     together.
 
     ``scales`` are in records: the scale of the exponent for Laplace, sigma otherwise. ``between``
-    is one of `BETWEEN` for a law between both.
+    is one of ``BETWEEN`` for a Laplace-Gaussian law.
     """
 
     family: Family
@@ -107,7 +108,7 @@ class TreeLaws:
 
     @property
     def thresholds(self) -> tuple[int, ...]:
-        """Smallest noisy counts shown, in units, for unknown keys."""
+        """Smallest noisy count that is shown, level by level, in units, for unknown keys."""
         highest = [n.highest for n in self.noises if isinstance(n, NoiseTable)]
         return tuple(h + self.grid + 1 for h in highest)
 
@@ -136,7 +137,7 @@ def tree_laws(
         `worst_error` is at most 2 % above the worst error of the Gaussian law. Less noise is no
         gain where more nodes are hidden.
     family
-        One of the two, or None for the law whose noisiest level has the least noise.
+        "laplace", "gaussian", or None for the law whose noisiest level has the least noise.
     """
     shares = tuple(Fraction(w) / sum(map(Fraction, weights)) for w in weights)
     if delta == 0:
@@ -154,7 +155,7 @@ def _best_family(
 ) -> TreeLaws:
     alone = _laplace_laws(shares, epsilon, delta, 1)
     if listed and continuous_sigma(epsilon, delta) / math.sqrt(min(shares)) > 1.2 * alone.worst_sd:
-        return alone  # no law between is better where the Gaussian law is so much worse
+        return alone  # no Laplace-Gaussian law is better where the Gaussian law is so much worse
     if epsilon < SMALL:  # tables are long: the shape that is best for a larger epsilon
         shape = _best_family(shares, SMALL, delta, listed)
         if shape.family == "laplace":
@@ -176,8 +177,8 @@ def _best_family(
 
 def worst_error(laws: TreeLaws) -> float:
     """Return the largest root mean squared error of a node with unknown keys, over all true counts
-    n >= 1 and all levels, in records. The error is its noise if the node is shown by itself, n if
-    it is hidden."""
+    n >= 1 and all levels, in records. The error of a node is its noise if the node is shown by
+    itself, n if the node is hidden."""
     worst = 0.0
     for noise, threshold in set(zip(laws.noises, laws.thresholds, strict=True)):
         assert isinstance(noise, NoiseTable)
@@ -281,7 +282,7 @@ def _search_sigma(
     shares: tuple[Fraction, ...], epsilon: float, delta: float, between: float | None
 ) -> TreeLaws:
     """Search the least sigma, then the shortest tables. The Laplace scale of the law is ``between``
-    times the scale of Laplace noise alone; with None it has no Laplace part."""
+    times the scale of Laplace noise alone; with None the law has no Laplace part."""
     name = "Gaussian" if between is None else "Laplace-Gaussian"
     rates = [1 / math.sqrt(float(share)) for share in shares]
     scales = [(between or math.inf) / (float(share) * epsilon) for share in shares]

@@ -13,7 +13,7 @@ def triehh_rate(*, epsilon: float, rounds: int, votes: int) -> float:
     """Return the part of the devices that TrieHH asks in a round: (1 - exp(-epsilon/L)) / theta.
 
     Zhu, Kairouz, McMahan, Sun, Li, "Federated Heavy Hitters Discovery with Differential Privacy"
-    (2020), Corollary 1. ``rounds`` is L, ``votes`` is theta, from which a prefix is kept.
+    (2020), Corollary 1. ``rounds`` is L, ``votes`` is theta: with this many votes a prefix is kept.
     """
     return -math.expm1(-epsilon / rounds) / votes
 
@@ -22,7 +22,8 @@ def triehhpp_rate(*, epsilon: float, delta: float, rounds: int, votes: int) -> f
     """Return the chance that TrieHH++ asks a device in a round: alpha (1 - exp(-epsilon/L)).
 
     Cormode, Bharadwaj, "Sample-and-Threshold Differential Privacy" (2022), Lemma 3: delta of a
-    round is exp(-C theta), C = ln(1/alpha) - 1/(1 + alpha); delta is divided evenly.
+    round is exp(-C theta), C = ln(1/alpha) - 1/(1 + alpha). Every round gets an equal part of
+    delta, and alpha is the largest that keeps it.
     """
     goal = math.log(rounds / delta) / votes
     low, high = -700.0, 0.0  # ln alpha; C falls as alpha grows

@@ -32,9 +32,8 @@ for all new values of a user at once, and all rounds.
 
 *Whole numbers.* Z is a Gaussian rounded to the nearest whole number. So the claims for M are the
 claims for continuous noise (:mod:`dpframe.accounting.normal_noise`), and Z is at most 1/2 above
-this
-noise: the sum is at most (a_1 + .. + a_t)/2 above a Gaussian. No normal table is read without this
-half.
+this continuous noise: the sum is at most (a_1 + .. + a_t)/2 above a Gaussian. Every bound on a tail
+allows for this half.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ from dpframe.errors import BudgetError
 from dpframe.noise import NoiseTable, rounded_normal
 
 PARTS = (3, 4, 5, 8)
-"""Twentieths of the rounds' mu^2 that each round spends: most when it is known where weight is
-wanted."""
+"""Twentieths of the rounds' mu^2 that each round spends. The last round spends most, since earlier
+rounds tell where weight is wanted."""
 
 LARGEST_UNIT, LEAST_UNIT = 4096, 16
 """Largest and least bound on the norm of a user in a round, in whole weights."""
@@ -71,10 +70,11 @@ NORM = 128
 """Largest norm of a user in the counts, in whole weights."""
 
 TIGHT = 0.02
-"""Part of delta that 64-bit tables may cost; smaller units have shorter ones."""
+"""Part of delta that 64-bit tables may cost; smaller units have shorter tables."""
 
 WIDER = (1.0001, 1.001, 1.01)
-"""Factors on the noise that the curve alone asks for, so that rounding finds room."""
+"""Factors on the noise that the curve of exact Gaussian noise allows. Wider noise leaves a part of
+delta to the rounding of tables; the first factor with which all costs are within delta is taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,8 @@ class Law:
 class RoundLaws:
     """The laws of all rounds, of the histogram of sizes if there is one, and of the counts.
 
-    A user takes part with ``items`` values; ``delta`` is an upper bound at the requested epsilon.
+    A user takes part with at most ``items`` values; ``delta`` is an upper bound at the requested
+    epsilon.
     """
 
     items: int
@@ -115,7 +116,7 @@ class RoundLaws:
 
     @property
     def score_sd(self) -> float:
-        """Deviation of the noise in a score, in users that weigh all they can."""
+        """Standard deviation of the noise in a score, over the most that one user can add."""
         return _score_sigma(self.rounds) / self.weights
 
     @property
@@ -134,7 +135,7 @@ class RoundLaws:
 
 
 def lone_value_chance(laws: RoundLaws) -> float:
-    """Return an upper bound on the chance that a value of one user alone is ever found."""
+    """Return an upper bound on the chance that a value that only one user has is ever found."""
     one = sum(
         _lone_score_chance(laws.rounds[: t + 1], laws.threshold, laws.unit)
         for t in range(len(laws.rounds))
@@ -173,7 +174,7 @@ def _rounds_leakage(laws: RoundLaws) -> GaussianLeakage:
 
     For a value that moves by s, the answers that one neighbour alone can give have at most the mass
     of the last s entries of a table. This is at most s times ``edge`` for a move of one. Moves of
-    norm ``norm`` on ``values`` values add up to at most the root of their number times the norm.
+    norm ``norm`` on ``values`` values add up to at most ``norm`` times the root of ``values``.
     """
     squares = ends = rounding = factor = shift = 0.0
     for one in (*laws.rounds, *([] if laws.sizes is None else [laws.sizes]), laws.count):
@@ -191,8 +192,8 @@ def _rounds_leakage(laws: RoundLaws) -> GaussianLeakage:
 def _law_distance(one: Law) -> float:
     """Return an upper bound on how far the table is from its law.
 
-    It is at least half a unit a weight, and as much at the mode, plus the error of floats: a
-    verifier knows no more of a table without reading its weights.
+    The bound is never below what a verifier knows without reading the weights: half a unit for each
+    weight, for the mode as much as for all of them, and the error of floats.
     """
     return max(table_distance(one.noise, one.sigma), len(one.noise.weights) / 2.0**65 + 4e-16)
 
@@ -208,7 +209,7 @@ def round_laws(
     release_share
         Part of mu^2 that the counts of found values get.
     items
-        Values of a user that take part.
+        Most values of a user that take part.
     sizes
         Whether a histogram tells how many found values users have.
 

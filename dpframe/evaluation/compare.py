@@ -195,7 +195,8 @@ def _worst(squares: NDArray[np.float64]) -> float | None:
 
 
 def _tree_at_band(tree: CountTree, band: int) -> CountTree:
-    """Return the tree that a rollup with this band fetches; its last key says where nodes were."""
+    """Return the tree that a rollup with this band fetches. Its last column of keys has the places
+    of its nodes in ``tree``."""
     kept = np.flatnonzero((tree.count >= band) | (tree.level == 0) | (band <= 1))
     places = pa.array(kept)
     taken = CountTree.from_preorder(

@@ -37,8 +37,11 @@ WORD = 64
 
 @dataclass(frozen=True, slots=True)
 class DecodedPrefix:
-    """What a prefix says: the characters so far; whether they are all that the item has, or all
-    that fits of it (``cut``); whether any item can have the prefix."""
+    """What a prefix says of items that have it.
+
+    ``text`` has the characters so far. ``ended``: no character follows, as the item ends or is cut
+    here; ``cut``: it is cut, since no more of it fits. ``possible``: an item can have this prefix.
+    """
 
     text: str
     ended: bool

@@ -99,9 +99,9 @@ def largest(
 
 
 def segment_length(prefixes: int, limit: int, left: int) -> int:
-    """Return how many bits to ask for below so many prefixes.
+    """Return how many bits to ask for below ``prefixes`` prefixes.
 
-    They are as many as ``limit`` cells hold, at most ``left``.
+    They are the most, up to ``left``, for which all prefixes together have at most ``limit`` cells.
 
     Examples
     --------

@@ -59,8 +59,8 @@ def _factors(value: object) -> tuple[Hierarchy, ...]:
     one = as_hierarchies(value, "hierarchies")
     if isinstance(one, Cells) and one.form != "product":
         raise HierarchyError(
-            f"hierarchies: {one.spec!r} lacks some kinds of cells: pass hierarchies or dp.cube, or "
-            "name sets with dp.grouping_sets."
+            f"hierarchies: {one.spec!r} lacks some kinds of cells, and a product needs all. Pass "
+            "hierarchies or dp.cube, or name sets with dp.grouping_sets."
         )
     return one.of if isinstance(one, Cells) else (one,)
 

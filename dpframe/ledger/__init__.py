@@ -1,6 +1,6 @@
 """A budget that cannot be overspent: kept in a file, charged before noise is drawn.
 
-The modules of a ledger are loaded when one is opened: most first calls use none.
+The modules of a ledger are loaded when a ledger is opened: most first calls use no ledger.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ _HOMES = {
     "Spending": "dpframe.ledger.totals",
     "StoredResult": "dpframe.ledger.results",
 }
-"""Modules of the names that are loaded on first use."""
+"""For each name that is loaded on first use: its module."""
 
 __all__ = [
     "Blocks",

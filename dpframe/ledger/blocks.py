@@ -1,4 +1,4 @@
-"""Blocks: which part of the time of a column a release reads, as a ledger keeps it."""
+"""Blocks: which part of the time of a column a release reads, as a ledger stores it."""
 
 from __future__ import annotations
 
@@ -92,7 +92,8 @@ def block_text(first: int, last: int) -> str:
 
 
 def moment_text(seconds: int) -> str:
-    """Seconds since 1970 as date and time, whatever the zone they are read in."""
+    """Seconds since 1970 as date and time, whatever the zone they are read in; "ever" for an end of
+    the axis."""
     if seconds <= NULL_LAST or seconds >= FARTHEST:
         return "ever"
     try:

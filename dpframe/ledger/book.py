@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DRAWING = 24 * 3600.0
-"""Seconds to wait for another process that is drawing a release of the same ledger by name."""
+"""Seconds to wait for another process that draws a named release of the same ledger."""
 
 
 @known_arguments
@@ -58,15 +58,18 @@ class Ledger(LedgerForecasts, Prepayments):
         is made.
     protects
         What the totals hold for: "records", or the name of the column of users ("user:NAME" for a
-        name such as "records"; "replace:NAME" or "remove:NAME" for what a prefix tree protects). A
-        release that protects something else is charged two steps, (2 epsilon, (1 + e^epsilon)
-        delta), or is refused if no number of steps bounds it. Fixed from the first release on,
-        whose unit is the default.
+        name such as "records"; "replace:NAME" or "remove:NAME" for what a prefix tree protects).
+        Fixed once it is given; without it, the first charge fixes what its release protects. A
+        release that protects something else is charged for one step between its neighbours, or for
+        two, (2 epsilon, (1 + e^epsilon) delta), or is refused if no number of steps bounds it.
 
     Raises
     ------
     LedgerError
-        The file is missing, locked, full, damaged, not a ledger, or has other totals.
+        The file is missing, locked, full, damaged, not a ledger, or has other totals or another
+        unit.
+    ParameterError, ParameterTypeError
+        An argument is invalid; for totals that are out of range a BudgetError.
 
     Privacy
     -------
@@ -134,7 +137,7 @@ class Ledger(LedgerForecasts, Prepayments):
             self._protect(unit)
 
     def _protect(self, unit: str) -> None:
-        """Fix what the totals hold for, if nothing did; LedgerError if that is another unit."""
+        """Fix the unit that the totals hold for; LedgerError if another unit is fixed already."""
         known = self.protects
         if known is None:
             with self._writing() as db:
@@ -168,27 +171,30 @@ class Ledger(LedgerForecasts, Prepayments):
     @property
     def protects(self) -> str | None:
         """What the totals hold for: "records", or "user:", "replace:" or "remove:" and a column.
-        None before the first release. "several" in a file of an earlier version that mixes units:
-        its totals hold for nothing as a whole."""
+        None until ``protects=`` or the first charge fixes it. "several" in a file of an earlier
+        version whose releases protect different units: its totals hold for nothing as a whole."""
         with self._reading() as db:
             return read_totals(db).protects
 
     @property
     def spent(self) -> Spending:
-        """What all charges cost together: for every record, or user within one block."""
+        """What all charges cost one record together, or one user within one block."""
         with self._reading() as db:
             return read_totals(db).spent
 
     @property
     def left(self) -> Spending:
-        """What remains for any release after reservations; some blocks may have more left."""
+        """What is left for any release; what is reserved is spent. Some blocks may have more
+        left."""
         with self._reading() as db:
             return read_totals(db).left
 
     def charge(self, charge: Charge) -> PaidCharge:
-        """Spend, or use a reservation. Return what is left once the charge is on disk.
+        """Write a charge, paid by a reservation, a filter or the totals. Return what is left once
+        the charge is on disk.
 
-        Raises OverBudgetError, and charges nothing, if the totals do not allow it.
+        Raises OverBudgetError, and charges nothing, if the totals do not allow the charge;
+        LedgerError if what the ledger protects has no price for the release.
         """
         profile = self._law(charge)  # before the lock, for which other processes wait
         with self._writing() as db:
@@ -206,11 +212,12 @@ class Ledger(LedgerForecasts, Prepayments):
     # -- results under a name ------------------------------------------------------------------
 
     def drawing(self) -> AbstractContextManager[None]:
-        """Allow one draw under a name at a time: the next caller finds the result of the first."""
+        """Allow one named draw at a time: the next caller finds the result of the one before."""
         return store.drawing_lock(self._path, DRAWING)
 
     def find(self, name: str, request: dict[str, Any] | None = None) -> StoredResult | None:
-        """The result released under a name; ReleaseNameError if it answered another request."""
+        """The result released under a name; None if there is none, ReleaseNameError if the result
+        answered another request."""
         with self._reading() as db:
             found = read_result(db, name)
         if found is not None and request is not None and found.request != request:
@@ -239,7 +246,8 @@ class Ledger(LedgerForecasts, Prepayments):
         return [row[0] for row in rows]
 
     def keep(self, stored: StoredResult) -> None:
-        """Store a charged result under its name, which must be free."""
+        """Store a charged result under its name, which must be free; LedgerError if the result
+        cannot be stored."""
         try:
             with self._writing() as db:
                 write_result(db, stored)
@@ -255,30 +263,30 @@ class Ledger(LedgerForecasts, Prepayments):
     def summary(self) -> pd.DataFrame:
         """One row: totals, spent, left, the plain sum of epsilons, and the number of releases.
 
-        ``saved_epsilon`` is what reservations, filters and disjoint periods save against that sum.
-        ``reserved`` is the number of releases that are paid for and not drawn yet. ``left`` is what
-        is left for any release, ``unread`` what is left for a period that no release with a period
-        has read. ``protects`` says what the total holds for, in the words of the receipts.
+        ``saved_epsilon`` is what reservations, filters and disjoint periods save against the plain
+        sum. ``reserved`` is the number of reserved releases that are not drawn yet. ``left`` is
+        what is left for any release, ``unread`` what is left for a period that no release with a
+        period has read. ``protects`` says what the total holds for, in the words of the receipts.
         """
         with self._reading() as db:
             return summary_frame(db, str(self._path))
 
     def releases(self, limit: int | None = None, *, before: int | None = None) -> pd.DataFrame:
-        """One row a release, oldest first: what was spent on what, and its receipt as JSON.
+        """One row per release, oldest first: what was spent on what, and its receipt as JSON.
 
         Parameters
         ----------
         limit
-            How many releases at most, the newest ones.
+            At most this many releases, the newest ones. None: all.
         before
-            Only releases with a smaller ``number``: the first number of a page gives the page
-            before it.
+            Only releases with a smaller ``number``. Pass the first number of a page to get the page
+            before that one.
         """
         with self._reading() as db:
             return releases_frame(db, limit, before)
 
     def blocks(self) -> pd.DataFrame:
-        """One row a block: a stretch of time that the same releases with a period read.
+        """One row per block: a stretch of time that the same releases with a period read.
 
         ``axis`` is the column and how it is read, ``first`` the first moment of the block, ``last``
         the first moment after it; both are missing for NULL times. ``spent`` is what the releases
@@ -288,7 +296,7 @@ class Ledger(LedgerForecasts, Prepayments):
             return by_block.blocks_frame(db)
 
     def within(self, *, days: float) -> Spending:
-        """What all releases cost a user whose records lie within so many consecutive days.
+        """What all releases cost a user whose records lie within ``days`` consecutive days.
 
         The total holds for one record, or one user within one block (:meth:`blocks`). For a user
         with records over a longer time this is the cost of the worst window of that length,
@@ -311,8 +319,8 @@ class Ledger(LedgerForecasts, Prepayments):
     def verify(self) -> None:
         """Read the whole file and compare it with its seals; LedgerError if it is damaged.
 
-        Opening does this for up to two thousand entries. In longer histories it checks the newest
-        thousand and another thousand in turn; what is shown or charged is always checked.
+        Opening does this for up to two thousand entries. In longer histories opening checks the
+        newest thousand and another thousand in turn; what is shown or charged is always checked.
         """
         with self._reading() as db:
             check_history(db, whole=True)

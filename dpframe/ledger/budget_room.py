@@ -17,7 +17,8 @@ from dpframe.ledger.totals import Exact, Totals, Units, exact_amounts, largest_s
 
 
 def left_in(now: Totals, segments: Segments, blocks: Blocks | None) -> Units:
-    """The most that a release of these blocks may cost; without blocks, that any release may."""
+    """What is left, in units, for a release of these blocks; without blocks, for any release. The
+    units can be below 0, as costs are rounded up."""
     left = now.epsilon - now.spent_epsilon, now.delta - now.spent_delta
     if blocks is None:
         return left
@@ -34,8 +35,9 @@ def left_in_unread(now: Totals, segments: Segments, axis: str) -> Units:
 def spent_exactly(
     db: sqlite3.Connection | None, now: Totals, blocks: Blocks | None, unread: str | None = None
 ) -> Exact:
-    """The exact sum of what was asked for and touches the fullest moment of these blocks; without
-    blocks, of all. Charges to blocks of the axis ``unread`` are left out."""
+    """The exact sum of costs as they were asked for: of all charges without blocks, and for every
+    axis of the most at any moment. On the axis of ``blocks`` only moments in these blocks count.
+    Charges to blocks of the axis ``unread`` are left out."""
     if db is None:
         return exact_amounts(now.spent_units)
     total, axes = exact_amounts((0, 0)), dict[str, list[tuple[int, int, Exact]]]()
@@ -66,8 +68,8 @@ def _sum_costs(one: Exact, other: Exact) -> Exact:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a release may cost: the units that are left, or what the exact sum that is ``spent``
-    leaves of the ``total``. Either is enough (docs/decisions/0036)."""
+    """What a release may cost. A cost fits if the ``units`` that are left hold it, or if the exact
+    sum ``spent`` and the exact cost fit the ``total`` (docs/decisions/0036)."""
 
     units: Units
     spent: Exact
@@ -83,7 +85,7 @@ class Room:
         return epsilon, delta
 
     def how_many(self, cost: Units, asked: Exact) -> int:
-        """How many releases fit that cost this much each."""
+        """How many releases of this cost fit."""
         return max(0, min(self._times(cost[which], asked[which], which) for which in (0, 1)))
 
     def _times(self, cost: int, asked: Fraction, which: int) -> int:
@@ -118,8 +120,9 @@ def check_fits(
     asked: Exact,
     blocks: Blocks | None,
 ) -> None:
-    """Raise OverBudgetError if a cost does not fit, with the block that is full, what is left there
-    and elsewhere. The exact sum is computed only if units do not fit and rounding could be why."""
+    """Raise OverBudgetError if a cost does not fit. Its message names the fullest block, and says
+    what is left there and for a new period. The exact sum is computed only if units do not fit and
+    rounding could be why."""
     left = left_in(now, segments, blocks)
     above = max(cost[0] - left[0], cost[1] - left[1])
     if above <= 0:
@@ -178,7 +181,8 @@ def _fullest_block_text(now: Totals, segments: Segments, blocks: Blocks | None, 
 def _unread_room_text(
     now: Totals, segments: Segments, blocks: Blocks | None, which: int, unit: Decimal
 ) -> str:
-    """Words for what is left for a period that nothing was charged to, if that is more."""
+    """Words for what is left for a period that nothing was charged to; no words unless that is more
+    than what is left for the release."""
     axes = list(segments.tops) if blocks is None else [blocks.axis]
     most = max((left_in_unread(now, segments, axis)[which] for axis in axes), default=0)
     if most <= max(0, left_in(now, segments, blocks)[which]):

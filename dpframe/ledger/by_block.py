@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def charged_spans(db: sqlite3.Connection) -> tuple[Entry, dict[str, list[Span]]]:
-    """The last entry, and for every axis the charges to its blocks."""
+    """The last entry, and for every axis the charges to its blocks that the totals paid."""
     now, spans = read_totals(db), dict[str, list[Span]]()
     last = newest_entry(db, now)
     for entry in entries(db, now):
@@ -69,7 +69,8 @@ def blocks_frame(db: sqlite3.Connection) -> pd.DataFrame:
 
 
 def window_spending(db: sqlite3.Connection, seconds: int) -> Units:
-    """The cost of the worst window of so many seconds on every axis, with charges to all blocks."""
+    """The cost of the worst window of ``seconds`` seconds on every axis, with charges to all
+    blocks."""
     last, spans = charged_spans(db)
     tops = tops_of(last.tops)
     epsilon, delta = read_totals(db).spent_units

@@ -19,8 +19,8 @@ from dpframe.ledger.totals import Exact, Units
 class Charge:
     """What a release will cost, and for what; public, written into the history.
 
-    ``blocks`` is the time that the release reads, if its source is restricted to it; None touches
-    all blocks.
+    ``blocks`` is the period that the release reads, if its source is restricted to that period;
+    None: the release is charged to all blocks.
     """
 
     release_id: str
@@ -35,10 +35,10 @@ class Charge:
     told: Callable[[], GaussianLeakage | None] = lambda: None
     """What Gaussian noise reveals, for filters; None for other noise."""
     steps: int = 1
-    """Steps of the release between neighbours of what the ledger protects."""
+    """Steps of the release between neighbours of what the ledger protects: 1 or 2."""
 
     def for_unit(self, unit: str | None) -> Charge:
-        """The charge to a ledger that protects ``unit``; LedgerError if it has no price for it."""
+        """The charge to a ledger that protects ``unit``; LedgerError if no price is known."""
         said = json.loads(self.receipt)
         steps = receipt_steps(said, unit)
         if steps == 1:
@@ -47,7 +47,7 @@ class Charge:
 
     @property
     def unit(self) -> str:
-        """What the release protects."""
+        """What the release protects, as ledgers store units."""
         return unit_of_receipt(json.loads(self.receipt))
 
     @property

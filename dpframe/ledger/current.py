@@ -1,8 +1,8 @@
 """Which ledger a call uses: the one it is given, or the one chosen with ``use_ledger``.
 
-A choice belongs to a context (:mod:`contextvars`) and is never looked for in threads. If the
-context does not say which ledger is meant, the call is refused: a charge to the wrong ledger, or to
-none, cannot be taken back.
+A choice belongs to a context (:mod:`contextvars`), not to a thread. If the context does not say
+which ledger is meant, the call is refused: a charge to the wrong ledger, or to none, cannot be
+taken back.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Choice:
 
     ledger: Ledger | None
     around: _Choice | None = None
-    """The block that a statement is in."""
+    """The block that a statement is in; None outside all blocks."""
     frame: FrameType | None = None
     """The frame of the ``with`` statement, while its block is open."""
     is_block: bool = False
@@ -45,14 +45,14 @@ class _Choice:
     token: Token[tuple[_Choice, ...]] | None = None
     """By this token the context that entered the block is recognised."""
     program: bool = False
-    """Whether it is a statement at the top level of a script or notebook."""
+    """Whether the choice is a statement at the top level of a script or notebook."""
     ended: bool = False
     """Whether another context left the block."""
     number: int = field(default_factory=_numbers.__next__)
 
     @property
     def block(self) -> _Choice | None:
-        """The block that the choice lasts for."""
+        """The block that the choice lasts for; None for a statement outside all blocks."""
         return self if self.is_block else self.around
 
 
@@ -69,12 +69,19 @@ _choices_lock = threading.Lock()
 
 
 class use_ledger:
-    """Charge every call from here on to a ledger, or within a ``with`` block.
+    """Charge every call to a ledger: from here on, or within a ``with`` block.
 
     Parameters
     ----------
     ledger
         A :class:`Ledger`, the path of one, or None to go back to no ledger.
+
+    Raises
+    ------
+    ParameterTypeError
+        ``ledger`` is none of these.
+    LedgerError
+        The path has no ledger that can be opened.
 
     Notes
     -----
@@ -102,7 +109,8 @@ class use_ledger:
         self._state(_caller_frames())
 
     def _state(self, frames: list[FrameType]) -> None:
-        """Make the choice from here on. What it replaces can come back, but is not kept alive."""
+        """Make the choice from here on. The choice that it replaces is noted for ``_take_back``;
+        that object is not kept alive."""
         global _program
         here = list(_choices_here())
         around = (c for c in reversed(here) if c.is_block and _contains_statement(c, frames))
@@ -121,7 +129,8 @@ class use_ledger:
         _here.set((*here, stated))
 
     def _take_back(self) -> None:
-        """Undo the statement if nothing came between: it was the head of a ``with`` block."""
+        """Undo ``_state`` when a ``with`` block begins: the call was the head of the block, and no
+        statement. If another choice came after it, nothing is undone."""
         global _program
         stated, program = self._stated(), self._program_before
         if stated is None or _here.get()[-1:] != (stated,):
@@ -172,8 +181,9 @@ def current_ledger() -> Ledger | None:
     found = _choose_ledger(_caller_frames())
     if isinstance(found, str):  # a text: whoever keeps the error keeps no choice alive
         raise LedgerError(
-            f"the ledger to charge is unclear: {found}. Pass ledger= or call dp.use_ledger(ledger "
-            "or None) here; contextvars.copy_context().run hands a choice on."
+            f"the ledger to charge is unclear: {found}. Pass ledger=, or call "
+            "dp.use_ledger(ledger) or dp.use_ledger(None) here. contextvars.copy_context().run "
+            "calls a function with the choices made so far."
         )
     return found
 
@@ -215,7 +225,8 @@ def _others_chose_than(ledger: Ledger | None) -> bool:
 
 
 def _choices_here() -> tuple[_Choice, ...]:
-    """The choices of this context, without those of its blocks that another context left."""
+    """The choices of this context. The choice of a block that was entered here, and left in another
+    context, is dropped."""
     here = _here.get()
     for choice in here:
         if choice.ended and _entered_here(choice):
@@ -225,7 +236,8 @@ def _choices_here() -> tuple[_Choice, ...]:
 
 
 def _entered_here(block: _Choice) -> bool:
-    """Whether this context entered a block. True at most once: the block is over then."""
+    """Whether this context entered a block. Asking uses up the block's token, so that the answer is
+    True at most once: when the block is over."""
     now, token = _here.get(), block.token
     if token is None:
         return False
@@ -253,7 +265,7 @@ def _all_choices() -> list[_Choice]:
 
 
 def _caller_frames() -> list[FrameType]:
-    """The frames of this thread that called this module, the last call first."""
+    """The frames of the callers of this module in this thread, the last call first."""
     ours = (__name__, known_arguments.__module__)
     frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_globals.get("__name__") in ours:
@@ -266,7 +278,7 @@ def _caller_frames() -> list[FrameType]:
 
 
 def _enclosing_block(frames: list[FrameType]) -> _Choice | None:
-    """The innermost open block that a call stands in, whatever its context says."""
+    """The innermost open block around a call, whatever its context says; None if there is none."""
     opened = [choice for choice in _all_choices() if choice.frame is not None]
     for frame in frames if opened else []:
         of_frame = [choice for choice in opened if choice.frame is frame]
@@ -308,7 +320,8 @@ def _path_of_ledger(ledger: Ledger | None) -> Path | None:
 
 
 def as_ledger(ledger: object) -> Ledger | None:
-    """A ledger from what a caller passed; None stays None."""
+    """A ledger from what a caller passed: a ledger, a path or None, which stays None.
+    ParameterTypeError for anything else."""
     if ledger is None:
         return None
     with no_fork():
@@ -324,5 +337,5 @@ def as_ledger(ledger: object) -> Ledger | None:
 
 
 def chosen_ledger(value: object) -> Ledger | None:
-    """The ledger of the call, or of ``use_ledger``."""
+    """The ledger that a call passed as ``value``, or else the ledger of ``use_ledger``, or None."""
     return current_ledger() if value is None else as_ledger(value)

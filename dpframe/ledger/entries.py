@@ -32,7 +32,7 @@ from dpframe.ledger.store import (
 from dpframe.ledger.totals import Exact, Totals, Units, exact_amounts, read_totals
 
 RECENT = 1000
-"""Entries at the end, and as many older ones in turn, that are checked when a ledger is opened."""
+"""How many entries at the end, and how many older ones in turn, opening a ledger checks."""
 
 
 CHARGE = (
@@ -46,7 +46,7 @@ BLOCKS = "axis, first, last, tops, protects"
 
 
 class Entry(NamedTuple):
-    """A row of the history: a release, or a reservation of several (``releases``)."""
+    """A row of the history: a release (``releases`` is None), or a reservation or filter."""
 
     number: int
     release_id: str
@@ -60,9 +60,9 @@ class Entry(NamedTuple):
     spent_epsilon: int  # of the whole ledger, with this entry
     spent_delta: int
     releases: int | None
-    under: str | None  # the reservation that paid for it
-    open: str | None  # releases left in every reservation, as JSON; None in the first format
-    axis: str | None  # the blocks that it reads; None for all
+    under: str | None  # the reservation or filter that paid for this release
+    open: str | None  # what is left of every reservation and filter, as JSON; None in format 1
+    axis: str | None  # of the blocks that the release reads; None for all
     first: int | None
     last: int | None
     tops: str | None  # what the fullest block of every axis has spent, as JSON; None before blocks
@@ -75,23 +75,23 @@ class Entry(NamedTuple):
 
     @property
     def cost(self) -> Units:
-        """What it adds to the blocks that it reads; nothing if a reservation paid."""
+        """What the entry adds to the blocks that it reads; nothing if a reservation paid."""
         return (0, 0) if self.under is not None else (self.epsilon, self.delta)
 
     @property
     def blocks(self) -> Blocks | None:
-        """The blocks that it reads; None for all."""
+        """The blocks that the release reads; None for all."""
         if self.axis is None or self.first is None or self.last is None:
             return None
         return Blocks(axis=self.axis, first=self.first, last=self.last)
 
     def sealed(self, before: str) -> str:
-        """The seal over this entry and those before it."""
+        """The seal over this entry and ``before``, the seal of the entry before."""
         columns = 11 if self.open is None else 14 if self.tops is None else 19
         return seal_values(before, *self[1:columns])
 
     def follows(self, before: Entry, now: Totals) -> bool:
-        """Whether the seal fits and the sums add up."""
+        """Whether this entry fits the one before: its seal is right, and the sums add up."""
         if self.sealed(before.seal) != self.seal:
             return False
         first_format = self.open is None
@@ -181,7 +181,8 @@ def entries(
 
 
 def newest_entry(db: sqlite3.Connection, now: Totals) -> Entry:
-    """The last entry; LedgerError if its sums are not what the totals say is spent."""
+    """The last entry, or a stand-in with number 0; LedgerError if its sums are not what the totals
+    say is spent."""
     (last,) = db.execute("SELECT max(number) FROM charges").fetchone()
     entry = _entry_before_first(now) if last is None else next(entries(db, now, last))
     if now.cap(entry.spent) != now.spent_units:
@@ -204,7 +205,8 @@ def append_entry(db: sqlite3.Connection, before: Entry, entry: Entry) -> None:
 
 
 def entry_of(charge: Charge, profile: Profile, spent: Units) -> Entry:
-    """The entry of a charge that the totals pay for, with axes as in an empty ledger."""
+    """The entry of a charge that the totals pay for. What the ledger holds of reservations, axes
+    and protected units is left empty for the caller."""
     blocks = charge.blocks
     return Entry(
         number=0,
@@ -231,8 +233,8 @@ def entry_of(charge: Charge, profile: Profile, spent: Units) -> Entry:
 
 
 def exact_cost_of(entry: Entry, steps: int | None = None) -> Exact:
-    """The cost of an entry as it was asked for, or in units where these differ from its receipt:
-    for ``steps``, if given, else for the steps that were charged."""
+    """The cost of an entry as its receipt asks for it, or in units if the receipt does not round up
+    to these. The cost is for ``steps``; without ``steps``, for the steps that were charged."""
     said = json.loads(entry.receipt)
     steps = steps or said.get("steps", 1)
     if "cost" in said:  # of a reservation or filter
@@ -248,13 +250,14 @@ def exact_cost_of(entry: Entry, steps: int | None = None) -> Exact:
 
 
 def cost_of_steps(entry: Entry) -> Exact | None:
-    """What was charged, if neighbours of what the ledger protects are two steps apart, or None."""
+    """What was charged, if neighbours of what the ledger protects are two steps apart; None if they
+    are one step apart, or if a reservation paid."""
     two = entry.under is None and json.loads(entry.receipt).get("steps", 1) > 1
     return exact_cost_of(entry) if two else None
 
 
 def neighbour_sentences(entry: Entry) -> list[str]:
-    """What a release protects, in the words of its receipt."""
+    """What a release protects, in the words of its receipt: one sentence, or none."""
     said = json.loads(entry.receipt).get("neighbours")
     return [str(said)] if said else []
 
@@ -275,7 +278,7 @@ def check_history(db: sqlite3.Connection, *, whole: bool = False) -> None:
     last = newest_entry(db, now).number
     parts = [(1, last)]
     if not whole and last > 2 * RECENT:
-        old = RECENT * (last % (last // RECENT))  # another part of it after every charge
+        old = RECENT * (last % (last // RECENT))  # another part of the history after every charge
         parts = [(old + 1, old + RECENT), (last - RECENT, last)]
     table = "(1)" if len(parts) == 1 else "(budget)"
     fault = db.execute(f"PRAGMA integrity_check{table}").fetchone()[0]

@@ -1,9 +1,8 @@
-"""Privacy filters: amounts that a ledger has paid for, which Gaussian releases use up in any way.
+"""Privacy filters: amounts that a ledger has paid for, which Gaussian releases of any cost use up.
 
-Whoever opens a filter need not know how many releases come, nor with which budgets: each may be
-chosen after looking at the answers before (:mod:`dpframe.accounting.gaussian_filter`). To the
-ledger a
-filter is one interactive mechanism of its (epsilon, delta), as a reservation is, and costs that.
+Whoever opens a filter need not know how many releases come, nor with which budgets: each release
+may be chosen after looking at earlier answers (:mod:`dpframe.accounting.gaussian_filter`). To the
+ledger a filter, like a reservation, is one interactive mechanism that costs its (epsilon, delta).
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ class Filter:
     ``epsilon`` and ``delta`` are what all releases that use it up cost together, ``releases`` is
     how many have used it so far. ``left`` is the part from 0 to 1 that is left of the sum of
     squares, which is what Gaussian noise uses up: a release of twice the noise takes a quarter.
-    ``ends_left`` is the part that is left for the ends of noise tables; what these take follows the
-    deltas of the releases.
+    ``ends_left`` is the part that is left of the delta for ends and rounding of noise tables, of
+    which a release takes the more, the larger its own delta is.
     """
 
     filter_id: str
@@ -48,7 +47,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenFilter:
-    """An open filter: what is left of it, and which neighbours it is for."""
+    """An open filter: its amounts, what is left of them, and the neighbours that it is for."""
 
     reservation_id: str
     epsilon: float
@@ -68,7 +67,7 @@ class OpenFilter:
         return None if left is None else replace(self, left=left)
 
     def fits(self, profile: Profile, told: GaussianLeakage | None, neighbours: str) -> int:
-        """How many such releases it pays for."""
+        """How many releases that reveal ``told`` the filter pays for."""
         if told is None or without_period(neighbours) != self.neighbours:
             return 0
         return gaussian_filter.releases_that_fit(self.left, self._used(told))
@@ -78,12 +77,12 @@ class OpenFilter:
 
     @property
     def remaining(self) -> Amounts:
-        """What is left, as entries store it."""
+        """The amounts that are left, as entries store them."""
         return self.left
 
     @property
     def words(self) -> str:
-        """The text in a receipt."""
+        """The filter, and what is left of it, as text."""
         return f"a filter, of which {100 * self.part:.3g} % of the squares are left"
 
     @property
@@ -97,12 +96,13 @@ class OpenFilter:
 
     @property
     def ends(self) -> float:
-        """The part that is left for the ends of tables, rounded down."""
+        """The part that is left of the delta for ends and rounding of tables, rounded down."""
         return self.left[1] * 10**6 // self.whole[1] / 1e6
 
 
 def price_filter(epsilon: object, delta: object) -> tuple[tuple[float, float], Units, Amounts]:
-    """The cost of a filter, also in units, and its amounts; BudgetError if it can hold nothing."""
+    """The cost of a filter as checked numbers and in units, and its amounts; BudgetError if the
+    cost is out of range or pays for nothing."""
     e, d = checked_total(epsilon, delta)
     if not gaussian_filter.SMALLEST <= e <= gaussian_filter.LARGEST:
         raise BudgetError(
@@ -122,7 +122,8 @@ def check_filter(
     delta: float,
     amounts: Amounts,
 ) -> None:
-    """Raise an error unless a filter holds at least one release of this plan."""
+    """Check that a filter holds at least one release of this plan: ParameterError if its noise is
+    not Gaussian, BudgetError if the amounts are too small."""
     if told is None:
         raise ParameterError(
             "plan has other noise than mechanism='offline-gaussian', for which filters pay. "

@@ -42,11 +42,11 @@ class Forecast:
     """How many more releases fit, and the day of the first that does not.
 
     ``reserved`` releases are paid for already. ``added_up`` more fit one by one, ``reserving`` more
-    if they are reserved now (None where the ledger composes nothing). ``out`` and ``out_reserving``
-    are dates, None without ``every`` or beyond a thousand years. All these are for releases of any
-    time; ``elsewhere`` is how many fit in each period that no other period touches, None where
-    nothing was charged by period yet. ``protects`` is the unit of the ledger, and ``steps`` of the
-    release lie between neighbours of that unit.
+    if they are reserved now (None where the ledger composes nothing); both stop at 100,000. ``out``
+    and ``out_reserving`` are dates, None without ``every`` or beyond a thousand years. All these
+    are for releases of any period; ``elsewhere`` is how many fit in each period that overlaps no
+    period charged so far, None where no period was charged yet. ``protects`` is the unit of the
+    ledger, and ``steps`` of the release lie between neighbours of that unit.
     """
 
     epsilon: float
@@ -87,9 +87,10 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChargePreview:
-    """What a charge finds in the blocks that it reads: what is spent, left, and left ``after`` it,
-    if it ``fits``. ``paid_by`` says what has paid for it already; ``steps`` of the release lie
-    between neighbours of what the ledger ``protects``."""
+    """What a charge finds in the blocks that its release reads: what is spent, left, and left
+    ``after`` the charge, if the totals pay and the charge ``fits``. ``paid_by`` says which
+    reservation or filter pays instead, None if none does. ``steps`` of the release lie between
+    neighbours of what the ledger ``protects``."""
 
     spent: Spending
     left: Spending
@@ -122,13 +123,20 @@ class LedgerForecasts(OpenedFile):
             :func:`plan_series`.
         every
             How often: "hour", "day", "week", "month", "quarter", "year" or a timedelta, the next
-            release being today. Then there are dates, too.
+            release being today. The forecast has dates then, too.
 
         Returns
         -------
         Forecast
-            Prints as a sentence; ``reserved``, ``added_up``, ``reserving``, ``out`` and
-            ``out_reserving``.
+            Prints as a sentence; ``reserved``, ``added_up``, ``reserving``, ``out``,
+            ``out_reserving`` and ``elsewhere``.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            ``plan`` is no plan of a release, or ``every`` no length of time.
+        LedgerError
+            The ledger protects a unit for which the release has no price.
 
         Examples
         --------
@@ -152,7 +160,8 @@ class LedgerForecasts(OpenedFile):
 def preview_charge(
     here: LedgerState, charge: Charge, paid: OpenReservation | OpenFilter | None
 ) -> ChargePreview:
-    """What a charge would do; ``paid`` is the reservation that pays for it, after it, if any."""
+    """What a charge would do. ``paid`` is the reservation or filter that pays for it, as it stands
+    after paying; None if none pays."""
     there, cost = left_in(here.now, here.segments, charge.blocks), charge.units
     left = max(0, there[0]), max(0, there[1])
     after = left[0] - cost[0], left[1] - cost[1]
@@ -221,7 +230,8 @@ def _count_one_by_one(plan: ReservablePlan, room: Room, steps: int) -> int:
 
 
 def _largest_reservation(plan: ReservablePlan, left: Units) -> int:
-    """The largest reservation that the rest pays for, at all of its delta."""
+    """How many releases the largest reservation has that ``left`` pays for, if it takes all of the
+    delta left."""
     delta = float_amount(left[1], DELTA_UNIT)
     low = 0
     high = min(MOST, left[1] // max(1, units_up(plan.budget.delta, DELTA_UNIT)))
@@ -236,7 +246,7 @@ def _largest_reservation(plan: ReservablePlan, left: Units) -> int:
 
 
 def _reservation_fits(plan: ReservablePlan, releases: int, delta: float, left: Units) -> bool:
-    """Whether a reservation of so many costs no more than ``left``."""
+    """Whether a reservation of ``releases`` releases costs no more than ``left``."""
     try:
         cost = price_reservation(plan, releases, delta)[1]
     except BudgetError:  # delta as a float is below the units that are left
@@ -261,7 +271,8 @@ def _release_interval(every: object) -> timedelta | None:
 
 
 def _first_day_out(releases: int, step: timedelta | None) -> date | None:
-    """The day of the first release that does not fit, if the next one is today."""
+    """The day of the first release that does not fit, if the next release is today; None without a
+    ``step``, or beyond ``FARTHEST``."""
     if step is None or releases > FARTHEST / step:
         return None
     return (datetime.now() + releases * step).date()

@@ -1,5 +1,5 @@
-"""Forks while threads use a ledger. A child inherits what SQLite believes of its locks, but not the
-locks: it would wait for threads that do not exist in it."""
+"""Forks while threads use a ledger. A forked child inherits what SQLite has noted of its locks, but
+not the locks: the child would wait for threads that it does not have."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _locks: set[sqlite3.Connection] = set()
 
 @contextmanager
 def lock_of_parent(db: sqlite3.Connection) -> Iterator[None]:
-    """Hold a lock, perhaps for long, with nothing written. Its connection is closed at the end, and
-    at once in a forked child."""
+    """Keep a connection that holds a lock, perhaps for long, and has written nothing. It is closed
+    at the end, and at once in a forked child."""
     _locks.add(db)
     try:
         yield

@@ -30,7 +30,7 @@ FACTS = ("mechanism", "hierarchy", "neighbours")
 
 
 def summary_frame(db: sqlite3.Connection, path: str) -> pd.DataFrame:
-    """One row: totals, spent, left, the plain sum, what is saved, releases, who is protected."""
+    """One row: totals, spent, left, the plain sum, what is saved, releases, what is protected."""
     import pandas as pd
 
     now, made = read_totals(db), list(reservations(db))
@@ -93,7 +93,7 @@ def _reservation_plain_sum(made: Reservation) -> int:
 
 
 def _filter_plain_sum(db: sqlite3.Connection, one: Filter) -> int:
-    """The sum of the epsilons of a filter's releases, or what it cost if that is more."""
+    """The sum of the epsilons of a filter's releases, or what the filter cost if that is more."""
     (drawn,) = db.execute(
         "SELECT coalesce(sum(epsilon), 0) FROM charges WHERE releases IS NULL AND under = ?",
         (one.filter_id,),
@@ -109,7 +109,7 @@ def text_dtype() -> Any:
 
 
 def reserved_frame(db: sqlite3.Connection) -> pd.DataFrame:
-    """A frame with one row a reservation, oldest first."""
+    """A frame with one row per reservation, oldest first."""
     import pandas as pd
 
     rows = [asdict(made) for made in reservations(db)]
@@ -125,7 +125,8 @@ def reserved_frame(db: sqlite3.Connection) -> pd.DataFrame:
 def releases_frame(
     db: sqlite3.Connection, limit: object = None, before: object = None
 ) -> pd.DataFrame:
-    """A frame with one row a release, oldest first; ``stored`` says that its name replays it."""
+    """A frame with one row per release, oldest first; ``stored`` says whether the result of the
+    release can be replayed."""
     import pandas as pd
 
     rows = _page(db, _optional_count("limit", limit), _optional_count("before", before))
@@ -152,7 +153,8 @@ def releases_frame(
 
 
 def _receipt_facts(entry: Entry) -> tuple[str | None, ...]:
-    """The facts shown from a receipt, and its period; the rest is not kept in memory."""
+    """The ``FACTS`` in an entry's receipt, then its period, None for all records. The rest of the
+    receipt is not kept in memory."""
     said = json.loads(entry.receipt)
     period, blocks = period_in(said), entry.blocks
     if period is None and blocks is not None:
@@ -161,13 +163,14 @@ def _receipt_facts(entry: Entry) -> tuple[str | None, ...]:
 
 
 def period_in(receipt: Mapping[str, Any]) -> str | None:
-    """The period that a receipt names: column and period."""
+    """The period in a receipt, with its column, as text; None without a period."""
     said = receipt.get("period")
     return f"{said['column']}: {said['text'] or 'NULL'}" if said else None
 
 
 def _page(db: sqlite3.Connection, limit: int | None, before: int | None) -> list[Entry]:
-    """The newest releases below a number; reservations are not among them."""
+    """The newest ``limit`` releases with numbers below ``before``; None: all, and up to the
+    last."""
     now = read_totals(db)
     last = newest_entry(db, now).number if before is None else before - 1
     known = store.file_format(db)

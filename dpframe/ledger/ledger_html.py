@@ -1,4 +1,4 @@
-"""What a notebook shows of a ledger: what is spent and left, and its newest releases."""
+"""What a notebook shows of a ledger: what is spent, what is left, and the newest releases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LISTED = ("number", "time", "release", "mechanism", "hierarchy", "epsilon", "del
 
 
 def ledger_html(summary: pd.DataFrame, releases: pd.DataFrame) -> str:
-    """HTML of ``ledger.summary()``, and of the newest releases, oldest first."""
+    """HTML of ``ledger.summary()`` and of ``releases``: given oldest first, shown newest first."""
     (facts,) = summary.to_dict("records")
     listed = [[_cell_text(row[name]) for name in LISTED] for row in releases.to_dict("records")]
     total = f"({facts['epsilon']:g}, {facts['delta']:g})"

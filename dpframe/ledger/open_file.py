@@ -1,4 +1,4 @@
-"""A ledger's file while it is open: every transaction first checks that it is the same file."""
+"""A ledger's file while it is open: every transaction first checks that the file is the same."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class OpenedFile:
 
     @property
     def accountant(self) -> Accountant:
-        """How releases compose."""
+        """How releases add up: "sum" or "pld"."""
         return self._made.accountant
 
     @contextmanager
@@ -66,7 +66,7 @@ class OpenedFile:
             yield db
 
     def _same(self, db: sqlite3.Connection) -> None:
-        """Check that this is the file that was opened, with the same totals and no less history."""
+        """LedgerError unless the file is the one that was opened: same totals, no less history."""
         now = read_totals(db)
         if now.ledger_id != self.ledger_id:
             raise LedgerError(

@@ -42,24 +42,27 @@ class Prepayments(OpenedFile):
 
         A *privacy filter*: later releases with ``mechanism="offline-gaussian"`` that protect the
         same unit use it up, each by what it reveals, and cost nothing more. Their number, budgets,
-        thresholds and questions may be chosen after looking at earlier answers. A release takes
-        nearly in proportion to the square of its epsilon, so that many small releases fit. A
+        thresholds and questions may be chosen after looking at earlier answers. What a release
+        takes grows nearly with the square of its epsilon, so that many small releases fit. A
         release that does not fit is charged on top. What is not used is not given back.
 
         Parameters
         ----------
         plan
             What ``dp.explain`` or its kind returns for such a release, or a series of
-            :func:`plan_series`. The filter is for what it protects: records, or users of a column.
+            :func:`plan_series`. The filter is for what that release protects: records, or users of
+            a column.
         epsilon, delta
             The cost of all releases together that the filter pays for: epsilon from 0.01 to 100. A
-            quarter of delta is for the ends of noise tables; from it a release takes about half of
-            its own delta.
+            quarter of delta is for ends and rounding of noise tables; from that quarter a release
+            takes about half of its own delta.
 
         Raises
         ------
         ParameterError
-            The plan has other noise, whose cost is no sum of squares.
+            The plan has other noise, whose cost is no sum of squares, or the ledger was made with
+            accountant="sum". A BudgetError if epsilon or delta is out of range, or pays for no
+            release.
         OverBudgetError
             The totals do not hold that much; nothing is charged.
 
@@ -88,7 +91,7 @@ class Prepayments(OpenedFile):
             return write_filter(db, law, (Fraction(e), Fraction(d)), cost, amounts)
 
     def filters(self) -> pd.DataFrame:
-        """One row a filter, oldest first: its cost, what is left, and how many releases used it."""
+        """One row per filter, oldest first: cost, what is left, and how many releases used it."""
         import pandas as pd
 
         with self._reading() as db:
@@ -103,9 +106,9 @@ class Prepayments(OpenedFile):
     def reserve(self, plan: object, *, releases: int, delta: float) -> Reservation:
         """Pay now for several later releases of one law; together they cost less than their sum.
 
-        Every later release with the law of ``plan`` uses one of them, whatever it asks and
-        wherever it is called, and costs nothing more. A release with another law, or after the last
-        of them, is charged on top. What is not used is not given back.
+        Every later release with the law of ``plan`` uses one of the reserved releases, whatever it
+        asks and wherever it is called, and costs nothing more. A release with another law, or after
+        the last reserved one, is charged on top. What is not used is not given back.
 
         Parameters
         ----------
@@ -122,6 +125,9 @@ class Prepayments(OpenedFile):
 
         Raises
         ------
+        ParameterError
+            ``releases`` is out of range, or the ledger was made with accountant="sum". A
+            BudgetError if ``delta`` is less than the sum, or not below 1.
         OverBudgetError
             The totals do not hold that much; nothing is charged. ``cost_of`` asks beforehand.
 
@@ -151,6 +157,6 @@ class Prepayments(OpenedFile):
         return spending_of(in_steps(cost, exact_price(law, number, delta, cost), steps)[0])
 
     def reservations(self) -> pd.DataFrame:
-        """One row a reservation, oldest first: its cost and law, and how many releases are left."""
+        """One row per reservation, oldest first: cost, law, and how many releases are left."""
         with self._reading() as db:
             return reserved_frame(db)

@@ -24,15 +24,16 @@ RECORDS = "records"
 """One record is added or removed."""
 
 USER, REPLACED, EMPTIED = "user:", "replace:", "remove:"
-"""Prefixes of the name of a column: one of its users is added or removed; gets other records; or
-loses all records and is counted all the same. Prefix trees protect the last two."""
+"""Prefixes of the name of a column of users. ``USER``: one user is added or removed. ``REPLACED``:
+one user gets other records. ``EMPTIED``: one user gets or loses all items, and still reports.
+Prefix trees protect the last two."""
 
 ONE_RECORD = "adding or removing one record"
 
 ITEMS = "adding or removing one user with all their items"
 
 SEVERAL = "several"
-"""A file of an earlier version holds releases that protect different things."""
+"""The unit of a file of an earlier version whose releases protect different units."""
 
 
 def checked_protection(value: object) -> str | None:
@@ -73,7 +74,7 @@ def protection_words(unit: str | None) -> str:
 
 def unit_of_receipt(receipt: Mapping[str, Any]) -> str:
     """The unit that a release protects, from its receipt. How many records of a user count is no
-    part of the unit. A unit without a name of its own is the sentence in the receipt."""
+    part of the unit. A unit for which the ledger has no name is the sentence in the receipt."""
     sentence, user = str(receipt.get("neighbours")), receipt.get("user")
     if user is not None and sentence.startswith("adding or removing one user"):
         return f"{USER}{user}"
@@ -143,7 +144,7 @@ def unit_of_history(receipts: Iterable[Mapping[str, Any]]) -> str | None:
 
 
 def in_steps(units: Units, asked: Exact, steps: int) -> tuple[Units, Exact]:
-    """A cost, rounded up and as it was asked for, between tables that are so many steps apart."""
+    """A cost between tables that are ``steps`` steps apart: rounded up, and as it was asked for."""
     if steps == 1:
         return units, asked
     more = group_cost(asked, steps)
@@ -151,7 +152,7 @@ def in_steps(units: Units, asked: Exact, steps: int) -> tuple[Units, Exact]:
 
 
 def group_cost(asked: Exact, steps: int) -> Exact:
-    """What a release of (epsilon, delta) costs between tables that are so many steps apart."""
+    """What a release of (epsilon, delta) costs between tables one or two ``steps`` apart."""
     if steps == 1:
         return asked
     epsilon, delta = asked

@@ -17,7 +17,9 @@ from dpframe.ledger.totals import read_totals
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenRelease:
-    """A release: axis, first and last second of what it was charged for, and what paid for it."""
+    """A release. ``block`` is the period that it was charged for: axis, first second, and the
+    second after the last; None for all records. ``under`` is the id of the reservation or filter
+    that paid, None if the totals paid."""
 
     name: str
     receipt: Mapping[str, Any]
@@ -27,7 +29,7 @@ class WrittenRelease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenReservation:
-    """What was paid for several releases, and the law of one of them; no law for a filter."""
+    """What was paid for several releases, and the law of each; an empty law for a filter."""
 
     name: str
     epsilon: Fraction
@@ -38,8 +40,8 @@ class WrittenReservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseHistory:
-    """A whole history. ``restated`` says that an older version composed some of its releases. What
-    is paid for several releases is the cost of one step."""
+    """A whole history. ``restated`` says that an older version composed some of its releases. The
+    cost of a reservation is its cost for one step, also where two steps were charged."""
 
     releases: tuple[WrittenRelease, ...]
     reservations: tuple[WrittenReservation, ...]

@@ -1,8 +1,8 @@
 """Reservations: releases of one law that are paid for together, before the first is drawn.
 
 Releases whose law and number are fixed beforehand compose by privacy loss distributions, whatever
-is asked in between and of whom (:mod:`dpframe.accounting.compose`). They are charged at once, as
-one release of their joint (epsilon, delta) would be; so the totals of a ledger are plain sums
+else is asked in between (:mod:`dpframe.accounting.compose`). They are charged at once, as one
+release of their joint (epsilon, delta) would be; so the totals of a ledger are plain sums
 (docs/decisions/0011-what-a-ledger-adds-up.md).
 """
 
@@ -34,7 +34,7 @@ reserved with that much more delta; a curve that is lower by over five times as 
 """
 
 ROUNDING = 1e-14
-"""Delta kept back for each release of a composition, above the rounding of long convolutions."""
+"""Delta kept back for each release of a composition: more than long convolutions round."""
 
 
 class ReservablePlan(Protocol):
@@ -55,7 +55,7 @@ class Reservation:
     """Releases of one law that a ledger has paid for beforehand, and how many are left.
 
     ``epsilon`` and ``delta`` are what all of them cost together. ``release_epsilon`` and
-    ``release_delta`` are the budget of one.
+    ``release_delta`` are the budget of each.
     """
 
     reservation_id: str
@@ -87,17 +87,17 @@ class OpenReservation:
         return replace(self, left=self.left - 1) if self.pays_for(profile, neighbours) else None
 
     def fits(self, profile: Profile, told: GaussianLeakage | None, neighbours: str) -> int:
-        """How many such releases it pays for."""
+        """How many releases of this law the reservation pays for."""
         return self.left if self.pays_for(profile, neighbours) else 0
 
     @property
     def remaining(self) -> int:
-        """What is left, as entries store it."""
+        """How many releases are left, as entries store it."""
         return self.left
 
     @property
     def words(self) -> str:
-        """The text in a receipt."""
+        """The reservation, and what is left of it, as text."""
         return f"a reservation of {self.releases} releases, of which {self.left} are left"
 
     @property
@@ -107,10 +107,10 @@ class OpenReservation:
     def pays_for(self, profile: Profile, neighbours: str | None) -> bool:
         """Whether a release has the reserved law: its budget and, except for rounding, its curve.
 
-        If only the budget was reserved, the budget is enough, because every release of that budget
-        keeps it: earlier versions knew no more of some plans. A release of a period is paid for,
-        too: a reservation touches every period, and its law is for users wherever their records
-        lie.
+        Where the reserved law is the budget alone, the budget is enough, because every release of
+        that budget keeps it: earlier versions knew no more of some plans. A release of a period is
+        paid for, too: a reservation is charged to every period, and its law is for users wherever
+        their records lie.
         """
         if without_period(neighbours) != self.neighbours:
             return False
@@ -140,7 +140,8 @@ def neighbours_of(plan: Any) -> str:
 
 
 def facts_of(plan: Any) -> dict[str, Any]:
-    """The receipt that a release of a plan will have, or of it what the release protects."""
+    """The receipt that a release of a plan will have. A plan without receipts only says what the
+    release protects."""
     return (
         dict(plan.receipt(None))
         if hasattr(plan, "receipt")
@@ -204,7 +205,7 @@ def price_reservation(plan: ReservablePlan, releases: object, delta: object) -> 
 
 
 def _plain_cost(plan: ReservablePlan, releases: int) -> Units:
-    """The plain sum, in units."""
+    """The plain sum of the releases' budgets, in units."""
     epsilon = units_up(plan.budget.epsilon, EPSILON_UNIT)
     return releases * epsilon, releases * max(1, units_up(plan.budget.delta, DELTA_UNIT))
 
@@ -222,11 +223,11 @@ def exact_price(plan: ReservablePlan, releases: int, delta: object, cost: Units)
 
 
 def restate_composed(now: Totals, plain: Units, profiles: Iterable[tuple[Profile, int]]) -> Units:
-    """What the releases of a ledger cost that were composed before there were reservations.
+    """The cost of releases that a ledger composed before there were reservations.
 
-    Their cost was stated at the total delta, which would leave none. Midway between the plain sum
-    of their deltas and the total, their epsilon is a little larger: the same claim, under the same
-    condition (their laws and number fixed beforehand), at another point of its curve.
+    Their cost was stated at the total delta, which would leave no delta. Midway between the plain
+    sum of their deltas and the total, their epsilon is a little larger: the same claim, under the
+    same condition (their laws and number fixed beforehand), at another point of its curve.
     """
     if now.spent_units == plain or plain[1] >= now.delta:
         return now.spent_units

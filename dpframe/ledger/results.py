@@ -53,14 +53,15 @@ def write_result(db: sqlite3.Connection, stored: StoredResult) -> None:
 
 
 def pack_result(stored: StoredResult) -> bytes:
-    """A result as bytes for a file of its own, with a checksum: whether all of it was written."""
+    """A result as bytes for a file of its own, with a checksum that tells whether all bytes were
+    written."""
     about = (stored.name, stored.release_id, stored.request, stored.receipt)
     content = json.dumps(about).encode() + b"\n" + stored.frame
     return hashlib.sha256(content).digest() + content
 
 
 def unpack_result(data: bytes) -> StoredResult | None:
-    """The result that ``packed`` wrote; None if some of it is missing."""
+    """The result in bytes from ``pack_result``; None if some of them are missing."""
     told, content = data[:32], data[32:]
     if hashlib.sha256(content).digest() != told:
         return None
@@ -72,7 +73,7 @@ def unpack_result(data: bytes) -> StoredResult | None:
 
 
 def read_result(db: sqlite3.Connection, name: str) -> StoredResult | None:
-    """The result stored under a name, if any."""
+    """The result stored under a name, or None; LedgerError if its seal does not fit."""
     row = db.execute(f"SELECT {RESULT}, seal FROM results WHERE name = ?", (name,)).fetchone()
     if row is None:
         return None
@@ -88,12 +89,13 @@ def read_result(db: sqlite3.Connection, name: str) -> StoredResult | None:
 
 
 IGNORED = {"release_share": ("laplace", "gaussian", "paper")}
-"""Arguments, and mechanisms that once ignored and now refuse them; stored requests hold them."""
+"""For each argument that stored requests can hold: mechanisms that once ignored it, and now refuse
+it."""
 
 
 def _without_ignored(request: dict[str, Any]) -> dict[str, Any]:
-    """A stored request without arguments that had no part in its answer: calls need not repeat them
-    to replay it."""
+    """A stored request, with None for arguments that had no part in its answer: calls need not
+    repeat them to replay the result."""
     mechanism = request.get("mechanism")
     unused = [name for name, ignoring in IGNORED.items() if mechanism in ignoring]
     return {**request, **{name: None for name in unused if name in request}}

@@ -12,7 +12,7 @@ totals only in units."""
 FORMAT = FORMATS[-1]
 
 RESERVATIONS, BLOCKS, ASKED = 2, 3, 4
-"""The first format that has each of these."""
+"""The first format with reservations, with blocks, and with totals as they were asked for."""
 
 SEGMENTS = """
 CREATE TABLE segments (  -- a tree an axis, derived from the charges; see ledger/segments.py

@@ -1,9 +1,9 @@
 """What has been spent along every axis of time: a tree of sums, read and written along two paths.
 
-A charge with blocks adds its cost where they begin and takes it off where they end; what a moment
-has spent is the sum of all that begins or ends up to it. A node of the tree holds the sum of the
-moments below it and the greatest of their sums up to one of them, so that the fullest block of any
-stretch is known from the nodes along its two ends, however many blocks and charges there are.
+A charge with blocks adds its cost where the blocks begin and takes it off where they end; what a
+moment has spent is the sum up to that moment. A node of the tree holds the sum over the moments
+below the node, and the largest running sum over these moments. So the fullest block of any stretch
+is known from the nodes along its two ends, however many blocks and charges there are.
 
 A node has a digest of its children, and every entry of the history has the digest of the root,
 under its seal: reading a node that was changed raises LedgerError.
@@ -30,7 +30,8 @@ ROOT = 8
 
 
 class Node(NamedTuple):
-    """Sums over the moments below, and the greatest sum up to one of them; units of the store."""
+    """Sums over the moments below a node, and the largest running sums over these moments, in units
+    of the store."""
 
     epsilon: int
     delta: int
@@ -63,7 +64,7 @@ def tops_of(text: str | None) -> dict[str, Top]:
 
 
 def parent_node(children: Iterable[tuple[int, Node]]) -> Node:
-    """The parent of these nodes, which are in order."""
+    """The parent of these nodes, pairs of place and node in the order of places."""
     epsilon = delta = 0
     top_epsilon = top_delta = LEAST
     written = []
@@ -80,7 +81,7 @@ def parent_node(children: Iterable[tuple[int, Node]]) -> Node:
 
 
 def moment_node(epsilon: int, delta: int) -> Node:
-    """The node of a moment at which so much begins, or ends."""
+    """The node of a single moment, from what begins there less what ends there."""
     return Node(epsilon, delta, epsilon, delta, "")
 
 
@@ -124,7 +125,8 @@ class Segments:
         return self._known_fullest[blocks]
 
     def stretch(self, axis: str, first: int, last: int, which: int) -> tuple[int, int]:
-        """Where in a stretch most of epsilon (``which`` 0) or delta (1) is spent: from, to."""
+        """The part between ``first`` and ``last`` in which the sum of epsilon (``which`` 0) or of
+        delta (1) is largest: from, to."""
         sums, level, place, before = max(
             self._within(axis, first, last), key=lambda found: found[0][which]
         )
@@ -145,7 +147,7 @@ class Segments:
         return begin, last if end is None else min(last, end - FARTHEST)
 
     def add(self, blocks: Blocks, cost: Units) -> str:
-        """Write a charge. Return the axes as its entry stores them."""
+        """Write a charge. Return ``tops`` as the text that the entry stores."""
         axis, changed = blocks.axis, set()
         before = self.fullest(blocks)
         self._known_fullest = {blocks: (before[0] + cost[0], before[1] + cost[1])}
@@ -176,7 +178,7 @@ class Segments:
         return json.dumps(self.tops)
 
     def check(self, charges: dict[str, list[tuple[int, int, Units]]]) -> None:
-        """Compare everything with what the history says was charged; LedgerError if it differs."""
+        """Compare all trees with the charges of the history; LedgerError if they differ."""
         if charges.keys() != self.tops.keys():
             raise damage_error("its axes differ from its history")
         count = 0
@@ -212,7 +214,7 @@ class Segments:
         return self._groups[axis, level, place]
 
     def _known(self, axis: str, level: int, place: int) -> Node:
-        """A node as its parent stores it, or the last entry for the root."""
+        """A node as stored with its parent's children, or the root as the last entry stores it."""
         if level < ROOT:
             return self._groups[axis, level + 1, place >> BITS].get(place, NOTHING)
         return Node(0, 0, *self.tops[axis]) if axis in self.tops else NOTHING
@@ -229,7 +231,9 @@ class Segments:
         return epsilon, delta
 
     def _within(self, axis: str, first: int, last: int) -> Iterator[tuple[Units, int, int, Units]]:
-        """Sums whose maximum is the most of a stretch: at its beginning, and in nodes within it.
+        """Sums of which the largest is the most that is spent between ``first`` and ``last``.
+
+        These are the sum at ``first``, and the largest sum in each node in between.
 
         Each comes with level, place and what was spent before; level -1 is the beginning itself.
         """

@@ -1,4 +1,4 @@
-"""The state of a ledger that the next charge is added to, and whether it fits."""
+"""The state of a ledger that the next charge is added to, and whether that charge fits."""
 
 from __future__ import annotations
 
@@ -59,11 +59,12 @@ from dpframe.ledger.totals import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaidCharge:
-    """A charge that is on disk: what the totals leave, and the reservation that paid, if one did.
+    """A charge that is on disk: what the totals leave, and the reservation or filter that paid.
 
     ``there`` is what is left in the blocks that the release reads, which can be more than what is
-    left for any release. ``reserved`` says that there are reservations, for this law or another;
-    ``resumed`` is id and time of a charge that was made before, for a draw that was cut off.
+    left for any release. ``reservation`` is None if the totals paid. ``reserved`` says whether
+    there were open reservations or filters, for this law or another. ``resumed`` is id and time of
+    a charge that was made before, for a draw that was cut off.
     """
 
     left: Spending
@@ -84,8 +85,8 @@ class PaidCharge:
 
 @dataclass(frozen=True, slots=True)
 class LedgerState:
-    """A ledger's totals and last entry, its reservations that have releases left, what its blocks
-    have spent, and what its releases protect."""
+    """A ledger's totals and last entry, its reservations and filters that are not used up, what its
+    blocks have spent, and what its releases protect."""
 
     now: Totals
     last: Entry
@@ -140,7 +141,8 @@ class LedgerState:
     def with_filter(
         self, plan: ReservablePlan, asked: Exact, cost: Units, amounts: Amounts
     ) -> Entry:
-        """The entry of a filter, which costs what all releases together may that use it up."""
+        """The entry of a filter, which costs as much as all releases together that use it up may
+        cost."""
         return self._paid_before(
             plan,
             cost,
@@ -192,8 +194,8 @@ class LedgerState:
     def plus(self, cost: Units, asked: Exact, blocks: Blocks | None = None) -> Units:
         """What is spent with one more cost; OverBudgetError if that is too much.
 
-        Without blocks the cost is added to all that is spent. With blocks it is added to what they
-        have spent, and the fullest block of their axis counts.
+        Without blocks the cost is added to all that is spent. With blocks it is added to the most
+        that these blocks have spent: only the rise of the fullest block of their axis counts.
         """
         rise = cost
         if blocks is not None:
@@ -211,7 +213,8 @@ class LedgerState:
         return spending_of((max(0, left[0]), max(0, left[1])))
 
     def _written(self, entry: Entry) -> Entry:
-        """An entry with the axes as they are, and all that was protected so far."""
+        """The entry with what every axis has spent so far, and with all that releases protect, this
+        one included."""
         known = dict.fromkeys((*self.protects, *neighbour_sentences(entry)))
         return entry._replace(tops=json.dumps(self.segments.tops), protects=json.dumps(list(known)))
 
@@ -280,7 +283,8 @@ def write_charge(db: sqlite3.Connection, charge: Charge, profile: Profile) -> Pa
 
 
 def _append_to_history(db: sqlite3.Connection, here: LedgerState, entry: Entry, own: str) -> str:
-    """Write an entry. The first one says what the ledger protects, where nobody did before."""
+    """Write an entry, and return what the ledger protects: ``own``, the unit of the entry's
+    release, if nothing has fixed a unit before."""
     append_entry(db, here.last, entry)
     if here.now.protects is None:
         db.execute("UPDATE budget SET protects = ?", (own,))

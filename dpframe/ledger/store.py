@@ -1,12 +1,12 @@
-"""The ledger's file: one SQLite database, one connection an operation, every write one transaction.
+"""The ledger's file: a SQLite database, with a connection per operation, a transaction per write.
 
 Amounts are integers, rounded up when spent, in units of 1e-12 of epsilon and 1e-18 of delta, so
 that sums are exact and ten charges of 0.1 are 1. The file is in rollback-journal mode with full
 synchronisation: it is a single file at rest, and a commit is on disk before it returns.
 
-Triggers keep the history, the stored results and the totals as they were written, and epsilon as
-spent, whoever writes SQL into the file; seals (``entries.check_history``) show what got past them,
-such as a flipped bit or another delta.
+Triggers refuse SQL, whoever writes it, that changes the history, the stored results or the totals,
+or that lowers the epsilon spent. Seals (``entries.check_history``) show what triggers miss, such as
+a flipped bit or a lower delta spent.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ OLDEST = (3, 37)
 
 
 def units_up(value: float, unit: Decimal) -> int:
-    """A spent amount as an integer; the shortest decimal of the float, rounded up."""
+    """A spent amount in whole units: the shortest decimal of the float, rounded up."""
     return int((Decimal(repr(float(value))) / unit).to_integral_value(rounding=ROUND_CEILING))
 
 
 def units_down(value: float, unit: Decimal) -> int:
-    """A total as an integer, rounded down."""
+    """A total in whole units: the shortest decimal of the float, rounded down."""
     return int(Decimal(repr(float(value))) / unit)
 
 
@@ -65,7 +65,8 @@ def is_unmade(path: Path) -> bool:
 
 
 def create(path: Path, timeout: float, budget: tuple[object, ...]) -> None:
-    """Make the file with its tables and totals if it is not there; losing a race is no error."""
+    """Make the file with its tables and totals, unless it has tables. If another process makes it
+    first, that is no error."""
     if sqlite3.sqlite_version_info < OLDEST:
         raise LedgerError(
             f"a ledger needs SQLite {OLDEST[0]}.{OLDEST[1]} or later; this Python has "
@@ -113,14 +114,14 @@ def write_transaction(path: Path, timeout: float) -> Iterator[sqlite3.Connection
 
 @contextmanager
 def drawing_lock(path: Path, timeout: float) -> Iterator[None]:
-    """Hold a lock file beside the ledger, which the operating system lets go with the process."""
+    """Lock a file beside the ledger; the operating system frees the lock if the process ends."""
     lock = path.with_name(path.name + "-drawing")
     with _explain_errors(lock), no_fork():  # a child closes it in its own thread
         db = sqlite3.connect(lock, timeout=0, isolation_level=None, check_same_thread=False)
     with lock_of_parent(db):
         with _explain_errors(lock):  # errors of the body are not ours to explain
             _patiently(db, "BEGIN EXCLUSIVE", timeout)
-            # by path: opening and closing the file here would let go of locks of other threads
+            # by path: opening and closing the file here would free the locks of other threads
             with suppress(PermissionError):
                 shutil.copymode(path, lock)  # whoever may charge the ledger may take its lock
             if not os.access(lock, os.W_OK):  # then the lock that SQLite took excludes nobody
@@ -174,7 +175,8 @@ def _check_marks(db: sqlite3.Connection, path: Path) -> None:
 
 
 def _patiently(db: sqlite3.Connection, statement: str, timeout: float) -> None:
-    """Run a statement that takes a lock. Wait in Python: Ctrl-C is heard, and turns are short."""
+    """Run a statement that takes a lock, waiting up to ``timeout`` seconds. Waiting in Python lets
+    Ctrl-C through and keeps pauses short."""
     last = time.monotonic() + timeout
     pause = 0.0005
     while True:
@@ -202,7 +204,7 @@ def _durable(db: sqlite3.Connection, timeout: float) -> None:
 
 
 def _statements(script: str) -> list[str]:
-    """Single statements: executescript would commit between them."""
+    """The statements of a script, one by one: executescript would commit before the first."""
     out, rest = [], ""
     for line in script.splitlines(keepends=True):
         rest += line

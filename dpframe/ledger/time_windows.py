@@ -10,11 +10,12 @@ from dpframe.ledger.blocks import NULL_FIRST
 from dpframe.ledger.totals import Units
 
 Span = tuple[int, int, Units]
-"""The first second, the second after the last, and what was charged for them."""
+"""The first second, the second after the last, and what was charged for the seconds between."""
 
 
 def stretches(charges: Iterable[Span]) -> list[tuple[int, int, Units, int]]:
-    """Stretches that the same charges read, in order: from, to, what they cost, how many."""
+    """Stretches of time that the same charges read, in order: begin, end, and the cost and number
+    of these charges."""
     events = sorted(
         event
         for first, last, (epsilon, delta) in charges
@@ -32,11 +33,12 @@ def stretches(charges: Iterable[Span]) -> list[tuple[int, int, Units, int]]:
 
 
 def worst_window(charges: Sequence[Span], seconds: int) -> Units:
-    """The largest cost of all charges that touch one window of so many seconds, wherever it begins.
+    """The largest cost of all charges that touch one window of ``seconds`` seconds, wherever it
+    begins.
 
     A window that begins at s touches [first, last) if first - seconds < s < last, and s need not be
-    a whole second: between k and k + 1 it does for first - seconds <= k < last. NULL times are no
-    part of any window, but one of their own.
+    a whole second: between k and k + 1 it does for first - seconds <= k < last. NULL times are in
+    no window with other times; all of them together count as one more window.
     """
     times = [(first - seconds, last, cost) for first, last, cost in charges if first != NULL_FIRST]
     null = [span for span in charges if span[0] == NULL_FIRST]
@@ -45,7 +47,7 @@ def worst_window(charges: Sequence[Span], seconds: int) -> Units:
 
 
 def fullest_moment(charges: Iterable[tuple[int, int, Fraction]]) -> Fraction:
-    """The most that is spent at any moment."""
+    """The most that charges (first, last, cost) spend at any moment; 0 without charges."""
     events = sorted(
         event for first, last, cost in charges for event in ((first, cost), (last, -cost))
     )

@@ -33,11 +33,12 @@ Exact = tuple[Fraction, Fraction]
 """Epsilon and delta as they were asked for, without what rounding up to units adds."""
 
 HALF_ULP = Fraction(1, 2**53)
-"""What rounding to a float adds to a number, relative to it, at most."""
+"""The most that rounding to a float adds to a number, relative to the number."""
 
 
 def largest_sum(total: float) -> Fraction:
-    """The most that parts of a total may add up to: n n-th parts, each rounded to a float."""
+    """The most that parts of a total may add up to: n times total / n, where the division is
+    rounded to a float."""
     return Fraction(total) * (1 + HALF_ULP)
 
 
@@ -70,8 +71,8 @@ def spending_of(units: Units) -> Spending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """The one row of a ledger's budget. In the state that the next charge is added to, the spent
-    amounts are sums of what was rounded up, and can be some units above the totals."""
+    """The one row of the table ``budget``. In a ``LedgerState`` the spent amounts are sums of costs
+    that were rounded up, and can be some units above the totals."""
 
     ledger_id: str
     accountant: Accountant
@@ -81,7 +82,7 @@ class Totals:
     spent_delta: int
     asked: tuple[float, float] | None = None
     protects: str | None = None
-    """What the totals hold for. None until the first release, unless the caller said it."""
+    """What the totals hold for. None until the first charge, unless the caller said it."""
 
     @property
     def total(self) -> tuple[float, float]:
@@ -99,7 +100,7 @@ class Totals:
         return uuid.uuid4().hex, accountant, *units_of(asked), json.dumps(asked), protects
 
     def is_of(self, asked: tuple[float, float]) -> bool:
-        """Whether these are the totals that were asked for, in units."""
+        """Whether ``asked``, rounded down to units, are these totals."""
         return units_of(asked) == (self.epsilon, self.delta)
 
     @property
@@ -153,7 +154,8 @@ def read_totals(db: sqlite3.Connection) -> Totals:
 
 
 def _read_total(text: str | None, units: Units) -> tuple[float, float] | None:
-    """The totals that were asked for, which the units are rounded down from."""
+    """The totals as they were asked for, None in formats without them; LedgerError if they do not
+    round down to ``units``."""
     if text is None:
         return None
     try:
@@ -172,7 +174,8 @@ def units_of(total: tuple[float, float]) -> Units:
 
 
 def checked_total(epsilon: object, delta: object) -> tuple[float, float]:
-    """The totals of a new ledger, checked."""
+    """Check the totals of a ledger or the cost of a filter; BudgetError, or ParameterTypeError for
+    what is no number."""
     found: list[float] = []
     for name, value, high in (("epsilon", epsilon, 1e6), ("delta", delta, 1.0)):
         if value is None:

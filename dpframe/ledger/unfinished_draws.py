@@ -36,9 +36,9 @@ OF_A_DRAW = ("release_id", "time", "steps")
 class ResumingLedger(Ledger):
     """A ledger whose charge pays for another draw, if its process died before the first was stored.
 
-    While a release is drawn a file beside the ledger has its id. It is empty until the draw is
-    made: then the draw is written to it, and after that to the ledger. So a dead process leaves one
-    of these.
+    While a release is drawn, the name of a file beside the ledger has the release's id. The file is
+    empty until the draw is made. Then the draw is written to the file, and after that to the
+    ledger. So a dead process leaves one of four states:
 
     * No file, or nothing charged: the next draw is charged, as ever.
     * An empty file: what was drawn, if anything, was in the memory of a process that is gone. The
@@ -52,8 +52,9 @@ class ResumingLedger(Ledger):
     depend on the noise, for instance if a result is too large for the disk: its charge stays, and
     another draw is charged anew.
 
-    Use it where every charge and its result are made under :meth:`drawing`, as ``released`` does
-    with a name: whoever holds that lock is alone, and the holder before it is done or dead.
+    Use this class where every charge and its result are made under :meth:`drawing`, as
+    ``asking.release.make_release`` does with a name: whoever holds that lock is alone, and the
+    holder before is done or dead.
 
     Privacy
     -------
@@ -66,7 +67,7 @@ class ResumingLedger(Ledger):
 
     @contextmanager
     def drawing(self) -> Iterator[None]:
-        """Allow one draw at a time; a file beside the ledger says that it is not over."""
+        """Allow one draw at a time; when it is over, its file beside the ledger is removed."""
         with super().drawing():
             self._here = None
             self._tidy()
@@ -80,7 +81,8 @@ class ResumingLedger(Ledger):
         return self.path.with_name(f"{self.path.name}{UNFINISHED}{release_id}")
 
     def _tidy(self) -> None:
-        """Store whole draws; remove all files but the empty ones of releases that were charged."""
+        """Store whole draws; remove all files except empty ones of releases that are charged and
+        not stored."""
         for file in self.path.parent.glob(f"{escape(self.path.name)}{UNFINISHED}*"):
             with self._reading() as db:
                 release_id = file.name.removeprefix(f"{self.path.name}{UNFINISHED}")
@@ -98,8 +100,8 @@ class ResumingLedger(Ledger):
         """Store a charged result under its name, which must be free.
 
         SQLite writes pages into the ledger's file before a transaction is over. A copy of the file
-        can have these pages though the transaction is undone later: so the draw is settled before,
-        in a file of its own.
+        can have these pages though the transaction is undone later. So the draw is written to a
+        file of its own before.
         """
         if self._here is not None and self._here.exists():
             try:
@@ -141,7 +143,8 @@ class ResumingLedger(Ledger):
             super().check(charge)
 
     def _cut_off(self, db: sqlite3.Connection, charge: Charge) -> Entry | None:
-        """The newest charge of the same name and plan whose process died before it was stored."""
+        """The newest charge of this name and plan whose process died before the result was stored;
+        None if there is none."""
         now = read_totals(db)
         numbers = db.execute(
             "SELECT number FROM charges WHERE name = ? AND NOT EXISTS "
@@ -156,8 +159,8 @@ class ResumingLedger(Ledger):
         return None
 
     def _left(self, release_id: str) -> bool:
-        """Whether a dead process left a draw to be made, or a whole draw, which only a rehearsal
-        finds."""
+        """Whether a dead process left an empty file, so that a draw is to be made, or a whole draw,
+        which only a rehearsal finds."""
         try:
             draw = self._file(release_id).read_bytes()
         except OSError:
@@ -187,7 +190,7 @@ def _receipt_plan(receipt: str) -> dict[str, object]:
 
 
 class _Rehearsal(ResumingLedger):
-    """A copy of a ledger, which leaves no files beside that ledger."""
+    """A copy of a ledger: knows the unfinished draws of the original, and adds no files to them."""
 
     original: Path
 

@@ -29,8 +29,8 @@ from dpframe.ledger.totals import read_totals
 def upgrade_file(db: sqlite3.Connection, path: Path) -> None:
     """Bring a file to the present format, within the transaction of a write.
 
-    The whole file is checked first, and copied to ``FILE-format-N`` beside it. The cost of releases
-    without blocks stays what it is, for all blocks. LedgerError if the copy cannot be written.
+    The whole file is checked first, and copied to ``FILE-format-N`` beside it. Earlier releases
+    without blocks keep their cost, for all blocks. LedgerError if the copy cannot be written.
     """
     check_history(db, whole=True)
     known = store.file_format(db)
@@ -55,7 +55,8 @@ def _upgrade_format(db: sqlite3.Connection, known: int) -> None:
 
 
 def _copy(db: sqlite3.Connection, path: Path, known: int) -> None:
-    """Copy the file as it is, under a name that no other state of it has."""
+    """Copy the file, before the upgrade, to a new one beside it. If a file with the same bytes has
+    the name of the copy, it is the copy; if another file has it, the name gets a number."""
     image = db.serialize()
     copy, number = path.with_name(f"{path.name}-format-{known}"), 1
     while copy.exists():
@@ -78,7 +79,7 @@ def _copy(db: sqlite3.Connection, path: Path, known: int) -> None:
 def _upgrade_first_format(db: sqlite3.Connection) -> None:
     """Upgrade a file of the first format, which knew no reservations.
 
-    What "pld" composed becomes one entry, with all of its releases drawn; later charges add up.
+    One more entry restates the cost of all releases that "pld" composed; later charges add up.
     """
     now = read_totals(db)
     last, plain, laws, releases = newest_entry(db, now), (0, 0), Counter[str](), 0

@@ -29,8 +29,8 @@ Groups = NDArray[np.int64]
 """Positions of groups of records."""
 
 DENSE = 4
-"""Cells are counted in a table of all possible cells if these are at most so many times the groups,
-or a million."""
+"""Cells are counted in a table of all possible cells if there are at most this many times as many
+possible cells as groups, or at most a million."""
 
 
 def run(
@@ -47,9 +47,9 @@ def run(
     """Select cells, finest first, and release their residuals; all quantities in units of the grid.
 
     No noise lifts a cell below the ``band`` over the threshold. With ``totals`` the whole counts of
-    the selected cells are released, too, each with noise of its own. The selection is public by
-    then. A record is in one cell of a kind, and in the total: it moves one count more than there
-    are kinds, each by 1.
+    the selected cells are released, too, each with a draw of ``totals``. The selection is public by
+    then. A record is in one cell of each kind, and in the total. So it moves at most one whole
+    count for each kind, and one more, each by 1.
     """
     kind, nodes, residual = select(
         cells, kinds=kinds, test=test, threshold=threshold, remainder=remainder, band=band
@@ -124,22 +124,25 @@ def select(
 
 
 def _groups_at_band(cells: CellCounts, kinds: Sequence[Kind], band: int) -> list[NDArray[np.bool_]]:
-    """For every kind: the groups whose cell reaches the band. Only groups whose coarser cells all
-    reach it need to be counted."""
+    """Return for every kind a mask of the groups whose cell may reach the band; other cells do not.
+
+    Where that saves work, cells are counted: those whose coarser cells may all reach the band.
+    """
     able: list[NDArray[np.bool_]] = []
-    sparse = not _dense(cells.count, _possible_cells(cells))  # else checking costs what asking does
+    sparse = not _dense(cells.count, _possible_cells(cells))  # else checks cost as much as asking
     for place in range(len(kinds) - 1, -1, -1):
         kind = kinds[place]
         inside = np.ones(len(cells.count), dtype=np.bool_)
         for number, level in enumerate(kind):
             alone = tuple(level if d == number else 0 for d in range(len(kind)))
-            if level and (alone == kind or alone not in kinds):  # else ``alone`` decides it below
+            if level and (alone == kind or alone not in kinds):  # else ``alone`` decides, below
                 axis, places = cells.axes[number], cells.places[number]
                 inside &= (axis.at(level) >= 0)[places]
         for other, known in zip(kinds[:place:-1], able, strict=True):
             if all(a <= b for a, b in zip(other, kind, strict=True)):
                 inside &= known
-        # a single node reaches the band; the first kind is counted when asked, and has no finer one
+        # a node of one dimension reaches the band; the first kind is counted when it is asked, and
+        # no kind is finer
         if sparse and band > 1 and place and sum(map(bool, kind)) > 1:
             groups = np.flatnonzero(inside)
             cell, size = _cell_numbers(cells, kind, groups)
@@ -210,7 +213,7 @@ def _take_groups(column: NDArray[Any], groups: Groups) -> NDArray[Any]:
 
 
 def _dense(code: Ints, size: int) -> bool:
-    """Whether a table of all numbers is worth its memory."""
+    """Whether a table of all numbers below ``size`` is worth its memory."""
     return size <= max(DENSE * len(code), 2**20)
 
 

@@ -5,7 +5,7 @@ of :mod:`dpframe.mechanisms.rollup` on parts. A *segment* is the records that a 
 and that no selected cell of a kind asked before it holds; the rest of all records is a segment,
 too. Given which cells were selected, segments are a public partition of all possible records,
 whatever band the cells were counted with. So a vector costs what it costs on one part (parallel
-composition, McSherry, 2009, Theorem 4). Nothing lies above a segment, and nothing above is
+composition, McSherry, 2009, Theorem 4). No segment lies above another one, so only segments are
 measured.
 
 Neighbours and accounting: as in :mod:`dpframe.mechanisms.rollup`, with the number of kinds in the
@@ -56,7 +56,7 @@ def run(
     searching: Mapping[str, BoundSearch],
     counts: Mapping[str, DistinctLaw],
 ) -> NoisyRollup:
-    """Select cells, then measure the segment of each cell, and the rest."""
+    """Select cells, then measure the segment of each selected cell, and the segment of the rest."""
     nodes = select_cell_nodes(counted.cells, kinds, selection, band)
     found = measure_nodes(
         counted,
@@ -76,8 +76,8 @@ def select_cell_nodes(
 ) -> Nodes:
     """Select cells and return them as nodes: the rest first, then the selected cells.
 
-    The earlier a kind is asked, the larger is its level. The keys of all dimensions stand side by
-    side.
+    The earlier a kind is asked, the larger is the level of its cells. No cell has an ancestor (-1).
+    ``keys`` has the key columns of all dimensions, one dimension after the other.
     """
     kind, places, _ = cell_hhh.select(
         cells,

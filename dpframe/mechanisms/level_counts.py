@@ -39,8 +39,8 @@ from dpframe.tree import CountTree, ListedNodes, NoisyTree
 
 
 def cost(laws: TreeLaws, *, epsilon: float) -> float:
-    """Return delta of all levels together, for Gaussian noise at ``epsilon``, for Laplace noise at
-    the epsilon of its scales."""
+    """Return delta of all levels together: for Laplace tables at the epsilon of their scales, for
+    other tables at ``epsilon``; 0 for unbounded noise."""
     tables = [n for n in laws.noises if isinstance(n, NoiseTable)]
     if not tables:
         return 0.0
@@ -82,7 +82,7 @@ def run_listed_counts(
 
 
 def noise_half_width(noise: NoiseTable | UnboundedNoise, confidence: float) -> int:
-    """Return half the width of the interval of a count that has this noise alone."""
+    """Return half the width of the interval of a count with one draw of this noise."""
     if isinstance(noise, UnboundedNoise):
         return noise.half_width(confidence)
     low, _ = plain_interval(noise, np.zeros(1, dtype=np.int64), confidence)
@@ -150,7 +150,8 @@ def _rests(
     cut: NDArray[np.bool_],
     confidence: float,
 ) -> NDArray[np.int64]:
-    """Return intervals for what parents have outside shown children at ``depth``; 0 elsewhere."""
+    """Return intervals, shape (2, nodes), for what parents of shown nodes at ``depth`` have outside
+    these children; 0 for all other nodes."""
     out = np.zeros((2, len(count)), dtype=np.int64)
     here = np.flatnonzero(level == depth)
     parents, group = np.unique(parent[here], return_inverse=True)

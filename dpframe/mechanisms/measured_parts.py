@@ -1,12 +1,12 @@
 """Noisy whole numbers on the parts of a public partition, and noisy totals of levels above them.
 
 Neighbours: one record, or one user. Before noise, such a unit moves the parts by at most ``most``
-in total (L1). It moves the totals of one level by no more, since its nodes are sums of disjoint
-parts. The parts and each measured level get a share of epsilon. Parts and shares are chosen by what
-was released before, and by parameters. The result is purely differentially private, composed
-adaptively (Dwork, McSherry, Nissim, Smith, "Calibrating Noise to Sensitivity in Private Data
-Analysis", 2006, Proposition 1; Dwork, Rothblum, Vadhan, "Boosting and Differential Privacy", 2010,
-on adaptive composition).
+in total (L1). It moves the totals of one level by no more, since the nodes of a level are sums of
+disjoint parts. The parts and each measured level get a share of epsilon. Parts and shares are
+chosen by what was released before, and by parameters. The result is purely differentially private,
+composed adaptively (Dwork, McSherry, Nissim, Smith, "Calibrating Noise to Sensitivity in Private
+Data Analysis", 2006, Proposition 1; Dwork, Rothblum, Vadhan, "Boosting and Differential Privacy",
+2010, on adaptive composition).
 
 Noise is discrete Laplace over all integers (Ghosh, Roughgarden, Sundararajan, 2009; drawn by
 Algorithm 2 of Canonne, Kamath, Steinke, 2020), so nothing is cut and no delta is needed.
@@ -36,7 +36,8 @@ def cost(scales: Mapping[int, Fraction], *, most: int) -> Fraction:
 def scales_for(
     weights: Mapping[int, Fraction], *, most: int, epsilon: Fraction
 ) -> dict[int, Fraction]:
-    """Return the noise scales of parts and levels, rounded up; ``weights`` divide ``epsilon``."""
+    """Return the noise scales of parts and levels, rounded up. ``weights`` divide ``epsilon``;
+    where a weight is 0, there is no scale."""
     return {at: rounded_up(most / (epsilon * weight)) for at, weight in weights.items() if weight}
 
 

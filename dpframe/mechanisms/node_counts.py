@@ -42,7 +42,8 @@ class DistinctLaw:
 
 
 def node_counts(distinct: Distinct, *, epsilon: Fraction, delta: float) -> DistinctLaw:
-    """Return the law with less noise within the budget; without delta, the pure law."""
+    """Return the law with less noise within the budget. Without ``delta``, or where a unit can move
+    a count by more than 1, this is the pure law."""
     pure = UnboundedNoise(rounded_up(distinct.touched / epsilon))
     if delta and distinct.singly:
         laws = level_laws(

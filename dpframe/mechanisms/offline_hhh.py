@@ -48,16 +48,16 @@ def cost(laws: Laws, *, height: int, epsilon: float, remainder: bool) -> float:
 
 
 def has_profile(laws: Laws) -> bool:
-    """Whether ``cost`` is computed at its ``epsilon``; if not, it is one bound, for the calibrated
-    epsilon."""
+    """Whether ``cost`` is computed at its ``epsilon``. If not, it is the same bound for every
+    ``epsilon``, and holds for the epsilon that the laws were made for."""
     return laws.grid == 1 and len(laws.test.weights) <= LONGEST_TABLE
 
 
 def selection_profiles(laws: Laws, *, height: int) -> tuple[Profile, Profile]:
     """Return the profile of the tests and the profile of the released numbers.
 
-    Each holds against questions that may depend on all answers. They are upper bounds where
-    ``cost`` is not computed at every epsilon.
+    Each profile holds also if questions depend on all earlier answers. Both are upper bounds for
+    laws for which ``has_profile`` is False, too.
     """
     tests, releases = linear_parts(
         laws.test,

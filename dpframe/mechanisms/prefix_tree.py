@@ -9,12 +9,12 @@ items. Further rounds start anew without the items found before (a deny list).
 *Neighbours:* one device whose data are replaced, or removed; see accounting/aggregate.py. A device
 sends T reports a round, whatever it holds.
 
-*Deviations.* Segments also leave room for later iterations: an iteration asks for at least so many
-bits that the later ones can finish, and follows no more prefixes than these bits allow (the paper
-cuts the list before the last iteration only; items that end are not cut). Thresholds are the limit
-of Algorithm 5 for small steps, with binomial tails (server.least_kept). Cells that no item can have
-(bits after the end symbol, or of no character) are dropped. Sums are drawn cell by cell, from
-exactly the law of adding up the reports (channels.py).
+*Deviations.* Segments also leave room for later iterations: an iteration asks for enough bits that
+later iterations can finish, and the iteration before it follows no more prefixes than these bits
+allow (the paper cuts the list before the last iteration only; items that end are not cut).
+Thresholds are the limit of Algorithm 5 for small steps, with binomial tails (server.least_kept).
+Cells that no item can have (bits after the end symbol, or of no character) are dropped. Sums are
+drawn cell by cell, from exactly the law of adding up the reports (channels.py).
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ def _one_round(
     random: PublicRandom,
     say: Callable[[str], None],
 ) -> NDArray[np.bool_]:
-    """Run one round and add its items to ``found``; return which of the devices' items it found."""
+    """Run one round and add its items to ``found``; return a mask of the devices' items that the
+    round found."""
     prefixes, depth = [""], 0
     live = np.where(denied, -1, 0).astype(np.int64)  # item -> number of its prefix
     done = np.zeros(len(live), dtype=np.bool_)
@@ -156,7 +157,8 @@ def _read_cells(
     search: Search,
     known: set[str],
 ) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the texts of items that end in kept cells, their cells, and the cells to follow."""
+    """Return the texts of items that end in kept cells and are not ``known``, the cells of these
+    items, and the cells to follow."""
     texts, ended, followed = [], [], []
     length = search.segments.length
     for c in kept.tolist():

@@ -1,8 +1,8 @@
 """Algorithm 1 of Biswas et al. (2024) as printed, for comparison only.
 
 Neighbours: one record. Sound for heights up to 4, where the per-node noise alone suffices
-(checked exactly by :mod:`dpframe.accounting.printed_algorithm` for every release); from height 5
-on it is not private (docs/soundness.md) and the plan refuses it.
+(checked exactly by :mod:`dpframe.accounting.printed_algorithm` for every release). From height 5
+on the algorithm is not private (docs/soundness.md), and the plan refuses such heights.
 
 Deviation: integer noise, cut where a 64-bit table ends, instead of continuous noise.
 """
@@ -25,7 +25,7 @@ TABLE_TAIL = 41.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedLaws:
-    """The three laws of the printed algorithm; their delta is an upper bound."""
+    """The three laws of the printed algorithm; ``delta`` is an upper bound on what they cost."""
 
     gamma: NoiseTable
     test: NoiseTable
@@ -39,7 +39,8 @@ def printed_threshold(epsilon: float, delta: float, height: int) -> int:
 
 
 def printed_laws(epsilon: float, height: int, threshold: int) -> PrintedLaws:
-    """Return Lap(2/eps), Lap(4/eps) and Lap(4/eps), as printed, on the integers."""
+    """Return Lap(2/eps), Lap(4/eps) and Lap(4/eps), as printed, on the integers, and their delta at
+    this threshold."""
     gamma = laplace_table(2 / epsilon, math.ceil(2 / epsilon * TABLE_TAIL))
     test = laplace_table(4 / epsilon, math.ceil(4 / epsilon * TABLE_TAIL))
     laws = PrintedLaws(gamma=gamma, test=test, release=test, delta=1.0)

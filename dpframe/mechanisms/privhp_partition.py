@@ -49,7 +49,7 @@ class Partition:
     count
         Records, at least 0; children add up to their parent, up to float rounding.
     leaf
-        Whether the node has no children here. Leaves partition the domain.
+        Whether the node has no children in this tree. Leaves partition the domain.
     depth
         r: bits of a code of the finest level.
     """
@@ -62,7 +62,7 @@ class Partition:
 
 
 def cost(laws: PartitionLaws) -> Fraction:
-    """Epsilon of one record more or less, exactly; delta is 0."""
+    """Return epsilon for one record more or less, exactly; delta is 0."""
     return laws.epsilon
 
 

@@ -4,7 +4,7 @@ Source: Ghazi, Kamath, Kumar, Manurangsi and Wu, "On Differentially Private Coun
 (2023), "CT": Algorithms 1 (classification) and 2 (reduction). Neighbours: one record, which moves
 every node on one path by 1. Of use for very large counts only (docs/relative_counts.md).
 
-How the print is read here, each point needed:
+How the printed algorithms are read here (each point is needed):
 
 * c is a whole number in the scales, in Delta, in R and as the cut-off; after the c-th top the
   rest of the tree is bot (Algorithm 1, lines 2 and 6);
@@ -129,7 +129,8 @@ def truncated_laplace(scale: Fraction, bound: int, n: int) -> NDArray[np.int64]:
 
 
 def _roots(tree: CountTree, seen: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the position of the highest ancestor that is seen too; -1 for nodes not seen."""
+    """Return for every seen node the position of the root of its tree of seen nodes, which can be
+    the node itself; -1 for all other nodes."""
     root = np.where(seen, np.arange(len(seen)), -1)
     for level in range(1, int(tree.level.max(initial=0)) + 1):
         here = np.flatnonzero(seen & (tree.level == level))
@@ -139,7 +140,8 @@ def _roots(tree: CountTree, seen: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _answers(laws: RelativeLaws) -> list[tuple[int, int, int]]:
-    """Return (count, lower, upper) by step; the first entry is for a root that never was top."""
+    """Return (count, lower, upper) of the nodes that become top in step 1, 2, ...; the first entry
+    is for a root that is released without ever being top."""
     out = []
     for i in range(len(laws.steps) + 1):
         step = laws.steps[i - 1]

@@ -3,9 +3,9 @@
 Source: the selection of :mod:`dpframe.mechanisms.offline_hhh`, without its counts. Selected nodes
 are shown with all nodes above them. A record is in one part: the part of the finest shown node
 above it. Given the shown nodes, parts are a public partition, on which a vector costs what it costs
-on one part (parallel composition, McSherry, 2009, Theorem 4), whatever the height. Levels above the
-parts are measured too where the shown nodes say that this pays, and made consistent
-(:mod:`dpframe.postprocess.measured_totals`).
+on one part (parallel composition, McSherry, 2009, Theorem 4), whatever the height. Where the shape
+of the tree of shown nodes makes it pay, levels above the parts are measured too, and all totals are
+made consistent (:mod:`dpframe.postprocess.measured_totals`).
 
 Neighbours: one record, or one user. The selection is (e0, d0)-DP. Each histogram of magnitudes and
 each vector, or group of vectors that are moved together, is e_i-DP
@@ -131,9 +131,10 @@ class Selection:
 class Estimate:
     """One vector at every node. Public.
 
-    ``total`` adds up and is in units of the vector. ``variance`` is its variance as if noise were
+    ``total`` adds up and is in units of the vector; without a vector it is a number of different
+    values, which does not add up. ``variance`` is the variance of ``total`` as if noise were
     continuous, ``largest`` the largest share that one measurement's noise has in the variance.
-    ``scales`` are the noise scales of measured parts and levels.
+    ``scales`` are the noise scales of measured parts and levels; empty without a vector.
     """
 
     total: NDArray[np.object_]
@@ -158,8 +159,9 @@ class Estimate:
 class NoisyRollup:
     """The released estimates, one for every vector of every measure. Public.
 
-    ``weights`` are the shares of its epsilon that a vector spent on the parts and on levels; empty
-    where nothing adds up.
+    ``weights`` are the shares of its epsilon that a vector spends on the parts and on levels; empty
+    if nothing adds up, and for cells. A vector with too much noise (``WIDEST``) spends all on the
+    parts.
     """
 
     nodes: Nodes
@@ -177,7 +179,10 @@ def run(
     counts: Mapping[str, DistinctLaw],
     by_user: bool,
 ) -> NoisyRollup:
-    """Select nodes, then measure: vectors that add up on the parts, different values by node."""
+    """Select nodes, then measure vectors on the parts, and count different values node by node.
+
+    Without a selection, all nodes of the tree are shown.
+    """
     tree = counted.tree
     shown = (
         np.ones(len(tree.level), dtype=bool) if selection is None else _shown_nodes(tree, selection)
@@ -212,7 +217,7 @@ def measure_nodes(
     searching: Mapping[str, BoundSearch],
     counts: Mapping[str, DistinctLaw],
 ) -> NoisyRollup:
-    """Measure nodes that are public by now; ``weights`` are shares of epsilon for parts and
+    """Measure nodes that are public already; ``weights`` are shares of epsilon for parts and
     levels."""
     found = {name: _search_bounds(counted, len(chosen), each) for name, each in searching.items()}
     paid = {**paid, **found}

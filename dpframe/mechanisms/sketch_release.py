@@ -7,7 +7,7 @@ sketches of users.
 ======================  =========================================  ==============================
 release of              source                                     cost
 ======================  =========================================  ==============================
-one stream              Algorithm 2                                ``accounting.sketches``
+one stream              Algorithm 2                                ``accounting.sketch_stream``
 a sum of sketches       Algorithm 3 and section 7                  ``accounting.sketch_lattice``
 bounded merges, users   Corollaries 2 and 10, with the Gaussian    ``accounting.sparse_gaussian``
                         sparse histogram mechanism

@@ -26,7 +26,7 @@ class ReleasedNodes:
 
     ``above`` is the position of the nearest released ancestor, -1 if none. Except for the noise,
     the true count lies between ``lower`` = U - alpha_hat and ``upper`` = U; where no alpha_hat is
-    released, both are the noisy count. ``width`` is the width of a key.
+    released, both are the noisy count. ``width`` is the number of texts in a key.
     """
 
     level: NDArray[np.int64]
@@ -64,7 +64,7 @@ class ReleasedNodes:
 def report_selection(
     found: ReleasedNodes, *, threshold: int
 ) -> tuple[NoisyNodes, NDArray[np.int64]]:
-    """Select nodes; return them with their counts U, and their positions."""
+    """Select nodes; return them with their counts U, and their positions in ``found``."""
     chosen, residual = select_upward(found, threshold=threshold)
     kept = np.flatnonzero(chosen)
     rank = np.cumsum(chosen) - 1
@@ -89,9 +89,10 @@ def select_upward(
 
     Returns which nodes are selected, and the differences. Post-processing.
 
-    A heavy key is stored all along, so every decrement lowers it, and U is the better estimate of a
-    heavy node. But where the sketch error is not well below the threshold, U would lift light keys
-    over the threshold: there the lower end of the node must reach it too.
+    A heavy key is stored all along, so every decrement lowers its counter, and U is the better
+    estimate of a heavy node. But where the sketch error is not well below the threshold, U would
+    lift light keys over the threshold. A node with such an error must reach the threshold with
+    ``lower`` too.
     """
     count = found.upper
     error = found.upper - found.lower
@@ -109,7 +110,7 @@ def select_upward(
 def nearest_selected_ancestor(
     above: NDArray[np.int64], chosen: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """Return the nearest selected ancestor of every node."""
+    """Return the position of the nearest selected ancestor of every node, -1 if there is none."""
     ancestor = above.copy()
     while (passed_over := (ancestor >= 0) & ~chosen[ancestor]).any():
         ancestor[passed_over] = above[ancestor[passed_over]]

@@ -11,8 +11,8 @@ nodes: a user at a listed child can be beside it too, so children leave no remai
 *Keys that are found.* Think of noise on every possible node. A node is shown if its own noisy count
 reaches the threshold of its level; the total is always shown. This is one function of all noisy
 counts. No noise is drawn for nodes that one user alone has or where no user takes part, whose count
-is 1 or 0: noise has a highest value, which plus 1 is below the threshold. Unlike in counts that add
-up, no node is shown because of a node below it: above a shown node there can be one where nobody
+is 1 or 0: the highest value of the noise plus 1 is below the threshold. Unlike in counts that add
+up, no node is shown because of a node below it: above a shown node there can be a node where nobody
 takes part.
 
 Stability histograms (Bun, Nissim and Stemmer, 2019), one a level, with exact composition.
@@ -32,7 +32,8 @@ from dpframe.tree import CountTree, NoisyNodes, NoisyTree
 
 
 def cost(laws: NodeLaws, *, epsilon: float) -> float:
-    """Return delta of one user: at ``epsilon``, of Laplace noise at the epsilon of its scales."""
+    """Return delta for one user: for Laplace tables at the epsilon of their scales, for other
+    tables at ``epsilon``; 0 for unbounded noise."""
     return level_counts.cost(laws.moved, epsilon=epsilon)
 
 

@@ -9,9 +9,10 @@ Partition Selection via Adaptive Weighting" (2025), MAD2R.
 Neighbours: one user with all their values. Privacy: :mod:`dpframe.accounting.weighted_round_noise`.
 
 Deviations: noisy weights of all rounds are added up, so that no round is lost on values that it did
-not find. The importance of a value is the weight that it still needs over the weight that it got so
-far, and 0 where this ratio is out of reach. All numbers are whole, with noise from tables.
-Importance is a function of scores, which are released in thought, and of public numbers.
+not find. The importance of a value is the weight per round that it still needs, over the weight per
+round that it got so far, and 0 where this ratio is out of reach. All numbers are whole, with noise
+from tables. Importance is a function of scores, which are released in thought, and of public
+numbers.
 
 Counts: a user with up to ``at_most`` of the found values counts 1 at each of them; a user with
 more, n of them, counts the root of at_most / n. ``at_most`` is chosen by a noisy histogram of how
@@ -36,13 +37,14 @@ PLAIN = 512
 """Importance of a value about which nothing is known."""
 
 HOPELESS = 2.0
-"""A value that needs more than this many times what it got so far is given nothing."""
+"""A value is given nothing if it needs more than this many times the weight per round that it got
+so far. A round counts by its ``part`` in scores."""
 
 SPARE = 0.5
 """How far above the threshold a value is aimed, in deviations of the noise to come."""
 
 POINTS = 8
-"""Number of sizes that stand for all sizes of a bin."""
+"""Number of sizes that stand for all sizes of a bin of the histogram."""
 
 
 class WeightSource(Protocol):
@@ -80,7 +82,7 @@ def cost(laws: RoundLaws, *, epsilon: float) -> float:
 
 
 def run(items: WeightSource, *, laws: RoundLaws, at_most: int | None) -> FoundValues:
-    """Find values, then count the users of each."""
+    """Find values, then count the users of each found value."""
     found = find_values(items, laws)
     if not found.any():
         at_most = at_most or 1  # nothing is counted
@@ -103,7 +105,7 @@ def full_user_weight(laws: RoundLaws, at_most: int) -> int:
 def find_values(items: WeightSource, laws: RoundLaws) -> NDArray[np.bool_]:
     """Return which values reach the threshold after any round.
 
-    Only values that take part count, since the threshold is for so many new values of a user.
+    Only values that take part count: the threshold allows for ``laws.items`` new values of a user.
     """
     importance = np.full(items.values, PLAIN, dtype=np.int64)
     score = np.zeros(items.values, dtype=np.int64)
@@ -123,7 +125,8 @@ def _importance(
     left: Sequence[Law],
     laws: RoundLaws,
 ) -> Whole:
-    """Return the weight that values still need over the weight that they got so far; public."""
+    """Return the weight per round that values still need, over the weight per round that they got
+    so far; public. A round counts by its ``part`` in scores."""
     if not left:
         return np.zeros(len(score), dtype=np.int64)
     spent, rest = (sum(one.part for one in some) for some in (done, left))
@@ -145,7 +148,7 @@ def _choose_at_most(items: WeightSource, found: NDArray[np.bool_], laws: RoundLa
 
 def best_at_most(noisy: Whole, many: int, laws: RoundLaws) -> int:
     """Choose ``at_most`` with the least predicted error of ``many`` counts, from a noisy histogram
-    of sizes that is released by now."""
+    of sizes that is already released."""
     assert laws.sizes is not None
     sd, norm = laws.sizes.sigma, laws.count.norm
     users = np.maximum(0.0, noisy - sd**2 / np.maximum(noisy, sd))  # less what noise alone makes

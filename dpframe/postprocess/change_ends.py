@@ -13,7 +13,7 @@ from dpframe.postprocess.change_sides import Numbers, Side
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ChangeEnds:
     """Ends of intervals, one a row, None where nothing is known; ``ratio`` has the quotients and
-    then their two ends. ``confidence`` is the one that holds."""
+    then their two ends. ``confidence`` is the confidence of the changes."""
 
     confidence: float
     before: tuple[Numbers, Numbers]

@@ -30,7 +30,8 @@ EndsAtConfidence = Callable[[float], tuple[Numbers, Numbers]]
 """Ends of intervals for a confidence, None where a release does not report a node."""
 
 SELECTED_UPON = (*NOMINAL, "streaming")
-"""Mechanisms that report a number because of its own noise."""
+"""Mechanisms that compare the released number itself with a threshold, so that its noise decides
+whether it is reported."""
 
 FLAT = (
     "heavy_hitters keeps the largest, whose counts were selected upon: pass simultaneous=False, "
@@ -56,14 +57,15 @@ class DrawnNumbers:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SmallestShown:
-    """Of a flat column the largest may be all that is kept: one that was reported and is not shown
-    has a noisy count of at most ``least``, the smallest that is shown, in units."""
+    """A bound for a flat column of which only the largest values are shown. A value that was
+    reported and is not shown has a noisy count of at most ``least``, the smallest count shown, in
+    units."""
 
     least: int
     noise: NoiseTable
 
     def at(self, chance: float) -> int:
-        """The most that such a node counts, but for that chance."""
+        """The most that such a value counts, except with this chance."""
         return self.least + (
             half_width(self.noise, 1, 1 - chance) if chance else self.noise.highest
         )
@@ -71,13 +73,14 @@ class SmallestShown:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Side:
-    """A release over the rows of a change. ``value``, ``lower`` and ``upper`` are those of the
-    frame, None where it does not report the node.
+    """One release, row by row of a change. ``value``, ``lower`` and ``upper`` are the numbers of
+    the frame, None where it does not report the node.
 
-    ``worth`` is what a unit of the selection adds to a number, least and most; ``covers`` are rows
-    with reported nodes below. ``drawn`` is None where its receipt does not tell the law of the
-    noise; ``unknown`` says why, and ``told`` gives ends for any confidence where these are known.
-    ``selected`` is why intervals do not hold all together, if they do not.
+    ``worth`` is the least and the most that a unit of the selection adds to a number. ``covers``
+    are rows without a bound: nodes that are not reported, with reported nodes below whose noise is
+    unknown. ``drawn`` is None where the receipt does not tell the law of the noise; ``unknown``
+    says why. ``told`` gives ends for any confidence, where these are known. ``selected`` says why
+    intervals do not hold all together, if they do not.
     """
 
     levels: list[int]
@@ -111,8 +114,8 @@ class Side:
         return value if decimals is None else round(value, decimals)
 
     def hides(self, row: int, chance: float) -> tuple[Fraction, Fraction] | None:
-        """What is there beside what was drawn, least and most, in the numbers of the frame, but for
-        that chance; None for anything."""
+        """The least and the most that a row has in addition to its drawn number, in the numbers of
+        the frame, except with ``chance``; None if it can be anything."""
         if self.value[row] is not None:
             return Fraction(0), Fraction(0)
         least = chance if self.kept is None else chance / 2
@@ -214,7 +217,8 @@ def _smallest_shown(nodes: ShownNodes) -> SmallestShown | None:
 def _drawn_numbers(
     nodes: ShownNodes, known: KnownNoise, at: Sequence[int], places: Sequence[Place]
 ) -> DrawnNumbers:
-    """Of a node that is not reported, what is reported below it, where counts are sums."""
+    """The drawn numbers of the nodes. Where counts are sums, a node that is not reported has the
+    sum of the topmost reported nodes below it; else it has 0."""
     below = topmost_below(nodes) if nodes.receipt["mechanism"] in SUMMED else {}
     rows = [
         [row] if row >= 0 else below.get(node, []) for row, node in zip(at, places, strict=True)

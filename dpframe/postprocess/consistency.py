@@ -6,14 +6,15 @@ node lies an unlisted remainder that nobody measured, and all that is known is t
 is not negative. (A remainder that was measured is a child like any other: list it.) Two steps
 repair the counts, in this order and without touching data:
 
-1. `consistent` solves *weighted least squares* with x_v = sum of the children of v for complete
-   nodes and x_v >= that sum for the others, exactly. Counts may be fractions and negative.
-2. `whole` makes them whole and not negative. It goes from the root down and solves, parent by
-   parent, the least squares problem of the children for the total that the parent has by then.
-   That is the optimum for each family given its parent, not of all at once: large counts,
-   decided first, are never moved to suit small ones (the order of [4]_).
+1. `consistent_counts` solves *weighted least squares* with x_v = sum of the children of v for
+   complete nodes and x_v >= that sum for the others, exactly. Counts may be fractions and negative.
+2. `consistent_whole_counts` makes them whole and not negative. It goes from the root down and
+   solves, parent by parent, the least squares problem of the children for the total that the parent
+   has by then. That is the optimum for each family given its parent, not of all at once: large
+   counts, decided first, are never moved to suit small ones (the order of [4]_).
 
-`spread` is the variance that step 1 leaves where all is linear, before anything is drawn.
+`consistent_variance` is the variance that step 1 leaves where all is linear, before anything is
+drawn.
 
 Privacy
 -------
@@ -44,7 +45,8 @@ from numpy.typing import NDArray
 from dpframe.postprocess.forest import check_tree, downward_pass, upward_pass
 
 _BINDS = 0.5
-"""Records; `whole` treats a node whose remainder is below this as the sum of its children."""
+"""Records; `consistent_whole_counts` treats a node whose remainder is below this as the sum of its
+children."""
 
 
 def consistent_counts(
@@ -149,7 +151,7 @@ def consistent_variance(
     *,
     complete: NDArray[np.bool_],
 ) -> NDArray[np.float64]:
-    """Variance of every count that `consistent` gives if complete nodes alone tie their children.
+    """Variance of every count of `consistent_counts` if complete nodes alone tie their children.
 
     It is the variance of the least squares estimate with the equations of complete nodes and no
     inequality, for independent noises with the given variances; exact where every node with
@@ -158,7 +160,7 @@ def consistent_variance(
     Parameters
     ----------
     parent, variance, complete
-        As for `consistent`.
+        As for `consistent_counts`.
 
     Returns
     -------
@@ -204,19 +206,19 @@ def consistent_whole_counts(
     listed children. A root becomes the nearest whole number that is not negative. Then, from the
     top down, the children z of a node that has the total t become the c that minimise
     ``sum((c - z)**2 / s)`` over c >= 0 with sum(c) = t, or <= t if the node is not complete
-    (s: variance of the best estimate of each child from its own subtree, as in `consistent`, where
-    an incomplete node counts as tied if by the given values less than half a record is left beside
-    its children), and these are rounded by largest remainder to t, or to the nearest whole number
-    to their sum.
+    (s: variance of the best estimate of each child from its own subtree, as in
+    `consistent_counts`, where an incomplete node counts as tied if by the given values less than
+    half a record is left beside its children), and these are rounded by largest remainder to t, or
+    to the nearest whole number to their sum.
 
     Parameters
     ----------
     parent, variance, complete
-        As for `consistent`.
+        As for `consistent_counts`.
     values
-        float64 or int64, shape (n,); units of the count; usually the result of `consistent`.
-        The sum of absolute values is below 2**61; from 2**53 on what is closest holds up to
-        rounding, sums hold exactly.
+        float64 or int64, shape (n,); units of the count; usually the result of `consistent_counts`.
+        The sum of absolute values is below 2**61. From 2**53 on the result is the closest only up
+        to rounding; its sums are exact.
 
     Returns
     -------

@@ -2,14 +2,14 @@
 
 A node is tested by its residual F, the records under it that no reported node below it covers: it
 is reported if F + W >= threshold, W its own test noise. So the true count of a node that is not
-reported is that of the topmost reported nodes below it, whose noisy counts are released, and F.
-For every u the chance that a node with F > u is not reported is at most
-P(W < threshold - u), whatever other nodes do: F <= u but for that chance. With chance 0 that is
-``threshold - lowest W - 1``: one below "certainly reported".
+reported is F plus the true counts of the topmost reported nodes below it, whose noisy counts are
+released. For every u the chance that a node with F > u is not reported is at most
+P(W < threshold - u), whatever other nodes do. So F <= u holds except with that chance. The least u
+with chance 0 is ``threshold - lowest W - 1``, one below "certainly reported".
 
-The chance is that of both together, not reported and F > u, for a node that is named without the
-noise of this release, such as one that another release reports. Over many such nodes chances add
-up, whatever the dependence.
+It is the chance that two things happen together: the node is not reported, and F > u. The node must
+be named without the noise of this release, for instance because another release reports it. Over
+many such nodes chances add up, whatever the dependence.
 
 Privacy
 -------
@@ -64,11 +64,12 @@ def most_hidden(test: NoiseTable, threshold: int, chance: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HiddenBound:
-    """The selection of one release. ``law`` is that of its tests, None where only its ends are
-    known; ``certain`` is the most that stays hidden with certainty, in units, None for unknown.
+    """How much the nodes that one release does not report can hide.
 
-    ``grid`` units are 1 in the numbers of the release. ``by_level``: laws of noisy counts, and the
-    threshold.
+    ``certain`` is the most that can stay hidden at all, in units; None if none is known. ``grid``
+    units are 1 in the numbers of the release. ``law`` is the law of the tests of residuals, None if
+    it is unknown; ``by_level`` has instead the laws of noisy counts by level. Either is compared
+    with ``threshold``, in units.
     """
 
     certain: int | None
@@ -148,7 +149,7 @@ def _worth(receipt: Mapping[str, Any]) -> float:
 
 
 def _hidden_bound_by_level(receipt: Mapping[str, Any], noise: Mapping[str, Any]) -> HiddenBound:
-    """Thresholds of levels are at most the one that is told."""
+    """The bound where every level has its own threshold; the receipt tells the largest one."""
     facts = noise.get("levels") or []
     laws: tuple[NoiseTable | UnboundedNoise, ...] = ()
     with suppress(ParameterError):  # an earlier version did not tell the law

@@ -34,14 +34,14 @@ SINGLE = 0.05
 add up and the range of a drawn count can be without end."""
 
 ROUNDED = 1.5
-"""Units, in quotients, by which an estimate by least squares and its whole number differ at most,
-together with what whole noise is wider by than continuous noise."""
+"""For quotients: how many units an estimate by least squares differs at most from its whole number,
+and in addition how much wider whole noise is than continuous noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chances:
-    """The chance that each way of being wrong may have, a row; ``bound`` has one for either
-    release."""
+    """The chances that are allowed for the ways in which a row can be wrong; ``bound`` has one for
+    each release."""
 
     noise: float
     bound: tuple[float, float]

@@ -97,8 +97,8 @@ def _cached_difference_width(one: Key, other: Key, c: float) -> int:
 
 
 def _round_up_draws(k: int) -> int:
-    """Round up to one of 8 sizes an octave above 32, as in :mod:`.sums`: one more symmetric
-    unimodal draw never makes a sum more peaked [2]_."""
+    """Round up to one of 8 sizes an octave above 32, as in :mod:`.noise_sums`: one more
+    symmetric unimodal draw never makes a sum more peaked [2]_."""
     return k if k <= 32 else math.ceil(2 ** (math.ceil(8 * math.log2(k) - 1e-9) / 8))
 
 

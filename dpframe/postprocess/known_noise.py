@@ -1,11 +1,11 @@
 """What a released frame and its receipt say of the noise in every number: intervals anew.
 
-Counts are shown in whole records, intervals around them outwards, and of counts that were made to
-add up the ones that were drawn are not shown at all. So a drawn count is known up to a range, and
-an interval at another confidence is that of the whole range: it holds whatever the drawn one does.
-Where noise is in whole records and nothing was adjusted, this is the interval that the same release
-would have had. What is recomputed at the confidence of the release must be what it shows; if not,
-nothing is said.
+Counts are shown in whole records, and the ends of their intervals are rounded outwards. Where
+counts were made to add up, the drawn counts are not shown at all. So a drawn count is known up to a
+range, and an interval at another confidence is made for the whole range: it holds for any drawn
+count in it. Where noise is in whole records and nothing was adjusted, this is the interval that the
+same release would have had. Intervals that are recomputed at the confidence of the release must be
+the shown ones; if not, no interval is given.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Whole = NDArray[np.int64]
 Objects = NDArray[np.object_]
 
 SUMMED, NOMINAL = ("offline", "offline-gaussian", "paper"), ("laplace", "gaussian")
-"""Mechanisms of heavy hitters whose counts are sums of independent draws, and those with one draw
-in a count, which was selected upon."""
+"""Mechanisms of heavy hitters whose counts are sums of independent draws, and mechanisms with one
+draw in a count, by which the count was also selected."""
 
 COUNTED = ("rounds",)
-"""Those with a draw of its own in every count."""
+"""Mechanisms that draw noise for each count after the selection, one draw a count."""
 
 FINEST = 1e-12
 """By how much :func:`.half_widths.half_width` may fall short of a confidence, for tables."""
@@ -47,7 +47,7 @@ PRECISE = 2**52
 EXACT_TENS = 22
 """Ten to any power up to this one is exactly a float64."""
 
-NEW_RELEASE = "ask with another confidence= when you release"
+NEW_RELEASE = "pass the wanted confidence= when you release"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

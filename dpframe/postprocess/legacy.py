@@ -46,8 +46,8 @@ def selects_by_number(receipt: Mapping[str, Any]) -> bool:
 
 
 def certain_of_printed(receipt: Mapping[str, Any]) -> int | None:
-    """From which residual on the printed algorithm reports every node, where its receipt has the
-    law of one of the two draws in a test alone."""
+    """The residual from which on the printed algorithm reports every node, from the card. For
+    receipts that hold the law of only one of the two draws in a test."""
     certain = _line(receipt, "certainly reported")[1]
     return None if certain is None else int(certain)
 
@@ -64,10 +64,11 @@ LAW_MAKERS = {
     "discrete Gaussian": gaussian_table,
     "rounded Gaussian": rounded_normal,
 }
-"""Families that one scale and one bound say all of."""
+"""Families whose laws follow from one scale and one bound, and the functions that make them."""
 
 CLOSE = 1e-13
-"""Relative difference of spreads from which on laws are the same: that of sums of float64."""
+"""Relative difference of standard deviations up to which laws count as the same: the rounding of
+sums in float64."""
 
 TURNS = 60
 
@@ -84,7 +85,7 @@ def law_by_spread(facts: Mapping[str, Any]) -> NoiseTable | UnboundedNoise:
     if facts["family"] not in LAW_MAKERS or round(float(facts["lowest"]) * grid) != -highest:
         raise ParameterError(
             f"the receipt is of an earlier version, and its noise ({facts['family']}) has more "
-            "parameters than it tells. Ask with another confidence= when you release."
+            "parameters than it tells. Pass the wanted confidence= when you release."
         )
     return _search_table(str(facts["family"]), sd, highest)
 

@@ -21,7 +21,7 @@ from dpframe.hierarchy._base import LEVEL_COLUMN_TYPES, has_zone
 from dpframe.postprocess.plain_texts import plain_values, ranks_of_values
 
 TEXT = "str" if int(pd.__version__.split(".")[0]) >= 3 else "object"
-"""dtype of text columns: pandas 3 has one of its own."""
+"""dtype of text columns: ``str`` from pandas 3 on, before it ``object``."""
 
 LAST = "\U0010ffff"
 """Sorts behind everything that a label can go on with; stands for ``<other>``."""
@@ -45,7 +45,7 @@ PANDAS = {
 """What pandas calls the types that a level column keeps."""
 
 SORTED = (*LEVEL_COLUMN_TYPES, "HUGEINT", "UHUGEINT", "DECIMAL", "BIGNUM", "TIME")
-"""Types whose values have an order of their own, other than the order of their texts."""
+"""Types whose values are sorted as values, not as texts."""
 
 
 def level_column(texts: pa.ChunkedArray, level: NDArray[np.int64], depth: int, kind: str,

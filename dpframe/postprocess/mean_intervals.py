@@ -140,8 +140,8 @@ def _share_at_distance(distance: Reals, largest: Reals) -> Reals:
 
 
 def _distance_of_share(cells: int, largest: Reals) -> Reals:
-    """The distance from the middle of the value of a mean at which the largest share is so many
-    cells."""
+    """The distance of a mean from the middle at which the largest share is ``cells`` of the
+    ``CELLS`` steps of :func:`.weighted_laplace.share_factor`."""
     part = cells / CELLS / largest
     x = 1 / (1 + np.sqrt(np.maximum(1 / np.clip(part, 0.5, 1.0) - 1, 0.0)))
     return np.where(part > 1, math.inf, 2 * x - 1)

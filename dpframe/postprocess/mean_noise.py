@@ -36,7 +36,7 @@ BY_VALUE = {"intervals": "by the value of a mean"}
 :mod:`.mean_intervals` with the shares of its noises."""
 
 AGREEMENT = 1e-6
-"""Relative difference up to which both ends tell one number."""
+"""Relative difference up to which the two ends of an interval are taken to tell one number."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,8 +83,8 @@ class MeanNoise:
 
 
 def mean_noise(nodes: ShownNodes, name: str) -> MeanNoise:
-    """The noise in the means of one measure of a whole rollup; ParameterError where its intervals
-    are not those of a mean."""
+    """The noise in the means of one measure of a whole rollup. Raises ParameterError if the shown
+    intervals are not the intervals that such noise gives."""
     check_whole(nodes)
     facts, columns = nodes.receipt["measures"][name], nodes.measures[name]
     steps = Steps(float(facts["lower"]), float(facts["upper"]))

@@ -19,8 +19,8 @@ from dpframe.postprocess.tree_squares import checked_forest
 from dpframe.postprocess.whole_parts import totals_of, whole_estimates
 
 LEAST_PARTS = Fraction(9, 20)
-"""The least part of epsilon that parts get: what a part has of its own is then at most 2.3 times as
-far off as without levels above it, whatever the height."""
+"""The least part of epsilon that parts get. The error of a part is then at most 2.3 times its error
+without measured levels above it, whatever the height."""
 
 GAUSSIAN = 2.6
 """Error of every level where Gaussian noise is divided evenly over k levels, divided by the root of

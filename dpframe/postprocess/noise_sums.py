@@ -64,7 +64,7 @@ def _sum_width(one: bytes, other: bytes, k: int, tail: float) -> int:
 
     Wide laws are rounded to multiples of an odd g:
     V = g J + U with U odd in V, so of mean 0, and |U| <= g/2. The law of the sum of the J is
-    inverted from its characteristic function as in :mod:`.intervals`; the sum of the U is above
+    inverted from its characteristic function as in :mod:`.half_widths`; the sum of the U is above
     g sqrt((k + 1) log(1/h)/2) with probability at most h [2]_, here h = tail/1000.
     """
     bounds = [len(weights) // 16 for weights in (one, other)]  # 8 bytes a value

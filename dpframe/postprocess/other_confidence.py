@@ -36,8 +36,8 @@ class NewEnds:
 
     @property
     def adjusted(self) -> bool:
-        """Whether drawn numbers are not shown, so that intervals at the first confidence again are
-        not those of the release."""
+        """Whether some shown numbers differ from the drawn ones. Intervals at the confidence of
+        the release then differ from the intervals that it shows."""
         return any(isinstance(n, KnownNoise) and n.adjusted is not None for n in self.noises)
 
 
@@ -108,7 +108,7 @@ def _choose_measures(nodes: ShownNodes, measures: object) -> list[str]:
         raise ParameterTypeError(f"measures must be a list of names; got {measures!r}.")
     known = {nodes.measure(name)[0] for name in named if name is not None}
     if len(known) != len(named):
-        raise ParameterError(f"measures ({measures!r}) must name each once.")
+        raise ParameterError(f"measures ({measures!r}) must name each measure once.")
     return [name for name in nodes.measures if name in known]
 
 

@@ -2,7 +2,7 @@
 
 Numbers of a node are counts (or sums) of all records under it, the same set of records whatever
 else a release reports: residuals, which depend on that, are not compared. A node that one release
-does not report has bounds there (:mod:`.unreported`), never 0.
+does not report has bounds there (:mod:`.hidden_bounds`), never 0.
 
 How intervals are made, ``how``:
 

@@ -2,10 +2,10 @@
 
 The receipt tells the scales of the noise on parts and on levels, and the frame tells the tree. From
 these follow the variances of the estimates by least squares, to the last bit, in whichever order
-rows are. Shown numbers are the drawn numbers but for counts of users, which are shown in whole
-users: drawn counts are known up to a range then, and an interval covers the whole range. The
-intervals that the frame shows must be those of the noise that the receipt tells; if not, nothing is
-said.
+rows are. Shown numbers are the drawn numbers, except for counts of users: these are shown in whole
+users, so that a drawn count is known up to a range, and an interval covers the whole range. The
+intervals that the frame shows must follow from the noise that the receipt tells; if not, no
+interval is given.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def largest_shares_of_rollup(nodes: ShownNodes, scales: Mapping[str, float]) -> 
 def _check_distinct_rows(nodes: ShownNodes) -> None:
     if nodes.alike.any():
         raise ParameterError(
-            "two rows of this release read alike, so that the noise in them is not known: "
+            "some rows of this release read alike, so that the noise in them is not known: "
             f"{NEW_RELEASE}."
         )
 

@@ -7,8 +7,9 @@ own noise had no say, and V keeps its law; noises of different nodes are indepen
 below hold given which nodes are shown and for which reason each is shown, for every tree of true
 counts. Hence they hold without that condition, too.
 
-Everything is in units of the released counts. Laws are symmetric; those of children of remainders
-also fall away from 0 on both sides (both hold for :func:`.noise.laplace` and ``gaussian``).
+Everything is in units of the released counts. Laws are symmetric. The laws of children of
+remainders also fall away from 0 on both sides. Both hold for :func:`.noise.laplace_table`
+and ``gaussian_table``.
 
 Privacy
 -------

@@ -5,7 +5,7 @@ what is left, and 0 <= C <= P. With intervals [a, b] for C and [c, d] for P the 
 [a / d, b / c] if both hold; with [a, b] for C and [e, f] for R it is in [a / (a + f), b / (b + e)],
 as it grows with C and falls with R. Which ends are taken:
 
-* "parts": counts are sums of independent draws, of which those of C are in P too; C and R share
+* "parts": counts are sums of independent draws, of which the draws of C are in P too; C and R share
   none. Both at confidence sqrt(g) hold together with confidence g.
 * "widened": any law that is known. Both at 1 - (1 - g) / 2 hold together at g (Bonferroni).
 * "together": all intervals of the frame hold at g together already.

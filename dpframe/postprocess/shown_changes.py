@@ -14,10 +14,11 @@ from dpframe.postprocess.change_sides import Numbers, Side, check_together
 def shown_ends(
     before: Side, after: Side, *, confidence: float, given: bool, simultaneous: bool, why: str
 ) -> ChangeEnds:
-    """By the intervals of both frames; ParameterError where these do not hold so much.
+    """The ends of changes by the intervals of both frames. Raises ParameterError if these intervals
+    do not give the changes ``confidence``.
 
-    ``given`` says whether the caller named ``confidence``; if not, each on its own is what both
-    frames hold together.
+    ``given`` says whether the caller named ``confidence``. If not, each change on its own has the
+    confidence with which the intervals of both frames hold together.
     """
     check_together(before, after, simultaneous)
     released = [_certain_ends(side) for side in (before, after)]
@@ -57,7 +58,7 @@ def shown_ends(
 
 
 def _confidence_text(confidence: float) -> str:
-    """A few digits, not below."""
+    """A confidence in a few digits, rounded up."""
     digits = max(3, math.ceil(-math.log10(1 - confidence)) + 1)
     return f"{math.ceil(confidence * 10**digits) / 10**digits:.{digits}f}"
 

@@ -25,7 +25,10 @@ def subtree(frame: pd.DataFrame, receipt: Mapping[str, Any], label: object) -> p
 
 
 def _lineage_of_label(nodes: ShownNodes, label: str) -> tuple[Hashable, ...]:
-    """The lineage of the one node that reads like this; a prefix before a label of a level."""
+    """The lineage of the one node with this prefix, or else with this label of a level.
+
+    Raises ParameterError if no node has it, or several have it.
+    """
     by_prefix: dict[tuple[Hashable, ...], str] = {}
     by_label: dict[tuple[Hashable, ...], str] = {}
     labels: dict[str, None] = {}
@@ -52,7 +55,7 @@ def _lineage_of_label(nodes: ShownNodes, label: str) -> tuple[Hashable, ...]:
         texts = list(dict.fromkeys(found.values()))
         more = f" and {len(texts) - LISTED} more" if len(texts) > LISTED else ""
         raise ParameterError(
-            f"below ({label!r}) is the label of {len(found)} nodes. Pass the prefix of one, of "
-            f"{', '.join(map(repr, texts[:LISTED]))}{more}."
+            f"below ({label!r}) is the label of {len(found)} nodes. Pass the prefix of one of "
+            f"them: {', '.join(map(repr, texts[:LISTED]))}{more}."
         )
     return next(iter(found))

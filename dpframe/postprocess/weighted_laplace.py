@@ -2,7 +2,7 @@
 
 Estimates by least squares are weighted sums of many independent noises, with weights that differ
 from node to node. `deviation_factor` turns the standard deviation of any of them into a half
-width; `sum_half_width` is the exact one for a plain sum of equal noises, as in :mod:`.intervals`
+width; `sum_half_width` is the exact one for a plain sum of equal noises, as in :mod:`.half_widths`
 for tables.
 
 Privacy

@@ -167,5 +167,5 @@ def _check_fits(part: NDArray[np.float64] | Whole, total: Whole) -> None:
 def _check_measured(values: Whole, variance: NDArray[np.float64], name: str, n: int) -> Whole:
     array = np.asarray(values)
     if array.shape != (n,) or variance.shape != (n,) or array.dtype.kind != "i":
-        raise ParameterError(f"{name} must hold one whole number, with variance, a node.")
+        raise ParameterError(f"{name} needs one whole number and one variance for each node.")
     return np.where(np.isfinite(variance), array.astype(np.int64), 0)

@@ -21,7 +21,8 @@ from dpframe._unicode import decode_bytes, is_arrow_text, unicode
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 
 Kind = Literal["int64", "uint64", "text", "bytes", "words"]
-"""Kind of keys. "words" are numbers of 128 bits, or NULL; only reading a stream makes them."""
+"""Kind of keys. "words" are numbers of 128 bits, or NULL; only the reader of a stream makes
+them."""
 
 T = TypeVar("T")
 
@@ -84,7 +85,7 @@ class Column:
 
 
 SetIterator: type = type(iter(set()))
-"""Type of an iterator over a set or frozenset. It has no order of its own, as these have none."""
+"""Type of an iterator over a set or frozenset, which has no order of its own either."""
 
 
 def check_batch_order(batch: object) -> None:
@@ -108,7 +109,8 @@ def check_batch_order(batch: object) -> None:
 
 
 def key_columns(batch: object, kind: Kind | None) -> Iterator[Column]:
-    """Yield a batch as columns of one kind: the sketch's kind, if it has one already."""
+    """Yield a batch as columns of one kind: ``kind``, or the kind of the first keys if the sketch
+    has no kind yet (None)."""
     for part in _batch_parts(batch):
         column = _key_column(part, kind)
         if len(column):
@@ -117,7 +119,7 @@ def key_columns(batch: object, kind: Kind | None) -> Iterator[Column]:
 
 
 def single_column(batch: object, kind: Kind | None) -> Column | None:
-    """Return a batch as one column; None if it is empty."""
+    """Return a batch as one column; None if the batch is empty."""
     parts = list(key_columns(batch, kind))
     if not parts:
         return None
@@ -277,7 +279,8 @@ def _check_key_kind(found: Kind, kind: Kind | None) -> None:
 
 
 def _integer_column(values: NDArray[Any], kind: Kind | None) -> Column:
-    """Return integers as a column. Check their range if only one of batch and sketch is uint64."""
+    """Return integers as a column. Check their range if either the batch or the sketch is uint64,
+    and not both."""
     own: Kind = "uint64" if values.dtype.kind == "u" and values.dtype.itemsize == 8 else "int64"
     _check_key_kind(own, kind)
     kind = kind or own
@@ -290,8 +293,8 @@ def _integer_column(values: NDArray[Any], kind: Kind | None) -> Column:
 
 
 def _list_array(items: list[Any]) -> Any:
-    """Return Python objects as an array. Raise here, outside of every handler, so that no error
-    carries another one that quotes a key."""
+    """Return Python objects as an array: NumPy for integers, Arrow for text and bytes. Raise here,
+    outside of every handler, so that no error carries another error that quotes a key."""
     types = set(map(type, items))
     floats = {t for t in types if issubclass(t, (float, np.floating))}
     missing = {t for t in types if t is type(None) or t.__name__ in ("NAType", "NaTType")}

@@ -23,8 +23,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def compile_loop(function: Function) -> Function:
     """Compile a function at its first call, and keep its code on disk where that can be written.
 
-    Other threads run on while it runs. numba looks for changes only in the file of a function: a
-    compiled function may call others in its own file, never in another file.
+    Other threads run on while the compiled function runs. numba looks for changes only in the file
+    of a function: a compiled function may call others in its own file, never in another file.
     """
     try:
         return cast(Function, numba.njit(cache=True, nogil=True)(function))

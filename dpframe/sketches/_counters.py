@@ -14,11 +14,12 @@ from dpframe._unicode import unicode
 from dpframe.sketches._batches import ARROW_TYPES, Column, Kind
 
 ROOM = 16_384
-"""About how many words of the arena should be free at a time."""
+"""About how many words the keys of one step of an update may add to the arena."""
 
 
 WORDS_MISSING, WORDS_NUMBER = 1, 8
-"""Marks of kind "words" whose second word is negative; a long text has its length in this place."""
+"""Marks, in ``long``, of keys of kind "words" whose second word is negative. A long text has its
+length in this place."""
 
 
 NUMBERS = pa.binary(16)

@@ -222,7 +222,7 @@ def _decrement(table: Words, over: Bytes, listed: Places, meta: Words, keys: Wor
 
 @compile_loop
 def compact(table: Words, meta: Words, old: Unsigned, new: Unsigned) -> None:
-    """Move the long texts in use from one arena to another, and empty all other slots."""
+    """Move the long texts in use from one arena to another, and empty the free slots."""
     meta[ARENA] = 0
     for slot in range(table.shape[0]):
         if slot % 16 >= 4:
@@ -243,7 +243,7 @@ def compact(table: Words, meta: Words, old: Unsigned, new: Unsigned) -> None:
 def update_counters(
     table: Words, over: Bytes, listed: Places, meta: Words, keys: Words, text: Text, counters: int
 ) -> None:
-    """Count keys by Misra-Gries; the result is that of one key at a time, in their order.
+    """Count keys by Misra-Gries; the result is the same as for one key at a time, in their order.
 
     In each block, records of short keys whose counter exceeds ``BLOCK`` are counted first. Such a
     counter cannot reach zero within the block, and adding to a counter that stays positive changes

@@ -19,7 +19,7 @@ _27, _30, _31, _32 = (np.uint64(n) for n in (27, 30, 31, 32))
 
 @compile_inline
 def _splitmix64(x: Any) -> Any:
-    """Compute ``hot_partition.mixed`` of one integer."""
+    """Compute ``hot_partition.splitmix64`` of one integer."""
     h = (x ^ (x >> _30)) * _FIRST
     h = (h ^ (h >> _27)) * _SECOND
     return h ^ (h >> _31)

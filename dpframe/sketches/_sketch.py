@@ -107,7 +107,7 @@ class Sketch:
         return self._state().total
 
     def estimate(self, key: object) -> int:
-        """Return the counter of a key, 0 if it has none. Raw data.
+        """Return the counter of a key, rounded down; 0 if the key has no counter. Raw data.
 
         The true count lies between the estimate and ``estimate + decrements``.
 
@@ -115,6 +115,11 @@ class Sketch:
         ----------
         key
             An integer, text or bytes, of the kind that the sketch holds.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If the key is missing, out of range, or of another kind.
         """
         kind, keys, counts = self._entries()
         column = single_column([key], kind)
@@ -129,6 +134,11 @@ class Sketch:
         ----------
         n
             How many at most, from 1.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If ``n`` is no whole number from 1.
         """
         state = self._state()
         keys, counts = state.positive()
@@ -171,6 +181,8 @@ class Sketch:
 
         Raises
         ------
+        ParameterError, ParameterTypeError
+            As in ``save``.
         SourceError
             If there is no such file, or it is truncated, damaged, written by a newer version, or
             holds a sketch of another class.
@@ -188,7 +200,8 @@ class Sketch:
 
 
 def check_integer(name: str, value: object, low: int, high: int | None = None) -> int:
-    """Return a whole number from ``low`` to ``high``; raise if it is something else."""
+    """Return ``value`` as int; raise ParameterTypeError if it is no whole number, ParameterError if
+    it is not from ``low`` to ``high``."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise ParameterTypeError(f"{name} must be a whole number; got {type(value).__name__}.")
     number = int(value)

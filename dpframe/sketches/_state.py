@@ -23,7 +23,7 @@ class SketchState:
     counters
         k. Not every class of sketch has k entries.
     kind
-        Kind of the keys; None if the sketch has seen none.
+        Kind of the keys; None if the sketch has seen no key.
     keys
         Arrow array of int64, uint64, large text or large bytes. NULLs for the dummies come first,
         then the keys in ascending order.

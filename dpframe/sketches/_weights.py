@@ -57,7 +57,7 @@ def mark_first_values(starts: Whole, value: Values, items: int, values: int) -> 
 
 @compile_loop
 def count_found_values(starts: Whole, value: Values, found: NDArray[np.bool_]) -> Whole:
-    """Return for every user how many of the ``found`` values it has."""
+    """Return for every user how many of the ``found`` values the user has."""
     out = np.zeros(len(starts) - 1, dtype=np.int64)
     for u in range(len(out)):
         many = 0

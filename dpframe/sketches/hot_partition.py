@@ -2,8 +2,8 @@
 
 This is the passive part of Algorithm 2, which reads the stream, in Holland, Camtepe, Thapa, Xue:
 "Private Synthetic Data Generation in Small Memory". No noise is added here;
-``mechanisms/privhp_partition.py`` adds it at the release, so that sketches of several streams can
-be added up before.
+``mechanisms/privhp_partition.py`` adds noise at the release, so that sketches of several streams
+can be added up before the release.
 
 A record is a leaf of a binary tree of depth r: a code of r bits. Its node on level l is the first l
 bits. Levels 0..L_k, L_k = floor(log2 k), are counted exactly, and kept as the counts of level L_k.
@@ -267,6 +267,8 @@ class HotPartition:
 
         Raises
         ------
+        ParameterError, ParameterTypeError
+            If the path is an address such as ``s3://...``, or neither text nor ``pathlib.Path``.
         SourceError
             If the file cannot be written.
         """
@@ -279,6 +281,8 @@ class HotPartition:
 
         Raises
         ------
+        ParameterError, ParameterTypeError
+            As in ``save``.
         SourceError
             If there is no such file, or it is truncated, damaged, written by a newer version, or
             holds a sketch of another class.

@@ -39,7 +39,7 @@ METHODS: tuple[Method, ...] = ("bounded", "sum")
 
 
 class MergedSketch(Sketch):
-    """Counters of several streams; made by ``merged``. Takes no records. Raw data.
+    """Counters of several streams, made by merging sketches. Takes no records. Raw data.
 
     Privacy
     -------
@@ -100,7 +100,7 @@ class MergedSketch(Sketch):
         )
 
     def merge(self, other: Sketch) -> MergedSketch:
-        """Merge this and another sketch with as many counters, by the method of this one."""
+        """Merge this and another sketch with as many counters, by the method of this sketch."""
         return merge_raw_sketches([self, other], method=self._method)
 
     @property

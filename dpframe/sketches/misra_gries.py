@@ -160,7 +160,10 @@ class MisraGries(Sketch):
         self._table, self._total = table, self._total + added
 
     def merge(self, other: MisraGries | MergedSketch) -> MergedSketch:
-        """Merge with another sketch with as many counters, in bounded memory; see ``merged``."""
+        """Merge with another sketch with as many counters, in bounded memory.
+
+        See :func:`.merged_sketch.merge_raw_sketches`.
+        """
         return merge_raw_sketches([self, other])
 
     def _update_words(self, keys: EncodedKeys) -> None:

@@ -53,7 +53,7 @@ class PrivacyAwareMisraGries(Sketch):
     Raises
     ------
     ParameterError, ParameterTypeError
-        If one of them is no whole number in its range.
+        If ``counters`` or ``max_items`` is no whole number in its range.
 
     Privacy
     -------
@@ -178,7 +178,10 @@ class PrivacyAwareMisraGries(Sketch):
         self._last = who.kind, ids[-1].as_py()
 
     def merge(self, other: PrivacyAwareMisraGries | MergedSketch) -> MergedSketch:
-        """Merge with another sketch with as many counters, in bounded memory; see ``merged``."""
+        """Merge with another sketch with as many counters, in bounded memory.
+
+        See :func:`.merged_sketch.merge_raw_sketches`.
+        """
         return merge_raw_sketches([self, other])
 
     @property

@@ -13,7 +13,8 @@
 The header holds the fields that all sketches have and the parameters of the class. Tables are not
 stored: equal states give equal files, however they came about. A file with one sketch for each
 level has counters and keys level by level; ``levels`` in its header describes each level. The file
-of a sketch without keys has its counters only, in an order that follows from its parameters.
+of a sketch that never stores keys, such as ``HotPartition``, has counters only, in an order that
+follows from the parameters.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def write_sketch(path: str | os.PathLike[str], facts: dict[str, Any], state: Ske
 def write_levels(
     path: str | os.PathLike[str], facts: dict[str, Any], states: Sequence[SketchState]
 ) -> None:
-    """Write one sketch for each level, as ``write`` does."""
+    """Write one sketch for each level, as ``write_sketch`` does."""
     sections = [_state_section(state) for state in states]
     body = b"".join(part for _, part in sections)
     _write_content(path, facts | {"levels": [own for own, _ in sections], "bytes": len(body)}, body)
@@ -60,7 +61,7 @@ def write_levels(
 def write_counts(
     path: str | os.PathLike[str], facts: dict[str, Any], counts: Sequence[NDArray[np.int64]]
 ) -> None:
-    """Write arrays of counters one after the other."""
+    """Write arrays of counters one after the other, as ``write_sketch`` does."""
     body = b"".join(part.astype("<i8").tobytes() for part in counts)
     _write_content(path, facts | {"bytes": len(body)}, body)
 
@@ -104,7 +105,7 @@ def read_levels(
     class_name: str,
     restored: Callable[[dict[str, Any], list[SketchState]], T],
 ) -> T:
-    """Read one sketch for each level, as ``read`` does."""
+    """Read one sketch for each level, as ``read_sketch`` does."""
 
     def levels(facts: dict[str, Any], body: memoryview) -> T:
         states = []
@@ -124,7 +125,7 @@ def read_counts(
     class_name: str,
     restored: Callable[[dict[str, Any], NDArray[np.int64]], T],
 ) -> T:
-    """Read counters, all in one array, as ``read`` does."""
+    """Read counters, all in one array, as ``read_sketch`` does."""
 
     def whole(facts: dict[str, Any], body: memoryview) -> T:
         return restored(facts, np.frombuffer(body, "<i8").astype(np.int64))

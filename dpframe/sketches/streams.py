@@ -23,7 +23,7 @@ def new_stream_ids() -> Streams:
 
 
 def join_streams(seen: Streams, more: Streams) -> Streams:
-    """Return the ids of both; ParameterError if a stream occurs twice."""
+    """Return all ids of both sets; ParameterError if a stream occurs twice."""
     if seen & more:
         raise ParameterError(
             "a stream occurs twice (itself, a copy, its file or an earlier merge). Merge each "

@@ -10,7 +10,7 @@ and rounds towards 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, assert_never
 
 from dpframe.sources.summands import Summand
 from dpframe.vectors import GRID, Vector
@@ -106,12 +106,14 @@ def of_user(i: int, vector: Vector, a: Arithmetic) -> str:
         most = vector.most // GRID
         return a.quotient(f"{grid} * m * {most}", f"greatest(all_m, {most})")
     values = f"nullif(all_n{x}, 0)"
-    if vector.kind in ("above", "below"):
+    if vector.kind == "above" or vector.kind == "below":  # mypy reads no tuple
         return f"coalesce({a.quotient(_distance_sql(x, vector, a), values)}, 0)"
     if vector.kind == "outside":
         share = f"coalesce({a.quotient(f'{grid} * n{x}', values)}, 0)"
         return f"CASE WHEN {_is_clipped_sql(x, vector)} THEN {share} ELSE 0 END"
-    return _clipped_sum_sql(x, vector, a)
+    if vector.kind == "sum":
+        return _clipped_sum_sql(x, vector, a)
+    assert_never(vector.kind)
 
 
 def _signed_sums_sql(x: str, a: Arithmetic) -> tuple[str, str]:

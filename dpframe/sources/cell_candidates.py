@@ -1,6 +1,6 @@
 """Bring groups of records that another engine counted into the form of cells counted by DuckDB.
 
-They come in any order, with the levels and texts of their nodes (``sources.portable_cells``).
+They come in any order, with the levels and texts of their nodes (``sources.portable_groups``).
 Here they get DuckDB's keys, and the nodes above them get the sums of the groups as counts.
 """
 

@@ -176,7 +176,7 @@ def cell_rows(cells: Cells, added: tuple[str, ...] = ()) -> str:
 
 def group_rows(cells: Cells, added: tuple[str, ...], extra: Mapping[str, str]) -> str:
     """The query of the result for another client: only groups, with the levels and texts of their
-    nodes in the columns of ``sources.portable_cells``."""
+    nodes in the columns of ``sources.portable_groups``."""
     joins, shown, start = [], [f'n{i}.level AS "l{i}"' for i in one_to(len(cells.of))], 0
     for number, one in enumerate(cells.of, 1):
         own = one_to(one.key_width)

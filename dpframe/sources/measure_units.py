@@ -13,7 +13,7 @@ users
     ``sources.rollup_statement`` cumulates what a user has, divides a total above WHOLE by the same
     number everywhere, and rounds with one offset of the user.
 
-Both are unbiased: an offset is as likely every number of its range.
+Both are unbiased: every number in the range of an offset is equally likely.
 """
 
 from __future__ import annotations

@@ -41,7 +41,8 @@ class ReportedNodes(PublicNodes, Protocol):
 
 
 def node_places_ctes(hierarchy: Hierarchy, types: tuple[str, ...], nodes: PublicNodes) -> list[str]:
-    """Both CTEs; ``types`` are the types of the columns as the statement reads them."""
+    """The CTEs ``chosen`` and ``leaves``. ``types`` are the types of the columns as the statement
+    reads them."""
     return [
         f"chosen AS ({chosen_nodes(hierarchy, nodes)})",
         f"leaves AS ({leaves_among(hierarchy, types, nodes)})",

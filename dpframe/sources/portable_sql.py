@@ -2,7 +2,7 @@
 
 It is pure text, like ``rollup_statement``. It returns ``level, n, t1, t2, ...`` in any order; the
 driver puts the rows into preorder (``sources.candidates``). For several hierarchies at once it
-returns groups of records (``sources.portable_cells``).
+returns groups of records (``sources.portable_groups``).
 """
 
 from __future__ import annotations

@@ -214,7 +214,7 @@ def _user_leaf_ctes(
 ) -> list[str]:
     """CTEs of counts in which a user weighs what the unit allows, for any number of rows."""
     if unit.contribution == "items":
-        raise AssertionError("users of nodes are no sums of leaves: use sources.node_users")
+        raise AssertionError("users at nodes are no sums of leaves: use sources.node_user_counts")
     names, grid = finest_columns(hierarchy), unit.grid
     if grid > 1 and not unit.measured:
         return _row_share_ctes(hierarchy, types, grid=grid, seed=seed)

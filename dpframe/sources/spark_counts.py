@@ -28,7 +28,11 @@ FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
 def check_spark(
     frame: Any, hierarchy: Hierarchy, unit: PrivacyUnit, beside: Sequence[str] = ()
 ) -> SparkFrame:
-    """The frame; ColumnError if it lacks a column, or has one of a type that cannot be read."""
+    """The columns of a Spark frame that a question reads.
+
+    Raises ColumnError if one is missing or its type cannot be read, and ParameterError for ``hhh``
+    with ``weight``.
+    """
     if unit.measured:
         raise ParameterError(
             f"weight ({unit.weight!r}) of hhh needs whole numbers of 128 bits, which Spark lacks. "

@@ -1,9 +1,9 @@
 """Count by Spark what a rollup measures when the parts are known.
 
-This does in Spark what :mod:`dpframe.sources.parts_statement`, ``distinct`` and ``magnitudes`` do
-in DuckDB,
-with the reported nodes in a small temporary view. A statement reads the frame once: every row gets
-its part, or its node of each reported level, by joins with that view.
+This does in Spark what :mod:`dpframe.sources.parts_statement`, ``distinct_values`` and
+``magnitudes`` do in DuckDB, with the reported nodes in a small temporary view. A statement reads
+the frame once: every row gets its part, or its node of each reported level, by joins with that
+view.
 """
 
 from __future__ import annotations

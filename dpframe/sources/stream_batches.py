@@ -107,7 +107,9 @@ class StreamingHHH:
         After an error the sketches are as they were before the call.
         """
         if self._method is not None:
-            raise ParameterTypeError("merged streams take no records. Merge in a new StreamingHHH.")
+            raise ParameterTypeError(
+                "merged streams take no records. Update a new one, and merge it."
+            )
         if self._released > self._resumed:
             raise ParameterError(
                 "the sketches were released, and take no records. Use a new StreamingHHH, or call "

@@ -27,7 +27,7 @@ def games_of_proof(proof: Proof) -> list[tuple[Fraction, Fraction, Proof]]:
 
 def _read_step(proof: Proof, told: Any) -> tuple[Fraction, Fraction, Proof]:
     if not isinstance(told, dict) or set(told) != {"epsilon", "delta", "game"}:
-        raise BrokenProofError("a step has epsilon, delta and game, and no more")
+        raise BrokenProofError("a step must have epsilon, delta and game, and no more")
     if not isinstance(told["game"], dict):
         raise BrokenProofError("the game of a step must be an object")
     check_game_fields(told["game"])

@@ -16,7 +16,7 @@ FINE = 1 << 176
 """The weight of the likeliest value, before all are divided by their sum."""
 
 LEAST_WEIGHT = 1 << 60
-"""In the scale of ``FINE``: what follows a value that weighs less is bounded together, in
+"""In the scale of ``FINE``: all values beyond one that weighs less are bounded together, in
 ``rest``."""
 
 MOST_VALUES = 2_000_000
@@ -73,8 +73,8 @@ def binomial_law(n: int, chance: Fraction) -> BinomialLaw:
 def _weights_by_ratios(
     start: int, end: int, ratio: Callable[[int], tuple[int, int]], step: int
 ) -> tuple[list[tuple[int, int]], int]:
-    """The weights of the values after ``start`` towards ``end``, and an upper bound on the weight
-    of all values that follow: ratios fall from value to value."""
+    """The weights of the values after ``start`` towards ``end``, each between two bounds, and an
+    upper bound on the weight of all values beyond these: ratios fall from value to value."""
     low = high = FINE
     out: list[tuple[int, int]] = []
     for k in range(start, end, step):

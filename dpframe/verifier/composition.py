@@ -197,8 +197,8 @@ def convolve_losses(one: Losses, other: Losses, ends: int) -> Losses:
 
 
 def trim_losses(losses: Losses, ends: int) -> Losses:
-    """Make the largest losses infinite, and raise the smallest ones to one loss, each up to a mass
-    of ``ends``: larger losses only make a bound larger."""
+    """Make the largest losses infinite, and raise the smallest losses to one loss. The mass that
+    changes is at most ``ends`` on either side. Larger losses only make a bound larger."""
     masses, lowest, infinite = losses.masses, losses.lowest, losses.infinite
     top, mass = len(masses), 0
     while top > 1 and mass + masses[top - 1] <= ends:

@@ -1,4 +1,4 @@
-"""The game of noisy counts, one a level for every record: baselines and tree counts."""
+"""The game of noisy counts, one per level for every record: baselines and tree counts."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def bound_counts_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> Delt
 
 
 def read_levels(proof: Proof) -> list[Mapping[str, Any]]:
-    """Read the levels of the game; BrokenProofError for what is none."""
+    """Read the levels of the game; BrokenProofError if they are malformed."""
     levels = proof.game.get("levels")
     if not isinstance(levels, list) or not levels:
         raise BrokenProofError("the game needs a list of levels")
     for level in levels:
         if not isinstance(level, dict) or not set(level) <= {"table", "scale", "least", "moves"}:
-            raise BrokenProofError("a level has table, scale, least, moves and no more")
+            raise BrokenProofError("a level can have table, scale, least and moves, and no more")
         least = level.get("least")
         moves = level.get("moves", 1)
         if type(moves) is not int or moves < 1 or (moves > 1 and "table" in level):
@@ -87,7 +87,7 @@ def _tables_and_scales(levels: list[Mapping[str, Any]]) -> list[tuple[Any, Any]]
 def _bound_unbounded_noise(
     levels: list[Mapping[str, Any]], units: int, epsilon: Fraction
 ) -> DeltaBound:
-    """Bound delta of discrete Laplace noise over all integers; its scales are in units."""
+    """Bound delta, which is 0, of discrete Laplace noise over all integers; scales are in units."""
     check_claim(
         all(level.get("least") is None for level in levels),
         "noise without bounds can lift every node over a threshold",

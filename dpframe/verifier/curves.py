@@ -30,9 +30,8 @@ of releases."""
 
 def is_law(law: Points) -> bool:
     """Whether a curve can go through the points: epsilons grow, and are from 0 to
-    ``MOST_LAW_EPSILON``; deltas
-    are from 0 to 1. The last point is what is promised; its epsilon may be anywhere in the
-    range."""
+    ``MOST_LAW_EPSILON``; deltas are from 0 to 1. The last point is the promise, whose epsilon may
+    be anywhere in the range."""
     epsilons = [epsilon for epsilon, _ in law[:-1]]
     grow = all(less < more for less, more in pairwise(epsilons))
     within = all(0 <= epsilon <= MOST_LAW_EPSILON and 0 <= delta <= 1 for epsilon, delta in law)

@@ -2,9 +2,9 @@
 
 A curve of losses on a grid, as a function of u = e^epsilon, is linear between two points of the
 grid, and beyond its ends. If the curve of one count is nowhere above the curve of another by more
-than c, then delta of n counts like the first, chosen after looking, exceeds delta of n counts like
-the other by at most n c: the rest of a composition is convex in the likelihood ratio of a count,
-with slopes from 0 to 1.
+than c, then delta of n counts like the first, even if each is chosen after looking at the ones
+before, exceeds delta of n counts like the other by at most n c: the rest of a composition is convex
+in the likelihood ratio of a count, with slopes from 0 to 1.
 """
 
 from __future__ import annotations

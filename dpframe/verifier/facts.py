@@ -18,7 +18,7 @@ DOUBLE = Fraction(1, 2**50)
 """Relative error of a double that was divided and multiplied."""
 
 CLOSE = Fraction(1, 10**6)
-"""Relative error of the square of a standard deviation, a double."""
+"""Relative error of the square of a standard deviation that is written as a double."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Fact:
 
     @classmethod
     def exactly(cls, proved: object) -> Fact:
-        """This value alone. True is no number, and a missing field is None."""
+        """This value and no other. True does not count as 1, and a missing field is None."""
         if isinstance(proved, Fraction) or is_number(proved):
             return cls.number(f"{float(proved):.12g}", lambda told: bool(told == proved))
         text = "none" if proved is None else repr(proved)
@@ -38,18 +38,18 @@ class Fact:
 
     @classmethod
     def number(cls, text: str, holds: Callable[[Any], bool]) -> Fact:
-        """A finite number of which something holds."""
+        """A finite number for which ``holds`` is true."""
         return cls(text, lambda told: is_number(told) and holds(told))
 
     @classmethod
     def near(cls, proved: Fraction, part: Fraction = CLOSE / 1000) -> Fact:
-        """This number, but for a relative error."""
+        """This number, up to a relative error ``part``."""
         text, room = f"{float(proved):.12g}", abs(proved) * part
         return cls.number(text, lambda told: abs(Fraction(told) - proved) <= room)
 
     @classmethod
     def root(cls, square: Fraction, part: Fraction = CLOSE) -> Fact:
-        """The root of a number, whose square may have a relative error."""
+        """A number from 0 on whose square is ``square``, up to a relative error ``part``."""
         text, room = f"{float(square) ** 0.5:g}", square * part
         return cls.number(
             text, lambda told: told >= 0 and abs(Fraction(told) ** 2 - square) <= room
@@ -62,19 +62,19 @@ class Fact:
 
     @classmethod
     def whole(cls, most: int = 10**60) -> Fact:
-        """A whole number from 1 on."""
+        """A whole number from 1 on, below ``most``."""
         return cls("a whole number", lambda told: type(told) is int and 0 < told < most)
 
     @classmethod
     def size(cls, number: int) -> Fact:
-        """A list of so many."""
+        """A list of ``number`` entries."""
         return cls(
             f"a list of {number}", lambda told: isinstance(told, list) and len(told) == number
         )
 
     @classmethod
     def items(cls, facts: Sequence[Fact]) -> Fact:
-        """A list of as many values, of which each has its fact."""
+        """A list with one value for each fact, for which the fact holds."""
         size, text = cls.size(len(facts)), ", ".join(fact.text for fact in facts)
         pairs = partial(zip, facts, strict=True)
         return cls(
@@ -88,7 +88,7 @@ Receipt = Mapping[str, Any]
 
 Path = tuple[str | int, ...]
 Want = str | Path
-"""A field: its name, or names of objects and numbers in lists that lead there."""
+"""A field: its name, or the names of objects and numbers in lists that lead to the field."""
 
 Facts = Iterable[tuple[Want, object]]
 """Fields, each with a fact or the value that it must be. Of several facts of one field all must
@@ -100,7 +100,7 @@ DECLARED = Fact("no truth value", lambda told: not isinstance(told, bool))
 
 
 def table_facts(path: Path, law: Law, units: int = 1, worth: Fraction = Fraction(1)) -> Facts:
-    """The facts of noise from a table whose ``units`` are ``worth``."""
+    """The facts of noise from a table; ``units`` of the table are ``worth`` in the receipt."""
     yield (*path, "grid"), units
     yield (*path, "lowest"), Fact.near(law.lowest * worth / units, DOUBLE)
     yield (*path, "highest"), Fact.near(law.highest * worth / units, DOUBLE)

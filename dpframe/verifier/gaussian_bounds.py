@@ -9,10 +9,10 @@ from fractions import Fraction
 from dpframe.verifier.numbers import BITS, ONE, divide_up, exp_above, exp_below
 
 PI = Fraction(31415926535897932384626433832795028841971, 10**40)
-"""At most pi, which is at most 1e-40 above it."""
+"""A lower bound on pi, off by at most 1e-40."""
 
 FINE = 512
-"""Bits of a series."""
+"""Bits behind the point of numbers in `_distribution_series`."""
 
 ROOT = (
     math.isqrt(math.floor(2 * PI * 4**FINE)),
@@ -21,11 +21,11 @@ ROOT = (
 """A lower and an upper bound on the square root of 2 pi, in parts of 2**FINE."""
 
 COARSE = 1 << 128
-"""Parts of 1 in an argument: the function grows, so that an argument can be rounded to either
-side."""
+"""Parts of 1 in an argument of the distribution function: the function grows, so that rounding the
+argument down and up gives a lower and an upper bound."""
 
 TAYLOR = 192
-"""Bits of a series around a point."""
+"""Bits behind the point of numbers in Taylor's series around a point."""
 
 FAR = 12
 """From this x on, in standard deviations, a tail is below e^(-x^2 / 2), which is below 2^-96."""
@@ -49,12 +49,13 @@ def normal_distribution(x: Fraction) -> tuple[int, int]:
 
 
 def distribution_on_grid(sigma: Fraction, number: int) -> list[tuple[int, int]]:
-    """Bounds as from `below` at (k - 1/2) / sigma, k = 0, 1, ...: by Taylor's series around points
-    that are an eighth apart, where the distribution function and its density are known.
+    """Bounds as from `normal_distribution` at (k - 1/2) / sigma, k = 0, 1, ...: by Taylor's series
+    around points that are an eighth apart, where the distribution function and its density are
+    known.
 
-    A derivative of order n is +- He_n times the density, of which no value is above 0.44 root(n!)
-    (Cramer). So what is left out of the series is below 2^-140, and its roundings are below 2^-120.
-    The rounding of the density, at most twice 2^-96, counts by less than 1/5.
+    A derivative of order n is +- He_n times the density; this product is nowhere above
+    0.44 root(n!) (Cramer). So what is left out of the series is below 2^-140, and its roundings are
+    below 2^-120. The rounding of the density, at most twice 2^-96, adds less than 1/5 of 2^-96.
     """
     reach = math.floor(sigma / 16)
     if reach < 8:
@@ -99,9 +100,9 @@ def normal_tail(x: Fraction) -> Fraction:
 
 
 def _distribution_series(parts: int) -> tuple[int, int]:
-    """Bounds on 1/2 + (x - x^3/6 + x^5/40 - ...) / root(2 pi), in parts of ONE: terms are x^(2n+1)
-    (-1)^n over 2^n n! (2n + 1). A term is off by less than 2^-400, by all that was rounded before
-    it; what is left out is less than the first term left out."""
+    """Bounds on 1/2 + (x - x^3/6 + x^5/40 - ...) / root(2 pi), in parts of ONE, for x = ``parts`` /
+    COARSE >= 0: terms are x^(2n+1) (-1)^n over 2^n n! (2n + 1). A term is off by less than 2^-400,
+    by all that was rounded before it; what is left out is less than the first term left out."""
     x = parts << FINE - 128
     square = x * x >> FINE
     power, total, n = x, 0, 0

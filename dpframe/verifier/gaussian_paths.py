@@ -18,7 +18,7 @@ GAUSSIAN = "docs/guarantees.md, Why it holds: users, Gaussian noise"
 NORMAL = "docs/verifying.md, normal"
 
 OFF = Fraction(1, 10**11)
-"""The part of a probability by which a table may be off where epsilon pays for it."""
+"""The part of a probability by which a table may be off at the cost of some epsilon."""
 
 MOST_ENTRIES = 4_000_000
 """The most entries of a table that are compared with its law."""
@@ -68,17 +68,17 @@ def bound_normal_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> Delt
 
 
 def _end_mass(law: Law, units: int) -> Fraction:
-    """An upper bound on the mass of answers that a neighbour cannot give, where counts move by
-    ``units`` together: the largest mass per unit of any move, times all units."""
+    """An upper bound on the mass of answers that a neighbour cannot give, where the moves of counts
+    add up to ``units``: the largest mass per unit of any move, times ``units``."""
     sums = list(accumulate(law.weights[::-1][:units], initial=0))[1:]
     most = max(Fraction(mass, number) for number, mass in enumerate(sums, 1))
     return units * most / TABLE
 
 
 def _compare_with_gaussian(law: Law, sigma: Fraction) -> tuple[Fraction, Fraction, Fraction]:
-    """Compare a table with a rounded Gaussian that is cut at its ends: how far they are apart in
-    total variation; how far where each probability may be off by ``OFF`` of itself; and the mass
-    beyond the ends."""
+    """Compare a table with a rounded Gaussian that is cut at the ends of the table. Return upper
+    bounds on their total variation, on the same if each probability may be off by ``OFF`` of
+    itself, and on the mass of the Gaussian beyond the ends."""
     check_claim(law.symmetric, "Gaussian noise must be symmetric")
     if len(law.weights) > MOST_ENTRIES:
         raise NotVerifiedError(f"a table of {len(law.weights)} entries takes too long to compare")

@@ -46,8 +46,8 @@ SINGLE_GAMES: Mapping[str, Callable[[Proof, Fraction, Fraction], DeltaBound]] = 
     "sums": sketch_sums.bound_sums_game,
     "relative": relative_game.bound_relative_game,
 }
-"""For each kind of game: the function that bounds delta for one record at an epsilon. Its bound
-need not be below what would be enough."""
+"""For each kind of game: the function that bounds delta for one record at an epsilon. Its last
+argument is the delta that would be enough; a function may stop there, and may give more."""
 
 GAMES: Mapping[str, Callable[[Proof, Fraction, Fraction], DeltaBound]] = {
     **SINGLE_GAMES,
@@ -80,7 +80,7 @@ def verify_proof(text: str) -> Verdict:
 
 
 SECRET = "operating system"
-"""What a receipt says of noise that nobody can draw again."""
+"""The source in a receipt of noise that nobody can draw again."""
 
 SEEDED = "the noise was drawn by a seeded generator, and is not private"
 

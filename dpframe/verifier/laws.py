@@ -16,7 +16,7 @@ from dpframe.verifier.numbers import TABLE
 
 
 class BrokenProofError(ValueError):
-    """A malformed proof: the message says what it lacks, or claims and must not."""
+    """A malformed proof or receipt; the message says what is wrong with it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,8 @@ class Law:
 
 
 def read_law(number: int, told: object) -> Law:
-    """Read a table of a proof: weights in base64, eight bytes each, the lowest byte first."""
+    """Read a table of a proof: weights in base64, eight bytes each, the lowest byte first.
+    BrokenProofError if it is malformed or its weights do not sum to 2**64."""
     if not isinstance(told, dict) or set(told) != {"lowest", "weights"}:
         raise BrokenProofError(f"table {number} must have 'lowest' and 'weights' and nothing else")
     lowest, text = told["lowest"], told["weights"]

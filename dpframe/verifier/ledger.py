@@ -16,8 +16,8 @@ SEVERAL = "docs/guarantees.md, Several releases"
 PERIODS = "docs/guarantees.md, Periods"
 UNITS = "docs/guarantees.md, Several releases; decision 0036"
 ROUNDED = (1 + Fraction(1, 2**53)) ** 2
-"""Room for two roundings to floats, of the parts and of the total: n times the n-th part of a total
-fits it, and so do decimals that add up to it."""
+"""Factor on a total, for two roundings to floats, of the parts and of the total: n times the n-th
+part of a total fits the total, and so do decimals that add up to it."""
 
 RESERVED = "docs/guarantees.md, Several releases; decision 0011"
 
@@ -25,7 +25,7 @@ RESERVED = "docs/guarantees.md, Several releases; decision 0011"
 @dataclass(frozen=True, kw_only=True)
 class LedgerRelease:
     """What a ledger holds of a release: its receipt, the verdict on it, the period that it was
-    charged for (None: all records), and the reservation or filter that paid."""
+    charged for (None: all records), and the reservation or filter that paid (None: the totals)."""
 
     name: str
     receipt: Mapping[str, Any]
@@ -42,7 +42,8 @@ class LedgerRelease:
 
 @dataclass(frozen=True, kw_only=True)
 class ReservedLaw:
-    """A reservation: ``times`` releases of one law, paid for together. A filter has no law."""
+    """A reservation: ``times`` releases of one law, paid for together. The law of a filter is
+    empty."""
 
     name: str
     epsilon: Fraction
@@ -61,8 +62,8 @@ def verify_releases(
     protects: str | None = None,
 ) -> Verdict:
     """The verdict on all of a ledger's releases: whether they are within its totals. Each must be
-    proved. Promised epsilons and proved deltas add up (basic composition); a reservation costs what
-    its law costs so many times, and releases of periods cost the most at any moment.
+    proved. Promised epsilons and proved deltas add up (basic composition). A reservation costs what
+    all its releases cost together. Releases of periods cost the most at any moment.
 
     Parameters
     ----------
@@ -73,7 +74,8 @@ def verify_releases(
     epsilon, delta
         The totals. They, and what is promised, are taken as the exact values of floats.
     unless
-        Why releases may be within the totals though their sum is not, if they may.
+        The reason why releases may be within the totals though their sum is not; None: they may
+        not.
     protects
         The unit of the ledger: "records"; "user:", "replace:" or "remove:" and a column; or a
         sentence of neighbours. None: the unit of all releases.
@@ -147,7 +149,7 @@ def verify_releases(
 def _releases_by_payer(
     parts: Sequence[LedgerRelease], reserved: Sequence[ReservedLaw]
 ) -> Iterator[tuple[ReservedLaw | None, list[LedgerRelease]]]:
-    """Releases by the reservation that paid for them; first all releases without a reservation."""
+    """Releases by the reservation that paid for them; first None, with all other releases."""
     known = {one.name: one for one in reserved}
     yield None, [part for part in parts if part.under not in known]
     for name, one in known.items():
@@ -243,6 +245,6 @@ def group_privacy_cost(cost: Cost, steps: int) -> Cost:
 
 
 def decimal_value(number: float) -> Fraction:
-    """The number as it is written, such as 0.1 for the double next to it: totals are kept in
-    decimals."""
+    """The shortest decimal of a double, such as exactly 0.1 for the double nearest to 0.1: totals
+    are kept in decimals."""
     return Fraction(Decimal(repr(float(number))))

@@ -1,9 +1,10 @@
 """Noise whose loss is linear in the amount that moves: shares of users, and tables of any length.
 
 docs/mechanism.md, "Users as shares". A record or user is ``units`` units. Where a count moves by
-one unit, an answer loses at most 1 / (scale units) but for a *slip*: the largest excess of one law
-over e^(1 / (scale units)) times the other. Losses are linear in the units that move, slips of a
-level superadditive, so that both are at most what all units together give.
+one unit, an answer loses at most 1 / (scale units) except for a *slip*: the largest excess of one
+law over e^(1 / (scale units)) times the other. Losses are linear in the number of units that move,
+and slips of a level are superadditive: neither can be more than if all units moved one count
+together.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from dpframe.verifier.verdict import check_claim
 
 
 def slip_of_units(slip: Fraction, rate: Fraction, units: int) -> Fraction:
-    """The slip of all units together, S(units) = slip (1 + r + ... + r^(units - 1)), with r the
-    lower bound on e^(rate / units)."""
+    """The slip of all units together, S(units) = slip (1 + r + ... + r^(units - 1)), from the
+    ``slip`` of one unit, with r the lower bound on e^(rate / units)."""
     if units == 1 or slip == 0:
         return slip
     r = exp_below(rate / units)
@@ -64,8 +65,9 @@ def selection_slips(
 def selection_loss(
     *, left: Fraction, right: Fraction, release: Fraction | None, height: int, remainder: bool
 ) -> Fraction:
-    """What a unit loses at most, times all units: if it is selected at the first test, at the last
-    one, or never. Without ``release`` no number is released."""
+    """What a unit loses at most, times the number of units: the largest of its losses if its node
+    is selected at the first test, at the last one, or never. Without ``release`` no number is
+    released."""
     seen = Fraction(0) if release is None else 1 / release
     return max(
         1 / right + seen,

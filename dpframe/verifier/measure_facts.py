@@ -39,14 +39,14 @@ BOUNDS = re.compile(
 user count, the bounds of values."""
 
 LEAST_SCALE = 1e-90
-"""Scales in a receipt are above this: what they lose is then a number that can be told."""
+"""The least scale in a receipt: what larger scales lose can be written as a float."""
 
 GRAIN = Fraction(1, 2**14)
 """The amount by which the scale of a draw may be rounded up."""
 
 NOISE_KINDS: Mapping[str, tuple[str, ...]] = {"mean": ("above", "below"), "search": ()}
-"""What a receipt calls the noise of a draw, if not by the kind of the draw: a mean is made of what
-is above and below."""
+"""What a receipt calls the noise of a draw, if not by the kind of the draw: a mean has two noises,
+``above`` and ``below``, and a search has none."""
 
 POSITIVE = Fact.number("a positive number", lambda told: told > 0)
 
@@ -78,8 +78,8 @@ class MeasureText:
         )
 
     def draws(self, user: object, read: bool) -> list[str]:
-        """What the measure calls for, in the words of `_draw_text`; what is ``read`` from a mean
-        draws less."""
+        """The draws that the measure calls for, in the words of `_draw_text`. A sum that is
+        ``read`` from a mean has no draw for its value."""
         most = f", at most {1 if self.at_most is None else int(self.at_most)}"
         if self.kind == "count":
             return [f"{'rows' if user is None or self.at_most is not None else 'users'}{most}"]
@@ -194,7 +194,7 @@ def _bound_facts(
     measure: str, facts: Mapping[str, Any], text: MeasureText, drawn: list[MeasureDraw]
 ) -> Facts:
     """Bounds are those in the text of the measure and in the draws, unless a search finds them;
-    measures without bounds in the text have none."""
+    measures without bounds in the text have no bounds."""
     found = Fact("found", lambda told: is_number(told) or told in (None, "auto"))
     for name, end, bound in zip(("lower", "upper"), ("low", "high"), text.bounds, strict=True):
         yield ("measures", measure, name), found if bound == "auto" else _read_bound(bound)
@@ -212,7 +212,7 @@ def _read_bound(text: str | None) -> Fraction | None:
     try:
         return None if text is None else Fraction(float(text))
     except (ValueError, OverflowError):
-        raise BrokenProofError(f"the receipt has the bound {text!r}") from None
+        raise BrokenProofError(f"a bound in the receipt must be a number; it is {text!r}") from None
 
 
 def _bound_in_steps(bound: object, decimals: object) -> Fraction:
@@ -233,8 +233,8 @@ def _nearest_step(steps: Fraction) -> int:
 def _noise_list_facts(
     measure: str, facts: Mapping[str, Any], own: list[MeasureDraw], pair: list[MeasureDraw]
 ) -> Facts:
-    """The noise of a measure's own draws, and of the ``pair``: the mean that a sum is read from. A
-    plan tells no noise."""
+    """The noise of a measure's own draws, and of the ``pair``: the mean that a sum is read from.
+    The receipt of a plan has no noise."""
     path: Path = ("measures", measure, "noise")
     kinds_of = [(kind, each) for each in own for kind in NOISE_KINDS.get(each.of, (each.of,))]
     wanted = dict([*(("sum", each) for each in pair), *kinds_of])
@@ -253,7 +253,8 @@ def _noise_list_facts(
 def _estimate_facts(
     path: Path, facts: Mapping[str, Any], estimate: Mapping[str, Any], draw: MeasureDraw
 ) -> Facts:
-    """The noise of one draw: no less than the proof says, and no more than rounding adds."""
+    """The noise of one draw: at least the noise in the proof, and above that at most what rounding
+    adds."""
     yield from (((*path, name), FREE) for name in ("of", "intervals"))
     yield (*path, "unit"), draw.facts.get("unit", 1)
     steps = draw.facts.get("decimals") if draw.moved is not None else estimate.get("decimals")

@@ -19,7 +19,8 @@ from dpframe.verifier.verdict import DeltaBound, ProofStep, check_claim
 MEASURES = "docs/guarantees.md, Measures on the parts of a selection"
 
 COUNTED, VALUED = ("rows", "users", "outside"), ("sum", "mean")
-"""The kinds of draws that add up: units of what is there, and steps of values between bounds."""
+"""The kinds of draws whose numbers add up over nodes: counts, in units, and values between bounds,
+in steps."""
 
 DRAW_FIELDS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(COUNTED, frozenset({"unit", "at_most"})),
@@ -34,11 +35,11 @@ DRAW_FIELDS: Mapping[str, frozenset[str]] = {
 class MeasureDraw:
     """One thing that is drawn for a measure.
 
-    ``moved`` is by how much one record, or user, moves it in total; None where a search finds the
-    bounds. Noise is discrete Laplace over all integers, of ``scale``; where it adds up over parts
-    and levels, 1/scale is divided between these. Where bounds are found the scale follows from them
-    and from ``epsilon``. With a ``table`` the noise is that table, and ``moved`` counts move by
-    one.
+    ``moved`` is by how much one record, or user, moves the draw in total; None where a search finds
+    the bounds. Noise is discrete Laplace over all integers, of ``scale``; for kinds that add up,
+    1/scale is divided between parts and levels. Where bounds are found, the scale follows from
+    these and from ``epsilon``. With a ``table`` the noise is that table, and ``moved`` counts move
+    by one.
     """
 
     measure: str
@@ -131,7 +132,7 @@ def _read_draw(proof: Proof, told: Any, height: int) -> MeasureDraw:
         or not isinstance(told.get("measure"), str)
     ):
         raise BrokenProofError(
-            f"what is drawn has a measure and is one of {', '.join(DRAW_FIELDS)}"
+            f"a draw must name a measure, and 'of' one of {', '.join(DRAW_FIELDS)}"
         )
     noise = set(told) - DRAW_FIELDS[kind] - {"measure", "of"}
     part = proof.of(told)
@@ -144,7 +145,7 @@ def _read_draw(proof: Proof, told: Any, height: int) -> MeasureDraw:
     else:
         moved, wanted = _move_of_draw(part, kind, height), {"scale"}
     if noise != wanted or not DRAW_FIELDS[kind] <= set(told):
-        raise BrokenProofError(f"{kind!r} has not what it needs, or more than that")
+        raise BrokenProofError(f"a draw of {kind!r} lacks fields, or has others than it needs")
     return MeasureDraw(
         measure=told["measure"],
         of=kind,
@@ -158,7 +159,7 @@ def _read_draw(proof: Proof, told: Any, height: int) -> MeasureDraw:
 
 
 def _move_of_draw(part: Proof, kind: str, height: int) -> int:
-    """How far one record, or user, moves a draw in total."""
+    """By how much one record, or user, moves a draw in total, in its units or steps."""
     if kind in COUNTED:
         return part.whole("unit", 1) * part.whole("at_most", 1)
     if kind in VALUED:
@@ -172,8 +173,8 @@ def _move_of_draw(part: Proof, kind: str, height: int) -> int:
 
 
 def move_of_values(kind: str, low: int, high: int) -> int:
-    """How far one value between bounds, in steps, moves a sum or a mean; for a mean, how far it
-    moves both vectors together."""
+    """By how much one value between bounds moves a sum, or both vectors of a mean together; in
+    steps, and at least 1."""
     if low > high:
         raise BrokenProofError("the lower bound must not be above the upper one")
     return max(1, high - low if kind == "mean" else max(abs(low), abs(high)))

@@ -29,7 +29,7 @@ def divide_up(over: int, under: int) -> int:
 
 
 def exp_between(x: Fraction) -> tuple[int, int]:
-    """Two whole numbers, one at most e^x ONE and one at least that.
+    """Two whole numbers, one at most and one at least ONE times e^x.
 
     The series of e^(x / 2**k), |x| / 2**k below 1/2, squared k times. For the lower number every
     term and product is rounded down, for the upper one up; the rest of the series is below its last

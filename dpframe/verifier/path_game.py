@@ -4,8 +4,8 @@ docs/guarantees.md, "Why it holds: one record". The state of the game is how man
 what the answers so far have made of the likelihood ratio u, at first e^epsilon. Before the next
 test the adversary names the residual F of the node. The node is selected with
 q = P(F + W >= threshold) without the record and with q' = P(F + 1 + W >= threshold) with it. If it
-is, F + V or F + 1 + V is seen, and the game ends. If no node is, the root is released in the same
-way, or nothing is.
+is selected, F + V or F + 1 + V is seen, and the game ends. If no node is selected, the root is
+released in the same way, or nothing is released.
 
 ``T_t(u)`` is what the adversary gains at most, the sum of P(answers) - u P'(answers) over all
 answers for which that is positive. It falls in u and is convex, so that a chord lies above it. It
@@ -56,7 +56,7 @@ class PathGame:
 
 def path_bound(game: PathGame, epsilon: Fraction, enough: Fraction = Fraction(0)) -> Fraction:
     """Upper bound on delta at epsilon: the larger of both directions. Finer grids are tried until
-    it is at most ``enough``."""
+    the bound is at most ``enough``, or cannot get there."""
     corners = polygon(selection_pairs(game.test, game.threshold))
     start, bound = exp_below(epsilon), Fraction(0)
     for more_first in (False, True):

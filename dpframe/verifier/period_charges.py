@@ -38,8 +38,8 @@ class Block(NamedTuple):
 
 
 def largest_charge(charges: Iterable[tuple[Block | None, Cost]]) -> Cost:
-    """The sum of what touches all records and, for every axis, of the most at any moment; epsilons
-    and deltas are added separately."""
+    """The sum of all costs without a block and, for every axis, of the most that is charged at any
+    moment; epsilons and deltas are added separately."""
     total, axes = (Fraction(0), Fraction(0)), dict[str, list[tuple[int, Cost]]]()
     for block, cost in charges:
         if block is None:

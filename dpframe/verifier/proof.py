@@ -30,21 +30,21 @@ class Proof:
     laws: tuple[Law, ...]
 
     def whole(self, name: str, least: int = 0) -> int:
-        """A whole number of the game."""
+        """A whole number of the game, from ``least`` on; BrokenProofError if there is none."""
         value = self.game.get(name)
         if type(value) is not int or value < least:
             raise BrokenProofError(f"the game needs a whole number {name!r} from {least} on")
         return value
 
     def flag(self, name: str) -> bool:
-        """True or false."""
+        """A field of the game that is true or false."""
         value = self.game.get(name)
         if type(value) is not bool:
             raise BrokenProofError(f"the game needs true or false as {name!r}")
         return value
 
     def law(self, name: str) -> Law:
-        """The table whose number the game has under a name."""
+        """The table whose number stands in the game under a name."""
         return self.table(self.game.get(name), name)
 
     def table(self, number: object, name: str) -> Law:
@@ -69,7 +69,8 @@ class Proof:
 
 
 def positive_number(value: object, name: str) -> Fraction:
-    """Read a positive number: a double, taken exactly, or a text such as "3/4" or "3"."""
+    """Read a positive number: a double, taken exactly, or a text such as "3/4" or "3".
+    BrokenProofError if it is neither, or beyond ``LARGEST``."""
     if isinstance(value, str) and FRACTION.fullmatch(value):
         over, _, under = value.partition("/")
         found = Fraction(int(over), int(under or 1))
@@ -83,12 +84,12 @@ def positive_number(value: object, name: str) -> Fraction:
 
 
 def zero_or_positive(value: object, name: str) -> Fraction:
-    """Read 0, or a positive number as `positive` does."""
+    """Read 0, or a positive number as `positive_number` does."""
     return Fraction(0) if value == 0 and value is not False else positive_number(value, name)
 
 
 LARGEST = Fraction(10**100)
-"""The largest positive number; the smallest is one over it."""
+"""The largest positive number of a proof; the smallest is 1 / ``LARGEST``."""
 
 MOST_EPSILON = 1000
 """The largest epsilon of a promise: beyond it nothing is promised, and e^epsilon takes long."""
@@ -110,8 +111,8 @@ def _parse_whole(digits: str) -> int:
 
 
 def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object in which every field occurs once: of two values another reader might take the
-    other."""
+    """An object from its pairs; BrokenProofError if a field occurs twice, since another reader
+    might take the other value."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise BrokenProofError("an object of the proof has one field twice")

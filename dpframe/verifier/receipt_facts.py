@@ -1,7 +1,7 @@
 """Derive from a proof, and from the arguments that a receipt declares, what the receipt must say.
 
 `receipts.check_receipt` compares each fact before the next one is derived, so that deriving may
-rely on all facts before it. FailedClaimError says where a proof is not of what is declared.
+rely on all facts before it. FailedClaimError says where a proof does not fit what is declared.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WHOLE_COUNTS = ("merged-bounded", "privacy-aware-misra-gries")
 """Mechanisms of sketches in which a record or user moves at most k counts by 1."""
 
 OF_SKETCHES = ("misra-gries", "misra-gries-standard", "merged-sum", *WHOLE_COUNTS)
-"""Mechanisms of sketches that an application keeps: there users have no column."""
+"""Mechanisms of sketches that an application keeps: their receipts name no column of users."""
 
 WITHIN_PERIOD = ", where all records of that user lie within one period"
 """End of the sentence for a user in a release that reads a period: the user may be in other periods
@@ -213,8 +213,9 @@ def _sentence_facts(receipt: Receipt, proof: Proof, sentence: str) -> Facts:
 
 
 def _whole_count_facts(proof: Proof) -> Generator[tuple[Want, object], None, Proof]:
-    """The facts of whole counts of cells; return the proof of the selection. With them it is the
-    first of two steps; the second has one count for every kind of cells and one for the total."""
+    """The facts of whole counts of cells; return the proof of the selection. With whole counts the
+    selection is the first of two steps; the second step has one count for every kind of cells and
+    one for the total."""
     if proof.game.get("kind") != "steps":
         yield "whole_counts", None
         return proof
@@ -287,9 +288,9 @@ def _generator_facts(receipt: Receipt, proof: Proof) -> Facts:
 
 
 def _user_count_facts(receipt: Receipt, proof: Proof) -> Facts:
-    """Different users: one moves the total, and on every other level as many counts as nodes that a
-    user counts at, or that are listed if these are fewer. Of listed keys every count is shown, else
-    only the total is in any case."""
+    """Counts of different users. A user moves the total and, on every other level, up to
+    ``at_most`` counts, or all listed nodes if these are fewer. With listed keys every count is
+    shown; else only the total is always shown."""
     levels, listed = read_levels(proof), receipt["mechanism"] != "items"
     yield from ((name, Fact.whole(10**6)) for name in ("height", "at_most"))
     height, most = receipt["height"], receipt["at_most"]
@@ -328,7 +329,8 @@ def _relative_facts(proof: Proof) -> Facts:
 
 
 def _stream_facts(receipt: Receipt, proof: Proof) -> Facts:
-    """One sketch a level, whose users move one count, or ``changed`` of them."""
+    """One sketch a level. One record or user moves one number of a sketch, or up to ``changed``
+    counts in the game "merged"."""
     merged = proof.game["kind"] == "merged"
     check_claim(proof.game.get("standard") is None, "sketches of a stream remove zeros late")
     yield "height", proof.whole("sketches", 1)
@@ -341,7 +343,8 @@ def _stream_facts(receipt: Receipt, proof: Proof) -> Facts:
 
 def _hidden_facts(receipt: Receipt, least: Fraction) -> Facts:
     """Counters below ``least`` are not looked at. Which nodes are shown follows from the others, so
-    that any threshold is private. Receipts of earlier versions tell one number for both."""
+    that any threshold is private. Receipts of earlier versions tell one number for
+    ``least`` and the threshold."""
     if receipt["hidden_below"] is None:
         yield "threshold", least
     else:
@@ -349,7 +352,7 @@ def _hidden_facts(receipt: Receipt, least: Fraction) -> Facts:
 
 
 def _merged_stream_facts(receipt: Receipt, proof: Proof) -> Facts:
-    """Merged sketches, one a level."""
+    """Merged sketches, one per level."""
     whole = proof.game["kind"] == "merged"
     k = proof.whole("changed" if whole else "counters", 1)
     parts = 1 if whole else k + 1
@@ -363,7 +366,7 @@ def _merged_stream_facts(receipt: Receipt, proof: Proof) -> Facts:
 
 def _sketch_facts(receipt: Receipt, proof: Proof) -> Facts:
     """A sketch that an application keeps: counters, threshold and noise, and how far a record moves
-    its counts. With a list of keys each of these has noise without bounds."""
+    its counts. With a list of keys the noise of each key has no bounds."""
     yield "counters", Fact.whole()
     k, game, mechanism = receipt["counters"], proof.game, receipt["mechanism"]
     own = mechanism.removesuffix("-universe")
@@ -395,8 +398,8 @@ def _sketch_facts(receipt: Receipt, proof: Proof) -> Facts:
 
 def _rounds_facts(receipt: Receipt, proof: Proof) -> Facts:
     """Values of users: the noise of every round, of the sizes and of the counts. A user moves
-    ``at_most`` counts together by a vector of at most the norm in the proof; where a release finds
-    ``at_most``, it divides the norm only then."""
+    ``at_most`` counts together by a vector of at most the norm in the proof. Where a release has to
+    find ``at_most``, the norm is divided only then."""
     game, unit, most = proof.game, proof.whole("unit", 1), receipt["at_most"]
     rounds = game["rounds"] if isinstance(game.get("rounds"), list) else []
     yield "max_contributions", proof.whole("items", 1)
@@ -431,7 +434,7 @@ def _gaussian_facts(place: tuple[str | int, ...], told: object, units: int) -> F
 
 def _prefix_facts(receipt: Receipt, proof: Proof) -> Facts:
     """Reports of devices, or counts of them: a device sends one report in every round of every
-    iteration. One that is replaced moves two counts each time."""
+    iteration. A device that is replaced moves two counts each time."""
     names = ("iterations", "rounds", "devices")
     yield from ((name, Fact.whole()) for name in names)
     iterations, rounds, devices = (receipt[name] for name in names)

@@ -1,7 +1,7 @@
 """Compare a receipt with the facts that its proof shows.
 
-Every field of a receipt is compared with a fact, free by its name, or unknown: a claim that nobody
-checked.
+Every field of a receipt is compared with a fact, or free by its name, or unknown. An unknown field
+is a claim that nobody checked.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ FREE_FIELDS: Mapping[str, str] = {
 names, sentences, times and versions, arguments that no noise depends on, and what was released."""
 
 FREE_PATHS = ("proof.arguments.", "ledger.reservation.", "levels_measured.")
-"""Beginnings of free paths: what the proof is planned from again, what a ledger says of its
-reservation, and the part of the noise of every level, from which scales follow."""
+"""Beginnings of free paths: the arguments from which the proof can be made again, what a ledger
+says of its reservation, and the weight of every level that was measured, from which scales
+follow."""
 
 
 def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
@@ -85,7 +86,7 @@ def _plain(value: Any) -> Any:
 
 
 def _parts(value: Any) -> list[tuple[str | int, Any]]:
-    """What is in an object, or in a list of objects."""
+    """What is in an object, or in a list of objects, by name or number; else nothing."""
     if isinstance(value, dict):
         return [*value.items()]
     objects = isinstance(value, list) and any(isinstance(one, dict) for one in value)
@@ -93,7 +94,7 @@ def _parts(value: Any) -> list[tuple[str | int, Any]]:
 
 
 def _fields(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Everything that has a path, objects too."""
+    """Everything inside a value, objects too, each with its path."""
     for name, inside in _parts(value):
         yield (*path, name), inside
         yield from _fields(inside, (*path, name))

@@ -3,7 +3,8 @@ answers.
 
 docs/guarantees.md, "Counts with a relative error". Between neighbours one count of each level of
 one tree moves by one. Noise is discrete Laplace over all whole numbers; the noise of tests is that
-law given that it is within a bound. Nothing is claimed here about how near counts are.
+law given that it is within a bound. Nothing is claimed here about how near to the true counts the
+released counts are.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ SCALES = ("thresholds", "queries", "tests")
 
 @dataclass(frozen=True, kw_only=True)
 class RelativeStep:
-    """One step: up to ``tops`` answers, each with a fresh threshold and followed by tests, whose
-    noise is within ``bound``, against ``cut``."""
+    """One step: up to ``tops`` answers, each with a fresh threshold. Each answer is followed by
+    tests against ``cut``, with noise within ``bound``. ``thresholds``, ``queries`` and ``tests``
+    are the scales of noise."""
 
     tops: int
     thresholds: Fraction
@@ -75,7 +77,7 @@ def bound_relative_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> De
 
 
 def relative_steps(proof: Proof) -> list[RelativeStep]:
-    """Read the steps of the game."""
+    """Read the steps of the game; BrokenProofError if they are malformed."""
     told = proof.game.get("steps")
     if not isinstance(told, list) or not told:
         raise BrokenProofError("the game needs a list of steps")
@@ -83,7 +85,7 @@ def relative_steps(proof: Proof) -> list[RelativeStep]:
     out = []
     for each in told:
         if not isinstance(each, dict) or set(each) != names:
-            raise BrokenProofError(f"a step has {', '.join(sorted(names))}, and no more")
+            raise BrokenProofError(f"a step must have {', '.join(sorted(names))}, and no more")
         part = proof.of(each)
         scales = {name: part.scale(name) for name in SCALES}
         whole = {name: part.whole(name, 1) for name in ("tops", "bound", "cut")}

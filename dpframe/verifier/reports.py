@@ -126,8 +126,8 @@ def _reports_delta(
 
 
 def _reports_grid(silence: Fraction, steps: int, epsilon: float, points: int) -> Grid:
-    """A grid for losses of at most ln(1 / (2 a0)) a cell; the losses of all cells together matter
-    up to epsilon."""
+    """A grid for losses of at most ln(1 / (2 ``silence``)) per cell, in ``steps`` cells. Far above
+    epsilon the losses of all cells together do not matter."""
     span = min(steps * math.log(1 / (2 * silence)), 4 * (abs(epsilon) or 1.0))
     return Grid(exp_below(Fraction(2 * span / points)))
 
@@ -139,8 +139,9 @@ def _dominating_losses(
     grid: Grid,
     crossing: int,
 ) -> Losses:
-    """The losses of the first law. FailedClaimError if the curve of the second law is anywhere
-    above the curve of the first by more than ``crossing``."""
+    """The losses of ``here`` and one bit, which is 1 with the first of ``chances`` or the second.
+    FailedClaimError if the curve for ``there`` is anywhere above the curve for ``here`` by more
+    than ``crossing``."""
     usual, other = (
         losses_on_grid(
             law.with_one(chances[0], more=True),

@@ -26,9 +26,9 @@ comes on top: half a unit for each weight, and for the mode as much as for all o
 
 @dataclass(frozen=True)
 class CutGaussian:
-    """Gaussian noise of scale ``sigma``, rounded to whole numbers and cut at ``end``, on ``values``
-    numbers that one user moves by a vector of norm ``norm``; scores add it up ``part`` times
-    over."""
+    """Gaussian noise of scale ``sigma``, rounded to whole numbers and cut at ``end`` on both sides.
+    It is added to ``values`` numbers, which one user moves by a vector of at most the norm
+    ``norm``. A score counts these numbers ``part`` times."""
 
     sigma: Fraction
     end: int
@@ -43,9 +43,9 @@ class CutGaussian:
 
     @property
     def ends(self) -> Fraction:
-        """An upper bound on the mass of what only one neighbour can give. The mass of the last s
-        values grows faster than s, and moves of this norm on so many values add up to at most the
-        root of their number times the norm."""
+        """An upper bound on the mass of answers that only one neighbour can give. The mass of the
+        last s values grows faster than s, and the moves of all ``values`` numbers add up to at most
+        root(``values``) times the norm."""
         last = normal_tail((self.end + Fraction(1, 2) - self.norm) / self.sigma)
         return upper_root(Fraction(self.values)) * last / (1 - self.outside)
 
@@ -115,7 +115,7 @@ def _chance_of_finding(weighed: list[CutGaussian], unit: int, threshold: int) ->
 
 def read_gaussian(told: object, norm: int, values: int) -> CutGaussian:
     if not isinstance(told, Mapping) or not set(told) <= {"sigma", "end", "part"}:
-        raise BrokenProofError("noise has sigma, end and, in a round, part, and no more")
+        raise BrokenProofError("noise can have sigma, end and, in a round, part, and no more")
     end, part = told.get("end"), told.get("part", 1)
     if type(end) is not int or end < 1 or type(part) is not int or part < 1:
         raise BrokenProofError("'end' and 'part' of noise must be whole numbers from 1 on")

@@ -20,8 +20,9 @@ STRUCTURE = "docs/guarantees.md, Streams and sketches, One stream"
 
 
 def bound_sketches_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaBound:
-    """Bound delta of one sketch a level: a record moves one number of each sketch, a counter U or
-    the error alpha, by one, and keys that only one of two neighbouring sketches has may pass."""
+    """Bound delta of one sketch per level. A record moves one number of each sketch by one: a
+    counter U, or the error alpha. Keys that only one of two neighbouring sketches has may pass the
+    threshold."""
     noise, shared = proof.law("noise"), proof.law("shared")
     number, theta = proof.whole("sketches", 1), proof.whole("theta")
     standard = None if proof.game.get("standard") is None else proof.whole("standard", 1)
@@ -42,7 +43,7 @@ def bound_sketches_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> De
 def bound_merged_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaBound:
     """Bound delta where up to ``changed`` counts of a sketch move by one, all in one direction, and
     zeros are not stored: bounded merges, and sketches of users' sets. One record or user is in
-    ``sketches`` of them.
+    ``sketches`` sketches.
 
     If j of all counts are stored on both sides, the others are hidden with chance lone =
     Psi^(number of others), with Psi = P(noise < least - 1). D_j, the divergence of j counts that
@@ -76,7 +77,7 @@ def bound_merged_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> Delt
 
 
 def _count_runs(total: int) -> Iterator[tuple[int, int]]:
-    """Runs of j from ``total`` down to 1, the first ones short."""
+    """Runs (first, last) of j that go from ``total`` down to 1; the largest j have short runs."""
     last = total
     while last >= 1:
         first = max(1, last - max(0, (total - last) // 4 if total > 16 else 0))
@@ -91,8 +92,8 @@ def _parts_of_one(bound: Fraction) -> int:
 def passing_chance(
     noise: Law, shared: Law, theta: int, unshared: tuple[tuple[int, int], ...]
 ) -> Fraction:
-    """P(value + Z >= theta + eta for one of the counters that only one sketch has), rounded up:
-    ``unshared`` are pairs of a value and how many counters have it; all counters have one eta."""
+    """P(value + Z >= theta + eta for any of the counters that only one sketch has), rounded up:
+    ``unshared`` are pairs of a value and how many counters have it. All counters share one eta."""
     total = 0
     for i, weight in enumerate(shared.weights):
         eta = shared.lowest + i

@@ -38,9 +38,9 @@ are raised up to a hundredth of that."""
 
 
 def bound_sums_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaBound:
-    """Bound delta of sums: in units of 1 / (k + 1) of a count a record moves one value of a sketch
-    by up to k, and up to k - 1 others by up to 1; one key of value k, or k keys of value 1, may be
-    stored on one side alone."""
+    """Bound delta of sums of sketches with k = ``counters``. In units of 1 / (k + 1) of a count, a
+    record moves one value of a sketch by up to k, and up to k - 1 others by up to 1. One key of
+    value k, or k keys of value 1, may be stored on one side alone."""
     noise, counters = proof.law("noise"), proof.whole("counters", 1)
     number, theta = proof.whole("sketches", 1), proof.whole("theta")
     check_claim(noise.symmetric, "the noise must be symmetric: values move up and down")
@@ -61,8 +61,8 @@ def bound_sums_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaB
 
 
 def _hidden_chance(noise: Law, theta: int, counters: int) -> Fraction:
-    """A lower bound on the chance that value + Z < theta for a key of value k and for k keys of
-    value 1."""
+    """A lower bound on the chance that value + Z < theta for all of k + 1 keys: one of value k, and
+    k of value 1, with k = ``counters``."""
     out = noise.below(theta - counters) * (ONE // TABLE)
     one = noise.below(theta - 1) * (ONE // TABLE)
     for _ in range(counters):
@@ -73,7 +73,8 @@ def _hidden_chance(noise: Law, theta: int, counters: int) -> Fraction:
 def _sums_delta(
     noise: Law, counters: int, number: int, epsilon: Fraction, enough: Fraction
 ) -> Fraction:
-    """An upper bound on delta of all moves; with symmetric noise both directions are one."""
+    """An upper bound on delta of all moves, in both directions, which symmetric noise makes equal.
+    FailedClaimError if a smaller move tells more."""
     crossing = max(1, math.floor(enough * ONE) // (SUMS_CROSSING_PART * number))
     bound, ends = Fraction(2), max(1, crossing // 100)
     start = exp_below(epsilon)

@@ -1,8 +1,8 @@
 """The halves of a table of noise, which a receipt names by shape, scale and bound.
 
-A table fits its halves if ratios of its weights are those of the densities: compared with the
-weight beside the mode, to ten digits and the rounding of weights, at the mode, at eight places as
-far as weights are large, at the last weight and after it.
+A table fits its halves if its weights, over the weight beside the mode, have the ratios of the
+densities, up to a relative error of 1e-10 and the rounding of weights. They are compared at the
+mode, at eight places as far as weights are large, at the last weight, and one place after it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ LARGE = 1 << 30
 """Weights from here on are right to nine digits."""
 
 WEIGHT_ERROR = Fraction(1, 10**10)
-"""Relative error of a weight beside its rounding: densities are floats of 11 digits."""
+"""Relative error of a weight, besides its rounding: densities are floats right to 11 digits."""
 
 MODE_ERROR = 1 << 22
-"""Error of the likeliest weight, which gets what rounding leaves over, beside one for each
-weight."""
+"""Error of the likeliest weight, which gets what rounding leaves over, in units; one unit for each
+weight comes on top."""
 
 FINE = 1 << 512
 HALF = Fraction(1, 2)
@@ -48,9 +48,9 @@ class TableHalf:
         if SHAPES.get(shape if isinstance(shape, str) else "") != len(scales):
             raise BrokenProofError(f"the receipt has a half {told!r} of no known shape")
         if type(bound) is not int or bound < 0:
-            raise BrokenProofError(f"the receipt has a half with bound {bound!r}")
+            raise BrokenProofError(f"a half needs a whole number from 0 on as bound; got {bound!r}")
         if not all(map(is_number, scales)):
-            raise BrokenProofError(f"the receipt has a half with scales {scales!r}")
+            raise BrokenProofError(f"a half needs numbers as scales; got {scales!r}")
         return cls(str(shape), tuple(positive_number(each, "scale") for each in scales), bound)
 
     def density(self, z: int) -> int:
@@ -84,9 +84,9 @@ class TableHalf:
 def _cell_mass(z: int, scale: Fraction) -> int:
     """The mass of the normal on (z - 1/2, z + 1/2), up to a factor, in parts of ONE: the density at
     the end of the cell nearer to 0, times the integral over 0 < u < 1 of the power series of
-    e^(-a u - b u^2 / 2) from there. Of cell 0 both halves are alike."""
+    e^(-a u - b u^2 / 2) from there. The two halves of cell 0 are alike."""
     edge, b = z - HALF if z else Fraction(0), 1 / scale**2
-    if z and edge**2 * b >= 2 * NOTHING:  # below one part; of a longer series nothing is wanted
+    if z and edge**2 * b >= 2 * NOTHING:  # below one part, and the series would be long
         return 0
     if b > 8 * NOTHING:
         return ONE
@@ -116,19 +116,21 @@ def _fits_halves(law: Law, left: TableHalf, right: TableHalf) -> bool:
 def read_halves(told: object) -> list[TableHalf]:
     """Read both halves of a table; BrokenProofError if they are none."""
     if not isinstance(told, list) or len(told) != 2:
-        raise BrokenProofError(f"the receipt has {told!r} as the two halves of a table")
+        raise BrokenProofError(f"a table needs a list of two halves; got {told!r}")
     return [*map(TableHalf.read, told)]
 
 
 def has_halves(law: Law, told: object) -> bool:
-    """Whether a table is made of these two halves. Older receipts do not say of which."""
+    """Whether a table is made of these two halves. None is true: older receipts do not name the
+    halves."""
     return told is None or _fits_halves(law, *read_halves(told))
 
 
 def are_cut_gaussian(told: object, sigma: Fraction, end: int) -> bool:
-    """Whether both halves are those of a rounded normal law whose weights are at most one unit
-    after ``end``. There is no table: the law has 2**64 / (sigma root(2 pi)) units for a density of
-    one."""
+    """Whether both halves are those of a rounded normal law of scale ``sigma`` that ends at
+    ``end``, or whose weights after ``end`` are at most one unit. None is true: older receipts do
+    not name the halves. There is no table: a density of one has 2**64 / (sigma root(2 pi))
+    units."""
     for half in [] if told is None else read_halves(told):
         cut = half.density(end + 1) * TABLE <= sigma * Fraction(5, 2) * ONE
         if (half.shape, half.scales) != ("rounded gaussian", (sigma,)):

@@ -60,7 +60,7 @@ def check_time() -> None:
 
 
 def check_claim(holds: bool, otherwise: str) -> None:
-    """Check one claim: if it does not hold, raise what is wrong with it."""
+    """Check one claim: if it does not hold, raise FailedClaimError with the text ``otherwise``."""
     if not holds:
         raise FailedClaimError(otherwise)
 
@@ -85,7 +85,7 @@ class DeltaBound:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Verdict:
-    """Whether a promise is proved; prints as text, and is true only if it is."""
+    """Whether a promise is proved. Prints as text, and is true only if the promise is proved."""
 
     outcome: Outcome
     reason: str

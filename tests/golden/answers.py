@@ -1,7 +1,9 @@
 """The calls whose requests, receipts and frames must not change, and what they answer now.
 
-``python -m tests.golden.answers`` writes ``answers.json`` anew: only with a reason that the
-changelog gives, as requests are compared with those in users' ledgers, byte for byte.
+``python -m tests.golden.answers macros`` writes the parameters of macros anew, for a new question
+or argument. ``python -m tests.golden.answers`` writes all of ``answers.json`` anew: only with a
+reason that the changelog gives, as requests are compared with those in users' ledgers, byte for
+byte.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+import sys
 import tempfile
 from contextlib import closing
 from pathlib import Path
@@ -140,5 +143,12 @@ def answers() -> dict[str, Any]:
     return {"macros": macros(), "released": released}
 
 
+def write(part: str = "") -> None:
+    """Write the file anew, or only its part "macros"."""
+    kept = json.loads(FILE.read_text("utf-8"))
+    found = {**kept, "macros": macros()} if part == "macros" else answers()
+    FILE.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
 if __name__ == "__main__":
-    FILE.write_text(json.dumps(answers(), indent=1, ensure_ascii=False) + "\n", "utf-8")
+    write(*sys.argv[1:])

@@ -74,6 +74,76 @@ print(json.dumps({name: said(door) for name, door in {
 """
 
 
+ARGUMENT = """
+from pathlib import Path
+frame = pd.DataFrame({
+    "a": ["x"] * 99 + ["y"] * 60,
+    "b": [*map(str, range(99))] + ["z"] * 60,
+    "when": pd.Timestamp("2025-01-07"),
+})
+frame.to_csv("both.csv", index=False)
+frame.to_parquet("both.parquet")
+con.execute("CREATE TABLE pairs AS FROM 'both.parquet'")
+macros, asked = macros.replace("'rows', 'columns:a'", "'pairs', 'columns:a,b'"), {
+    **asked, "hierarchy": ["a", "b"]}
+Path("reports.toml").write_text('''
+publish = "results.duckdb"
+source = "both.parquet"
+[ledger]
+path = "budget.db"
+epsilon = 2.0
+delta = 1e-5
+[period]
+column = "when"
+unit = "week"
+first = "2025-W02"
+[[report]]
+name = "both"
+question = "hhh"
+hierarchy = ["a", "b"]
+epsilon = 1.0
+delta = 1e-6
+coarsest = 2
+''')
+
+def series():
+    done = dp.Series.read("reports.toml").run("2025-W02")
+    assert done.code == 0, done.steps
+    with duckdb.connect("results.duckdb", read_only=True) as published:
+        return published.execute("SELECT prefix FROM both_2025_w02").fetchall() == [("y / z",)]
+
+def hidden():
+    "What is left out can be large: that nothing is there is not known."
+    every, few = dp.hhh(frame, **asked), dp.hhh(frame, coarsest=2, **asked)
+    told = dp.change(every, few).set_index("prefix")
+    return bool(told.loc["x", "change_upper"] is pd.NA)
+
+print(json.dumps({name: said(door) for name, door in {
+    "function": lambda: dp.hhh(frame, coarsest=2, **asked)["prefix"].tolist() == ["y / z"],
+    "without": lambda: dp.hhh(frame, **asked)["prefix"].tolist() == ["*", "x", "y / z"],
+    "accessor": lambda: frame.dp.hhh(coarsest=1, **asked)["level"].tolist() == [1, 2],
+    "sql": lambda: sql(f"SELECT list(level) = [2] FROM dp_hhh({macros}, coarsest := 2)"),
+    "explained": lambda: "coarser" in str(dp.explain(coarsest=2, **asked)),
+    "explained in sql": lambda: sql(
+        f"SELECT value = '2' FROM dp_explain({macros}, coarsest := 2) "
+        "WHERE quantity = 'coarsest'"),
+    "command": lambda: "coarser" in line(f"hhh both.csv columns:a,b {options} --coarsest 2"),
+    "series": series,
+    "request": lambda: dp.explain(coarsest=2, **asked).plan.request["coarsest"] == 2,
+    "request without": lambda: "coarsest" not in dp.explain(**asked).plan.request,
+    "proof": lambda: str(dp.verify(dp.hhh(frame, coarsest=2, **asked))).startswith("proved"),
+    "readers": hidden,
+    "the other question of the room": lambda: dp.heavy_hitters(
+        frame, "a", epsilon=1.0, delta=1e-6)["a"].tolist() == ["x", "y"],
+    "too coarse": lambda: "from 0 to 2" in said(lambda: dp.hhh(frame, coarsest=3, **asked)),
+    "several": lambda: "several" in said(
+        lambda: dp.hhh(frame, "columns:a * columns:b", epsilon=1, delta=1e-6, coarsest=1)),
+    "streaming": lambda: "goes only with" in said(
+        lambda: dp.hhh(frame, coarsest=1, mechanism="streaming", **asked)),
+}.items()}))
+"""
+
+
 def recipe(title: str) -> str:
     """A section of the document."""
     text = (ROOT / "docs" / "adding.md").read_text("utf-8")
@@ -134,6 +204,15 @@ def test_who_follows_adding_a_question_has_it_at_every_door(tmp_path: Path) -> N
         count = said.pop(door)
         assert isinstance(count, int), count
         assert abs(count - 90) < 40, count
+    assert said == dict.fromkeys(said, True)
+
+
+def test_who_follows_adding_an_argument_has_it_at_every_door(tmp_path: Path) -> None:
+    """Edits in the room, and of what reads its releases; calls without it are as they were."""
+    new, changed = typed("Adding an argument", tmp_path)
+    assert not new
+    assert all(name.startswith("dpframe/questions/hhh/") for name in changed[:4])
+    said = answers("Adding an argument", ARGUMENT, tmp_path)
     assert said == dict.fromkeys(said, True)
 
 

@@ -25,7 +25,8 @@ from dpframe.sources.sql_sources import table_source
 NAMED: dict[str, Question[Any, Any]] = {question.name: question for question in QUESTIONS}
 
 PARAMETERS = {"data", "release"}.union(*(question.planning for question in QUESTIONS)) - {"at_most"}
-"""Parameters of macros, without ``at_most``: texts of measures write ``at_most=`` in SQL too."""
+"""Parameters of macros whose spelling in messages is changed. ``at_most`` is left out: it is also
+an argument of measures, and in texts of measures it keeps its ``=``."""
 
 IN_PYTHON = re.compile(rf"dp\.\w+\([^()]*\)|(?<![^\s(])({'|'.join(PARAMETERS)})=(?!=)(?=(.?))")
 """A call in Python, or an argument in Python's spelling with the character that follows."""

@@ -15,6 +15,7 @@ from dpframe.asking.question import Question
 from dpframe.digest import RECEIPT, seal_frame
 from dpframe.errors import ParameterError
 from dpframe.questions.hhh.advice import advice
+from dpframe.questions.hhh.ask import HHH
 from dpframe.questions.hhh.checks import check_hhh_arguments
 from dpframe.questions.hhh.count import (
     SKETCH_MECHANISM,
@@ -182,7 +183,7 @@ def _heavy_hitters_plan(given: CallArguments) -> HhhPlan[Any, Any]:
         given = given.but(mechanism="rounds" if rounds_by_default(given) else "offline")
     mechanism = given.chosen("mechanism", FLAT_MECHANISMS)
     given.goes(ROUNDS_ARGUMENTS, mechanism)
-    flat = given.but(hierarchy=given.column, remainder=False, acknowledge=False, totals=False)
+    flat = HHH.call_arguments({**given, "hierarchy": given.column, "remainder": False})
     if mechanism == "offline" and given["contribution"] == "items":
         raise ParameterError(
             "contribution='items' of one column needs mechanism='rounds'. Leave mechanism out."

@@ -307,7 +307,8 @@ def _weight_lines(unit: PrivacyUnit) -> list[Line]:
 def test_and_release_draws(
     test: NoiseTable, release: NoiseTable, **facts: Any
 ) -> tuple[Draw, Draw]:
-    """Return the draws of a node: one decides whether it is reported, one is in its count.
+    """Return the draws of a selection: one decides whether a node is reported, the other is added
+    to what is reported.
 
     ``facts`` are fields of both draws.
     """

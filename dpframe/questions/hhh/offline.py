@@ -21,7 +21,8 @@ from dpframe.tree import CountTree, NoisyNodes
 
 @dataclass(frozen=True, kw_only=True)
 class OfflinePlan(HhhPlan[Laws, CountTree]):
-    """Two draws for a node: one decides whether it is reported, the other is in the count."""
+    """Two kinds of draws: test noise decides whether a node is reported, and release noise is added
+    to the residual of each reported node. Counts are sums of these noisy residuals."""
 
     paper = "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, corrected"
 

@@ -42,7 +42,8 @@ CONTRIBUTIONS: Mapping[str, tuple[Contribution, ...]] = {
     "offline-gaussian": ("share",),
     "streaming": ("items",),
 }
-"""What mechanisms count of a user besides records: shares need a grid, items a set a user."""
+"""The contributions of a user that each mechanism counts, beside records. Shares need a grid, and
+items need a set for each user."""
 
 MEASURES = "offline", "offline-gaussian"
 """Mechanisms that add up a weight."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import assert_never
 
 import numpy as np
 import pandas as pd
@@ -40,9 +41,11 @@ def rollup_frame(
             shown = _mean_columns(estimates, plan.confidence)
         elif measure.kind == "count":
             shown = whole_ends(estimates[0], plan.confidence)
-        else:
+        elif measure.kind == "sum":
             cut = (end for e in estimates[1:] for end in whole_ends(e, plan.confidence))
             shown = (*_sum_ends(estimates[0], plan.confidence), *cut)
+        else:
+            assert_never(measure.kind)
         for end, values in zip(measure.columns, shown, strict=True):
             columns[f"{name}{end}"] = values[order]
     return pd.DataFrame(columns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import assert_never
 
 from dpframe.asking.card import Line, Text
 from dpframe.hierarchy import Cells
@@ -186,4 +187,6 @@ def _measure_text(measure: Measure, plan: RollupNumbers, words: RollupWords) -> 
     if measure.kind == "mean":
         each = ", in which every user weighs 1" if by_user else ""
         return f"mean of the values that are not NULL{each}"
-    return "adds up"
+    if measure.kind == "sum":
+        return "adds up"
+    assert_never(measure.kind)

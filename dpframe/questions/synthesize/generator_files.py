@@ -108,7 +108,7 @@ def _read_sealed(content: bytes) -> Content:
         end = at + len(OPEN)
         found = hashlib.sha256(b"".join([content[:at], OPEN, content[end:]])).hexdigest()
         if found.encode() != content[at:end]:
-            raise ValueError("the seal is of another content")
+            raise ValueError("the seal does not fit the content")
     file = pq.ParquetFile(
         pa.BufferReader(content),
         thrift_string_size_limit=len(content),
@@ -118,7 +118,7 @@ def _read_sealed(content: bytes) -> Content:
     metadata = file.schema_arrow.metadata
     facts, receipt = json.loads(metadata[KEY]), Receipt(dict(json.loads(metadata[RECEIPT])))
     if facts.get("sealed") and at < 0:
-        raise ValueError("the seal is gone")
+        raise ValueError("the seal is missing")
     asked, schema = RowDomain.from_dict(facts["asked"]), read_schema(facts["schema"])
     arrays = _arrays(file.read(columns=list(COLUMNS), use_threads=False))
     _check_tree(arrays, asked.domain.depth)
@@ -138,9 +138,9 @@ def _check_size(metadata: pq.FileMetaData, size: int) -> None:
     chunks = [(g.num_rows, g.column(i).num_values) for g in groups for i in range(g.num_columns)]
     rows = sum(group.num_rows for group in groups)
     if rows != metadata.num_rows or any(n != values for n, values in chunks):
-        raise ValueError("numbers of rows do not match")
+        raise ValueError("row groups and columns have different numbers of rows")
     if metadata.num_columns != len(COLUMNS) or not 0 < rows <= max(ROOM, size // LEAST):
-        raise ValueError("no file of this size has so many rows")
+        raise ValueError("a file of this size cannot have these columns and so many rows")
 
 
 def _arrays(table: pa.Table) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def _arrays(table: pa.Table) -> dict[str, Any]:
     for name, kind in COLUMNS.items():
         column = table[name].combine_chunks()
         if column.type != pa.from_numpy_dtype(np.dtype(kind)) or column.null_count:
-            raise ValueError("a column of another type")
+            raise ValueError("a column has another type, or missing values")
         found[name] = column.to_numpy(zero_copy_only=False)
     return found
 
@@ -157,6 +157,6 @@ def _arrays(table: pa.Table) -> dict[str, Any]:
 def _check_tree(arrays: dict[str, Any], depth: int) -> None:
     level, code, count = arrays["level"], arrays["code"], arrays["count"]
     if level.min() != 0 or level.max() > depth or (code >> level.astype(np.uint64)).any():
-        raise ValueError("no node of this tree")
+        raise ValueError("a level or code is no node of the tree")
     if not np.isfinite(count).all() or count.min() < 0 or not arrays["leaf"].any():
-        raise ValueError("no counts")
+        raise ValueError("counts must be finite numbers from 0 on, with a leaf among them")

@@ -22,7 +22,7 @@ MECHANISMS: Mapping[TreeMechanism, tuple[str, str]] = {
     "hhh": ("dpframe.questions.tree_counts.hhh", "heavy_hitters_plan"),
     "relative": ("dpframe.questions.tree_counts.relative_plan", "relative_plan"),
 }
-"""The module and function that make the plan of each mechanism. It is loaded when first asked."""
+"""For each mechanism: its module, loaded when it is first used, and the function that plans."""
 
 TREE_MECHANISMS = tuple(MECHANISMS)
 

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class RelativePlan(TreePlan[RelativeLaws]):
-    """One step for every size that a node can have, the largest size first."""
+    """One step for each threshold, the largest threshold first."""
 
     paper = f"{SOURCE}, Algorithms 1 and 2, with integer noise"
 

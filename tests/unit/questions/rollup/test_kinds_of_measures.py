@@ -1,0 +1,107 @@
+"""Every kind of measure is known wherever kinds are read: no place takes one for another."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any, get_args
+
+import pandas as pd
+import pytest
+
+import dpframe as dp
+from dpframe.asking.released_measures import ReleasedKind, ReleasedMeasure, receipt_measures
+from dpframe.measure_texts import MADE, TAKES, parse_measure
+from dpframe.measures import Kind, Measure
+from dpframe.vectors import VectorKind, vectors_of
+from dpframe.verifier.measure_facts import NOISE_KINDS, MeasureText
+from dpframe.verifier.measure_game import COUNTED, DRAW_FIELDS, VALUED
+from tests.integration import test_measures_elsewhere as elsewhere
+from tests.privacy import test_rollup_bounding as bounding
+from tests.privacy import test_verified_measures as verified
+
+KINDS = set(get_args(Kind))
+
+EXAMPLES: dict[str, tuple[str, str]] = {
+    "count": ("count", "count(at_most=3)"),
+    "sum": ("sum(x, 0, 9)", "sum(x, -9, 9)"),
+    "mean": ("mean(x, 0, 9)", "mean(x, 0, 9)"),
+    "distinct": ("distinct(x)", "distinct(x, at_most=5)"),
+}
+"""A measure of each kind, by record and by user."""
+
+FRAME = pd.DataFrame(
+    {
+        "a": ["p"] * 400 + ["q"] * 400,
+        "x": [n % 7 for n in range(800)],
+        "u": [n % 300 for n in range(800)],
+    }
+)
+
+
+def kinds_of(measures: Any) -> set[str]:
+    """The kinds among measures, which may be texts."""
+    read = (m if isinstance(m, Measure) else parse_measure(m)[1] for m in measures)
+    return {measure.kind for measure in read}
+
+
+def test_every_list_of_kinds_has_every_kind() -> None:
+    """Law: the lists of texts, of released measures, and of the tests that try all of them."""
+    assert KINDS == {*EXAMPLES} == {*TAKES} == {*MADE}
+    assert {*dp.__all__} >= KINDS
+    assert {*get_args(ReleasedKind)} == {*KINDS, "clipped"}
+    adds_up = KINDS - {"distinct"}
+    tried = [m for own, _ in verified.ROLLUPS.values() for m in own.values()]
+    assert kinds_of(tried) == KINDS
+    assert kinds_of(elsewhere.MEASURES.values()) == kinds_of(bounding.MEASURES) == adds_up
+
+
+def test_the_verifier_and_its_schema_know_every_vector() -> None:
+    """Law: what adds up is one of the draws of the game, in the words of receipts."""
+    own = {kind for each in VALUED for kind in NOISE_KINDS.get(each, (each,))}
+    assert {*COUNTED, *own} == {*get_args(VectorKind)}
+    schema = json.loads(files("dpframe.verifier").joinpath("proof.schema.json").read_text("utf-8"))
+    known = [one["properties"]["of"] for one in schema["$defs"]["drawn"]["oneOf"]]
+    assert {name for of in known for name in of.get("enum", [of.get("const")])} == {*DRAW_FIELDS}
+
+
+def check_release(kind: str, user: str | None) -> None:
+    """Assert that text, proof, receipt, columns and card of a measure are of its kind."""
+    text = EXAMPLES[kind][user is not None]
+    assert parse_measure(text)[1].spec == text
+    assert MeasureText.read(text).kind == kind
+    shown = dp.rollup(FRAME, ["a"], {"m": text}, epsilon=20.0, delta=1e-4, user=user)
+    receipt = shown.attrs["dp"]
+    assert dp.verify(shown), dp.verify(shown)
+    (told,) = receipt_measures(receipt)
+    assert (told.kind, told.spec) == (kind, text)
+    columns = [*told.columns]
+    assert all((shown[name].dtype == "int64") == told.whole for name in columns)
+    plan = dp.explain_rollup(["a"], {"m": text}, epsilon=20.0, delta=1e-4, user=user).plan
+    whole = {name: kind == "BIGINT" for name, kind in plan.types.items()}
+    assert whole == dict.fromkeys(columns, told.whole)
+    assert bool(vectors_of(parse_measure(text)[1], by_user=user is not None)) == (
+        kind != "distinct"
+    )
+    total, *parts = shown["m"].tolist()
+    assert (abs(total - sum(parts)) <= 0.1 * abs(total)) == told.adds_up
+    assert (shown["m_lower"] <= shown["m"]).all()
+    assert (shown["m"] <= shown["m_upper"]).all()
+    assert any("error of m" in str(line) for line in receipt["card"])
+
+
+@pytest.mark.parametrize("user", [None, "u"])
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_measure_of_each_kind_is_released_and_proved(kind: str, user: str | None) -> None:
+    """Law: a receipt says what is released: the text, the types and whether numbers add up."""
+    check_release(kind, user)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("whole", "mean"), ("adds_up", "distinct")])
+def test_a_kind_that_is_taken_for_another_is_noticed(
+    name: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative control: means as whole numbers, different values as what adds up."""
+    monkeypatch.setattr(ReleasedMeasure, name, True)
+    with pytest.raises(AssertionError):
+        check_release(kind, None)
