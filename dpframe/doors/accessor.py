@@ -31,10 +31,10 @@ PARAMETERS, EXAMPLES = (f"{title}\n{'-' * len(title)}\n" for title in ("Paramete
 def frame_method(
     asked: Callable[Concatenate[Any, P], T], example: str
 ) -> Callable[Concatenate[DpAccessor, P], T]:
-    """Return a function as a method of the frame: the same call without its source.
+    """Return a method of a frame that calls a question's function with the frame as its source.
 
-    It does not take the counts of a warehouse, so that the hierarchy, or the column, has no
-    default.
+    The method takes no counts of a warehouse. Therefore what the question is about, such as the
+    hierarchy, has no default.
     """
     _, about, *rest = inspect.signature(asked).parameters.values()
     taken = [
@@ -56,7 +56,7 @@ def frame_method(
 
 
 def _doc(doc: str, taken: Collection[str], example: str) -> str:
-    """The docstring of a function, for a method that takes some of its arguments."""
+    """The docstring of a function, for a method that takes only the arguments ``taken``."""
     before, _, _ = inspect.cleandoc(doc).partition(EXAMPLES)
     head, title, body = before.partition(PARAMETERS)
     entries, gap, rest = body.partition("\n\n")
@@ -66,7 +66,7 @@ def _doc(doc: str, taken: Collection[str], example: str) -> str:
 
 
 def _entries(section: str, taken: Collection[str]) -> str:
-    """The entries of a section of arguments that a method takes."""
+    """A section of arguments, with the entries of the arguments ``taken`` only."""
     lines: list[str] = []
     names: list[str] = []
     for line in section.splitlines():
@@ -79,16 +79,16 @@ def _entries(section: str, taken: Collection[str]) -> str:
 
 
 def explain_method(asked: Explains[P], example: str) -> ExplainsFrame[P]:
-    """Return a function that explains as a method of the frame: the call without its source.
+    """Do as ``frame_method``, for a function that explains.
 
-    The type is the one that the method has on a frame, with ``error=``, which no ParamSpec can add.
+    The returned type has the argument ``error=``, which no ParamSpec can add.
     """
     return cast("ExplainsFrame[P]", frame_method(asked, example))
 
 
 @known_arguments
 class DpAccessor(ResultMethods):
-    """Private rollups of this frame. Stateless: pandas makes it anew on every access."""
+    """Private rollups of a pandas frame. Accessors have no state: each ``.dp`` makes one."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
         super().__init__(frame)
@@ -225,11 +225,11 @@ class DpAccessor(ResultMethods):
         kind: Literal["bar", "line", "icicle", "heatmap"] | None = None,
         measure: str | None = None,
     ) -> None:
-        """Write a result as one HTML page that works offline, for readers who did not ask for it.
+        """Write a result as one HTML page that works offline, for readers who know only the page.
 
         The page has the answer in two sentences, the ten largest nodes with intervals and shares, a
         drawing, the table, what the numbers mean, and the privacy card. For a frame that dpframe
-        returned. Rows may have been sorted, or filtered, which the page says; a frame whose numbers
+        returned. Rows may have been sorted or filtered; the page says so. A frame whose numbers
         were changed is refused. Free: everything on the page is released already.
 
         Parameters
@@ -294,8 +294,8 @@ AS_FRAMES = (
     "dpframe.questions.tree_counts.frame",
     "dpframe.questions.tree_counts.tree_histograms",
 )
-"""Modules that questions load at their first answer, with their default mechanisms. They load with
-pandas, so that a first answer is as fast as a second one."""
+"""Modules that questions with their default mechanisms need for a first answer. They are loaded
+here, together with pandas, so that a first answer is as fast as a second one."""
 
 for _name in AS_FRAMES:
     importlib.import_module(_name)

@@ -1,8 +1,8 @@
 """Give frames of pandas and Polars ``.dp``: now if the library is loaded, else when it is loaded.
 
 Therefore ``import dpframe`` does not load these libraries: the command line and SQL start fast.
-Together with pandas, the modules for a first release of a frame are loaded at once, so that the
-first release is about as fast as the second.
+Pandas and the modules for a first release of a frame are loaded together, so that the first
+release is about as fast as the second.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _Accessor:
-    """A descriptor that loads our accessor when ``.dp`` is first used."""
+    """A descriptor that loads our accessor when ``.dp`` is used."""
 
     def __init__(self, home: str, name: str) -> None:
         self._home, self._name = home, name
@@ -58,7 +58,8 @@ LIBRARIES: dict[str, Callable[[Any, bool], None]] = {
     "pandas": _give_to_pandas,
     "polars": _give_to_polars,
 }
-"""Functions that give the frames of a library the accessor; True: our modules may load now."""
+"""Functions that give a library's frames the accessor, by library. Their second argument says
+whether our modules may be loaded now."""
 
 
 def register_accessors() -> None:
@@ -74,9 +75,9 @@ def register_accessors() -> None:
 
 
 class _ImportFinder:
-    """A finder that adds a last step to the first import of each library.
+    """A finder that adds a last step to the first import of each waiting library.
 
-    It finds no module itself, and removes itself after the last of the libraries.
+    It finds no module itself, and removes itself when no library waits any more.
     """
 
     def __init__(self, waiting: dict[str, Callable[[Any, bool], None]]) -> None:
@@ -99,8 +100,8 @@ class _ImportFinder:
 class _AccessorLoader:
     """A loader that gives frames the accessor after it has loaded their library.
 
-    It loads our modules too only where no deadlock is possible. Arrow loads pandas when it first
-    meets a frame, and holds a lock that our modules need; or another thread may be loading our
+    It also loads our modules, but only if no deadlock is possible. Arrow loads pandas when it first
+    meets a frame, and holds a lock then that our modules need; or another thread may be loading our
     modules and wait for pandas. Neither can happen if Arrow is not loaded yet and no other thread
     is inside of our modules.
     """

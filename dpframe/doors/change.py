@@ -60,21 +60,25 @@ def change(
         measures that can be negative; ``more_than_noise`` (boolean): whether the interval of the
         change leaves 0 out. Where a release does not report a node, its number is missing, and its
         ends are bounds that its threshold and noise prove (missing where they prove none).
-        ``attrs["dp_change"]`` says with which ``confidence``, ``how``, and of which releases.
+        ``attrs["dp_change"]`` has the ``confidence``, ``how`` ends were made, and the releases.
 
     Raises
     ------
     ParameterError
-        The releases count different things, or samples of users that each of them drew anew; are
+        The releases count different things, or samples of users that each release drew anew; are
         one release, or a release and its replay; are not whole; are of a later and then an earlier
-        period; or their intervals cannot hold what is asked. The message says what to do.
+        period; or their intervals cannot have the confidence asked for. The message says what to
+        do.
+    ParameterTypeError
+        ``before`` or ``after`` is neither a frame nor a name.
     ReleaseNameError, LedgerError
         A name is not in the ledger, or the ledger cannot be used.
 
     Notes
     -----
     Where the receipts tell the laws of both noises, which are independent, intervals follow from
-    their joint law (``how`` is "joint"); otherwise from the ends in both frames ("as shown").
+    their joint law (``how`` is "joint"); for means from new intervals of both releases ("widened");
+    otherwise from the ends in both frames ("as shown").
     docs/afterwards.md says when. No interval includes what clipping to bounds takes away, or the
     rounding of shares to 1/256.
 

@@ -1,7 +1,7 @@
 """``df.dp`` for mypy: ``plugins = dpframe.doors.mypy_plugin`` in a caller's configuration.
 
-Without this plugin mypy checks nothing behind ``df.dp``: the stubs of pandas take an unknown
-attribute of a frame for a column.
+Without this plugin mypy checks no use of ``df.dp``: the stubs of pandas take an unknown attribute
+of a frame for a column.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class DpPlugin(Plugin):
     """Tells mypy the type of the attribute ``dp`` of frames."""
 
     def get_additional_deps(self, file: MypyFile) -> list[tuple[int, str, int]]:
-        """Return the accessor's module for dpframe, so that mypy reads it whenever dpframe is
-        imported."""
+        """Return the accessor's module if ``file`` is dpframe, so that mypy reads it whenever
+        dpframe is imported."""
         return [(10, ACCESSOR, -1)] if file.fullname == "dpframe" else []
 
     def get_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:

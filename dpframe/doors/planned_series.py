@@ -28,7 +28,7 @@ PLANNED = {
     for question in QUESTIONS
     if {"epsilon", "delta"} <= set(question.planning)
 }
-"""Questions whose plans take both epsilon and delta."""
+"""Questions, by name, whose plans take both epsilon and delta."""
 
 
 @known_arguments
@@ -42,9 +42,9 @@ def plan_series(
 ) -> SeriesPlan:
     """Find the law, epsilon and delta for each release of a series that give the least error.
 
-    Tries the ways to divide a total over releases of one question: equal parts that add up; one law
-    whose releases are reserved and compose; such a reservation with the law that then has the least
-    error, such as Gaussian noise; and, for periods that share no record, the whole total for each.
+    Tries the ways to divide a total over releases of one question: equal parts that add up; the
+    usual law, with all releases reserved together; a reservation of the law with the least error,
+    such as Gaussian noise; and, for periods that share no record, the whole total for each.
     All numbers are from ``dp.explain`` and :meth:`Ledger.cost_of`. Reads no data, spends nothing.
 
     Parameters
@@ -71,7 +71,7 @@ def plan_series(
     Raises
     ------
     ParameterError, ParameterTypeError
-        An argument breaks its rule, or no way keeps the total (BudgetError).
+        An argument breaks its rule; BudgetError if no way keeps the total.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def _series_question(question: object) -> Question[Any, Any]:
 def _laws_to_try(
     asked: Question[Any, Any], given: Mapping[str, object]
 ) -> Sequence[Mapping[str, object]]:
-    """Return the arguments of each law to try; only the call's ``mechanism``, if it names one."""
+    """Return the arguments of each law to try: the call's ``mechanism`` alone, if it has one."""
     if given.get("mechanism") is not None:
         return ({"mechanism": given["mechanism"]},)
     if asked.name == "heavy_hitters" and given.get("contribution") == "items":
@@ -143,7 +143,8 @@ def _series_total(total: object) -> tuple[float, float]:
 def _series_arguments(
     question: Question[Any, Any], about: Sequence[object], arguments: Mapping[str, object]
 ) -> dict[str, object]:
-    """Return the arguments of a release by name; raise for any that the question does not take."""
+    """Return the arguments of a release by name, without None. Raises ParameterError or
+    ParameterTypeError for arguments that a series does not take."""
     for name in ("epsilon", "delta"):
         if arguments.get(name) is not None:
             raise ParameterError(

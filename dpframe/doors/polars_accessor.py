@@ -1,7 +1,7 @@
 """``.dp`` of Polars frames: the same methods as for pandas frames, with answers in Polars.
 
-A Polars frame cannot carry a receipt. Therefore the pandas result that it was made from is kept as
-long as the frame lives, and answers what is asked of the frame.
+A Polars frame cannot carry a receipt. Therefore the pandas result from which it was made is kept
+as long as the Polars frame lives, and answers the calls on it.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class PolarsAccessor:
         self._frame = frame
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the result as a pandas frame; filtered or sorted, it still carries the receipt.
+        """Return the result as a pandas frame, which keeps its receipt when filtered or sorted.
 
-        ParameterError for a frame that dpframe did not return, or that was changed.
+        Raises ParameterError for a frame that dpframe did not return, or that was changed.
         """
         ref, kept = _released.get(id(self._frame), (None, None))
         if ref is None or kept is None or ref() is not self._frame:
@@ -102,7 +102,8 @@ def _answer_in_polars(method: Callable[P, Any]) -> Callable[P, Any]:
 
 
 def _released_frame(value: Any) -> Any:
-    """Return the pandas result behind an argument, such as the other release of ``change``."""
+    """Return the pandas result behind a Polars argument, such as the other release of
+    ``change``."""
     return PolarsAccessor(value).to_pandas() if id(value) in _released else value
 
 

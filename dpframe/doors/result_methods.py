@@ -1,4 +1,4 @@
-"""``result.dp``: methods of a frame that dpframe returned: its receipt, and free computations."""
+"""``result.dp``: the receipt of a frame that dpframe returned, and free computations on it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @known_arguments
 class ResultMethods:
-    """Methods of a result, computed from its released numbers: free."""
+    """Methods that compute only from the released numbers of a result; free."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame
@@ -49,10 +49,10 @@ class ResultMethods:
             measure, ``of`` (the prefix of the row above, missing where there is none), ``share``,
             ``share_lower`` and ``share_upper`` (float64; NaN without a row above). Where the row
             above is not clearly above 0, ``share`` is NaN and its interval holds every possible
-            share: 0 to 1, and any number for sums that can be negative. ``attrs["dp_share"]`` says
-            with which ``confidence`` an interval holds, and ``how`` it was made. It is the
-            confidence of the release where its receipt tells the law of the noise ("parts",
-            "widened") or its intervals hold together ("together"); else ("as shown")
+            share: 0 to 1, or any number for sums that can be negative. ``attrs["dp_share"]`` says
+            with which ``confidence`` an interval holds, and ``how`` it was made. The confidence is
+            that of the release if its receipt tells the law of the noise ("parts", "widened") or
+            its intervals hold together ("together"); otherwise ("as shown") it is
             1 - 2 (1 - confidence), because two intervals must hold at once.
 
         Raises
@@ -86,14 +86,14 @@ class ResultMethods:
             The measure of a rollup; by default the first. For cells of several hierarchies:
             "residual", or "count" where whole counts were released.
         level
-            Number or name of a level, or for cells of a kind; by default all but the total.
+            Number or name of a level, or of a kind of cells; by default all rows but the total.
 
         Returns
         -------
         pandas.DataFrame
             The rows with all their columns, and ``above_next`` (boolean): whether the interval of
             a row lies above the interval of the next row, so that their order is certain if both
-            intervals hold; missing for the last row of all. Noise takes part in choosing the
+            intervals hold; missing for the smallest row. Noise takes part in choosing the
             largest rows. Therefore the intervals of the chosen rows hold with the stated confidence
             only if all intervals hold together:
             ``result.dp.intervals(simultaneous=True).dp.top(...)``.
@@ -112,13 +112,13 @@ class ResultMethods:
         return largest_rows(self._frame, self.receipt, n, by=by, level=level)
 
     def below(self, label: object) -> pd.DataFrame:
-        """Return the rows of a node and of all nodes shown below it, in their order.
+        """Return the rows of a node and of all nodes shown below it, in the order of the result.
 
         Parameters
         ----------
         label
             A prefix, such as "FR / Paris". If no prefix matches: a value in a level's column, such
-            as "Paris"; if several nodes have it, the error names their prefixes.
+            as "Paris". If several nodes have this value, ParameterError names their prefixes.
 
         Examples
         --------
@@ -151,8 +151,8 @@ class ResultMethods:
             0.5 to 0.999999; by default the confidence of the frame.
         simultaneous
             Whether all intervals of the frame hold at once with that confidence (Bonferroni, over
-            all rows and measures), and not each on its own. Not for counts that decided about the
-            selection themselves.
+            all rows and measures), and not each on its own. Not possible for counts that decided
+            about the selection themselves.
         measures
             The measures of a rollup that get new intervals, by name; the result leaves the other
             measures out. By default all.
@@ -160,10 +160,10 @@ class ResultMethods:
         Returns
         -------
         pandas.DataFrame
-            The same rows with other ends, and a receipt that says which. An interval is at least as
-            wide as a release with that confidence would have had where the drawn number is not
-            shown: counts that were made to add up, or are shares of users; and for means at a
-            bound, or whose interval reaches both bounds.
+            The same rows with other ends, and a receipt that says which. If the frame does not show
+            the drawn number, an interval can be wider than a release with that confidence would
+            have had, never narrower: for counts that were made to add up or are shares of users,
+            and for means at a bound or whose interval reaches both bounds.
 
         Raises
         ------
@@ -264,7 +264,8 @@ class ResultMethods:
     def receipt(self) -> Receipt:
         """The receipt of a result of dpframe; prints as a privacy card.
 
-        If the frame is not as it was released, the key ``frame`` says what was changed.
+        If the frame is not as it was released, the key ``frame`` says what was changed. Raises
+        ParameterError if the frame carries no receipt.
         """
         with no_fork():
             from dpframe.asking.privacy_receipt import Receipt

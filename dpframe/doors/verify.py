@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from dpframe.ledger.release_history import WrittenRelease
 
 RECEIPT, DIGEST = "dp", "dp_digest"
-"""Keys in the attrs of a frame."""
+"""Keys of the receipt, and of the digest of rows, in the attrs of a frame."""
 
 LEDGER, PARQUET = b"SQLite format 3\0", b"PAR1"
-"""First bytes of the files that are not JSON."""
+"""First bytes of ledgers and of Parquet files; other files must be JSON."""
 
 WHAT_TO_PASS = (
     "Pass a frame that dpframe returned, a receipt, a ledger, a proof, or a result as JSON or "
@@ -56,10 +56,10 @@ def verify(result: object, *, proof: str | Path | None = None) -> Verdict:
     Returns
     -------
     Verdict
-        Prints as text, which also says what no receipt proves; true only if everything is proved.
-        ``outcome`` is "proved", "failed" or "not verified", ``bound`` the bound on delta as a
-        fraction, ``reason`` the claim that fails or what is not known, ``parts`` the verdicts of a
-        ledger's releases.
+        Prints as text, which also says what no receipt proves. It is true only if everything is
+        proved. ``outcome`` is "proved", "failed" or "not verified", ``bound`` the bound on delta as
+        a fraction, ``reason`` the claim that fails or what is not known, ``parts`` the verdicts of
+        a ledger's releases.
 
     Raises
     ------
@@ -70,8 +70,8 @@ def verify(result: object, *, proof: str | Path | None = None) -> Verdict:
 
     Privacy
     -------
-    A proof holds no number from data. It proves a statement about the tables in it, and not that
-    the code which drew used these tables.
+    A proof holds no number from data. It proves a statement about the tables in the proof, and not
+    that the code which drew used these tables.
 
     References
     ----------
@@ -109,7 +109,8 @@ def _verdict_on_result(result: object, proof: str | Path | None) -> Verdict:
 
 
 def _verdict_on_rows(verdict: Verdict, result: object) -> Verdict:
-    """Return the verdict on a frame: nothing is proved about rows that were not released."""
+    """Return the verdict on a frame from the verdict on its receipt: nothing is proved about rows
+    that were not released."""
     with no_fork():
         import pandas as pd
 
@@ -130,7 +131,8 @@ NO_DIGEST = "the frame holds no digest, and nothing binds its rows to the receip
 
 
 def _receipt_in(result: object) -> Mapping[str, Any] | None:
-    """Return the receipt of a result, or None for an object that cannot have one."""
+    """Return the receipt of a result, or None for an object that cannot have one; ParameterError
+    for a frame without one."""
     attrs = getattr(result, "attrs", None)
     if isinstance(attrs, Mapping):
         facts = attrs.get(RECEIPT)
@@ -151,7 +153,8 @@ def _verdict_on_receipt(facts: Mapping[str, Any], text: str | None) -> Verdict:
 
 
 def _remake_proof(facts: Mapping[str, Any]) -> str | None:
-    """Plan again with the arguments of a receipt; return the proof if it has the digest there."""
+    """Plan again with the arguments of a receipt; return the new proof if its digest is the
+    receipt's, else None."""
     told = facts.get("proof")
     if not isinstance(told, Mapping) or told.get("text") is not None:
         return None
@@ -225,7 +228,8 @@ def _release_to_verify(one: WrittenRelease) -> LedgerRelease:
 def _exact_law_points(
     points: tuple[tuple[float, float], ...],
 ) -> tuple[tuple[Fraction, Fraction], ...]:
-    """Return the points of a law as exact fractions; the last one, the budget, as its decimals."""
+    """Return the points of a law as exact fractions. The last point is the budget, whose floats
+    stand for their decimals."""
     *curve, (epsilon, delta) = points or ((0.0, 0.0),)
     exact = [(Fraction(e), Fraction(d)) for e, d in curve]
     return (*exact, (decimal_value(epsilon), decimal_value(delta))) if points else ()
@@ -259,7 +263,7 @@ def _verdict_on_file(path: Path, text: str | None) -> Verdict:
 
 
 TWICE = Verdict(outcome="failed", reason="the receipt names a key twice")
-"""Refused, because another reader could take the other value."""
+"""Verdict on a receipt with a repeated key: another reader could take its other value."""
 
 
 def _repeats_key(text: bytes | str) -> bool:
@@ -270,7 +274,7 @@ def _repeats_key(text: bytes | str) -> bool:
 
 
 def _verdict_on_parquet(path: Path, text: str | None) -> Verdict:
-    """Return the verdict on a result; also on its rows, where pandas kept their digest."""
+    """Return the verdict on a receipt in a file; also on the rows if pandas stored their digest."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -36,7 +36,8 @@ def with_planning_parameters(
 ) -> Callable[[F], F]:
     """Add the planning parameters of a question to the signature of a function.
 
-    Type checkers find the full signature in ``statements.pyi``, made of the same declaration.
+    Type checkers find the full signature in ``statements.pyi``, which is made of the question's
+    declaration too.
     """
 
     def declared(function: F) -> F:
@@ -65,7 +66,7 @@ def rollup_sql(
     types: Mapping[str, str] | None = None,
     **planning: Any,
 ) -> RollupSql:
-    """The SQL statement that counts for :func:`hhh` in a warehouse, and the plan it belongs to.
+    """Write the SQL statement that counts for :func:`hhh` in a warehouse, and plan the release.
 
     Run ``.sql`` with any client, and pass its result to
     ``dp.hhh(candidates=result, plan=statement.plan)``, which draws the noise. Reads no data.
@@ -76,12 +77,12 @@ def rollup_sql(
         As for :func:`hhh`, with two exceptions: no statement makes the sketches of "streaming", and
         only the statement for DuckDB adds up a ``weight``.
     table
-        The table or view as the warehouse's SQL names it, or a query in parentheses.
+        The table or view, as it is named in the warehouse's SQL, or a query in parentheses.
     dialect
-        "duckdb", "postgres", "spark" (also "databricks"): run against each other in tests.
-        "snowflake", "bigquery": parsed in tests, never run there (docs/warehouses.md).
+        "duckdb", "postgres", "spark" (also "databricks"): tests run their statements and compare
+        the counts. "snowflake", "bigquery": tests only parse them (docs/warehouses.md).
     types
-        Types of columns by name, as the warehouse or DuckDB calls them. Columns without a type here
+        Types of columns by name, as the warehouse or DuckDB calls the types. Columns left out here
         are read as text, which is right for texts and whole numbers. Give the true types of columns
         of floating-point numbers, decimals, dates and timestamps, and always of the weight and of
         the times of a period: times with a zone are compared as instants, others as written.
@@ -200,7 +201,7 @@ def _warehouse_vectors(plan: RollupPlan) -> tuple[Vector, ...]:
 
 
 def _no_vectors(_: object) -> None:
-    """Return no vectors: for questions that only count."""
+    """Return None, no vectors, for questions that only count."""
 
 
 def _question_statement(
@@ -211,7 +212,7 @@ def _question_statement(
     types: Mapping[str, str] | None,
     measured: Callable[[Any], tuple[Vector, ...] | None] = _no_vectors,
 ) -> RollupSql:
-    """Check the arguments of a question, plan it and write its statement."""
+    """Check the arguments of a question, plan the release and write its statement."""
     plan, chosen = question.plan(arguments), dialect_from(dialect)
     if plan.unit.nodes is not None:
         raise ParameterError(

@@ -1,4 +1,4 @@
-"""Columns as hierarchies: one kind a file, written once for all doors and engines.
+"""Kinds of hierarchy over columns; all doors take the same strings and objects.
 
 ===========  ====================================================  ======================
 kind         string                                                object
@@ -195,8 +195,8 @@ def number(
 
 
 def _option_tuple(values: Any) -> Any:
-    """Return a list, array or range as a tuple of Python values. Return other values unchanged, to
-    be checked later."""
+    """Return a list, array or range as a tuple of Python values. Other values stay unchanged; the
+    kind checks them later."""
     if isinstance(values, np.ndarray):
         values = values.tolist()
     return tuple(values) if isinstance(values, list | range) else values

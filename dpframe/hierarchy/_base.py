@@ -1,8 +1,8 @@
 """The base class of all kinds of hierarchy. A hierarchy never sees data.
 
-A hierarchy turns a row into a chain of nodes, coarse to fine. The rollup asks it for SQL: the
-key of the finest node of a row (one or several columns), the key of a node one level up, the
-number of levels that the row has, an order in which every node follows its ancestors, and the
+A hierarchy turns a row into a chain of nodes, coarse to fine. It writes SQL for the rollup: the
+key of the finest node of a row (one or several columns), the key of the node one level up, the
+number of levels that a row has, an order in which every node follows its ancestors, and the
 key as text. People see ``label``.
 
 A NULL key is the ``<invalid>`` node of level 1: NULL, empty and malformed values end there.
@@ -31,7 +31,7 @@ INVALID = "<invalid>"
 """Label of the node of NULL, empty and malformed values."""
 
 OTHER = "<other>"
-"""Label of the records that no released node beside it covers."""
+"""Label of a node for the records under its parent that no released sibling covers."""
 
 ROOT = "*"
 """Label of level 0, everything."""
@@ -46,7 +46,7 @@ OnInvalid = Literal["count", "drop"]
 
 @dataclass(frozen=True)
 class Hierarchy(ABC):
-    """Base of the kinds. ``invalid`` is "count" (an ``<invalid>`` node) or "drop"."""
+    """Base class of the kinds of hierarchy, and of ``Cells``, several hierarchies at once."""
 
     kind: ClassVar[str]
 
@@ -73,7 +73,7 @@ class Hierarchy(ABC):
     @property
     @abstractmethod
     def on_invalid(self) -> OnInvalid:
-        """What happens to NULL, empty and malformed values."""
+        """What happens to NULL, empty and malformed values: "count" (``<invalid>``) or "drop"."""
 
     @property
     @abstractmethod
@@ -88,7 +88,7 @@ class Hierarchy(ABC):
     @property
     @abstractmethod
     def level_names(self) -> tuple[str, ...]:
-        """A short name of each level, for people."""
+        """A short name of each level, coarse to fine, for people."""
 
     @property
     @abstractmethod
@@ -97,7 +97,7 @@ class Hierarchy(ABC):
 
     @property
     def dimensions(self) -> tuple[Hierarchy, ...]:
-        """The hierarchies in this one: itself, or each of several hierarchies at once."""
+        """This hierarchy alone; for ``Cells``, each of their hierarchies."""
         return (self,)
 
     @property
@@ -153,8 +153,8 @@ class Hierarchy(ABC):
 
     def stored_keys(self, columns: tuple[str, ...], types: tuple[str, ...]) -> str | None:
         """Return the SQL of a condition: where it holds, the values of a row are its finest key
-        unchanged; where it does not, the key has a NULL. Rows may then be grouped before keys are
-        made. None if the types do not allow it, or if it would save nothing."""
+        unchanged; where it does not hold, the key has a NULL. Rows may then be grouped before keys
+        are made. None if the types do not allow this grouping, or if it would save nothing."""
         return None
 
     def whole_keys(self, types: tuple[str, ...]) -> bool:
@@ -168,27 +168,27 @@ class Hierarchy(ABC):
 
     def rests(self, level: int) -> bool:
         """Whether many rows can end at ``level`` or above, and never share a node of ``level`` with
-        rows that go on. They need not be grouped again at ``level``."""
+        rows that go on. Rows that end there need not be grouped again at ``level``."""
         return False
 
     @abstractmethod
     def coarser(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the SQL of the key at ``level`` from the key one level down. The key of a row that
-        ends above stays unchanged."""
+        """Return the SQL of the key at ``level`` from the key one level down. A row that ends at
+        ``level`` or above keeps its key."""
 
     @abstractmethod
     def preorder(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
         """Return the SQL of the sort columns s1, s2, ... of a node; see ``order_by``."""
 
     def order_by(self) -> str:
-        """Return an ORDER BY that puts a node right after its ancestors, before their siblings."""
+        """Return an ORDER BY that puts a node after its ancestors, before their later siblings."""
         sorts = len(self.preorder(1, tuple(f"k{i + 1}" for i in range(self.key_width))))
         return ascending_order(*(f"s{i}" for i in range(1, sorts + 1)), "level", nulls="FIRST")
 
     @abstractmethod
     def texts(self, level: int, keys: tuple[str, ...], types: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the SQL of the key as VARCHAR, or as integers, which people can read; NULL for key
-        columns that the level does not have. ``types`` are as in ``key_steps``."""
+        """Return the SQL of the key columns as VARCHAR or integers; ``label`` takes their texts.
+        NULL for key columns that the level does not have. ``types`` are as in ``key_steps``."""
 
     # -- people ------------------------------------------------------------------------------
 
@@ -197,14 +197,14 @@ class Hierarchy(ABC):
         return INVALID if texts[0] is None else texts[0]
 
     def labels(self, level: NDArray[np.int64], keys: Sequence[pa.ChunkedArray]) -> pa.Array:
-        """Return the labels of many released nodes, level 0 included; ``keys`` are text columns."""
+        """Return the labels of many released nodes, also of level 0, from key columns of texts."""
         texts = zip(*(column.to_pylist() for column in keys), strict=True)
         pairs = zip(level.tolist(), texts, strict=True)
         return pa.array([self.label(n, t) if n else ROOT for n, t in pairs], type=pa.string())
 
     @property
     def label_columns(self) -> tuple[str, ...]:
-        """Extra columns of the result, one for each level; only kind ``columns`` has them."""
+        """Names of extra columns of a result, one for each level; only ``columns`` has them."""
         return ()
 
     @abstractmethod
@@ -213,20 +213,20 @@ class Hierarchy(ABC):
         fine.
 
         ``shown`` is its label, or its label columns down to its level. A node is represented by
-        equal values in all lineages. Raises ValueError for text that is no label of this kind.
+        equal values in all lineages. ValueError if a text that is no label cannot be parsed.
         """
 
 
 def _quote_column(name: str) -> str:
-    """Quote a column name for a specification, where white space around names does not count."""
+    """Quote a column name for a specification, whose parser drops white space around names."""
     return quote(name, safe="/.-" if name != name.strip() else " /.-")
 
 
 def text_sql(column: str, duckdb_type: str) -> str:
     """Return the SQL of a value as text that does not depend on how the column is stored.
 
-    An integer column and a floating-point column give equal text for a whole number, as far as the
-    latter holds it exactly. So a NULL, which turns integers into floats in pandas, changes no text
+    An integer column and a floating-point column give equal text for a whole number, if the float
+    holds the number exactly. So a NULL, which turns integers into floats in pandas, changes no text
     of other rows.
     """
     if duckdb_type in ("VARCHAR", "TEXT"):
@@ -240,12 +240,12 @@ def text_sql(column: str, duckdb_type: str) -> str:
 
 
 COARSE_TIMES = ("TIMESTAMP_S", "TIMESTAMP_MS")
-"""Types whose times can lie outside the range of microseconds. DuckDB cannot write such times, and
-closes the whole database when it is asked to."""
+"""Types whose times can lie outside the range of microseconds. DuckDB cannot write such times as
+text: it closes the whole database when it tries."""
 
 UNWRITABLE = r"\b(TIMESTAMP_M?S|VARIANT|BIGNUM)\b|\bUNION\b.*\b(TIME|TIME_NS|DECIMAL|BIT)\b"
-"""Pattern in the names of types that hold such times inside, or can hold them, and of types whose
-malformed values no SQL tells from valid ones (``_duck.guards``)."""
+"""Pattern in the names of types that hold times of ``COARSE_TIMES`` inside, or can hold them, and
+of types whose malformed values no SQL tells from valid ones (``_duck.guards``)."""
 
 NO_TEXT = "; it can hold values that cannot be written as text. Cast the column."
 
@@ -259,7 +259,7 @@ def check_writable(column: str, duckdb_type: str) -> None:
 
 def real_text(number: str, otherwise: str) -> str:
     """Return the SQL of a DOUBLE as text, NULL for NaN: as an integer if it is a whole number of
-    128 bits, else ``otherwise``."""
+    at most 128 bits, else ``otherwise``."""
     return (
         f"CASE WHEN {is_nan(number)} THEN NULL "
         f"WHEN {number} = trunc({number}) AND abs({number}) < {2.0**127!r}::DOUBLE "
@@ -272,11 +272,11 @@ LEVEL_COLUMN_TYPES = (
     *("BOOLEAN", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"),
     *("TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"),
 )
-"""DuckDB's types that a level column keeps; columns of other types show as text."""
+"""DuckDB's types that the column of a level keeps; values of other types become text."""
 
 
 def has_zone(duckdb_type: str) -> bool:
-    """Whether a type is a timestamp with a time zone, of any precision, and not a list of these."""
+    """Whether a type is a timestamp with a time zone, of any precision; False for lists of them."""
     zoned = "ZONE" in duckdb_type or "TZ" in duckdb_type
     return duckdb_type.startswith("TIMESTAMP") and zoned and not duckdb_type.endswith("]")
 
@@ -284,7 +284,7 @@ def has_zone(duckdb_type: str) -> bool:
 def utc_sql(column: str) -> str:
     """Return the SQL that turns a timestamp with a time zone into a timestamp in UTC without one.
 
-    A cast would use the time zone of the session. NULL for infinite times.
+    A cast would use the time zone of the session. Infinite times become NULL.
     """
     zoned = f"CAST({column} AS TIMESTAMP WITH TIME ZONE)"
     return f"make_timestamp(epoch_us(CASE WHEN isfinite({zoned}) THEN {zoned} END))"

@@ -40,16 +40,16 @@ UNDER = " > "
 """Sign between dimensions if each lies inside of the dimension before it."""
 
 SETS = "sets"
-"""The kind of grouping sets in a specification."""
+"""Word before the colon in a specification of grouping sets."""
 
 
 @dataclass(frozen=True, repr=False)
 class Cells(Hierarchy):
     """Dimensions, and the kinds of cells that are asked, finest first, without the total.
 
-    It acts as a hierarchy for three things: the columns that it reads, its height (the kinds that a
-    record pays for) and its specification. It has no chain of nodes, so that only ``hhh`` and
-    ``rollup`` can count it.
+    Cells act as a hierarchy for three things: the columns that they read, their height (the number
+    of kinds, as a record pays for each) and their specification. They have no chain of nodes, so
+    that only ``hhh`` and ``rollup`` can count them.
     """
 
     of: tuple[Hierarchy, ...]
@@ -131,12 +131,12 @@ class Cells(Hierarchy):
             one.check_types(own)
 
     def by_dimension(self, values: Sequence[str]) -> list[tuple[str, ...]]:
-        """Split a sequence with one value for each source column by dimension."""
+        """Split by dimension a sequence that has one value for each source column."""
         rest = iter(values)
         return [tuple(itertools.islice(rest, len(one.source_columns))) for one in self.of]
 
     def by_keys(self, columns: Sequence[T]) -> list[tuple[T, ...]]:
-        """Split the key columns of all dimensions by dimension."""
+        """Split by dimension a sequence that has one value for each key column."""
         rest = iter(columns)
         return [tuple(itertools.islice(rest, one.key_width)) for one in self.of]
 
@@ -150,8 +150,8 @@ class Cells(Hierarchy):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns with the labels of the dimensions. A second column, ``NAME_level``,
-        belongs to each."""
+        """Names of the columns with the labels of the dimensions. Each has a second column beside
+        it, ``NAME_level``."""
         taken, names = set(CELL_RESULT_COLUMNS), []
         for one in self.of:
             name = "_".join(one.source_columns)
@@ -192,12 +192,13 @@ def is_one_dimension(before: Hierarchy, one: Hierarchy) -> bool:
 
 
 def refuse_chain() -> NoReturn:
-    """Raise ParameterTypeError. Never called: ``as_hierarchy`` refuses several hierarchies."""
+    """Raise ParameterTypeError. No call gets here: ``as_hierarchy`` refuses several hierarchies."""
     raise ParameterTypeError("several hierarchies at once are no single chain of nodes.")
 
 
 def level_name(one: Hierarchy, level: int) -> str:
-    """Return the name of a level of a dimension, with the column unless the name is the column."""
+    """Return the name of a level of a dimension, after the column unless the name is the column;
+    ``*`` for level 0."""
     if level == 0:
         return ROOT
     name = one.level_names[level - 1]
@@ -213,8 +214,8 @@ def product_kinds(heights: Sequence[int]) -> tuple[Kind, ...]:
 
 
 def nested_kinds(heights: Sequence[int]) -> tuple[Kind, ...]:
-    """Return the kinds of a chain: each level of a dimension, under the finest level of all earlier
-    dimensions."""
+    """Return the kinds of a chain, finest first: each level of a dimension, under the finest level
+    of all earlier dimensions."""
     kinds = []
     for i, height in enumerate(heights):
         before, after = tuple(heights[:i]), (0,) * (len(heights) - i - 1)
@@ -223,7 +224,7 @@ def nested_kinds(heights: Sequence[int]) -> tuple[Kind, ...]:
 
 
 def too_many_kinds(kinds: int) -> HierarchyError:
-    """Return the error for more kinds of cells than a record can pay for."""
+    """Return the error for more than ``MAX_HEIGHT`` kinds of cells."""
     columns = MAX_HEIGHT.bit_length() - 1
     return HierarchyError(
         f"hierarchies have {kinds} kinds of cells, above {MAX_HEIGHT}: take fewer levels, such as "

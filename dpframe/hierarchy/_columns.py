@@ -24,7 +24,7 @@ from dpframe.hierarchy._base import (
 )
 
 RESERVED = ("level", "prefix", "residual", "count", "lower", "upper")
-"""Columns that every result has."""
+"""Names of columns of results, which a level column cannot have."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Columns(Hierarchy):
         return " / ".join(INVALID if t is None else t for t in texts[:level])
 
     def labels(self, level: NDArray[np.int64], keys: Sequence[pa.ChunkedArray]) -> pa.Array:
-        """Return the labels of ``label``, computed a column at a time."""
+        """Return what ``label`` returns for each node, ``*`` at level 0, a column at a time."""
         joined = pc.fill_null(keys[0], INVALID)
         out = pc.if_else(pa.array(level == 0), ROOT, joined)
         for depth, key in enumerate(keys[1:], 2):
@@ -149,8 +149,9 @@ class Columns(Hierarchy):
 
 
 ONE_TEXT_A_VALUE = ("BOOLEAN", "DATE", "TIMESTAMP", "UUID", "DECIMAL", "HUGEINT", "UHUGEINT")
-"""Types, besides integers, in which each value has exactly one text and each text means one value.
-Columns of other types are grouped by their text."""
+"""Types, besides integers of at most 64 bits, in which each value has exactly one text and each
+text means one value. Times with a zone are grouped by their time in UTC, values of other types by
+their text."""
 
 
 def _is_whole(duckdb_type: str) -> bool:

@@ -22,25 +22,27 @@ FORMATS = {
     "day": "%Y-%m-%d",
     "hour": "%Y-%m-%d %H:00",
 }
-"""Levels, coarse to fine, and the format of their labels; the number of a quarter is appended."""
+"""Format of the labels of each level, coarse to fine. A quarter's number is appended."""
 
 WIDTHS = {"year": 4, "quarter": 7, "month": 7, "week": 8, "day": 10, "hour": 16}
-"""Characters of each format. The labels of years, months and days begin the finer labels."""
+"""Characters of a label of each level. The label of a year, month or day begins all finer
+labels below it."""
 
 ACROSS = ("year", "quarter", "month")
-"""Levels of which a week can lie in two nodes."""
+"""Levels at which a week can lie in two nodes."""
 
 OFFSET = r":[0-9.]+ ?[+-][0-9][0-9:]*[ \t\n\f\r\x0b]*$"
 """Pattern for the end of a time with an offset from UTC, which a cast to TIMESTAMP would ignore."""
 
 UTC = r":[^A-Za-z]*(Z| UTC| GMT)[ \t\n\f\r\x0b]*$"
-"""Pattern for the end of a time that says UTC."""
+"""Pattern for the end of a text that says its time is in UTC."""
 
 NAMED = r":[0-9.]* [A-Za-z0-9_/:+-]"
-"""Pattern in a time with the name of a zone, unless the time says UTC or an offset."""
+"""Pattern in a text that names a zone, if the text neither says UTC nor has an offset."""
 
 YEARS = "BETWEEN TIMESTAMP '0001-01-01' AND TIMESTAMP '9999-12-31 23:59:59.999999'"
-"""Times outside these years, and infinite times, are invalid: SQL cannot truncate them."""
+"""Condition for a valid time. Infinite times and other years are invalid: SQL cannot truncate
+them."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +52,10 @@ class Date(Hierarchy):
     Weeks follow ISO 8601 and begin on Monday. They are under no year, as some lie in two years.
 
     Reads dates, timestamps and ISO 8601 text. Times with a time zone or an offset are read in
-    ``zone``, or in UTC without it; other times are read unchanged. Infinite and unreadable times
-    are invalid. With ``zone``, texts that name another zone than UTC, and times outside the years 1
-    to 9999 of UTC, are invalid too. Whole numbers are not read, as their unit would be a guess, and
-    neither are periods that name no single day.
+    ``zone``, by default in UTC; other times are read unchanged. Unreadable and infinite times, and
+    times outside the years 1 to 9999, are invalid. With ``zone``, texts that name another zone than
+    UTC are invalid too, and so are times with a zone outside these years in UTC. Whole numbers are
+    not read, as their unit would be a guess, and neither are periods that name no single day.
     """
 
     column: str
@@ -196,8 +198,8 @@ def _truncate_sql(level: str, time: str) -> str:
 
 
 def _coarser_label(level: str, label: str) -> str:
-    """Return the label of a coarser level that contains a finer label; ValueError if the text is no
-    label."""
+    """Return the label at a coarser level of the node above a finer label. Raises ValueError if a
+    quarter or week cannot be read from the text."""
     if level == "quarter":
         return f"{label[:4]}-Q{(int(label[5:7]) + 2) // 3}"
     if level == "week":

@@ -16,15 +16,15 @@ from dpframe.hierarchy._base import (
 )
 
 NAME = r"[^\s./:@]+(\.[^\s./:@]+)*"
-"""Pattern of labels without white space or the separators of URLs and mail addresses."""
+"""Pattern of names. Labels hold no white space and no separators of URLs or mail addresses."""
 
 
 @dataclass(frozen=True)
 class HostNames(Hierarchy):
-    """``www.example.org`` under ``example.org`` under ``org``; labels left of ``depth`` are cut.
+    """``www.example.org`` under ``example.org`` under ``org``: at most ``depth_limit`` labels.
 
-    Case and one trailing dot do not count. Empty labels, addresses (a last label of digits
-    only), URLs and mail addresses are invalid.
+    Labels further left are cut. Case and one trailing dot do not count. Empty labels, IP addresses
+    (a last label of digits only), URLs and mail addresses are invalid.
     """
 
     column: str

@@ -81,7 +81,7 @@ class Ip(Hierarchy):
 
     def domain_values(self) -> list[str] | None:
         """Return the first address of every network of the finest level; None without ``version``,
-        or for too many networks."""
+        or for more than 2**20 networks."""
         bits = {4: self.prefixes[-1], 6: self.prefixes6[-1]}.get(self.version or 0)
         if bits is None or bits > MAX_DOMAIN_BITS:
             return None
@@ -129,7 +129,7 @@ class Ip(Hierarchy):
         )
 
     def rests(self, level: int) -> bool:
-        """Whether addresses of the version with fewer levels end at ``level`` or above."""
+        """Whether addresses of the family with fewer levels end at ``level`` or above."""
         return self.version is None and level >= min(len(self.prefixes), len(self.prefixes6))
 
     def coarser(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
@@ -179,8 +179,8 @@ def _octets(text: str) -> tuple[str, ...]:
 
 
 def _is_dotted(text: str) -> str:
-    """Return SQL: whether a text is four decimal numbers up to 255 without leading zeros. Written
-    back, such numbers give the text again."""
+    """Return the SQL of whether a text is four decimal numbers up to 255 without leading zeros.
+    Only such numbers, written back, give the text again."""
     return " || '.' || ".join(f"{o}::VARCHAR" for o in _octets(text)) + f" = {text}"
 
 
@@ -189,7 +189,8 @@ def _dotted_number(octets: str, text: str) -> str:
     text is malformed.
 
     Leading zeros are excluded by length: the text must be as long as the four numbers written back.
-    ("1e2" is as long as 100, so that "e" is excluded too. Writing them takes twice the time.)
+    ("1e2" is as long as 100, so that "e" is excluded too. Writing the numbers takes twice the
+    time.)
     """
     parts = [f"{octets}[{i}]" for i in (1, 2, 3, 4)]
     digits = " + ".join(f"({p} > {n})::UTINYINT" for p in parts for n in (9, 99))
@@ -203,8 +204,8 @@ def _dotted_number(octets: str, text: str) -> str:
 
 
 def _without_dots(text: str) -> str:
-    """Return the SQL of an IPv6 text with a trailing dotted part rewritten as two groups; NULL for
-    other text."""
+    """Return the SQL of an IPv6 text in which a dotted end is rewritten as two groups; NULL without
+    a colon, or for a malformed dotted end."""
     tail = f"regexp_extract({text}, '[^:]*$')"
     a, b, c, d = (f"{o}::INTEGER" for o in _octets(tail))
     groups = f"format('{{:x}}:{{:x}}', {a} * 256 + {b}, {c} * 256 + {d})"
@@ -215,7 +216,7 @@ def _without_dots(text: str) -> str:
 
 
 def _group_list(half: str) -> str:
-    """Return the SQL of the groups on one side of '::'; NULL if there is no such side."""
+    """Return the SQL of the list of groups on one side of '::'; NULL if there is no such side."""
     return f"CASE WHEN {half} = '' THEN [] ELSE string_split({half}, ':') END"
 
 
@@ -230,4 +231,5 @@ _IPV6 = (
     "CASE WHEN regexp_full_match(g, '[0-9a-f]{1,4}') THEN TRY_CAST('0x' || g AS UHUGEINT) END), "
     "lambda a, b: a * 65536 + b)"
 )
-"""SQL of the 128-bit number of eight groups (RFC 4291, section 2.2); NULL if one is malformed."""
+"""SQL of the 128-bit number of eight groups (RFC 4291, section 2.2); NULL if a group is
+malformed."""

@@ -24,7 +24,7 @@ MAX_DEPTH = 48
 
 @dataclass(frozen=True)
 class Number(Hierarchy):
-    """[lower, upper) cut into halves, quarters, ...; ``depth`` levels of binary splits.
+    """[lower, upper] cut into halves, quarters, ...; ``depth_limit`` levels of binary splits.
 
     Values outside the bounds, infinities too, count in the nearest interval. NaN, and text that is
     no number, are invalid. The bounds are public and must not come from the data.
@@ -76,7 +76,7 @@ class Number(Hierarchy):
         return out
 
     def domain_values(self) -> list[str] | None:
-        """Return the middle of every interval of the finest level; None if there are too many."""
+        """Return the middles of the finest intervals; None for more than 2**20 intervals."""
         if self.depth_limit > MAX_DOMAIN_BITS:
             return None
         bins, span = 2**self.depth_limit, self.upper - self.lower

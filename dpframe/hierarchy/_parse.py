@@ -73,7 +73,7 @@ KINDS: dict[str, tuple[type[Hierarchy], dict[str, tuple[str, Convert]]]] = {
         },
     ),
 }
-"""For each kind its class and, for each option in a string, the field and the parser."""
+"""For each kind its class and, for each option in a string, its field and its parser."""
 
 REQUIRED = {"code": ("lengths",), "number": ("lower", "upper")}
 
@@ -85,7 +85,7 @@ EXAMPLE = (
 
 def as_hierarchy(value: object, name: str = "hierarchy") -> Hierarchy:
     """Return the hierarchy of a string, a list of column names or a hierarchy object. ``name`` is
-    the argument's name, for messages."""
+    the argument's name, for messages. Raises HierarchyError or ParameterTypeError."""
     if not is_one_hierarchy(value):
         raise HierarchyError(
             f"{name} ({shown_value(value)}) is several hierarchies, for hhh and rollup only: "
@@ -124,8 +124,8 @@ def is_one_hierarchy(value: object) -> bool:
 
 
 def split_hierarchies(text: str, sign: str) -> list[str]:
-    """Return the hierarchies that a sign joins; none if the sign is part of an option, as in
-    ``path:category?separator= > ``."""
+    """Return the texts of the hierarchies that a sign joins; an empty list if the sign is absent or
+    part of an option, as in ``path:category?separator= > ``."""
     parts = [part.lstrip() for part in text.split(sign)]
     several = len(parts) > 1 and all(part and not part.startswith("&") for part in parts)
     return parts if several else []

@@ -27,7 +27,7 @@ from dpframe.hierarchy._parse import as_hierarchy, is_one_hierarchy, split_hiera
 
 @known_arguments
 def product(*hierarchies: str | Sequence[str] | Hierarchy) -> Cells:
-    """Cells of two or more hierarchies: each level of one with each level of the other hierarchies.
+    """Cells of two or more hierarchies: every combination of their levels.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def _factors(value: object) -> tuple[Hierarchy, ...]:
 
 @known_arguments
 def cube(columns: Sequence[str]) -> Cells:
-    """Cells by every set of some columns, as SQL's ``GROUP BY CUBE``.
+    """Cells by every subset of the columns, as SQL's ``GROUP BY CUBE``.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def grouping_sets(sets: Sequence[str | Sequence[str]]) -> Cells:
     ----------
     sets
         Sets of names in the order in which they are asked: a set comes after all sets that have its
-        columns and more. The total can be left out (``remainder`` releases it), or be an empty set
+        columns and more. The total can be left out (``remainder=`` releases it), or be an empty set
         at the end.
 
     Examples
@@ -128,7 +128,7 @@ def grouping_sets(sets: Sequence[str | Sequence[str]]) -> Cells:
 
 
 def as_hierarchies(value: object, name: str = "hierarchy") -> Hierarchy:
-    """Return a hierarchy, or several at once as ``Cells``, from what people write."""
+    """Return a hierarchy, or several hierarchies at once as ``Cells``, from what people write."""
     if is_one_hierarchy(value):
         return as_hierarchy(value, name)
     if isinstance(value, Cells):
@@ -156,8 +156,8 @@ def _parse_several(text: str) -> Hierarchy:
 
 
 def _nest_hierarchies(found: list[Hierarchy]) -> Hierarchy:
-    """Nest each hierarchy inside of the one before it. Neighbours that are columns become one
-    dimension."""
+    """Nest each hierarchy inside of the hierarchy before it. Neighbours that are columns with equal
+    ``invalid`` become one dimension."""
     joined: list[Hierarchy] = []
     for one in found:
         before = joined[-1] if joined else None

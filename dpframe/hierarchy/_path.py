@@ -20,11 +20,11 @@ from dpframe.hierarchy._base import (
 
 @dataclass(frozen=True)
 class Path(Hierarchy):
-    """Parts between separators, coarse to fine; parts below ``depth`` are cut.
+    """Parts between separators, coarse to fine; parts beyond ``depth_limit`` are cut.
 
     Empty parts do not count: ``/a//b/`` and ``a/b`` are equal paths. A short path ends at its last
-    part and is counted there and above. A path without parts, such as ``/``, is counted at the root
-    only; its key is the empty text. Empty text is no path.
+    part and is counted there and at all nodes above. A path without parts, such as ``/``, is
+    counted at the root only; its key is the empty text. Empty text is no path.
     """
 
     column: str

@@ -1,4 +1,4 @@
-"""Dates without timestamps: keys are texts ``YYYY-MM-DD HH:00``, and text is parsed by patterns."""
+"""Dates in SQL without timestamps: keys are labels of levels, and times are parsed by patterns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ BETWEEN = rf"(T{BLANK}*|{BLANK}+)"
 CLOCK = rf"0*{TWO}:({TWO}(:({TWO}([.][0-9]*)?)?)?)?"
 OFFSET = r"[+-][0-9]{2}(:?[0-9]{2}|:[0-9]{2}:[0-9]{2})?"
 TAIL = rf"(Z{BLANK}*|{OFFSET}{BLANK}*| [A-Za-z0-9_/:+-]*{BLANK}*)"
-"""Patterns of text that DuckDB reads as a timestamp. What matches TAIL does not shift the time."""
+"""Patterns of text that DuckDB reads as a timestamp. A part that matches TAIL does not shift the
+time."""
 
 SHIFTED = rf"{BLANK}*{DAY}{BETWEEN}{CLOCK}{OFFSET}{BLANK}*"
 HAS_OFFSET = ANY + f":[0-9.]+ ?[+-][0-9][0-9:]*{BLANK}*"
@@ -57,7 +58,7 @@ class DateKeys(OneKey):
         return (*before, {"k1": _level_text(self.dialect, self.hierarchy.levels[-1], last["k1"])})
 
     def _moment(self) -> tuple[Step, ...]:
-        """Return steps whose last one is ``k1``, the hour of a row as text."""
+        """Return steps to ``k1``, here the hour of a row as text."""
         d, zone = self.dialect, self.hierarchy.zone
         if zone is not None and self.types[0] in ("VARCHAR", ZONED):
             return (*local_steps(d, zone, *self._in_utc()), {"k1": "local"})
@@ -68,8 +69,8 @@ class DateKeys(OneKey):
         return (*self._read(), {"k1": "moment"})
 
     def _in_utc(self) -> tuple[Step, ...]:
-        """Return steps to ``utc_day``, a text, and ``utc_second``, the second of that day, of times
-        with a zone, and to ``stands``, the hour of times without one."""
+        """Return steps to three columns. Times with a zone have ``utc_day``, a text, and
+        ``utc_second``, the second of that day; times without a zone have ``stands``, their hour."""
         d = self.dialect
         if self.types[0] == ZONED:
             second = " + ".join(
@@ -91,8 +92,8 @@ class DateKeys(OneKey):
         )
 
     def _read(self) -> tuple[Step, ...]:
-        """Return steps from text to ``moment``. A cast only gets digits that a pattern has matched,
-        so that it cannot fail."""
+        """Return steps from text to ``moment``, the hour as text. Only digits that a pattern has
+        matched are cast, so that no cast fails."""
         d = self.dialect
         plain = f"{BLANK}*{DAY}({BETWEEN}{CLOCK}{TAIL}?)?"
         moved = d.matches("c0", SHIFTED)
@@ -176,7 +177,7 @@ class DateKeys(OneKey):
 
 
 def _level_text(d: Dialect, level: str, text: str) -> str:
-    """Return the SQL of a level's text from the text of an hour or of a finer level."""
+    """Return the SQL of the label at a level from the text of an hour or a finer label."""
     if level != "quarter":
         return f"left({text}, {WIDTHS[level]})"
     third = d.quotient(f"({d.whole(f'substr({text}, 6, 2)')} + 2)", "3")
@@ -184,9 +185,9 @@ def _level_text(d: Dialect, level: str, text: str) -> str:
 
 
 def local_steps(d: Dialect, zone: str, *read: Step) -> tuple[Step, ...]:
-    """Return steps to ``local``: the hour by the clocks of a zone, else ``stands``; NULL outside
-    the years 1 to 9999. They use integers and texts only, because the time zone databases of
-    engines are of different years."""
+    """Return steps to ``local``: the hour by the clocks of a zone, or ``stands`` for a time without
+    a zone; NULL outside the years 1 to 9999. The steps use integers and texts only, because the
+    time zone databases of engines are of different years."""
 
     def divided(a: str, b: int) -> str:
         return d.quotient(a, str(b))

@@ -11,7 +11,7 @@ DOTTED = rf"{OCTET}([.]{OCTET}){{3}}"
 GROUPS = "[0-9a-f]{1,4}(:[0-9a-f]{1,4}){0,7}"
 MAPPED = "0" * 20 + "ffff"
 LONGEST_ADDRESS = 60
-"""Most characters of a text that is parsed; no address has as many."""
+"""Most characters of a text that is parsed; every address is shorter."""
 
 
 class IpKeys(OneKey):
@@ -115,7 +115,7 @@ def _hex4(d: Dialect, dotted: str) -> str:
 
 
 def _group_digits(d: Dialect, half: str) -> str:
-    """Return the SQL of the digits on one side of '::', four a group; NULL if a group is
+    """Return the SQL of the digits on one side of '::', four for each group; NULL if a group is
     malformed."""
     pieces = [d.piece(half, ":", i) for i in range(1, 9)]
     padded = [f"(CASE WHEN {p} <> '' THEN {d.pad(p, 4)} ELSE '' END)" for p in pieces]

@@ -2,8 +2,8 @@
 
 Types are public: if a type alone shows that no value of a column can be read, every door says so
 before anything is charged. Texts can always hold something readable. Names are DuckDB's, without
-parameters; LIST stands for lists and arrays, PANDAS for a dtype of pandas for which Arrow has no
-type, and which is read as text.
+parameters; LIST stands for lists and arrays, PANDAS for a dtype of pandas that has no Arrow type
+and is read as text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ OTHERS = (
 )
 
 KNOWN = (*WHOLE, *REAL, *TIMES, *TEXTS, *NESTED, *OTHERS)
-"""Every type for which SQL is written where a statement finds the type by itself."""
+"""All types that are known by name. A statement that finds a type only when it runs has a case for
+each of them."""
 
 FINE_PERIODS = tuple(
     f"period[{unit}]" for unit in ("D", "B", "h", "H", "min", "T", "s", "S", "ms", "us", "ns")
@@ -39,16 +40,17 @@ FINE_PERIODS = tuple(
 """Dtypes of periods that pandas writes as the time at which they begin."""
 
 Advice = Callable[[str, str], str]
-"""Makes advice from a column as pandas writes it and as SQL writes it."""
+"""Makes advice from the expressions of a column in pandas and in SQL."""
 
 
 def outer_type(duckdb_type: str) -> str:
-    """Return a type without its parameters, which can include the values of an ENUM."""
+    """Return the name of a type without parameters, which can include the values of an ENUM; LIST
+    for lists and arrays."""
     return "LIST" if duckdb_type.endswith("]") else duckdb_type.split("(")[0]
 
 
 def type_label(duckdb_type: str) -> str:
-    """Return the name of a type that people know."""
+    """Return the name of a type for messages, without parameters: pandas' name or DuckDB's."""
     if duckdb_type.startswith("PANDAS("):
         return duckdb_type.removeprefix("PANDAS(").removesuffix(")")
     return duckdb_type.split("(")[0]
@@ -73,7 +75,7 @@ class ReadableTypes:
         return outer_type(duckdb_type) in self.types
 
     def check(self, kind: str, column: str, duckdb_type: str) -> None:
-        """Raise ColumnError, which says what to do, if the kind does not read the type."""
+        """Raise ColumnError if the kind does not read the type; the message says what to do."""
         if not self.holds(duckdb_type):
             raise unreadable_type(f"{kind} reads", column, duckdb_type, self.words, self.advice)
 
@@ -86,7 +88,7 @@ def unreadable_type(
     advice: dict[tuple[str, ...], Advice],
     otherwise: str = "Choose another column, or another kind of hierarchy.",
 ) -> ColumnError:
-    """Return the error for a column whose type holds no readable value; it says what to do."""
+    """Return the error for a column whose type holds no readable value; the message has advice."""
     name = (
         type_label(duckdb_type).split("[")[0]
         if "PANDAS(" in duckdb_type
@@ -194,4 +196,4 @@ READS = {
     "code": ReadableTypes(ANYTHING, "text, and other single values as text", COMMON, None),
     "columns": ReadableTypes(KNOWN, "every type", {}, None),
 }
-"""What each kind reads; all doors ask here."""
+"""The types that each kind reads, for all doors."""

@@ -20,12 +20,12 @@ REGULAR = 2104
 """From this year on zones follow their last rule, year by year. (Morocco's are listed to 2087.)"""
 
 CYCLE = 28
-"""Years after which weekdays and leap years repeat. In these years every weekday begins a common
-year and a leap year; no century is among them."""
+"""Years after which weekdays and leap years repeat. In this many years from REGULAR on, every
+weekday begins a common year and a leap year; no century is among them."""
 
 LISTED = REGULAR + CYCLE
 """From this year on, a year has the clocks of a year in the cycle: both are leap years or neither
-is, and both begin on one weekday."""
+is, and both begin on the same weekday."""
 
 
 def check_zone(name: object) -> None:
@@ -49,7 +49,8 @@ def check_zone(name: object) -> None:
 
 @lru_cache(maxsize=32)
 def zone_changes(name: str) -> tuple[tuple[datetime, int], ...]:
-    """Return when a zone changes its offset, in UTC, and its seconds ahead of UTC from then on."""
+    """Return when a zone changes its offset, in UTC from ``datetime.min`` to LISTED, and its
+    seconds ahead of UTC from then on."""
     from zoneinfo import ZoneInfo
 
     zone, day, second = ZoneInfo(name), timedelta(days=1), timedelta(seconds=1)
@@ -90,7 +91,7 @@ def ahead_sql(zone: str, time: str, literal: Callable[[datetime], str]) -> str:
 def listed_year(
     year: str, quotient: Callable[[str, int], str], rest: Callable[[str, int], str]
 ) -> str:
-    """Return the SQL of the listed year of ``zone_changes`` that has the same clocks."""
+    """Return the SQL of a year before LISTED that has the clocks of ``year``."""
     before = f"({year} - 1)"
     days = f"{year} + {quotient(before, 4)} - {quotient(before, 100)} + {quotient(before, 400)}"
     leap = f"{rest(year, 4)} = 0 AND {rest(year, 100)} <> 0 OR {rest(year, 400)} = 0"

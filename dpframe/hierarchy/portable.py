@@ -1,9 +1,9 @@
-"""The keys of a row in SQL for engines other than DuckDB: equal nodes, with every key a text.
+"""The keys of a row in SQL for engines other than DuckDB; they give the nodes of DuckDB's keys.
 
-There is one class here for each kind of hierarchy. Where the hierarchy computes with 128-bit
-integers, lists or timestamps, the class here cuts texts: it needs no more of an engine than
-:class:`dpframe.dialects.Dialect` asks for. The statement returns texts, and the driver turns them
-into DuckDB's keys by ``key_of_text``.
+There is one class for each kind of hierarchy. Where the hierarchy computes with 128-bit integers,
+lists or timestamps, its class cuts texts: an engine needs no more than what
+:class:`dpframe.dialects.Dialect` asks for. The driver reads the returned keys as texts and turns
+them into DuckDB's keys by ``key_of_text``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Step = dict[str, str]
 
 
 class Keys(ABC):
-    """Base class of the kinds. By default, columns ``c0``, ``c1``, ... are read as texts."""
+    """Base class of all kinds. By default, columns ``c0``, ``c1``, ... are read as texts."""
 
     def __init__(self, hierarchy: Hierarchy, dialect: Dialect, types: tuple[str, ...]) -> None:
         self.hierarchy, self.dialect, self.types = hierarchy, dialect, types
@@ -38,7 +38,7 @@ class Keys(ABC):
         return True
 
     def values(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return the SQL that reads the source columns."""
+        """Return the SQL that reads the source columns, as c0, c1, ..."""
         pairs = zip(columns, self.types, strict=True)
         return tuple(self.dialect.text(column, kind) for column, kind in pairs)
 
@@ -58,13 +58,14 @@ class Keys(ABC):
         from 1 to the depth of the row."""
 
     def nothing(self) -> tuple[str, ...]:
-        """Return NULLs of the types of the key, for the root."""
+        """Return the SQL of the root's key: for each key column a NULL of its type."""
         return (self.dialect.null_text(),)
 
     # -- on the driver, in DuckDB ----------------------------------------------------------------
 
     def key_of_text(self, level: int, texts: tuple[str, ...]) -> tuple[str, ...]:
-        """Return DuckDB's SQL of the hierarchy's key from the texts; NULL for texts of no key."""
+        """Return DuckDB's SQL of the hierarchy's key from the returned texts; NULL for a text that
+        cannot be converted."""
         return texts
 
     def wire(self, text: str) -> str:
@@ -83,12 +84,12 @@ class Keys(ABC):
 
     @property
     def types_of_keys(self) -> tuple[str, ...]:
-        """DuckDB's types of the keys, for the hierarchy's own SQL."""
+        """DuckDB's types, as ``Hierarchy.texts`` takes them for the keys of ``key_of_text``."""
         return ("VARCHAR",) * len(self.types)
 
 
 class OneKey(Keys):
-    """Kinds with a single key column, which is a part of the column ``c0`` at every level."""
+    """Base class of kinds with one source column, ``c0``, and one key column, ``k1``."""
 
     @abstractmethod
     def coarser(self, level: int) -> str:
@@ -219,7 +220,8 @@ class CodeKeys(OneKey):
 BLANKS = " \\t\\n\\f\\r\x0b"
 BLANK = f"[{BLANKS}]"
 ANY = "[^\x01]*"
-"""Patterns. Characters for which engines share no escape are in them unescaped."""
+"""Patterns of white space and of any text. They hold characters unescaped for which engines share
+no escape."""
 
 DIGITS = "[0-9][0-9_]*"
 NUMBER = (
@@ -228,8 +230,8 @@ NUMBER = (
 )
 INFINITE = f"{BLANK}*[+]?-?[iI][nN][fF]([iI][nN][iI][tT][yY])?{BLANK}*"
 STRAY = f"{ANY}_([^0-9]{ANY})?"
-"""Patterns of text that DuckDB reads as a number: it fits NUMBER or INFINITE, and not STRAY, which
-finds underscores that are not between digits."""
+"""Patterns of text that DuckDB reads as a number: the text fits NUMBER or INFINITE, and not STRAY,
+which finds underscores that are not between digits."""
 
 
 class NumberKeys(OneKey):

@@ -30,13 +30,13 @@ class CellKeys:
         return any(one.reads_text for one in self.of)
 
     def values(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return the SQL that reads the source columns."""
+        """Return the SQL that reads the source columns, as c0, c1, ..."""
         pairs = zip(self.of, self.hierarchy.by_dimension(columns), strict=True)
         return tuple(sql for one, own in pairs for sql in one.values(own))
 
     def keyed(self, rows: str, kept: Sequence[str], where: str) -> str:
-        """Return a query of ``rows`` with the finest keys and the ``kept`` columns. It makes the
-        keys of one dimension after the other, as the steps of dimensions share names."""
+        """Return a query of the finest keys and the ``kept`` columns of ``rows`` with c0, c1, ...
+        The query makes the keys of one dimension after the other, as their steps share names."""
         d, left = self.dialect, [f"r{i}" for i in range(len(self.types))]
         named = [f"c{i} AS {name}" for i, name in enumerate(left)]
         query, done = f"SELECT {', '.join([*kept, *named])} FROM {rows}{where}", list[str]()
@@ -61,8 +61,8 @@ class CellKeys:
     ) -> tuple[str, list[str]]:
         """Return a query of ``rows``, which have k1, k2, ..., and the names of its columns.
 
-        It has the ``kept`` columns and, for every dimension d from 1, the number of levels of the
-        row, depth_d, and the keys at ``levels``, named by ``at``.
+        The query has the ``kept`` columns and, for every dimension d from 1, the row's number of
+        levels, depth_d, and its keys at the levels ``levels[d]``, named by ``level_key_names``.
         """
         d, have = self.dialect, list(kept)
         left = [f"a{i}" for i in range(1, self.width + 1)]
@@ -96,7 +96,7 @@ def level_key_names(width: int, number: int, level: int) -> list[str]:
 
 
 def add_key_steps(keys: Keys, query: str) -> str:
-    """Return a query of c0, c1, ... with k1, k2, ... added to all its columns."""
+    """Return ``query``, which has c0, c1, ..., with the columns of all key steps, such as k1."""
     for step in keys.steps():
         added = ", ".join(f"{sql} AS {name}" for name, sql in step.items())
         query = f"SELECT step.*, {added} FROM {keys.dialect.rows(query)}"
@@ -111,13 +111,13 @@ def keys_of(hierarchy: Hierarchy, dialect: Dialect, types: tuple[str, ...]) -> K
 
 
 def dimensions(keys: Keys | CellKeys) -> tuple[Keys, ...]:
-    """Return the keys of every dimension: of all in cells, else ``keys`` itself."""
+    """Return the keys of every dimension; for one hierarchy, ``keys`` alone."""
     return keys.of if isinstance(keys, CellKeys) else (keys,)
 
 
 def split_by_dimension(
     keys: Keys | CellKeys, names: Sequence[str]
 ) -> list[tuple[Keys, tuple[str, ...]]]:
-    """Split names of the key columns of all dimensions by dimension."""
+    """Return the keys of every dimension, with the names of its key columns."""
     rest = iter(names)
     return [(one, tuple(islice(rest, one.width))) for one in dimensions(keys)]

@@ -27,14 +27,14 @@ class NativeIpKeys(IpKeys):
 
 
 def portable_keys(hierarchy: Hierarchy, dialect: Dialect, types: tuple[str, ...]) -> portable.Keys:
-    """Return the keys of a hierarchy in a dialect; ``types`` are canonical names."""
+    """Return the keys of a hierarchy in a dialect; ``types`` are canonical names, as in DuckDB."""
     return KINDS[hierarchy.kind](hierarchy, dialect, types)
 
 
 def returned_keys(
     hierarchy: Hierarchy, dialect: Dialect | None, types: tuple[str, ...]
 ) -> portable.Keys:
-    """Return keys to read what a statement returned; dialect None stands for DuckDB."""
+    """Return keys that read the result of a statement; dialect None stands for DuckDB."""
     if dialect is not None:
         return portable_keys(hierarchy, dialect, types)
     kind = NativeIpKeys if hierarchy.kind == "ip" else KINDS[hierarchy.kind]

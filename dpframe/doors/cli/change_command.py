@@ -21,7 +21,7 @@ FILES = {"output": (".parquet", ".csv", ".json")}
 
 
 def add_change_command(commands: Any) -> None:
-    """Add the command to the subcommands of a parser."""
+    """Add ``change`` to the subcommands of a parser."""
     does = "what changed between two releases in a ledger, with intervals; spends nothing"
     command = commands.add_parser("change", help=does, description=does)
     command.add_argument("before", help="name of the earlier release")

@@ -21,11 +21,11 @@ HOW = {
 """What a user does with the script of each shell, in one line."""
 
 FILES = ("file", "ledger", "output", "report", "save", "to")
-"""Arguments that are completed with the names of files."""
+"""Arguments that a shell completes with names of files."""
 
 
 def add_completion_command(commands: Any, parser: Callable[[], argparse.ArgumentParser]) -> None:
-    """Add the command, which reads the ``parser`` of all commands."""
+    """Add ``completion`` to the subcommands; ``parser`` builds the parser of all commands."""
     does = "print a script that completes commands and options in a shell"
     command = commands.add_parser(
         "completion",

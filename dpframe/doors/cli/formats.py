@@ -1,4 +1,4 @@
-"""Formats in which rows are written to files and to standard output: one entry per format."""
+"""The formats in which rows are written to files and to standard output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dpframe.asking.release import Release
 
 SHOWN = 40
-"""Rows of a table on a terminal."""
+"""Most rows of a table on a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class Format:
     """A way to write rows.
 
     ``write`` takes a result, a file and whether texts are escaped for spreadsheets. ``endings`` are
-    the endings of file names that select the format. ``needs`` is a library, which the extra of
-    dpframe with the name of the format installs.
+    the endings of file names that select the format. ``needs`` is a library that the format
+    needs; the extra of dpframe with the name of the format installs it.
     """
 
     endings: tuple[str, ...]
@@ -49,7 +49,8 @@ def first_rows_text(frame: pd.DataFrame, figures: Callable[[float], str] | None 
 
 
 def readable_numbers(frame: pd.DataFrame) -> pd.DataFrame:
-    """Round measures to two figures of their narrowest interval, as text: the rest is noise."""
+    """Round measures and their ends to the first two figures of the smallest half width, as text:
+    further digits are noise."""
     from pandas import isna
     from pandas.api.types import is_float_dtype
 
@@ -84,7 +85,7 @@ def _write_table(result: Release, file: IO[bytes], escaped: bool) -> None:
 
 
 MARKUP = re.compile(r"[\\|<>&*_\[\]`~]")
-"""Characters that Markdown, or HTML in it, would not read as text."""
+"""Characters that Markdown, or HTML in Markdown, would not read as text."""
 
 
 def _write_markdown(result: Release, file: IO[bytes], escaped: bool) -> None:
@@ -131,7 +132,7 @@ def _write_arrow(result: Release, file: IO[bytes], escaped: bool) -> None:
 
 
 MOST_ROWS = 2**20 - 1
-"""Rows of a sheet below its heading."""
+"""Most rows of a sheet below its heading."""
 
 
 def _write_xlsx(result: Release, file: IO[bytes], escaped: bool) -> None:
@@ -162,7 +163,7 @@ def _write_xlsx(result: Release, file: IO[bytes], escaped: bool) -> None:
 
 
 EXACT = 2**53
-"""Largest whole number that a sheet keeps exactly: it has floating-point numbers only."""
+"""Largest whole number that a sheet keeps exactly, as sheets hold floating-point numbers only."""
 
 
 def _sheet_value(value: object) -> object:
@@ -189,7 +190,7 @@ def table_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _json_value(cell: Any) -> str | bool | int | float | None:
-    """Return a value as a JSON type: null if it is missing; text for times and infinity."""
+    """Return a value as a JSON type: None if it is missing; text for times and infinity."""
     from pandas import isna
     from pandas.api.types import is_bool, is_float, is_integer, is_scalar
 
@@ -208,11 +209,11 @@ FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """First characters of texts that a spreadsheet may run as formulas (OWASP, CSV injection)."""
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-"""Numbers, which may begin with a sign: a spreadsheet does not run them."""
+"""Pattern of numbers, which may begin with a sign: no spreadsheet runs them as formulas."""
 
 
 def escape_for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
-    """Put an apostrophe before column names and texts that a spreadsheet would run."""
+    """Put an apostrophe before column names and texts that a spreadsheet may run as formulas."""
     from pandas.api.types import is_numeric_dtype
 
     out = frame.rename(columns={name: _escape_formula(name) for name in frame.columns})
@@ -252,7 +253,7 @@ def format_by_ending(path: str) -> str | None:
 
 
 def check_format(name: str) -> None:
-    """ParameterError if a library for the format is missing."""
+    """Raise ParameterError if the library for a format is missing."""
     needs = FORMATS[name].needs
     if needs is not None and find_spec(needs) is None:
         raise ParameterError(f"{name} needs {needs}. Run pip install 'dpframe[{name}]'.")

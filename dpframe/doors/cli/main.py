@@ -42,8 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 on success; 2 for a mistake that the message explains; 130 for Ctrl-C; 1 if a result was
-        paid for and could not be written to its file: then the whole result is printed.
+        0 on success; 2 for a mistake that the message explains; 130 for Ctrl-C; 1 if nothing can be
+        printed, or if a result was paid for and could not be written to its file: then the whole
+        result is printed. The helps of ``run`` and ``verify`` list their own codes.
     """
     given = [*(sys.argv[1:] if arguments is None else arguments)]
     given[:1] = [name.replace("_", "-") for name in given[:1]]  # accept Python's names too
@@ -78,13 +79,14 @@ def _parse_arguments(given: Sequence[str]) -> tuple[argparse.ArgumentParser, arg
 
 
 def _discard_output(code: int) -> int:
-    """Discard output that waits to be printed, since Python would fail on it when it exits."""
+    """Discard output that waits to be printed, since Python would fail on it at exit; return
+    ``code``."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
 
 
 OTHERS = ("change", "completion", "demo", "ledger", "publish", "run", "verify")
-"""Commands that need no question, and so load none."""
+"""Commands that need no question, so that no question is loaded for them."""
 
 PLANS = "the law and budget of each release of a series within one total; spends nothing"
 """What ``dpframe plan-series`` does."""

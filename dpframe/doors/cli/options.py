@@ -91,13 +91,13 @@ HELP = {
 """The help of an argument, for every question, or as ``question.argument`` for one."""
 
 LEFT_OUT = ("synthesize.seed",)
-"""Arguments without an option. This seed is for hash functions, which are chosen at random; the
-option ``--seed`` is for drawing rows."""
+"""Arguments without an option. The argument ``seed`` is for hash functions, which are chosen at
+random; the option ``--seed`` is for drawing rows."""
 
 
 def add_options(command: argparse.ArgumentParser, question: Question[Any, Any]) -> None:
-    """Add the arguments that a question's plan takes: what it is about by position, and an option
-    for every other argument."""
+    """Add the arguments that a question's plan takes: the first, what the question is about, by
+    position, and an option for every other argument."""
     about = next(iter(question.planning))
     command.add_argument(
         about, help=_question_entry(question, about, HELP), **_option_reader(question, about).by
@@ -128,7 +128,7 @@ DEFAULT = "default: %(default)s"
 
 
 def argument_type(question: Question[Any, Any], name: str) -> str:
-    """Return the type of an argument as text, or the first type of a union."""
+    """Return the type of an argument as text; of a union, its first type."""
     kind = question.parameters[name].annotation
     text = kind if isinstance(kind, str) else inspect.formatannotation(kind)
     return text.partition(" | ")[0]
@@ -152,7 +152,7 @@ ERROR = (
 
 
 def parse_largest_errors(texts: Sequence[str] | None) -> object:
-    """Parse the largest errors: None, one number, or numbers by measure."""
+    """Parse the texts of ``--error``: None, one number, or numbers by measure."""
     if texts is None:
         return None
     found: dict[str, float] = {}
@@ -178,7 +178,8 @@ def _option_names(question: Question[Any, Any]) -> list[str]:
 
 
 def _question_entry(question: Question[Any, Any], name: str, table: Mapping[str, T]) -> T | None:
-    """Look up an argument in a table: first under ``question.argument``, then under its name."""
+    """Look up an argument in a table: first under ``question.argument``, then under its own name.
+    None if the table has neither."""
     return table.get(f"{question.name}.{name}", table.get(name))
 
 
@@ -189,8 +190,8 @@ def _question_entry(question: Question[Any, Any], name: str, table: Mapping[str,
 class OptionReader:
     """How to read an argument that is not one number or text.
 
-    ``value`` makes the argument from its name, the written text and the other options. ``option``
-    is its spelling, and ``by`` holds keyword arguments for argparse.
+    ``value`` makes the argument from its name, the text of the option and all options. ``option``
+    is the option's name if it is not the argument's; ``by`` holds keyword arguments for argparse.
     """
 
     value: Callable[[str, Any, argparse.Namespace], object] = lambda name, given, options: given
@@ -216,7 +217,7 @@ def _period_option(name: str, text: str, options: argparse.Namespace) -> Period:
 
 
 def _segment_list(name: str, text: str, options: argparse.Namespace) -> str | list[int]:
-    """Return a name unchanged, and numbers with commas between as a list."""
+    """Return a text without digits unchanged, and numbers separated by commas as a list."""
     if not any(c.isdigit() for c in text):
         return text
     try:
@@ -259,7 +260,8 @@ def _keys_from_file(name: str, given: str, options: argparse.Namespace) -> objec
 
 
 def _keys_by_column(name: str, files: list[str], options: argparse.Namespace) -> dict[str, object]:
-    """Return the keys in files, by columns of categories: one file for each, in their order."""
+    """Return the keys in files, by columns of categories: one file for each column, in the order
+    of the columns."""
     specs = [
         as_hierarchy(c)
         for c in options.columns

@@ -31,7 +31,7 @@ STANDARD = "-"
 """Stands for standard input or output in place of a file's name."""
 
 FILES = {"output": (*ENDINGS, *PAGES), "report": PAGES}
-"""Arguments that name a file to write, and the endings it may have."""
+"""Arguments that name a file to write, and the endings that its name may have."""
 
 PROTECTED_FILES = {
     "ledger": "ledger",
@@ -40,7 +40,7 @@ PROTECTED_FILES = {
     "public": "file of public items",
     "deny": "file of denied items",
 }
-"""Arguments that name files which must not be written over."""
+"""Arguments that name files which must not be written over, with words for messages."""
 
 
 def add_output_arguments(command: argparse.ArgumentParser) -> None:
@@ -99,8 +99,8 @@ def choose_printing(
 
 
 def check_files(options: argparse.Namespace, files: Mapping[str, tuple[str, ...]] = FILES) -> None:
-    """Raise ParameterError for files that cannot be written or would replace other files, and for
-    formats that do not fit where they would be written."""
+    """Raise ParameterError for files that cannot be written or would replace other files, for
+    formats that do not fit the output, and for ``--release`` without ``--ledger``."""
     if getattr(options, "release", None) is not None and options.ledger is None:
         raise ParameterError("--release needs --ledger, which stores the result.")
     taken = dict(_protected_files(options))
@@ -117,7 +117,8 @@ def check_files(options: argparse.Namespace, files: Mapping[str, tuple[str, ...]
 
 
 def _endings(options: argparse.Namespace, endings: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the endings that the output may have: any unknown one if a format is named."""
+    """Return the endings that the output may have: any (``""``) with ``--format``, but
+    ParameterError for the ending of another format or a page."""
     path, given = options.output, getattr(options, "format", None)
     if given is None:
         return endings
@@ -130,7 +131,8 @@ def _endings(options: argparse.Namespace, endings: tuple[str, ...]) -> tuple[str
 
 
 def _check_format(options: argparse.Namespace) -> None:
-    """ParameterError for a format that lacks its library, or that no terminal can show."""
+    """Raise ParameterError for a format that lacks its library, or that would be printed to a
+    terminal which cannot show it."""
     name = output_format(options)
     if name is None:
         return
@@ -143,7 +145,8 @@ def _check_format(options: argparse.Namespace) -> None:
 
 
 def output_format(options: argparse.Namespace) -> str | None:
-    """Return the name of the output's format, from ``--format`` or the file's ending, or None."""
+    """Return the name of the output's format, from ``--format`` or the file's ending; None if
+    neither names a format."""
     given: str | None = getattr(options, "format", None)
     if given is None and not _is_standard(options.output):
         return format_by_ending(options.output)
@@ -178,8 +181,8 @@ def deliver(
 ) -> int:
     """Write every file and print the result; return the exit code.
 
-    If something fails, the code is 1 and the whole result is printed where it can be, because it
-    is paid for.
+    If something fails, the code is 1 and the whole result is printed if possible, because it is
+    paid for. NotPrintedError if standard output cannot be written.
 
     Parameters
     ----------
@@ -190,7 +193,7 @@ def deliver(
     rescue
         Returns everything that was paid for as text, to be printed if a file cannot be written.
     how
-        A sentence that says what this text is.
+        A sentence that says what the text of ``rescue`` is.
     printed
         What is printed, and in which format.
     """
@@ -210,7 +213,7 @@ def deliver(
         raise
     except BrokenPipeError:
         raise
-    except Exception as error:  # as in _done
+    except Exception as error:  # as in _try_to_write
         print_failure(f"{error}. {how}.")
         print_text(_rescue_text(rescue, shown), sys.stdout)
         return 1
@@ -218,10 +221,10 @@ def deliver(
 
 
 def _rescue_text(rescue: Callable[[], str], shown: Callable[[], Release]) -> str:
-    """Return everything that was paid for as text, if need be in the plainest form."""
+    """Return everything that was paid for as text; if ``rescue`` fails, in the plainest form."""
     try:
         return rescue()
-    except Exception as error:  # as in _done
+    except Exception as error:  # as in _try_to_write
         print_failure(f"{error}. It follows as plain text.")
         result = shown()
         return f"{result.frame.to_string(index=False)}\n{result.receipt.to_json()}"
@@ -237,7 +240,7 @@ def _try_to_write(write: Callable[[], None]) -> bool:
 
 
 def print_result(result: Release, printed: PrintSettings, *paths: str) -> None:
-    """Print the rows; and on standard error the receipt and the names of written files."""
+    """Print the rows, and on standard error the receipt and the names of the files written."""
     if printed.rows is not None:
         _print_rows(result, printed.rows, escaped=printed.escaped)
     if printed.json:
@@ -254,7 +257,8 @@ def print_result(result: Release, printed: PrintSettings, *paths: str) -> None:
 
 
 def _print_rows(result: Release, name: str, *, escaped: bool) -> None:
-    """Print rows: a table for a terminal, or else every byte that a file would hold."""
+    """Print rows: for a terminal a table's first rows or another format as visible text, or else
+    every byte that a file would hold."""
     terminal, out = sys.stdout.isatty(), io.BytesIO()
     if terminal and name == "table":
         say(table_text(result, whole=False), styles={0: "strong"})
@@ -285,7 +289,7 @@ def _print_rows(result: Release, name: str, *, escaped: bool) -> None:
 def write_release(
     result: Release, path: str, name: str | None = None, *, escaped: bool = True
 ) -> None:
-    """Write a result in a format; by default the format of the path's ending."""
+    """Write a result in a format; by default the path's ending decides, also for a page."""
     chosen = name or format_by_ending(path)
     if chosen is None:
         write_result_page(result, path)

@@ -19,7 +19,7 @@ BUDGET = {
 
 
 def add_plan_series_command(commands: Any, does: str) -> None:
-    """Add the command, with a subcommand for each question; ``does`` is its help."""
+    """Add ``plan-series``, with a subcommand for each question; ``does`` is the command's help."""
     command = commands.add_parser("plan-series", help=does, description=does)
     questions = command.add_subparsers(required=True, metavar="QUESTION")
     for question in PLANNED.values():
@@ -62,5 +62,6 @@ def _run_plan_series(question: Question[Any, Any], options: argparse.Namespace) 
 
 
 def _differs_from_default(question: Question[Any, Any], name: str, value: object) -> bool:
-    """Return whether an argument differs from its default; left out, the planner tries all laws."""
+    """Return whether an argument differs from its default. Other arguments are left out, so that
+    the planner tries all laws."""
     return value is not None and value != question.planning[name]

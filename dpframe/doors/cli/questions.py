@@ -54,7 +54,7 @@ DELIMITER = r"the character between values of a CSV file, such as ';' or '\\t'"
 ENCODING = "the encoding of a CSV file, such as latin-1 or utf-16; default: %(default)s"
 
 CSV_ENCODING = ["--encoding", "--csv-encoding"]
-"""A question that has an argument ``encoding`` gets the second name alone."""
+"""Names of an option. A question with an argument ``encoding`` gets the second name alone."""
 
 OUTPUT = f"write the rows: {', '.join(ENDINGS)}; - is standard output"
 
@@ -138,7 +138,7 @@ def _add_row_options(command: argparse.ArgumentParser) -> None:
 
 
 def _run_rows(question: Question[Any, Any], options: argparse.Namespace) -> int:
-    """Write and print the frame that the function returns."""
+    """Write and print the frame that the question's function returns."""
     check_files(options)
     frame = _call_question(question, options)
     receipt, frame.attrs = Receipt(frame.attrs[RECEIPT]), {}
@@ -147,7 +147,8 @@ def _run_rows(question: Question[Any, Any], options: argparse.Namespace) -> int:
 
 
 def _run_items(question: Question[Any, Any], options: argparse.Namespace) -> int:
-    """Print items; write nodes of one level, which is what this command's files always held."""
+    """Print the items, but write them as nodes of one level: files of this command always held
+    nodes."""
     check_files(options)
     arguments = option_arguments(question, options)
     with command_source(options) as source:
@@ -184,7 +185,7 @@ def _write_output(options: argparse.Namespace, result: Release, path: str) -> No
 # -- a generator of rows ---------------------------------------------------------------------------
 
 GENERATED = {"output": ENDINGS, "save": (".parquet",)}
-"""Arguments that name a file to write, and the endings it may have."""
+"""Arguments that name a file to write, and the endings that its name may have."""
 
 
 def _add_generator_options(command: argparse.ArgumentParser) -> None:
@@ -225,7 +226,7 @@ def _run_generator(question: Question[Any, Any], options: argparse.Namespace) ->
 
 @dataclass(frozen=True, slots=True)
 class AnswerCommand:
-    """How a command delivers an answer, and the options that it adds for this."""
+    """How a command answers a question and delivers the answer, and the options for this."""
 
     add_options: Callable[[argparse.ArgumentParser], None]
     run: Callable[[Question[Any, Any], argparse.Namespace], int]
@@ -236,4 +237,4 @@ ANSWERS = {
     PREFIX_TREE.name: AnswerCommand(_add_row_options, _run_items),
     SYNTHESIZE.name: AnswerCommand(_add_generator_options, _run_generator),
 }
-"""Questions whose answer is delivered in another way than rows."""
+"""Commands of the questions, by name, whose answers are not delivered as ``ROWS`` does."""

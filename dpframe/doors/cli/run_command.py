@@ -18,7 +18,7 @@ CODES = (
 
 
 def add_run_command(commands: Any) -> None:
-    """Add the command to the subcommands of a parser."""
+    """Add ``run`` to the subcommands of a parser."""
     run = commands.add_parser("run", help=SUMMARY, description=SUMMARY, epilog=CODES)
     run.add_argument("file", help="the declaration, for example reports.toml")
     run.add_argument("--until", help="the last period, such as 2026-W47; default: what is over")

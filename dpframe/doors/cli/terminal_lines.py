@@ -1,4 +1,4 @@
-"""Print lines for people: control characters in them are shown, so that no terminal obeys them."""
+"""Print lines for people; control characters become visible, so that no terminal obeys them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class NotPrintedError(DpframeError):
 
 
 def say(text: object, file: IO[str] | None = None, styles: Mapping[int, str] = {}) -> None:
-    """Print lines for people; what the terminal's encoding lacks is escaped.
+    """Print lines for people; characters that the terminal's encoding lacks are escaped.
 
-    ``styles`` maps numbers of lines to styles, for terminals that have any.
+    ``styles`` maps numbers of lines, from 0, to styles, for terminals that show styles.
     """
     out = sys.stdout if file is None else file
     lines = _visible_lines(text, out)
@@ -40,7 +40,7 @@ def _visible_lines(text: object, out: IO[str]) -> list[str]:
 
 
 def print_text(text: str, out: IO[str]) -> None:
-    """Print a line unchanged; NotPrintedError if it cannot be written."""
+    """Print a text unchanged, and a line break; NotPrintedError if ``out`` cannot be written."""
     try:
         print(text, file=out, flush=True)
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""Messages for mistakes of usage: the command's usage, and options spelled like the unknown one."""
+"""Messages for mistakes of usage: the command's usage, and options like an unknown option."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class CommandParser(argparse.ArgumentParser):
         )
 
     def mistaken(self, message: str, about: Iterable[argparse.Action]) -> NoReturn:
-        """Exit with the usage, the message, and the helps of the arguments ``about``."""
+        """Exit with code 2, the usage, the message, and the helps of the arguments ``about``."""
         lines = [
             f"usage: {self.prog} {self._short()}",
             f"{style_text(f'{self.prog}:', 'wrong', sys.stderr)} {visible(message)}",
@@ -97,11 +97,11 @@ def similar_names(given: str, known: Iterable[str]) -> list[str]:
 
 
 LISTED = {"[...]": "FILE"}
-"""What stands on a command line for a list in a message for Python."""
+"""Lists in messages for Python, and what a command line has in their place."""
 
 
 def as_options(message: str, command: argparse.ArgumentParser) -> str:
-    """Rewrite the arguments in a message from Python's spelling to the options of a command."""
+    """Rewrite the arguments that a message spells as in Python to the options of a command."""
     options = {
         name: option
         for option, action in command._option_string_actions.items()
@@ -147,7 +147,7 @@ def refuse_unknown(
 def _too_many_hint(
     options: argparse.Namespace, places: Mapping[str, argparse.Action], unknown: Sequence[str]
 ) -> str:
-    """Return a hint for too many arguments: what to write in their place."""
+    """Return a hint at what to write in place of too many arguments; empty if nothing is known."""
     about = [name for name in places if name != "file"]
     if len(about) != 1:
         return ""
@@ -163,9 +163,10 @@ def _too_many_hint(
 def check_one_file(
     command: argparse.ArgumentParser, options: argparse.Namespace, unknown: Sequence[str]
 ) -> None:
-    """Raise ParameterError if a second file stands where a question takes another argument.
+    """Raise ParameterError if a file stands where a question takes another argument.
 
-    A shell makes several arguments of a pattern without quotation marks.
+    Either both arguments are swapped, or a shell made several arguments of a pattern without
+    quotation marks.
     """
     about = [action.dest for action in command._get_positional_actions() if action.dest != "file"]
     if "file" not in options or not about:

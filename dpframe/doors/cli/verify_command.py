@@ -17,7 +17,7 @@ CODES = (
 
 
 def add_verify_command(commands: Any) -> None:
-    """Add the command to the subcommands of a parser."""
+    """Add ``verify`` to the subcommands of a parser."""
     command = commands.add_parser("verify", help=SUMMARY, description=SUMMARY, epilog=CODES)
     command.add_argument(
         "file", help="a result (.json, .parquet), a receipt (.json), a proof, or a ledger"

@@ -1,4 +1,4 @@
-"""The declaration of a series, checked: reports, their questions, sources and periods; no data."""
+"""Check the declaration of a series: reports, their questions, sources and periods; no data."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A question that is asked every period; ``asked`` is its plan, made without data."""
+    """A question that is asked every period. ``asked`` is its plan, made without data, or what
+    becomes the plan."""
 
     name: str
     question: Question[Any, Any]
@@ -61,12 +62,13 @@ class Report:
         return f"{self.name}-{period}"
 
     def about(self, period: str) -> DataScope:
-        """Return which records the release of a period is about."""
+        """Return what the release of a period is about: the period and the state of the data."""
         return DataScope(data=self.data, period=self.timing.period(period))
 
 
 def reports_of(given: object, source: object, period: object, base: Path) -> tuple[Report, ...]:
-    """Check the declared reports; ``source`` and ``period`` hold for reports without their own."""
+    """Check the declared reports; ``source`` and keys of ``period`` hold for reports without their
+    own."""
     if isinstance(given, Mapping | str) or not isinstance(given, Sequence):
         raise ParameterTypeError(
             f"reports must be a list; got {type(given).__name__}. In a file write [[report]]."
@@ -207,7 +209,7 @@ def _key_table(given: object, where: str) -> Mapping[str, Any]:
 
 
 def check_keys(where: str, given: Mapping[str, object], known: Sequence[str]) -> None:
-    """Raise ParameterError for the first key that is not known."""
+    """Raise ParameterError for the first key that is not in ``known``."""
     for key in given:
         if key not in known:
             raise ParameterError(

@@ -22,8 +22,8 @@ def current_time() -> Clock:
 def due_periods(report: Report, until: str | None, clock: Clock, names: Sequence[str]) -> list[str]:
     """Return the texts of all periods that are over, from the first to ``until``.
 
-    ``names`` are the releases that the ledger stores. ParameterError if ``until`` is not over yet,
-    or if ``until`` or the clock is before a period that is already drawn.
+    ``names`` are the releases that the ledger stores. Raises ParameterError if ``until`` is not
+    over yet, or if ``until`` or the clock is before a period that is already drawn.
     """
     timing = report.timing
     last = asked = _last_period_over(timing, clock)
@@ -53,8 +53,8 @@ def due_periods(report: Report, until: str | None, clock: Clock, names: Sequence
 def _last_period_over(timing: Schedule, clock: Clock) -> str:
     """Return the last period that has been over for the grace.
 
-    Without a zone it must be over both by this machine's local time and by UTC, in which times
-    with a zone are read.
+    Without ``zone``, the period must be over both by this machine's local time and by UTC, in
+    which times with a zone are read.
     """
     at = clock - timing.grace
     if timing.zone is not None:
@@ -93,7 +93,7 @@ def _bounds_of_text(text: str) -> tuple[datetime, datetime]:
 
 
 def as_until(given: object) -> str | None:
-    """Check ``until``; return the text of its period, or None."""
+    """Return the text of the period ``until``; None for None. ParameterError if it is no period."""
     if given is None:
         return None
     period = as_period(("until", given))

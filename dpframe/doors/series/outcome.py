@@ -1,4 +1,4 @@
-"""The outcome of a run of a series, or of a rehearsal: for people, for cron, as an exit code."""
+"""The outcome of a run of a series, or of a rehearsal: as text, as JSON and as an exit code."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 State = Literal["drawn", "stored", "due", "gap"]
-"""Drawn by this run, drawn before it, to be drawn by a real run, or neither drawn nor stored."""
+"""State of a period: drawn by this run; stored before; due, to be drawn by a real run; or a gap,
+neither drawn nor stored."""
 
 DONE, FAILED, MISTAKEN, OVER = 0, 1, 2, 3
 """Exit codes: all is done; something failed; the declaration is wrong and nothing was done; only
-budget is missing."""
+the budget did not suffice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One period of one report."""
+    """One period of one report, with the budget of its release; ``why`` is the reason of a gap."""
 
     report: str
     period: str
@@ -39,8 +40,8 @@ class Step:
 class Outcome:
     """The result of ``Series.run``. ``code`` is its exit code, ``str()`` a summary for people.
 
-    ``spent`` and ``left`` are (epsilon, delta) of the ledger afterwards, ``cost`` what this run
-    spent; with ``dry_run`` what it would spend.
+    ``spent`` and ``left`` are (epsilon, delta) of the ledger after the run, ``cost`` is what the
+    run spent; with ``dry_run``, all three are what a real run would give.
     """
 
     dry_run: bool
@@ -54,7 +55,7 @@ class Outcome:
 
     @property
     def code(self) -> int:
-        """0: all is done. 1: something failed. 3: only budget is missing."""
+        """0: all is done. 1: something failed. 3: only the budget did not suffice."""
         gaps = [step for step in self.steps if step.state == "gap"]
         if self.failures or any(not step.over_budget for step in gaps):
             return FAILED

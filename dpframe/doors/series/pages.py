@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 def write_report_page(
     report: Report, periods: Sequence[str], ledger: Ledger, folder: str
 ) -> list[str]:
-    """Write the page of a report if any of its periods is stored; return the paths written.
+    """Write the page of a report on its last ``PERIODS`` periods; return a list with its path,
+    which is empty if none of these periods is stored.
 
     The new page replaces the old one in one step.
     """
@@ -54,7 +55,8 @@ def _last_changes(
     releases: Mapping[str, tuple[pd.DataFrame, Receipt] | None],
     ledger: Ledger,
 ) -> Changes | Mapping[str, Changes]:
-    """Return the changes between the last two stored releases; of a rollup, for each measure."""
+    """Return the changes between the last two stored releases, of a rollup for each measure; a
+    sentence if there are fewer."""
     receipt = next(made[1] for made in releases.values() if made is not None)
     names = [measure.name for measure in receipt_measures(receipt)]
     last = [report.release(period) for period, made in releases.items() if made is not None][-2:]
@@ -66,7 +68,7 @@ def _last_changes(
 
 
 def _compare_releases(names: Sequence[str], ledger: Ledger, measure: str | None) -> Changes:
-    """Return what changed, or a sentence that says why the releases are not compared."""
+    """Return the frame of changes, or a sentence that says why the releases are not compared."""
     before, after = names
     try:
         return change(before, after, measure=measure, ledger=ledger)

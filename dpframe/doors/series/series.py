@@ -44,12 +44,12 @@ class Series:
         Where the rows are: the path of a file, in which ``{period}`` stands for the period; a
         mapping with ``database`` and ``table`` or ``sql``; or anything that a question takes.
     period
-        ``column`` of times, ``unit`` ("year", "quarter", "month", "week", "day", "hour"), the
-        ``first`` period; ``zone``, an IANA name; and ``grace``, such as "2 days": how long to wait
-        for late records after a period is over.
+        A mapping with the ``column`` of times, the ``unit`` ("year", "quarter", "month", "week",
+        "day", "hour") and the ``first`` period; also ``zone``, an IANA name, and ``grace``, such as
+        "2 days": how long to wait for late records after a period is over.
     ledger
         A :class:`Ledger`, its path, or a mapping with ``path`` and the arguments that make a new
-        one: totals, ``accountant``, ``protects``.
+        ledger: ``epsilon``, ``delta``, ``accountant``, ``protects``.
     publish
         The results file, as :func:`publish` takes it.
     pages
@@ -58,12 +58,13 @@ class Series:
     Raises
     ------
     ParameterError, ParameterTypeError
-        The declaration is wrong: an unknown key, two reports with one name, a budget out of range.
+        The declaration is wrong: an unknown key, two reports of the same name, a budget out of
+        range.
 
     Privacy
     -------
-    Every release is charged to the ledger once, before its noise is drawn. Messages, gaps and exit
-    code of a run tell nothing about the data: a period without rows is released like any other.
+    Every release is charged to the ledger once, before its noise is drawn. The messages, gaps and
+    exit code of a run tell nothing about the data: a period without rows is released like others.
     Which files exist is taken to be public.
 
     Examples
@@ -125,7 +126,7 @@ class Series:
 
         Raises
         ------
-        ParameterError
+        ParameterError, ParameterTypeError
             The file does not exist, is no TOML, or declares something wrong.
         """
         file = file_of_path(path)
@@ -154,7 +155,7 @@ class Series:
     def run(self, until: str | None = None, *, dry_run: bool = False) -> Outcome:
         """Draw every period that is over and not drawn yet, then publish and write the pages.
 
-        May be called any number of times, by several processes, and may be killed at any moment.
+        Any number of processes may run a series, any number of times, and be killed at any moment.
 
         Parameters
         ----------
@@ -211,7 +212,7 @@ class Series:
         return Path(folder, "rehearsal.db")
 
     def _shown(self, ledger: Ledger, tasks: Sequence[Task]) -> dict[str, Any]:
-        """Publish and write the pages of everything that the ledger stores now."""
+        """Publish what the ledger stores now and write the pages; return fields of ``Outcome``."""
         published, pages, failures = None, [], []
         if self._publish is not None and ledger.names():
             try:
@@ -235,7 +236,7 @@ def _as_path(name: str, given: object) -> str | Path:
 
 
 def _ledger_path(given: object, base: Path) -> tuple[Path, dict[str, Any]]:
-    """Return the path of a ledger, and the arguments that make it if it does not exist."""
+    """Return the path of a ledger, and the arguments that make the ledger if it does not exist."""
     if isinstance(given, Ledger):
         return given.path, {}
     if not isinstance(given, Mapping):

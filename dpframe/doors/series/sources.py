@@ -20,20 +20,20 @@ from dpframe.sources.row_stores import ADDRESSES, read_postgres, read_sqlite
 from dpframe.sources.source_relations import describe_source
 
 PERIOD = "{period}"
-"""In the name of a file: a placeholder for the text of a period."""
+"""Placeholder for the text of a period, in the name of a file."""
 
 SQLITE = b"SQLite format 3\0"
-"""First bytes of a file of SQLite, whatever its name."""
+"""First bytes of a SQLite database, whatever the name of its file."""
 
 HOW_CSV = ("delimiter", "encoding")
-"""Keys that may stand beside ``file``, for reading CSV files."""
+"""Keys that may be declared together with ``file``, for reading CSV files."""
 
 KEYS = ("file", *HOW_CSV, "database", "table", "sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSource:
-    """A Parquet or CSV file, or a pattern of files; ``{period}`` in it stands for the period."""
+    """A Parquet or CSV file, or a pattern of files; ``{period}`` stands for a period's text."""
 
     file: str
     delimiter: str | None = None
@@ -48,7 +48,8 @@ class FileSource:
         return describe_source(self.path(period))
 
     def stands_for(self, period: str) -> object:
-        """Return an object that tells a plan the types of columns without being read, or None."""
+        """Return an object from which a plan learns the types of columns without reading rows; None
+        if there is no such object."""
         return self.path(period)
 
     @contextmanager
@@ -113,7 +114,8 @@ Source = FileSource | GivenSource | DatabaseSource
 
 
 def as_source(given: object, base: Path, where: str) -> Source:
-    """Make a source from its declaration; paths are relative to ``base``."""
+    """Make a source from its declaration; paths are relative to ``base``, ``where`` is for
+    messages."""
     if isinstance(given, File):
         given = {"file": str(given), "delimiter": given.delimiter, "encoding": given.encoding}
     if isinstance(given, str | Path):
@@ -144,7 +146,7 @@ def as_source(given: object, base: Path, where: str) -> Source:
 
 
 def path_from_base(path: str | Path, base: Path) -> str:
-    """Return a path relative to ``base``, if it is neither absolute, an address nor in ~."""
+    """Return a path as a path below ``base``, unless it is absolute, an address or in ~."""
     text = os.fspath(path)
     return text if text.startswith("~") or ADDRESS.match(text) else os.path.join(base, text)
 

@@ -1,8 +1,8 @@
 """Run a series: draw every release that is due once, however many runs there are.
 
 The ledger is the only state: it stores a release under the name of its report and period, or it
-does not. Therefore a run can be killed anywhere, and several can run at once: one process at a time
-draws under a name, and the next process finds the release.
+does not. Therefore a run can be killed at any moment, and several runs can go on at once: one
+process at a time draws under a name, and the next process finds the release.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def due_tasks(
 ) -> list[Task]:
     """Return a task for every period that is due, in the order in which the periods end.
 
-    Raises ReleaseNameError, before anything is drawn, if the ledger stores a release under the name
-    of a task that answered another declaration.
+    Raises ReleaseNameError, before anything is drawn, if the release that the ledger stores under
+    the name of a task answered another declaration.
     """
     names = [] if ledger is None else ledger.names()
     there, out = set(names), []
@@ -85,14 +85,15 @@ def _check_declaration(report: Report, period: str, ledger: Ledger) -> None:
 
 
 def draw_tasks(tasks: Sequence[Task], ledger: Ledger) -> list[Step]:
-    """Draw every release that is not stored; one that cannot be drawn is a gap, and the run goes
-    on."""
+    """Draw every release that is not stored. A release that cannot be drawn is a gap, and the next
+    one is tried."""
     with OpenSources() as opened:
         return [_try_task(task, partial(_draw_task, opened), ledger) for task in tasks]
 
 
 def rehearse_tasks(tasks: Sequence[Task], copy: Ledger) -> list[Step]:
-    """Charge a copy of the ledger for every release that is not stored; read types, and no row."""
+    """Charge a copy of the ledger for every release that is not stored. Reads types of columns, but
+    no row."""
     with OpenSources() as opened:
         return [_try_task(task, partial(_charge_task, opened), copy) for task in tasks]
 
@@ -108,7 +109,7 @@ def _try_task(task: Task, act: Callable[[Task, Ledger], State], ledger: Ledger) 
 
 
 class OpenSources(ExitStack):
-    """Sources that stay open during a run; each is opened once."""
+    """The sources of a run: each is opened once and stays open until the end."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,8 @@
 """The SQL text that replaces a call while DuckDB binds a statement; nothing is charged or drawn.
 
 All questions take the same path, and differ in what counts the rows: the statement itself if a
-rollup can count them, otherwise a second connection while the statement runs.
+rollup can count them, otherwise a second connection while the statement runs, or Python from rows
+that the statement hands over.
 """
 
 from __future__ import annotations
@@ -44,26 +45,27 @@ from dpframe.sources.rollup_statement import result_columns
 from dpframe.sources.sql_sources import SqlSource
 
 OURS = "system.main"
-"""Schema of DuckDB with Python's functions. Written out, so that no macro of a database shadows
-them."""
+"""DuckDB's schema of functions from Python. Calls name the schema, so that no macro of a database
+shadows these functions."""
 
 MOST = 10_000_000
-"""Largest number of synthetic rows: they reach DuckDB as one value, and are made after the
+"""Largest number of synthetic rows: all reach DuckDB as one value, and are made after the
 charge."""
 
 FUNCTION = {"columns": "rows", "by": "measured"}
-"""Our function that a statement calls if a second connection counts, by what the question is
-about."""
+"""Our functions that a statement calls if a second connection counts, by what the question is
+about; ``beside`` for other questions."""
 
 HANDED = {"by": "handed_over"}
-"""Our function that a statement calls with rows that no second connection sees, likewise."""
+"""As ``FUNCTION``, for rows that no second connection sees; ``handed_nodes`` for other
+questions."""
 
 Given = Mapping[str, object]
-"""The parameters of a macro, by name."""
+"""The parameters of a macro, or the facts of a call, by name."""
 
 
 def ask_sql(token: str, path: str, name: str, given: Given) -> str:
-    """Return the SQL of a release; its last step charges and draws."""
+    """Return the SQL of a release; its last step charges and draws, or replays a stored result."""
     session, question = session_of(token), NAMED[name]
     arguments = macro_arguments(question, given, session, path)
     asked = plan_call(question, arguments, session)
@@ -110,7 +112,7 @@ def ask_sql(token: str, path: str, name: str, given: Given) -> str:
 
 
 def explain_sql(token: str, path: str, name: str, given: Given) -> str:
-    """Return the SQL of a plan's rows."""
+    """Return the SQL of the rows that explain a plan: quantity, value, meaning."""
     session, question = session_of(token), NAMED[name]
     arguments = with_keys(question, macro_arguments(question, given, session, path), session)
     asked, found = asked_with_error(question, arguments, as_json_types(given["error"]))
@@ -160,7 +162,8 @@ def _sample_size(n: object) -> int:
 def _stored_result(
     session: Session, question: Question[Any, Any], asked: Any, facts: Given
 ) -> StoredResult | None:
-    """Return the result that the ledger stores under the call's release name, or None."""
+    """Return the result that the ledger stores under the call's release name; None if there is
+    none, or if the request is not known yet."""
     name = facts["release"]
     if name is None:
         return None
@@ -195,8 +198,8 @@ def _second_connection_sql(
 def _handed_rows_sql(
     function: str, token: str, facts: Given, source: SqlSource, columns: Sequence[str]
 ) -> str:
-    """Return the SQL of rows counted from a relation that only this connection sees: its columns
-    are handed over as one list, in memory."""
+    """Return the SQL of rows that Python counts from a relation that only this connection sees:
+    its columns are handed over as one list, in memory."""
     rows = f"FROM {source.relation} AS {sql_tables.SOURCE}"
     return _call_sql(function, token, facts, second_connection.rows_as_list_sql(columns), rows=rows)
 
@@ -209,7 +212,8 @@ def _draw_sql(
     described: list[tuple[str, str]] | None,
     reading: PeriodReading | Period | None,
 ) -> str:
-    """Return the SQL of rows drawn from a rollup of a source, with all candidates as one list."""
+    """Return the SQL of rows drawn from a rollup of a source, which passes all candidates as one
+    list."""
     keys = result_columns(plan.hierarchy)
     function = "draw_cells" if isinstance(plan.hierarchy, Cells) else "draw"
     # small types leave a third less to copy
@@ -251,8 +255,8 @@ def _candidates_sql(
 def _period_reading(
     about: DataScope, described: list[tuple[str, str]] | None, *, explained: bool
 ) -> PeriodReading | Period | None:
-    """Return how the column of a period is read, from the columns of a source; or the period
-    itself, if no second connection sees the columns."""
+    """Return how the column of a period is read, from the columns of a source; the period itself if
+    no second connection sees the columns; None without a period."""
     if about.period is None or described is None:
         return about.period
     reading = sql_tables.table_period_reading(about.period, described)

@@ -1,4 +1,4 @@
-"""The arguments that a macro passes: as planning arguments of a question, and checked."""
+"""Turn the arguments that a macro passes into planning arguments of a question, and check them."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def as_parameters(message: str) -> str:
 def macro_arguments(
     question: Question[Any, Any], given: Mapping[str, object], session: Session, path: str
 ) -> dict[str, object]:
-    """Return the planning arguments that are not NULL as plain JSON types; NULL is the default.
+    """Return the planning arguments that are not NULL, as plain JSON types.
 
-    The session keeps keys of a hierarchy: they are read while the statement is bound, and used
-    again when it runs.
+    Listed keys of a hierarchy are read while the statement is bound. The session keeps them for
+    when the statement runs, and the arguments hold their name.
     """
     named = {name: given.get(name) for name in question.planning}
     listed = named.pop("keys") if _lists_nodes(question) and "keys" in named else None
@@ -68,7 +68,7 @@ def macro_arguments(
 
 
 def about_of(facts: Mapping[str, Any]) -> DataScope:
-    """Return what a call says about its data: a state, a period."""
+    """Return what a call says about its data: their state and the period."""
     return DataScope.of({"data": facts["data"], "period": facts["arguments"].get("period")})
 
 
@@ -82,7 +82,7 @@ def plan_call(
 def with_keys(
     question: Question[Any, Any], arguments: Mapping[str, object], session: Session
 ) -> Mapping[str, object]:
-    """Replace the name of keys by the keys that the session has."""
+    """Replace the name of listed keys by the keys, which the session has."""
     if _lists_nodes(question) and "keys" in arguments:
         return {**arguments, "keys": session.listed[str(arguments["keys"])]}
     return arguments

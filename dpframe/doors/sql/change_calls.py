@@ -1,4 +1,4 @@
-"""``dp_change`` in SQL: compare two releases in a ledger; nothing is read, drawn or charged."""
+"""``dp_change`` in SQL: compare two releases in a ledger; no data are read, nothing is charged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OPTIONS = ("measure", "confidence", "simultaneous")
 
 
 def change_sql(token: str, given: Mapping[str, object]) -> str:
-    """Return the SQL of a change's rows; both names are looked up while the statement is bound."""
+    """Return the SQL of a change's rows. Binding compares the releases already, for the types."""
     call = {name: as_json_types(value) for name, value in given.items() if value is not None}
     types = arrow_types(_table_of_change(_change_frame(token, call)))
     made = f"system.main.__dpframe_changed({literal(token)}, {literal(json.dumps(call))})"
@@ -31,7 +31,7 @@ def change_sql(token: str, given: Mapping[str, object]) -> str:
 
 
 def change_rows(tokens: pa.ChunkedArray, calls: pa.ChunkedArray) -> pa.Array:
-    """Return the rows of changes as texts, when the statement runs."""
+    """Return the rows of changes as texts; called when the statement runs."""
     pairs = zip(tokens.to_pylist(), calls.to_pylist(), strict=True)
     return pa.concat_arrays(
         [

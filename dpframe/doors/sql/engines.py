@@ -11,11 +11,11 @@ from dpframe.errors import ParameterTypeError
 
 _registering: weakref.WeakKeyDictionary[object, list[Callable[[object], None]]]
 _registering = weakref.WeakKeyDictionary()
-"""For each engine, a list with one function that registers a connection: from the last call."""
+"""For each engine, a list with one function that registers a connection, of the last call."""
 
 
 def is_engine(given: object) -> bool:
-    """Return whether an object is an engine of SQLAlchemy; only if it is imported can it be one."""
+    """Return whether an object is an engine of SQLAlchemy; False if SQLAlchemy is not imported."""
     return _sqlalchemy_module() is not None and isinstance(
         given, _sqlalchemy_module().engine.Engine
     )
@@ -24,8 +24,8 @@ def is_engine(given: object) -> bool:
 def register_engine(engine: Any, register: Callable[[object], None]) -> None:
     """Register the connections of an engine when they are taken from its pool.
 
-    A connection already in the pool is registered at its next use. Each is registered once: its
-    record in SQLAlchemy, which lives as long, remembers it.
+    A connection already in the pool is registered at its next use. Each connection is registered
+    once after a call: SQLAlchemy's record of the connection, which lives as long, notes it.
     """
     if engine.dialect.name != "duckdb":
         raise ParameterTypeError(

@@ -1,6 +1,6 @@
-"""Write the files of ``sql/``: macros, made from the declarations of questions.
+"""Write the files of ``sql/`` whose macros are made from the declarations of questions.
 
-``python -m dpframe.doors.sql.macros`` writes them anew. The order of parameters is public:
+``python -m dpframe.doors.sql.macros`` writes these files anew. The order of parameters is public:
 parameters keep their places in the file, and new parameters come last.
 """
 
@@ -18,7 +18,7 @@ from dpframe.doors.sql.register import macro_folder
 from dpframe.questions.question_list import QUESTIONS
 
 EXPLAINS = {"hhh": "dp_explain"}
-"""Macros that explain a question; for other questions ``dp_explain_`` and the question's name."""
+"""Macros that explain a question, by its name; by default ``dp_explain_`` and the name."""
 
 ROWS = {
     "hierarchy": "level, prefix, residual, count, lower, upper",
@@ -30,15 +30,16 @@ ROWS = {
 """The rows that a macro returns, by what its question is about."""
 
 SAMPLED = {"columns": ("n",)}
-"""Further parameters of a macro whose result is sampled: how many rows."""
+"""Further parameters of a macro, by what its question is about: ``n`` rows to sample."""
 
 PYTHON_ONLY = ("seed",)
-"""Parameters that no macro has. This seed of hash functions serves to add cells of generators,
-and in SQL no generator outlives its statement."""
+"""Parameters that no macro has. ``seed`` is for hash functions of generators whose cells are added
+up later; in SQL no generator outlives its statement."""
 
 
 def macro_file_text(question: Question[Any, Any], before: str = "") -> str:
-    """Return the text of a question's file; ``before`` is its present text."""
+    """Return the text of a question's file; ``before`` is the present text, whose order of
+    parameters is kept."""
     name, about = question.name, question.about
     planning = [name for name in question.planning if name not in PYTHON_ONLY]
     beside, (first, *rest) = SAMPLED.get(about, ()), planning
@@ -84,7 +85,7 @@ def _macro(macro: str, function: str, question: str, comment: str, ordered: Sequ
 
 
 def _in_place(macro: str, parameters: Sequence[str], before: str) -> list[str]:
-    """Order parameters as in a file, followed by the parameters that the file does not have."""
+    """Order parameters as the text of a file has them; parameters that it does not have follow."""
     found = re.search(rf"MACRO {macro}\((.*?)\) AS TABLE", before, re.DOTALL)
     named = re.findall(r'(\w+)"? := NULL', found[1]) if found is not None else []
     there = [name for name in named if name in parameters]
@@ -92,7 +93,7 @@ def _in_place(macro: str, parameters: Sequence[str], before: str) -> list[str]:
 
 
 def _wrap_parts(parts: Iterable[str]) -> str:
-    """Join parts with commas into lines of at most a hundred characters, dividing no part."""
+    """Join parts with commas into lines of at most a hundred characters; no part is divided."""
     joined = ", ".join(part.replace(" ", "\0") for part in parts)
     wrapped = textwrap.fill(
         joined, 100, initial_indent=" " * 4, subsequent_indent=" " * 4, break_long_words=False
@@ -101,7 +102,7 @@ def _wrap_parts(parts: Iterable[str]) -> str:
 
 
 def write_macro_files() -> None:
-    """Write the file of every question."""
+    """Write one file for every question."""
     for question in QUESTIONS:
         file = macro_folder() / f"{question.name}.sql"
         before = file.read_text("utf-8") if file.exists() else ""

@@ -1,4 +1,4 @@
-"""``dp_plan_series`` in SQL: the ways to divide a total over releases; nothing is read or spent."""
+"""``dp_plan_series`` in SQL: ways to divide a total over releases; nothing is read or spent."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ COLUMNS = {
 
 
 def plan_series_sql(given: Mapping[str, object]) -> str:
-    """Return the SQL of one row for each way; ``chosen`` marks the way of least error that may be
-    reserved."""
+    """Return the SQL of one row for each way. ``chosen`` marks the way of least error, other than
+    disjoint periods."""
     call = {name: as_json_types(value) for name, value in given.items() if value is not None}
     arguments: Any = call.get("arguments", {})
     if not isinstance(arguments, dict):

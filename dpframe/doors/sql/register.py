@@ -1,8 +1,8 @@
 """``register(con)``: the table functions ``dp_hhh``, ``dp_explain``, ``dp_budget`` and others.
 
-A macro in ``sql/`` calls one of our functions while the statement is bound, which returns the SQL
-of the rollup that the accessor would run. This SQL ends in a scalar function over the list of
-candidates, which charges and draws when the statement runs. Binding does neither.
+A macro in ``sql/`` calls one of our functions while the statement is bound. The function returns
+SQL; for a question, this SQL passes candidates, a relation or rows to a second function of ours,
+which charges and draws when the statement runs. Binding does neither.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ T = TypeVar("T", bound=Callable[..., Any])
 
 
 def _check_register_arguments(function: T) -> T:
-    """Check arguments as ``known_arguments`` does, but with as many references to ``con`` by place
-    as by name: ``register`` counts them."""
+    """Check arguments as ``known_arguments`` does. The number of references to ``con``, which
+    ``register`` reads, is the same whether ``con`` is passed by place or by name."""
     signature = inspect.signature(function)
 
     @functools.wraps(function)
@@ -71,7 +71,7 @@ def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     ``dp_explain``, ``dp_explain_tree_counts`` and so on for each question, ``dp_change``,
     ``dp_budget``, ``dp_releases`` and ``dp_functions`` are temporary macros of this connection:
     nothing is written to its database, which may be read-only. Another call, also with another
-    ledger, replaces them. A cursor is a connection of its own.
+    ledger, replaces the macros. A cursor is a separate connection.
 
     Parameters
     ----------
@@ -86,7 +86,9 @@ def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     Raises
     ------
     ParameterTypeError
-        ``con`` is no DuckDB connection, and no engine for DuckDB.
+        ``con`` is neither a DuckDB connection nor an engine for DuckDB.
+    ParameterError
+        ``con`` is closed, or in a transaction that began earlier.
     LedgerError
         The ledger cannot be used.
 
@@ -154,18 +156,18 @@ def _register_connection(
 _TEMPORARY = _check_register_arguments(shorten_errors(lambda con, ledger: sys.getrefcount(con)))(
     object()
 )  # type: ignore[call-arg]
-"""Number of references to an argument that the caller does not keep, behind the same wrappers."""
+"""Number of references that ``register`` sees to an argument that its caller does not keep."""
 
 
 def macro_folder() -> Path:
-    """Return the folder of the files that define macros: beside the package, or in it when
-    installed."""
+    """Return the folder of the files that define macros: in the package if it is installed, else
+    beside the package."""
     package = Path(__file__).parent.parent.parent
     return package / "sql" if (package / "sql").is_dir() else package.parent / "sql"
 
 
 def macro_script() -> str:
-    """Return the text of all these files as one script."""
+    """Return the text of all files that define macros, as one script."""
     return "\n".join((macro_folder() / name).read_text("utf-8") for name in MACRO_FILES)
 
 
@@ -180,8 +182,8 @@ MACRO_FILES = (
 
 
 def _withhold_other_errors(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function so that only our errors reach the SQL user: texts of other errors can quote
-    the data."""
+    """Wrap a function so that only our errors reach the SQL user, spelled as in SQL: texts of other
+    errors can quote the data."""
 
     def call(*arguments: Any) -> Any:
         answer: DpframeError

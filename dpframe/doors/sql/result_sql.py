@@ -1,4 +1,4 @@
-"""SQL that makes the columns of a result from the rows ``r`` that Python returns."""
+"""SQL that makes the columns of a result from the rows ``r`` that functions in Python return."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from dpframe.hierarchy._base import LEVEL_COLUMN_TYPES
 
 
 def nodes_sql(hierarchy: Hierarchy, types: Sequence[str], rows: str, *, measured: bool) -> str:
-    """Return the SQL of nodes in their order, with the numbers of a measure or with counts."""
+    """Return the SQL of nodes in the order of ``rows``, with the numbers of a measure if
+    ``measured``, else with counts."""
     names = hierarchy.label_columns
     keys = [f"{_level_value(i, types)} AS {identifier(name)}" for i, name in enumerate(names, 1)]
     numbers = [
@@ -24,7 +25,8 @@ def nodes_sql(hierarchy: Hierarchy, types: Sequence[str], rows: str, *, measured
 
 
 def flat_sql(hierarchy: Hierarchy, types: Sequence[str], rows: str, k: object) -> str:
-    """Return the SQL of values of one column, largest count first."""
+    """Return the SQL of values of one column, largest count first: at most ``k``, or all for
+    None."""
     value = _level_value(1, types)
     columns = ", ".join(map(_own_column, ("count", "lower", "upper")))
     most = "" if k is None else f" LIMIT {whole_number('k', k, 1, 2**53)}"
@@ -36,7 +38,7 @@ def flat_sql(hierarchy: Hierarchy, types: Sequence[str], rows: str, k: object) -
 def measured_sql(
     hierarchy: Hierarchy, types: Sequence[str], measures: Mapping[str, str], rows: str
 ) -> str:
-    """Return the SQL of nodes with measures, whose types are given by name; rows are texts."""
+    """Return the SQL of nodes with ``measures``, given as types by name, from ``rows`` of texts."""
     names, nothing = hierarchy.label_columns, [""] * len(hierarchy.label_columns)
     own = [kind if kind in LEVEL_COLUMN_TYPES else "VARCHAR" for kind in (types or nothing)]
     levels = dict(zip(names, own, strict=True))
@@ -58,13 +60,14 @@ def _own_column(name: str) -> str:
 
 
 def _level_value(number: int, types: Sequence[str]) -> str:
-    """Return the SQL of a level's column, cast to the type of the source if results keep it."""
+    """Return the SQL of a level's value: cast to the type in the source if results keep this type,
+    else as text."""
     kind = types[number - 1] if types else ""
     text = f"r.keys[{number}]"
     return f"TRY_CAST({text} AS {kind})" if kind in LEVEL_COLUMN_TYPES else text
 
 
 def _cast_type(name: str) -> str:
-    """Return the type of a column; VARCHAR for an ENUM, whose type would list values of the data's
-    owner, and for a column that holds nothing but NULL and has no type."""
+    """Return the type of a result's column; VARCHAR for an ENUM, whose type would list values of
+    the data's owner, and for a column that holds only NULL and has no type."""
     return "VARCHAR" if name.startswith("ENUM") or name == '"NULL"' else name

@@ -1,4 +1,4 @@
-"""Functions that a statement of SQL calls when it runs: charge, draw, replay, show the ledger."""
+"""Functions that a SQL statement calls when it runs: charge, draw, replay, show the ledger."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from dpframe.sources.period_source import PeriodReading
 from dpframe.sources.source_relations import canonical
 
 Facts = Mapping[str, Any]
-"""The facts of a call that a statement carries, from JSON."""
+"""The facts of a call, which the statement carries as JSON."""
 
 Settings = Sequence[Mapping[str, str]] | None
 """Names and values of the statement's connection settings, which a second connection takes over."""
@@ -46,7 +46,7 @@ def draw_candidates(
     lists: pa.ChunkedArray,
     collations: pa.ChunkedArray,
 ) -> pa.Array:
-    """Draw a release of what the statement counted."""
+    """Draw a release from the candidates that the statement counted."""
     return _draw_lists(result_rows, tokens, calls, lists, collations)
 
 
@@ -56,7 +56,7 @@ def draw_cells(
     lists: pa.ChunkedArray,
     collations: pa.ChunkedArray,
 ) -> pa.Array:
-    """Draw a release of cells that the statement counted; as texts, for columns of any names."""
+    """Draw a release from cells that the statement counted; rows are texts, for any columns."""
     return _draw_lists(_release_texts, tokens, calls, lists, collations)
 
 
@@ -91,7 +91,7 @@ def _draw_release(token: str, call: str, listed: pa.ListScalar) -> Release:
 
 
 def _about_as_read(facts: Facts) -> DataScope:
-    """Return what a call says about its data, with how the statement reads the period's column."""
+    """Return what a call says about its data, and how the statement reads the period's column."""
     about = about_of(facts)
     if about.period is None:
         return about
@@ -117,7 +117,7 @@ def draw_from_relation(
     settings: pa.ChunkedArray,
     paths: pa.ChunkedArray,
 ) -> pa.Array:
-    """Draw a release of what a second connection counts."""
+    """Draw a release from what a second connection counts."""
     return _run_only_call(
         partial(_draw_one_relation, result_rows), tokens, calls, relations, settings, paths
     )
@@ -143,7 +143,7 @@ def draw_measures(
     settings: pa.ChunkedArray,
     paths: pa.ChunkedArray,
 ) -> pa.Array:
-    """Draw a release of what a second connection counts; as texts, for columns of any names."""
+    """Draw a release from what a second connection counts; rows are texts, for any columns."""
     return _run_only_call(
         partial(_draw_one_relation, _release_texts), tokens, calls, relations, settings, paths
     )
@@ -156,8 +156,8 @@ def _release_texts(release: Release) -> pa.Array:
 def draw_handed_rows(
     tokens: pa.ChunkedArray, calls: pa.ChunkedArray, lists: pa.ChunkedArray
 ) -> pa.Array:
-    """Draw a release of rows that come as one list, because no second connection sees them; as
-    texts, for columns of any names."""
+    """Draw a release from rows that come as one list, because no second connection sees them. The
+    rows of the result are texts, for any columns."""
     return _draw_from_list(_release_texts, pa.list_(pa.list_(pa.string())), tokens, calls, lists)
 
 
@@ -165,7 +165,7 @@ def draw_handed_nodes(
     tokens: pa.ChunkedArray, calls: pa.ChunkedArray, lists: pa.ChunkedArray
 ) -> pa.Array:
     """Draw a release of nodes from rows that come as one list, because no second connection sees
-    them."""
+    these rows."""
     return _draw_from_list(result_rows, pa.null(), tokens, calls, lists)
 
 
@@ -212,7 +212,7 @@ def _sample_one_relation(
 def _ask_relation(
     session: Session, facts: Facts, relation: str, settings: Settings, path: str
 ) -> Answer[Any]:
-    """Ask as Python does: the relation, opened on a second connection, is the source."""
+    """Ask as from Python, with the relation, opened on a second connection, as the source."""
     shared = {one["name"]: one["value"] for one in settings or ()}
     with _duck.second_connection_relation(
         session.opened(), relation, path, "the source", shared
@@ -237,7 +237,7 @@ def _ask_source(session: Session, facts: Facts, source: object) -> Answer[Any]:
 
 
 def _keep_receipt(session: Session, facts: Facts, result: Release) -> Release:
-    """Keep the receipt of a release for ``dp_releases``, if no ledger does; return the release."""
+    """Keep the receipt of a release for ``dp_releases`` without a ledger; return the release."""
     if session.ledger is None:
         session.receipts.append((result.receipt, facts["source"]))
     return result
@@ -246,14 +246,14 @@ def _keep_receipt(session: Session, facts: Facts, result: Release) -> Release:
 def _run_only_call(
     run: Callable[..., pa.Array], tokens: pa.ChunkedArray, *more: pa.ChunkedArray
 ) -> pa.Array:
-    """Call ``run`` with the arguments of the only call; ``more`` begins with its facts."""
+    """Call ``run`` with the arguments of the only call; ``more`` begins with the call's facts."""
     _check_one(more[0])
     calls = zip(*(c.to_pylist() for c in (tokens, *more)), strict=True)
     return pa.concat_arrays([run(*call) for call in calls])
 
 
 def _check_one(calls: pa.ChunkedArray) -> None:
-    """Refuse a call that DuckDB would run once for each of several rows."""
+    """Raise ParameterError for a call that DuckDB would run once for each of several rows."""
     if len(calls) > 1:
         name = json.loads(calls[0].as_py()).get("question", "hhh")
         raise ParameterError(

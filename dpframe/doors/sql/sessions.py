@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, slots=True)
 class Session:
-    """The state of a registered connection. It keeps no connection open but duckdb's default."""
+    """The state of a registered connection. A session keeps only duckdb's default connection
+    open."""
 
     connection: weakref.ref[DuckDBPyConnection]
     ledger: Ledger | None
@@ -37,7 +38,7 @@ class Session:
         return con
 
     def ledger_for(self, name: str) -> Ledger:
-        """Return the ledger that stores the release of a name."""
+        """Return the ledger that stores a release ``name``; ParameterError without a ledger."""
         if self.ledger is None:
             raise ParameterError(
                 f"release := {name!r} needs a ledger. Call dpframe.register(con, ledger=...)."
@@ -68,7 +69,8 @@ def statement_source(tbl: object, query: object) -> SqlSource:
 
 
 def columns_seen(session: Session, path: str, source: SqlSource) -> list[tuple[str, str]] | None:
-    """Return the columns of a source as a second connection sees them, or None if it sees none."""
+    """Return names and types of a source's columns as a second connection sees them; None if it
+    does not see the source."""
     con = session.connection()
     described = _duck.describe_relation(con, source.relation, path) if con is not None else None
     return None if described is None else sql_tables.described_columns(described)

@@ -28,7 +28,7 @@ ROWS = (
     "lower BIGINT, upper BIGINT, measure DOUBLE[])[]"
 )
 NUMBERS = ("residual", "count", "lower", "upper")
-"""Columns with the numbers of a node: whole for counts; all four in ``measure`` for a measure."""
+"""Columns of a node's numbers: whole for counts; of a measure, all four are in ``measure``."""
 
 BUDGET = (
     "STRUCT(ledger VARCHAR, accountant VARCHAR, epsilon DOUBLE, delta DOUBLE, "
@@ -44,11 +44,11 @@ RELEASES = (
 
 
 TEXTS = "VARCHAR[][]"
-"""Rows with any columns, passed to DuckDB: a text for each column, cast by the statement."""
+"""Type of rows with any columns: a text for each column, which the statement casts."""
 
 
 def plan_sql(plan: Explanation[Any]) -> str:
-    """Return the SQL of a plan's rows."""
+    """Return the SQL of the rows that explain a plan: quantity, value, meaning."""
     rows = ", ".join(
         f"({literal(q.name)}, {literal(q.value_text)}, {literal(q.meaning_text)})"
         for q in plan.lines
@@ -57,7 +57,7 @@ def plan_sql(plan: Explanation[Any]) -> str:
 
 
 def stored_types(stored: StoredResult, hierarchy: Hierarchy) -> tuple[str, ...]:
-    """Return the types of a stored result's level columns, which older versions kept as text."""
+    """Return DuckDB's types of a stored result's level columns; older versions kept text."""
     schema = stored.to_arrow().schema
     return tuple(_duckdb_type(schema.field(name).type) for name in hierarchy.label_columns)
 
@@ -92,7 +92,8 @@ def tree_of_candidates(listed: pa.ListScalar, types: tuple[str, ...]) -> CountTr
 
 
 def candidate_rows(listed: pa.ListScalar) -> pa.Table:
-    """Return a list of candidates as a table, sorted by their numbers ``i``."""
+    """Return a list of candidates as a table, sorted by their numbers ``i``; SourceError if one is
+    missing."""
     table = without_views(pa.Table.from_struct_array(listed.values))
     position = table["i"].to_numpy()
     if (np.diff(position) != 1).any():
@@ -104,7 +105,7 @@ def candidate_rows(listed: pa.ListScalar) -> pa.Table:
 
 
 def result_rows(result: Release) -> pa.Array:
-    """Return a result as one list of rows."""
+    """Return a result as one list of rows, of type ``ROWS``."""
     table = pa.Table.from_pandas(result.frame, preserve_index=False).combine_chunks()
     names = table.column_names
     numbers = [_one_array(table[name]) for name in NUMBERS]
@@ -137,7 +138,7 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
 def _side_by_side(
     columns: list[pa.Array], rows: int, kind: pa.DataType | None = None
 ) -> pa.ListArray:
-    """Return a list for each row, with its value in every column."""
+    """Return a list for each row: its values in ``columns``, in their order."""
     wide = len(columns)
     order = (np.arange(rows)[:, None] + rows * np.arange(wide)).ravel()
     values = pa.concat_arrays([pa.array([], kind or pa.string()), *columns]).take(pa.array(order))
@@ -145,12 +146,13 @@ def _side_by_side(
 
 
 def budget_rows(ledger: Ledger | None) -> pa.Array:
-    """Return the summary of a ledger as one list with one row; without a ledger, with none."""
+    """Return the summary of a ledger as one list with one row, or NULL without a ledger."""
     return _one_list(_as_rows(ledger.summary())) if ledger is not None else _no_rows()
 
 
 def release_rows(ledger: Ledger | None, receipts: Sequence[tuple[Receipt, str]]) -> pa.Array:
-    """Return the releases of a ledger; without a ledger, the releases of a connection."""
+    """Return the releases of a ledger as one list; without a ledger, the ``receipts`` of a
+    connection, or NULL for none."""
     if ledger is not None:
         return _one_list(_as_rows(ledger.releases()))
     rows = [
