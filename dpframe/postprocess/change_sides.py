@@ -1,4 +1,4 @@
-"""One release of the two that a change compares: its number of every node, drawn or bounded."""
+"""One of the two releases that a change compares: its number of every node, drawn or bounded."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes
 from dpframe.steps import Steps
 
 Numbers = list[Any]
-"""One a row; None for what is not known."""
+"""A list with one number per row; None where the number is not known."""
 
 EndsAtConfidence = Callable[[float], tuple[Numbers, Numbers]]
-"""Ends of intervals for a confidence, None where a release does not report a node."""
+"""A function from a confidence to lower and upper ends of intervals; the ends of nodes that a
+release does not report are None."""
 
 SELECTED_UPON = (*NOMINAL, "streaming")
 """Mechanisms that report a number because of its own noise."""
@@ -40,9 +41,12 @@ FLAT = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DrawnNumbers:
-    """Numbers N between ``low`` and ``high``, in units of which ``scale`` are 1.
+    """Drawn numbers, one per row, each known to be from ``low`` to ``high``, in units of which
+    ``scale`` are 1.
 
-    They have ``noise``, or ``variance`` where only a weighted sum of Laplace noises is known.
+    ``noise`` has the law of the noise in each. Where noises are weighted sums of Laplace noises,
+    ``noise`` is None, and ``variance`` has their variances. ``decimals`` are those of shown sums of
+    a rollup, else None. ``adjusted``: the frame shows counts that were made to add up instead.
     """
 
     low: list[int]
@@ -56,14 +60,18 @@ class DrawnNumbers:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SmallestShown:
-    """Of a flat column the largest may be all that is kept: one that was reported and is not shown
-    has a noisy count of at most ``least``, the smallest that is shown, in units."""
+    """The smallest count in the frame of a flat column, which may show only the largest counts.
+
+    A value that was reported and is not shown has a noisy count of at most ``least``: the smallest
+    shown count in units, plus what rounding can hide. ``noise`` is the law of the noise in it.
+    """
 
     least: int
     noise: NoiseTable
 
     def at(self, chance: float) -> int:
-        """The most that such a node counts, but for that chance."""
+        """The most units that a reported node that is not shown counts, except with probability
+        ``chance``."""
         return self.least + (
             half_width(self.noise, 1, 1 - chance) if chance else self.noise.highest
         )
@@ -71,13 +79,14 @@ class SmallestShown:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Side:
-    """A release over the rows of a change. ``value``, ``lower`` and ``upper`` are those of the
-    frame, None where it does not report the node.
+    """A release over the rows of a change. ``value``, ``lower`` and ``upper`` are columns of its
+    frame, None at nodes that the release does not report.
 
-    ``worth`` is what a unit of the selection adds to a number, least and most; ``covers`` are rows
-    with reported nodes below. ``drawn`` is None where its receipt does not tell the law of the
-    noise; ``unknown`` says why, and ``told`` gives ends for any confidence where these are known.
-    ``selected`` is why intervals do not hold all together, if they do not.
+    ``worth`` has the least and the most that a unit of the selection adds to a number. ``covers``
+    has the rows of unreported nodes with reported nodes below, where these have no ``drawn``
+    numbers. ``drawn`` is None where the receipt does not tell the law of the noise, and ``unknown``
+    says why; ``told`` then gives ends for any confidence, or is None if these are not known either.
+    ``selected`` says why the intervals do not all hold together; it is empty if they do.
     """
 
     levels: list[int]
@@ -106,13 +115,15 @@ class Side:
         return [value is not None for value in self.value]
 
     def rounded(self, value: Any) -> Any:
-        """A difference of numbers of the frame, which are multiples of a step."""
+        """Round a difference of shown numbers to their decimals, if they have a known number of
+        decimals."""
         decimals = None if self.drawn is None else self.drawn.decimals
         return value if decimals is None else round(value, decimals)
 
     def hides(self, row: int, chance: float) -> tuple[Fraction, Fraction] | None:
-        """What is there beside what was drawn, least and most, in the numbers of the frame, but for
-        that chance; None for anything."""
+        """The least and the most that the true number of a row has beside its drawn part, in the
+        numbers of the frame, except with probability ``chance``: 0 and 0 for a reported node, None
+        if there is no bound."""
         if self.value[row] is not None:
             return Fraction(0), Fraction(0)
         least = chance if self.kept is None else chance / 2
@@ -125,7 +136,8 @@ class Side:
 
 
 def check_together(before: Side, after: Side, simultaneous: bool) -> None:
-    """ParameterError where intervals do not hold all together, whatever their confidence."""
+    """Raise ParameterError if ``simultaneous`` is asked of releases whose intervals do not all hold
+    together, whatever their confidence."""
     for side in (before, after):
         if simultaneous and side.selected:
             raise ParameterError(f"simultaneous=True does not hold: {side.selected}.")
@@ -214,7 +226,8 @@ def _smallest_shown(nodes: ShownNodes) -> SmallestShown | None:
 def _drawn_numbers(
     nodes: ShownNodes, known: KnownNoise, at: Sequence[int], places: Sequence[Place]
 ) -> DrawnNumbers:
-    """Of a node that is not reported, what is reported below it, where counts are sums."""
+    """The drawn numbers of nodes. Where counts are sums, a node that is not reported has the sum of
+    the topmost reported nodes below it; without reported nodes below, and elsewhere, it has 0."""
     below = topmost_below(nodes) if nodes.receipt["mechanism"] in SUMMED else {}
     rows = [
         [row] if row >= 0 else below.get(node, []) for row, node in zip(at, places, strict=True)
@@ -250,7 +263,7 @@ def _mean_ends_at(means: MeanNoise, at: Sequence[int]) -> EndsAtConfidence:
 def _worth_of_unit(
     nodes: ShownNodes, name: str, kind: str, hidden: HiddenBound
 ) -> tuple[Fraction, Fraction] | None:
-    """What a unit that the selection hides adds to a number, least and most."""
+    """The least and the most that a unit of the selection adds to a number; None if not known."""
     own = 1 / Fraction(hidden.grid)
     if not nodes.is_rollup:
         return Fraction(0), own

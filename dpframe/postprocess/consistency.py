@@ -6,14 +6,15 @@ node lies an unlisted remainder that nobody measured, and all that is known is t
 is not negative. (A remainder that was measured is a child like any other: list it.) Two steps
 repair the counts, in this order and without touching data:
 
-1. `consistent` solves *weighted least squares* with x_v = sum of the children of v for complete
-   nodes and x_v >= that sum for the others, exactly. Counts may be fractions and negative.
-2. `whole` makes them whole and not negative. It goes from the root down and solves, parent by
-   parent, the least squares problem of the children for the total that the parent has by then.
-   That is the optimum for each family given its parent, not of all at once: large counts,
-   decided first, are never moved to suit small ones (the order of [4]_).
+1. `consistent_counts` solves *weighted least squares* exactly, with x_v = sum of the children of v
+   for complete nodes and x_v >= this sum for others. Counts may be fractions and negative.
+2. `consistent_whole_counts` makes counts whole and not negative. It goes from the root down and
+   solves, parent by parent, the least squares problem of the children for the total of the parent,
+   which is decided by then. That is the optimum for each family given its parent, not of all at
+   once: large counts, decided first, are never moved to suit small ones (the order of [4]_).
 
-`spread` is the variance that step 1 leaves where all is linear, before anything is drawn.
+`consistent_variance` is the variance that step 1 leaves where all nodes with children are complete.
+It is known before anything is drawn.
 
 Privacy
 -------
@@ -44,7 +45,8 @@ from numpy.typing import NDArray
 from dpframe.postprocess.forest import check_tree, downward_pass, upward_pass
 
 _BINDS = 0.5
-"""Records; `whole` treats a node whose remainder is below this as the sum of its children."""
+"""In records: `consistent_whole_counts` treats an incomplete node whose remainder is below this as
+the sum of its children."""
 
 
 def consistent_counts(
@@ -57,7 +59,7 @@ def consistent_counts(
     """The counts closest to the noisy ones that can be counts of this tree.
 
     Minimises ``sum((x - noisy)**2 / variance)`` over x with x[v] = sum of x over the children of
-    v for every complete v that has children, and x[v] >= that sum for every other such v.
+    v for every complete v that has children, and x[v] >= this sum for every incomplete one.
 
     Without incomplete nodes, and if the noises are independent and unbiased with these variances, x
     is the best linear unbiased estimate of the true counts (Gauss-Markov). In any case ``sum((x -
@@ -76,8 +78,8 @@ def consistent_counts(
         float64, shape (n,); units of the count squared, from 1e-100 to 1e100. Only ratios matter.
         Almost 0 for a count that is known, very large for one that was not measured.
     complete
-        bool, shape (n,); True where the listed children are all there are. Means nothing for a
-        node without listed children.
+        bool, shape (n,); True where the listed children are all there are. Not used at a node
+        without listed children.
 
     Returns
     -------
@@ -105,7 +107,7 @@ def consistent_counts(
     m_v = (Z_v - x_v)/S_v (times 2), and m_v = 0 if v is not tied. x is the optimum if (Karush,
     Kuhn, Tucker; the cost is strictly convex) x_v < Z_v or m_v = 0 for each tied incomplete v,
     and x_v >= Z_v, which is then the sum of its children, for each that is not tied. So
-    A := complete nodes and all v with x_v < Z_v, until A stays as it is.
+    A := complete nodes and all v with x_v < Z_v, until A no longer changes.
 
     *It ends*, from any first A, and A only grows after its first change [5]_. Let B x = (x_v minus
     the children of v) over all v with children, Q = B diag(variance) B'. Then x = noisy +
@@ -149,7 +151,7 @@ def consistent_variance(
     *,
     complete: NDArray[np.bool_],
 ) -> NDArray[np.float64]:
-    """Variance of every count that `consistent` gives if complete nodes alone tie their children.
+    """Variance of every count of `consistent_counts` if complete nodes alone tie their children.
 
     It is the variance of the least squares estimate with the equations of complete nodes and no
     inequality, for independent noises with the given variances; exact where every node with
@@ -158,13 +160,18 @@ def consistent_variance(
     Parameters
     ----------
     parent, variance, complete
-        As for `consistent`.
+        As for `consistent_counts`.
 
     Returns
     -------
     NDArray[np.float64]
         Shape (n,); units of the count squared. Errors of rounding are those of float64 for the
         largest variance among siblings.
+
+    Raises
+    ------
+    ParameterError
+        If an argument breaks a rule of `consistent_counts`.
 
     Notes
     -----
@@ -202,26 +209,26 @@ def consistent_whole_counts(
 
     Every complete node that has children is their sum; any other node is at least the sum of its
     listed children. A root becomes the nearest whole number that is not negative. Then, from the
-    top down, the children z of a node that has the total t become the c that minimise
-    ``sum((c - z)**2 / s)`` over c >= 0 with sum(c) = t, or <= t if the node is not complete
-    (s: variance of the best estimate of each child from its own subtree, as in `consistent`, where
-    an incomplete node counts as tied if by the given values less than half a record is left beside
-    its children), and these are rounded by largest remainder to t, or to the nearest whole number
-    to their sum.
+    top down, the children z of a node with the total t become the c that minimise
+    ``sum((c - z)**2 / s)`` over c >= 0 with sum(c) = t, or <= t if the node is not complete.
+    Here s is the variance of the best estimate of each child from its own subtree, as in
+    `consistent_counts`; an incomplete node counts as tied if the given values leave it less than
+    half a record beside its children. The c are rounded by largest remainder: to the sum t, or, if
+    the node is not complete, to the whole number nearest to their sum.
 
     Parameters
     ----------
     parent, variance, complete
-        As for `consistent`.
+        As for `consistent_counts`.
     values
-        float64 or int64, shape (n,); units of the count; usually the result of `consistent`.
-        The sum of absolute values is below 2**61; from 2**53 on what is closest holds up to
-        rounding, sums hold exactly.
+        float64 or int64, shape (n,); units of the count; usually the result of `consistent_counts`.
+        The sum of absolute values is below 2**61. From 2**53 on, counts are the closest ones up to
+        rounding; sums hold exactly.
 
     Returns
     -------
     NDArray[np.int64]
-        Shape (n,). Values that already satisfy all this come back unchanged. Ties (of float64)
+        Shape (n,). Values that already satisfy these rules come back unchanged. Ties (of float64)
         go to the sibling listed first; apart from ties the order of the nodes does not matter.
 
     Raises
@@ -275,7 +282,8 @@ def _project_children(
     s: NDArray[np.float64],
     exact: NDArray[np.bool_],
 ) -> NDArray[np.float64]:
-    """Per family, the c >= 0 closest to z whose sum is the total, or at most that."""
+    """Per family, the c >= 0 closest to z whose sum is the total, or, if the family is not
+    ``exact``, at most the total."""
     u = np.zeros(len(total))
     active = np.arange(len(z))  # children not yet at 0
     while True:

@@ -2,14 +2,14 @@
 
 A node is tested by its residual F, the records under it that no reported node below it covers: it
 is reported if F + W >= threshold, W its own test noise. So the true count of a node that is not
-reported is that of the topmost reported nodes below it, whose noisy counts are released, and F.
-For every u the chance that a node with F > u is not reported is at most
-P(W < threshold - u), whatever other nodes do: F <= u but for that chance. With chance 0 that is
+reported is F plus the true counts of the topmost reported nodes below it, whose noisy counts are
+released. For every u the chance that a node with F > u is not reported is at most
+P(W < threshold - u), whatever other nodes do: F <= u except with this chance. For chance 0, u is
 ``threshold - lowest W - 1``: one below "certainly reported".
 
-The chance is that of both together, not reported and F > u, for a node that is named without the
-noise of this release, such as one that another release reports. Over many such nodes chances add
-up, whatever the dependence.
+The chance is of both events together, that the node is not reported and that F > u, for a node that
+was named without the noise of this release, such as a node that another release reports. Over many
+such nodes chances add up, whatever the dependence.
 
 Privacy
 -------
@@ -41,7 +41,7 @@ from dpframe.postprocess.legacy import (
 from dpframe.postprocess.shown_nodes import ShownNodes
 
 Place = tuple[int, Hashable]
-"""A node: its level, and what its lineage ends with."""
+"""A node: its level, and the last entry of its lineage, None for the root."""
 
 TESTED = ("offline", "offline-gaussian", "paper", "tree-hhh", "rollup")
 """Mechanisms that test residuals."""
@@ -51,7 +51,7 @@ BY_LEVEL = ("tree-laplace", "tree-gaussian", "tree-laplace-gaussian")
 
 
 def node_place(lineage: tuple[Hashable, ...]) -> Place:
-    """Of a node, from the nodes above it and itself."""
+    """The place of a node, from its lineage: the nodes above it and the node itself."""
     return len(lineage), lineage[-1] if lineage else None
 
 
@@ -64,11 +64,12 @@ def most_hidden(test: NoiseTable, threshold: int, chance: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HiddenBound:
-    """The selection of one release. ``law`` is that of its tests, None where only its ends are
-    known; ``certain`` is the most that stays hidden with certainty, in units, None for unknown.
+    """How much the nodes can hold that one release does not report.
 
-    ``grid`` units are 1 in the numbers of the release. ``by_level``: laws of noisy counts, and the
-    threshold.
+    ``law`` is the law of its tests of residuals, None where the receipt does not tell the law.
+    ``certain`` is the most that stays hidden with certainty, in units, None if it is not known.
+    ``grid`` units are 1 in the numbers of the release; ``threshold`` is in units. ``by_level`` has
+    the law of noisy counts for each level, where counts are compared with the threshold.
     """
 
     certain: int | None
@@ -79,11 +80,12 @@ class HiddenBound:
 
     @property
     def by_chance(self) -> bool:
-        """Whether less is hidden but for some chance."""
+        """Whether a bound that may fail with some chance can be lower than the certain bound."""
         return self.law is not None or bool(self.by_level)
 
     def at(self, level: int, chance: float) -> int | None:
-        """The most that a node of a level hides, but for that chance; the rest is never tested."""
+        """The most units that a node of this level hides, except with probability ``chance``; None
+        without a bound, as at level 0, which is never tested."""
         if level == 0:
             return None
         if self.by_level:
@@ -95,7 +97,8 @@ class HiddenBound:
 
 
 def hidden_bound(nodes: ShownNodes, plan_again: PlanAgain | None = None) -> HiddenBound:
-    """The selection that a receipt tells of, in units of the noise that decides."""
+    """The bound on nodes that a release does not report, from its receipt, in units of the noise
+    that decides; no bound if keys are listed, or if the receipt tells no threshold or test noise."""
     receipt, nothing = nodes.receipt, HiddenBound(certain=None, grid=1)
     mechanism, noise = str(receipt["mechanism"]), receipt.get("noise") or {}
     if receipt.get("keys") is not None or receipt.get("threshold") is None:
@@ -121,7 +124,8 @@ def hidden_bound(nodes: ShownNodes, plan_again: PlanAgain | None = None) -> Hidd
 def law_of_tests(receipt: Mapping[str, Any], plan_again: PlanAgain | None) -> NoiseTable | None:
     """Return the law of one test of a residual; None if the receipt does not say enough.
 
-    Tests of the printed algorithm share a draw: their law together is not the law of one.
+    None for the printed algorithm, too: its tests also share a draw, and the receipt does not tell
+    the law of both draws together.
     """
     facts = _test_facts(receipt)
     if not facts or receipt["mechanism"] == "paper":
@@ -132,7 +136,8 @@ def law_of_tests(receipt: Mapping[str, Any], plan_again: PlanAgain | None) -> No
 
 
 def _test_facts(receipt: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The facts on the law of tests of residuals; None where these are not the released numbers."""
+    """The facts on the law of tests of residuals; none where no residuals are tested, where a
+    measure selects the nodes of a rollup, or where an earlier version tested a measure."""
     mechanism, noise = receipt["mechanism"], receipt.get("noise") or {}
     if mechanism not in TESTED:
         return None
@@ -143,12 +148,13 @@ def _test_facts(receipt: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _worth(receipt: Mapping[str, Any]) -> float:
-    """What the units of a grid are in the numbers of the release."""
+    """What ``grid`` units are in the numbers of the release: 1, or ``max_weight`` of a measure."""
     return 1.0 if receipt.get("weight") is None else float(receipt["max_weight"])
 
 
 def _hidden_bound_by_level(receipt: Mapping[str, Any], noise: Mapping[str, Any]) -> HiddenBound:
-    """Thresholds of levels are at most the one that is told."""
+    """The bound where noisy counts are compared with the thresholds of their levels. These are at
+    most the threshold in the receipt."""
     facts = noise.get("levels") or []
     laws: tuple[NoiseTable | UnboundedNoise, ...] = ()
     with suppress(ParameterError):  # an earlier version did not tell the law
@@ -164,7 +170,8 @@ def _hidden_bound_by_level(receipt: Mapping[str, Any], noise: Mapping[str, Any])
 
 
 def topmost_below(nodes: ShownNodes) -> dict[Place, list[int]]:
-    """Of every node that is not reported and has reported nodes below it, the topmost of these."""
+    """For every node that is not reported and has reported nodes below it: the rows of the topmost
+    of these reported nodes."""
     found: dict[Place, list[int]] = defaultdict(list)
     lines = nodes.lineages
     for row, (lineage, above) in enumerate(zip(lines, nodes.ancestor.tolist(), strict=True)):
