@@ -98,7 +98,8 @@ class HiddenBound:
 
 def hidden_bound(nodes: ShownNodes, plan_again: PlanAgain | None = None) -> HiddenBound:
     """The bound on nodes that a release does not report, from its receipt, in units of the noise
-    that decides; no bound if keys are listed, or if the receipt tells no threshold or test noise."""
+    that decides. There is no bound if keys are listed, or if the receipt tells no threshold or no
+    test noise."""
     receipt, nothing = nodes.receipt, HiddenBound(certain=None, grid=1)
     mechanism, noise = str(receipt["mechanism"]), receipt.get("noise") or {}
     if receipt.get("keys") is not None or receipt.get("threshold") is None:
