@@ -6,7 +6,7 @@ Sources
     Bernot: "Wasserstein Barycenter and its Application to Texture Mixing", 2011). It is at most the
     distance itself in the Euclidean metric: a projection brings no two points further apart.
 Privacy
-    None: the distance to real data is a fact about them.
+    None is given: the distance to real data is a fact about these data.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LISTED = 10
-"""Labels that an error names."""
+"""The most labels that an error message names."""
 
 
 def subtree(frame: pd.DataFrame, receipt: Mapping[str, Any], label: object) -> pd.DataFrame:
@@ -25,7 +25,8 @@ def subtree(frame: pd.DataFrame, receipt: Mapping[str, Any], label: object) -> p
 
 
 def _lineage_of_label(nodes: ShownNodes, label: str) -> tuple[Hashable, ...]:
-    """The lineage of the one node that reads like this; a prefix before a label of a level."""
+    """The lineage of the one node with this label. Prefixes are tried first, then values of the
+    levels' columns. ParameterError if no node or several nodes have the label."""
     by_prefix: dict[tuple[Hashable, ...], str] = {}
     by_label: dict[tuple[Hashable, ...], str] = {}
     labels: dict[str, None] = {}
