@@ -49,7 +49,7 @@ class Spends(Protocol):
 
     @property
     def profile(self) -> Profile:
-        """The points (epsilon, delta) that it keeps, to compose it with other releases."""
+        """The points (epsilon, delta) that the release keeps, to compose it with others."""
 
 
 class Proves(Spends, Protocol):
@@ -108,4 +108,4 @@ class Rollup(Plan[Any, Any], Protocol):
 
     @property
     def listed(self) -> ListedNodes | None:
-        """The keys that the caller listed, if any: no others are counted."""
+        """The keys that the caller listed, None without; other keys have no counts of their own."""

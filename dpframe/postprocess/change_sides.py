@@ -45,8 +45,9 @@ class DrawnNumbers:
     ``scale`` are 1.
 
     ``noise`` has the law of the noise in each. Where noises are weighted sums of Laplace noises,
-    ``noise`` is None, and ``variance`` has their variances. ``decimals`` are those of shown sums of
-    a rollup, else None. ``adjusted``: the frame shows counts that were made to add up instead.
+    ``noise`` is None, and ``variance`` has their variances. ``decimals``: decimals of the shown
+    sums of a rollup, else None. ``adjusted``: whether the frame shows counts that were made to add
+    up in place of the drawn ones.
     """
 
     low: list[int]

@@ -306,7 +306,7 @@ def _largest_remainder(
     """Largest remainder: per family, whole numbers >= 0 with exactly the given total.
 
     The total differs from the sum of shares by less than 1 if arithmetic is exact. The last
-    digits of float64 can make floors exceed it; the sum is right even then.
+    digits of float64 can make floors exceed the total; the sum is right even then.
     """
     count = np.bincount(group, minlength=len(total))
     floor = np.floor(share).astype(np.int64)

@@ -21,9 +21,9 @@ def flat_frame(frame: pd.DataFrame, column: str, k: int | None) -> pd.DataFrame:
 
 
 def cut_facts(facts: Mapping[str, Any], shown: int, released: int) -> dict[str, Any]:
-    """Return the facts of a receipt, which also say if only the ``shown`` largest of ``released``
-    rows are shown. Where many counts are close, noise decides which are largest, and their
-    intervals miss more often than the confidence says."""
+    """Return the facts of a receipt; they say so if only the ``shown`` largest of ``released`` rows
+    are shown. Where many counts are close, noise decides which are largest, and their intervals
+    miss more often than the confidence says."""
     if shown >= released:
         return dict(facts)
     about = (

@@ -69,7 +69,7 @@ tables."""
 
 CLOSE = 1e-13
 """Relative difference of standard deviations up to which laws are the same: rounding of sums in
-float64. Where the search ends without reaching it, 100 times as much is taken, too."""
+float64. At the end of the search 100 times as much is accepted."""
 
 TURNS = 60
 

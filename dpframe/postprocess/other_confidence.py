@@ -100,7 +100,7 @@ def _new_measure_ends(nodes: ShownNodes, measures: object) -> NewEnds:
 
 
 def _choose_measures(nodes: ShownNodes, measures: object) -> list[str]:
-    """The names of the measures that the caller chose, in the order of the frame; all by default."""
+    """The names of the measures that the caller chose (by default all), in the frame's order."""
     if measures is None:
         return list(nodes.measures)
     named = [measures] if isinstance(measures, str) else measures
