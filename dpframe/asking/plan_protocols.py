@@ -65,7 +65,7 @@ class Proves(Spends, Protocol):
 
 
 class Draws(Proves, Protocol[C, N]):
-    """A plan that can be drawn, from C, which is private, to N, which is public."""
+    """A plan that can be drawn: ``run`` makes N, which is public, from C, which is private."""
 
     def run(self, counted: C, /) -> N:
         """The only noisy step."""

@@ -27,7 +27,7 @@ DELTA_PART = 0.25
 epsilon for all together."""
 
 LEAST_USED_PART = 0.99
-"""Part of the total epsilon that a series must use for the search to end."""
+"""Part of the total epsilon from which on the search ends: a series that uses it is good enough."""
 
 MOST_TRIES = 24
 """Most epsilons that the search tries."""

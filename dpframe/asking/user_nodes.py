@@ -13,7 +13,8 @@ def nodes_unit_from(given: CallArguments, *, exact: bool) -> NodesUnit | None:
     """Return the unit of privacy where different users are counted at nodes; None elsewhere.
 
     ``exact`` says whether the mechanism counts users exactly at every node. Other mechanisms keep
-    a set of values of each user, or refuse items.
+    a set of values of each user, or refuse items. Raises ParameterError for arguments that do not
+    go with ``contribution="items"``, or that need it.
     """
     by_items = given["contribution"] == "items" and given["user"] is not None
     if not (by_items and exact):

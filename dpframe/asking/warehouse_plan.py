@@ -119,7 +119,7 @@ class WarehousePlan(RemoteSource):
         return dict(self.types).get(self.plan.unit.weight or "") == TEXT
 
     def counted(self, candidates: object) -> MechanismInput[Any]:
-        """Return the tree of a result, or what a rollup measures on. Private.
+        """Return the tree or the cells of a result, or what a rollup measures on. Private.
 
         Raises SourceError if the result is not what the plan asks for.
         """

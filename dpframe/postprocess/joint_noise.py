@@ -257,6 +257,6 @@ def _search_quotients(
             least = np.where(lower_most, least, q[:, 0])
         if upper:
             out[here] = most
-        else:  # where all were refused, nothing that is divided by is above 0
+        else:  # 0 where every q was refused: then no D + y is above 0
             out[here] = np.where(most == first, 0.0, least)
     return out

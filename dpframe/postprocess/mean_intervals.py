@@ -134,7 +134,7 @@ def _factor_rings(
 
 
 def _share_at_distance(distance: Reals, largest: Reals) -> Reals:
-    """The share of the noise with the largest share, for a mean at a distance from the middle."""
+    """The largest share of one noise, where a mean is at this distance from the middle."""
     x = (1 + np.clip(distance, 0.0, 1.0)) / 2
     shares: Reals = largest * x**2 / (x**2 + (1 - x) ** 2)
     return shares

@@ -122,7 +122,7 @@ def mean_noise(nodes: ShownNodes, name: str) -> MeanNoise:
 
 
 def _largest_mean_shares(nodes: ShownNodes, facts: Mapping[str, Any]) -> Reals | None:
-    """The largest share of one noise at every node, if intervals were made with it."""
+    """The largest share of one noise at every node; None if intervals were made without shares."""
     said = facts.get("noise") or [{}]
     if BY_VALUE.items() <= said[0].items():
         return largest_shares_of_rollup(nodes, said[0]["scales"])

@@ -27,10 +27,10 @@ GAUSSIAN = 2.6
 k, in standard deviations of the Laplace noise that a level alone would have; at (1, 1e-6)."""
 
 OF_RECORDS, OF_USERS = 1.02, 1.2
-"""How large the error of a level may get, in errors of an even division. By record, other methods
-that divide evenly also pay for counts, so that 1.02 is below what their means have
-(tests/benchmarks/rollup_error.py). A user is clipped over all parts together, which is worst where
-there are many nodes, so that little should be taken from parts."""
+"""How large the error of a level may get, in errors of an even division, where records or users are
+protected. Other methods that divide evenly also pay for counts of records, so that 1.02 is below
+the errors of their means (tests/benchmarks/rollup_error.py). A user is clipped over all parts
+together, which is worst where there are many nodes, so that little should be taken from parts."""
 
 SHORT = 2.0**62
 """Sums of absolute values below this, as floating-point numbers tell them, fit 64 bits."""

@@ -45,8 +45,8 @@ def _round_up_size(k: int) -> int:
 
 @lru_cache(maxsize=16)
 def _rounded_spectrum(weights: bytes, g: int, size: int) -> NDArray[np.float64]:
-    """The spectrum of the law of V rounded to multiples of g, around a circle; real, as the law is
-    symmetric."""
+    """The spectrum of the law of V rounded to multiples of g, on a circle of ``size`` points; real,
+    as the law is symmetric."""
     pmf = np.frombuffer(weights, dtype=np.uint64).astype(np.float64) / 2**64
     steps = (np.arange(len(pmf)) - len(pmf) // 2 + g // 2) // g
     spectrum: NDArray[np.float64] = np.fft.rfft(np.bincount(steps % size, pmf, size)).real

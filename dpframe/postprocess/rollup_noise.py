@@ -56,8 +56,8 @@ def rollup_noise(nodes: ShownNodes, name: str) -> tuple[KnownNoise, ...]:
 
 
 def largest_shares_of_rollup(nodes: ShownNodes, scales: Mapping[str, float]) -> NDArray[np.float64]:
-    """The largest share that one draw of noise of these scales has, row by row of a whole rollup;
-    ParameterError where frame and receipt do not say enough."""
+    """The largest share that one draw of noise has in the variance of an estimate, for each row of
+    a whole rollup and noise of these scales; ParameterError where the frame does not say enough."""
     check_whole(nodes)
     _check_distinct_rows(nodes)
     return _estimate_variances(nodes, scales)[1]

@@ -47,7 +47,8 @@ _LARGEST = 300.0
 """exp of this number and of its negative are within the range of float64."""
 
 _GRID = 2.0 ** np.arange(3, -12, -0.5)
-"""Values of lambda, times the standard deviation of a child's noise; from 1 to 10**6 children."""
+"""Values of x in `remainder_interval`, times the standard deviation of a child's noise; for 1 to
+10**6 children."""
 
 
 def plain_interval(noise: NoiseTable, noisy: NDArray[np.int64], confidence: float) -> _Interval:

@@ -114,8 +114,8 @@ def share_frame(
 
 
 def _share_bases(nodes: ShownNodes, of: object) -> NDArray[np.int64]:
-    """For each row, the place of the row that it is a share of; -1 if there is none, or nobody
-    knows which."""
+    """For each row, the place of the row that it is a share of; -1 if there is none, or if two rows
+    read alike there. ParameterError if ``of`` is unknown or the row of the total is missing."""
     if of == "parent":
         above = nodes.ancestor
     elif of == "total":

@@ -51,7 +51,7 @@ class ShownNodes:
 
     @property
     def is_flat(self) -> bool:
-        """Whether this is the frame of a flat column."""
+        """Whether this is the frame of a flat column, which has no levels."""
         return "level" not in self.frame.columns
 
     @property

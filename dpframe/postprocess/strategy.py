@@ -54,9 +54,9 @@ of 0 is set to 0.3 of an equal share instead."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """Weights that sum to exactly 1; ``levels`` holds the measured ones only. ``error``: root mean
+    """Weights that sum to exactly 1; ``levels`` holds measured levels only. ``error``: root mean
     square error of the totals of all nodes, in standard deviations of a value measured with weight
-    1, plus ``STEEP`` times the amount by which levels are above the limit."""
+    1, plus ``STEEP`` times the sum over levels of the amounts by which they are above the limit."""
 
     parts: Fraction
     levels: dict[int, Fraction]
