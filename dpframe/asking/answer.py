@@ -111,8 +111,7 @@ def answer_checked(
 ) -> Answer[A]:
     """Return the release of what is asked for, or its replay.
 
-    ``place`` is the source's name in the request and the ledger; by default the path of a file, or
-    the kind of the object.
+    ``place`` names the source; by default the path of a file or the kind of an object.
     """
     what: Any = question.fitted(asked, source)
     place = describe_source(source) if place is None else place

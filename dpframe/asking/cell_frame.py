@@ -43,8 +43,8 @@ class CellFramePlan(Protocol):
 
 def cell_frame(noisy: NoisyCells, plan: CellFramePlan) -> pd.DataFrame:
     """Return the columns level and prefix, then for every dimension its label (``*`` where it is
-    rolled up) and its level, then residual, lower and upper, and, if whole counts were drawn,
-    count, count_lower and count_upper.
+    rolled up) and its level, then residual, lower and upper, and, with whole counts, count,
+    count_lower and count_upper.
 
     ``level`` numbers the kinds of cells: the kind asked last is 1, and the kind asked first, the
     finest, has the largest number; 0 is the total. Rows are sorted by level, then by the values of

@@ -94,8 +94,8 @@ def find_replay(
 ) -> Release | None:
     """Return the release that a name already has; None for a new name, or without a name.
 
-    Reads no data. Raises ParameterError if there is a name and no ledger, and ReleaseNameError if
-    the name is of another request.
+    Reads no data. Raises ParameterError for a name without a ledger, and ReleaseNameError for the
+    name of another request.
     """
     if name is None:
         return None

@@ -13,8 +13,7 @@ def nodes_unit_from(given: CallArguments, *, exact: bool) -> NodesUnit | None:
     """Return the unit of privacy where different users are counted at nodes; None elsewhere.
 
     ``exact`` says whether the mechanism counts users exactly at every node. Other mechanisms keep
-    a set of values of each user, or refuse items. Raises ParameterError for arguments that do not
-    go with ``contribution="items"``, or that need it.
+    a set of values of each user, or refuse items.
     """
     by_items = given["contribution"] == "items" and given["user"] is not None
     if not (by_items and exact):
@@ -39,8 +38,8 @@ def nodes_unit_from(given: CallArguments, *, exact: bool) -> NodesUnit | None:
 
 
 def with_contribution_bound(given: CallArguments) -> CallArguments:
-    """Return ``given`` with ``max_contributions``, 1 if it is missing, so that a mechanism without
-    items refuses items, and not the missing bound."""
+    """Return ``given`` with a bound on contributions, so that a mechanism without items refuses the
+    items and not the missing bound."""
     return given.but(max_contributions=given["max_contributions"] or 1)
 
 

@@ -240,8 +240,8 @@ def release_candidates(
 ) -> tuple[Any, Release]:
     """Return the plan and the release of candidates.
 
-    ``others`` holds the call's values of arguments that the plan already fixes. Raises
-    ParameterError if one of them is given, or if ``candidates`` or ``plan`` is missing.
+    ``others`` holds the arguments that the plan already fixes. Raises ParameterError if the caller
+    gave one of them.
     """
     for missing, value in (("candidates", candidates), ("plan", plan)):
         if value is None:

@@ -14,9 +14,8 @@ from dpframe.postprocess.change_sides import Numbers, Side
 class ChangeEnds:
     """Ends of the intervals of a change: lists with one end per row, None where nothing is known.
 
-    ``before`` and ``after`` are for the numbers of both releases, ``lower`` and ``upper`` for the
-    change. ``ratio`` has the quotients, their lower ends and their upper ends. ``confidence`` is
-    the confidence of the intervals of changes and quotients.
+    ``lower`` and ``upper`` are for the change; ``ratio`` has the quotients, their lower and their
+    upper ends. ``confidence`` is that of changes and quotients.
     """
 
     confidence: float
@@ -36,8 +35,7 @@ def end_difference(a: int | None, b: int | None, more: int = 0) -> int | None:
 
 
 def shown_end(units: int | None, scale: Fraction, whole: bool, *, up: bool) -> Any:
-    """Convert an end from units to what the frame shows: an int, rounded outwards, if numbers are
-    whole, else a float. ``scale`` units are 1, and ``up`` marks an upper end."""
+    """Convert an end from units to what the frame shows; rounded outwards if numbers are whole."""
     if units is None:
         return None
     exact = Fraction(units) / scale
@@ -56,8 +54,7 @@ def shown_change_ends(
     scale: Fraction,
 ) -> ChangeEnds:
     """Convert ends to what the frame shows, wide enough to hold the changes and quotients of the
-    shown numbers. ``units`` has the ends of changes in units, of which ``scale`` are 1; ``shown``
-    has the intervals of both releases."""
+    shown numbers. ``units`` has the ends of changes in units, of which ``scale`` are 1."""
     lower = [shown_end(end, scale, before.whole, up=False) for end in units[0]]
     upper = [shown_end(end, scale, before.whole, up=True) for end in units[1]]
     values: Numbers = []

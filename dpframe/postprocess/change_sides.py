@@ -27,8 +27,7 @@ Numbers = list[Any]
 """A list with one number per row; None where the number is not known."""
 
 EndsAtConfidence = Callable[[float], tuple[Numbers, Numbers]]
-"""A function from a confidence to lower and upper ends of intervals; the ends of nodes that a
-release does not report are None."""
+"""Returns lower and upper ends for a confidence; None at nodes that a release does not report."""
 
 SELECTED_UPON = (*NOMINAL, "streaming")
 """Mechanisms that report a number because of its own noise."""
@@ -41,13 +40,10 @@ FLAT = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DrawnNumbers:
-    """Drawn numbers, one per row, each known to be from ``low`` to ``high``, in units of which
-    ``scale`` are 1.
+    """Drawn numbers, one per row, from ``low`` to ``high``, in units of which ``scale`` are 1.
 
-    ``noise`` has the law of the noise in each. Where noises are weighted sums of Laplace noises,
-    ``noise`` is None, and ``variance`` has their variances. ``decimals``: decimals of the shown
-    sums of a rollup, else None. ``adjusted``: whether the frame shows counts that were made to add
-    up in place of the drawn ones.
+    They have ``noise``, or ``variance`` where only a weighted sum of Laplace noises is known.
+    ``adjusted``: the frame shows counts that were made to add up in place of the drawn ones.
     """
 
     low: list[int]
@@ -61,18 +57,14 @@ class DrawnNumbers:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SmallestShown:
-    """The smallest count in the frame of a flat column, which may show only the largest counts.
-
-    A value that was reported and is not shown has a noisy count of at most ``least``: the smallest
-    shown count in units, plus what rounding can hide. ``noise`` is the law of the noise in it.
-    """
+    """The frame of a flat column may show only the largest counts: a value that was reported and is
+    not shown has a noisy count of at most ``least``, the smallest shown count, in units."""
 
     least: int
     noise: NoiseTable
 
     def at(self, chance: float) -> int:
-        """The most units that a reported node that is not shown counts, except with probability
-        ``chance``."""
+        """The most that a value that is not shown counts, except with probability ``chance``."""
         return self.least + (
             half_width(self.noise, 1, 1 - chance) if chance else self.noise.highest
         )
@@ -84,10 +76,10 @@ class Side:
     frame, None at nodes that the release does not report.
 
     ``worth`` has the least and the most that a unit of the selection adds to a number. ``covers``
-    has the rows of unreported nodes with reported nodes below, where these have no ``drawn``
-    numbers. ``drawn`` is None where the receipt does not tell the law of the noise, and ``unknown``
-    says why; ``told`` then gives ends for any confidence, or is None if these are not known either.
-    ``selected`` says why the intervals do not all hold together; it is empty if they do.
+    has the rows of unreported nodes with reported nodes below, if there are no ``drawn`` numbers.
+    ``drawn`` is None if the receipt does not tell the law of the noise, and ``unknown`` says why;
+    ``told`` then gives ends for any confidence, if these are known. ``selected`` says why the
+    intervals do not all hold together, if they do not.
     """
 
     levels: list[int]
@@ -116,15 +108,13 @@ class Side:
         return [value is not None for value in self.value]
 
     def rounded(self, value: Any) -> Any:
-        """Round a difference of shown numbers to their decimals, if they have a known number of
-        decimals."""
+        """Round a difference of shown numbers to the decimals of these numbers, if known."""
         decimals = None if self.drawn is None else self.drawn.decimals
         return value if decimals is None else round(value, decimals)
 
     def hides(self, row: int, chance: float) -> tuple[Fraction, Fraction] | None:
-        """The least and the most that the true number of a row has beside its drawn part, in the
-        numbers of the frame, except with probability ``chance``: 0 and 0 for a reported node, None
-        if there is no bound."""
+        """The least and the most that a true number has beside its drawn part, in the numbers of
+        the frame, except with probability ``chance``; None without a bound."""
         if self.value[row] is not None:
             return Fraction(0), Fraction(0)
         least = chance if self.kept is None else chance / 2
@@ -137,8 +127,8 @@ class Side:
 
 
 def check_together(before: Side, after: Side, simultaneous: bool) -> None:
-    """Raise ParameterError if ``simultaneous`` is asked of releases whose intervals do not all hold
-    together, whatever their confidence."""
+    """Raise ParameterError if intervals should all hold together (``simultaneous``) and do not,
+    whatever their confidence."""
     for side in (before, after):
         if simultaneous and side.selected:
             raise ParameterError(f"simultaneous=True does not hold: {side.selected}.")
@@ -227,8 +217,8 @@ def _smallest_shown(nodes: ShownNodes) -> SmallestShown | None:
 def _drawn_numbers(
     nodes: ShownNodes, known: KnownNoise, at: Sequence[int], places: Sequence[Place]
 ) -> DrawnNumbers:
-    """The drawn numbers of nodes. Where counts are sums, a node that is not reported has the sum of
-    the topmost reported nodes below it; without reported nodes below, and elsewhere, it has 0."""
+    """The drawn numbers of nodes. A node that is not reported has the sum of the topmost reported
+    nodes below it where counts are sums, else 0."""
     below = topmost_below(nodes) if nodes.receipt["mechanism"] in SUMMED else {}
     rows = [
         [row] if row >= 0 else below.get(node, []) for row, node in zip(at, places, strict=True)

@@ -13,8 +13,7 @@ def topmost_subtracted(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Select nodes bottom up; return the residuals of all nodes, and which nodes are selected.
 
-    A residual is the noisy count minus the noisy counts of the topmost selected descendants. A
-    visible node below the root is selected if its residual is at least ``threshold``. The selection
+    Residual: noisy count minus the noisy counts of the topmost selected descendants. The selection
     reads the shape of the tree and the noisy counts of visible nodes, nothing else.
     """
     selected = np.zeros(len(noisy), dtype=bool)

@@ -13,17 +13,16 @@ if TYPE_CHECKING:
 
 
 def flat_frame(frame: pd.DataFrame, column: str, k: int | None) -> pd.DataFrame:
-    """The frame of a flat column: ``column``, count, lower and upper, largest counts first, ties by
-    value; at most ``k`` rows, or all if ``k`` is None."""
+    """Columns ``column``, count, lower and upper; largest counts first, ties by value; at most
+    ``k`` rows, all if None."""
     out = frame.loc[frame["level"] == 1, [column, "count", "lower", "upper"]]
     out = out.sort_values(["count", column], ascending=[False, True], kind="stable")
     return (out if k is None else out.head(k)).reset_index(drop=True)
 
 
 def cut_facts(facts: Mapping[str, Any], shown: int, released: int) -> dict[str, Any]:
-    """Return the facts of a receipt; they say so if only the ``shown`` largest of ``released`` rows
-    are shown. Where many counts are close, noise decides which are largest, and their intervals
-    miss more often than the confidence says."""
+    """Return the facts of a receipt, which say so if only the largest rows are shown: where counts
+    are close, noise decides which are largest, and intervals miss more often than they say."""
     if shown >= released:
         return dict(facts)
     about = (

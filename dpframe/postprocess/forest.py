@@ -66,11 +66,8 @@ class Forest:
 def check_tree(
     parent: ArrayLike, noisy: ArrayLike, variance: ArrayLike, complete: ArrayLike
 ) -> tuple[Forest, NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Check the arguments of :mod:`.consistency`; ParameterError if one breaks a rule.
-
-    Returns the forest, then by level: counts, variances, which nodes with children are complete,
-    and which nodes with children are incomplete.
-    """
+    """Check the arguments of :mod:`.consistency`. Return the forest, and by level the counts, the
+    variances, and which nodes with children are complete, and which incomplete."""
     above, counts, var, flags = map(np.asarray, (parent, noisy, variance, complete))
     if above.ndim != 1 or not above.shape == counts.shape == var.shape == flags.shape:
         raise ParameterError("tree arrays must be one-dimensional, one value a node each.")

@@ -66,10 +66,9 @@ def most_hidden(test: NoiseTable, threshold: int, chance: float) -> int:
 class HiddenBound:
     """How much the nodes can hold that one release does not report.
 
-    ``law`` is the law of its tests of residuals, None where the receipt does not tell the law.
-    ``certain`` is the most that stays hidden with certainty, in units, None if it is not known.
-    ``grid`` units are 1 in the numbers of the release; ``threshold`` is in units. ``by_level`` has
-    the law of noisy counts for each level, where counts are compared with the threshold.
+    ``law`` is the law of its tests of residuals, None if the receipt does not tell it. ``certain``
+    is the most that is hidden with certainty, in units, None if not known. ``grid`` units are 1 in
+    the numbers of the release. ``by_level``: the laws of noisy counts, where these are tested.
     """
 
     certain: int | None
@@ -85,7 +84,7 @@ class HiddenBound:
 
     def at(self, level: int, chance: float) -> int | None:
         """The most units that a node of this level hides, except with probability ``chance``; None
-        without a bound, as at level 0, which is never tested."""
+        without a bound: level 0 is never tested."""
         if level == 0:
             return None
         if self.by_level:
@@ -97,9 +96,8 @@ class HiddenBound:
 
 
 def hidden_bound(nodes: ShownNodes, plan_again: PlanAgain | None = None) -> HiddenBound:
-    """The bound on nodes that a release does not report, from its receipt, in units of the noise
-    that decides. There is no bound if keys are listed, or if the receipt tells no threshold or no
-    test noise."""
+    """The bound on nodes that a release does not report, by its receipt, in units of the noise that
+    decides; without any bound where nothing is tested or told."""
     receipt, nothing = nodes.receipt, HiddenBound(certain=None, grid=1)
     mechanism, noise = str(receipt["mechanism"]), receipt.get("noise") or {}
     if receipt.get("keys") is not None or receipt.get("threshold") is None:
@@ -125,8 +123,7 @@ def hidden_bound(nodes: ShownNodes, plan_again: PlanAgain | None = None) -> Hidd
 def law_of_tests(receipt: Mapping[str, Any], plan_again: PlanAgain | None) -> NoiseTable | None:
     """Return the law of one test of a residual; None if the receipt does not say enough.
 
-    None for the printed algorithm, too: its tests also share a draw, and the receipt does not tell
-    the law of both draws together.
+    None for the printed algorithm, too: each of its tests adds a second draw, which all share.
     """
     facts = _test_facts(receipt)
     if not facts or receipt["mechanism"] == "paper":
@@ -137,8 +134,8 @@ def law_of_tests(receipt: Mapping[str, Any], plan_again: PlanAgain | None) -> No
 
 
 def _test_facts(receipt: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The facts on the law of tests of residuals; none where no residuals are tested, where a
-    measure selects the nodes of a rollup, or where an earlier version tested a measure."""
+    """The facts on the law of tests of residuals; none if a measure selects the nodes of a rollup,
+    or if an earlier version tested a measure."""
     mechanism, noise = receipt["mechanism"], receipt.get("noise") or {}
     if mechanism not in TESTED:
         return None
@@ -154,8 +151,7 @@ def _worth(receipt: Mapping[str, Any]) -> float:
 
 
 def _hidden_bound_by_level(receipt: Mapping[str, Any], noise: Mapping[str, Any]) -> HiddenBound:
-    """The bound where noisy counts are compared with the thresholds of their levels. These are at
-    most the threshold in the receipt."""
+    """The bound by tests of noisy counts: thresholds of levels are at most that in the receipt."""
     facts = noise.get("levels") or []
     laws: tuple[NoiseTable | UnboundedNoise, ...] = ()
     with suppress(ParameterError):  # an earlier version did not tell the law

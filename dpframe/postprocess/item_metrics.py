@@ -64,11 +64,8 @@ def item_metrics(
 
 
 def marginal_frequencies(frequency: NDArray[np.float64], window: int) -> NDArray[np.float64]:
-    """Sums of ``window`` neighbouring frequencies, after sorting the frequencies from the largest:
-    float64, shape (n - window + 1,).
-
-    An input of at most ``window`` frequencies gives the sum of all, an empty one an empty array.
-    """
+    """Sums of ``window`` neighbours among the frequencies, sorted from the largest: float64, shape
+    (n - window + 1,). Shorter inputs give one sum of all, and an empty input none."""
     ordered = np.sort(frequency)[::-1]
     if len(ordered) <= window:
         return ordered.sum(keepdims=True) if len(ordered) else np.zeros(0)

@@ -162,8 +162,8 @@ def _variance_of_noise(noise: Noise | float) -> float:
 
 
 def _single_ranges(side: Side, ranges: list[Range], chance: float) -> list[Range]:
-    """Intervals of the true numbers, each wrong on its own with probability ``chance``, in units;
-    lower ends are raised to 0 where numbers are not negative."""
+    """Intervals of true numbers, in units, each on its own; numbers that cannot be negative have
+    lower ends of at least 0."""
     assert side.drawn is not None
     nothing = DrawnNumbers(
         low=[0] * len(ranges),
@@ -213,8 +213,8 @@ def _quotient_intervals(
     over: list[Range],
     confidence: float,
 ) -> tuple[list[float], list[float]]:
-    """Ends for after / before, 0 and infinity where nothing is known. ``below`` and ``under`` are
-    of before, ``above`` and ``over`` of after."""
+    """Ends for after (``above``, ``over``) / before (``below``, ``under``); 0 and infinity where
+    nothing is known."""
     groups: dict[Any, list[int]] = defaultdict(list)
     for row in range(len(under)):
         pair = _noise_of_row(below, row), _noise_of_row(above, row)

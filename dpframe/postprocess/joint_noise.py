@@ -223,7 +223,7 @@ def _search_quotients(
     upper: bool,
 ) -> Real:
     """The least q from which on all quotients are refused if ``upper``, else the largest q up to
-    which all quotients are refused; float64, shape (m,)."""
+    which all are refused."""
     bound = len(survival) // 2 - 1
 
     def beyond(x: Real) -> Real:

@@ -64,8 +64,7 @@ LAW_MAKERS = {
     "discrete Gaussian": gaussian_table,
     "rounded Gaussian": rounded_normal,
 }
-"""The families of laws that follow from one scale and one bound, and the functions that make the
-tables."""
+"""The families whose laws follow from one scale and one bound."""
 
 CLOSE = 1e-13
 """Relative difference of standard deviations up to which laws are the same: rounding of sums in
@@ -136,16 +135,16 @@ SELECTION_RELEASE_SHARE = 0.02
 
 
 PlanAgain: TypeAlias = Callable[[Mapping[str, object]], Any]
-"""A function that plans ``hhh`` from the facts of a receipt, and ignores facts that are no
-arguments of ``hhh``. Callers pass the function in: it lies above this room."""
+"""A function that plans ``hhh`` from arguments and ignores unknown ones; callers pass it in, as it
+lies above this room."""
 
 
 def planned_test_law(receipt: Mapping[str, Any], plan_again: PlanAgain) -> NoiseTable | None:
-    """Return the law of tests that the arguments of a receipt choose now; None without such a plan,
-    or if the plan disagrees with the receipt.
+    """Return the law of tests that the arguments of a receipt choose now; None if it is not known
+    to be the law of the release.
 
-    The law is that of the release if all facts on noise agree, to the last digit. They disagree if
-    the release had another ``release_share``, or if its version chose another law.
+    It is that law if all facts agree, to the last digit. They disagree after another
+    ``release_share``, or in a version that chose another law.
     """
     laws, other = receipt["noise"], dict[str, Any]()
     mechanism = PLAN_MECHANISMS.get(receipt["mechanism"])

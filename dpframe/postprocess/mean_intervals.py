@@ -141,8 +141,8 @@ def _share_at_distance(distance: Reals, largest: Reals) -> Reals:
 
 
 def _distance_of_share(cells: int, largest: Reals) -> Reals:
-    """The distance from the middle at which the noise with the largest share has the share
-    ``cells / CELLS``; 0 if its share is larger everywhere, inf if it is smaller everywhere."""
+    """The distance from the middle at which the largest share is ``cells / CELLS``; inf if it is
+    smaller everywhere."""
     part = cells / CELLS / largest
     x = 1 / (1 + np.sqrt(np.maximum(1 / np.clip(part, 0.5, 1.0) - 1, 0.0)))
     return np.where(part > 1, math.inf, 2 * x - 1)

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 LOWEST, HIGHEST = 0.5, 0.999999
 
 LINE = "new intervals"
-"""The name of the card's line that says that intervals were computed after the release."""
+"""The name of the card's line on intervals that were computed after the release."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NewEnds:
-    """The frame with the columns that are kept, and for each number the ``columns`` that get new
-    ends, with the noise that gives these. ``left_out`` names the measures that are not kept."""
+    """The frame with the columns that are kept, and the noise that gives new ends for some of them;
+    ``left_out`` names measures."""
 
     frame: pd.DataFrame
     columns: list[MeasureColumns]

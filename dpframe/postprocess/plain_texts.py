@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from dpframe import _compute as pc
 
 NUMBER = "^(0|-?[1-9][0-9]{0,17})$"
-"""A whole number of up to 18 digits, which 64 bits hold, with or without a minus sign. Whether a
-smaller type holds it is found when it is read."""
+"""A whole number of up to 18 digits, which 64 bits hold; smaller types may not hold it."""
 
 YEAR = "([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
 
@@ -36,8 +35,8 @@ PLAIN = {
 
 
 def plain_values(texts: pa.Array, kind: str) -> pa.Array | None:
-    """What ``TRY_CAST`` makes of texts; None if the type is not in ``PLAIN``, or if a text is not
-    in the usual form or is no value of the type. NULL stays NULL."""
+    """What ``TRY_CAST`` makes of texts; None for types that are not in ``PLAIN``, and if a text is
+    not in the usual form or no value of the type."""
     pattern, wanted = PLAIN.get(kind, ("", None))
     if wanted is None or pc.all(pc.match_substring_regex(texts, pattern)).as_py() is False:
         return None

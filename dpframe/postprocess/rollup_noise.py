@@ -72,8 +72,7 @@ def _check_distinct_rows(nodes: ShownNodes) -> None:
 
 
 def _clipped_columns(name: str) -> dict[str, str]:
-    """The names of the columns that say how many values of a sum were clipped, by the fields of
-    ``MeasureColumns``."""
+    """Names of the columns that say how many values of a sum were clipped, by field."""
     ends = {"value": "", "lower": "_lower", "upper": "_upper"}
     return {field: f"{name}_clipped{end}" for field, end in ends.items()}
 

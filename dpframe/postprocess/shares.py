@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SHARE = "dp_share"
-"""Key of ``attrs`` for the facts on shares: measure, base, confidence, and what intervals mean."""
+"""Key of ``attrs`` that says what the intervals mean."""
 
 NAMES = ("share", "share_lower", "share_upper", "of")
 
@@ -50,11 +50,8 @@ Real = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ShareEnds:
-    """Intervals of rows (``own``, of C) and of the rows that they are shares of (``above``, of P).
-
-    ``rest`` has intervals of R = P - C where ``how`` is "parts", else None; ``how`` is one of the
-    names in the module's docstring, and ``confidence`` the confidence of shares.
-    """
+    """Intervals of rows (C) and of the rows that they are shares of (P); ``rest`` has intervals of
+    R where ``how`` is "parts". ``confidence`` is that of the shares."""
 
     own: tuple[Real, Real]
     above: tuple[Real, Real]

@@ -18,8 +18,7 @@ def shown_ends(
     confidence that is asked for.
 
     ``given`` says whether the caller named ``confidence``; if not, changes on their own get the
-    confidence with which the intervals of both frames hold together. ``why`` says why laws are not
-    known.
+    confidence with which the intervals of both frames hold together.
     """
     check_together(before, after, simultaneous)
     released = [_certain_ends(side) for side in (before, after)]

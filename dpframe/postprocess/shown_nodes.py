@@ -104,8 +104,8 @@ class ShownNodes:
         }
 
     def measure(self, name: object) -> tuple[str, MeasureColumns]:
-        """Name and columns of a measure, the first one if ``name`` is None. ParameterTypeError if
-        the name is no text, ParameterError if the release has no such measure."""
+        """Name and columns of a measure, by default the first; ParameterTypeError for a name that
+        is no text, ParameterError for an unknown one."""
         if name is None:
             return next(iter(self.measures.items()))
         if not isinstance(name, str):

@@ -25,8 +25,8 @@ def subtree(frame: pd.DataFrame, receipt: Mapping[str, Any], label: object) -> p
 
 
 def _lineage_of_label(nodes: ShownNodes, label: str) -> tuple[Hashable, ...]:
-    """The lineage of the one node with this label. Prefixes are tried first, then values of the
-    levels' columns. ParameterError if no node or several nodes have the label."""
+    """The lineage of the one node with this label: a prefix, else a value of a level's column.
+    ParameterError if there is none, or more than one."""
     by_prefix: dict[tuple[Hashable, ...], str] = {}
     by_label: dict[tuple[Hashable, ...], str] = {}
     labels: dict[str, None] = {}

@@ -147,8 +147,7 @@ def _cell_factor(cell: int, confidence: float) -> float:
 
 
 def _extremal_shares(m: float) -> list[tuple[float, ...]]:
-    """Sums that may need the largest factor: shares of Laplace variables, the largest m; what is
-    left of 1 is normal."""
+    """Sums to try: shares of Laplace variables, the largest m; what is left of 1 is normal."""
     fit = int((1 - m) / m + 1e-9)
     found = [(m,) * (1 + j) for j in range(min(fit, 3) + 1)]
     found.append((*(m,) * (1 + fit), max(0.0, 1 - m * (1 + fit))))
@@ -158,8 +157,8 @@ def _extremal_shares(m: float) -> list[tuple[float, ...]]:
 
 
 _CIRCLE, _POINTS = 70.0, 2**16
-"""The circle on which laws are computed: its length in standard deviations, of which 1e-20 wraps
-around, and its number of points, between which laws are interpolated."""
+"""Standard deviations around a circle, of which 1e-20 wraps around, and points on the circle,
+between which laws are interpolated."""
 
 
 @lru_cache(maxsize=4096)
@@ -303,8 +302,7 @@ def _failures_between(rate: float, k: int) -> NDArray[np.float64]:
 
 
 def _sum_tail(w: int, rate: float, before: NDArray[np.float64]) -> float:
-    """P(sum > w), as a sum over the failures in w trials; log q - log p is log(exp(rate) - 1).
-    ``before`` is from `_failures_between`."""
+    """P(sum > w), summed over the failures in w trials; log q - log p is log(exp(rate) - 1)."""
     j = np.arange(1, min(len(before), w + 1))
     law = _from_ratios(-w * rate, np.log((w - j + 1) / j) + math.log(math.expm1(rate)))
     return float(law @ before[::-1][: len(law)])
