@@ -42,8 +42,8 @@ class Explanation(Mapping[str, Any], Generic[P]):
 
     @property
     def lines(self) -> list[Line]:
-        """What is known before the data are read, in the ledger, too, and what another mechanism
-        would give."""
+        """What is known before the data are read, what the release would find in the ledger, and
+        what another mechanism would give."""
         found = [] if self.solved is None else [self.solved]
         lines = self.about.on(self.plan.lines(), self.plan.unit.user)
         return [*found, *lines, *self.afforded, *self.advice]

@@ -151,7 +151,7 @@ def _worth(receipt: Mapping[str, Any]) -> float:
 
 
 def _hidden_bound_by_level(receipt: Mapping[str, Any], noise: Mapping[str, Any]) -> HiddenBound:
-    """The bound by tests of noisy counts: thresholds of levels are at most that in the receipt."""
+    """The bound by tests of noisy counts. No level has a larger threshold than the receipt."""
     facts = noise.get("levels") or []
     laws: tuple[NoiseTable | UnboundedNoise, ...] = ()
     with suppress(ParameterError):  # an earlier version did not tell the law

@@ -27,7 +27,7 @@ LINE = "new intervals"
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NewEnds:
     """The frame with the columns that are kept, and the noise that gives new ends for some of them;
-    ``left_out`` names measures."""
+    ``left_out`` names the measures that are not kept."""
 
     frame: pd.DataFrame
     columns: list[MeasureColumns]
