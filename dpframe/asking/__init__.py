@@ -1,1 +1,1 @@
-"""The steps that all questions share: arguments, plan, charge, receipt. Names no question."""
+"""The steps that all questions share: arguments, plan, charge, receipt. They name no question."""

@@ -111,7 +111,7 @@ def answer_checked(
 ) -> Answer[A]:
     """Return the release of what is asked for, or its replay.
 
-    ``place`` names the source; by default its kind of object does.
+    ``place`` names the source; by default the path of a file or the kind of an object.
     """
     what: Any = question.fitted(asked, source)
     place = describe_source(source) if place is None else place

@@ -26,7 +26,7 @@ DELTA_ADVICE = "well below one over the number of people"
 class CallArguments(Mapping[str, object]):
     """The unchecked arguments of one call. Each method checks one and returns it with its type.
 
-    None means that the caller left the choice to dpframe: ``whole`` and ``number`` return None.
+    An argument None leaves the choice to dpframe: ``whole`` and ``number`` return None for it.
     """
 
     def __init__(self, arguments: Mapping[str, object]) -> None:
@@ -72,7 +72,7 @@ class CallArguments(Mapping[str, object]):
 
     @property
     def column(self) -> Hierarchy:
-        """The hierarchy of one level that the values of a column are."""
+        """The hierarchy whose only level is the values of a column."""
         return flat_hierarchy(self["column"])
 
     @property
@@ -104,7 +104,8 @@ class CallArguments(Mapping[str, object]):
     def goes(self, table: MechanismArguments, mechanism: str) -> None:
         """Raise ParameterError for a given argument that the mechanism does not take.
 
-        It is not ignored: the caller expects an effect, and a stored request would hold it.
+        Such an argument is not ignored: the caller expects an effect, and a stored request would
+        hold the argument.
         """
         for name, (known, what) in table.items():
             value = self[name]
@@ -126,7 +127,7 @@ def check_contribution(
 ) -> None:
     """Raise ParameterError for a ``contribution`` that a mechanism does not count.
 
-    Every mechanism counts "records"; ``beside`` says what it counts besides.
+    Every mechanism counts "records"; ``beside`` says what each mechanism counts besides.
     """
     kind = unit.contribution
     if unit.user is None or kind in ("records", *beside.get(mechanism, ())):

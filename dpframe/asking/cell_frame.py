@@ -43,7 +43,8 @@ class CellFramePlan(Protocol):
 
 def cell_frame(noisy: NoisyCells, plan: CellFramePlan) -> pd.DataFrame:
     """Return the columns level and prefix, then for every dimension its label (``*`` where it is
-    rolled up) and its level, then residual, lower and upper.
+    rolled up) and its level, then residual, lower and upper, and, with whole counts, count,
+    count_lower and count_upper.
 
     ``level`` numbers the kinds of cells: the kind asked last is 1, and the kind asked first, the
     finest, has the largest number; 0 is the total. Rows are sorted by level, then by the values of
@@ -62,7 +63,7 @@ def cell_frame(noisy: NoisyCells, plan: CellFramePlan) -> pd.DataFrame:
 def cell_columns(
     cells: Cells, level: Ints, keys: Sequence[Sequence[pa.ChunkedArray]]
 ) -> tuple[Ints, dict[str, object]]:
-    """Return the order of cells and their sorted columns: level, prefix, and two a dimension.
+    """Return the order of cells and their sorted columns: level, prefix, and two per dimension.
 
     ``keys`` holds the keys of every dimension.
     """

@@ -114,7 +114,8 @@ class DataScope:
         }
 
     def on(self, lines: Sequence[Line], user: str | None) -> list[Line]:
-        """Return the lines of a card and one on the period, which a promise to users names too."""
+        """Return the lines of a card and a line on the period, if there is one; a promise to users
+        then names the period, too."""
         if self.period is None:
             return [*lines]
         if user is not None:

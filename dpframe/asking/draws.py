@@ -136,10 +136,10 @@ class DrawList:
 def counts_game(
     draws: Sequence[Draw], *, units: int = 1, delta: float, group: int, curve: Curve | None = None
 ) -> DrawList:
-    """Return the list of noisy counts: of each draw, as many as one record or user moves.
+    """Return the list of draws of noisy counts; each draw is for ``times`` counts in the game.
 
-    Each count moves by one, or all counts of a level move by the shares of one user together. The
-    game names first what is always shown.
+    One record or user moves each count by one, or all counts of a level together by the shares of
+    one user. The game has the counts first that are always shown.
     """
     ordered = sorted(draws, key=lambda draw: draw.least is not None)
     return DrawList(

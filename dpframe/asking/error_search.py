@@ -24,7 +24,7 @@ Errors = Mapping[str, float]
 def smallest_epsilon_plan(
     error: object, arguments: Mapping[str, object], planned: Callable[[float], Any]
 ) -> Any:
-    """Return the plan with the smallest epsilon that keeps errors, rounded up to three digits.
+    """Return the plan with the smallest epsilon that keeps ``error``, rounded up to three digits.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def smallest_epsilon_plan(
     BudgetError
         If no epsilon is enough.
     ParameterError, ParameterTypeError
-        If ``error`` asks for an error that this question does not know.
+        If epsilon is given, or if ``error`` asks for an error that this question does not know.
     """
     if arguments.get("epsilon") is not None:
         raise ParameterError(

@@ -25,8 +25,8 @@ P = TypeVar("P", bound=Plan[Any, Any], covariant=True)
 class Explanation(Mapping[str, Any], Generic[P]):
     """A plan for people: prints as a card, ``to_frame()`` gives its rows.
 
-    A mapping of its lines, too: ``explained["threshold"]``, ``explained["standard error"]``, with
-    ``epsilon`` and ``delta``; also as attributes, ``explained.standard_error``.
+    A mapping from the names of its lines to their values, too, with ``epsilon`` and ``delta``:
+    ``explained["standard error"]``, or as an attribute, ``explained.standard_error``.
     """
 
     plan: P
@@ -42,7 +42,8 @@ class Explanation(Mapping[str, Any], Generic[P]):
 
     @property
     def lines(self) -> list[Line]:
-        """What is known before the data are read, and what another mechanism would give."""
+        """What is known before the data are read, what the release would find in the ledger, and
+        what another mechanism would give."""
         found = [] if self.solved is None else [self.solved]
         lines = self.about.on(self.plan.lines(), self.plan.unit.user)
         return [*found, *lines, *self.afforded, *self.advice]

@@ -25,8 +25,8 @@ def invalid_notices(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[Line]:
 
 
 def zero_weights_notices(frame: pd.DataFrame, column: str) -> list[Line]:
-    """Return a line if weights are texts and the total may be 0: other texts than whole numbers
-    count 0."""
+    """Return a line for a column of weights that are texts, unless the total is certainly above 0:
+    texts that are no whole numbers count 0."""
     total = frame.loc[frame["level"] == 0, "lower"]
     if len(total) and total.min() > 0:
         return []
@@ -73,7 +73,8 @@ def empty_result_notices(
     what: str,
     certain: float | None = None,
 ) -> list[Line]:
-    """Return a line if no node reached the threshold: how large one can be, and what to change.
+    """Return a line if no node reached the threshold: how large a node can still be, and what to
+    change.
 
     Parameters
     ----------
@@ -112,14 +113,15 @@ def empty_result_notices(
 
 
 def _reported_node_rows(frame: pd.DataFrame) -> pd.Series[bool]:
-    """Return which rows are nodes that were found or asked for, neither the total nor a rest."""
+    """Return which rows are nodes that were found or asked for, not the total, not ``<other>``."""
     return (frame["level"] > 0) & ~frame["prefix"].astype("str").str.endswith(OTHER)
 
 
 def wide_interval_notices(
     frame: pd.DataFrame, columns: Sequence[str] = ("count", "lower", "upper"), *, name: str = ""
 ) -> list[Line]:
-    """Return a line if most intervals are wider than their numbers: these are mostly noise.
+    """Return a line if the interval of the total, or of most nodes, is wider than the number: such
+    numbers are mostly noise.
 
     Parameters
     ----------

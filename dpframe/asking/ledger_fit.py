@@ -13,7 +13,7 @@ from dpframe.ledger.reservations import plan_gaussian_cost
 def ledger_fit_lines(
     plan: Plan[object, object], about: DataScope, ledger: Ledger | None, name: str | None = None
 ) -> list[Line]:
-    """Return a line for the card of an explanation, none without a ledger. Charges nothing."""
+    """Return one line for the card of an explanation; [] without a ledger. Charges nothing."""
     if ledger is None:
         return []
     if name is not None and ledger.find(name) is not None:

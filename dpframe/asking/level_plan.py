@@ -20,7 +20,8 @@ from dpframe.hierarchy import Hierarchy
 class ReleasePlan(ABC):
     """Everything about a release except the data and the draw.
 
-    A plan says what it draws (``draws``), for whom, and what its receipt and card say besides.
+    A plan says what it draws (``draws``), who is protected, and what its receipt and card say
+    besides.
     """
 
     question: ClassVar[str | None] = None

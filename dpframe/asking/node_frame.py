@@ -34,8 +34,9 @@ class NodeFramePlan(Protocol):
 
 
 def tidy(noisy: NoisyNodes, plan: NodeFramePlan, types: Sequence[str] = ()) -> pd.DataFrame:
-    """Return the columns level, prefix, (one a level,) residual, count, lower, upper, in natural
-    order. The numbers are int64; float64 if the unit is a measure.
+    """Return a frame with the columns level, prefix, the level columns of the hierarchy (if it has
+    any), residual, count, lower and upper, with rows in natural order. The numbers are int64;
+    float64 if the unit is a measure.
 
     ``types`` are the DuckDB types of the levels' columns, if they are known.
     """
@@ -64,7 +65,7 @@ def node_columns(
     keys: Sequence[pa.ChunkedArray],
     types: Sequence[str] = (),
 ) -> tuple[NDArray[np.int64], dict[str, object]]:
-    """Return the order of nodes and their sorted columns: level, prefix and one a level."""
+    """Return the order of nodes and their sorted columns: level, prefix and the level columns."""
     texts = tuple(pc.cast(key, pa.string()) for key in keys)
     labels = hierarchy.labels(level, texts)
     order = natural_order(hierarchy, level, labels, texts, types)
@@ -80,7 +81,7 @@ def node_columns(
 def _noise_intervals(
     noisy: NoisyNodes, plan: NodeFramePlan
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return both ends of the intervals of counts, which cover their noise."""
+    """Return lower and upper ends of intervals of counts, in units; they cover the noise alone."""
     different, where = np.unique(noisy.terms, return_inverse=True)
     half = np.array([plan.half_width(int(k)) for k in different], dtype=np.int64)[where]
     return noisy.count - half, noisy.count + half

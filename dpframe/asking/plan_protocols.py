@@ -49,7 +49,7 @@ class Spends(Protocol):
 
     @property
     def profile(self) -> Profile:
-        """The points (epsilon, delta) that it keeps, to compose it with other releases."""
+        """The points (epsilon, delta) that the release keeps, to compose it with others."""
 
 
 class Proves(Spends, Protocol):
@@ -65,7 +65,7 @@ class Proves(Spends, Protocol):
 
 
 class Draws(Proves, Protocol[C, N]):
-    """A plan that can be drawn, from C, which is private, to N, which is public."""
+    """A plan that can be drawn: ``run`` makes N, which is public, from C, which is private."""
 
     def run(self, counted: C, /) -> N:
         """The only noisy step."""
@@ -108,4 +108,4 @@ class Rollup(Plan[Any, Any], Protocol):
 
     @property
     def listed(self) -> ListedNodes | None:
-        """The keys that the caller listed, if any: no others are counted."""
+        """The keys that the caller listed, None without; other keys have no counts of their own."""

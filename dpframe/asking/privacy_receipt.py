@@ -274,8 +274,8 @@ def replay_words(receipt: Receipt) -> str:
 
 
 def stamp() -> dict[str, Any]:
-    """Return the facts that tell releases apart (a random id, the time, the version), and the
-    source of noise."""
+    """Return the facts of a new release: a random id, the time, the version and the source of
+    noise; it is no replay, and its data have no name yet."""
     return {
         "release_id": uuid.uuid4().hex,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -25,7 +25,8 @@ LONGEST_INSIDE = 40_000
 """Most characters of a proof inside a receipt; of a longer proof the receipt has the digest."""
 
 LONGEST_ALONE = 400_000
-"""Most characters where no arguments make the plan again: no file holds the sketch."""
+"""Most characters inside a receipt where no arguments make the plan again, as the sketch that it
+needs is in no file."""
 
 
 def proof_text(plan: Proves) -> str | None:

@@ -87,7 +87,8 @@ class Question(Generic[A, P]):
         Returns the columns that are read, if a statement of SQL can hand over rows that no second
         connection sees. None, or a function that returns None, where it cannot.
     instead
-        If only some mechanisms need a second connection: these, and what needs none.
+        If only some mechanisms need a second connection: words for these, and words for what to use
+        instead.
     """
 
     ask: Callable[..., Any]

@@ -60,7 +60,7 @@ def make_release(
 ) -> Release:
     """Run a plan, or replay the release that ``name`` already has.
 
-    The plan was made without data; ``counted`` fetches its input only when it is needed.
+    The plan was made without data; ``counted`` fetches the mechanism's input only if it is needed.
     """
     if name is None:
         return _charge_and_draw(counted, plan, source, ledger, None, about)
@@ -68,7 +68,7 @@ def make_release(
     known = find_replay(request, ledger, name)
     if known is not None:
         return known
-    assert ledger is not None  # `already` raises without one
+    assert ledger is not None  # find_replay raises without one
     with ledger.drawing():  # of two calls at once the second replays
         known = find_replay(request, ledger, name)
         if known is not None:
@@ -92,7 +92,11 @@ def find_replay(
     name: str | None,
     former: dict[str, object] | None = None,
 ) -> Release | None:
-    """Return the release that a name already has; None for a new name or none. Reads no data."""
+    """Return the release that a name already has; None for a new name, or without a name.
+
+    Reads no data. Raises ParameterError for a name without a ledger, and ReleaseNameError for the
+    name of another request.
+    """
     if name is None:
         return None
     stored = find_stored(request, require_ledger(ledger, name), name, former)
@@ -116,7 +120,8 @@ def find_stored(
 ) -> StoredResult | None:
     """Return what a ledger stores under a name; None if it stores nothing there.
 
-    ``former`` is the request that an older version stored for the same call.
+    ``former`` is the request that an older version stored for the same call. Raises
+    ReleaseNameError if the stored result answers another request.
     """
     if former is not None:
         stored = ledger.find(name)
@@ -174,10 +179,10 @@ def count_and_charge(
     name: str | None = None,
     blocks: Blocks | None = None,
 ) -> tuple[T, Receipt]:
-    """Return true counts that are paid for, and the receipt of the charge.
+    """Return true counts that are paid for, and the receipt, which then tells of the charge.
 
-    Every draw starts here: the cost is fixed before ``counted`` reads the data, and it is on disk
-    when this function returns.
+    Every draw starts here: the cost is fixed before ``counted`` reads the data, and with a ledger
+    the charge is on disk when this function returns.
     """
     if ledger is None:
         return counted(), facts

@@ -44,12 +44,12 @@ class ReleasedMeasure:
 
     @property
     def drawn(self) -> bool:
-        """Whether widths in a chart can show it: no part is ever more than the whole."""
+        """Whether widths in a chart can show the measure: no part is ever more than the whole."""
         return self.adds_up and not self.signed
 
 
 def receipt_measures(facts: Mapping[str, Any]) -> list[ReleasedMeasure]:
-    """Return the measures of a receipt in the order of their columns; none if it is no rollup's."""
+    """Return the measures of a receipt in the order of their columns; [] without named measures."""
     out = []
     for name, said in (facts.get("measures") or {}).items():
         _, measure = parse_measure(said["spec"])

@@ -10,7 +10,8 @@ from dpframe.asking.release import Release
 from dpframe.errors import ReplayedNotice
 
 _warned_replays: set[tuple[object, ...]] = set()
-"""Replays that were noticed, with the line that asked: pandas resets Python's own record of it."""
+"""Replays that were warned of: the release id, and the file and line that asked. Python keeps a
+record of warnings, too, but pandas resets that record."""
 
 
 def warn_of_replay(result: Release) -> Release:

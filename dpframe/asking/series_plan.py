@@ -27,7 +27,7 @@ DELTA_PART = 0.25
 epsilon for all together."""
 
 LEAST_USED_PART = 0.99
-"""Part of the total epsilon that a series must use for the search to end."""
+"""Part of the total epsilon from which on the search ends: a series that uses it is good enough."""
 
 MOST_TRIES = 24
 """Most epsilons that the search tries."""
@@ -103,7 +103,7 @@ class SeriesPlan:
     """Ways to make a number of releases within a total, and the way to take.
 
     Prints as a table. ``arguments`` go to the question, for every release of the series;
-    ``reserve(ledger)`` pays for all of them. ``to_frame()`` has one row a way: the ``mechanism``,
+    ``reserve(ledger)`` pays for all of them. ``to_frame()`` has one row per way: the ``mechanism``,
     ``epsilon``, ``delta`` and ``threshold`` of one release; the ``half_width`` of the interval for
     what one node has of its own (the widest of several measures); the count from which a node is
     certain to be shown; and the epsilon and delta of all releases together.
@@ -130,7 +130,7 @@ class SeriesPlan:
         """Pay for all releases of the series now, in ``ledger`` or the ledger of ``use_ledger``.
 
         Returns None if nothing has to be reserved: equal parts and disjoint periods are charged one
-        by one.
+        by one. Raises ParameterError if something has, and there is no ledger.
         """
         if self.chosen.name in ("sum", "disjoint"):
             return None
@@ -143,7 +143,7 @@ class SeriesPlan:
         return known.reserve(self.plan, releases=self.releases, delta=self.total.delta)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a way."""
+        """One row per way; the class says what the columns hold."""
         import pandas as pd
 
         return pd.DataFrame([way.row() for way in self.ways])
@@ -279,7 +279,8 @@ def _budget_way(
 def _composed_way(
     planned: PlanOfArguments, arguments: Mapping[str, object], releases: int, total: Spending
 ) -> Way:
-    """Search the largest epsilon of a release at which reserving all keeps within the total."""
+    """Search the largest epsilon of one release at which a reservation of all releases stays within
+    the total."""
     delta = _four_digits_down(DELTA_PART * total.delta / releases)
     low, high = total.epsilon / releases, 2 * total.epsilon
     guess = _four_digits_down(total.epsilon / math.sqrt(releases))

@@ -38,7 +38,8 @@ def nodes_unit_from(given: CallArguments, *, exact: bool) -> NodesUnit | None:
 
 
 def with_contribution_bound(given: CallArguments) -> CallArguments:
-    """Return ``given`` with a bound, so that a mechanism without items can refuse them itself."""
+    """Return ``given`` with a bound on contributions, so that a mechanism without items refuses the
+    items and not the missing bound."""
     return given.but(max_contributions=given["max_contributions"] or 1)
 
 

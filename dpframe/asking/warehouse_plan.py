@@ -49,13 +49,13 @@ class WarehousePlan(RemoteSource):
     ``t1``, ``t2``, ... texts, NULL for <invalid> and for keys that a level does not have; ``plan``,
     the fingerprint of this plan, and ``nodes``, the number of rows, in every row. Rows come in any
     order: one row for the root (level 0), and one for every node of levels 1 to ``height`` with at
-    least ``band`` units. Equal arguments make equal plans, so that another process can finish.
+    least ``band`` units. Equal arguments make equal plans, so another process can make the release.
 
     With several hierarchies at once, rows are groups of records, and ``l1``, ``l2``, ... replace
     ``level``. Every record is in one group: the group of the finest nodes above the record with at
     least ``band`` units. Level 0 stands for all of a dimension; one row has level 0 everywhere.
 
-    In a rollup of measures, ``vectors`` holds what these add up. The result then has further
+    In a rollup of measures, ``vectors`` holds what the measures add up. The result then has further
     columns of whole numbers, as texts, before ``plan``.
     """
 
@@ -69,7 +69,7 @@ class WarehousePlan(RemoteSource):
 
     @property
     def reading(self) -> PeriodReading | None:
-        """How the column of times of the period is read."""
+        """How the column of times of the period is read; None without a period."""
         if self.period is None:
             return None
         return PeriodReading(period=self.period, kind=dict(self.types)[self.period.column])
@@ -119,7 +119,7 @@ class WarehousePlan(RemoteSource):
         return dict(self.types).get(self.plan.unit.weight or "") == TEXT
 
     def counted(self, candidates: object) -> MechanismInput[Any]:
-        """Return the tree of a result, or what a rollup measures on. Private.
+        """Return the tree or the cells of a result, or what a rollup measures on. Private.
 
         Raises SourceError if the result is not what the plan asks for.
         """
@@ -150,7 +150,7 @@ class WarehousePlan(RemoteSource):
 class RollupSql:
     """A statement for a warehouse, ``sql``, and the ``plan`` that its result belongs to.
 
-    With users, the statement holds their secret seed; it is no part of the plan.
+    With users, the statement holds a secret seed, which is no part of the plan.
     """
 
     sql: str
@@ -240,7 +240,8 @@ def release_candidates(
 ) -> tuple[Any, Release]:
     """Return the plan and the release of candidates.
 
-    ``others`` holds the arguments that the plan already fixes.
+    ``others`` holds the arguments that the plan already fixes. Raises ParameterError if the caller
+    gave one of them.
     """
     for missing, value in (("candidates", candidates), ("plan", plan)):
         if value is None:

@@ -72,7 +72,8 @@ def column_types(
 
 
 def _check_weight(unit: PrivacyUnit, kind: str, *, given: bool) -> None:
-    """Check a weight's type. It must be given: read as text, fractions would count 0 unnoticed."""
+    """Check the type of a weight. The caller must give it: read as text, fractions would count 0
+    unnoticed."""
     column = unit.weight
     if not given:
         raise ColumnError(
@@ -87,8 +88,8 @@ def _check_weight(unit: PrivacyUnit, kind: str, *, given: bool) -> None:
 
 
 def _check_times(period: Period, kind: str, dialect: str, *, given: bool) -> None:
-    """Check the type of times. It must be given: it decides how times are compared, and the axis
-    of a ledger."""
+    """Check the type of times. The caller must give it: the type decides how times are compared,
+    and the axis of a ledger."""
     column = period.column
     if not given:
         raise ColumnError(

@@ -16,7 +16,7 @@ EPOCH = "1970-01-01"
 
 
 def kind_of(column: pd.Series[Any]) -> str | None:
-    """The kind of a column: "number", "time", or None for anything else, truth values among it."""
+    """The kind of a column: "number" or "time"; None for other columns, such as truth values."""
     import datetime as dt
     from decimal import Decimal
 
@@ -38,7 +38,7 @@ def kind_of(column: pd.Series[Any]) -> str | None:
 
 
 def reals(column: pd.Series[Any]) -> Reals:
-    """Numbers as they are, times as seconds since 1970 (UTC), missing as NaN. A copy."""
+    """A copy of a column as float64: times in seconds since 1970 (UTC), missing values as NaN."""
     import pandas as pd
 
     values: pd.Series[Any] = column

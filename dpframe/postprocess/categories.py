@@ -1,8 +1,8 @@
 """Level columns that were categories become categories again, with the released values only.
 
 The list of categories of a source holds values of its rows and, if the source was read from a file,
-also their order. So a result has only the categories that it shows anyway. The order of a column
-that is declared as ordered is its owner's, and stays.
+also their order. So a result has only the categories that it shows anyway. A column that is
+declared as ordered keeps its order, which its owner chose.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def with_categories(frame: pd.DataFrame, source: object, levels: Sequence[str]) 
 
 
 def _category_order(source: object, name: str) -> list[Any] | None:
-    """The declared order of a column of categories, empty without one; None for other columns."""
+    """The declared order of a column of categories, [] if none is declared; None for columns of
+    other types."""
     pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
     if pandas is not None and isinstance(source, pandas.DataFrame):
         kind = source.dtypes.get(name)

@@ -12,8 +12,11 @@ from dpframe.postprocess.change_sides import Numbers, Side
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ChangeEnds:
-    """Ends of intervals, one a row, None where nothing is known; ``ratio`` has the quotients and
-    then their two ends. ``confidence`` is the confidence of the changes."""
+    """Ends of the intervals of a change: lists with one end per row, None where nothing is known.
+
+    ``lower`` and ``upper`` are for the change; ``ratio`` has the quotients, their lower and their
+    upper ends. ``confidence`` is that of changes and quotients.
+    """
 
     confidence: float
     before: tuple[Numbers, Numbers]
@@ -23,7 +26,7 @@ class ChangeEnds:
     ratio: tuple[Numbers, Numbers, Numbers]
 
     def of_side(self, role: str) -> tuple[Numbers, Numbers]:
-        """The ends for the numbers of one release."""
+        """The ends for the numbers of one release; ``role`` is "before" or "after"."""
         return self.before if role == "before" else self.after
 
 
@@ -32,7 +35,7 @@ def end_difference(a: int | None, b: int | None, more: int = 0) -> int | None:
 
 
 def shown_end(units: int | None, scale: Fraction, whole: bool, *, up: bool) -> Any:
-    """An end in units, as the frame shows it: for whole numbers rounded outwards."""
+    """Convert an end from units to what the frame shows; rounded outwards if numbers are whole."""
     if units is None:
         return None
     exact = Fraction(units) / scale
@@ -50,8 +53,8 @@ def shown_change_ends(
     ratio: tuple[list[float], list[float]] | None,
     scale: Fraction,
 ) -> ChangeEnds:
-    """The ends as the frame shows them, wide enough to hold the changes and quotients of the drawn
-    numbers."""
+    """Convert ends to what the frame shows, wide enough to hold the changes and quotients of the
+    shown numbers. ``units`` has the ends of changes in units, of which ``scale`` are 1."""
     lower = [shown_end(end, scale, before.whole, up=False) for end in units[0]]
     upper = [shown_end(end, scale, before.whole, up=True) for end in units[1]]
     values: Numbers = []

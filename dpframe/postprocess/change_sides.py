@@ -1,4 +1,4 @@
-"""One release of the two that a change compares: its number of every node, drawn or bounded."""
+"""One of the two releases that a change compares: its number of every node, drawn or bounded."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes
 from dpframe.steps import Steps
 
 Numbers = list[Any]
-"""One a row; None for what is not known."""
+"""A list with one number per row; None where the number is not known."""
 
 EndsAtConfidence = Callable[[float], tuple[Numbers, Numbers]]
-"""Ends of intervals for a confidence, None where a release does not report a node."""
+"""Returns lower and upper ends for a confidence; None at nodes that a release does not report."""
 
 SELECTED_UPON = (*NOMINAL, "streaming")
 """Mechanisms that compare the released number itself with a threshold, so that its noise decides
@@ -41,9 +41,10 @@ FLAT = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DrawnNumbers:
-    """Numbers N between ``low`` and ``high``, in units of which ``scale`` are 1.
+    """Drawn numbers, one per row, from ``low`` to ``high``, in units of which ``scale`` are 1.
 
     They have ``noise``, or ``variance`` where only a weighted sum of Laplace noises is known.
+    ``adjusted``: the frame shows counts that were made to add up in place of the drawn ones.
     """
 
     low: list[int]
@@ -57,15 +58,14 @@ class DrawnNumbers:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SmallestShown:
-    """A bound for a flat column of which only the largest values are shown. A value that was
-    reported and is not shown has a noisy count of at most ``least``, the smallest count shown, in
-    units."""
+    """The frame of a flat column may show only the largest counts: a value that was reported and is
+    not shown has a noisy count of at most ``least``, the smallest shown count, in units."""
 
     least: int
     noise: NoiseTable
 
     def at(self, chance: float) -> int:
-        """The most that such a value counts, except with this chance."""
+        """The most that a value that is not shown counts, except with probability ``chance``."""
         return self.least + (
             half_width(self.noise, 1, 1 - chance) if chance else self.noise.highest
         )
@@ -73,14 +73,14 @@ class SmallestShown:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Side:
-    """One release, row by row of a change. ``value``, ``lower`` and ``upper`` are the numbers of
-    the frame, None where it does not report the node.
+    """A release over the rows of a change. ``value``, ``lower`` and ``upper`` are columns of its
+    frame, None at nodes that the release does not report.
 
-    ``worth`` is the least and the most that a unit of the selection adds to a number. ``covers``
-    are rows without a bound: nodes that are not reported, with reported nodes below whose noise is
-    unknown. ``drawn`` is None where the receipt does not tell the law of the noise; ``unknown``
-    says why. ``told`` gives ends for any confidence, where these are known. ``selected`` says why
-    intervals do not hold all together, if they do not.
+    ``worth`` has the least and the most that a unit of the selection adds to a number. ``covers``
+    has the rows of unreported nodes with reported nodes below, if there are no ``drawn`` numbers.
+    ``drawn`` is None if the receipt does not tell the law of the noise, and ``unknown`` says why;
+    ``told`` then gives ends for any confidence, if these are known. ``selected`` says why the
+    intervals do not all hold together, if they do not.
     """
 
     levels: list[int]
@@ -109,13 +109,13 @@ class Side:
         return [value is not None for value in self.value]
 
     def rounded(self, value: Any) -> Any:
-        """A difference of numbers of the frame, which are multiples of a step."""
+        """Round a difference of shown numbers to the decimals of these numbers, if known."""
         decimals = None if self.drawn is None else self.drawn.decimals
         return value if decimals is None else round(value, decimals)
 
     def hides(self, row: int, chance: float) -> tuple[Fraction, Fraction] | None:
-        """The least and the most that a row has in addition to its drawn number, in the numbers of
-        the frame, except with ``chance``; None if it can be anything."""
+        """The least and the most that a true number has beside its drawn part, in the numbers of
+        the frame, except with probability ``chance``; None without a bound."""
         if self.value[row] is not None:
             return Fraction(0), Fraction(0)
         least = chance if self.kept is None else chance / 2
@@ -128,7 +128,8 @@ class Side:
 
 
 def check_together(before: Side, after: Side, simultaneous: bool) -> None:
-    """ParameterError where intervals do not hold all together, whatever their confidence."""
+    """Raise ParameterError if intervals should all hold together (``simultaneous``) and do not,
+    whatever their confidence."""
     for side in (before, after):
         if simultaneous and side.selected:
             raise ParameterError(f"simultaneous=True does not hold: {side.selected}.")
@@ -217,8 +218,8 @@ def _smallest_shown(nodes: ShownNodes) -> SmallestShown | None:
 def _drawn_numbers(
     nodes: ShownNodes, known: KnownNoise, at: Sequence[int], places: Sequence[Place]
 ) -> DrawnNumbers:
-    """The drawn numbers of the nodes. Where counts are sums, a node that is not reported has the
-    sum of the topmost reported nodes below it; else it has 0."""
+    """The drawn numbers of nodes. A node that is not reported has the sum of the topmost reported
+    nodes below it where counts are sums, else 0."""
     below = topmost_below(nodes) if nodes.receipt["mechanism"] in SUMMED else {}
     rows = [
         [row] if row >= 0 else below.get(node, []) for row, node in zip(at, places, strict=True)
@@ -254,7 +255,7 @@ def _mean_ends_at(means: MeanNoise, at: Sequence[int]) -> EndsAtConfidence:
 def _worth_of_unit(
     nodes: ShownNodes, name: str, kind: str, hidden: HiddenBound
 ) -> tuple[Fraction, Fraction] | None:
-    """What a unit that the selection hides adds to a number, least and most."""
+    """The least and the most that a unit of the selection adds to a number; None if not known."""
     own = 1 / Fraction(hidden.grid)
     if not nodes.is_rollup:
         return Fraction(0), own

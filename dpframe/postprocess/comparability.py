@@ -21,7 +21,7 @@ COUNTED = {
     "weight": "for how much a row counts",
     "max_weight": "for how much a row or user counts at most",
 }
-"""Facts that say what a number counts."""
+"""Facts of a receipt that say what a number counts, and the words for them in messages."""
 
 SHARE = re.compile(r"(?:, |(?<=\())share=[^,)]*")
 """The share of the budget in the text of a measure, which says nothing about what is measured."""
@@ -67,8 +67,9 @@ def check_comparable(before: ShownNodes, after: ShownNodes) -> None:
 
 
 def check_measure(name: str, one: ShownNodes, other: ShownNodes) -> MeasureColumns:
-    """The columns of a measure that both releases have, alike but for its share of the budget;
-    ParameterError if they differ otherwise."""
+    """Return the columns of a measure of both releases. Raise ParameterError if a release lacks it,
+    if definitions differ in more than the share of the budget, or if each release counts the
+    measure in a sample of its own."""
     if name not in other.measures:
         raise ParameterError(
             f"measure ({name!r}) is in one release only. Both have "
@@ -110,8 +111,8 @@ def _check_fact(
 
 
 def _check_periods(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> None:
-    """Raise ParameterError for periods of different columns or zones, which have no order, and for
-    a later period first."""
+    """Raise ParameterError if periods are of different columns or zones, which have no order, or if
+    the later period is given first."""
     if one is None or other is None:
         return
     for fact in ("column", "zone"):

@@ -11,10 +11,10 @@ from dpframe.tree import CountTree
 def topmost_subtracted(
     tree: CountTree, noisy: NDArray[np.int64], visible: NDArray[np.bool_], threshold: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Residual = noisy count minus the noisy counts of the topmost selected descendants; nodes are
-    selected bottom up.
+    """Select nodes bottom up; return the residuals of all nodes, and which nodes are selected.
 
-    Reads the shape of the tree and the noisy counts of visible nodes, nothing else.
+    Residual: noisy count minus the noisy counts of the topmost selected descendants. The selection
+    reads the shape of the tree and the noisy counts of visible nodes, nothing else.
     """
     selected = np.zeros(len(noisy), dtype=bool)
     covered = np.zeros(len(noisy), dtype=np.int64)

@@ -6,15 +6,15 @@ node lies an unlisted remainder that nobody measured, and all that is known is t
 is not negative. (A remainder that was measured is a child like any other: list it.) Two steps
 repair the counts, in this order and without touching data:
 
-1. `consistent_counts` solves *weighted least squares* with x_v = sum of the children of v for
-   complete nodes and x_v >= that sum for the others, exactly. Counts may be fractions and negative.
-2. `consistent_whole_counts` makes them whole and not negative. It goes from the root down and
-   solves, parent by parent, the least squares problem of the children for the total that the parent
-   has by then. That is the optimum for each family given its parent, not of all at once: large
-   counts, decided first, are never moved to suit small ones (the order of [4]_).
+1. `consistent_counts` solves *weighted least squares* exactly, with x_v = sum of the children of v
+   for complete nodes and x_v >= this sum for others. Counts may be fractions and negative.
+2. `consistent_whole_counts` makes counts whole and not negative. It goes from the root down and
+   solves, parent by parent, the least squares problem of the children for the total of the parent,
+   which is decided by then. That is the optimum for each family given its parent, not of all at
+   once: large counts, decided first, are never moved to suit small ones (the order of [4]_).
 
-`consistent_variance` is the variance that step 1 leaves where all is linear, before anything is
-drawn.
+`consistent_variance` is the variance that step 1 leaves where all nodes with children are complete.
+It is known before anything is drawn.
 
 Privacy
 -------
@@ -45,8 +45,8 @@ from numpy.typing import NDArray
 from dpframe.postprocess.forest import check_tree, downward_pass, upward_pass
 
 _BINDS = 0.5
-"""Records; `consistent_whole_counts` treats a node whose remainder is below this as the sum of its
-children."""
+"""In records: `consistent_whole_counts` treats an incomplete node whose remainder is below this as
+the sum of its children."""
 
 
 def consistent_counts(
@@ -59,7 +59,7 @@ def consistent_counts(
     """The counts closest to the noisy ones that can be counts of this tree.
 
     Minimises ``sum((x - noisy)**2 / variance)`` over x with x[v] = sum of x over the children of
-    v for every complete v that has children, and x[v] >= that sum for every other such v.
+    v for every complete v that has children, and x[v] >= this sum for every incomplete one.
 
     Without incomplete nodes, and if the noises are independent and unbiased with these variances, x
     is the best linear unbiased estimate of the true counts (Gauss-Markov). In any case ``sum((x -
@@ -78,8 +78,8 @@ def consistent_counts(
         float64, shape (n,); units of the count squared, from 1e-100 to 1e100. Only ratios matter.
         Almost 0 for a count that is known, very large for one that was not measured.
     complete
-        bool, shape (n,); True where the listed children are all there are. Means nothing for a
-        node without listed children.
+        bool, shape (n,); True where the listed children are all there are. Not used at a node
+        without listed children.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def consistent_counts(
     m_v = (Z_v - x_v)/S_v (times 2), and m_v = 0 if v is not tied. x is the optimum if (Karush,
     Kuhn, Tucker; the cost is strictly convex) x_v < Z_v or m_v = 0 for each tied incomplete v,
     and x_v >= Z_v, which is then the sum of its children, for each that is not tied. So
-    A := complete nodes and all v with x_v < Z_v, until A stays as it is.
+    A := complete nodes and all v with x_v < Z_v, until A no longer changes.
 
     *It ends*, from any first A, and A only grows after its first change [5]_. Let B x = (x_v minus
     the children of v) over all v with children, Q = B diag(variance) B'. Then x = noisy +
@@ -168,6 +168,11 @@ def consistent_variance(
         Shape (n,); units of the count squared. Errors of rounding are those of float64 for the
         largest variance among siblings.
 
+    Raises
+    ------
+    ParameterError
+        If an argument breaks a rule of `consistent_counts`.
+
     Notes
     -----
     A root or a child of an untied node has x = z, of variance s. Below a tied v let e_c be the
@@ -204,12 +209,12 @@ def consistent_whole_counts(
 
     Every complete node that has children is their sum; any other node is at least the sum of its
     listed children. A root becomes the nearest whole number that is not negative. Then, from the
-    top down, the children z of a node that has the total t become the c that minimise
-    ``sum((c - z)**2 / s)`` over c >= 0 with sum(c) = t, or <= t if the node is not complete
-    (s: variance of the best estimate of each child from its own subtree, as in
-    `consistent_counts`, where an incomplete node counts as tied if by the given values less than
-    half a record is left beside its children), and these are rounded by largest remainder to t, or
-    to the nearest whole number to their sum.
+    top down, the children z of a node with the total t become the c that minimise
+    ``sum((c - z)**2 / s)`` over c >= 0 with sum(c) = t, or <= t if the node is not complete.
+    Here s is the variance of the best estimate of each child from its own subtree, as in
+    `consistent_counts`; an incomplete node counts as tied if the given values leave it less than
+    half a record beside its children. The c are rounded by largest remainder: to the sum t, or, if
+    the node is not complete, to the whole number nearest to their sum.
 
     Parameters
     ----------
@@ -217,13 +222,13 @@ def consistent_whole_counts(
         As for `consistent_counts`.
     values
         float64 or int64, shape (n,); units of the count; usually the result of `consistent_counts`.
-        The sum of absolute values is below 2**61. From 2**53 on the result is the closest only up
-        to rounding; its sums are exact.
+        The sum of absolute values is below 2**61. From 2**53 on, counts are the closest ones up to
+        rounding; sums hold exactly.
 
     Returns
     -------
     NDArray[np.int64]
-        Shape (n,). Values that already satisfy all this come back unchanged. Ties (of float64)
+        Shape (n,). Values that already satisfy these rules come back unchanged. Ties (of float64)
         go to the sibling listed first; apart from ties the order of the nodes does not matter.
 
     Raises
@@ -277,7 +282,8 @@ def _project_children(
     s: NDArray[np.float64],
     exact: NDArray[np.bool_],
 ) -> NDArray[np.float64]:
-    """Per family, the c >= 0 closest to z whose sum is the total, or at most that."""
+    """Per family, the c >= 0 closest to z whose sum is the total, or, if the family is not
+    ``exact``, at most the total."""
     u = np.zeros(len(total))
     active = np.arange(len(z))  # children not yet at 0
     while True:
@@ -300,7 +306,7 @@ def _largest_remainder(
     """Largest remainder: per family, whole numbers >= 0 with exactly the given total.
 
     The total differs from the sum of shares by less than 1 if arithmetic is exact. The last
-    digits of float64 can make floors exceed it; the sum is right even then.
+    digits of float64 can make floors exceed the total; the sum is right even then.
     """
     count = np.bincount(group, minlength=len(total))
     floor = np.floor(share).astype(np.int64)

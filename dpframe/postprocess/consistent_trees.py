@@ -29,12 +29,12 @@ def consistent_tree(noisy: NoisyTree, grid: int) -> NoisyTree:
 
     Weighted least squares, then the nearest whole numbers (:mod:`.consistency`); where a node may
     have children that are not released, an ``<other>`` child takes what the released children
-    leave, and is never negative. Post-processing: free. No longer unbiased.
+    leave, and is never negative. Post-processing: free. The counts are no longer unbiased.
 
-    Intervals are those of the noise in the released counts, for which they were computed: true
-    counts are not negative, so their ends are raised to 0, and they are widened where needed to
-    hold the adjusted count. Both changes keep their confidence. The interval of an ``<other>`` row
-    is ``rest``.
+    Intervals are computed from the noise in the counts before they are adjusted. Two changes keep
+    their confidence: ends are raised to 0, as true counts are not negative, and intervals are
+    widened where needed to hold the adjusted count. The interval of an ``<other>`` row is ``rest``,
+    or goes from 0 to the upper end of its parent if there is no ``rest``.
     """
     variance = noisy.variance
     if variance is None:

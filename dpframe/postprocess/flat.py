@@ -1,5 +1,5 @@
-"""Frequent values of a flat column, largest counts first, from a hierarchy of one level; and
-back."""
+"""Convert nodes of a hierarchy of one level to the frame of a flat column, largest counts first,
+and back."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ if TYPE_CHECKING:
 
 
 def flat_frame(frame: pd.DataFrame, column: str, k: int | None) -> pd.DataFrame:
-    """Columns ``column``, count, lower and upper; at most ``k`` rows, ties by value."""
+    """Columns ``column``, count, lower and upper; largest counts first, ties by value; at most
+    ``k`` rows, all if None."""
     out = frame.loc[frame["level"] == 1, [column, "count", "lower", "upper"]]
     out = out.sort_values(["count", column], ascending=[False, True], kind="stable")
     return (out if k is None else out.head(k)).reset_index(drop=True)
 
 
 def cut_facts(facts: Mapping[str, Any], shown: int, released: int) -> dict[str, Any]:
-    """What a receipt says where only the largest are shown: where counts are close, what comes
-    first is what noise made large, so that an interval misses more often than it says."""
+    """Return the facts of a receipt, which say so if only the largest rows are shown: where counts
+    are close, noise decides which are largest, and intervals miss more often than they say."""
     if shown >= released:
         return dict(facts)
     about = (

@@ -22,10 +22,10 @@ _VARIANCES = (1e-100, 1e100)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Forest:
-    """Nodes renumbered level by level, positions increasing within a level.
+    """Nodes renumbered level by level, in their old order within a level.
 
-    ``order`` and ``up``: int64, shape (n,); old position of a node, new position of its parent.
-    ``starts``: new position where each level starts, n at the end.
+    ``order`` and ``up``: int64, shape (n,); for each node its old position, and the new position of
+    its parent, -1 for a root. ``starts``: new position where each level starts, n at the end.
     """
 
     order: NDArray[np.intp]
@@ -51,13 +51,13 @@ class Forest:
         return cls(order=order, up=up, starts=(0, *starts.tolist()))
 
     def levels(self) -> Iterator[tuple[slice, slice, NDArray[np.intp]]]:
-        """From the top down: a level, the next level, and for each node of the next level the place
-        of its parent in the first."""
+        """From the top down: the new positions of a level and of the next level, and for each node
+        of the next level the place of its parent within the upper level."""
         for lo, mid, hi in zip(self.starts, self.starts[1:], self.starts[2:], strict=False):
             yield slice(lo, mid), slice(mid, hi), self.up[mid:hi] - lo
 
     def restore(self, x: NDArray[_Number]) -> NDArray[_Number]:
-        """Back to the caller's numbering."""
+        """Return values of the renumbered nodes in the caller's numbering."""
         out = np.empty_like(x)
         out[self.order] = x
         return out
@@ -66,7 +66,8 @@ class Forest:
 def check_tree(
     parent: ArrayLike, noisy: ArrayLike, variance: ArrayLike, complete: ArrayLike
 ) -> tuple[Forest, NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Forest, counts and variances by level; complete and incomplete nodes that have children."""
+    """Check the arguments of :mod:`.consistency`. Return the forest, and by level the counts, the
+    variances, and which nodes with children are complete, and which incomplete."""
     above, counts, var, flags = map(np.asarray, (parent, noisy, variance, complete))
     if above.ndim != 1 or not above.shape == counts.shape == var.shape == flags.shape:
         raise ParameterError("tree arrays must be one-dimensional, one value a node each.")
@@ -90,11 +91,11 @@ def check_tree(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SubtreeEstimates:
-    """What the subtree of a node alone tells of it, given which nodes are tied: float64 or bool,
-    shape (n,), by level.
+    """What the subtree of each node alone tells of the node, given which nodes are ``tied`` to the
+    sum of their children: float64 or bool, shape (n,), by level.
 
-    ``z`` and ``s``: best estimate and its variance. ``sums`` and ``below``: their sums over the
-    children.
+    ``z`` and ``s``: best estimate and its variance. ``sums`` and ``below``: sums of ``z`` and of
+    ``s`` over the children.
     """
 
     z: NDArray[np.float64]
@@ -111,7 +112,8 @@ def upward_pass(
     tied: NDArray[np.bool_],
     undecided: NDArray[np.bool_] | None = None,
 ) -> SubtreeEstimates:
-    """From the leaves up; undecided nodes become tied where they are below their children."""
+    """Estimate nodes from the leaves up. An undecided node becomes tied if its own value is below
+    the sum of its children's estimates."""
     z, s, sums, below, tied = y.copy(), var.copy(), np.zeros_like(y), np.zeros_like(y), tied.copy()
     for top, here, group in reversed(list(forest.levels())):
         sums[top] = np.bincount(group, z[here], top.stop - top.start)
@@ -125,7 +127,7 @@ def upward_pass(
 
 
 def downward_pass(forest: Forest, up: SubtreeEstimates) -> NDArray[np.float64]:
-    """From the roots down: the optimum for the tied nodes."""
+    """Return the least squares solution for these tied nodes, by level, from the roots down."""
     x = up.z.copy()
     for top, here, group in forest.levels():
         gap = np.where(up.tied[top], x[top] - up.sums[top], 0.0)

@@ -69,8 +69,8 @@ def _pmf_of_weights(weights: bytes) -> NDArray[np.float64]:
 
 
 def _least_width(law: NDArray[np.float64], wanted: float) -> int:
-    """The least w within which a symmetric law has probability ``wanted``, from its probabilities
-    of 0, 1, ..."""
+    """The least w with P(abs(V) <= w) >= ``wanted``; ``law`` holds the probabilities of 0, 1, ...
+    of a symmetric V."""
     inside = law[0] + 2 * np.concatenate([[0.0], np.cumsum(law[1:])])
     return int(np.searchsorted(inside, wanted))
 
@@ -85,6 +85,6 @@ def _lattice_spectrum(pmf: NDArray[np.float64], size: int) -> NDArray[np.float64
 
 @lru_cache(maxsize=8)
 def _low_frequencies(weights: bytes, size: int) -> NDArray[np.float64]:
-    """The spectrum up to the last frequency that is of any size in sums of three or more."""
+    """The spectrum up to the last frequency that matters in sums of three or more draws."""
     whole = _lattice_spectrum(_pmf_of_weights(weights), size)
     return whole[: 1 + int(np.flatnonzero(np.abs(whole) ** 3 > NOTHING)[-1])].copy()

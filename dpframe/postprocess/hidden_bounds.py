@@ -4,12 +4,12 @@ A node is tested by its residual F, the records under it that no reported node b
 is reported if F + W >= threshold, W its own test noise. So the true count of a node that is not
 reported is F plus the true counts of the topmost reported nodes below it, whose noisy counts are
 released. For every u the chance that a node with F > u is not reported is at most
-P(W < threshold - u), whatever other nodes do. So F <= u holds except with that chance. The least u
-with chance 0 is ``threshold - lowest W - 1``, one below "certainly reported".
+P(W < threshold - u), whatever other nodes do: F <= u except with this chance. For chance 0, u is
+``threshold - lowest W - 1``: one below "certainly reported".
 
-It is the chance that two things happen together: the node is not reported, and F > u. The node must
-be named without the noise of this release, for instance because another release reports it. Over
-many such nodes chances add up, whatever the dependence.
+The chance is of both events together, that the node is not reported and that F > u, for a node that
+was named without the noise of this release, such as a node that another release reports. Over many
+such nodes chances add up, whatever the dependence.
 
 Privacy
 -------
@@ -41,7 +41,7 @@ from dpframe.postprocess.legacy import (
 from dpframe.postprocess.shown_nodes import ShownNodes
 
 Place = tuple[int, Hashable]
-"""A node: its level, and what its lineage ends with."""
+"""A node: its level, and the last entry of its lineage, None for the root."""
 
 TESTED = ("offline", "offline-gaussian", "paper", "tree-hhh", "rollup")
 """Mechanisms that test residuals."""
@@ -51,7 +51,7 @@ BY_LEVEL = ("tree-laplace", "tree-gaussian", "tree-laplace-gaussian")
 
 
 def node_place(lineage: tuple[Hashable, ...]) -> Place:
-    """Of a node, from the nodes above it and itself."""
+    """The place of a node, from its lineage: the nodes above it and the node itself."""
     return len(lineage), lineage[-1] if lineage else None
 
 
@@ -64,12 +64,11 @@ def most_hidden(test: NoiseTable, threshold: int, chance: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HiddenBound:
-    """How much the nodes that one release does not report can hide.
+    """How much the nodes can hold that one release does not report.
 
-    ``certain`` is the most that can stay hidden at all, in units; None if none is known. ``grid``
-    units are 1 in the numbers of the release. ``law`` is the law of the tests of residuals, None if
-    it is unknown; ``by_level`` has instead the laws of noisy counts by level. Either is compared
-    with ``threshold``, in units.
+    ``law`` is the law of its tests of residuals, None if the receipt does not tell it. ``certain``
+    is the most that is hidden with certainty, in units, None if not known. ``grid`` units are 1 in
+    the numbers of the release. ``by_level``: the laws of noisy counts, where these are tested.
     """
 
     certain: int | None
@@ -80,11 +79,12 @@ class HiddenBound:
 
     @property
     def by_chance(self) -> bool:
-        """Whether less is hidden but for some chance."""
+        """Whether a bound that may fail with some chance can be lower than the certain bound."""
         return self.law is not None or bool(self.by_level)
 
     def at(self, level: int, chance: float) -> int | None:
-        """The most that a node of a level hides, but for that chance; the rest is never tested."""
+        """The most units that a node of this level hides, except with probability ``chance``; None
+        without a bound: level 0 is never tested."""
         if level == 0:
             return None
         if self.by_level:
@@ -96,7 +96,8 @@ class HiddenBound:
 
 
 def hidden_bound(nodes: ShownNodes, plan_again: PlanAgain | None = None) -> HiddenBound:
-    """The selection that a receipt tells of, in units of the noise that decides."""
+    """The bound on nodes that a release does not report, by its receipt, in units of the noise that
+    decides; without any bound where nothing is tested or told."""
     receipt, nothing = nodes.receipt, HiddenBound(certain=None, grid=1)
     mechanism, noise = str(receipt["mechanism"]), receipt.get("noise") or {}
     if receipt.get("keys") is not None or receipt.get("threshold") is None:
@@ -122,7 +123,7 @@ def hidden_bound(nodes: ShownNodes, plan_again: PlanAgain | None = None) -> Hidd
 def law_of_tests(receipt: Mapping[str, Any], plan_again: PlanAgain | None) -> NoiseTable | None:
     """Return the law of one test of a residual; None if the receipt does not say enough.
 
-    Tests of the printed algorithm share a draw: their law together is not the law of one.
+    None for the printed algorithm, too: each of its tests adds a second draw, which all share.
     """
     facts = _test_facts(receipt)
     if not facts or receipt["mechanism"] == "paper":
@@ -133,7 +134,8 @@ def law_of_tests(receipt: Mapping[str, Any], plan_again: PlanAgain | None) -> No
 
 
 def _test_facts(receipt: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The facts on the law of tests of residuals; None where these are not the released numbers."""
+    """The facts on the law of tests of residuals; none if a measure selects the nodes of a rollup,
+    or if an earlier version tested a measure."""
     mechanism, noise = receipt["mechanism"], receipt.get("noise") or {}
     if mechanism not in TESTED:
         return None
@@ -144,12 +146,12 @@ def _test_facts(receipt: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _worth(receipt: Mapping[str, Any]) -> float:
-    """What the units of a grid are in the numbers of the release."""
+    """What ``grid`` units are in the numbers of the release: 1, or ``max_weight`` of a measure."""
     return 1.0 if receipt.get("weight") is None else float(receipt["max_weight"])
 
 
 def _hidden_bound_by_level(receipt: Mapping[str, Any], noise: Mapping[str, Any]) -> HiddenBound:
-    """The bound where every level has its own threshold; the receipt tells the largest one."""
+    """The bound by tests of noisy counts. No level has a larger threshold than the receipt."""
     facts = noise.get("levels") or []
     laws: tuple[NoiseTable | UnboundedNoise, ...] = ()
     with suppress(ParameterError):  # an earlier version did not tell the law
@@ -165,7 +167,8 @@ def _hidden_bound_by_level(receipt: Mapping[str, Any], noise: Mapping[str, Any])
 
 
 def topmost_below(nodes: ShownNodes) -> dict[Place, list[int]]:
-    """Of every node that is not reported and has reported nodes below it, the topmost of these."""
+    """For every node that is not reported and has reported nodes below it: the rows of the topmost
+    of these reported nodes."""
     found: dict[Place, list[int]] = defaultdict(list)
     lines = nodes.lineages
     for row, (lineage, above) in enumerate(zip(lines, nodes.ancestor.tolist(), strict=True)):

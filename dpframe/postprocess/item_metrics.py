@@ -1,7 +1,7 @@
 """How well found items match the true ones, on public data.
 
-Chadha et al. (2023), Section VI and Appendix D: an item has a global frequency, its mean share of a
-user's items ("weighted" metric) or the part of users who have it ("unweighted").
+Chadha et al. (2023), Section VI and Appendix D: the global frequency of an item is its mean share
+of a user's items ("weighted" metric) or the part of users who have it ("unweighted").
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 class ItemMetrics:
     """Found items H against the true frequencies.
 
-    ``found`` is |H|, ``real`` how many of them anybody has, ``false_positives`` the part of H that
-    nobody has, ``mass`` the sum of their frequencies, ``weight_ratio`` is that mass over the mass
-    of the |H| most frequent items. ``precision`` and ``recall`` are against the ``top`` most
-    frequent items. Ratios of nothing are NaN.
+    ``found`` is |H|, ``real`` how many items of H anybody has, ``false_positives`` the part of H
+    that nobody has, ``mass`` the sum of the frequencies of H, ``weight_ratio`` this sum over the
+    sum for the |H| most frequent items. ``precision`` and ``recall`` are against the ``top`` most
+    frequent items. A ratio with denominator 0 is NaN.
     """
 
     found: int
@@ -41,7 +41,7 @@ def item_metrics(
     frequency
         float64, shape (K,): the frequency of every item that anybody has.
     items
-        Which of these were found, each once.
+        int64: positions in ``frequency`` of the items that were found, each once.
     found
         Number of found items, including items that nobody has.
     top
@@ -64,10 +64,8 @@ def item_metrics(
 
 
 def marginal_frequencies(frequency: NDArray[np.float64], window: int) -> NDArray[np.float64]:
-    """Sums of ``window`` neighbouring frequencies, largest first: float64, shape (n - window + 1,).
-
-    Shorter inputs give one sum of all.
-    """
+    """Sums of ``window`` neighbours among the frequencies, sorted from the largest: float64, shape
+    (n - window + 1,). Shorter inputs give one sum of all, and an empty input none."""
     ordered = np.sort(frequency)[::-1]
     if len(ordered) <= window:
         return ordered.sum(keepdims=True) if len(ordered) else np.zeros(0)

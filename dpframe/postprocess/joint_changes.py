@@ -1,13 +1,13 @@
 """Intervals for the changes of nodes, together or each on its own.
 
-A row can be wrong in two ways. First, the noise of the counts that it is made of, which is drawn
-after and independently of what is reported, can be beyond its width: the chance of that holds given
-everything that is reported. Second, a node that one release does not report can hold more there
-than its bound: for nodes that the *other* release names, whose noise is independent, the chance of
-that holds given everything else. The first way gets most of 1 - confidence, evenly over all rows
-(Bonferroni). The second gets :data:`BOUNDS` of it, half for either release, evenly over all nodes
-that the other release reports, whether this one reports them or not: how many it does not report is
-chosen by its noise.
+A row can be wrong in two ways. First, the noise of its counts can be beyond its width. This noise
+is drawn after and independently of the selection, so the chance of this holds given which nodes are
+reported. Second, a node that one release does not report can hold more there than its bound. For
+nodes that the *other* release names, whose noise is independent, the chance of this holds given
+everything else. The first way gets most of 1 - confidence, evenly over all rows (Bonferroni). The
+second gets :data:`BOUNDS` of it, divided evenly between the releases whose bounds can fail, and
+then over all nodes that the other release reports, whether or not this release reports them: the
+number of nodes that a release does not report depends on its noise.
 """
 
 from __future__ import annotations
@@ -26,31 +26,32 @@ from dpframe.postprocess.ratios import ratio_interval
 from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
 
 BOUNDS = 0.1
-"""Part of 1 - confidence for bounds of nodes that one release does not report: tails of test noise
-are exponential, so that a twentieth costs three of its scales, and counts lose a percent."""
+"""Part of 1 - confidence for bounds of nodes that one release does not report. Tails of test noise
+are exponential: half of this part, a twentieth, widens a bound by three scales of the test noise.
+Intervals of counts get a percent wider."""
 
 SINGLE = 0.05
 """Part of the chance of a row that goes to each of its counts on its own, where counts were made to
-add up and the range of a drawn count can be without end."""
+add up and the range of a drawn count can be without bounds."""
 
 ROUNDED = 1.5
-"""For quotients: how many units an estimate by least squares differs at most from its whole number,
-and in addition how much wider whole noise is than continuous noise."""
+"""Units by which ends in quotients are moved outwards: 1, as whole numbers differ by less from the
+estimates by least squares, and 1/2 by which whole noise is wider than continuous noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chances:
-    """The chances that are allowed for the ways in which a row can be wrong; ``bound`` has one for
-    each release."""
+    """The chance per row that each way of being wrong may have: ``noise``, and ``bound`` for the
+    first and for the second release."""
 
     noise: float
     bound: tuple[float, float]
 
 
 def divide_chances(before: Side, after: Side, alpha: float, *, simultaneous: bool) -> Chances:
-    """Divide 1 - confidence between the ways of being wrong. Which nodes only one release reports
-    matters through the number of rows alone, and given that number the noise of counts keeps its
-    law."""
+    """Divide ``alpha``, which is 1 - confidence, between the ways of being wrong. Which nodes only
+    one release reports matters through the number of rows alone, and given this number the noise of
+    counts keeps its law."""
     bounded = [side.hidden.by_chance for side in (before, after)]
     part = alpha * BOUNDS if any(bounded) else 0.0
     rows, named = len(before.value), (after.reported, before.reported)
@@ -64,8 +65,8 @@ def divide_chances(before: Side, after: Side, alpha: float, *, simultaneous: boo
 
 
 def joint_ends(before: Side, after: Side, *, confidence: float, simultaneous: bool) -> ChangeEnds:
-    """Ends of intervals by the laws of all numbers; ParameterError where they do not hold
-    together."""
+    """Ends of intervals by the laws of all numbers; ParameterError if they should hold all together
+    (``simultaneous``) and do not."""
     assert before.drawn is not None
     assert after.drawn is not None
     check_together(before, after, simultaneous)
@@ -107,7 +108,8 @@ def joint_ends(before: Side, after: Side, *, confidence: float, simultaneous: bo
 
 
 Range = tuple[int | None, int | None]
-"""The least and the most of a number with what is hidden beside it, in units; None without end."""
+"""The least and the most of a drawn number plus what is hidden beside it, in units; None where
+there is no bound."""
 
 
 def _number_ranges(side: Side, chance: float) -> list[Range]:
@@ -132,7 +134,7 @@ def _smaller_end(a: int | None, b: int | None) -> int | None:
 
 
 def _difference_widths(one: DrawnNumbers, other: DrawnNumbers, confidence: float) -> list[int]:
-    """Half widths of the difference of both noises."""
+    """Half widths of intervals for the difference of both noises, in units, one per row."""
     out = []
     for row in range(len(one.low)):
         first, second = _noise_of_row(one, row), _noise_of_row(other, row)
@@ -147,7 +149,7 @@ def _difference_widths(one: DrawnNumbers, other: DrawnNumbers, confidence: float
 
 
 def _noise_of_row(drawn: DrawnNumbers, row: int) -> Noise | float:
-    """The noise of a row as a law with a table, or its variance."""
+    """The noise of a row if its law is written as a table, else its variance."""
     if drawn.noise is None:
         assert drawn.variance is not None
         return float(drawn.variance[row])
@@ -160,7 +162,8 @@ def _variance_of_noise(noise: Noise | float) -> float:
 
 
 def _single_ranges(side: Side, ranges: list[Range], chance: float) -> list[Range]:
-    """Intervals of each number on its own; counts are not negative."""
+    """Intervals of true numbers, in units, each on its own; numbers that cannot be negative have
+    lower ends of at least 0."""
     assert side.drawn is not None
     nothing = DrawnNumbers(
         low=[0] * len(ranges),
@@ -188,7 +191,8 @@ def _single_ranges(side: Side, ranges: list[Range], chance: float) -> list[Range
 
 
 def _side_intervals(side: Side, confidence: float, chance: float) -> tuple[Numbers, Numbers]:
-    """Intervals of one release as it shows them; bounds, each on its own, where it shows none."""
+    """The intervals that a release shows; for nodes that it does not report, bounds, each on its
+    own."""
     assert side.drawn is not None
     unknown = [row for row, shown in enumerate(side.shown) if not shown]
     bounds = _single_ranges(side, _number_ranges(side, chance), 1 - confidence) if unknown else []
@@ -209,7 +213,8 @@ def _quotient_intervals(
     over: list[Range],
     confidence: float,
 ) -> tuple[list[float], list[float]]:
-    """Ends for after / before, 0 and infinity where nothing is known."""
+    """Ends for after (``above``, ``over``) / before (``below``, ``under``); 0 and infinity where
+    nothing is known."""
     groups: dict[Any, list[int]] = defaultdict(list)
     for row in range(len(under)):
         pair = _noise_of_row(below, row), _noise_of_row(above, row)
@@ -240,7 +245,7 @@ def _quotient_intervals(
 
 
 def _range_ends(ranges: list[Range], rows: list[int], end: int) -> Any:
-    """One end of all ranges, 0 where there is none: the caller knows where."""
+    """One end of the ranges of ``rows``; 0 where there is no bound, which the caller checks."""
     values = [ranges[row][end] for row in rows]
     return np.array([0.0 if value is None else float(value) for value in values])
 
@@ -248,7 +253,7 @@ def _range_ends(ranges: list[Range], rows: list[int], end: int) -> Any:
 def _narrow_quotients(
     ratio: tuple[list[float], list[float]], singles: list[tuple[Range, Range]]
 ) -> tuple[list[float], list[float]]:
-    """Narrow quotients to what each number on its own allows."""
+    """Narrow intervals of quotients to what the intervals of each number on its own allow."""
     low, high = list(ratio[0]), list(ratio[1])
     for row, (below, above) in enumerate(singles):
         if below[1] and above[0] is not None:

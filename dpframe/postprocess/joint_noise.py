@@ -1,4 +1,4 @@
-"""The joint law of the noises of two releases: of their difference, and what a quotient can be.
+"""Laws of the noises of two releases together, for intervals of differences and of quotients.
 
 Noises of different releases are independent. A number of one release holds ``terms`` independent
 draws of one symmetric law (:class:`Noise`); the law of the difference of two numbers is the
@@ -32,18 +32,18 @@ WIDEST = 4096
 """Scale up to which noise without bounds is written as a table: 40 scales to each side."""
 
 FLOOR = 1e-12
-"""Probabilities lean towards wider intervals by this: rounding of the transform."""
+"""Amount by which probabilities lean towards wider intervals: rounding in Fourier transforms."""
 
 CELLS = 1024
 """The most groups of values of the noise in a denominator. Wider laws are grouped, outwards: ends
 of intervals move by a sixtieth of a standard deviation at most."""
 
 ROUNDS, BLOCK = 44, 2**21
-"""Halvings of a search, and numbers that are held at once."""
+"""Halvings of a search, and the most numbers that a search holds at once."""
 
 
 Key = tuple[bytes | float, int]
-"""The weights of a table, or the scale of noise without bounds; and how many draws."""
+"""A law, as the weights of its table or the scale of noise without bounds; and how many draws."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Noise:
 
     @property
     def key(self) -> Key:
-        """A key that tells laws apart."""
+        """A key that tells laws apart; more than 32 draws are rounded up."""
         table, scale = table_of(self.law), scale_of(self.law)
         law = table.weights.tobytes() if table is not None else scale
         assert law is not None
@@ -78,7 +78,7 @@ class Noise:
 def difference_half_width(one: Noise, other: Noise, confidence: float) -> int:
     """Some w with P(|X - Y| <= w) >= confidence, X and Y with these laws, independent.
 
-    The least one up to 32 terms of each and rounding of 1e-12; above, at most 5 % more.
+    The least w, to 1e-12 in probability, if both have up to 32 terms; with more, at most 5 % more.
     """
     first, last = sorted((one.key, other.key), key=lambda key: (isinstance(key[0], bytes), key))
     return _cached_difference_width(
@@ -97,14 +97,14 @@ def _cached_difference_width(one: Key, other: Key, c: float) -> int:
 
 
 def _round_up_draws(k: int) -> int:
-    """Round up to one of 8 sizes an octave above 32, as in :mod:`.noise_sums`: one more
-    symmetric unimodal draw never makes a sum more peaked [2]_."""
+    """Round up to one of 8 sizes an octave above 32, as in :mod:`.noise_sums`: one more symmetric
+    unimodal draw never makes a sum more peaked [2]_."""
     return k if k <= 32 else math.ceil(2 ** (math.ceil(8 * math.log2(k) - 1e-9) / 8))
 
 
 @lru_cache(maxsize=64)
 def _law_of_draw(law: bytes | float) -> Real:
-    """The law of one draw, from -bound to bound."""
+    """The probabilities of the values of one draw, from -bound to bound."""
     if isinstance(law, bytes):
         whole: Real = np.frombuffer(law, dtype=np.uint64).astype(np.float64) / 2**64
         return whole
@@ -116,8 +116,8 @@ def _law_of_draw(law: bytes | float) -> Real:
 
 @lru_cache(maxsize=256)
 def _joint_law(*parts: Key) -> Real:
-    """The law of a sum of draws, from -reach to reach; what lies beyond 12 standard deviations and
-    one draw is below 1e-15."""
+    """The probabilities of the values of a sum of draws, from -reach to reach. What is left out,
+    beyond 12 standard deviations and the largest draw, is below 1e-15."""
     laws = [(_law_of_draw(law), k) for law, k in parts if k]
     if not laws:
         return np.ones(1)
@@ -153,7 +153,7 @@ def quotient_ends(
     Parameters
     ----------
     numerator, denominator
-        Least and largest N with N = n + X, and D with D = d + Y; float64, shape (m,).
+        Least and largest noisy numbers, N = n + X and D = d + Y; float64, shape (m,).
     above, below
         The laws of X and of Y, independent.
     confidence
@@ -162,7 +162,7 @@ def quotient_ends(
     Returns
     -------
     tuple
-        float64, shape (m,); from 0 to infinity, which is the answer where D is not clearly above 0.
+        Lower and upper ends, float64, shape (m,): 0 and infinity where D is not clearly above 0.
         The lower end is for the least N and the largest D, the upper end for the largest N and the
         least D.
 
@@ -222,8 +222,8 @@ def _search_quotients(
     *,
     upper: bool,
 ) -> Real:
-    """The least q from which on all are refused if ``upper``, else the largest q up to which all
-    are."""
+    """The least q from which on all quotients are refused if ``upper``, else the largest q up to
+    which all are refused."""
     bound = len(survival) // 2 - 1
 
     def beyond(x: Real) -> Real:
@@ -257,6 +257,6 @@ def _search_quotients(
             least = np.where(lower_most, least, q[:, 0])
         if upper:
             out[here] = most
-        else:  # where all were refused, nothing that is divided by is above 0
+        else:  # 0 where every q was refused: then no D + y is above 0
             out[here] = np.where(most == first, 0.0, least)
     return out

@@ -1,11 +1,11 @@
-"""What a released frame and its receipt say of the noise in every number: intervals anew.
+"""What a released frame and its receipt say of the noise in every number, for new intervals.
 
-Counts are shown in whole records, and the ends of their intervals are rounded outwards. Where
-counts were made to add up, the drawn counts are not shown at all. So a drawn count is known up to a
-range, and an interval at another confidence is made for the whole range: it holds for any drawn
-count in it. Where noise is in whole records and nothing was adjusted, this is the interval that the
-same release would have had. Intervals that are recomputed at the confidence of the release must be
-the shown ones; if not, no interval is given.
+Counts are shown in whole records, and their intervals are rounded outwards. Where counts were made
+to add up, the drawn counts are not shown at all. So a drawn count is known up to a range, and an
+interval at another confidence covers the whole range: it holds wherever the interval around the
+drawn count does. Where noise is in whole records and nothing was adjusted, this is the interval
+that the same release would have had. Intervals that are recomputed at the confidence of the release
+must be the shown ones; if not, ParameterError is raised.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ Objects = NDArray[np.object_]
 
 SUMMED, NOMINAL = ("offline", "offline-gaussian", "paper"), ("laplace", "gaussian")
 """Mechanisms of heavy hitters whose counts are sums of independent draws, and mechanisms with one
-draw in a count, by which the count was also selected."""
+draw in each count, where counts were selected upon."""
 
 COUNTED = ("rounds",)
-"""Mechanisms that draw noise for each count after the selection, one draw a count."""
+"""Mechanisms that release every count with a draw of its own, after the selection."""
 
 FINEST = 1e-12
 """By how much :func:`.half_widths.half_width` may fall short of a confidence, for tables."""
 
 FAR = np.iinfo(np.int64).max // 4
-"""A drawn number beyond which nothing is known of it."""
+"""End of the range of a drawn number, in units, of which nothing is known."""
 
 PRECISE = 2**52
 """A number of steps below this is told exactly by the float64 that shows it."""
@@ -54,13 +54,13 @@ NEW_RELEASE = "pass the wanted confidence= when you release"
 class KnownNoise:
     """The noise in the numbers of one column of a whole release, in units.
 
-    ``unit`` is what one record, user or different value is divided into. ``decimals`` is not None
-    for sums of a rollup, shown as multiples of 10 ** -decimals, and ``step`` for sums of heavy
-    hitters, shown as multiples of it. ``low`` and ``high``, whole numbers of shape (n,): the drawn
-    number is between them. Its noise is the sum of ``terms`` draws of ``laws[law]``; or, without
-    laws, a sum of Laplace noises of this ``variance``, in which one draw has the ``largest`` share.
-    ``adjusted`` is what is shown where it is another number than the drawn one, and intervals hold
-    it as well.
+    ``unit`` is the number of units of one record, user or different value. ``decimals`` is not None
+    for sums of a rollup, shown as multiples of 10 ** -decimals; ``step`` is not None for sums of
+    heavy hitters, shown as multiples of ``step``. ``low`` and ``high``, whole numbers of shape
+    (n,), are the ends of the range of each drawn number. Its noise is the sum of ``terms`` draws of
+    ``laws[law]``; or, without laws, a sum of Laplace noises of this ``variance``, in which one draw
+    has the ``largest`` share. ``adjusted`` has the shown counts where counts were made to add up,
+    and so differ from the drawn ones; intervals hold them as well.
     """
 
     columns: MeasureColumns
@@ -78,7 +78,7 @@ class KnownNoise:
 
     @property
     def scale(self) -> Fraction:
-        """Units in 1, as the column shows it."""
+        """How many units are 1 in the column."""
         if self.step is not None:
             return 1 / Fraction(self.step)
         return Fraction(self.unit) if self.decimals is None else Fraction(10) ** self.decimals
@@ -86,7 +86,8 @@ class KnownNoise:
     def half(
         self, confidence: float, terms: Whole | None = None, *, strict: bool = False
     ) -> NDArray[Any]:
-        """Half widths of intervals for sums of that many draws, in units; 0 for none.
+        """Half widths of intervals for sums of ``terms`` draws, by default those of each number, in
+        units; 0 without draws.
 
         ``strict`` is for confidences so near to 1 that rounding of float64 counts.
         """
@@ -105,7 +106,7 @@ class KnownNoise:
         return half_width(noise, terms, min(1.0, confidence + more))
 
     def ends(self, confidence: float, *, strict: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Intervals for the true numbers, as the frame shows them."""
+        """Lower and upper ends of intervals for the true numbers, as the frame shows ends."""
         half = self.half(confidence, strict=strict)
         lower, upper = self.shown(self.low - half, self.high + half)
         if self.adjusted is None:
@@ -114,7 +115,7 @@ class KnownNoise:
         return lower, np.maximum(upper, self.adjusted)
 
     def shown(self, lower: NDArray[Any], upper: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Ends in units, as the frame shows ends."""
+        """Convert ends from units to what the frame shows."""
         if self.step is not None:
             return lower * self.step, upper * self.step
         if self.decimals is not None:
@@ -122,8 +123,8 @@ class KnownNoise:
         return (lower // self.unit).astype(np.int64), (-(-upper // self.unit)).astype(np.int64)
 
     def within_intervals(self, nodes: ShownNodes) -> KnownNoise:
-        """This noise with the range of drawn numbers that the shown intervals leave; ParameterError
-        where these are not intervals of this noise."""
+        """This noise, with ranges of drawn numbers narrowed to what the shown intervals allow;
+        ParameterError if these are not intervals of this noise."""
         receipt, low, high = nodes.receipt, self.low, self.high
         half = self.half(each_confidence(receipt), strict=receipt.get("simultaneous") is not None)
         lower, upper = (
@@ -151,8 +152,8 @@ class KnownNoise:
     def _range_of_adjusted(
         self, receipt: Mapping[str, Any], lower: Whole, upper: Whole, half: Whole
     ) -> tuple[Whole, Whole]:
-        """The range by ends that were then cut: the lower one to 0 and the shown count, the upper
-        one to the shown count."""
+        """The range of drawn counts from shown ends that were adjusted: lower ends raised to 0 and
+        lowered to the shown count, upper ends raised to the shown count."""
         unit, shown = self.unit, self.adjusted
         assert shown is not None
         least, most = np.where(lower == 0, -FAR, lower * unit + half), upper * unit - half
@@ -164,7 +165,7 @@ class KnownNoise:
 
 
 def steps_to_floats(steps: Objects, decimals: int) -> NDArray[np.float64]:
-    """Steps in units of the value, each rounded once."""
+    """Convert steps of 10 ** -decimals to floats in the unit of the values, each rounded once."""
     ten = 10 ** abs(decimals)
     if 0 <= decimals <= EXACT_TENS:
         out = steps.astype(np.float64)
@@ -181,16 +182,17 @@ def drawn_range(value: NDArray[Any], unit: int) -> tuple[NDArray[Any], NDArray[A
 
 
 def is_exact(facts: Mapping[str, Any]) -> bool:
-    """Whether a receipt holds exactly what made a law; earlier versions wrote no such fields."""
+    """Whether facts on a law hold exactly what made the law; earlier versions wrote fewer."""
     return "halves" in facts or "scale" in facts
 
 
 def number_law(facts: Mapping[str, Any], worth: float = 1) -> NoiseTable | UnboundedNoise:
     """Return the law of noise in released numbers, which is symmetric, in units of its grid.
 
-    ``worth`` of a measure are ``grid`` units.
+    ``grid`` units are ``worth`` in the released numbers.
 
-    Raises ParameterError if the facts disagree, or are of an earlier version and do not tell it.
+    Raises ParameterError if the facts disagree, if the law is not symmetric, or if the facts are of
+    an earlier version and do not tell the law.
     """
     law = law_of_facts(facts, worth) if is_exact(facts) else law_by_spread(facts)
     if law.ends is not None and sum(law.ends) != 0:
@@ -202,13 +204,13 @@ def number_law(facts: Mapping[str, Any], worth: float = 1) -> NoiseTable | Unbou
 
 
 def each_confidence(receipt: Mapping[str, Any]) -> float:
-    """Of every interval on its own, as the frame shows it."""
+    """The confidence of every shown interval on its own."""
     together = receipt.get("simultaneous")
     return float(receipt["confidence"] if together is None else together["each"])
 
 
 def check_whole(nodes: ShownNodes) -> None:
-    """ParameterError where rows are missing."""
+    """Raise ParameterError if rows of the release are missing."""
     if not nodes.whole:
         raise ParameterError(
             "intervals of other confidence need all rows of the release: ask the frame that "
@@ -217,7 +219,8 @@ def check_whole(nodes: ShownNodes) -> None:
 
 
 def known_noise(nodes: ShownNodes) -> KnownNoise:
-    """The noise of a release; ParameterError where frame and receipt do not say enough."""
+    """The noise in the counts of a release, or in its sums of a weight; ParameterError where frame
+    and receipt do not say enough."""
     check_whole(nodes)
     receipt, zeros = nodes.receipt, np.zeros_like(nodes.level)
     mechanism, facts = receipt["mechanism"], receipt["noise"]
@@ -241,7 +244,8 @@ def known_noise(nodes: ShownNodes) -> KnownNoise:
 
 
 def _terms_of_counts(nodes: ShownNodes) -> Whole:
-    """Residuals in a count: of all rows at and below it."""
+    """Number of draws in each count: one for every row at and below its node where counts are sums
+    of residuals, else 1."""
     out = np.ones_like(nodes.level)
     if nodes.receipt["mechanism"] in (*NOMINAL, *COUNTED):
         return out
@@ -261,7 +265,7 @@ def _noise_of_counts(
     terms: Whole,
     consistent: bool,
 ) -> KnownNoise:
-    """Drawn counts as far as the frame says them: by the shown count, and by both ends."""
+    """The noise in counts, with ranges of drawn counts from the shown counts and from both ends."""
     count, grid = nodes.frame["count"].to_numpy(dtype=np.int64), int(facts[0]["grid"])
     unknown = np.full_like(count, FAR)
     low, high = (-unknown, unknown) if consistent else drawn_range(count, grid)
@@ -278,7 +282,7 @@ def _noise_of_counts(
 
 
 def _noise_of_measure(nodes: ShownNodes, facts: Mapping[str, Any]) -> KnownNoise:
-    """Drawn sums of a measure, which are shown as exact multiples of a unit."""
+    """The noise in sums of a measure; drawn sums are shown as exact multiples of a unit."""
     if not is_exact(facts):
         raise ParameterError(
             "the receipt is of an earlier version, and does not tell the units of the noise in a "

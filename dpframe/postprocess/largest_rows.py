@@ -33,7 +33,7 @@ def largest_rows(
     missing = np.isnan(values[kept])
     ranked = kept[np.lexsort((np.where(missing, 0.0, -values[kept]), missing))]
     lower, upper = nodes.numbers(columns.lower)[ranked], nodes.numbers(columns.upper)[ranked]
-    following = np.append(upper, np.nan)[1:]  # none, if there is no row
+    following = np.append(upper, np.nan)[1:]  # NaN after the last row
     unknown = np.isnan(lower) | np.isnan(following)
     above = [
         None if u else bool(lo > hi) for lo, hi, u in zip(lower, following, unknown, strict=True)

@@ -1,7 +1,8 @@
 """The largest share that one noise has in the variance of an estimate, node by node.
 
-Estimates by least squares are sums of independent noises with weights. Beside the variance, a half
-width depends on whether one of them makes up most of it (:mod:`.weighted_laplace`).
+The noise in an estimate by least squares is a weighted sum of independent noises. Its half width
+depends on the variance, and on whether one noise makes up most of the variance
+(:mod:`.weighted_laplace`).
 
 Privacy
 -------

@@ -1,9 +1,9 @@
 """Read what receipts of earlier versions do not say in fields: on cards, and laws by their spread.
 
-Receipts hold what made a law of noise exactly. In earlier versions they had its family, its
-standard deviation and its ends alone. Then the law of released numbers is searched by its spread,
-and the law of tests is the one that the arguments of the receipt choose now, if it agrees with
-all that the receipt says.
+Receipts hold exactly what made a law of noise. Receipts of earlier versions have only its family,
+its standard deviation and its ends. For these, the law of released numbers is searched by the
+standard deviation, and the law of tests is the law that the arguments of the receipt choose now,
+if this law agrees with all facts of the receipt.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dpframe.noise import (
 
 
 def selection_epsilon(receipt: Mapping[str, Any]) -> float | None:
-    """The part of epsilon that selects the nodes of a rollup."""
+    """The part of epsilon that selects the nodes of a rollup; None if the receipt does not tell."""
     chosen = receipt.get("selection")
     if isinstance(chosen, Mapping):
         return as_float(chosen.get("epsilon"))
@@ -46,14 +46,14 @@ def selects_by_number(receipt: Mapping[str, Any]) -> bool:
 
 
 def certain_of_printed(receipt: Mapping[str, Any]) -> int | None:
-    """The residual from which on the printed algorithm reports every node, from the card. For
-    receipts that hold the law of only one of the two draws in a test."""
+    """The residual from which on the printed algorithm reports every node, as the card says; None
+    if it does not. For receipts that have the law of only one of the two draws in a test."""
     certain = _line(receipt, "certainly reported")[1]
     return None if certain is None else int(certain)
 
 
 def _line(receipt: Mapping[str, Any], name: str) -> tuple[Any, Any, Any]:
-    """Name, value and meaning of a line of the card."""
+    """Name, value and meaning of a line of the card; without such a line the last two are None."""
     return next(((*line,) for line in receipt["card"] if line[0] == name), (name, None, None))
 
 
@@ -64,19 +64,20 @@ LAW_MAKERS = {
     "discrete Gaussian": gaussian_table,
     "rounded Gaussian": rounded_normal,
 }
-"""Families whose laws follow from one scale and one bound, and the functions that make them."""
+"""The families whose laws follow from one scale and one bound."""
 
 CLOSE = 1e-13
-"""Relative difference of standard deviations up to which laws count as the same: the rounding of
-sums in float64."""
+"""Relative difference of standard deviations up to which laws are the same: rounding of sums in
+float64. At the end of the search 100 times as much is accepted."""
 
 TURNS = 60
 
 
 def law_by_spread(facts: Mapping[str, Any]) -> NoiseTable | UnboundedNoise:
-    """Search the law of a family, standard deviation and largest value, in units of its grid.
+    """Search the law by its family, standard deviation and largest value, in units of its grid.
 
-    Raises ParameterError for a family that has more parameters than these tell.
+    Raises ParameterError for a family that has more parameters than these tell, and if no law of
+    the family has this standard deviation.
     """
     grid, sd = int(facts["grid"]), float(facts["sd"]) * int(facts["grid"])
     if facts["highest"] is None:
@@ -91,13 +92,14 @@ def law_by_spread(facts: Mapping[str, Any]) -> NoiseTable | UnboundedNoise:
 
 
 def _plain_scale(sd: float) -> float:
-    """Of discrete Laplace noise without bounds: sd**2 = 1 / (2 sinh(1 / (2 scale))**2)."""
+    """The scale of discrete Laplace noise without bounds, from its standard deviation:
+    sd**2 = 1 / (2 sinh(1 / (2 scale))**2)."""
     return 0.5 / math.asinh(1 / (sd * math.sqrt(2)))
 
 
 @lru_cache(maxsize=32)
 def _search_table(family: str, sd: float, bound: int) -> NoiseTable:
-    """The spread grows with the scale: the secant through two scales finds it, in logarithms."""
+    """Find the scale by the secant method on logarithms: the standard deviation grows with it."""
     make = LAW_MAKERS[family]
     a = math.log(_plain_scale(sd) if family == "discrete Laplace" else sd)
     b = a + 1e-4
@@ -133,14 +135,16 @@ SELECTION_RELEASE_SHARE = 0.02
 
 
 PlanAgain: TypeAlias = Callable[[Mapping[str, object]], Any]
-"""Plans ``hhh`` from arguments, among others that it ignores; it lies above this room."""
+"""A function that plans ``hhh`` from arguments and ignores unknown ones; callers pass it in, as it
+lies above this room."""
 
 
 def planned_test_law(receipt: Mapping[str, Any], plan_again: PlanAgain) -> NoiseTable | None:
-    """Return the law of tests that the arguments of a receipt choose, or None if it disagrees.
+    """Return the law of tests that the arguments of a receipt choose now; None if it is not known
+    to be the law of the release.
 
-    It is the law of the release if all facts agree, to the last digit. They do not after another
-    ``release_share``, or in a version that chooses otherwise.
+    It is that law if all facts agree, to the last digit. They disagree after another
+    ``release_share``, or in a version that chose another law.
     """
     laws, other = receipt["noise"], dict[str, Any]()
     mechanism = PLAN_MECHANISMS.get(receipt["mechanism"])

@@ -21,10 +21,10 @@ from dpframe.hierarchy._base import LEVEL_COLUMN_TYPES, has_zone
 from dpframe.postprocess.plain_texts import plain_values, ranks_of_values
 
 TEXT = "str" if int(pd.__version__.split(".")[0]) >= 3 else "object"
-"""dtype of text columns: ``str`` from pandas 3 on, before it ``object``."""
+"""dtype of text columns: pandas 3 has a type for text."""
 
 LAST = "\U0010ffff"
-"""Sorts behind everything that a label can go on with; stands for ``<other>``."""
+"""A character that sorts behind every character of a label; stands for ``<other>`` in sorting."""
 
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 
@@ -107,8 +107,8 @@ def _text_type(kind: str) -> str:
 
 
 def _distinct_texts(texts: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
-    """Every different text once, NULL too, and the place of each text among them: parents come
-    again and again."""
+    """Every different text once, NULL too, and for each row the place of its text among these:
+    the texts of parents repeat."""
     whole = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
     coded = whole.dictionary_encode(null_encoding="encode")
     return coded.dictionary, coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
@@ -132,7 +132,7 @@ def natural_order(
     types: Sequence[str] = (),
     other: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.int64]:
-    """Positions of nodes by level, and at a level by value: numbers by size, times as they pass,
+    """Positions of nodes by level, and at a level by value: numbers by size, times by date, numeric
     intervals by their lower bound, text and other labels by code points. ``<invalid>`` comes behind
     the values of the same parent, ``<other>`` behind ``<invalid>``. ``<other>`` nodes of addresses
     and host names, whose labels do not begin like the label of their parent, come at the end of the
@@ -169,12 +169,13 @@ def _is_missing(key: pa.ChunkedArray) -> NDArray[np.bool_]:
 
 
 def _other_sorted_last(labels: pa.Array) -> pa.Array:
-    """Labels of ``<other>`` nodes so that they sort behind all that begins like their parent."""
+    """Labels in which ``<other>`` at the end is replaced, so that such nodes sort behind all labels
+    that begin like their parent."""
     return pc.replace_substring_regex(labels, f" ?{OTHER}$", LAST)
 
 
 def _rank_of_values(key: pa.ChunkedArray, kind: str) -> pa.Array | pa.ChunkedArray:
-    """A column that sorts as the values of a type do."""
+    """A column that sorts like values of the type ``kind``: ranks, or the texts themselves."""
     outer = kind.split("(")[0]
     if outer not in SORTED or kind.endswith("]"):
         return key

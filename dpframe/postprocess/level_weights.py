@@ -8,7 +8,8 @@ from dpframe.postprocess.consistency import consistent_variance
 from dpframe.tree import ListedNodes
 
 LARGEST_TREE = 20_000
-"""Nodes up to which weights are searched for; large trees have wide nodes and gain nothing."""
+"""The most nodes of a tree for which weights are searched. In larger trees nodes have many
+children, and weights gain nothing."""
 
 RATIOS = (1.0, 0.8, 0.9, 1.1, 1.25, 1.4, 1.6, 1.8, 2.0, 2.5)
 """Weight of a level over the weight of the level above; 1 first, so that it wins ties."""
@@ -20,7 +21,8 @@ def deepest_level(listed: ListedNodes) -> int:
 
 
 def best_weights(listed: ListedNodes, height: int, *, squared: bool) -> tuple[float, ...]:
-    """Weights of levels 0 to ``height``, geometric, that least squares turns into the least error.
+    """Weights of levels 0 to ``height``, a geometric series, that leave the least variance of the
+    worst node after least squares.
 
     Parameters
     ----------
@@ -33,9 +35,9 @@ def best_weights(listed: ListedNodes, height: int, *, squared: bool) -> tuple[fl
     Returns
     -------
     tuple of float
-        All 1 where no other weights lower the largest variance of a node, as for one record a path
-        and no least squares: of numbers with a given sum of inverses the largest is least if all
-        are equal.
+        All 1 if the tree is larger than ``LARGEST_TREE``, or if no other weights lower the largest
+        variance of a node by at least 1 %. Without least squares equal weights are best: of numbers
+        with a given sum of inverses the largest is least if all are equal.
     """
     equal = (1.0,) * (height + 1)
     if len(listed.level) > LARGEST_TREE:

@@ -25,8 +25,8 @@ def nearest_reported(frame: pd.DataFrame, hierarchy: Hierarchy) -> NDArray[np.in
     Parameters
     ----------
     frame
-        Rows of a release in any order, also some of them only: ``level``, ``prefix`` and, for
-        ``columns``, the column of each level.
+        Some or all rows of a release, in any order: ``level``, ``prefix`` and, for ``columns``, the
+        column of each level.
     hierarchy
         The hierarchy of the release, ``as_hierarchy(receipt["hierarchy"])``.
 
@@ -54,7 +54,8 @@ def nearest_reported(frame: pd.DataFrame, hierarchy: Hierarchy) -> NDArray[np.in
 
 
 def nearest_ancestors(rows: Sequence[tuple[Hashable, ...]]) -> NDArray[np.int64]:
-    """The nearest reported ancestor of every row, from :func:`lineages` that are known."""
+    """The nearest reported ancestor of every row, as :func:`nearest_reported` finds it, from the
+    lineages of the rows."""
     places: dict[tuple[int, Hashable], int] = {}
     for place, lineage in enumerate(rows):
         places.setdefault((len(lineage), lineage[-1] if lineage else None), place)
@@ -86,7 +87,8 @@ def areas(
     ancestor
         int64, shape (n,), from :func:`nearest_reported`.
     column
-        What has the area, whole numbers or floating-point; None gives every finest node 1.
+        The numbers that areas stand for, whole or floating-point; None gives 1 to every node that
+        has no reported node below.
 
     Returns
     -------
@@ -125,8 +127,8 @@ def label_joint(hierarchy: Hierarchy) -> str:
 def _lineage_of_row(
     hierarchy: Hierarchy, level: int, shown: tuple[str, ...]
 ) -> tuple[Hashable, ...]:
-    """The lineage of a row as the hierarchy says it; an ``<other>`` row lies under the node whose
-    label it carries."""
+    """The lineage of a row by the rules of the hierarchy; an ``<other>`` row lies under the node
+    whose label it carries."""
     label, tail = shown[-1], f"{label_joint(hierarchy) or ' '}{OTHER}"
     if hierarchy.label_columns or hierarchy.kind == "code":  # the same for rows and for values
         return hierarchy.lineage(level, shown)
@@ -153,9 +155,9 @@ def _level_texts(frame: pd.DataFrame, depth: int, name: str) -> pd.Series:
 
 
 def lineages(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[tuple[Hashable, ...]]:
-    """The nodes above every row and itself, coarse to fine, as the hierarchy says them.
+    """The lineage of every row: the nodes above it and its own node, coarse to fine.
 
-    Arguments and errors as of :func:`nearest_reported`; the lineage of the root is empty.
+    Arguments and errors are those of :func:`nearest_reported`; the lineage of the root is empty.
     """
     names = hierarchy.label_columns or ("prefix",)
     missing = [name for name in ("level", *names) if name not in frame.columns]

@@ -26,7 +26,8 @@ from dpframe.postprocess.weighted_laplace import CELLS, deviation_factor, share_
 Reals = NDArray[np.float64]
 
 BOUNDARY = 1e-9
-"""In parts of half the width: ends this near to where the factor changes are taken to be there."""
+"""Ends this near to a distance at which the factor changes are taken to be there; in parts of half
+the distance of the bounds."""
 
 
 def mean_ends(
@@ -49,7 +50,7 @@ def mean_ends(
         NaN where it is not known or not above 0.
     largest
         float64, shape (n,), above 0 and at most 1: L of the module's docstring; None where it is
-        not known: one factor then serves every mixture.
+        not known; one factor then serves all values.
     confidence
         As for :func:`.weighted_laplace.share_factor`.
     half
@@ -112,9 +113,9 @@ def spread_from_end(
 def _factor_rings(
     largest: Reals | None, confidence: float, nearest: Reals, furthest: Reals
 ) -> list[tuple[NDArray[np.intp], Reals, Reals, float]]:
-    """For each factor: which nodes it serves, from which distance from the middle to which, and the
-    factor. Together they cover all distances from the nearest to the furthest; distances are in
-    parts of half the width."""
+    """For each factor: the nodes that it serves, the least and the largest distance from the middle
+    at which it serves them, and the factor. Together they cover all distances from ``nearest`` to
+    ``furthest``. Distances are in parts of half the distance of the bounds."""
     if largest is None:
         n = len(nearest)
         return [(np.arange(n), np.zeros(n), np.full(n, np.inf), deviation_factor(confidence))]
@@ -133,15 +134,15 @@ def _factor_rings(
 
 
 def _share_at_distance(distance: Reals, largest: Reals) -> Reals:
-    """The share of one noise, the largest share, at a distance from the middle."""
+    """The largest share of one noise, where a mean is at this distance from the middle."""
     x = (1 + np.clip(distance, 0.0, 1.0)) / 2
     shares: Reals = largest * x**2 / (x**2 + (1 - x) ** 2)
     return shares
 
 
 def _distance_of_share(cells: int, largest: Reals) -> Reals:
-    """The distance of a mean from the middle at which the largest share is ``cells`` of the
-    ``CELLS`` steps of :func:`.weighted_laplace.share_factor`."""
+    """The distance from the middle at which the largest share is ``cells / CELLS``; inf if it is
+    smaller everywhere."""
     part = cells / CELLS / largest
     x = 1 / (1 + np.sqrt(np.maximum(1 / np.clip(part, 0.5, 1.0) - 1, 0.0)))
     return np.where(part > 1, math.inf, 2 * x - 1)

@@ -5,7 +5,7 @@ interval depends on them only through t, the standard deviation of the noisy num
 that number, and through the largest share of one noise (:mod:`.mean_intervals`). One end that is
 not a bound tells t. The shares follow from the tree and from the scales that the receipt tells.
 Receipts of older versions do not say that their intervals are made with shares: one factor then
-serves every mixture. Where nothing tells t, an interval that holds is kept: the shown ends for a
+serves all values. Where nothing tells t, an interval that holds is kept: the shown ends for a
 smaller confidence, the bounds for a larger one.
 """
 
@@ -36,16 +36,17 @@ BY_VALUE = {"intervals": "by the value of a mean"}
 :mod:`.mean_intervals` with the shares of its noises."""
 
 AGREEMENT = 1e-6
-"""Relative difference up to which the two ends of an interval are taken to tell one number."""
+"""Relative difference up to which the values of t that both ends tell are one number."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MeanNoise:
     """The noise in the means of one measure.
 
-    ``value``, ``lower`` and ``upper``: float64, shape (n,), as shown; values NaN where nothing is
-    known. ``told`` is t of the module's docstring, NaN where no end tells it, ``largest`` the share
-    of one noise, None where it is not known, and ``confidence`` that of the shown intervals.
+    ``value``, ``lower`` and ``upper``: float64, shape (n,), as shown; NaN for missing values.
+    ``told`` is t of the module's docstring, NaN where no end tells it; ``largest`` is the largest
+    share of one noise, None where shares are not known; ``confidence`` is the confidence of each
+    shown interval.
     """
 
     columns: MeasureColumns
@@ -121,7 +122,7 @@ def mean_noise(nodes: ShownNodes, name: str) -> MeanNoise:
 
 
 def _largest_mean_shares(nodes: ShownNodes, facts: Mapping[str, Any]) -> Reals | None:
-    """The largest share of one noise at every node, if intervals were made with it."""
+    """The largest share of one noise at every node; None if intervals were made without shares."""
     said = facts.get("noise") or [{}]
     if BY_VALUE.items() <= said[0].items():
         return largest_shares_of_rollup(nodes, said[0]["scales"])
@@ -134,7 +135,7 @@ def _bounds_and_middle(steps: Steps) -> tuple[float, float, float]:
 
 
 def _half_range(steps: Steps) -> float:
-    """Half the distance of the bounds as one value moves it: in whole steps."""
+    """Half the distance of the bounds after each is rounded to whole steps, as values are."""
     return steps.width * steps.step / 2
 
 

@@ -19,18 +19,18 @@ from dpframe.postprocess.tree_squares import checked_forest
 from dpframe.postprocess.whole_parts import totals_of, whole_estimates
 
 LEAST_PARTS = Fraction(9, 20)
-"""The least part of epsilon that parts get. The error of a part is then at most 2.3 times its error
-without measured levels above it, whatever the height."""
+"""The least part of epsilon that parts get: a part is then at most 2.3 times as far off as if parts
+alone were measured, whatever the height."""
 
 GAUSSIAN = 2.6
 """Error of every level where Gaussian noise is divided evenly over k levels, divided by the root of
 k, in standard deviations of the Laplace noise that a level alone would have; at (1, 1e-6)."""
 
 OF_RECORDS, OF_USERS = 1.02, 1.2
-"""How large the error of a level may get, in errors of an even division. By record, other methods
-that divide evenly also pay for counts, so that 1.02 is below what their means have
-(tests/benchmarks/rollup_error.py). A user is clipped over all parts together, which is worst where
-there are many nodes, so that little should be taken from parts."""
+"""How large the error of a level may get, in errors of an even division, where records or users are
+protected. Other methods that divide evenly also pay for counts of records, so that 1.02 is below
+the errors of their means (tests/benchmarks/rollup_error.py). A user is clipped over all parts
+together, which is worst where there are many nodes, so that little should be taken from parts."""
 
 SHORT = 2.0**62
 """Sums of absolute values below this, as floating-point numbers tell them, fit 64 bits."""
@@ -44,8 +44,8 @@ def level_strategy(
 ) -> Mapping[int, Fraction]:
     """Divide epsilon between the parts and the totals of levels, in fractions that sum to 1.
 
-    The error over all nodes is the least, with no level above what an even division over levels
-    leaves it, as far as that can be.
+    The error over all nodes is the least that is found. Levels whose error is above ``OF_RECORDS``
+    or ``OF_USERS`` times the error of an even division over levels count for more in it.
     """
     levels = len(np.unique(level))
     even = min(levels, GAUSSIAN * math.sqrt(levels))
@@ -66,11 +66,12 @@ def consistent_totals(
     Parameters
     ----------
     ancestor
-        int64, shape (n,); -1 for the root, which is first. Or the forest of it.
+        int64, shape (n,); -1 for the root, which is first. Or the forest made of it.
     parts, spread
-        Measured parts, whole numbers, and their variances.
+        Measured parts, whole numbers, and their variances; shape (n,).
     known, variance
-        Measured totals, whole numbers, and their variances; inf where there is none.
+        Measured totals, whole numbers, and their variances; shape (n,). The variance is inf where
+        no total was measured.
     """
     forest = checked_forest(ancestor)
     summed = subtree_sums(parts, forest)

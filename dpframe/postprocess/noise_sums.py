@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from dpframe.noise import NoiseTable
 
 _RESOLUTION = 64
-"""Steps of the lattice per standard deviation for sums of many draws; costs 2 % of the width."""
+"""Steps of the lattice in a standard deviation of one draw, for wide laws; costs 2 % of the
+width."""
 
 
 def sum_widths(
@@ -25,8 +26,8 @@ def sum_widths(
 ) -> NDArray[np.int64]:
     """Some w with P(V + V_1 + ... + V_k > w) <= tail (to 1e-12), for every k of ``sizes``.
 
-    V has the law ``one``, the others ``other``, both symmetric and unimodal. w is the least up to
-    k = 32 and a standard deviation of 192; else at most some 7 % more.
+    V has the law ``one``, the others ``other``, both symmetric and unimodal. w is the least one up
+    to k = 32 and a standard deviation of 192 of one draw; else it is at most some 7 % more.
     """
     laws = one.weights.tobytes(), other.weights.tobytes()
     return np.array([_sum_width(*laws, _round_up_size(k), tail) for k in sizes.tolist()], np.int64)
@@ -44,8 +45,8 @@ def _round_up_size(k: int) -> int:
 
 @lru_cache(maxsize=16)
 def _rounded_spectrum(weights: bytes, g: int, size: int) -> NDArray[np.float64]:
-    """The spectrum of the law of V rounded to multiples of g, around a circle; real, as the law is
-    symmetric."""
+    """The spectrum of the law of V rounded to multiples of g, on a circle of ``size`` points; real,
+    as the law is symmetric."""
     pmf = np.frombuffer(weights, dtype=np.uint64).astype(np.float64) / 2**64
     steps = (np.arange(len(pmf)) - len(pmf) // 2 + g // 2) // g
     spectrum: NDArray[np.float64] = np.fft.rfft(np.bincount(steps % size, pmf, size)).real
@@ -60,12 +61,12 @@ def _variance_of_weights(weights: bytes) -> float:
 
 @lru_cache(maxsize=4096)
 def _sum_width(one: bytes, other: bytes, k: int, tail: float) -> int:
-    """`sum_widths` for this k.
+    """`sum_widths` for one k.
 
-    Wide laws are rounded to multiples of an odd g:
-    V = g J + U with U odd in V, so of mean 0, and |U| <= g/2. The law of the sum of the J is
-    inverted from its characteristic function as in :mod:`.half_widths`; the sum of the U is above
-    g sqrt((k + 1) log(1/h)/2) with probability at most h [2]_, here h = tail/1000.
+    Wide laws are rounded to multiples of an odd g: V = g J + U with U an odd function of V, so of
+    mean 0, and |U| <= g/2. The law of the sum of the J is found from its characteristic function,
+    as in :mod:`.half_widths`; the sum of the U is above g sqrt((k + 1) log(1/h)/2) with probability
+    at most h [2]_, here h = tail/1000.
     """
     bounds = [len(weights) // 16 for weights in (one, other)]  # 8 bytes a value
     variance = _variance_of_weights(one) + k * _variance_of_weights(other)

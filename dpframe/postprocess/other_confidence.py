@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 LOWEST, HIGHEST = 0.5, 0.999999
 
 LINE = "new intervals"
-"""The name of a line of the card."""
+"""The name of the card's line on intervals that were computed after the release."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NewEnds:
-    """The frame with the columns that are kept, and the noise that gives new ends for some of
-    them."""
+    """The frame with the columns that are kept, and the noise that gives new ends for some of them;
+    ``left_out`` names the measures that are not kept."""
 
     frame: pd.DataFrame
     columns: list[MeasureColumns]
@@ -36,8 +36,8 @@ class NewEnds:
 
     @property
     def adjusted(self) -> bool:
-        """Whether some shown numbers differ from the drawn ones. Intervals at the confidence of
-        the release then differ from the intervals that it shows."""
+        """Whether drawn numbers are not shown, so that intervals computed again at the confidence
+        of the release differ from the released ones."""
         return any(isinstance(n, KnownNoise) and n.adjusted is not None for n in self.noises)
 
 
@@ -100,7 +100,7 @@ def _new_measure_ends(nodes: ShownNodes, measures: object) -> NewEnds:
 
 
 def _choose_measures(nodes: ShownNodes, measures: object) -> list[str]:
-    """Names of measures, in the order of the frame; all of them where none are named."""
+    """The names of the measures that the caller chose (by default all), in the frame's order."""
     if measures is None:
         return list(nodes.measures)
     named = [measures] if isinstance(measures, str) else measures
@@ -125,7 +125,8 @@ def checked_confidence(confidence: object) -> float:
 
 
 def _check_simultaneous(nodes: ShownNodes) -> None:
-    """Raise ParameterError where what is shown depends on the noise of the counts."""
+    """Raise ParameterError if the noise of the counts decides which rows are shown, so that no
+    confidence holds for all intervals together."""
     if nodes.is_flat:
         raise ParameterError(
             "simultaneous=True needs all released rows, and heavy_hitters keeps the largest. Ask "

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpframe import _compute as pc
 
 NUMBER = "^(0|-?[1-9][0-9]{0,17})$"
-"""A number that 64 bits hold, with or without a sign, as far as its type goes."""
+"""A whole number of up to 18 digits, which 64 bits hold; smaller types may not hold it."""
 
 YEAR = "([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
 
@@ -35,7 +35,8 @@ PLAIN = {
 
 
 def plain_values(texts: pa.Array, kind: str) -> pa.Array | None:
-    """What ``TRY_CAST`` makes of texts; None where a text or the type is none of these."""
+    """What ``TRY_CAST`` makes of texts; None for types that are not in ``PLAIN``, and if a text is
+    not in the usual form or no value of the type."""
     pattern, wanted = PLAIN.get(kind, ("", None))
     if wanted is None or pc.all(pc.match_substring_regex(texts, pattern)).as_py() is False:
         return None
@@ -46,7 +47,7 @@ def plain_values(texts: pa.Array, kind: str) -> pa.Array | None:
 
 
 def ranks_of_values(values: pa.Array) -> NDArray[np.int64]:
-    """The rank of each of different values, from 1; a missing value comes last."""
+    """The ranks, from 1, of values that are all different; a missing value comes last."""
     ranks = np.empty(len(values), dtype=np.int64)
     ranks[pc.array_sort_indices(values).to_numpy()] = np.arange(1, len(values) + 1)
     return ranks

@@ -3,7 +3,7 @@
 Source: Fieller, "Some Problems in Interval Estimation" (1954). For N = n + X and D = d + Y, with
 independent noises X and Y, the number N - m D at the true m = n/d is X - m Y, a weighted sum of
 noises: it is within f sd with the confidence of f (:mod:`.weighted_laplace`). The interval is the
-set of all m for which N - m D is; nothing is linearised.
+set of all m for which N - m D is within f sd; nothing is linearised.
 """
 
 from __future__ import annotations

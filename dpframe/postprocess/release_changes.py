@@ -8,8 +8,9 @@ How intervals are made, ``how``:
 
 * "joint": the laws of all numbers are known. N_a - N_b misses the true difference by X - Y, whose
   law is the convolution of both (:mod:`.joint_noise`).
-* "widened": of means the law of each is known, but not the law of their difference. Ends are made
-  as for "as shown", from intervals for a confidence that both together need.
+* "widened": for means, intervals of each release are known for any confidence, but not the law of
+  the difference. Ends are made as for "as shown", from intervals for the confidence that each
+  release needs, so that both hold together.
 * "as shown": no law is known. The ends of both intervals as released, [a, b] and [c, d], give
   [a - d, b - c]; noises are independent, so that both hold with the product of their confidences.
 """
@@ -134,8 +135,8 @@ def _change_rows(first: ShownNodes, second: ShownNodes) -> list[Row]:
 
 
 def _rows_by_node(nodes: ShownNodes, others: bool) -> dict[Place, int]:
-    """The row of every node. ``<other>`` rows are left out unless keys are the same, as what they
-    cover differs."""
+    """The row of every node. ``<other>`` rows are left out unless ``others`` is True: they cover
+    different records if the listed keys of the releases differ."""
     tree = str(nodes.receipt["mechanism"]).startswith("tree-")
     prefixes = nodes.nodes["prefix"].astype(str).tolist()
     found = {
@@ -156,7 +157,7 @@ def _prefixes_by_node(nodes: ShownNodes, rows: Mapping[Place, int]) -> dict[Plac
 def _merge_orders(
     one: Sequence[Place], other: Sequence[Place], *labels: Mapping[Place, str]
 ) -> list[Place]:
-    """Merge two lists in one that keeps their orders; a node that only one list has is placed by
+    """Merge two lists into one that keeps their orders; a node that only one list has is placed by
     level and label."""
     left, right, out = set(one), set(other), dict[Place, None]()
     i = j = 0
@@ -235,7 +236,7 @@ def _frame_of_change(
 
 
 def nullable_column(values: Sequence[Any], whole: bool) -> Any:
-    """A column of whole or other numbers, missing where there is None."""
+    """A column of type Int64 if ``whole``, else Float64; missing where a value is None or NaN."""
     import pandas as pd
 
     found = [None if value is None or value != value else value for value in values]

@@ -2,10 +2,10 @@
 
 The receipt tells the scales of the noise on parts and on levels, and the frame tells the tree. From
 these follow the variances of the estimates by least squares, to the last bit, in whichever order
-rows are. Shown numbers are the drawn numbers, except for counts of users: these are shown in whole
-users, so that a drawn count is known up to a range, and an interval covers the whole range. The
-intervals that the frame shows must follow from the noise that the receipt tells; if not, no
-interval is given.
+rows are. Shown numbers are the drawn numbers but for counts of users, which are shown in whole
+users: drawn counts are known up to a range then, and an interval covers the whole range. The
+intervals that the frame shows must be those of the noise that the receipt tells; if not,
+ParameterError is raised.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes
 from dpframe.postprocess.tree_squares import checked_forest, variances
 
 PARTS = "parts"
-"""Key of the scale of what each node has of its own, beside the scales of levels."""
+"""Key of the scale of the noise on parts, beside the scales of levels."""
 
 
 def rollup_noise(nodes: ShownNodes, name: str) -> tuple[KnownNoise, ...]:
-    """The noise in the columns of one measure of a whole rollup that is no mean; ParameterError
-    where frame and receipt do not say enough."""
+    """The noise in the columns of one measure, which is no mean, in a whole rollup: of its value
+    and, if they are counted, of its clipped values. ParameterError where frame and receipt do not
+    say enough."""
     facts, columns = nodes.receipt["measures"][name], nodes.measures[name]
     if "noise" not in facts:
         raise ParameterError(
@@ -55,8 +56,8 @@ def rollup_noise(nodes: ShownNodes, name: str) -> tuple[KnownNoise, ...]:
 
 
 def largest_shares_of_rollup(nodes: ShownNodes, scales: Mapping[str, float]) -> NDArray[np.float64]:
-    """The largest share that one draw of noise of these scales has, row by row of a whole rollup;
-    ParameterError where frame and receipt do not say enough."""
+    """The largest share that one draw of noise has in the variance of an estimate, for each row of
+    a whole rollup and noise of these scales; ParameterError where the frame does not say enough."""
     check_whole(nodes)
     _check_distinct_rows(nodes)
     return _estimate_variances(nodes, scales)[1]
@@ -71,7 +72,7 @@ def _check_distinct_rows(nodes: ShownNodes) -> None:
 
 
 def _clipped_columns(name: str) -> dict[str, str]:
-    """The columns that say how many values of a sum were clipped."""
+    """Names of the columns that say how many values of a sum were clipped, by field."""
     ends = {"value": "", "lower": "_lower", "upper": "_upper"}
     return {field: f"{name}_clipped{end}" for field, end in ends.items()}
 
@@ -119,7 +120,7 @@ def _estimate_variances(
 
 
 def _drawn_range(value: NDArray[Any], unit: int, decimals: int | None) -> tuple[Objects, Objects]:
-    """The range of drawn numbers, as far as the shown numbers tell it."""
+    """The range of drawn numbers that the shown numbers leave, in units."""
     if decimals is None:
         return drawn_range(value.astype(np.int64).astype(object), unit)
     steps = [round(Fraction(x) * Fraction(10) ** decimals) for x in value.tolist()]

@@ -6,7 +6,7 @@ Sources
     Bernot: "Wasserstein Barycenter and its Application to Texture Mixing", 2011). It is at most the
     distance itself in the Euclidean metric: a projection brings no two points further apart.
 Privacy
-    None: the distance to real data is a fact about them.
+    None is given: the distance to real data is a fact about these data.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def sliced_distance(real: Reals, synthetic: Reals, *, projections: int, seed: in
     real, synthetic
         Finite, (n, d) and (m, d), at least 1 row each.
     projections
-        Directions, from 1. The error of the mean falls as one over their root.
+        Number of directions, at least 1. The error of the mean falls as one over its root.
     seed
         Seed of the directions, from 0: one seed always gives the same directions.
     """

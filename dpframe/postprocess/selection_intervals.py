@@ -7,9 +7,8 @@ own noise had no say, and V keeps its law; noises of different nodes are indepen
 below hold given which nodes are shown and for which reason each is shown, for every tree of true
 counts. Hence they hold without that condition, too.
 
-Everything is in units of the released counts. Laws are symmetric. The laws of children of
-remainders also fall away from 0 on both sides. Both hold for :func:`.noise.laplace_table`
-and ``gaussian_table``.
+Everything is in units of the released counts. Laws are symmetric; those of children of remainders
+also fall away from 0 on both sides (both hold for ``laplace_table`` and ``gaussian_table``).
 
 Privacy
 -------
@@ -45,10 +44,11 @@ _PARTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2)
 """Steps of `_step_charge`, as parts of the highest noise."""
 
 _LARGEST = 300.0
-"""exp of this, and of minus this, are in float64."""
+"""exp of this number and of its negative are within the range of float64."""
 
 _GRID = 2.0 ** np.arange(3, -12, -0.5)
-"""Values of lambda, times the standard deviation of a child's noise; from 1 to 10**6 children."""
+"""Values of x in `remainder_interval`, times the standard deviation of a child's noise; for 1 to
+10**6 children."""
 
 
 def plain_interval(noise: NoiseTable, noisy: NDArray[np.int64], confidence: float) -> _Interval:
@@ -84,7 +84,7 @@ def selected_interval(
     tuple
         Lower and upper ends, int64, shape (m,), around the noisy count. For each n >= least, given
         that the node is shown, n is below the interval with probability at most
-        (1 - confidence)/2, and above it with no more.
+        (1 - confidence)/2, and above it with probability at most (1 - confidence)/2.
 
     Notes
     -----
@@ -110,7 +110,7 @@ def selected_interval(
 def _offsets(
     weights: bytes, lowest: int, confidence: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Noisy count minus lower end and minus upper end, for every excess over the threshold.
+    """Noisy count minus lower end, and noisy count minus upper end, by excess over the threshold.
 
     Tails are sums of integers from the top; the sum of all is the only one that 64 bits do not
     hold.
@@ -137,7 +137,7 @@ def _offsets(
 
 
 def _first_above(summed: NDArray[np.uint64], refused: NDArray[np.float64]) -> NDArray[np.int64]:
-    """For every cut k the least position j with P(k <= V <= j) > refused, by halving ranges."""
+    """For every cut k the least position j with P(k <= V <= j) > refused, by bisection."""
     size = len(refused)
     low, high = np.arange(size), np.full(size, size - 1)
     while (low < high).any():
@@ -177,7 +177,7 @@ def remainder_interval(
         bool, shape (c,); True for a child that is shown because of its own count only, False for
         one with a shown descendant.
     threshold
-        Of children.
+        A child is shown for its own count if its noisy count reaches this.
     confidence
         Within 0 to 1.
     least
@@ -187,8 +187,8 @@ def remainder_interval(
     -------
     tuple
         Lower and upper ends, int64, shape (m,), at least 0. Given which nodes are shown and why,
-        r is below the interval with probability at most (1 - confidence)/2, and above it with no
-        more.
+        r is below the interval with probability at most (1 - confidence)/2, and above it with
+        probability at most (1 - confidence)/2.
 
     Notes
     -----
@@ -247,7 +247,8 @@ def remainder_interval(
 def _cut_charge(
     law: NoiseTable, rate: float, excess: NDArray[np.int64], group: NDArray[np.int64], m: int
 ) -> NDArray[np.float64]:
-    """How much cut children of each of m parents raise the sum of log M: mixed test (2, 3)."""
+    """How much the cut children of each of m parents raise the sum of log M, by the average of the
+    e-values of (2) and (3) in `remainder_interval`."""
     moments = _log_moments(law, rate)
     place = np.maximum(law.highest - law.lowest - excess, 0)
     raised = [math.log(2) + np.bincount(group, moments[place] - moments[0], m)]
@@ -264,7 +265,8 @@ def _cut_charge(
 
 @lru_cache(maxsize=256)
 def _step_charge(weights: bytes, highest: int, rate: float, step: int) -> float:
-    """log of the largest mean of the step's e-value, over all cuts; see (3)."""
+    """log of the largest mean of the step's e-value over all cuts: c of (3) in
+    `remainder_interval`."""
     pmf = np.frombuffer(weights, dtype=np.uint64)[::-1].astype(np.float64)
     tilted = np.cumsum(pmf * np.exp(-rate * np.arange(len(pmf))))[::-1]  # exp(x (V - R)), from k up
     late = np.append(tilted, np.zeros(step))[step:]

@@ -10,7 +10,7 @@ as it grows with C and falls with R. Which ends are taken:
 * "widened": any law that is known. Both at 1 - (1 - g) / 2 hold together at g (Bonferroni).
 * "together": all intervals of the frame hold at g together already.
 * "as shown": no law is known. Both at g, as the frame shows them, hold together at 1 - 2 (1 - g),
-  which is what is said then.
+  which is given as the confidence.
 
 The interval is then cut to what 0 <= C <= P allows, which loses no confidence.
 """
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SHARE = "dp_share"
-"""Key of ``attrs``."""
+"""Key of ``attrs`` that says what the intervals mean."""
 
 NAMES = ("share", "share_lower", "share_upper", "of")
 
@@ -51,7 +51,7 @@ Real = NDArray[np.float64]
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ShareEnds:
     """Intervals of rows (C) and of the rows that they are shares of (P); ``rest`` has intervals of
-    R where P is C and R."""
+    R where ``how`` is "parts". ``confidence`` is that of the shares."""
 
     own: tuple[Real, Real]
     above: tuple[Real, Real]
@@ -111,8 +111,8 @@ def share_frame(
 
 
 def _share_bases(nodes: ShownNodes, of: object) -> NDArray[np.int64]:
-    """For each row, the place of the row that it is a share of; -1 if there is none, or nobody
-    knows which."""
+    """For each row, the place of the row that it is a share of; -1 if there is none, or if two rows
+    read alike there. ParameterError if ``of`` is unknown or the row of the total is missing."""
     if of == "parent":
         above = nodes.ancestor
     elif of == "total":
@@ -165,7 +165,8 @@ def _ends_by_parts(
 def _ends_of_frame(
     nodes: ShownNodes, columns: MeasureColumns, whose: NDArray[np.int64]
 ) -> tuple[tuple[Real, Real], tuple[Real, Real]]:
-    """The intervals of the frame; an end that is missing is anywhere."""
+    """The shown intervals of rows, and of the rows that they are shares of; a missing end is
+    infinite."""
     lower, upper = nodes.numbers(columns.lower), nodes.numbers(columns.upper)
     lower = np.where(np.isnan(lower), -np.inf, lower)
     upper = np.where(np.isnan(upper), np.inf, upper)
@@ -173,7 +174,7 @@ def _ends_of_frame(
 
 
 def _is_nested(nodes: ShownNodes, name: str, columns: MeasureColumns) -> bool:
-    """Whether 0 <= C <= P: counts, and sums of what is never negative."""
+    """Whether 0 <= C <= P is certain: for counts, and for sums of values that are not negative."""
     if columns.kind != "sum":
         return True
     lower = nodes.receipt["measures"][name]["lower"]
@@ -183,7 +184,8 @@ def _is_nested(nodes: ShownNodes, name: str, columns: MeasureColumns) -> bool:
 def _share_quotients(
     value: Real, found: ShareEnds, whose: NDArray[np.int64], *, nested: bool
 ) -> tuple[Real, Real, Real]:
-    """Shares and the ends of their intervals; NaN for rows that are no share of anything."""
+    """Shares and the ends of their intervals; NaN for rows that are no share of anything. A share
+    is also NaN where P may be 0 or less."""
     (a, b), (c, d) = found.own, found.above
     least, most = (0.0, 1.0) if nested else (-np.inf, np.inf)
     with np.errstate(all="ignore"):

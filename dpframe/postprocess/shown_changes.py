@@ -1,4 +1,4 @@
-"""Changes of numbers whose law nobody tells: from the intervals of both releases as shown."""
+"""Changes of numbers whose law is not known: from the intervals of both releases as shown."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from dpframe.postprocess.change_sides import Numbers, Side, check_together
 def shown_ends(
     before: Side, after: Side, *, confidence: float, given: bool, simultaneous: bool, why: str
 ) -> ChangeEnds:
-    """The ends of changes by the intervals of both frames. Raises ParameterError if these intervals
-    do not give the changes ``confidence``.
+    """Ends of intervals from the intervals of both frames; ParameterError if these do not give the
+    confidence that is asked for.
 
-    ``given`` says whether the caller named ``confidence``. If not, each change on its own has the
+    ``given`` says whether the caller named ``confidence``; if not, changes on their own get the
     confidence with which the intervals of both frames hold together.
     """
     check_together(before, after, simultaneous)
@@ -58,13 +58,13 @@ def shown_ends(
 
 
 def _confidence_text(confidence: float) -> str:
-    """A confidence in a few digits, rounded up."""
+    """Write a confidence with a few digits, rounded up."""
     digits = max(3, math.ceil(-math.log10(1 - confidence)) + 1)
     return f"{math.ceil(confidence * 10**digits) / 10**digits:.{digits}f}"
 
 
 def _certain_ends(side: Side) -> tuple[Numbers, Numbers]:
-    """The ends of the frame; where it does not report a node, what is certain."""
+    """The ends in the frame; for nodes that it does not report, bounds that are certain."""
     lower, upper = list(side.lower), list(side.upper)
     for row, shown in enumerate(side.shown):
         if not shown:

@@ -1,4 +1,4 @@
-"""Released nodes for what is asked of them afterwards: checked, and which node is below which."""
+"""Released nodes, checked for what is asked of a release afterwards, and which is below which."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class ShownNodes:
 
     @property
     def is_flat(self) -> bool:
-        """Whether this is the frame of a flat column."""
+        """Whether this is the frame of a flat column, which has no levels."""
         return "level" not in self.frame.columns
 
     @property
     def is_rollup(self) -> bool:
-        """Whether rows have measures that were named."""
+        """Whether this is a rollup, whose rows have named measures."""
         return str(self.receipt["mechanism"]) == "rollup"
 
     @cached_property
@@ -65,12 +65,13 @@ class ShownNodes:
 
     @cached_property
     def lineages(self) -> list[tuple[Hashable, ...]]:
-        """The nodes above every row and itself."""
+        """The lineage of every row: the nodes above it and its own node, coarse to fine."""
         return lineages(self.nodes, self.hierarchy)
 
     @cached_property
     def ancestor(self) -> NDArray[np.int64]:
-        """int64, shape (n,): the place of the nearest node above in the frame, -1 for none."""
+        """For every row the place of the nearest node above it in the frame, -1 for none: int64,
+        shape (n,)."""
         return nearest_ancestors(self.lineages)
 
     @cached_property
@@ -81,8 +82,8 @@ class ShownNodes:
 
     @cached_property
     def measures(self) -> dict[str, MeasureColumns]:
-        """Measures by name, in the order of the frame. Where nobody named any, "count"; of cells
-        "residual" and, if it is shown, "count"."""
+        """The columns of measures by name, in the order of the frame. Releases without named
+        measures have "count"; releases of cells "residual" and, if it is shown, "count"."""
         named = self.receipt.get("measures")
         if named is None and isinstance(self.hierarchy, Cells):
             found = {"residual": MeasureColumns(value="residual", lower="lower", upper="upper")}
@@ -103,7 +104,8 @@ class ShownNodes:
         }
 
     def measure(self, name: object) -> tuple[str, MeasureColumns]:
-        """The measure of that name, or the first one; ParameterError for what is none."""
+        """Name and columns of a measure, by default the first; ParameterTypeError for a name that
+        is no text, ParameterError for an unknown one."""
         if name is None:
             return next(iter(self.measures.items()))
         if not isinstance(name, str):
@@ -115,7 +117,7 @@ class ShownNodes:
         return name, self.measures[name]
 
     def numbers(self, column: str) -> NDArray[np.float64]:
-        """A column as float64, NaN for what is missing."""
+        """A column as float64, shape (n,), NaN for missing values."""
         return np.asarray(
             self.frame[column].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
         )
@@ -124,13 +126,15 @@ class ShownNodes:
 def shown_nodes(
     frame: pd.DataFrame, receipt: Mapping[str, Any], what: str, *, cells: bool = False
 ) -> ShownNodes:
-    """The nodes of a frame that a release returned, or of some of its rows. With ``cells``, for
-    what does not ask which node is below which, also nodes that are cells of several hierarchies.
+    """The nodes of a frame that a release returned, or of some of its rows. ``what`` is the name of
+    the question, for messages. ``cells`` allows cells of several hierarchies, for questions that do
+    not ask which node is below which.
 
     Raises
     ------
     ParameterError
-        The release is of another kind than nodes, or the frame holds other numbers than it.
+        The release is of another kind than nodes, or the frame has no digest, other numbers than
+        the release, or not all its columns.
     """
     if "hierarchy" not in receipt or str(receipt["mechanism"]).startswith(("synthetic", "prefix")):
         raise ParameterError(
@@ -157,7 +161,8 @@ def shown_nodes(
 
 
 def tree_of_nodes(receipt: Mapping[str, Any], what: str) -> Hierarchy:
-    """The hierarchy of a release; ParameterError for cells of several, which are no tree."""
+    """The hierarchy of a release; ParameterError for cells of several hierarchies, which are no
+    tree."""
     if not is_one_hierarchy(receipt["hierarchy"]):
         raise ParameterError(
             f"{what} does not take cells of several hierarchies ({receipt['hierarchy']}). Their "

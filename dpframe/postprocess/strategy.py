@@ -37,7 +37,7 @@ GRID = 1000
 """Weights are whole numbers of 1/GRID."""
 
 STEEP = 3.0
-"""How much one unit of error above the limit, at one level, counts for in the error over all
+"""How much one unit by which the error of a level exceeds the limit adds to the error over all
 nodes."""
 
 SHARES = (0.5, 0.35, 0.65, 0.2, 0.8, 0.9)
@@ -45,7 +45,7 @@ SHARES = (0.5, 0.35, 0.65, 0.2, 0.8, 0.9)
 tenth for the top alone is often best, and steps from other candidates do not get there."""
 
 REMEMBERED = 2000
-"""Nodes of trees whose strategies are remembered."""
+"""The most nodes of a tree whose strategy is cached."""
 
 FACTORS = (1.6, 0.6, 1.25, 0.8, 0.0, 1.1, 0.9, 1.1, 0.9)
 """Factors by which a step changes one weight; all weights are then scaled to add up to 1. A weight
@@ -54,9 +54,9 @@ of 0 is set to 0.3 of an equal share instead."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """Weights that sum to exactly 1; ``levels`` holds the measured ones only. ``error``: root mean
+    """Weights that sum to exactly 1; ``levels`` holds measured levels only. ``error``: root mean
     square error of the totals of all nodes, in standard deviations of a value measured with weight
-    1, plus ``STEEP`` times the amount by which levels are above the limit."""
+    1, plus ``STEEP`` times the sum over levels of the amounts by which they are above the limit."""
 
     parts: Fraction
     levels: dict[int, Fraction]
@@ -122,13 +122,13 @@ def best_strategy(
 
 @lru_cache(maxsize=64)
 def _search_strategy(tree: _Tree, floor: int, limit: float) -> Strategy:
-    """Search the strategy. Cached: releases of a series often show the same nodes, above all of
-    listed keys."""
+    """Search the strategy. Cached: releases of a series often show the same nodes, above all if
+    keys are listed."""
     depth = len(tree.levels)
     tried: dict[tuple[int, ...], float] = {}
 
     def tried_best(weights: NDArray[np.float64], best: tuple[int, ...] = ()) -> tuple[int, ...]:
-        """Try weights on the grid, and say which were the best so far: of equals the first."""
+        """Try weights on the grid, and return the best weights so far: of equals the first."""
         units = _weights_on_grid(weights, floor)
         if units not in tried:
             tried[units] = tree.error(np.array(units) / GRID, limit)
@@ -171,7 +171,8 @@ def _level_sets(depth: int) -> list[NDArray[np.float64]]:
 
 
 def _weights_on_grid(weights: NDArray[np.float64], floor: int) -> tuple[int, ...]:
-    """Whole numbers in proportion whose sum is GRID, by largest remainder; the first >= floor."""
+    """Whole numbers in proportion to ``weights`` that sum to GRID, by largest remainder; the first
+    is at least ``floor``."""
     wanted = weights * (GRID / weights.sum())
     if wanted[0] < floor:
         wanted[1:] *= (GRID - floor) / wanted[1:].sum()
@@ -184,8 +185,8 @@ def _weights_on_grid(weights: NDArray[np.float64], floor: int) -> tuple[int, ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tree:
-    """A tree, by depth, ready for many trials. ``at``: place of a node's level in ``levels``.
-    ``ancestors`` and ``depths`` tell it from others."""
+    """A tree, by depth, ready for many trials. ``at``: place of a node's level in ``levels``;
+    ``nodes``: number of nodes per level. ``ancestors`` and ``depths`` tell trees apart."""
 
     ancestors: bytes
     depths: bytes

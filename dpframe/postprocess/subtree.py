@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LISTED = 10
-"""Labels that an error names."""
+"""The most labels that an error message names."""
 
 
 def subtree(frame: pd.DataFrame, receipt: Mapping[str, Any], label: object) -> pd.DataFrame:
@@ -25,10 +25,8 @@ def subtree(frame: pd.DataFrame, receipt: Mapping[str, Any], label: object) -> p
 
 
 def _lineage_of_label(nodes: ShownNodes, label: str) -> tuple[Hashable, ...]:
-    """The lineage of the one node with this prefix, or else with this label of a level.
-
-    Raises ParameterError if no node has it, or several have it.
-    """
+    """The lineage of the one node with this label: a prefix, else a value of a level's column.
+    ParameterError if there is none, or more than one."""
     by_prefix: dict[tuple[Hashable, ...], str] = {}
     by_label: dict[tuple[Hashable, ...], str] = {}
     labels: dict[str, None] = {}

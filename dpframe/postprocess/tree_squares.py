@@ -52,8 +52,8 @@ class _SubtreeVariances:
     """From measurements in the subtree of a node alone, by level, shape (n,).
 
     ``s``: variance of its total, with its own measurement; ``terms``: variance of part and children
-    together; ``known``: the sum of their variances that are not infinite; ``unknown``: how many are
-    infinite.
+    together; ``known``: the sum of the finite variances of part and children; ``unknown``: how many
+    of these variances are infinite.
     """
 
     s: Reals
@@ -78,8 +78,8 @@ def least_squares(
         int64, shape (n,); position of the nearest reported ancestor, -1 for a root, and
         ``ancestor[i] < i`` as in preorder. Or what :func:`checked_forest` made of it.
     part, total
-        float64 or int64, shape (n,); measured values, in units of the measure. What stands where
-        the variance is infinite is not read.
+        float64 or int64, shape (n,); measured values, in units of the measure. Values whose
+        variance is infinite are not read.
     part_variance, total_variance
         float64, shape (n,); units of the measure squared, from 1e-100 to 1e100, or inf where
         nothing was measured.
@@ -102,8 +102,8 @@ def least_squares(
     *Up.* Part and children of v are estimated independently, with variances s_k that sum up to S;
     Z, their sum, and the measured total are two estimates of one number, merged by inverse
     variances. *Down.* x_v - Z is distributed over the terms in proportion to s_k (the proof stands
-    in :func:`.consistency.consistent`); if some s_k are infinite, over these alone. Time is linear
-    in n, with some 50 microseconds a depth.
+    in :func:`.consistency.consistent_counts`); if some s_k are infinite, over these alone. Time is
+    linear in n, with some 50 microseconds per depth.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def variances(forest: Forest, part_variance: Reals, total_variance: Reals) -> tu
     Returns
     -------
     tuple
-        Of parts and of totals, float64, shape (n,), in the order of the nodes.
+        Variances of parts, then of totals; float64, shape (n,), in the order of the nodes.
 
     Notes
     -----
@@ -171,7 +171,8 @@ def variances(forest: Forest, part_variance: Reals, total_variance: Reals) -> tu
 
 
 def checked_forest(ancestor: ArrayLike | Forest) -> Forest:
-    """The nodes by depth; ``ancestor`` as for `least_squares`, at least one node."""
+    """The nodes by depth; ``ancestor`` as for `least_squares`, at least one node. ParameterError if
+    it breaks a rule."""
     if isinstance(ancestor, Forest):
         return ancestor
     above = np.asarray(ancestor)

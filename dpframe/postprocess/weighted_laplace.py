@@ -2,8 +2,8 @@
 
 Estimates by least squares are weighted sums of many independent noises, with weights that differ
 from node to node. `deviation_factor` turns the standard deviation of any of them into a half
-width; `sum_half_width` is the exact one for a plain sum of equal noises, as in :mod:`.half_widths`
-for tables.
+width; `sum_half_width` is the exact half width for a plain sum of equal noises, as
+:mod:`.half_widths` has it for tables.
 
 Privacy
 -------
@@ -70,9 +70,9 @@ def deviation_factor(confidence: float) -> float:
 
     *How it is known.* Given exponential variables E_i of mean 1, X of variance 1 is normal with the
     variance w_0 + sum of w_i E_i, where the w are the shares of variance. Its tail beyond t is the
-    mean of a function of that variance which is convex, then concave; so is extremal at equal
-    shares in every search that was made: of the weights of one value, of two values, with a normal
-    part, and of thousands of random ones none had a tail above the largest tail of a normal
+    mean of a function of that variance which is convex, then concave; so the tail is extremal at
+    equal shares in every search that was made: of the weights of one value, of two values, with a
+    normal part, and of thousands of random ones none had a tail above the largest tail of a normal
     variable and of 1, 2, 3, ... equal Laplace variables. Only one Laplace variable (from about 91 %
     on), a normal one (below that) and, within 0.1 points where these meet, a few equal ones are
     ever the worst. That no others are is not proved here: hence `MARGIN`, and a test that inverts
@@ -89,7 +89,8 @@ def deviation_factor(confidence: float) -> float:
 
 
 CELLS = 16
-"""Steps of the largest share; within one the factor changes by 1 %."""
+"""Number of steps into which the largest share is divided; within a step the factor changes by
+1 %."""
 
 SURE = 0.9999
 """Confidence up to which characteristic functions are inverted: to 1e-8 of a probability."""
@@ -103,20 +104,25 @@ def share_factor(confidence: float, largest: float) -> float:
     confidence
         As for `deviation_factor`.
     largest
-        Share of the variance that the noise with the most of it has, above 0 and at most 1.
+        The largest share of the variance that one noise has, above 0 and at most 1.
 
     Returns
     -------
     float
-        At most the factor of `deviation_factor`. For X a sum of Laplace variables of which the
-        largest share is this one.
+        At most the factor of `deviation_factor`. For X a sum of Laplace variables whose largest
+        share of the variance is ``largest``.
+
+    Raises
+    ------
+    ParameterError
+        If an argument is not within its range.
 
     Notes
     -----
-    The rest is of shares of at most the largest one, m. What needs the most is extremal again in
-    every search: more shares of m, and what is left normal, one Laplace variable or a few equal
-    ones. This is the largest of their factors at both ends of a step of m, times `MARGIN`; that no
-    other is larger is not proved here either.
+    All other shares are at most the largest one, m. In every search the sums that need the largest
+    factor are extremal again: further shares of m, and a rest that is normal, one Laplace variable
+    or a few equal ones. The result is the largest of their factors at both ends of a step of m,
+    times `MARGIN`; that no other sum needs more is not proved here either.
 
     Examples
     --------
@@ -141,7 +147,7 @@ def _cell_factor(cell: int, confidence: float) -> float:
 
 
 def _extremal_shares(m: float) -> list[tuple[float, ...]]:
-    """Shares of Laplace variables, the largest m; what is left of 1 is normal."""
+    """Sums to try: shares of Laplace variables, the largest m; what is left of 1 is normal."""
     fit = int((1 - m) / m + 1e-9)
     found = [(m,) * (1 + j) for j in range(min(fit, 3) + 1)]
     found.append((*(m,) * (1 + fit), max(0.0, 1 - m * (1 + fit))))
@@ -151,12 +157,14 @@ def _extremal_shares(m: float) -> list[tuple[float, ...]]:
 
 
 _CIRCLE, _POINTS = 70.0, 2**16
-"""Standard deviations around a circle: 1e-20 wraps around. Between two points laws are straight."""
+"""Standard deviations around a circle, of which 1e-20 wraps around, and points on the circle,
+between which laws are interpolated."""
 
 
 @lru_cache(maxsize=4096)
 def _quantile(shares: tuple[float, ...], confidence: float) -> float:
-    """x with P(|X| <= x) = confidence for X of variance 1: of these shares Laplace, else normal."""
+    """x with P(|X| <= x) = confidence, for X of variance 1: a sum of Laplace variables with these
+    shares of the variance, and of a normal variable with the rest."""
     at = np.arange(1, 20_000)
     s = at * (2 * math.pi / _CIRCLE)
     phi = np.exp(-max(0.0, 1 - sum(shares)) * s * s / 2)
@@ -281,7 +289,7 @@ def _sum_half_width(scale: float, terms: int, confidence: float) -> int:
 
 
 def _failures_between(rate: float, k: int) -> NDArray[np.float64]:
-    """P(B <= j) for j = 0 to k - 1."""
+    """P(B <= j) for j = 0 to k - 1, with B as in `sum_half_width`."""
     j = np.arange(1, k)
     log_p, log_q = -rate, math.log(-math.expm1(-rate))
     ratio = log_p - math.log1p(math.exp(-rate))
@@ -294,7 +302,7 @@ def _failures_between(rate: float, k: int) -> NDArray[np.float64]:
 
 
 def _sum_tail(w: int, rate: float, before: NDArray[np.float64]) -> float:
-    """P(sum > w): over the failures in w trials; log q - log p is log(exp(rate) - 1)."""
+    """P(sum > w), summed over the failures in w trials; log q - log p is log(exp(rate) - 1)."""
     j = np.arange(1, min(len(before), w + 1))
     law = _from_ratios(-w * rate, np.log((w - j + 1) / j) + math.log(math.expm1(rate)))
     return float(law @ before[::-1][: len(law)])
@@ -311,7 +319,8 @@ def _equal_factor(k: int, confidence: float) -> float:
     """The quantile of a sum of k equal continuous Laplace variables, over its standard deviation.
 
     As in `sum_half_width`, with a Poisson process in the place of trials: the sum exceeds x if
-    fewer than k events come within x and until another process of this rate has had k. Rounded up.
+    fewer than k events come within x and until a second process of the same rate has had k events.
+    Rounded up.
     """
     chance = np.log((k + np.arange(1, k) - 1) / np.arange(1, k) / 2)
     reversed_ = np.cumsum(_from_ratios(-k * math.log(2), chance))[::-1]

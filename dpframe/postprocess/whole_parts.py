@@ -1,9 +1,9 @@
 """Whole parts and totals of a tree that add up, each less than 1 from its estimate.
 
 Estimates of whole values are fractions. Parts are rounded in preorder, cumulatively: every total
-is a stretch of that order, so it is as close to its estimate as a part is, at any depth. Arithmetic
-on values is in whole numbers; only differences from measured values, which are as small as the
-noise, are ever floats.
+sums a stretch of this order, so at any depth it is as close to its estimate as a part is.
+Arithmetic on values is in whole numbers; only differences from measured values, which are as small
+as the noise, are ever floats.
 
 Privacy
 -------
@@ -57,15 +57,15 @@ def whole_estimates(
         As for :func:`.tree_squares.least_squares`.
     part, total
         int64, shape (n,); measured values. The absolute values of all parts, measured and
-        estimated, and of the largest total sum up to less than 2**62. What stands where the
-        variance is infinite is not read.
+        estimated, and of the largest total sum up to less than 2**62. Values whose variance is
+        infinite are not read.
 
     Returns
     -------
     WholeEstimates
         Every part and total is less than 1 from the least squares estimate (as computed in
         float64 from differences, which are as large as noise is). Without measured totals, parts
-        come back as they are.
+        come back unchanged.
 
     Raises
     ------
@@ -113,12 +113,12 @@ def whole_estimates(
 
 
 def rounded_parts(forest: Forest, part: NDArray[np.float64]) -> Whole:
-    """Whole parts, below 2**62, each less than 1 from the given one, and so all their totals.
+    """Round parts, below 2**62, to whole numbers: every part and every total moves by less than 1.
 
     Notes
     -----
     With F the sums of fractions of the parts in preorder and R(x) = floor(x + 1/2), the i-th part
-    becomes its floor + R(F_i) - R(F_{i-1}). A total is a stretch of the order: it changes by
+    becomes its floor + R(F_i) - R(F_{i-1}). A total sums a stretch of the order: it changes by
     (R(F_j) - F_j) - (R(F_i) - F_i), a difference of two numbers in (-1/2, 1/2].
     """
     place = _preorder(forest)
@@ -130,7 +130,7 @@ def rounded_parts(forest: Forest, part: NDArray[np.float64]) -> Whole:
 
 
 def totals_of(forest: Forest, part: NDArray[_Number]) -> NDArray[_Number]:
-    """Exact totals of whole parts, in the order of the nodes; in 64 bits sums are below 2**63."""
+    """Exact totals of whole parts, in the order of the nodes; in int64 sums must be below 2**63."""
     total = part[forest.order]
     for top, here, group in reversed(list(forest.levels())):
         np.add.at(total[top], group, total[here])
@@ -138,7 +138,8 @@ def totals_of(forest: Forest, part: NDArray[_Number]) -> NDArray[_Number]:
 
 
 def _preorder(forest: Forest) -> NDArray[np.int64]:
-    """Places of the nodes, as given, in an order where every subtree is one stretch."""
+    """For each node, in the order of the nodes, its place in a preorder: there every subtree is one
+    stretch."""
     size = np.ones(len(forest.order), dtype=np.int64)
     for top, here, group in reversed(list(forest.levels())):
         np.add.at(size[top], group, size[here])
