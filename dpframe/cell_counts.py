@@ -49,7 +49,7 @@ class Axis:
             return np.full(len(self.level), -1, dtype=np.int32)
         return self.above[:, level].astype(np.int32)
 
-    def ranked(self, level: int) -> tuple[Places, int]:
+    def ranks_at(self, level: int) -> tuple[Places, int]:
         """For every node the rank of its ancestor at a level among the nodes of that level, -1
         where there is none; and how many nodes the level has."""
         here = self.level == level

@@ -71,7 +71,7 @@ class UserItems:
         part = self.value[self.taking_part]
         return np.asarray(np.bincount(part, minlength=self.values) > 0)
 
-    def weighed(self, importance: Whole, norm: int) -> Whole:
+    def weigh(self, importance: Whole, norm: int) -> Whole:
         """What all users give to every value. Each gives in proportion to the ``importance`` of
         values: a vector of whole numbers whose Euclidean norm is at most ``norm``."""
         if (loops := _loops(len(self.value))) is not None:
@@ -81,7 +81,7 @@ class UserItems:
                 length = ceil_root(loops.importance_squares(*some))
                 return np.asarray(loops.value_weights(*some, length, norm))
 
-            return self._added(of_some)
+            return self._add_up(of_some)
         kept = self.taking_part & (importance[self.value] > 0)
         user, value = self.user[kept], self.value[kept]
         share = importance[value]
@@ -105,12 +105,12 @@ class UserItems:
                 some = self.starts[first : last + 1]
                 return np.asarray(loops.weight_sums(some, self.value, found, weight[first:last]))
 
-            return self._added(at_some)[found]
+            return self._add_up(at_some)[found]
         kept = found[self.value]
         user, value = self.user[kept], self.value[kept]
         return _sums_at(value, weight[user], self.values)[found]
 
-    def _added(self, of_some: Callable[[int, int], Whole]) -> Whole:
+    def _add_up(self, of_some: Callable[[int, int], Whole]) -> Whole:
         """The sum of what all users add, each thread for a range of them: ``of_some(first, last)``
         is for the users from ``first`` on and before ``last``."""
         parts = min(pa.cpu_count(), THREADS)

@@ -92,9 +92,9 @@ class OwnRelation:
     ) -> None:
         self._cursor, self._what, self._database = cursor, what, database
         self._from = from_sql
-        self._viewed("")
+        self._make_view("")
 
-    def _viewed(self, where: str) -> None:
+    def _make_view(self, where: str) -> None:
         """Make the view, anew if there is one."""
 
         def view(columns: str) -> DuckDBPyRelation:
@@ -112,7 +112,7 @@ class OwnRelation:
         self.columns, self.types = withhold_errors(self._what, seen, stop=self._cursor.interrupt)
 
     def within(self, condition: str) -> OwnRelation:
-        self._viewed(f" WHERE {condition}")
+        self._make_view(f" WHERE {condition}")
         return self
 
     def query(self, statement: str, progress: bool) -> pa.Table:

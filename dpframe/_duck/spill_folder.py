@@ -42,7 +42,7 @@ class SpillFolder:
                 break  # or a process that starts now has removed it
         from multiprocessing.util import Finalize  # which takes long to load
 
-        self._end = Finalize(None, self._removed, exitpriority=0)  # of this process, of no child
+        self._end = Finalize(None, self._remove, exitpriority=0)  # of this process, of no child
 
     def ready(self, name: str) -> str:
         """Return the folder ``name`` in this one; make again what was removed meanwhile."""
@@ -65,7 +65,7 @@ class SpillFolder:
         """Remove the folder now and not at the exit of the process; in a child do nothing."""
         self._end()
 
-    def _removed(self) -> None:
+    def _remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
         self.let_go()
 

@@ -20,7 +20,7 @@ def ledger_fit_lines(
         meaning = f"release {name!r} is stored: the call that it answered is replayed for nothing"
         return [Line("in the ledger", "nothing to pay", meaning)]
     receipt = plan.receipt(name)
-    facts = receipt.and_also(about.facts(receipt))
+    facts = receipt.with_facts(about.facts(receipt))
     seen = ledger.foresee(
         Charge(
             release_id=facts["release_id"],

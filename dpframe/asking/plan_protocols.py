@@ -76,7 +76,7 @@ class Draws(Proves, Protocol[C, N]):
     def frame(self, noisy: N, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """The drawn result as a frame for people."""
 
-    def answered(self, facts: Receipt, noisy: N, frame: pd.DataFrame, /) -> Receipt:
+    def finish_receipt(self, facts: Receipt, noisy: N, frame: pd.DataFrame, /) -> Receipt:
         """The receipt with what the released numbers say, such as notices."""
 
 

@@ -117,7 +117,7 @@ class Receipt(Mapping[str, Any]):
     def to_json(self) -> str:
         return json.dumps(self._facts, ensure_ascii=False)
 
-    def of_frame(self, standing: FrameState | None) -> Receipt:
+    def with_frame_state(self, standing: FrameState | None) -> Receipt:
         """Return the receipt, with a warning under ``frame`` if a frame is not as released."""
         if standing is None or not standing.sentence:
             return self
@@ -125,7 +125,7 @@ class Receipt(Mapping[str, Any]):
         told = {name: True for name, value in facts.items() if value}
         return Receipt({**self._facts, "frame": standing.sentence, **told})
 
-    def and_also(self, facts: Mapping[str, Any]) -> Receipt:
+    def with_facts(self, facts: Mapping[str, Any]) -> Receipt:
         """Return the receipt with further facts, which replace facts of the same name."""
         return Receipt({**self._facts, **facts}) if facts else self
 
@@ -199,7 +199,7 @@ class Receipt(Mapping[str, Any]):
         ]
         return Receipt({**self._facts, "measures": measures, "card": [*self["card"], *said]})
 
-    def and_told(self, facts: Mapping[str, Any], lines: Sequence[Line]) -> Receipt:
+    def with_release_facts(self, facts: Mapping[str, Any], lines: Sequence[Line]) -> Receipt:
         """Return the receipt with what only the release can say, as facts and as lines.
 
         The lines go to the end of the card and replace the plan's lines of the same name.

@@ -139,7 +139,7 @@ def _charge_and_draw(
     about: DataScope,
 ) -> Release:
     facts = plan.receipt(name)  # what is spent is fixed before the data are read
-    facts = facts.and_also(about.facts(facts))
+    facts = facts.with_facts(about.facts(facts))
     blocks = about.blocks
     return count_charge_draw(
         counted, plan, facts, source=source, ledger=ledger, name=name, blocks=blocks
@@ -167,7 +167,7 @@ def count_charge_draw(
         with part("drawing noise"):
             noisy = plan.run(counts.private)  # the only noisy step
             frame = plan.frame(noisy, counts.types)  # public from here on
-        return Release(frame, plan.answered(facts, noisy, frame))
+        return Release(frame, plan.finish_receipt(facts, noisy, frame))
 
 
 def count_and_charge(

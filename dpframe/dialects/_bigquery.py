@@ -14,10 +14,10 @@ class BigQuery(Dialect):
     real_type: ClassVar[str] = "FLOAT64"
     own_types: ClassVar[dict[str, str]] = {"float": "DOUBLE", "timestamp": ZONED, "json": ""}
 
-    def zoned(self, text: str) -> str:
+    def moment_literal(self, text: str) -> str:
         return f"TIMESTAMP '{text}+00'"
 
-    def unzoned(self, text: str) -> str:
+    def timestamp_literal(self, text: str) -> str:
         return f"DATETIME '{text}'"
 
     def identifier(self, name: str) -> str:
@@ -108,7 +108,7 @@ class BigQuery(Dialect):
         moved = f"SAFE.DATE_ADD(SAFE_CAST({date} AS DATE), INTERVAL {days} DAY)"
         return self.time_text(moved, "DATE")
 
-    def hashed(self, texts: list[str], seed: int) -> str:
-        digest = f"TO_HEX(MD5({self.joined(repr(str(seed)), self.literal('|'), *texts)}))"
+    def hash_of(self, texts: list[str], seed: int) -> str:
+        digest = f"TO_HEX(MD5({self.concat(repr(str(seed)), self.literal('|'), *texts)}))"
         digits = f"SUBSTR({digest}, 1, 15)"
-        return f"CAST({self.joined(repr('0x'), digits)} AS INT64)"
+        return f"CAST({self.concat(repr('0x'), digits)} AS INT64)"

@@ -90,12 +90,12 @@ class Dialect(ABC):
         """Return a bound for times of a type, from text YYYY-MM-DD HH:MM:SS, in UTC if zoned."""
         if kind == "DATE":
             return f"DATE '{text[:10]}'"
-        return self.zoned(text) if kind == ZONED else self.unzoned(text)
+        return self.moment_literal(text) if kind == ZONED else self.timestamp_literal(text)
 
-    def zoned(self, text: str) -> str:
+    def moment_literal(self, text: str) -> str:
         return f"TIMESTAMP WITH TIME ZONE '{text}+00'"
 
-    def unzoned(self, text: str) -> str:
+    def timestamp_literal(self, text: str) -> str:
         return f"TIMESTAMP '{text}'"
 
     def null_text(self) -> str:
@@ -153,7 +153,7 @@ class Dialect(ABC):
         """Return a text without any of these characters."""
         return f"translate({text}, {self.literal(characters)}, '')"
 
-    def joined(self, *texts: str) -> str:
+    def concat(self, *texts: str) -> str:
         """Return texts concatenated; NULL if a text is NULL."""
         return f"({' || '.join(texts)})"
 
@@ -212,7 +212,7 @@ class Dialect(ABC):
     # -- users -----------------------------------------------------------------------------------
 
     @abstractmethod
-    def hashed(self, texts: list[str], seed: int) -> str:
+    def hash_of(self, texts: list[str], seed: int) -> str:
         """Return an integer from 0 to 2**63 - 1 that depends on texts and a secret seed only.
 
         A text either contains no separator or is the first one; no text is NULL.

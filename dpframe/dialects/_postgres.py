@@ -66,7 +66,7 @@ class Postgres(Dialect):
             return whole
         return (
             f"CASE WHEN octet_length({whole}) <= {LONGEST_TEXT} THEN {whole} "
-            f"ELSE {self.joined(f'md5({whole})', self.cast_text(f'octet_length({whole})'))} END"
+            f"ELSE {self.concat(f'md5({whole})', self.cast_text(f'octet_length({whole})'))} END"
         )
 
     def trim(self, text: str, characters: str) -> str:
@@ -114,20 +114,20 @@ class Postgres(Dialect):
         return (
             f"CASE WHEN {small} THEN 0 WHEN {big} THEN "
             f"CASE WHEN left({text}, 1) = '-' THEN {self._inf('-')} ELSE {self._inf('')} END "
-            f"ELSE {self._clamped(inside)} END"
+            f"ELSE {self._clamp(inside)} END"
         )
 
     def as_real(self, value: str, kind: str) -> str:
         if kind == "BOOLEAN":
             return f"CAST(CAST({value} AS INTEGER) AS DOUBLE PRECISION)"
         if kind.startswith("DECIMAL"):
-            return self._clamped(f"CAST({value} AS NUMERIC)")
+            return self._clamp(f"CAST({value} AS NUMERIC)")
         return f"CAST({value} AS DOUBLE PRECISION)"
 
     def _inf(self, sign: str) -> str:
         return f"CAST('{sign}Infinity' AS DOUBLE PRECISION)"
 
-    def _clamped(self, number: str) -> str:
+    def _clamp(self, number: str) -> str:
         """Return a double from a NUMERIC of any size."""
         return (
             f"CASE WHEN {number} = 'NaN' THEN NULL WHEN {number} > 1e308 THEN {self._inf('')} "
@@ -154,5 +154,5 @@ class Postgres(Dialect):
         moved = f"(make_date({year}, {month}, {day}) + CAST({days} AS INTEGER))"
         return self.time_text(moved, "DATE")
 
-    def hashed(self, texts: list[str], seed: int) -> str:
-        return f"(hashtextextended({self.joined(*texts)}, {seed}) & {2**63 - 1})"
+    def hash_of(self, texts: list[str], seed: int) -> str:
+        return f"(hashtextextended({self.concat(*texts)}, {seed}) & {2**63 - 1})"

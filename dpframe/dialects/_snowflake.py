@@ -12,10 +12,10 @@ class Snowflake(Dialect):
     name: ClassVar[str] = "snowflake"
     own_types: ClassVar[dict[str, str]] = {"float": "DOUBLE", "real": "DOUBLE", "float4": "DOUBLE"}
 
-    def zoned(self, text: str) -> str:
+    def moment_literal(self, text: str) -> str:
         return f"CAST('{text} +00:00' AS TIMESTAMP_TZ)"
 
-    def unzoned(self, text: str) -> str:
+    def timestamp_literal(self, text: str) -> str:
         return f"CAST('{text}' AS TIMESTAMP_NTZ)"
 
     def literal(self, text: str) -> str:
@@ -91,6 +91,6 @@ class Snowflake(Dialect):
         moved = f"DATEADD(day, {days}, TRY_TO_DATE({date}, 'YYYY-MM-DD'))"
         return self.time_text(moved, "DATE")
 
-    def hashed(self, texts: list[str], seed: int) -> str:
-        joined = self.joined(f"'{seed}'", "'\t'", *texts)
+    def hash_of(self, texts: list[str], seed: int) -> str:
+        joined = self.concat(f"'{seed}'", "'\t'", *texts)
         return f"MOD(MD5_NUMBER_LOWER64({joined}), {2**63})"

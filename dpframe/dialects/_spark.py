@@ -23,10 +23,10 @@ class Spark(Dialect):
         **dict.fromkeys(("decimal", "dec", "numeric"), "DECIMAL(10,0)"),
     }
 
-    def zoned(self, text: str) -> str:
+    def moment_literal(self, text: str) -> str:
         return f"TIMESTAMP'{text}+00:00'"
 
-    def unzoned(self, text: str) -> str:
+    def timestamp_literal(self, text: str) -> str:
         return f"TIMESTAMP_NTZ'{text}'"
 
     def identifier(self, name: str) -> str:
@@ -140,5 +140,5 @@ class Spark(Dialect):
     def _within_years(self, text: str) -> str:
         return f"CASE WHEN {text} RLIKE '^[0-9]{{4}}-' AND {text} >= '0001' THEN {text} END"
 
-    def hashed(self, texts: list[str], seed: int) -> str:
+    def hash_of(self, texts: list[str], seed: int) -> str:
         return f"(xxhash64(CAST({seed} AS BIGINT), {', '.join(texts)}) & {2**63 - 1})"

@@ -204,7 +204,7 @@ class ListedAxis(Axis):
         generator: PublicRandom,
         types: tuple[pa.DataType, ...],
     ) -> tuple[pa.Array, ...]:
-        first, last = self._below(fixed, prefix)
+        first, last = self._places_below(fixed, prefix)
         count = np.maximum(last - first, 1)
         at = first + np.minimum(np.floor(generator.random(len(first)) * count), count - 1)
         rows = pa.array(at.astype(np.int64))
@@ -216,7 +216,7 @@ class ListedAxis(Axis):
             for texts, kind in zip(self._texts, kinds, strict=True)
         )
 
-    def _below(self, fixed: Counts, prefix: Codes) -> tuple[Counts, Counts]:
+    def _places_below(self, fixed: Counts, prefix: Codes) -> tuple[Counts, Counts]:
         """Return from which place and up to which place the values of each cell lie. For an empty
         cell, in which no value can lie, it is the value that shares most bits with it."""
         paths, _, _ = self._leaves
@@ -233,7 +233,7 @@ class ListedAxis(Axis):
         name = ",".join(self.columns)
         if fixed == 0:
             return f"{name} *"
-        first, last = self._below(np.array([fixed]), np.array([prefix], dtype=np.uint64))
+        first, last = self._places_below(np.array([fixed]), np.array([prefix], dtype=np.uint64))
         shown = range(int(first[0]), min(int(last[0]), int(first[0]) + SHOWN))
         # a value of several columns is shown with the texts of all columns
         values = [">".join(texts[i] for texts in self._texts) for i in shown]

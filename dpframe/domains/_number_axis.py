@@ -107,12 +107,12 @@ class NumberAxis(IntervalAxis):
         if pa.types.is_integer(kind):
             dtype = kind.to_pandas_dtype()
             info = np.iinfo(dtype)
-            drawn = self._whole(fixed, prefix, generator, 0, float(info.min), float(info.max))
+            drawn = self._draw_whole(fixed, prefix, generator, 0, float(info.min), float(info.max))
             return (pa.array(drawn.astype(dtype), type=kind),)
         if pa.types.is_decimal(kind):
             self._check_scale(kind.scale)
             most = float(10**kind.precision - 1)
-            drawn = self._whole(fixed, prefix, generator, kind.scale, -most, most)
+            drawn = self._draw_whole(fixed, prefix, generator, kind.scale, -most, most)
             return (_decimal_array(drawn.astype(np.int64), kind),)
         if pa.types.is_floating(kind):
             return (pa.array(self._real(fixed, prefix, generator, kind.to_pandas_dtype())),)
@@ -131,7 +131,7 @@ class NumberAxis(IntervalAxis):
             given = drawn.astype(dtype), middle.astype(dtype)
         return settle_values(*given, lambda x, at: self._inside(x, fixed[at], prefix[at]))
 
-    def _whole(
+    def _draw_whole(
         self,
         fixed: Counts,
         prefix: Codes,

@@ -277,4 +277,4 @@ class ResultMethods:
                 "this frame carries no receipt. Keep result.dp.receipt of the frame that dpframe "
                 "returned: some operations drop its attrs."
             )
-        return Receipt(facts).of_frame(frame_state(self._frame))
+        return Receipt(facts).with_frame_state(frame_state(self._frame))

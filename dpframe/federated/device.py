@@ -65,7 +65,7 @@ def select_data(
     length = len(prefixes[0]) + segment if prefixes else segment
     known = checked_items("deny", deny)
     widest = max(map(len, encoding.codes.values()))
-    ends = [widest * (len(encoding.folded(item)) + 1) for item in (*items, *known)]
+    ends = [widest * (len(encoding.fold(item)) + 1) for item in (*items, *known)]
     whole = max([length, *ends])  # nothing is cut: bits differ as items do
     denied = {encoding.encode(item, whole) for item in known if encoding.reads(item, whole)}
     live = set(prefixes)

@@ -83,7 +83,7 @@ class Encoding:
     def alphabet(self) -> str:
         return "".join(sorted(self.codes.keys() - {END, CUT}))
 
-    def folded(self, item: str) -> str:
+    def fold(self, item: str) -> str:
         """The item as it is read: small letters if the alphabet has no capitals."""
         return item.lower() if self.folds else item
 
@@ -111,7 +111,7 @@ class Encoding:
         """Return the characters that fit, then end or cut; None if the alphabet lacks one."""
         symbols: list[str] = []
         room = length
-        for c in (*self.folded(item), END):
+        for c in (*self.fold(item), END):
             if room and (c == CUT or c not in self.codes):
                 return None
             if not room or len(self.codes[c]) > room:
@@ -155,7 +155,7 @@ class Encoding:
         bool, shape (n,). The bits of items that are left out say nothing.
         """
         fit = length // min(map(len, self.codes.values())) + 1
-        read = [self.folded(item)[:fit].replace("\0", CUT) for item in items]
+        read = [self.fold(item)[:fit].replace("\0", CUT) for item in items]
         most = max(1, *map(len, read)) if read else 1
         characters = np.array(read, dtype=f"<U{most}").view(np.uint32).reshape(len(read), most)
         used = np.array([len(item) for item in read], dtype=np.int64)

@@ -63,8 +63,8 @@ class DateKeys(OneKey):
         if zone is not None and self.types[0] in ("VARCHAR", ZONED):
             return (*local_steps(d, zone, *self._in_utc()), {"k1": "local"})
         if self.types[0] != "VARCHAR":
-            hour = d.joined("left(c0, 13)", "':00'")
-            whole = f"CASE WHEN length(c0) = 10 THEN {d.joined('c0', MIDNIGHT)} ELSE {hour} END"
+            hour = d.concat("left(c0, 13)", "':00'")
+            whole = f"CASE WHEN length(c0) = 10 THEN {d.concat('c0', MIDNIGHT)} ELSE {hour} END"
             return ({"k1": whole},)
         return (*self._read(), {"k1": "moment"})
 
@@ -140,7 +140,7 @@ class DateKeys(OneKey):
             {"given": day, "clock": clock, "offs0": offset},
             {
                 "day": f"translate(given, {d.literal('/ ' + BACKSLASH)}, '---')",
-                "offs": d.joined(d.replace("offs0", ":", ""), "'000000'"),
+                "offs": d.concat(d.replace("offs0", ":", ""), "'000000'"),
             },
             numbers,
             {"seconds": f"CASE WHEN {valid} THEN {seconds} END"},
@@ -152,10 +152,10 @@ class DateKeys(OneKey):
                 "date": "CASE WHEN seconds IS NULL THEN NULL "
                 "WHEN y = 0 THEN CASE WHEN mo = 12 AND dd > 26 THEN '0001-01-01' END "
                 "WHEN y = 10000 THEN CASE WHEN mo = 1 AND dd < 6 THEN '9999-12-31' END "
-                f"ELSE {d.joined(text['y'], DASH, text['mo'], DASH, text['dd'])} END",
+                f"ELSE {d.concat(text['y'], DASH, text['mo'], DASH, text['dd'])} END",
             },
             {"later": f"CASE WHEN days = 0 THEN date ELSE {d.add_days('date', 'days')} END"},
-            {"moment": d.joined("later", "' '", text["hour"], "':00'")},
+            {"moment": d.concat("later", "' '", text["hour"], "':00'")},
         )
 
     def depth(self) -> str | None:
@@ -181,7 +181,7 @@ def _level_text(d: Dialect, level: str, text: str) -> str:
     if level != "quarter":
         return f"left({text}, {WIDTHS[level]})"
     third = d.quotient(f"({d.whole(f'substr({text}, 6, 2)')} + 2)", "3")
-    return d.joined(f"left({text}, 4)", "'-Q'", d.cast_text(third))
+    return d.concat(f"left({text}, 4)", "'-Q'", d.cast_text(third))
 
 
 def local_steps(d: Dialect, zone: str, *read: Step) -> tuple[Step, ...]:
@@ -202,7 +202,7 @@ def local_steps(d: Dialect, zone: str, *read: Step) -> tuple[Step, ...]:
     month_day = d.whole(d.replace("substr(utc_day, 6)", "-", ""))
     moved = d.add_days("utc_day", "day_moves")
     hour = d.pad(d.cast_text("local_hour"), 2)
-    local = d.joined("local_day", "' '", hour, "':00'")
+    local = d.concat("local_day", "' '", hour, "':00'")
     return (
         *read,
         {"utc_year": year, "month_day": month_day},

@@ -37,7 +37,7 @@ class IpKeys(OneKey):
             {"hex4": _hex4(d, "four"), "hextail": _hex4(d, "tail")},
             {
                 "six": "CASE WHEN hextail IS NULL THEN head ELSE "
-                f"{d.joined('head', 'left(hextail, 4)', colon, 'right(hextail, 4)')} END"
+                f"{d.concat('head', 'left(hextail, 4)', colon, 'right(hextail, 4)')} END"
             },
             {"many": f"(length(six) - length({d.replace('six', '::', '')}))"},
             {
@@ -49,13 +49,13 @@ class IpKeys(OneKey):
             {
                 "hex6": "CASE WHEN many = 0 AND length(f) = 32 THEN f "
                 "WHEN many = 2 AND length(f) + length(b) <= 28 "
-                f"THEN {d.joined('f', zeros, 'b')} END"
+                f"THEN {d.concat('f', zeros, 'b')} END"
             },
-            {"address": f"CASE WHEN hex4 IS NULL THEN hex6 ELSE {d.joined(mapped, 'hex4')} END"},
-            {"k1": self._accepted()},
+            {"address": f"CASE WHEN hex4 IS NULL THEN hex6 ELSE {d.concat(mapped, 'hex4')} END"},
+            {"k1": self._acceptable()},
         )
 
-    def _accepted(self) -> str:
+    def _acceptable(self) -> str:
         h = self.hierarchy
         finest = self._masked("address", len(h.prefixes), len(h.prefixes6))
         if h.version is None:
@@ -74,10 +74,10 @@ class IpKeys(OneKey):
         if digits == 32:
             return key
         if not rest:
-            return d.joined(f"left({key}, {digits})", f"'{'0' * (32 - digits)}'")
+            return d.concat(f"left({key}, {digits})", f"'{'0' * (32 - digits)}'")
         kept = "".join(f"{i & (0xF0 >> rest & 0xF):x}" for i in range(16))
         digit = f"translate(substr({key}, {digits + 1}, 1), '0123456789abcdef', '{kept}')"
-        return d.joined(f"left({key}, {digits})", digit, f"'{'0' * (31 - digits)}'")
+        return d.concat(f"left({key}, {digits})", digit, f"'{'0' * (31 - digits)}'")
 
     def depth(self) -> str | None:
         return (
@@ -111,7 +111,7 @@ def _hex4(d: Dialect, dotted: str) -> str:
         octet = d.whole(d.piece(dotted, ".", i))
         for value in (d.quotient(octet, "16"), d.remainder(octet, "16")):
             digits.append(f"substr('0123456789abcdef', {d.small(f'({value} + 1)')}, 1)")
-    return f"CASE WHEN {dotted} IS NOT NULL THEN {d.joined(*digits)} END"
+    return f"CASE WHEN {dotted} IS NOT NULL THEN {d.concat(*digits)} END"
 
 
 def _group_digits(d: Dialect, half: str) -> str:
@@ -120,5 +120,5 @@ def _group_digits(d: Dialect, half: str) -> str:
     pieces = [d.piece(half, ":", i) for i in range(1, 9)]
     padded = [f"(CASE WHEN {p} <> '' THEN {d.pad(p, 4)} ELSE '' END)" for p in pieces]
     return (
-        f"CASE WHEN {half} = '' THEN '' WHEN {d.matches(half, GROUPS)} THEN {d.joined(*padded)} END"
+        f"CASE WHEN {half} = '' THEN '' WHEN {d.matches(half, GROUPS)} THEN {d.concat(*padded)} END"
     )

@@ -122,9 +122,9 @@ class ColumnKeys(Keys):
 
     def at_level(self) -> tuple[str, ...]:
         named = enumerate(self.types, 1)
-        return tuple(f"CASE WHEN level >= {i} THEN {self._shown(i, t)} END" for i, t in named)
+        return tuple(f"CASE WHEN level >= {i} THEN {self._show(i, t)} END" for i, t in named)
 
-    def _shown(self, number: int, kind: str) -> str:
+    def _show(self, number: int, kind: str) -> str:
         return self.dialect.whole(f"k{number}") if kind in WHOLE else f"k{number}"
 
     def nothing(self) -> tuple[str, ...]:

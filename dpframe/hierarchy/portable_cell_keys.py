@@ -34,7 +34,7 @@ class CellKeys:
         pairs = zip(self.of, self.hierarchy.by_dimension(columns), strict=True)
         return tuple(sql for one, own in pairs for sql in one.values(own))
 
-    def keyed(self, rows: str, kept: Sequence[str], where: str) -> str:
+    def key_query(self, rows: str, kept: Sequence[str], where: str) -> str:
         """Return a query of the finest keys and the ``kept`` columns of ``rows`` with c0, c1, ...
         The query makes the keys of one dimension after the other, as their steps share names."""
         d, left = self.dialect, [f"r{i}" for i in range(len(self.types))]
@@ -56,7 +56,7 @@ class CellKeys:
         valid = f" WHERE {' AND '.join(dropped)}" if dropped else ""
         return f"SELECT {chosen} FROM {d.rows(query)}{valid}"
 
-    def leveled(
+    def level_query(
         self, rows: str, kept: Sequence[str], levels: Mapping[int, Sequence[int]]
     ) -> tuple[str, list[str]]:
         """Return a query of ``rows``, which have k1, k2, ..., and the names of its columns.

@@ -131,7 +131,7 @@ class Ledger(LedgerForecasts, Prepayments):
                 "make a new ledger elsewhere."
             )
         if old:
-            with suppress(LedgerError), self._writing():
+            with suppress(LedgerError), self._write_transaction():
                 pass  # opening for writing upgrades; a file that may only be read stays as it is
         if unit is not None:
             self._protect(unit)
@@ -140,7 +140,7 @@ class Ledger(LedgerForecasts, Prepayments):
         """Fix the unit that the totals hold for; LedgerError if another unit is fixed already."""
         known = self.protects
         if known is None:
-            with self._writing() as db:
+            with self._write_transaction() as db:
                 db.execute("UPDATE budget SET protects = ? WHERE protects IS NULL", (unit,))
             known = self.protects
         if known != unit:
@@ -197,7 +197,7 @@ class Ledger(LedgerForecasts, Prepayments):
         LedgerError if what the ledger protects has no price for the release.
         """
         profile = self._law(charge)  # before the lock, for which other processes wait
-        with self._writing() as db:
+        with self._write_transaction() as db:
             return write_charge(db, charge, profile)
 
     def check(self, charge: Charge) -> None:
@@ -249,7 +249,7 @@ class Ledger(LedgerForecasts, Prepayments):
         """Store a charged result under its name, which must be free; LedgerError if the result
         cannot be stored."""
         try:
-            with self._writing() as db:
+            with self._write_transaction() as db:
                 write_result(db, stored)
         except LedgerError as error:
             raise LedgerError(

@@ -85,14 +85,14 @@ class Entry(NamedTuple):
             return None
         return Blocks(axis=self.axis, first=self.first, last=self.last)
 
-    def sealed(self, before: str) -> str:
+    def seal_after(self, before: str) -> str:
         """The seal over this entry and ``before``, the seal of the entry before."""
         columns = 11 if self.open is None else 14 if self.tops is None else 19
         return seal_values(before, *self[1:columns])
 
     def follows(self, before: Entry, now: Totals) -> bool:
         """Whether this entry fits the one before: its seal is right, and the sums add up."""
-        if self.sealed(before.seal) != self.seal:
+        if self.seal_after(before.seal) != self.seal:
             return False
         first_format = self.open is None
         if first_format and now.accountant == "pld":
@@ -196,7 +196,7 @@ def append_entry(db: sqlite3.Connection, before: Entry, entry: Entry) -> None:
     db.execute(
         f"INSERT INTO charges ({CHARGE}, {RESERVING}, {BLOCKS}, seal) "
         f"VALUES ({', '.join('?' * 19)})",
-        (*row, entry.sealed(before.seal)),
+        (*row, entry.seal_after(before.seal)),
     )
     db.execute(
         "UPDATE budget SET spent_epsilon = min(?, epsilon), spent_delta = min(?, delta)",

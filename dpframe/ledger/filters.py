@@ -63,16 +63,20 @@ class OpenFilter:
         if without_period(neighbours) != self.neighbours:
             return None
         said = told()
-        left = None if said is None else gaussian_filter.amounts_left(self.left, self._used(said))
+        left = (
+            None
+            if said is None
+            else gaussian_filter.amounts_left(self.left, self._use_leakage(said))
+        )
         return None if left is None else replace(self, left=left)
 
     def fits(self, profile: Profile, told: GaussianLeakage | None, neighbours: str) -> int:
         """How many releases that reveal ``told`` the filter pays for."""
         if told is None or without_period(neighbours) != self.neighbours:
             return 0
-        return gaussian_filter.releases_that_fit(self.left, self._used(told))
+        return gaussian_filter.releases_that_fit(self.left, self._use_leakage(told))
 
-    def _used(self, told: GaussianLeakage) -> Amounts:
+    def _use_leakage(self, told: GaussianLeakage) -> Amounts:
         return gaussian_filter.amounts_used(told, self.epsilon)
 
     @property

@@ -54,18 +54,18 @@ class OpenedFile:
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         with store.read_transaction(self._path, BUSY) as db:
-            self._same(db)
+            self._check_same_file(db)
             yield db
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _write_transaction(self) -> Iterator[sqlite3.Connection]:
         with store.write_transaction(self._path, BUSY) as db:
-            self._same(db)
+            self._check_same_file(db)
             if store.file_format(db) < FORMAT:
                 upgrade_file(db, self._path)
             yield db
 
-    def _same(self, db: sqlite3.Connection) -> None:
+    def _check_same_file(self, db: sqlite3.Connection) -> None:
         """LedgerError unless the file is the one that was opened: same totals, no less history."""
         now = read_totals(db)
         if now.ledger_id != self.ledger_id:

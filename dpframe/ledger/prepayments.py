@@ -87,7 +87,7 @@ class Prepayments(OpenedFile):
         law = reservable_plan(plan)
         (e, d), cost, amounts = price_filter(epsilon, delta)
         check_filter(law, plan_gaussian_cost(law), e, d, amounts)
-        with self._writing() as db:
+        with self._write_transaction() as db:
             return write_filter(db, law, (Fraction(e), Fraction(d)), cost, amounts)
 
     def filters(self) -> pd.DataFrame:
@@ -144,7 +144,7 @@ class Prepayments(OpenedFile):
         check_reserves(self.accountant)
         law = reservable_plan(plan)
         number, cost = price_reservation(law, releases, delta)
-        with self._writing() as db:
+        with self._write_transaction() as db:
             return write_reservation(db, law, number, cost, exact_price(law, number, delta, cost))
 
     def cost_of(self, plan: object, *, releases: int, delta: float) -> Spending:

@@ -119,7 +119,7 @@ class Segments:
     def fullest(self, blocks: Blocks) -> Units:
         """The most epsilon, and the most delta, that any moment of these blocks has spent."""
         if blocks not in self._known_fullest:
-            sums = [sums for sums, *_ in self._within(blocks.axis, blocks.first, blocks.last)]
+            sums = [sums for sums, *_ in self._largest_sums(blocks.axis, blocks.first, blocks.last)]
             most = max(e for e, _ in sums), max(d for _, d in sums)
             self._known_fullest[blocks] = most
         return self._known_fullest[blocks]
@@ -128,7 +128,7 @@ class Segments:
         """The part between ``first`` and ``last`` in which the sum of epsilon (``which`` 0) or of
         delta (1) is largest: from, to."""
         sums, level, place, before = max(
-            self._within(axis, first, last), key=lambda found: found[0][which]
+            self._largest_sums(axis, first, last), key=lambda found: found[0][which]
         )
         begin = first
         while level > 0:
@@ -230,7 +230,9 @@ class Segments:
                     epsilon, delta = epsilon + child.epsilon, delta + child.delta
         return epsilon, delta
 
-    def _within(self, axis: str, first: int, last: int) -> Iterator[tuple[Units, int, int, Units]]:
+    def _largest_sums(
+        self, axis: str, first: int, last: int
+    ) -> Iterator[tuple[Units, int, int, Units]]:
         """Sums of which the largest is the most that is spent between ``first`` and ``last``.
 
         These are the sum at ``first``, and the largest sum in each node in between.

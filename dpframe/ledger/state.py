@@ -114,7 +114,7 @@ class LedgerState:
         """The entry of one more release; OverBudgetError if neither a reservation pays for it nor
         the totals."""
         charge = charge.for_unit(self.now.protects)
-        entry = self._written(entry_of(charge, profile, self.now.spent_units))
+        entry = self._with_axes(entry_of(charge, profile, self.now.spent_units))
         paid = self.reservation_for(charge, profile)
         if paid is not None:
             left = self._left(paid.reservation_id, paid.remaining)
@@ -189,7 +189,7 @@ class LedgerState:
             first=None,
             last=None,
         )
-        return self._written(entry)
+        return self._with_axes(entry)
 
     def plus(self, cost: Units, asked: Exact, blocks: Blocks | None = None) -> Units:
         """What is spent with one more cost; OverBudgetError if that is too much.
@@ -212,7 +212,7 @@ class LedgerState:
         left = left_in(self.now, self.segments, blocks)
         return spending_of((max(0, left[0]), max(0, left[1])))
 
-    def _written(self, entry: Entry) -> Entry:
+    def _with_axes(self, entry: Entry) -> Entry:
         """The entry with what every axis has spent so far, and with all that releases protect, this
         one included."""
         known = dict.fromkeys((*self.protects, *neighbour_sentences(entry)))

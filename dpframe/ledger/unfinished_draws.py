@@ -90,7 +90,7 @@ class ResumingLedger(Ledger):
             draw = file.read_bytes()
             found = unpack_result(draw) if draw and waits else None
             if found is not None and found.release_id == release_id:
-                with self._writing() as db:
+                with self._write_transaction() as db:
                     if read_result(db, found.name) is None:
                         write_result(db, found)
             if draw or not waits:

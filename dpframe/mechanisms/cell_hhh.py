@@ -177,7 +177,7 @@ def _nodes_and_groups(
 def _possible_cells(cells: CellCounts) -> int:
     """Return how many cells one kind can have at most."""
     return math.prod(
-        max(axis.ranked(level)[1] for level in range(int(axis.level.max()) + 1))
+        max(axis.ranks_at(level)[1] for level in range(int(axis.level.max()) + 1))
         for axis in cells.axes
     )
 
@@ -188,7 +188,7 @@ def _cell_codes(cells: CellCounts, kind: Kind, groups: Groups) -> tuple[Ints, in
     for axis, places, level in zip(cells.axes, cells.places, kind, strict=True):
         if not level:
             continue
-        rank, number = axis.ranked(level)
+        rank, number = axis.ranks_at(level)
         if size == 1:
             code = rank.astype(np.int64).take(_take_groups(places, groups))
         else:

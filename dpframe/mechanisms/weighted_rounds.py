@@ -56,7 +56,7 @@ class WeightSource(Protocol):
     @property
     def searched(self) -> NDArray[np.bool_]: ...
 
-    def weighed(self, importance: Whole, norm: int) -> Whole: ...
+    def weigh(self, importance: Whole, norm: int) -> Whole: ...
 
     def sizes(self, found: NDArray[np.bool_], bins: int) -> Whole: ...
 
@@ -111,7 +111,7 @@ def find_values(items: WeightSource, laws: RoundLaws) -> NDArray[np.bool_]:
     score = np.zeros(items.values, dtype=np.int64)
     found = np.zeros(items.values, dtype=np.bool_)
     for t, one in enumerate(laws.rounds):
-        weights = items.weighed(importance, one.norm)
+        weights = items.weigh(importance, one.norm)
         score += one.part * (weights + one.noise.draw(items.values))
         found |= score >= laws.threshold  # released, in thought, as is the score
         importance = _importance(score, found, laws.rounds[: t + 1], laws.rounds[t + 1 :], laws)

@@ -99,7 +99,7 @@ class Table:
     comment: str
     meanings: tuple[str, ...]
 
-    def commented(self, kind: str, name: str, before: str = "") -> list[str]:
+    def comment_statements(self, kind: str, name: str, before: str = "") -> list[str]:
         """Return the statements that comment on this table, or on a view that shows it."""
         on = [f"COMMENT ON {kind} {identifier(name)} IS {literal(before + self.comment)};"]
         for column, meaning in zip(self.rows.column_names, self.meanings, strict=True):
@@ -248,12 +248,12 @@ def results_script(tables: Sequence[Table], latest: dict[str, Table]) -> str:
     """Return the SQL that makes the views and all comments, once the tables exist."""
     statements = ["BEGIN;"]
     for table in tables:
-        statements += table.commented("TABLE", table.name)
+        statements += table.comment_statements("TABLE", table.name)
     for view, table in latest.items():
         statements.append(
             f"CREATE VIEW {identifier(view)} AS SELECT * FROM {identifier(table.name)};"
         )
-        statements += table.commented("VIEW", view, "The newest of its family. ")
+        statements += table.comment_statements("VIEW", view, "The newest of its family. ")
     return "\n".join([*statements, "COMMIT;"])
 
 

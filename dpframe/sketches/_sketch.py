@@ -78,7 +78,7 @@ class Sketch:
         raise NotImplementedError
 
     @classmethod
-    def _restored(cls, facts: dict[str, Any], state: SketchState) -> Self:
+    def _restore(cls, facts: dict[str, Any], state: SketchState) -> Self:
         """Make a sketch from a file; ValueError if no sketch can have this content."""
         raise NotImplementedError
 
@@ -191,7 +191,7 @@ class Sketch:
 
     @classmethod
     def _from_file(cls, facts: dict[str, Any], state: SketchState) -> Self:
-        sketch = cls._restored(facts, state)
+        sketch = cls._restore(facts, state)
         # files written before releases were counted hold sketches without releases
         sketch._released = check_integer("released", facts.get("released", 0), 0)
         sketch._resumed = check_integer("resumed", facts.get("resumed", 0), 0, sketch._released)

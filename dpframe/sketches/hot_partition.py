@@ -287,10 +287,10 @@ class HotPartition:
             If there is no such file, or it is truncated, damaged, written by a newer version, or
             holds a sketch of another class.
         """
-        return sketch_files.read_counts(path, cls._NAME, cls.__name__, cls._restored)
+        return sketch_files.read_counts(path, cls._NAME, cls.__name__, cls._restore)
 
     @classmethod
-    def _restored(cls, facts: dict[str, Any], counts: Counts) -> HotPartition:
+    def _restore(cls, facts: dict[str, Any], counts: Counts) -> HotPartition:
         """Make a sketch from a file; ValueError if no sketch can have these counts."""
         shape = Shape(*(facts[name] for name in ("depth", "hot", "width", "rows", "seed")))
         if len(counts) != shape.cells:

@@ -119,7 +119,7 @@ class MergedSketch(Sketch):
         }
 
     @classmethod
-    def _restored(cls, facts: dict[str, Any], state: SketchState) -> Self:
+    def _restore(cls, facts: dict[str, Any], state: SketchState) -> Self:
         k = check_integer("counters", facts["counters"], 2, LARGEST)
         method, unit = facts["method"], facts["unit"]
         sketches = check_integer("sketches", facts["sketches"], 1)

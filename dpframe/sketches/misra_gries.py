@@ -215,7 +215,7 @@ class MisraGries(Sketch):
         return {"counters": self._counters, "standard": self._standard}
 
     @classmethod
-    def _restored(cls, facts: dict[str, Any], state: SketchState) -> Self:
+    def _restore(cls, facts: dict[str, Any], state: SketchState) -> Self:
         sketch = cls(facts["counters"], standard=facts["standard"])
         k, counts = sketch._counters, state.counts
         full = len(counts) == k or sketch._standard

@@ -245,7 +245,7 @@ class PrivacyAwareMisraGries(Sketch):
         }
 
     @classmethod
-    def _restored(cls, facts: dict[str, Any], state: SketchState) -> Self:
+    def _restore(cls, facts: dict[str, Any], state: SketchState) -> Self:
         sketch = cls(facts["counters"], facts["max_items"])
         k, counts = sketch._counters, state.counts
         lost = state.decrements * (k + 1) + int(counts.sum())

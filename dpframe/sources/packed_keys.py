@@ -164,14 +164,14 @@ class PackedKeyCounter:
             return
         if self._codes is None and not self._texts:
             self._codes = codes_for(batch)
-        keys: Sequence[Any] | None = self._packed(batch)
+        keys: Sequence[Any] | None = self._pack_rows(batch)
         if keys is None:
             self.finish()
             keys = texts_by_level(self._hierarchy, batch.columns)
         for sketch, own in zip(self._sketches, keys, strict=True):
             sketch.update(own)
 
-    def _packed(self, batch: pa.RecordBatch) -> list[NDArray[np.int64]] | None:
+    def _pack_rows(self, batch: pa.RecordBatch) -> list[NDArray[np.int64]] | None:
         """For each level, the nodes of all rows; None if a value does not fit."""
         if self._codes is None:
             return None
@@ -188,10 +188,10 @@ class PackedKeyCounter:
         """Make the sketches hold texts from here on."""
         if self._codes is not None:
             for level, sketch in enumerate(self._sketches, 1):
-                sketch._rename("text", partial(self._unpacked, level=level))
+                sketch._rename("text", partial(self._unpack_keys, level=level))
         self._codes, self._texts = None, True
 
-    def _unpacked(self, keys: pa.Array, level: int) -> pa.Array:
+    def _unpack_keys(self, keys: pa.Array, level: int) -> pa.Array:
         """The texts of a level's nodes."""
         assert self._codes is not None
         numbers, values = keys.to_numpy(zero_copy_only=False), []

@@ -26,7 +26,7 @@ def portable_groups(
     d, several = keys.dialect, keys.of
     numbers = one_to(len(several))
     levels = {i: one_to(one.hierarchy.height) for i, one in zip(numbers, several, strict=True)}
-    query, have = keys.leveled("leaves", ["n", *added], levels)
+    query, have = keys.level_query("leaves", ["n", *added], levels)
     reached = {(i, level): f"m{i}_{level}" for i, each in levels.items() for level in each}
     counted = []
     for (i, level), name in reached.items():

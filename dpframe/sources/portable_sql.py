@@ -90,12 +90,12 @@ def _listed_condition(keys: Keys, names: list[str], only: ListedNodes | None) ->
     if any("\n" in (text or "") for column in columns for text in column):
         return ""  # nodes are compared by their texts in lines
     d, mark, none = keys.dialect, "'='", "'!'"
-    own = [f"coalesce({d.joined(mark, d.cast_text(name))}, {none})" for name in names]
+    own = [f"coalesce({d.concat(mark, d.cast_text(name))}, {none})" for name in names]
     listed = [
         "\n".join([str(level), *("!" if t is None else f"={keys.wire(t)}" for t in texts)])
         for level, texts in zip(only.level.tolist(), zip(*columns, strict=True), strict=True)
     ]
-    node = d.joined(d.cast_text("level"), *(p for sql in own for p in (d.literal("\n"), sql)))
+    node = d.concat(d.cast_text("level"), *(p for sql in own for p in (d.literal("\n"), sql)))
     return f" AND {node} IN ({', '.join(map(d.literal, listed))})"
 
 
@@ -140,7 +140,7 @@ def portable_source_sql(
 
 def user_sql(d: Dialect, column: str, kind: str) -> str:
     """SQL of a text that identifies the user, ``=`` and the id; NULL ids are one user, ``!``."""
-    return f"coalesce({d.joined(chr(39) + '=' + chr(39), f'({d.identity(column, kind)})')}, '!')"
+    return f"coalesce({d.concat(chr(39) + '=' + chr(39), f'({d.identity(column, kind)})')}, '!')"
 
 
 DIGITS = "[0-9]+([.]0*)?"
@@ -170,7 +170,7 @@ def portable_keyed_sql(keys: Keys | CellKeys, rows: str, kept: str, where: str =
     """A query of ``rows`` with their finest keys and ``kept`` columns, without rows that the
     hierarchy drops."""
     if isinstance(keys, CellKeys):
-        return keys.keyed(rows, kept.split(", ") if kept else [], where)
+        return keys.key_query(rows, kept.split(", ") if kept else [], where)
     query, wanted = add_key_steps(keys, f"SELECT * FROM {rows}{where}"), key_names(keys)
     dropped = ""
     if keys.hierarchy.on_invalid == "drop":
@@ -249,7 +249,7 @@ def _share_ctes(keys: Keys | CellKeys, grid: int, seed: int) -> list[str]:
     )
     total = d.whole("sum(m) OVER (PARTITION BY u)")
     units = [d.quotient(f"({grid} * {cut} + h)", "total") for cut in ("upto", "(upto - m)")]
-    offset = d.remainder(d.hashed(["u"], seed), "total")
+    offset = d.remainder(d.hash_of(["u"], seed), "total")
     return [
         *pairs,
         f"running AS (SELECT u, {names}, m, {upto} AS upto, {total} AS total FROM pairs)",
@@ -263,9 +263,9 @@ def _sample_ctes(keys: Keys | CellKeys, unit: PrivacyUnit, seed: int) -> list[st
     d, names = keys.dialect, ", ".join(key_names(keys))
     order = ascending_order("h", *key_names(keys), "i")
     mark, none = "'='", "'!'"
-    marked = [f"coalesce({d.joined(mark, d.cast_text(k))}, {none})" for k in key_names(keys)]
+    marked = [f"coalesce({d.concat(mark, d.cast_text(k))}, {none})" for k in key_names(keys)]
     spaced = [part for text in marked for part in ("'\t'", text)]
-    h = d.hashed(["u", "'\t'", d.cast_text("i"), *spaced], seed)
+    h = d.hash_of(["u", "'\t'", d.cast_text("i"), *spaced], seed)
     return [
         f"keyed AS ({portable_keyed_sql(keys, 'source', 'u')})",
         f"numbered AS (SELECT u, {names}, "

@@ -47,7 +47,7 @@ class RowParts:
             from dpframe.sources.parts_statement import parts_statement
 
         wanted = [*self.hierarchy.source_columns, *vector_columns(vectors)]
-        with self._opened(wanted) as (relation, types):
+        with self._open_parts(wanted) as (relation, types):
             statement = parts_statement(
                 self.hierarchy,
                 self.unit,
@@ -71,7 +71,7 @@ class RowParts:
             from dpframe.sources.distinct_values import distinct_statement
 
         wanted = [*self.hierarchy.source_columns, distinct.column]
-        with self._opened(wanted) as (relation, types):
+        with self._open_parts(wanted) as (relation, types):
             statement = distinct_statement(
                 self.hierarchy,
                 self.unit,
@@ -96,7 +96,7 @@ class RowParts:
             with no_fork():
                 from dpframe.sources.magnitudes import magnitudes_statement
 
-            with self._opened([searched.column]) as (relation, types):
+            with self._open_parts([searched.column]) as (relation, types):
                 statement = magnitudes_statement(
                     searched, user=self.unit.user, user_type=self._user_type(types)
                 )
@@ -106,7 +106,7 @@ class RowParts:
         return out
 
     @contextmanager
-    def _opened(self, wanted: Sequence[str]) -> Iterator[tuple[_duck.Relation, dict[str, str]]]:
+    def _open_parts(self, wanted: Sequence[str]) -> Iterator[tuple[_duck.Relation, dict[str, str]]]:
         own = [] if self.unit.user is None else [self.unit.user]
         with open_source(self.source, list(dict.fromkeys([*wanted, *own]))) as relation:
             seen = zip(relation.columns, map(canonical, relation.types), strict=True)

@@ -117,7 +117,7 @@ def distinct_by_spark(
     ]
     rows = "pairs"
     if distinct.at_most is not None:
-        hashed = d.hashed(["u", "place", "v"], seed)
+        hashed = d.hash_of(["u", "place", "v"], seed)
         order = ascending_order("h", "place", "v")
         parts += [
             f"hashes AS (SELECT u, v, level, place, {hashed} AS h FROM pairs)",
@@ -235,7 +235,7 @@ def _match_conditions(
         kinds = [cells.kinds[len(cells.kinds) - level] for level in levels]
         numbered = list(enumerate(zip(*kinds, strict=True), 1))
         asked = {number: sorted({*own} - {0}) for number, own in numbered}
-        rows, _ = keys.leveled("keyed", kept, asked)
+        rows, _ = keys.level_query("keyed", kept, asked)
         return rows, [
             _kind_conditions(keys, kind, level) for kind, level in zip(kinds, levels, strict=True)
         ]

@@ -193,9 +193,9 @@ class Worker:
         if self.version != __version__:  # the receipt states facts of the driver's version
             raise SourceError(OTHER_VERSION)
         with one_task():
-            yield from self._sketched(batches)
+            yield from self._sketch_batches(batches)
 
-    def _sketched(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _sketch_batches(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         part, sketches = -1, None
         for rows in _regroup_batches(batches, whole_users=self.unit.user is not None):
             here = rows.column(0)[0].as_py()

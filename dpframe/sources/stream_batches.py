@@ -231,19 +231,19 @@ class StreamingHHH:
         SourceError if there is no such file, or it is truncated, damaged, of a newer version, or of
         another class.
         """
-        return sketch_files.read_levels(path, NAME, cls.__name__, cls._restored)
+        return sketch_files.read_levels(path, NAME, cls.__name__, cls._restore)
 
     @classmethod
-    def _restored(cls, facts: dict[str, Any], states: list[SketchState]) -> Self:
+    def _restore(cls, facts: dict[str, Any], states: list[SketchState]) -> Self:
         new = cls(str(facts["hierarchy"]), facts["counters"])
         totals = [state.total for state in states]
         if len(states) != new._hierarchy.height or totals != sorted(totals, reverse=True):
             raise ValueError("no stream has these sketches")
         common = {**facts, "unit": "record", "standard": False}
         if facts["method"] is None:
-            new._levels = [MisraGries._restored(common, state) for state in states]
+            new._levels = [MisraGries._restore(common, state) for state in states]
         else:
-            new._levels = [MergedSketch._restored(common, state) for state in states]
+            new._levels = [MergedSketch._restore(common, state) for state in states]
         new._method = facts["method"]
         new._released = check_integer("released", facts["released"], 0)
         new._resumed = check_integer("resumed", facts["resumed"], 0, new._released)

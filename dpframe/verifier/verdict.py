@@ -115,13 +115,13 @@ class Verdict:
         if self.outcome == "proved" and self.reason:
             lines.append(f"  {self.reason}")
         lines += [f"  - {step}" for step in self.steps]
-        lines += [f"  {name}: {part.sentence}" for name, part in self._told()]
+        lines += [f"  {name}: {part.sentence}" for name, part in self._sorted_parts()]
         lines.append("not proved, here or by any receipt:")
         lines += [f"  - {what}" for what in NOT_PROVED]
         return "\n".join(lines)
 
     __repr__ = __str__
 
-    def _told(self) -> Iterable[tuple[str, Verdict]]:
+    def _sorted_parts(self) -> Iterable[tuple[str, Verdict]]:
         """The parts; first come parts that are not proved."""
         return sorted(self.parts, key=lambda part: bool(part[1]))

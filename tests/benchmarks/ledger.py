@@ -77,7 +77,7 @@ def long(folder: Path, accountant: Any, releases: int) -> None:
     ledger = Ledger(folder / f"{accountant}-{releases}.db", **held, accountant=accountant)
     if accountant == "pld":
         ledger.reserve(LAW, releases=10, delta=1e-7)
-    with ledger._writing() as db:
+    with ledger._write_transaction() as db:
         last = newest_entry(db, read_totals(db))
         for _ in range(releases):
             cost = entry_of(charge(), ((EPSILON, DELTA),), (0, 0))
@@ -88,7 +88,7 @@ def long(folder: Path, accountant: Any, releases: int) -> None:
                 spent_delta=before.spent_delta + cost.delta,
                 open=before.open,
             )
-            last = last._replace(seal=last.sealed(before.seal))
+            last = last._replace(seal=last.seal_after(before.seal))
             append_entry(db, before, last)
     uses: dict[str, Any] = {
         "charge": lambda: ledger.charge(charge()),
@@ -118,7 +118,7 @@ def by_block(folder: Path, kind: str, releases: int, times: int = 200) -> None:
     """A ledger of so many releases with periods: what the next ones take, beside a bare row."""
     ledger = Ledger(folder / f"{kind}.db", **TOTALS)
     ours: list[float] = []
-    with ledger._writing() as db:
+    with ledger._write_transaction() as db:
         for first, last in spans(kind, releases):
             cost = replace(charge(), blocks=blocks_of(first, last))
             here = read_state(db)

@@ -416,7 +416,7 @@ class Peer:
         """Of one level; the root is always shown."""
         return DELTA / (len(self.levels) - 1) / (1 if how.family == "laplace" else 2)
 
-    def _shown(self, at: int, how: Division, noisy: Reals, sd: float, nodes: int) -> Any:
+    def _show(self, at: int, how: Division, noisy: Reals, sd: float, nodes: int) -> Any:
         if at == 0:
             return np.arange(1)
         scale = sd / math.sqrt(2) if how.family == "laplace" else sd
@@ -431,7 +431,7 @@ class Peer:
         most = (high - low) / 2 if how.centred else max(abs(low), abs(high))
         exact = level.centred if how.centred else level.sum
         added = exact + self._noise(how, part - counting, n, most, most)
-        place = self._shown(at, how, number, sd, 1)
+        place = self._show(at, how, number, sd, 1)
         number, added = number[place], added[place]
         if self.what == "sum":
             own = how.deviation(part - counting, l1=most, l2=most)
@@ -454,7 +454,7 @@ class Peer:
         l1, l2 = float(touched), math.sqrt(touched)
         sd = how.deviation(counting, l1=l1, l2=l2)
         number = users + self._noise(how, counting, n, l1, l2)
-        place = self._shown(at, how, number, sd, touched)
+        place = self._show(at, how, number, sd, touched)
         if self.what == "mean":  # as ours: a centred sum and a number of users by their shares
             half = (high - low) / 2
             centred = level.centred + self._noise(how, 0.6 * rest, n, half, half)

@@ -26,7 +26,7 @@ BUDGET: dict[str, Any] = {"epsilon": 0.4, "delta": 1e-7, "mechanism": "gaussian"
 
 def lengthen(ledger: Ledger, releases: int) -> None:
     """Many charges in one transaction."""
-    with ledger._writing() as db:
+    with ledger._write_transaction() as db:
         for _ in range(releases):
             now = read_totals(db)
             before = newest_entry(db, now)

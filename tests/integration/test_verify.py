@@ -227,5 +227,5 @@ def test_streams_of_different_values_are_proved(
     )
     assert dp.verify(result)
     assert dp.verify(ledger)
-    larger = dp.verify(result.dp.receipt.and_also({"max_contributions": most + 1}))
+    larger = dp.verify(result.dp.receipt.with_facts({"max_contributions": most + 1}))
     assert larger.outcome == "failed"

@@ -184,14 +184,14 @@ def test_settings_of_a_session_change_nothing(engine: Any) -> None:
 
 
 class Md5Postgres(Postgres):
-    def hashed(self, texts: list[str], seed: int) -> str:
-        digest = f"md5({self.joined(*texts, repr(str(seed)))})"
+    def hash_of(self, texts: list[str], seed: int) -> str:
+        digest = f"md5({self.concat(*texts, repr(str(seed)))})"
         return f"CAST(CAST('x' || left({digest}, 15) AS BIT(60)) AS BIGINT)"
 
 
 class Md5Spark(Spark):
-    def hashed(self, texts: list[str], seed: int) -> str:
-        digest = f"md5({self.joined(*texts, repr(str(seed)))})"
+    def hash_of(self, texts: list[str], seed: int) -> str:
+        digest = f"md5({self.concat(*texts, repr(str(seed)))})"
         return f"CAST(conv(left({digest}, 15), 16, 10) AS BIGINT)"
 
 

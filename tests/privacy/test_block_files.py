@@ -26,7 +26,7 @@ __all__ = ["quick"]  # a fixture
 
 def filled(ledger: Ledger, days: Iterator[int] | range) -> None:
     """Charges that read these days and the next, in one transaction."""
-    with ledger._writing() as db:
+    with ledger._write_transaction() as db:
         for day in days:
             cost = charge(day=day)
             here = state.read_state(db)

@@ -138,7 +138,7 @@ def test_a_charge_that_is_not_committed_is_rejected(
     ledger = made(tmp_path)
 
     def early() -> None:
-        with ledger._writing() as db:
+        with ledger._write_transaction() as db:
             before = newest_entry(db, read_totals(db))
             append_entry(db, before, entry_of(charge(), (), (10, 10)))
             PLAN.run(TREE.private)

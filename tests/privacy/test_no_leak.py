@@ -283,7 +283,7 @@ def test_a_receipt_is_the_same_for_any_data(user: str | None) -> None:
         result = dp.hhh(frame, ["a", "b"], user=user, **BUDGET)
         given = result.attrs["dp"]
         rows: Any = SimpleNamespace(sketch_error=None)
-        again = plan.answered(plan.receipt(), rows, pd.DataFrame(result))
+        again = plan.finish_receipt(plan.receipt(), rows, pd.DataFrame(result))
         assert given.get("notices") == again.get("notices")
         facts.append({k: v for k, v in given.items() if k not in ("release_id", "time", "notices")})
         facts[-1]["card"] = [line for line in facts[-1]["card"] if line[0] != "notice"]

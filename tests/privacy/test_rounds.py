@@ -194,7 +194,7 @@ def by_true_weights(items: UserItems, laws: RoundLaws) -> NDArray[np.bool_]:
     score = np.zeros(items.values, dtype=np.int64)
     true = np.zeros(items.values, dtype=np.int64)
     for t, one in enumerate(laws.rounds):
-        weights = items.weighed(importance, one.norm)
+        weights = items.weigh(importance, one.norm)
         true += one.part * weights
         score += one.part * (weights + one.noise.draw(items.values))
         importance = weighted_rounds._importance(
@@ -233,7 +233,7 @@ def test_values_that_take_no_part_are_never_found() -> None:
     found = weighted_rounds.find_values(items, replace(laws, rounds=(one,))).reshape(copies, 4)
     assert not found[:, 1:].any()
     assert chance[found.any(axis=1)].sum() <= lone_value_chance(laws)
-    scores = items.weighed(np.full(items.values, 512), 2) + drawn.drawn
+    scores = items.weigh(np.full(items.values, 512), 2) + drawn.drawn
     careless = (scores >= laws.threshold).reshape(copies, 4)
     assert chance[careless.any(axis=1)].sum() > lone_value_chance(laws)
 
@@ -339,12 +339,10 @@ def test_what_a_user_adds_is_within_the_norm_and_their_own(
 ) -> None:
     """Law: the difference that a user makes has at most the norm, and does not depend on others."""
     weighed = np.array(importance, dtype=np.int64)
-    added = pairs(held, 10).weighed(weighed, norm) - pairs(held[1:] or [[]], 10).weighed(
-        weighed, norm
-    )
+    added = pairs(held, 10).weigh(weighed, norm) - pairs(held[1:] or [[]], 10).weigh(weighed, norm)
     assert (added >= 0).all()
     assert sum(int(a) ** 2 for a in added) <= norm**2
-    assert (added == pairs(held[:1], 10).weighed(weighed, norm)).all()
+    assert (added == pairs(held[:1], 10).weigh(weighed, norm)).all()
 
 
 @given(HELD, st.integers(1, 12), st.sampled_from([1, 4, 128]))
@@ -368,7 +366,7 @@ def test_compiled_loops_give_the_same_numbers(
 
     def numbers() -> list[list[int]]:
         return [
-            items.weighed(weighed, 4096).tolist(),
+            items.weigh(weighed, 4096).tolist(),
             items.counted(found, 128, at_most).tolist(),
             items.sizes(found, 4).tolist(),
             items.searched.tolist(),

@@ -96,7 +96,7 @@ class Outcome:
 
     __repr__ = __str__
 
-    def _missing(self) -> list[str]:
+    def _gap_lines(self) -> list[str]:
         """Return lines about gaps; consecutive gaps of a report with the same reason share one."""
         runs = [
             list(steps)
@@ -123,7 +123,7 @@ class Outcome:
             lines.append(f"{name}: {steps[0].period} to {steps[-1].period}, {', '.join(said)}")
         if not lines:
             lines.append("nothing is due yet: no first period is over, or until= is before it")
-        lines += self._missing()
+        lines += self._gap_lines()
         lines += [f"failed: {why}" for why in self.failures]
         verb, then = ("would cost", "then ") if self.dry_run else ("cost", "")
         lines.append(

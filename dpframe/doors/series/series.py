@@ -203,7 +203,7 @@ class Series:
                 ),
                 spent=(spent.epsilon, spent.delta),
                 left=(left.epsilon, left.delta),
-                **({} if dry_run else self._shown(ledger, tasks)),
+                **({} if dry_run else self._show(ledger, tasks)),
             )
 
     def _unmade(self, folder: str) -> Path:
@@ -211,7 +211,7 @@ class Series:
             return self._path  # opening it fails with the ledger's own message
         return Path(folder, "rehearsal.db")
 
-    def _shown(self, ledger: Ledger, tasks: Sequence[Task]) -> dict[str, Any]:
+    def _show(self, ledger: Ledger, tasks: Sequence[Task]) -> dict[str, Any]:
         """Publish what the ledger stores now and write the pages; return fields of ``Outcome``."""
         published, pages, failures = None, [], []
         if self._publish is not None and ledger.names():

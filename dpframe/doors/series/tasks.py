@@ -147,6 +147,6 @@ def _charge_task(opened: OpenSources, task: Task, copy: Ledger) -> State:
     report.question.checked(plan, source)
     about = report.about(task.period).read_in(source)
     facts, place = plan.receipt(task.name), report.source.described(task.period)
-    facts = facts.and_also(about.facts(facts))
+    facts = facts.with_facts(about.facts(facts))
     count_and_charge(lambda: None, plan, facts, place, copy, task.name, about.blocks)
     return "due"

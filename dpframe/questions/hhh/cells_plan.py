@@ -121,7 +121,7 @@ class CellsPlan(OfflinePlan):
 
         return cell_frame(noisy, self)
 
-    def answered(self, facts: Receipt, noisy: NoisyCells, frame: pd.DataFrame, /) -> Receipt:  # type: ignore[override]
+    def finish_receipt(self, facts: Receipt, noisy: NoisyCells, frame: pd.DataFrame, /) -> Receipt:  # type: ignore[override]
         nothing = [] if (frame["level"] > 0).any() else self._nothing_shown(frame)
         cells = frame[frame["level"] > 0]  # the remainder is small by design: no notice on it
         wide = wide_interval_notices(cells, ("residual", "lower", "upper"))

@@ -262,7 +262,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
 
         return tidy(noisy, self, types)
 
-    def answered(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
+    def finish_receipt(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
         """The receipt with the released error of sketches, and with notices."""
         said = facts.with_sketch_error(noisy.sketch_error)
         invalid = invalid_notices(frame, self.hierarchy)

@@ -96,7 +96,7 @@ class MergedStreamPlan(ReleasePlan):
     def budget(self) -> Budget:
         return self.sketch.budget
 
-    def answered(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
+    def finish_receipt(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
         """The receipt with notices."""
         said = facts.with_sketch_error(noisy.sketch_error)
         return said.with_notices(invalid_notices(frame, self.hierarchy))

@@ -95,7 +95,7 @@ class NodesPlan(HhhPlan[NodeLaws, CountTree]):
     def facts(self) -> dict[str, object]:
         return {**super().facts, "moved": sum(self.laws.times)}
 
-    def answered(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
+    def finish_receipt(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
         nothing = empty_result_notices(
             frame,
             threshold=self.threshold,

@@ -143,9 +143,9 @@ class PartitionPlan(ReleasePlan):
         """The frame of merged streams, without ``upper``: what merged sketches lose is private."""
         return self.merged.frame(noisy, types)
 
-    def answered(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
+    def finish_receipt(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
         """The receipt with notices."""
-        return self.streaming.answered(facts, noisy, frame)
+        return self.streaming.finish_receipt(facts, noisy, frame)
 
 
 def partition_plan(asked: StreamPlan, partitions: int) -> PartitionPlan:

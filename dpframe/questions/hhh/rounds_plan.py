@@ -170,9 +170,9 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
             terms=np.ones(size, dtype=np.int64),
             keys=(noisy.key,),
         )
-        return tidy(nodes, self._counting(noisy.at_most), types)
+        return tidy(nodes, self._with_at_most(noisy.at_most), types)
 
-    def _counting(self, at_most: int) -> RoundsPlan:
+    def _with_at_most(self, at_most: int) -> RoundsPlan:
         """Return the plan as if the caller had asked for ``at_most``."""
         unit: Any = self.unit
         unit = replace(unit, at_most=at_most)
@@ -181,9 +181,9 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
     def remake(self, asked: HhhArguments) -> RoundsPlan:
         return plan_rounds(asked)
 
-    def answered(self, facts: Receipt, noisy: Any, frame: pd.DataFrame, /) -> Receipt:
-        known = self._counting(noisy.at_most)
-        said = facts.and_told(
+    def finish_receipt(self, facts: Receipt, noisy: Any, frame: pd.DataFrame, /) -> Receipt:
+        known = self._with_at_most(noisy.at_most)
+        said = facts.with_release_facts(
             {"at_most": noisy.at_most, "counts": known.unit.counts, "noise": known.noise},
             [
                 Line("counts", known.unit.counts, known.unit.what_counts),

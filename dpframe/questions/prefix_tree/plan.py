@@ -109,6 +109,6 @@ class PrefixPlan(PrefixNumbers):
             }
         )
 
-    def answered(self, facts: Receipt, noisy: FoundItems, frame: pd.DataFrame, /) -> Receipt:
+    def finish_receipt(self, facts: Receipt, noisy: FoundItems, frame: pd.DataFrame, /) -> Receipt:
         """The receipt, unchanged: no notice applies to these columns."""
         return facts

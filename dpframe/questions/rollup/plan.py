@@ -115,7 +115,7 @@ class RollupPlan(RollupNumbers):
 
         return rollup_frame(noisy, self, types)
 
-    def answered(
+    def finish_receipt(
         self, facts: Receipt, noisy: rollup.NoisyRollup, frame: pd.DataFrame, /
     ) -> Receipt:
         """The receipt with the found bounds, the noise of each measure, and notices."""
@@ -123,11 +123,11 @@ class RollupPlan(RollupNumbers):
             from dpframe.questions.rollup.rollup_notices import rollup_notices  # loads pandas
 
         facts = facts.with_bounds(released_bounds(self, noisy))
-        facts = facts.and_told({"measures": noise_facts(self, noisy, facts)}, [])
+        facts = facts.with_release_facts({"measures": noise_facts(self, noisy, facts)}, [])
         if noisy.weights:
             weights = {str(at): float(weight) for at, weight in noisy.weights.items() if at >= 0}
             lines = [] if self.listed is not None else [measured_line(noisy.weights)]
-            facts = facts.and_told({"levels_measured": weights}, lines)
+            facts = facts.with_release_facts({"levels_measured": weights}, lines)
         return facts.with_notices(rollup_notices(self, noisy, frame))
 
 

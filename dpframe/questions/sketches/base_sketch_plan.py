@@ -202,7 +202,7 @@ class SketchPlan(ReleasePlan, Generic[L, N]):
         """Columns key, count, lower, upper; sorted by key."""
         return sketch_frame(noisy.keys, self.counts(noisy))
 
-    def answered(self, facts: Receipt, noisy: N, frame: pd.DataFrame, /) -> Receipt:
+    def finish_receipt(self, facts: Receipt, noisy: N, frame: pd.DataFrame, /) -> Receipt:
         """The receipt, with the released error and the bound on unpublished keys."""
         error, unpublished = self.sketch_error(noisy), self.unpublished_at_most(noisy)
         rows: list[list[object]] = []
@@ -213,4 +213,4 @@ class SketchPlan(ReleasePlan, Generic[L, N]):
             meaning = f"true count of a key that is not published, confidence {self.confidence:g}"
             rows.append(["unpublished at most", unpublished, meaning])
         own = {"sketch_error": error, "unpublished_at_most": unpublished}
-        return facts.and_also({**own, "card": [*facts["card"], *rows]})
+        return facts.with_facts({**own, "card": [*facts["card"], *rows]})

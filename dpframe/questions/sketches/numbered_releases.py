@@ -45,4 +45,4 @@ def number_receipt(receipt: Receipt, number: int) -> Receipt:
     if number > 1:
         count = "both count" if number == 2 else "all count"
         card.append(["releases", number, f"release {number} of this sketch; {count}"])
-    return receipt.and_also({"release_number": number, "card": card})
+    return receipt.with_facts({"release_number": number, "card": card})

@@ -216,7 +216,7 @@ class SyntheticPlan(ReleasePlan):
         parts = {"level": noisy.level, "code": noisy.code, "count": noisy.count}
         return pd.DataFrame({**parts, "leaf": noisy.leaf})
 
-    def answered(self, facts: Receipt, noisy: Partition, frame: pd.DataFrame, /) -> Receipt:
+    def finish_receipt(self, facts: Receipt, noisy: Partition, frame: pd.DataFrame, /) -> Receipt:
         """The receipt, unchanged: no notice applies to cells."""
         return facts
 

@@ -217,12 +217,12 @@ class PrivHP:
     @classmethod
     def load(cls, path: str | Path) -> PrivHP:
         """Read a file that ``save`` wrote. Raises SourceError if the file is something else."""
-        return sketch_files.read_counts(path, NAME, cls.__name__, cls._restored)
+        return sketch_files.read_counts(path, NAME, cls.__name__, cls._restore)
 
     @classmethod
-    def _restored(cls, facts: dict[str, Any], counts: np.ndarray) -> PrivHP:
+    def _restore(cls, facts: dict[str, Any], counts: np.ndarray) -> PrivHP:
         stream = object.__new__(cls)
-        stream._state = HotPartition._restored(facts, counts)
+        stream._state = HotPartition._restore(facts, counts)
         stream._asked = RowDomain.from_dict(facts["asked"])
         stream._schema = None if facts["schema"] is None else read_schema(facts["schema"])
         stream._dtypes = {str(k): str(v) for k, v in facts["dtypes"].items()}

@@ -245,7 +245,7 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
     def facts(self) -> dict[str, object]:
         return {
             **super().facts,
-            **self._moved(),
+            **self._moved_facts(),
             "weight": self.unit.weight,
             "max_weight": self.unit.max_weight,
             "keys": None if self.listed is None else self.listed.name,
@@ -255,7 +255,7 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
             "level_weights": list(self.weights),
         }
 
-    def _moved(self) -> dict[str, object]:
+    def _moved_facts(self) -> dict[str, object]:
         """How many counts a user moves, and how many nodes are listed on each level but level 0.
         Empty unless different users are counted."""
         if self.moved_by_user is None or self.listed is None:
@@ -277,7 +277,7 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
             adds_up=self.adds_up,
         )
 
-    def answered(self, facts: Receipt, noisy: NoisyTree, frame: pd.DataFrame, /) -> Receipt:
+    def finish_receipt(self, facts: Receipt, noisy: NoisyTree, frame: pd.DataFrame, /) -> Receipt:
         """The receipt with notices."""
         invalid = invalid_notices(frame, self.hierarchy) if self.adds_up else []
         weight = self.unit.weight if self.text_weights else None

@@ -96,7 +96,7 @@ def test_bits_that_no_item_has_are_not_possible(encoding: Encoding, bits: str) -
     if said.possible and not said.cut:
         assert encoding.encode(said.text, len(bits)) == bits
     if said.possible and said.cut:
-        longer = [said.text + c for c in encoding.alphabet if encoding.folded(c) == c]
+        longer = [said.text + c for c in encoding.alphabet if encoding.fold(c) == c]
         assert bits in {encoding.encode(item, len(bits)) for item in [said.text, *longer]}
 
 
