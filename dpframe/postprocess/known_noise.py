@@ -108,13 +108,15 @@ class KnownNoise:
     def ends(self, confidence: float, *, strict: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
         """Lower and upper ends of intervals for the true numbers, as the frame shows ends."""
         half = self.half(confidence, strict=strict)
-        lower, upper = self.shown(self.low - half, self.high + half)
+        lower, upper = self.frame_ends(self.low - half, self.high + half)
         if self.adjusted is None:
             return lower, upper
         lower = np.minimum(np.maximum(lower, 0), self.adjusted)
         return lower, np.maximum(upper, self.adjusted)
 
-    def shown(self, lower: NDArray[Any], upper: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def frame_ends(
+        self, lower: NDArray[Any], upper: NDArray[Any]
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Convert ends from units to what the frame shows."""
         if self.step is not None:
             return lower * self.step, upper * self.step
@@ -131,7 +133,7 @@ class KnownNoise:
             nodes.frame[end].to_numpy() for end in (self.columns.lower, self.columns.upper)
         )
         if self.step is not None or self.decimals is not None:
-            first, last = (self.shown(drawn - half, drawn + half) for drawn in (low, high))
+            first, last = (self.frame_ends(drawn - half, drawn + half) for drawn in (low, high))
             fits = (first[0] <= lower) & (lower <= last[0])
             fits &= (first[1] <= upper) & (upper <= last[1])
         else:  # ends were rounded outwards, and may be of a range if they were computed anew

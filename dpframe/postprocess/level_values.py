@@ -132,8 +132,9 @@ def natural_order(
     types: Sequence[str] = (),
     other: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.int64]:
-    """Positions of nodes by level, and at a level by value: numbers by size, times by date, numeric
-    intervals by their lower bound, text and other labels by code points. ``<invalid>`` comes behind
+    """Return the positions of nodes in sorted order: by level, and within a level by value. Numbers
+    are sorted by size, times by date, numeric intervals by their lower bound, other labels by code
+    points. ``<invalid>`` comes behind
     the values of the same parent, ``<other>`` behind ``<invalid>``. ``<other>`` nodes of addresses
     and host names, whose labels do not begin like the label of their parent, come at the end of the
     level.

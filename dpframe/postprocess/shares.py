@@ -156,7 +156,9 @@ def _ends_by_parts(
     own = _ends_as_floats(noise.ends(each, strict=True))
     left = np.maximum(noise.terms[whose] - noise.terms, 0)
     half = noise.half(each, left, strict=True)
-    rest = noise.shown(noise.low[whose] - noise.high - half, noise.high[whose] - noise.low + half)
+    rest = noise.frame_ends(
+        noise.low[whose] - noise.high - half, noise.high[whose] - noise.low + half
+    )
     return ShareEnds(
         own=own, above=above, confidence=confidence, how="parts", rest=_ends_as_floats(rest)
     )

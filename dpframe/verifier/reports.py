@@ -139,9 +139,9 @@ def _dominating_losses(
     grid: Grid,
     crossing: int,
 ) -> Losses:
-    """The losses of ``here`` and one bit, which is 1 with the first of ``chances`` or the second.
-    FailedClaimError if the curve for ``there`` is anywhere above the curve for ``here`` by more
-    than ``crossing``."""
+    """The losses of a pair of laws: ``here``, and one bit whose chance to be 1 is the first of
+    ``chances`` under one neighbour and the second under the other. FailedClaimError if the curve
+    for ``there`` is anywhere above the curve for ``here`` by more than ``crossing``."""
     usual, other = (
         losses_on_grid(
             law.with_one(chances[0], more=True),
