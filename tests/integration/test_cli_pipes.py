@@ -21,7 +21,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.asking.release import receipt_in_metadata
-from dpframe.doors.cli.formats import FORMATS, _sheet_value
+from dpframe.doors.cli.output import FORMATS, _sheet_value
 from dpframe.doors.cli.main import main
 from tests.doors import in_this_process
 
