@@ -17,7 +17,7 @@ from dpframe.doors.series.declaration import check_keys, reports_of
 from dpframe.doors.series.outcome import Outcome
 from dpframe.doors.series.pages import write_report_page
 from dpframe.doors.series.sources import path_from_base
-from dpframe.doors.series.tasks import Task, draw_tasks, due_tasks, rehearse_tasks
+from dpframe.doors.series.tasks import Task, due_tasks, run_tasks
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
 from dpframe.ledger import Ledger
 from dpframe.ledger.store import is_unmade
@@ -192,7 +192,7 @@ class Series:
                 ledger = opened.enter_context(rehearsal(now))
             tasks = due_tasks(self._reports, ledger, last, clock)
             before = ledger.spent
-            steps = (rehearse_tasks if dry_run else draw_tasks)(tasks, ledger)
+            steps = run_tasks(tasks, ledger, dry_run=dry_run)
             spent, left = ledger.spent, ledger.left
             return Outcome(
                 dry_run=dry_run,
