@@ -105,7 +105,7 @@ def question_options(
     about, *rest = _option_names(question)
     yield option(about, _question_entry(question, about, HELP), **_reader(question, about).by)
     for name in rest:
-        reader, default = _reader(question, name), question.planning[name]
+        reader, default = _reader(question, name), question.plan_arguments[name]
         words = helps.get(name) or _question_entry(question, name, HELP)
         kind, dashed = argument_type(question, name), name.replace("_", "-")
         called, by = f"{'-' if len(name) == 1 else '--'}{dashed}", dict(reader.by)
@@ -170,7 +170,7 @@ def parse_largest_errors(texts: Sequence[str] | None) -> object:
 
 
 def _option_names(question: Question[Any, Any]) -> list[str]:
-    return [name for name in question.planning if f"{question.name}.{name}" not in LEFT_OUT]
+    return [name for name in question.plan_arguments if f"{question.name}.{name}" not in LEFT_OUT]
 
 
 def _question_entry(question: Question[Any, Any], name: str, table: Mapping[str, T]) -> T | None:

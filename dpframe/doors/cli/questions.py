@@ -100,7 +100,7 @@ def add_question_commands(
             option("file", SOURCE),
             option("--delimiter", f"{DELIMITER}; default: by the file's ending"),
             option(
-                encoding if "encoding" in question.planning else f"--encoding {encoding}",
+                encoding if "encoding" in question.plan_arguments else f"--encoding {encoding}",
                 ENCODING,
                 dest="csv_encoding",
                 default=UTF_8,
@@ -157,7 +157,7 @@ def add_plan_series_command(commands: Any, does: str) -> None:
 
 def _run_plan_series(question: Question[Any, Any], options: argparse.Namespace) -> int:
     given = option_arguments(question, options)
-    about = given.pop(next(iter(question.planning)))
+    about = given.pop(next(iter(question.plan_arguments)))
     plan = plan_series(
         options.releases,
         question.name,
@@ -165,7 +165,7 @@ def _run_plan_series(question: Question[Any, Any], options: argparse.Namespace) 
         total=(given.pop("epsilon"), given.pop("delta")),  # type: ignore[arg-type]  # checked there
         disjoint=options.disjoint,
         # what is left at its default is left out, so that the planner tries all laws
-        **{n: v for n, v in given.items() if v is not None and v != question.planning[n]},
+        **{n: v for n, v in given.items() if v is not None and v != question.plan_arguments[n]},
     )
     say(plan)
     if options.ledger is not None:

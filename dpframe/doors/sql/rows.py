@@ -129,8 +129,8 @@ def _listed_candidates(
     if isinstance(plan.hierarchy, Cells):
         return MechanismInput(cells_of(rows, plan.hierarchy, types), types)
     tree = tree_of(rows, types)
-    if plan.listed is not None:
-        tree = listed_counts(tree, plan.listed)
+    if plan.listed_keys is not None:
+        tree = listed_counts(tree, plan.listed_keys)
     return MechanismInput(tree, tree.types)
 
 

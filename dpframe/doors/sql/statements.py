@@ -223,7 +223,7 @@ def _stored_result(
     if name is None:
         return None
     ledger = session.ledger_for(str(name))
-    if question.about == "columns":  # its request includes types, known once the source is open
+    if question.subject == "columns":  # its request includes types, known once the source is open
         return None
     about: Any = (facts["source"], about_of(facts))
     request, former = named_request(asked.request, *about), question.former(asked)
@@ -282,7 +282,7 @@ def _candidates_sql(
         band=plan.band,
         seed=seed,
         columns=described,
-        only=plan.listed,
+        only=plan.listed_keys,
         reading=reading,
     )
 
@@ -309,7 +309,7 @@ def _result_sql(
     question: Question[Any, Any], asked: Any, types: Any, given: Given, rows: str
 ) -> str:
     """Return the SQL of a result; its columns depend on what the question is about."""
-    if question.about == "columns":
+    if question.subject == "columns":
         return _rows_sql(types, rows)
     if isinstance(asked.hierarchy, Cells):
         return _rows_sql(asked.types, rows)
@@ -318,11 +318,11 @@ def _result_sql(
         kind if kind in LEVEL_COLUMN_TYPES else "VARCHAR" for kind in types or [""] * len(names)
     ]
     labels = {"level": "BIGINT", "prefix": "VARCHAR", **dict(zip(names, kinds, strict=True))}
-    if question.about == "by":
+    if question.subject == "by":
         return _rows_sql({**labels, **asked.types}, rows)
-    measured = question.about == "hierarchy" and asked.unit.measured
+    measured = question.subject == "hierarchy" and asked.unit.measured
     columns = labels | dict.fromkeys(NUMBERS, "DOUBLE" if measured else "BIGINT")
-    if question.about == "hierarchy":
+    if question.subject == "hierarchy":
         return _rows_sql(columns, rows)
     # values of one column, largest count first
     (name,), k = names, given.get("k")
