@@ -160,13 +160,13 @@ def _run_ledger(options: argparse.Namespace) -> int:
         book.verify()
     summary, releases = book.summary(), book.releases(options.limit)
     say(summary.T.to_string(header=False))
-    for frame, hidden in (
-        (book.reservations(), ["reservation_id"]),
-        (book.filters(), ["filter_id"]),
-        (releases, ["receipt", "neighbours"]),
+    for frame, hidden, missing in (
+        (book.reservations(), ["reservation_id"], "NaN"),
+        (book.filters(), ["filter_id"], "NaN"),
+        (releases, ["receipt", "neighbours"], ""),
     ):
         if len(frame):
-            say(f"\n{frame.drop(columns=hidden).to_string(index=False, na_rep='')}")
+            say(f"\n{frame.drop(columns=hidden).to_string(index=False, na_rep=missing)}")
     earlier = int(summary["releases"].iloc[0]) - len(releases)
     if earlier > 0:
         say(f"\n{earlier} earlier: --limit shows more")

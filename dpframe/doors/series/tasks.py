@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from dpframe._progress import step
-from dpframe.asking.answer import answer_checked
-from dpframe.asking.release import count_and_charge, find_stored, named_request
+from dpframe.asking.answer import answer_checked, find_answer
+from dpframe.asking.release import count_and_charge
 from dpframe.doors.series.declaration import Report
 from dpframe.doors.series.due import Clock, due_periods
 from dpframe.doors.series.outcome import State, Step
@@ -73,10 +73,8 @@ def _check_declaration(report: Report, period: str, ledger: Ledger) -> None:
     what = report.question.fitted(report.asked, report.source.object_for(period))
     place, name = report.source.describe(period), report.release(period)
     about = report.data_scope(period)
-    request, former = named_request(what.request, place, about), report.question.former(what)
-    before = None if former is None else named_request(former, place, about)
     try:
-        find_stored(request, ledger, name, before)
+        find_answer(report.question, what, place, about, ledger, name)
     except ReleaseNameError as error:
         raise ReleaseNameError(
             f"report {report.name!r} has changed since {name!r} was drawn. Give it another name. "

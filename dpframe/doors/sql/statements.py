@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from dpframe._known_arguments import shown_value
 from dpframe._sql import identifier, literal
+from dpframe.asking.answer import find_answer
 from dpframe.asking.call_arguments import data_name, release_name, whole_number
 from dpframe.asking.data_scope import DataScope
 from dpframe.asking.explain import plan_within_error
@@ -24,7 +25,6 @@ from dpframe.asking.explanation import Explanation
 from dpframe.asking.ledger_fit import ledger_fit_lines
 from dpframe.asking.plan_protocols import Rollup
 from dpframe.asking.question import Question
-from dpframe.asking.release import find_stored, named_request
 from dpframe.doors.planned_series import plan_series
 from dpframe.doors.sql.calls import (
     NAMED,
@@ -215,20 +215,17 @@ def _sample_size(n: object) -> int:
 
 
 def _stored_result(
-    session: Session, question: Question[Any, Any], asked: Any, facts: Given
+    session: Session, question: Question[Any, Any], asked: Any, facts: Mapping[str, Any]
 ) -> StoredResult | None:
     """Return the result that the ledger stores under the call's release name; None if there is
     none, or if the request is not known yet."""
     name = facts["release"]
     if name is None:
         return None
-    ledger = session.ledger_for(str(name))
+    ledger = session.ledger_for(name)
     if question.subject == "columns":  # its request includes types, known once the source is open
         return None
-    about: Any = (facts["source"], about_of(facts))
-    request, former = named_request(asked.request, *about), question.former(asked)
-    before = None if former is None else named_request(former, *about)
-    return find_stored(request, ledger, str(name), before)
+    return find_answer(question, asked, facts["source"], about_of(facts), ledger, name)
 
 
 def _call_sql(function: str, token: str, facts: Given | str, *more: str, rows: str = "") -> str:
