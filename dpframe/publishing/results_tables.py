@@ -135,7 +135,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
+class PublishedRelease:
     """A release to publish: its names, as the ledger stores it, its receipt and its table."""
 
     names: TableNames
@@ -150,7 +150,7 @@ class Published:
         return self.names.numbers if period is None else str(period["text"])
 
 
-def published_release(stored: StoredResult, names: TableNames) -> Published:
+def published_release(stored: StoredResult, names: TableNames) -> PublishedRelease:
     """Make the table of a release from its stored frame."""
     rows, facts = stored.to_arrow(), json.loads(stored.receipt)
     table = Table(
@@ -160,7 +160,7 @@ def published_release(stored: StoredResult, names: TableNames) -> Published:
         f"{facts.get('hierarchy')}, {facts.get('time')}. Its receipt is in {RELEASES}",
         meanings=_column_meanings(rows.schema, facts),
     )
-    return Published(names=names, stored=stored, facts=facts, table=table)
+    return PublishedRelease(names=names, stored=stored, facts=facts, table=table)
 
 
 def _column_meanings(schema: pa.Schema, facts: Mapping[str, Any]) -> tuple[str, ...]:
@@ -243,7 +243,7 @@ def _measure_unit(measure: ReleasedMeasure, facts: Mapping[str, Any]) -> str:
     return str(facts.get("counts"))
 
 
-def releases_table(published: Sequence[Published], charges: pd.DataFrame) -> Table:
+def releases_table(published: Sequence[PublishedRelease], charges: pd.DataFrame) -> Table:
     """Make ``dp_releases``: a row for each published release, oldest first."""
     sources = dict(zip(charges["release_id"], charges["source"], strict=True))
     numbers = dict(zip(charges["release_id"], charges["number"], strict=True))
@@ -315,7 +315,7 @@ def results_script(tables: Sequence[Table], latest: dict[str, Table]) -> str:
     return "\n".join([*statements, "COMMIT;"])
 
 
-def measures_table(published: Sequence[Published]) -> Table | None:
+def measures_table(published: Sequence[PublishedRelease]) -> Table | None:
     """Make ``dp_measures``: a row for each release, node and measure, oldest release first.
 
     Returns None if no release is a rollup: such results files had no ``dp_measures`` before.
@@ -356,18 +356,18 @@ def measures_table(published: Sequence[Published]) -> Table | None:
     )
 
 
-def family_tables(published: Sequence[Published]) -> list[Table]:
+def family_tables(published: Sequence[PublishedRelease]) -> list[Table]:
     """Return a table for each family: the rows of its releases, oldest first.
 
     Views would be too slow: DuckDB takes 5 s to read a view of 2,000 tables, minutes for 9,000.
     """
-    families: dict[str, list[Published]] = {}
+    families: dict[str, list[PublishedRelease]] = {}
     for one in published:
         families.setdefault(one.names.whole, []).append(one)
     return [_family_table(name, members) for name, members in families.items()]
 
 
-def _family_table(name: str, members: Sequence[Published]) -> Table:
+def _family_table(name: str, members: Sequence[PublishedRelease]) -> Table:
     parts: list[dict[str, pa.ChunkedArray]] = []
     called = {column: column for column in FAMILY_COLUMNS}
     meanings = dict(FAMILY_COLUMNS)
