@@ -244,9 +244,9 @@ def test_functions_behind_the_macros_say_nothing_of_use(
         f"SELECT __dpframe_draw('no', '{{}}', {one}, '')",
         f"SELECT __dpframe_draw(1, '{{}}', {one}, '')",
         "SELECT __dpframe_ledger(NULL, NULL)",
-        "SELECT __dpframe_read(NULL, '{\"read\": \"budget\"}')",
+        'SELECT __dpframe_read(NULL, \'{"read": "budget"}\')',
         "SELECT __dpframe_read('x', '{\"read\": \"releases\"}')",
-        "SELECT __dpframe_read('x', '{\"read\": \"replay\", \"release\": \"a\"}')",
+        'SELECT __dpframe_read(\'x\', \'{"read": "replay", "release": "a"}\')',
     ]
     for statement in foreign:
         words = said(con, statement)
