@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
 from functools import partial
 from importlib import resources
 from typing import Any
@@ -26,22 +25,12 @@ from dpframe.doors.cli.output import (
     write_csv,
     write_output,
 )
-from dpframe.doors.cli.usage import add_command, option
+from dpframe.doors.cli.usage import Command, option
 from dpframe.errors import ParameterError
 
 DEMO = {"epsilon": 1.0, "delta": 1e-6, "threshold": 50, "user": "aircraft"}
 DEMO_HIERARCHY = "columns:origin,dest,carrier"
 DEMO_FILE = "flights.parquet"
-
-RUN_CODES = (
-    "exit codes: 0 all is done; 1 something failed, such as a missing file, and the rest is done; "
-    "2 the declaration is wrong, and nothing is done; 3 all that is missing is budget"
-)
-
-VERIFY_CODES = (
-    "exit codes: 0 proved; 1 a claim fails; 2 a mistake, such as a missing file; 3 not verified: "
-    "no proof is there, or none that this verifier knows"
-)
 
 SHELLS = {
     "bash": 'eval "$(dpframe completion bash)"  # in ~/.bashrc',
@@ -52,100 +41,6 @@ SHELLS = {
 
 FILES = ("file", "ledger", "output", "report", "save", "to")
 """Arguments that a shell completes with names of files."""
-
-
-def add_ledger_command(commands: Any) -> None:
-    add_command(
-        commands,
-        "ledger",
-        "make a ledger, or show what it holds",
-        _run_ledger,
-        option("path", "the ledger's file"),
-        option("--epsilon", "total, to make a new one", type=float),
-        option("--delta", "total, to make a new one", type=float),
-        option("--accountant", "how releases compose", choices=("sum", "pld")),
-        option("--protects", "what totals hold for: records, or a column of users", metavar="UNIT"),
-        option(
-            "--limit",
-            "show the newest releases only; default: %(default)s",
-            type=int,
-            default=100,
-        ),
-        option("--verify", "read and check the whole file", action="store_true"),
-    )
-
-
-def add_change_command(commands: Any) -> None:
-    add_command(
-        commands,
-        "change",
-        "what changed between two releases in a ledger, with intervals; spends nothing",
-        _run_change,
-        option("before", "name of the earlier release"),
-        option("after", "name of the later one"),
-        option("--ledger", "the ledger that stores both", required=True),
-        option("--measure", "measure of rollups to compare; default: the first"),
-        option("--confidence", "of the intervals; default: as in the releases", type=float),
-        option(
-            "--each",
-            "intervals that hold each on its own; default: all hold together",
-            action="store_true",
-        ),
-        option("-o --output", "a .parquet, .csv or .json file"),
-        UNESCAPED,
-    )
-
-
-def add_other_commands(commands: Any, parser: Callable[[], argparse.ArgumentParser]) -> None:
-    """Add the commands that come last; ``parser`` builds the parser of all commands."""
-    add_command(
-        commands,
-        "publish",
-        "write named releases as tables for BI tools",
-        _run_publish,
-        option("--ledger", "the ledger that stores them", required=True),
-        option("--to", "the results file, for example out.duckdb", required=True),
-        option("--release", "only this one; may be repeated", action="append"),
-    )
-    add_command(
-        commands,
-        "run",
-        "do what is due of a series: every period that is over and not released yet",
-        _run_series,
-        option("file", "the declaration, for example reports.toml"),
-        option("--until", "the last period, such as 2026-W47; default: what is over"),
-        option("--dry-run", "say what it would do and spend", action="store_true"),
-        option("--json", "print one line of JSON", action="store_true"),
-        option("--quiet", "print only what is missing or failed", action="store_true"),
-        epilog=RUN_CODES,
-    )
-    add_command(
-        commands,
-        "verify",
-        "prove again what a release or a ledger promises, or say which claim fails; free",
-        _run_verify,
-        option("file", "a result (.json, .parquet), a receipt (.json), a proof, or a ledger"),
-        option("--proof", "the proof, where it is in a file beside the receipt"),
-        option("--quiet", "one line", action="store_true"),
-        epilog=VERIFY_CODES,
-    )
-    add_command(
-        commands,
-        "completion",
-        "print a script that completes commands and options in a shell",
-        partial(_print_completion, parser),
-        option("shell", "whose script to print", choices=tuple(SHELLS)),
-        epilog="\n".join(SHELLS.values()),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_command(
-        commands,
-        "demo",
-        "the main job on flights that ship with dpframe",
-        _run_demo,
-        option("-o --output", "default: %(default)s", default="dpframe-demo.html"),
-        *OUTPUT_OPTIONS,
-    )
 
 
 def _run_ledger(options: argparse.Namespace) -> int:
@@ -228,16 +123,14 @@ def _run_verify(options: argparse.Namespace) -> int:
     return int(verdict.code)
 
 
-def _print_completion(
-    parser: Callable[[], argparse.ArgumentParser], options: argparse.Namespace
-) -> int:
+def _print_completion(options: argparse.Namespace) -> int:
     try:
         import shtab
     except ModuleNotFoundError:
         raise ParameterError(
             "completion needs shtab. Run pip install 'dpframe[completion]'."
         ) from None
-    whole = parser()
+    whole = options.parser_of_all()
     _name_files(whole, shtab.FILE)
     print_text(shtab.complete(whole, shell=options.shell), sys.stdout)
     return 0
@@ -272,3 +165,78 @@ def _run_demo(options: argparse.Namespace) -> int:
         lambda: result_json(result),
         "It follows on standard output, as JSON",
     )
+
+
+COMMANDS = {
+    "ledger": Command(
+        "make a ledger, or show what it holds",
+        _run_ledger,
+        option("path", "the ledger's file"),
+        option("--epsilon", "total, to make a new one", type=float),
+        option("--delta", "total, to make a new one", type=float),
+        option("--accountant", "how releases compose", choices=("sum", "pld")),
+        option("--protects", "what totals hold for: records, or a column of users", metavar="UNIT"),
+        option(
+            "--limit", "show the newest releases only; default: %(default)s", type=int, default=100
+        ),
+        option("--verify", "read and check the whole file", action="store_true"),
+    ),
+    "change": Command(
+        "what changed between two releases in a ledger, with intervals; spends nothing",
+        _run_change,
+        option("before", "name of the earlier release"),
+        option("after", "name of the later one"),
+        option("--ledger", "the ledger that stores both", required=True),
+        option("--measure", "measure of rollups to compare; default: the first"),
+        option("--confidence", "of the intervals; default: as in the releases", type=float),
+        option(
+            "--each",
+            "intervals that hold each on its own; default: all hold together",
+            action="store_true",
+        ),
+        option("-o --output", "a .parquet, .csv or .json file"),
+        UNESCAPED,
+    ),
+    "publish": Command(
+        "write named releases as tables for BI tools",
+        _run_publish,
+        option("--ledger", "the ledger that stores them", required=True),
+        option("--to", "the results file, for example out.duckdb", required=True),
+        option("--release", "only this one; may be repeated", action="append"),
+    ),
+    "run": Command(
+        "do what is due of a series: every period that is over and not released yet",
+        _run_series,
+        option("file", "the declaration, for example reports.toml"),
+        option("--until", "the last period, such as 2026-W47; default: what is over"),
+        option("--dry-run", "say what it would do and spend", action="store_true"),
+        option("--json", "print one line of JSON", action="store_true"),
+        option("--quiet", "print only what is missing or failed", action="store_true"),
+        epilog="exit codes: 0 all is done; 1 something failed, such as a missing file, and the "
+        "rest is done; 2 the declaration is wrong, and nothing is done; 3 all that is missing is "
+        "budget",
+    ),
+    "verify": Command(
+        "prove again what a release or a ledger promises, or say which claim fails; free",
+        _run_verify,
+        option("file", "a result (.json, .parquet), a receipt (.json), a proof, or a ledger"),
+        option("--proof", "the proof, where it is in a file beside the receipt"),
+        option("--quiet", "one line", action="store_true"),
+        epilog="exit codes: 0 proved; 1 a claim fails; 2 a mistake, such as a missing file; 3 not "
+        "verified: no proof is there, or none that this verifier knows",
+    ),
+    "completion": Command(
+        "print a script that completes commands and options in a shell",
+        _print_completion,
+        option("shell", "whose script to print", choices=tuple(SHELLS)),
+        epilog="\n".join(SHELLS.values()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    ),
+    "demo": Command(
+        "the main job on flights that ship with dpframe",
+        _run_demo,
+        option("-o --output", "default: %(default)s", default="dpframe-demo.html"),
+        *OUTPUT_OPTIONS,
+    ),
+}
+"""Commands that need no question, so that no question is loaded for them."""

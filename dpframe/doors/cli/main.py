@@ -14,7 +14,7 @@ from typing import Any
 
 from dpframe._forks import load_name
 from dpframe._version import __version__
-from dpframe.doors.cli.commands import add_change_command, add_ledger_command, add_other_commands
+from dpframe.doors.cli.commands import COMMANDS
 from dpframe.doors.cli.output import NotPrintedError, print_failure
 from dpframe.doors.cli.usage import CommandParser, as_options, check_one_file, refuse_unknown
 from dpframe.errors import DpframeError, ReplayedNotice
@@ -65,9 +65,6 @@ def _discard_output(code: int) -> int:
     return code
 
 
-OTHERS = ("change", "completion", "demo", "ledger", "publish", "run", "verify")
-"""Commands that need no question, so that no question is loaded for them."""
-
 PLANS = "the law and budget of each release of a series within one total; spends nothing"
 """What ``dpframe plan-series`` does."""
 
@@ -84,18 +81,18 @@ def command_parser(given: Sequence[str] | None = None) -> argparse.ArgumentParse
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     first = "" if given is None else next(iter(given), "--help")
     named = first in ("-h", "--help")
-    whole = not named and first not in (*OTHERS, "--version")
+    whole = not named and first not in (*COMMANDS, "--version")
     if named:
         _name_questions(commands)
     elif whole:
         load_name("dpframe.doors.cli.questions", "add_question_commands")(commands)
-    add_ledger_command(commands)
-    add_change_command(commands)
-    if named:
-        commands.add_parser("plan-series", help=PLANS)
-    elif whole:
-        load_name("dpframe.doors.cli.questions", "add_plan_series_command")(commands, PLANS)
-    add_other_commands(commands, command_parser)
+    for name, command in COMMANDS.items():
+        if name == "publish" and named:
+            commands.add_parser("plan-series", help=PLANS)
+        elif name == "publish" and whole:
+            load_name("dpframe.doors.cli.questions", "add_plan_series_command")(commands, PLANS)
+        command.add_to(commands, name)
+    parser.set_defaults(parser_of_all=command_parser)
     return parser
 
 

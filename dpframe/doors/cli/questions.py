@@ -39,7 +39,7 @@ from dpframe.doors.cli.output import (
     write_output,
     write_result_page,
 )
-from dpframe.doors.cli.usage import add_command, option
+from dpframe.doors.cli.usage import Command, option
 from dpframe.doors.planned_series import PLANNED, plan_series
 from dpframe.ledger import Ledger, chosen_ledger
 from dpframe.postprocess.flat import flat_frame
@@ -92,9 +92,7 @@ def add_question_commands(
         name = question.name.replace("_", "-")
         run, options = ANSWERS.get(question.name, (_run_rows, ROW_OPTIONS))
         encoding = "--csv-encoding"  # a question can have an argument ``encoding`` of its own
-        add_command(
-            commands,
-            name,
+        Command(
             (question.ask.__doc__ or "").partition("\n")[0].replace("%", "%%"),
             partial(run, question),
             option("file", SOURCE),
@@ -107,16 +105,14 @@ def add_question_commands(
             ),
             *question_options(question),
             *options,
-        )
-        add_command(
-            commands,
-            explain_command(question),
+        ).add_to(commands, name)
+        Command(
             f"what {name} would do; reads no data, spends nothing",
             partial(_run_explain, question),
             *question_options(question),
             ERROR,
             option("--ledger", "say what the release would find in this ledger"),
-        )
+        ).add_to(commands, explain_command(question))
 
 
 def explain_command(question: Question[Any, Any]) -> str:
@@ -142,9 +138,7 @@ def add_plan_series_command(commands: Any, does: str) -> None:
     questions = command.add_subparsers(required=True, metavar="QUESTION")
     for question in PLANNED.values():
         name = question.name.replace("_", "-")
-        add_command(
-            questions,
-            name,
+        Command(
             f"releases of {name} within one total",
             partial(_run_plan_series, question),
             *question_options(question, SERIES_BUDGET),
@@ -152,7 +146,7 @@ def add_plan_series_command(commands: Any, does: str) -> None:
             option("--disjoint", "no record is in two of their periods", action="store_true"),
             option("--ledger", "say how many of them it still holds"),
             option("--every", "with --ledger: how often, such as week"),
-        )
+        ).add_to(questions, name)
 
 
 def _run_plan_series(question: Question[Any, Any], options: argparse.Namespace) -> int:

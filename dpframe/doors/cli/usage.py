@@ -27,20 +27,26 @@ def option(names: str, words: str | None, **settings: Any) -> Option:
     return tuple(names.split()), {"help": words, **settings}
 
 
-def add_command(
-    commands: Any,
-    name: str,
-    does: str,
-    run: Callable[[argparse.Namespace], int],
-    *options: Option,
-    **more: Any,
-) -> CommandParser:
-    """Add a command; ``does`` is its help, ``run`` returns its exit code."""
-    command: CommandParser = commands.add_parser(name, help=does, description=does, **more)
-    for names, settings in options:
-        command.add_argument(*names, **settings)
-    command.set_defaults(run=run, parser=command)
-    return command
+class Command:
+    """A command: its help, the function that runs it and returns its exit code, its arguments, and
+    what else its parser shall know."""
+
+    def __init__(
+        self,
+        does: str,
+        run: Callable[[argparse.Namespace], int],
+        *options: Option,
+        **settings: Any,
+    ) -> None:
+        self._does, self._run, self._options, self._settings = does, run, options, settings
+
+    def add_to(self, commands: Any, name: str) -> None:
+        """Add the command to the subcommands of a parser."""
+        does = self._does
+        parser = commands.add_parser(name, help=does, description=does, **self._settings)
+        for names, settings in self._options:
+            parser.add_argument(*names, **settings)
+        parser.set_defaults(run=self._run, parser=parser)
 
 
 NEAREST = 3
