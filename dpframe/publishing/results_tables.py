@@ -172,10 +172,13 @@ def _column_meanings(schema: pa.Schema, facts: Mapping[str, Any]) -> tuple[str, 
     labels = "* is everything, <invalid> what is missing or malformed"
     if "consistent" in facts:
         labels += ", <other> what no other row covers"
+    residual = "Noisy number under the node that no reported node below covers."
+    if facts.get("adds_up") is False:
+        residual = "The same as count: these numbers do not add up."
     known = {
         "level": f"Level of the node: 0 is everything, {facts.get('height')} the finest",
         "prefix": f"Label of the node; {labels}",
-        "residual": f"{_residual_meaning(facts)} {unit}",
+        "residual": f"{residual} {unit}",
         "count": f"Noisy number under the node; {signed}. {unit}",
         "lower": f"Lower end of the interval for the true count, {interval}. {unit}",
         "upper": f"Upper end of the interval for the true count, {interval}. {unit}",
@@ -209,12 +212,6 @@ def _item_meanings(facts: Mapping[str, Any]) -> dict[str, str]:
         "residual": f"The same as count. {counts}",
         "count": f"Estimated number. {counts}",
     }
-
-
-def _residual_meaning(facts: Mapping[str, Any]) -> str:
-    if facts.get("adds_up") is False:
-        return "The same as count: these numbers do not add up."
-    return "Noisy number under the node that no reported node below covers."
 
 
 def _measure_meanings(facts: Mapping[str, Any]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
@@ -106,7 +106,8 @@ class Outcome:
             lines.append(f"{name}: {steps[0].period} to {steps[-1].period}, {', '.join(said)}")
             for why, alike in groupby(steps, lambda step: step.why):  # one line for gaps in a row
                 releases = [step.release for step in alike if step.state == "gap"]
-                gaps += [f"gap: {_first_to_last(releases)}: {why}"] if releases else []
+                more = f" to {releases[-1]} ({len(releases)})" if len(releases) > 1 else ""
+                gaps += [f"gap: {releases[0]}{more}: {why}"] if releases else []
         if not lines:
             lines.append("nothing is due yet: no first period is over, or until= is before it")
         lines += gaps
@@ -130,10 +131,6 @@ WORDS: Mapping[State, str] = {
     "stored": "there already",
     "gap": "missing",
 }
-
-
-def _first_to_last(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]} ({len(names)})"
 
 
 def _budget_pair(amounts: tuple[float, float]) -> dict[str, float]:

@@ -184,9 +184,9 @@ class Series:
         with ExitStack() as opened:
             if not dry_run:
                 ledger: Ledger = ResumingLedger(self._path, **self._totals)
-            elif is_unmade(self._path):
+            elif is_unmade(self._path) and {"epsilon", "delta"} <= self._totals.keys():
                 folder = opened.enter_context(TemporaryDirectory())
-                ledger = ResumingLedger(self._unmade(folder), **self._totals)
+                ledger = ResumingLedger(Path(folder, "rehearsal.db"), **self._totals)
             else:
                 now = ResumingLedger(self._path, **self._totals)
                 ledger = opened.enter_context(rehearsal(now))
@@ -205,11 +205,6 @@ class Series:
                 left=(left.epsilon, left.delta),
                 **({} if dry_run else self._show(ledger, tasks)),
             )
-
-    def _unmade(self, folder: str) -> Path:
-        if not {"epsilon", "delta"} <= self._totals.keys():
-            return self._path  # opening it fails with the ledger's own message
-        return Path(folder, "rehearsal.db")
 
     def _show(self, ledger: Ledger, tasks: Sequence[Task]) -> dict[str, Any]:
         """Publish what the ledger stores now and write the pages; return fields of ``Outcome``."""

@@ -37,14 +37,6 @@ class Session:
             raise SourceError("this connection is closed. Register an open one.")
         return con
 
-    def ledger_for(self, name: str) -> Ledger:
-        """Return the ledger that stores a release ``name``; ParameterError without a ledger."""
-        if self.ledger is None:
-            raise ParameterError(
-                f"release := {name!r} needs a ledger. Call dpframe.register(con, ledger=...)."
-            )
-        return self.ledger
-
 
 sessions: dict[str, Session] = {}
 tokens = itertools.count(1)

@@ -80,7 +80,8 @@ def ask_sql(token: str, path: str, name: str, given: Given) -> str:
     }
     stored = _stored_result(session, question, asked, facts)
     if stored is not None:
-        types: Any = _stored_types(stored, asked.hierarchy.label_columns)
+        schema, names = stored.to_arrow().schema, asked.hierarchy.label_columns
+        types: Any = tuple(_duckdb_type(schema.field(n).type) for n in names)  # texts in old ones
         rows = _call_sql("read", token, {**facts, "read": "replay"})
         return _result_sql(question, asked, types, given, rows)
     described, plan = columns_seen(session, path, source), question.rolled_up(asked)
@@ -219,10 +220,13 @@ def _stored_result(
 ) -> StoredResult | None:
     """Return the result that the ledger stores under the call's release name; None if there is
     none, or if the request is not known yet."""
-    name = facts["release"]
+    name, ledger = facts["release"], session.ledger
     if name is None:
         return None
-    ledger = session.ledger_for(name)
+    if ledger is None:
+        raise ParameterError(
+            f"release := {name!r} needs a ledger. Call dpframe.register(con, ledger=...)."
+        )
     if question.subject == "columns":  # its request includes types, known once the source is open
         return None
     return find_answer(question, asked, facts["source"], about_of(facts), ledger, name)
@@ -343,12 +347,6 @@ def _value_sql(types: Mapping[str, str], name: str) -> str:
     if kind == "VARCHAR" or kind.startswith("ENUM") or kind == '"NULL"':
         return text
     return f"TRY_CAST({text} AS {kind})"  # <other> is no UUID
-
-
-def _stored_types(stored: StoredResult, names: Sequence[str]) -> tuple[str, ...]:
-    """Return DuckDB's types of a stored result's level columns; older versions kept text."""
-    schema = stored.to_arrow().schema
-    return tuple(_duckdb_type(schema.field(name).type) for name in names)
 
 
 def _duckdb_type(kind: pa.DataType) -> str:
