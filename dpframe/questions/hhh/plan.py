@@ -9,7 +9,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpframe._forks import load_name, no_fork
-from dpframe.asking.call_arguments import CallArguments, check_contribution
+from dpframe.asking.call_arguments import (
+    CallArguments,
+    Constraint,
+    check_contribution,
+    choice,
+    delta_amount,
+    flag,
+    optional,
+)
 from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Cells, Hierarchy
@@ -49,12 +57,16 @@ MEASURES = "offline", "offline-gaussian"
 """Mechanisms that add up a weight."""
 
 
+CONSTRAINTS: Mapping[str, Constraint] = {
+    "mechanism": choice(tuple(MECHANISMS)),
+    "remainder": optional(flag),
+    "delta": delta_amount,
+}
+
+
 def hhh_plan(given: CallArguments) -> HhhPlan[Any, Any]:
-    """Make a plan from unchecked arguments."""
-    mechanism = given.choice("mechanism", tuple(MECHANISMS))
-    given.flag("acknowledge")
-    if given["remainder"] is not None:
-        given.flag("remainder")
+    """Make a plan from arguments that ``CONSTRAINTS`` checked."""
+    mechanism = given["mechanism"]
     own = (
         given.but(remainder=None) if mechanism == "paper" else given
     )  # the plan of "paper" refuses a remainder itself
