@@ -19,7 +19,6 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
-from dpframe._forks import no_fork
 from dpframe._known_arguments import known_arguments
 from dpframe.errors import LedgerError, ParameterTypeError
 
@@ -324,8 +323,7 @@ def as_ledger(ledger: object) -> Ledger | None:
     ParameterTypeError for anything else."""
     if ledger is None:
         return None
-    with no_fork():
-        from dpframe.ledger.book import Ledger
+    from dpframe.ledger.book import Ledger
 
     if isinstance(ledger, Ledger):
         return ledger
