@@ -10,7 +10,7 @@ needs is loaded when the name is first used.
 from typing import TYPE_CHECKING, Any
 
 from dpframe import errors as errors
-from dpframe._forks import load_name as _loaded
+from dpframe._late_imports import load_name as _loaded
 from dpframe._version import __version__
 from dpframe.doors.attach_accessors import register_accessors as _register_accessors
 from dpframe.questions import question_list as _listed

@@ -8,14 +8,9 @@ child refuses all calls, because it could wait for ever. Nothing waits for other
 from __future__ import annotations
 
 import atexit
-import importlib
 import os
-import sys
 from collections.abc import Callable
 from threading import get_ident
-from typing import Any
-
-from dpframe.errors import DpframeError
 
 _calls: dict[int, int] = {}
 """How many calls each thread is inside of."""
@@ -24,13 +19,16 @@ _was_torn = False
 """Whether this process was forked while another thread was inside a call."""
 
 
-class _InsideCall:
-    """``with inside_call:`` tells forks that this thread is inside a call. It raises DpframeError
-    in a child that was forked while another thread was."""
+class InsideCall:
+    """A block that is a call for forks of other threads. It raises ``error`` in a child that was
+    forked while another thread was inside such a block."""
+
+    def __init__(self, error: type[Exception]) -> None:
+        self._error = error
 
     def __enter__(self) -> None:
         if _was_torn:
-            raise DpframeError(
+            raise self._error(
                 "this process was forked while another thread was inside a call of dpframe. Start "
                 "it with spawn, for instance by multiprocessing.get_context('spawn')."
             )
@@ -43,18 +41,6 @@ class _InsideCall:
             _calls[thread] -= 1
         else:
             del _calls[thread]
-
-
-inside_call = _InsideCall()
-
-
-def load_name(home: str, name: str) -> Any:
-    """Return what a module has under a name. Load the module if nothing has done that."""
-    loaded = sys.modules.get(home)
-    if hasattr(loaded, name):
-        return getattr(loaded, name)
-    with inside_call:
-        return getattr(importlib.import_module(home), name)
 
 
 def is_torn() -> bool:

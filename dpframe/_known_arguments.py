@@ -11,9 +11,11 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from dpframe._forks import inside_call
+from dpframe._forks import InsideCall
 from dpframe._tracebacks import BY_IPYTHON, render_for_ipython, shorten_traceback
 from dpframe.errors import DpframeError, ParameterTypeError
+
+inside_call = InsideCall(DpframeError)
 
 T = TypeVar("T", bound=Callable[..., Any])
 

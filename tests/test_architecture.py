@@ -29,7 +29,7 @@ FLOORS = [
         "digest",
         "verifier",
     },
-    {"period_texts", "_progress"},
+    {"period_texts", "_progress", "_late_imports"},
     {
         "periods",
         "_paths",

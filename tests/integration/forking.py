@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 
 import dpframe as dp
-from dpframe import _forks, testing
+from dpframe import _forks, _late_imports, testing
 
 FRAME = pd.DataFrame({"src": ["10.1.2.3"] * 900 + ["10.9.0.1 "] * 300, "x": range(1200)})
 """With texts that DuckDB reads, however few the rows."""
@@ -143,10 +143,10 @@ def inside(folder: str, where: str, planted: str = "") -> object:
         Path(folder, "slow_to_load.py").write_text("import builtins\nbuiltins.wait()\nready = 1\n")
         sys.path.insert(0, folder)
         vars(builtins)["wait"] = wait
-        _forks.load_name("slow_to_load", "ready")
+        _late_imports.load_name("slow_to_load", "ready")
 
     def need_module() -> None:
-        _forks.load_name("slow_to_load", "ready")
+        _late_imports.load_name("slow_to_load", "ready")
 
     draws = where == "drawing"
     thread = threading.Thread(target=(lambda: draw("parent", wait)) if draws else load)

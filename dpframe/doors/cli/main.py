@@ -12,7 +12,7 @@ from contextlib import suppress
 from importlib import resources, util
 from typing import Any
 
-from dpframe._forks import load_name
+from dpframe._late_imports import load_name
 from dpframe._version import __version__
 from dpframe.doors.cli.change_command import add_change_command
 from dpframe.doors.cli.completion import add_completion_command

@@ -18,8 +18,7 @@ from types import ModuleType
 from typing import Any, TypeVar, cast
 
 from dpframe import _duck
-from dpframe._forks import inside_call
-from dpframe._known_arguments import bind_arguments, shorten_errors
+from dpframe._known_arguments import bind_arguments, inside_call, shorten_errors
 from dpframe._sql import literal
 from dpframe.doors.sql import engines
 from dpframe.doors.sql.call_text import ask_sql, explain_sql
