@@ -45,7 +45,7 @@ _HOMES = {
         *("code", "columns", "cube", "date", "domain", "grouping_sets", "ip", "number", "path"),
         "product",
     ),
-    "dpframe.ledger": ("Ledger", "Spending", "use_ledger"),
+    "dpframe.ledger": ("Ledger", "Spending", "default_ledger", "use_ledger"),
     "dpframe.measures": ("count", "distinct", "mean", "sum"),
     "dpframe.publishing.publish": ("publish",),
     "dpframe.sources.row_files": ("csv_file",),
@@ -98,6 +98,7 @@ __all__ = [
     "csv_file",
     "cube",
     "date",
+    "default_ledger",
     "distinct",
     "domain",
     "grouping_sets",
@@ -176,7 +177,7 @@ else:
         path,
         product,
     )
-    from dpframe.ledger import Ledger, Spending, use_ledger
+    from dpframe.ledger import Ledger, Spending, default_ledger, use_ledger
     from dpframe.measures import count, distinct, mean, sum
     from dpframe.publishing.publish import publish
     from dpframe.questions.hhh.stream import StreamingHHH
