@@ -10,7 +10,7 @@ needs is loaded when the name is first used.
 from typing import TYPE_CHECKING, Any
 
 from dpframe import errors as errors
-from dpframe._forks import load_name as _loaded
+from dpframe._late_imports import load_name as _loaded
 from dpframe._version import __version__
 from dpframe.doors.attach_accessors import register_accessors as _register_accessors
 from dpframe.questions import question_list as _listed
@@ -45,7 +45,7 @@ _HOMES = {
         *("code", "columns", "cube", "date", "domain", "grouping_sets", "ip", "number", "path"),
         "product",
     ),
-    "dpframe.ledger": ("Ledger", "Spending", "use_ledger"),
+    "dpframe.ledger": ("Ledger", "Spending", "default_ledger", "use_ledger"),
     "dpframe.measures": ("count", "distinct", "mean", "sum"),
     "dpframe.publishing.publish": ("publish",),
     "dpframe.sources.row_files": ("csv_file",),
@@ -98,6 +98,7 @@ __all__ = [
     "csv_file",
     "cube",
     "date",
+    "default_ledger",
     "distinct",
     "domain",
     "grouping_sets",
@@ -176,7 +177,7 @@ else:
         path,
         product,
     )
-    from dpframe.ledger import Ledger, Spending, use_ledger
+    from dpframe.ledger import Ledger, Spending, default_ledger, use_ledger
     from dpframe.measures import count, distinct, mean, sum
     from dpframe.publishing.publish import publish
     from dpframe.questions.hhh.stream import StreamingHHH

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe._forks import no_fork
 from dpframe.budget import Budget, per_record
 from dpframe.errors import DpframeError
 
@@ -92,14 +91,13 @@ def _self_composed(profile: Profile, times: int) -> Any:
 @lru_cache(maxsize=256)
 def loss_distribution(profile: Profile) -> Any:
     """Return a privacy loss distribution that dominates every mechanism with this profile."""
-    with no_fork():
-        try:
-            from dp_accounting.pld import pld_pmf
-            from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-        except ImportError:
-            raise DpframeError(
-                "releases are composed by dp-accounting: pip install 'dpframe[pld]'."
-            ) from None
+    try:
+        from dp_accounting.pld import pld_pmf
+        from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+    except ImportError:
+        raise DpframeError(
+            "releases are composed by dp-accounting: pip install 'dpframe[pld]'."
+        ) from None
 
     steps = math.ceil(profile[-1][0] / LOSS_STEP)
     losses = np.arange(-steps, steps + 1)

@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from dpframe._forks import no_fork
 from dpframe._progress import part, step
 from dpframe.asking.call_arguments import flag, release_name
 from dpframe.asking.data_scope import DataScope
@@ -59,8 +58,7 @@ def answer_call(
     with step(PLANNING, flag("progress", progress)):
         about = {"data": data, "period": planning.get("period")}
         if candidates is not None or plan is not None:
-            with no_fork():
-                from dpframe.asking.warehouse_plan import release_candidates
+            from dpframe.asking.warehouse_plan import release_candidates
 
             asked, counted = release_candidates(
                 question,
@@ -91,8 +89,7 @@ def _with_source_types(answer: Answer[Any], source: object) -> Release:
     levels = () if hierarchy is None else hierarchy.label_columns
     if not levels:
         return answer.release
-    with no_fork():
-        from dpframe.postprocess.categories import with_categories  # loads pandas
+    from dpframe.postprocess.categories import with_categories  # loads pandas
 
     frame = with_categories(answer.release.frame, source, levels)
     return Release(frame, answer.release.receipt)

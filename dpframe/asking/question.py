@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from dpframe._forks import no_fork
 from dpframe.asking.call_arguments import CallArguments, Constraint
 from dpframe.asking.card import Line
 from dpframe.asking.plan_protocols import MechanismInput, Plan, Rollup
@@ -30,8 +29,7 @@ def _check_source_readable(plan: Any, source: object) -> None:
 
 
 def _stored_level_types(asked: Any, columns: list[tuple[str, str]]) -> tuple[str, ...]:
-    with no_fork():
-        from dpframe.sources.sql_tables import check_stored, level_types
+    from dpframe.sources.sql_tables import check_stored, level_types
 
     check_stored(asked.hierarchy, asked.unit, columns)
     return level_types(asked.hierarchy, columns)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from dpframe._forks import no_fork
 from dpframe._progress import part
 from dpframe.asking.data_scope import ALL_DATA, DataScope
 from dpframe.asking.plan_protocols import Draws, MechanismInput, Plan, Spends
@@ -158,8 +157,7 @@ def count_charge_draw(
     begun: Callable[[], None] = lambda: None,
 ) -> Release:
     """Count, charge, perturb, tidy. ``begun`` is called between the charge and the first draw."""
-    with no_fork():
-        import pandas  # noqa: F401  # before anything is charged
+    import pandas  # noqa: F401  # before anything is charged
 
     counts, facts = count_and_charge(counted, plan, facts, source, ledger, name, blocks)
     with note_charge_on_interrupt(facts, ledger):
@@ -186,9 +184,8 @@ def count_and_charge(
     """
     if ledger is None:
         return counted(), facts
-    with no_fork():
-        from dpframe.ledger.charge import Charge
-        from dpframe.ledger.reservations import plan_gaussian_cost
+    from dpframe.ledger.charge import Charge
+    from dpframe.ledger.reservations import plan_gaussian_cost
 
     cost = Charge(
         release_id=facts["release_id"],
@@ -227,8 +224,7 @@ def _release_to_stored(release: Release, name: str, request: dict[str, object]) 
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
-    with no_fork():
-        from dpframe.ledger.results import StoredResult
+    from dpframe.ledger.results import StoredResult
 
     return StoredResult(
         name=name,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar,
 
 import pandas as pd
 
-from dpframe._forks import no_fork
 from dpframe._html import folded_html
 from dpframe._known_arguments import known_arguments
 from dpframe.asking.question import WAREHOUSE_ARGUMENTS
@@ -251,8 +250,7 @@ class DpAccessor(ResultMethods):
         >>> page = pathlib.Path(tempfile.mkdtemp(), "trips.html")
         >>> result.dp.report(page)
         """
-        with no_fork():
-            from dpframe.pages.report import write_report
+        from dpframe.pages.report import write_report
 
         write_report(self._frame, self.receipt, path, title=title, kind=kind, measure=measure)
 
@@ -281,8 +279,7 @@ class DpAccessor(ResultMethods):
         -------
         plotly.graph_objects.Figure
         """
-        with no_fork():
-            from dpframe.pages.plot import plot
+        from dpframe.pages.plot import plot
 
         return plot(self._frame, self.receipt, kind=kind, measure=measure)
 

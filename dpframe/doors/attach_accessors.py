@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from dpframe._forks import load_name, others_inside
+from dpframe._forks import others_inside
+from dpframe._late_imports import load_name
 
 if TYPE_CHECKING:
     from importlib.abc import Loader  # which takes long to load

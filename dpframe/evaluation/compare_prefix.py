@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe._forks import no_fork
 from dpframe._known_arguments import check_known, known_arguments
 from dpframe._progress import step
 from dpframe.accounting.trie import triehh_rate, triehhpp_rate
@@ -78,8 +77,7 @@ class PrefixComparison:
 
     def plot(self, *, window: int = 50) -> Any:
         """Return the marginals as a plotly figure; needs ``pip install 'dpframe[plots]'``."""
-        with no_fork():
-            from dpframe.pages.plot import plotly_objects
+        from dpframe.pages.plot import plotly_objects
 
         figure = plotly_objects().Figure()
         for method, rows in self.marginals(window=window).groupby("method", sort=False):

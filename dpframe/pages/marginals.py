@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpframe._forks import no_fork
 from dpframe._paths import PAGES, check_target, local_file, replace_file
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.errors import ColumnError, ParameterError
@@ -148,8 +147,7 @@ def _column_marginal(
 
 
 def _number_marginal(name: str, real: Reals, synthetic: Reals, bins: Bins) -> Marginal:
-    with no_fork():
-        from dpframe.postprocess.sample_distances import wasserstein_distance
+    from dpframe.postprocess.sample_distances import wasserstein_distance
 
     apart = wasserstein_distance(real, synthetic)
     drawing = draw_histogram(
@@ -189,8 +187,7 @@ def _printable(label: str) -> str:
 
 def _declared_bounds(receipt: Receipt) -> dict[str, tuple[float, float]]:
     """Return the bounds of numbers and times from the specification in the receipt."""
-    with no_fork():
-        from dpframe.domains import NumberAxis, TimeAxis, as_domain
+    from dpframe.domains import NumberAxis, TimeAxis, as_domain
 
     found = {}
     for spec in str(receipt["hierarchy"]).split("; "):

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from dpframe import _compute as pc
 from dpframe._duck import VIEW, register_table
-from dpframe._forks import no_fork
 from dpframe._unicode import unicode
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._ip import Ip
@@ -39,8 +38,7 @@ class AddressCounter:
 
     def update(self, batch: pa.RecordBatch) -> None:
         """Count the rows of a batch."""
-        with no_fork():
-            from dpframe.sources import _address_kernels as kernels
+        from dpframe.sources import _address_kernels as kernels
 
         texts = batch.column(0).cast(pa.large_string())
         numbers = np.zeros((len(texts), 2), np.uint64)

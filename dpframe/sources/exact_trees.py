@@ -9,7 +9,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe._duck import Relation, register_table
-from dpframe._forks import no_fork
 from dpframe.budget import PrivacyUnit
 from dpframe.cell_counts import CellCounts
 from dpframe.hierarchy import Cells, Hierarchy
@@ -50,8 +49,7 @@ def exact_counts(
     Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
     """
     if is_spark(source):
-        with no_fork():
-            from dpframe.sources.spark_counts import rollup_by_spark
+        from dpframe.sources.spark_counts import rollup_by_spark
 
         table, read = rollup_by_spark(source, hierarchy, unit, band, listed=listed, sums=sums)
         tree = tree_of(table, read, tuple(sums or ()))
@@ -74,16 +72,14 @@ def exact_counts(
         if listed is not None:
             check_key_types(listed, hierarchy, read)
         elif isinstance(hierarchy, Ip) and not sums:
-            with no_fork():
-                from dpframe.sources.address_levels import address_nodes
+            from dpframe.sources.address_levels import address_nodes
 
             nodes = address_nodes(relation, hierarchy, unit, read, band, progress=progress)
             if nodes is not None:
                 return tree_of(nodes, read)
         user_type, known = types.get(unit.user or ""), None
         if unit.user is not None:
-            with no_fork():
-                from dpframe.sources.user_rows import user_leaves
+            from dpframe.sources.user_rows import user_leaves
 
             known = user_leaves(
                 relation, hierarchy, unit, read, user_type, seed=seed, progress=progress
@@ -113,8 +109,7 @@ def cell_counts(
 ) -> CellCounts:
     """True counts of the cells of several hierarchies. Private."""
     if is_spark(source):
-        with no_fork():
-            from dpframe.sources.spark_counts import cells_by_spark
+        from dpframe.sources.spark_counts import cells_by_spark
 
         return cells_by_spark(source, cells, unit, band)
     with open_source(source, _columns_to_read(cells, unit)) as relation:
@@ -129,8 +124,7 @@ def cell_counts(
             seed=random_seed(),
         )
         table = relation.query(statement, progress)
-    with no_fork():
-        from dpframe.sources.cell_table import cells_of
+    from dpframe.sources.cell_table import cells_of
 
     return cells_of(table, cells, read)
 
@@ -138,8 +132,7 @@ def cell_counts(
 def check_readable(source: object, hierarchy: Hierarchy, unit: PrivacyUnit) -> None:
     """Raise ColumnError if a source lacks a column, or has one of a type that cannot be read."""
     if is_spark(source):
-        with no_fork():
-            from dpframe.sources.spark_counts import check_spark
+        from dpframe.sources.spark_counts import check_spark
 
         check_spark(source, hierarchy, unit)
         return

@@ -86,10 +86,10 @@ def test_what_holds_a_lock_may_load_pandas() -> None:
     assert said(f"{arrow}; {shown}") == "False True"
     other = """
 import sys, threading, dpframe
-from dpframe._forks import no_fork
+from dpframe._forks import InsideCall
 inside, done = threading.Event(), threading.Event()
 def stay():
-    with no_fork():
+    with InsideCall(Exception):
         inside.set()
         done.wait()
 thread = threading.Thread(target=stay)

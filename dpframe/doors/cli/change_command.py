@@ -7,7 +7,6 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from dpframe._forks import no_fork
 from dpframe._paths import replace_file
 from dpframe.doors.change import change
 from dpframe.doors.cli.formats import escape_for_spreadsheets, first_rows_text, table_rows
@@ -57,8 +56,8 @@ def _run_change(options: argparse.Namespace) -> int:
     )
     if options.output is not None:
         _write_change(found, options.output, escaped=not options.unescaped)
-    with no_fork():
-        from dpframe.postprocess.release_changes import CHANGE
+    from dpframe.postprocess.release_changes import CHANGE
+
     facts = found.attrs[CHANGE]
     clear = int(found["more_than_noise"].sum())
     said = f"{clear} of {len(found)} changes are more than noise: their intervals leave 0 out"
@@ -70,8 +69,8 @@ def _run_change(options: argparse.Namespace) -> int:
 
 
 def _write_change(found: pd.DataFrame, path: str, *, escaped: bool) -> None:
-    with no_fork():
-        from dpframe.postprocess.release_changes import CHANGE
+    from dpframe.postprocess.release_changes import CHANGE
+
     ending = path.lower().rsplit(".", 1)[-1]
     with replace_file(path, "the change") as file:
         if ending == "parquet":

@@ -12,7 +12,7 @@ from contextlib import suppress
 from importlib import resources, util
 from typing import Any
 
-from dpframe._forks import load_name, no_fork
+from dpframe._late_imports import load_name
 from dpframe._version import __version__
 from dpframe.doors.cli.change_command import add_change_command
 from dpframe.doors.cli.completion import add_completion_command
@@ -170,8 +170,8 @@ def _name_questions(commands: Any) -> None:
 
 
 def _run_ledger(options: argparse.Namespace) -> int:
-    with no_fork():
-        from dpframe.ledger import Ledger
+    from dpframe.ledger import Ledger
+
     book = Ledger(
         options.path,
         epsilon=options.epsilon,
@@ -200,8 +200,8 @@ def _run_ledger(options: argparse.Namespace) -> int:
 
 
 def _run_publish(options: argparse.Namespace) -> int:
-    with no_fork():
-        from dpframe.publishing.publish import publish
+    from dpframe.publishing.publish import publish
+
     done = publish(options.ledger, options.to, releases=options.release)
     columns = ["release", "table_name", "latest_view", "time"]
     say(f"{done[columns].to_string(index=False)}\n\nwritten to {options.to}")
@@ -209,10 +209,10 @@ def _run_publish(options: argparse.Namespace) -> int:
 
 
 def _run_demo(options: argparse.Namespace) -> int:
-    with no_fork():
-        from dpframe.asking.answer import answer_checked
-        from dpframe.asking.data_scope import DataScope
-        from dpframe.questions.hhh.ask import HHH
+    from dpframe.asking.answer import answer_checked
+    from dpframe.asking.data_scope import DataScope
+    from dpframe.questions.hhh.ask import HHH
+
     check_files(options)
     asked = {"epsilon": 1.0, "delta": 1e-6, "threshold": 50, "user": "aircraft"}
     plan = HHH.plan({"hierarchy": DEMO_HIERARCHY, **asked})

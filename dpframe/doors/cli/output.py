@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dpframe._forks import no_fork
 from dpframe._paths import PAGES, check_target, file_of_path, matching_files, replace_file
 from dpframe.doors.cli.formats import ENDINGS, FORMATS, check_format, format_by_ending, table_text
 from dpframe.doors.cli.terminal_lines import (
@@ -249,8 +248,8 @@ def print_result(result: Release, printed: PrintSettings, *paths: str) -> None:
         return
     say(f"\n{result.receipt}", sys.stderr, {1: "strong", 2: "faint"})
     if result.receipt["replayed"]:
-        with no_fork():
-            from dpframe.asking.privacy_receipt import replay_words
+        from dpframe.asking.privacy_receipt import replay_words
+
         say(f"\nreplayed: {replay_words(result.receipt)}", sys.stderr)
     if paths:
         say(f"\nwritten to {' and '.join(paths)}", sys.stderr)
@@ -300,7 +299,6 @@ def write_release(
 
 def write_result_page(result: Release, path: str) -> None:
     """Write a result as a page for people."""
-    with no_fork():
-        from dpframe.pages import report
+    from dpframe.pages import report
 
     report.write_report(result.frame, result.receipt, path)

@@ -6,7 +6,6 @@ import argparse
 import sys
 from typing import Any
 
-from dpframe._forks import no_fork
 from dpframe.doors.cli.terminal_lines import say
 
 SUMMARY = "do what is due of a series: every period that is over and not released yet"
@@ -29,8 +28,7 @@ def add_run_command(commands: Any) -> None:
 
 
 def _run_series(options: argparse.Namespace) -> int:
-    with no_fork():
-        from dpframe.doors.series.series import Series
+    from dpframe.doors.series.series import Series
 
     outcome = Series.read(options.file).run(options.until, dry_run=options.dry_run)
     if options.json:

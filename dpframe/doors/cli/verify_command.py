@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from dpframe._forks import no_fork
 from dpframe.doors.cli.terminal_lines import say
 
 SUMMARY = "prove again what a release or a ledger promises, or say which claim fails; free"
@@ -28,8 +27,7 @@ def add_verify_command(commands: Any) -> None:
 
 
 def _run_verify(options: argparse.Namespace) -> int:
-    with no_fork():
-        from dpframe.doors.verify import verify
+    from dpframe.doors.verify import verify
 
     verdict = verify(options.file, proof=options.proof)
     say(verdict.sentence if options.quiet else verdict)

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any, TypeVar, cast
 
 from dpframe import _duck
-from dpframe._known_arguments import bind_arguments, shorten_errors
+from dpframe._known_arguments import bind_arguments, inside_call, shorten_errors
 from dpframe._sql import literal
 from dpframe.doors.sql import engines
 from dpframe.doors.sql.call_text import ask_sql, explain_sql
@@ -188,7 +188,8 @@ def _withhold_other_errors(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         answer: DpframeError
         try:
-            return function(*arguments)
+            with inside_call:
+                return function(*arguments)
         except DpframeError as error:
             answer = error
             answer.args = (as_parameters(str(error)),)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dpframe._forks import no_fork
 from dpframe.accounting.levels import LevelLaws, level_laws
 from dpframe.asking.card import Line, noise_line
 from dpframe.asking.draws import Draw, DrawList, counts_game
@@ -116,8 +115,7 @@ class CellsPlan(OfflinePlan):
         )
 
     def frame(self, noisy: NoisyCells, types: tuple[str, ...] = (), /) -> pd.DataFrame:  # type: ignore[override]
-        with no_fork():
-            from dpframe.asking.cell_frame import cell_frame  # loads pandas
+        from dpframe.asking.cell_frame import cell_frame  # loads pandas
 
         return cell_frame(noisy, self)
 

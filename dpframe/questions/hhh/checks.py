@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpframe._forks import no_fork
 from dpframe.asking.call_arguments import CallArguments, bounded_number, column_name, whole_number
 from dpframe.asking.user_nodes import nodes_unit_from, with_contribution_bound
 from dpframe.budget import Budget, PrivacyUnit, as_written
@@ -190,8 +189,7 @@ def _sketch_counters(given: CallArguments, streaming: bool) -> int | None:
     """Return the number of counters of a sketch; None without sketches."""
     if given["counters"] is None and not streaming:
         return None
-    with no_fork():
-        from dpframe.sketches import DEFAULT_COUNTERS, LARGEST
+    from dpframe.sketches import DEFAULT_COUNTERS, LARGEST
 
     if given["counters"] is None:
         return DEFAULT_COUNTERS

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpframe._forks import no_fork
 from dpframe._known_arguments import known_arguments, shown_value
 from dpframe.asking.answer import answer_call
 from dpframe.asking.call_arguments import CallArguments, MechanismArguments, choice, optional, whole
@@ -139,8 +138,7 @@ def heavy_hitters(
     >>> dp.heavy_hitters(words, "word", k=2, epsilon=1.0, delta=1e-6)["word"].tolist()
     ['fix', 'add']
     """
-    with no_fork():
-        from dpframe.postprocess.flat import cut_facts, flat_frame
+    from dpframe.postprocess.flat import cut_facts, flat_frame
 
     result = answer_call(
         HEAVY_HITTERS,

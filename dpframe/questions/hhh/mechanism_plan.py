@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from dpframe._forks import no_fork
 from dpframe.asking.card import Line, Text, hierarchy_line, typical_error_line, units_to_worth
 from dpframe.asking.draws import Draw
 from dpframe.asking.frame_notices import (
@@ -255,10 +254,9 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
 
     def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """The frame of released nodes, in natural order."""
-        with no_fork():
-            from dpframe.asking.node_frame import (
-                tidy,  # loads pandas, which `import dpframe` does not
-            )
+        from dpframe.asking.node_frame import (
+            tidy,  # loads pandas, which `import dpframe` does not
+        )
 
         return tidy(noisy, self, types)
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from dpframe._forks import no_fork
 from dpframe.asking.card import Line, hierarchy_line
 from dpframe.asking.draws import DrawList
 from dpframe.asking.frame_notices import invalid_notices
@@ -136,10 +135,9 @@ class MergedStreamPlan(ReleasePlan):
         is not known."""
         import pandas as pd
 
-        with no_fork():
-            from dpframe.asking.node_frame import (
-                tidy,  # loads pandas, which `import dpframe` does not
-            )
+        from dpframe.asking.node_frame import (
+            tidy,  # loads pandas, which `import dpframe` does not
+        )
 
         frame, records = tidy(noisy, self, types), self.sketch.records
         if records is None:

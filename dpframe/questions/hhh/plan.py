@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpframe._forks import load_name, no_fork
+from dpframe._late_imports import load_name
 from dpframe.asking.call_arguments import (
     CallArguments,
     Constraint,
@@ -99,8 +99,7 @@ def _plan_of_mechanism(asked: HhhArguments) -> HhhPlan[Any, Any]:
             raise ParameterError(
                 "contribution='items' takes one hierarchy. Pass one, or leave contribution out."
             )
-        with no_fork():
-            from dpframe.questions.hhh.nodes import nodes_plan
+        from dpframe.questions.hhh.nodes import nodes_plan
 
         return nodes_plan(asked, asked.unit.nodes)
     if asked.unit.measured and asked.mechanism not in MEASURES:
@@ -109,8 +108,7 @@ def _plan_of_mechanism(asked: HhhArguments) -> HhhPlan[Any, Any]:
             "mechanism='offline', or leave weight and max_weight out."
         )
     if isinstance(asked.hierarchy, Cells):
-        with no_fork():
-            from dpframe.questions.hhh.cells_plan import cells_plan
+        from dpframe.questions.hhh.cells_plan import cells_plan
 
         return cells_plan(asked)
     if asked.totals:

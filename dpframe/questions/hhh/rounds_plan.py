@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpframe._forks import no_fork
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.weighted_round_noise import NORM, Law, RoundLaws, round_laws
 from dpframe.asking.call_arguments import CallArguments, column_name, whole
@@ -158,8 +157,7 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
         return _values_at_threshold(released, counted.keys, self.asked.threshold)
 
     def frame(self, noisy: Any, types: tuple[str, ...] = (), /) -> pd.DataFrame:
-        with no_fork():
-            from dpframe.asking.node_frame import tidy
+        from dpframe.asking.node_frame import tidy
 
         size = len(noisy.count)
         nodes = NoisyNodes(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dpframe._forks import no_fork
 from dpframe._known_arguments import known_arguments
 from dpframe.asking.answer import answer_call
 from dpframe.asking.explain import make_explain
@@ -166,8 +165,7 @@ def prefix_tree(
     >>> found["word"].tolist()[:2]
     ['selfie', 'brunch']
     """
-    with no_fork():
-        from dpframe.postprocess.flat import flat_frame
+    from dpframe.postprocess.flat import flat_frame
 
     result = answer_call(
         PREFIX_TREE,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dpframe._forks import no_fork
 from dpframe._known_arguments import shown_value
 from dpframe.asking.call_arguments import (
     DELTA,
@@ -34,8 +33,7 @@ def rollup_plan(given: CallArguments) -> RollupPlan:
     """A plan from checked arguments; a ``CellRollupPlan`` for several hierarchies."""
     asked = rollup_request(given)
     if isinstance(asked.hierarchy, Cells):
-        with no_fork():
-            from dpframe.questions.rollup.cell_rollup_plan import CellRollupPlan
+        from dpframe.questions.rollup.cell_rollup_plan import CellRollupPlan
 
         return make_rollup_plan(asked, CellRollupPlan)
     return make_rollup_plan(asked, RollupPlan)

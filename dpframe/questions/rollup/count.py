@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dpframe._forks import no_fork
 from dpframe.asking.plan_protocols import MechanismInput
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Cells
@@ -22,8 +21,7 @@ def count(source: object, plan: RollupPlan, progress: bool) -> MechanismInput[Me
     _check_rollup_values(source, plan)
     several = plan.hierarchy
     if isinstance(several, Cells):
-        with no_fork():
-            from dpframe.sources.measured_cells import measured_cells
+        from dpframe.sources.measured_cells import measured_cells
 
         found = measured_cells(
             source, several, plan.asked.selection_unit, plan.band, plan.vectors, progress=progress
@@ -60,8 +58,7 @@ def rollup_result_types(plan: RollupPlan, stored: list[tuple[str, str]]) -> tupl
 
     Raises ColumnError for a column that the table lacks or whose type cannot be read.
     """
-    with no_fork():
-        from dpframe.sources.sql_tables import check_stored, level_types
+    from dpframe.sources.sql_tables import check_stored, level_types
 
     check_stored(plan.hierarchy, plan.unit, stored)
     adds_up, others = _measure_columns(plan)

@@ -16,7 +16,6 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dpframe._forks import no_fork
 from dpframe.asking.card import Line, hierarchy_line
 from dpframe.asking.draws import DrawList
 from dpframe.asking.privacy_receipt import Receipt
@@ -110,8 +109,7 @@ class RollupPlan(RollupNumbers):
 
     def frame(self, noisy: rollup.NoisyRollup, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """Reported nodes with their measures, in natural order."""
-        with no_fork():
-            from dpframe.questions.rollup.frame import rollup_frame  # loads pandas
+        from dpframe.questions.rollup.frame import rollup_frame  # loads pandas
 
         return rollup_frame(noisy, self, types)
 
@@ -119,8 +117,7 @@ class RollupPlan(RollupNumbers):
         self, facts: Receipt, noisy: rollup.NoisyRollup, frame: pd.DataFrame, /
     ) -> Receipt:
         """The receipt with the found bounds, the noise of each measure, and notices."""
-        with no_fork():
-            from dpframe.questions.rollup.rollup_notices import rollup_notices  # loads pandas
+        from dpframe.questions.rollup.rollup_notices import rollup_notices  # loads pandas
 
         facts = facts.with_bounds(released_bounds(self, noisy))
         facts = facts.with_release_facts({"measures": noise_facts(self, noisy, facts)}, [])
