@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe import errors as errors
 from dpframe._late_imports import load_name as _loaded
+from dpframe._late_imports import register_accessors as _register_accessors
 from dpframe._version import __version__
-from dpframe.doors.attach_accessors import register_accessors as _register_accessors
 from dpframe.questions import question_list as _listed
 
 _HOMES = {
@@ -198,4 +198,9 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-_register_accessors()
+_register_accessors(
+    {
+        "pandas": ("dpframe.doors.accessor", "DpAccessor"),
+        "polars": ("dpframe.doors.polars_accessor", "PolarsAccessor"),
+    }
+)

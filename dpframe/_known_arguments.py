@@ -56,7 +56,7 @@ def shorten_errors(called: T) -> T:
             with inside_call:
                 return called(*args, **arguments)
         except DpframeError as error:
-            raise shorten_traceback(error, around)  # noqa: B904
+            raise shorten_traceback(error, around)  # noqa: B904  DPFRAME_TRACEBACK=full: all frames
 
     return cast(T, call)
 
@@ -72,7 +72,7 @@ def _check_calls(function: Callable[..., Any]) -> Callable[..., Any]:
                 bind_arguments(function, signature, args, arguments)
                 return function(*args, **arguments)
         except DpframeError as error:
-            raise shorten_traceback(error, around)  # noqa: B904
+            raise shorten_traceback(error, around)  # noqa: B904  DPFRAME_TRACEBACK=full: all frames
 
     return call
 

@@ -11,8 +11,8 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dpframe import _compute as pc
 from dpframe._nested_arrays import children, has_children, with_children
 from dpframe.errors import ColumnError
 

@@ -24,7 +24,6 @@ FLOORS = [
         "_nested_arrays",
         "_html",
         "_tracebacks",
-        "_compute",
         "budget",
         "digest",
         "verifier",

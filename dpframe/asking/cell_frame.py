@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dpframe import _compute as pc
 from dpframe.asking.node_frame import round_to_counts
 from dpframe.cell_counts import Ints, NoisyCells
 from dpframe.hierarchy import ROOT, Hierarchy

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import pandas as pd
 
+from dpframe._late_imports import import_extra
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.errors import DpframeError
 from dpframe.pages.chartable import Chartable, DrawnMeasure, Kind, area_measure, chartable
 from dpframe.pages.page_parts import released_part
 from dpframe.pages.plot_cells import heatmap
@@ -100,7 +99,5 @@ def _subject(shown: Chartable, measures: tuple[DrawnMeasure, ...]) -> str:
 
 def plotly_objects() -> Any:
     """Return plotly's module of figures; DpframeError if plotly is not installed."""
-    try:
-        return importlib.import_module("plotly.graph_objects")
-    except ImportError:
-        raise DpframeError("plot needs plotly. Run pip install 'dpframe[plots]'.") from None
+    missing = "plot needs plotly. Run pip install 'dpframe[plots]'."
+    return import_extra("plotly.graph_objects", missing)

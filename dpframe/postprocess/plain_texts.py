@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
-
-from dpframe import _compute as pc
 
 NUMBER = "^(0|-?[1-9][0-9]{0,17})$"
 """A whole number of up to 18 digits, which 64 bits hold; smaller types may not hold it."""

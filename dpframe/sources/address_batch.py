@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe import _compute as pc
 from dpframe.hierarchy._ip import Ip
 from dpframe.sources.address_bytes import Flags, parse_dotted
 from dpframe.sources.group_bytes import Words, parse_groups

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dpframe import _compute as pc
 from dpframe._duck import Relation, join_batches
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy

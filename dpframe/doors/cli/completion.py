@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from dpframe._late_imports import import_extra
 from dpframe.doors.cli.terminal_lines import print_text
 from dpframe.errors import ParameterError
 
@@ -41,12 +42,8 @@ def add_completion_command(commands: Any, parser: Callable[[], argparse.Argument
 def _print_completion(
     parser: Callable[[], argparse.ArgumentParser], options: argparse.Namespace
 ) -> int:
-    try:
-        import shtab
-    except ModuleNotFoundError:
-        raise ParameterError(
-            "completion needs shtab. Run pip install 'dpframe[completion]'."
-        ) from None
+    missing = "completion needs shtab. Run pip install 'dpframe[completion]'."
+    shtab = import_extra("shtab", missing, ParameterError)
     whole = parser()
     _name_files(whole, shtab.FILE)
     print_text(shtab.complete(whole, shell=options.shell), sys.stdout)

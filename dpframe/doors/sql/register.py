@@ -62,8 +62,8 @@ def _check_register_arguments(function: T) -> T:
     return cast(T, call)
 
 
-@_check_register_arguments
 @shorten_errors
+@_check_register_arguments
 def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     """Give a DuckDB connection the table functions of dpframe.
 
@@ -153,7 +153,7 @@ def _register_connection(
     _duck.run_script(opened, "\n".join([*forgotten, here, script]))
 
 
-_TEMPORARY = _check_register_arguments(shorten_errors(lambda con, ledger: sys.getrefcount(con)))(
+_TEMPORARY = shorten_errors(_check_register_arguments(lambda con, ledger: sys.getrefcount(con)))(
     object()
 )  # type: ignore[call-arg]
 """Number of references that ``register`` sees to an argument that its caller does not keep."""
