@@ -327,6 +327,13 @@ def segments(
     """
     part = np.zeros(len(counts.own), dtype=np.int64)
     free = np.ones(len(part), dtype=np.bool_)
+    if len(counts.axes) == 1:  # of the nearest reported node
+        tree, places = counts.axes[0], nodes[:, 0]
+        part[places], free[places] = np.arange(len(nodes)), False
+        for depth in range(1, int(tree.level.max(initial=0)) + 1):
+            here = np.flatnonzero((tree.level == depth) & free)
+            part[here] = part[tree.parent[here]]
+        return part
     for number, kind in enumerate(kinds):
         here = np.flatnonzero(level == len(kinds) - number)
         if len(here):

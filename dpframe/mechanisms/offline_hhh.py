@@ -26,7 +26,7 @@ and they count for the cells above it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,7 +41,7 @@ from dpframe.accounting.path_laws import Laws
 from dpframe.accounting.path_recursion import path_delta
 from dpframe.hierarchy import Kind
 from dpframe.noise import NoiseTable
-from dpframe.tree import Counts, Ints, Nodes, NoisyNodes, chosen_nodes, groups_in_cells
+from dpframe.tree import Counts, CountTree, Ints, Nodes, NoisyNodes, chosen_nodes, groups_in_cells
 
 Groups = NDArray[np.int64]
 """Positions of groups of records."""
@@ -145,32 +145,66 @@ def select(
 
     Cells are in the order of their kinds; nodes of one hierarchy are in the order of the tree.
     """
-    able = _groups_at_band(counts, kinds, band)
-    free, found = np.ones(len(counts.own), dtype=np.bool_), list[tuple[Ints, Ints, Ints]]()
+    nested = len(counts.axes) == 1
+    able = [] if nested else _groups_at_band(counts, kinds, band)
+    left, found = counts.own.copy(), list[tuple[Ints, Ints, Ints]]()
     for number, kind in enumerate(kinds):  # line 4
-        groups = np.flatnonzero(able[number] & free)  # line 5
-        cell, size = _cell_numbers(counts, kind, groups)
-        residual = _records_by_cell(counts, groups, cell, size)
-        full = residual >= max(band, 1)
-        # every node of a tree is tested; most numbers of cells stand for cells without records
-        asked = np.arange(size) if len(counts.axes) == 1 else np.flatnonzero(full)
-        top = asked[full[asked] & (residual[asked] + test.draw(len(asked)) >= threshold)]  # 7 to 10
-        nodes, taken = _nodes_and_groups(counts, kind, groups, cell, top, size)
-        found.append((np.full(len(top), number), nodes, residual[top]))  # line 11
-        free[taken] = False  # by the first selected cell
+        if nested:
+            residual, take = _test_nodes(counts.axes[0], left, kind[0])  # line 5
+        else:
+            residual, take = _test_cells(counts, left, kind, able[number], band)
+        noisy = residual + test.draw(len(residual))  # line 9
+        top = (residual >= max(band, 1)) & (noisy >= threshold)  # lines 7 and 10
+        nodes = take(top)  # line 11
+        found.append((np.full(len(nodes), number), nodes, residual[top]))
     if remainder:
-        rest = np.array([counts.own[free].sum()], dtype=np.int64)
-        found.append(
-            (np.array([len(kinds)]), np.zeros((1, len(counts.axes)), dtype=np.int64), rest)
-        )
+        root = np.zeros((1, len(counts.axes)), dtype=np.int64)
+        found.append((np.array([len(kinds)]), root, np.array([left.sum()])))
     if not found:
         none = np.zeros(0, dtype=np.int64)
         return none, none.reshape(0, len(counts.axes)), none
     numbers, places, residuals = map(np.concatenate, zip(*found, strict=True))
-    if len(counts.axes) > 1:
+    if not nested:
         return numbers, places, residuals
     order = np.argsort(places[:, 0])
     return numbers[order], places[order], residuals[order]
+
+
+Take = Callable[[NDArray[np.bool_]], Ints]
+"""Takes the records of selected cells; returns the nodes of these cells, one column an axis."""
+
+
+def _test_nodes(tree: CountTree, left: Ints, level: int) -> tuple[Ints, Take]:
+    """Return the residuals of all nodes of a level, whose records lie there by now.
+
+    Records that no node takes are passed up, so that a tree is walked once.
+    """
+    here = tree.at_level(level)
+    residual = left[here]
+
+    def take(top: NDArray[np.bool_]) -> Ints:
+        left[here] = 0
+        np.add.at(left, tree.parent[here], np.where(top, 0, residual))
+        return here[top][:, None]
+
+    return residual, take
+
+
+def _test_cells(
+    counts: Counts, left: Ints, kind: Kind, able: NDArray[np.bool_], band: int
+) -> tuple[Ints, Take]:
+    """Return the residuals of the cells of a kind that reach the band."""
+    groups = np.flatnonzero(able & (left > 0))
+    cell, size = _cell_numbers(counts, kind, groups)
+    residual = _records_by_cell(counts, groups, cell, size)
+    asked = np.flatnonzero(residual >= max(band, 1))  # numbers without a cell have no records
+
+    def take(top: NDArray[np.bool_]) -> Ints:
+        nodes, taken = _nodes_and_groups(counts, kind, groups, cell, asked[top], size)
+        left[taken] = 0  # by the first selected cell
+        return nodes
+
+    return residual[asked], take
 
 
 def selected_nodes(counts: Counts, kinds: Sequence[Kind], kind: Ints, places: Ints) -> Nodes:
@@ -227,8 +261,7 @@ def _groups_at_band(counts: Counts, kinds: Sequence[Kind], band: int) -> list[ND
     Where that saves work, cells are counted: those whose coarser cells may all reach the band.
     """
     able: list[NDArray[np.bool_]] = []
-    sparse = band > 1 and len(counts.axes) > 1  # else a node reaches the band
-    sparse = sparse and not _dense(counts.own, _possible_cells(counts))  # else asking costs as much
+    sparse = not _dense(counts.own, _possible_cells(counts))  # else checks cost as much as asking
     for place in range(len(kinds) - 1, -1, -1):
         kind = kinds[place]
         inside = np.ones(len(counts.own), dtype=np.bool_)
@@ -242,7 +275,7 @@ def _groups_at_band(counts: Counts, kinds: Sequence[Kind], band: int) -> list[ND
                 inside &= known
         # a node of one axis reaches the band; the first kind is counted when it is asked, and no
         # kind is finer
-        if sparse and place and sum(map(bool, kind)) > 1:
+        if sparse and band > 1 and place and sum(map(bool, kind)) > 1:
             groups = np.flatnonzero(inside)
             cell, size = _cell_numbers(counts, kind, groups)
             inside[groups] = (_records_by_cell(counts, groups, cell, size) >= band).take(cell)
@@ -256,9 +289,7 @@ def _cell_numbers(counts: Counts, kind: Kind, groups: Groups) -> tuple[Ints, int
     In a small table some numbers below the bound have no cell.
     """
     code, size = _cell_codes(counts, kind, groups)
-    if len(counts.axes) == 1 or _dense(code, size):
-        return code, size
-    return _dense_ranks(code, size)
+    return (code, size) if _dense(code, size) else _dense_ranks(code, size)
 
 
 def _nodes_and_groups(
