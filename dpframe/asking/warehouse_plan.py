@@ -116,7 +116,7 @@ class WarehousePlan(RemoteSource):
     def weights_are_text(self) -> bool:
         return dict(self.types).get(self.plan.unit.weight or "") == TEXT
 
-    def counted(self, candidates: object) -> MechanismInput[Any]:
+    def counts_of_result(self, candidates: object) -> MechanismInput[Any]:
         """Return the counts in a result, or what a rollup measures on. Private.
 
         Raises SourceError if the result is not what the plan asks for.
@@ -130,8 +130,8 @@ class WarehousePlan(RemoteSource):
         }
         read = candidate_cells if hierarchy.has_cells else candidate_tree
         counts = read(candidates, hierarchy, dialect, self.hierarchy_types, **facts)
-        if self.plan.listed is not None:
-            counts = listed_counts(counts.axes[0], self.plan.listed)
+        if self.plan.listed_keys is not None:
+            counts = listed_counts(counts.axes[0], self.plan.listed_keys)
         if self.vectors is None:
             return MechanismInput(counts, counts.types)
         private = parts_counted_elsewhere(counts, tuple(self.sums), hierarchy)
@@ -195,7 +195,7 @@ def warehouse_statement(plan: WarehousePlan) -> RollupSql:
         user_type=types.get(unit.user or ""),
         weight_type=types.get(unit.weight or ""),
         view=view,
-        only=inner.listed,
+        only=inner.listed_keys,
         dialect=dialect,
         extra={"plan": f"'{plan.fingerprint}'", "nodes": nodes},
         sums=plan.sums,
@@ -262,7 +262,7 @@ def release_candidates(
     inner = question.fitted(plan.plan, plan)
     about = replace(about, period=plan.period, reading=plan.reading)
     release = make_release(
-        lambda: plan.counted(candidates),
+        lambda: plan.counts_of_result(candidates),
         inner,
         source=plan.source,
         ledger=ledger,

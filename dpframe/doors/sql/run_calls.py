@@ -100,8 +100,8 @@ def _listed_candidates(
     listed: pa.ListScalar, types: tuple[str, ...], plan: Any
 ) -> MechanismInput[Any]:
     counts = counts_of(candidate_rows(listed), plan.hierarchy, types)
-    if plan.listed is not None:
-        counts = listed_counts(counts.axes[0], plan.listed)
+    if plan.listed_keys is not None:
+        counts = listed_counts(counts.axes[0], plan.listed_keys)
     return MechanismInput(counts, types)
 
 

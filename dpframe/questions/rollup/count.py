@@ -22,10 +22,10 @@ def count(source: object, plan: RollupPlan, progress: bool) -> MechanismInput[Me
     private = measure_parts(
         source,
         plan.hierarchy,
-        plan.asked.selecting,
+        plan.asked.selection_unit,
         plan.band,
         plan.vectors,
-        listed=plan.listed,
+        listed=plan.listed_keys,
         progress=progress,
     )
     return MechanismInput(private, private.counts.types)
