@@ -41,7 +41,7 @@ FLOORS = [
         "steps",
         "nodes_unit",
     },
-    {"measures", "cell_counts"},
+    {"measures"},
     {"vectors", "measure_texts"},
     {"hierarchy", "sketches", "testing"},
     {"domains", "accounting", "postprocess", "user_items"},

@@ -135,7 +135,9 @@ def _compare_mechanisms(
             relative["largest"] = _records(public, given)
         plan = TREE_COUNTS.plan({**given, **relative, "mechanism": name})
         if truth is None:
-            truth = exact_counts(public, plan.hierarchy, plan.unit, 1, listed=plan.listed_keys)
+            truth = exact_counts(
+                public, plan.hierarchy, plan.unit, 1, listed=plan.listed_keys
+            ).axes[0]
         frames.append(_errors(name, plan, truth, times, least, scale))
     return pd.concat(frames, ignore_index=True)
 
@@ -149,7 +151,7 @@ DEFAULTS = {
 
 def _records(public: object, given: dict[str, object]) -> int:
     plan = TREE_COUNTS.plan({**given, "mechanism": "hhh"})
-    return max(1, int(exact_counts(public, plan.hierarchy, plan.unit, 1).count[0]))
+    return max(1, int(exact_counts(public, plan.hierarchy, plan.unit, 1).own.sum()))
 
 
 def _errors(

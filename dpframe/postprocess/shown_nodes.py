@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpframe._known_arguments import shown_value
 from dpframe.digest import FrameState, frame_state, released_columns
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.hierarchy import Cells, Hierarchy, as_hierarchies, as_hierarchy, is_one_hierarchy
+from dpframe.hierarchy import Hierarchy, as_hierarchies, as_hierarchy, is_one_hierarchy
 from dpframe.postprocess.flat import as_nodes
 from dpframe.postprocess.lineages import lineages, nearest_ancestors
 
@@ -85,7 +85,7 @@ class ShownNodes:
         """The columns of measures by name, in the order of the frame. Releases without named
         measures have "count"; releases of cells "residual" and, if it is shown, "count"."""
         named = self.receipt.get("measures")
-        if named is None and isinstance(self.hierarchy, Cells):
+        if named is None and self.hierarchy.has_cells:
             found = {"residual": MeasureColumns(value="residual", lower="lower", upper="upper")}
             if "count" in self.frame.columns:
                 ends = {"lower": "count_lower", "upper": "count_upper"}

@@ -13,7 +13,7 @@ from dpframe import _duck
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
 from dpframe.sources import sql_sources, sql_tables
-from dpframe.sources.exact_trees import tree_of
+from dpframe.sources.count_rows import tree_of
 from tests import members
 from tests.members import some
 from tests.rollups import exact_counts, tree_paths
@@ -272,7 +272,7 @@ def test_a_failure_inside_of_python_quotes_nothing(
     dp.register(con, ledger=ledger)
     con.execute(f"CREATE TABLE t AS SELECT '{SECRET}' AS k FROM range(500)")
     with monkeypatch.context() as patch:
-        patch.setattr("dpframe.doors.sql.types.tree_of", fails)
+        patch.setattr("dpframe.doors.sql.run_calls.counts_of", fails)
         words = said(con, f"FROM {hhh('t')}")
     assert "dpframe failed (ValueError; its text is withheld)" in words
     assert SECRET not in words

@@ -34,7 +34,6 @@ from dpframe.doors.sql.result_sql import flat_sql, measured_sql, nodes_sql, rows
 from dpframe.doors.sql.sessions import Session, columns_seen, session_of, statement_source
 from dpframe.doors.sql.types import plan_sql, stored_types
 from dpframe.errors import ParameterError
-from dpframe.hierarchy import Cells
 from dpframe.ledger import StoredResult
 from dpframe.noise import random_seed, replacement
 from dpframe.periods import Period
@@ -83,7 +82,7 @@ def ask_sql(token: str, path: str, name: str, given: Given) -> str:
     stored = _stored_result(session, question, asked, facts)
     if stored is not None:
         types = stored_types(stored, asked.hierarchy)
-        as_texts = question.subject == "by" or isinstance(asked.hierarchy, Cells)
+        as_texts = question.subject == "by" or asked.hierarchy.has_cells
         again = "replay_measured" if as_texts else "replay"
         return _result_sql(question, asked, types, given, _call_sql(again, token, facts))
     described, plan = columns_seen(session, path, source), question.rolled_up(asked)
@@ -142,7 +141,7 @@ def _result_sql(
         return rows_sql(types, rows)
     if question.subject == "column":
         return flat_sql(asked.hierarchy, types, rows, given.get("k"))
-    if isinstance(asked.hierarchy, Cells):
+    if asked.hierarchy.has_cells:
         return rows_sql(asked.types, rows)
     if question.subject == "by":
         return measured_sql(asked.hierarchy, types, asked.types, rows)
@@ -215,7 +214,7 @@ def _draw_sql(
     """Return the SQL of rows drawn from a rollup of a source, which passes all candidates as one
     list."""
     keys = result_columns(plan.hierarchy)
-    function = "draw_cells" if isinstance(plan.hierarchy, Cells) else "draw"
+    function = "draw_cells" if plan.hierarchy.has_cells else "draw"
     # small types leave a third less to copy
     small = ['"i" := i::UINTEGER', '"level" := level::UTINYINT']
     packed = ", ".join([*small, '"n" := n', *(f'"{k}" := {k}' for k in keys)])

@@ -22,13 +22,11 @@ from dpframe.doors.sql.types import (
     release_rows,
     result_rows,
     text_rows,
-    tree_of_candidates,
 )
 from dpframe.errors import ParameterError, SourceError
-from dpframe.hierarchy import Cells
 from dpframe.noise import replaced_by
 from dpframe.questions.synthesize.generator import Generator
-from dpframe.sources.cell_table import cells_of
+from dpframe.sources.count_rows import counts_of
 from dpframe.sources.keys import listed_counts
 from dpframe.sources.period_source import PeriodReading
 from dpframe.sources.source_relations import canonical
@@ -101,13 +99,10 @@ def _about_as_read(facts: Facts) -> DataScope:
 def _listed_candidates(
     listed: pa.ListScalar, types: tuple[str, ...], plan: Any
 ) -> MechanismInput[Any]:
-    if isinstance(plan.hierarchy, Cells):
-        cells = cells_of(candidate_rows(listed), plan.hierarchy, types)
-        return MechanismInput(cells, types)
-    tree = tree_of_candidates(listed, types)
+    counts = counts_of(candidate_rows(listed), plan.hierarchy, types)
     if plan.listed_keys is not None:
-        tree = listed_counts(tree, plan.listed_keys)
-    return MechanismInput(tree, tree.types)
+        counts = listed_counts(counts.axes[0], plan.listed_keys)
+    return MechanismInput(counts, types)
 
 
 def draw_from_relation(

@@ -17,8 +17,6 @@ from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.ledger import Ledger, StoredResult
 from dpframe.ledger.history import period_in
-from dpframe.sources.exact_trees import tree_of
-from dpframe.tree import CountTree
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,11 +82,6 @@ OF_ARROW = {
     pa.float64(): "DOUBLE",
     pa.date32(): "DATE",
 }
-
-
-def tree_of_candidates(listed: pa.ListScalar, types: tuple[str, ...]) -> CountTree:
-    """Return the tree of one list of candidates."""
-    return tree_of(candidate_rows(listed), types)
 
 
 def candidate_rows(listed: pa.ListScalar) -> pa.Table:

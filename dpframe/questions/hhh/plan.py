@@ -20,7 +20,7 @@ from dpframe.asking.call_arguments import (
 )
 from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import ParameterError
-from dpframe.hierarchy import Cells, Hierarchy
+from dpframe.hierarchy import Hierarchy
 from dpframe.questions.hhh.checks import HhhArguments, check_hhh_arguments
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
 
@@ -95,7 +95,7 @@ def make_plan(
 def _plan_of_mechanism(asked: HhhArguments) -> HhhPlan[Any, Any]:
     check_contribution(asked.unit, asked.mechanism, CONTRIBUTIONS)
     if asked.unit.nodes is not None:
-        if isinstance(asked.hierarchy, Cells):
+        if asked.hierarchy.has_cells:
             raise ParameterError(
                 "contribution='items' takes one hierarchy. Pass one, or leave contribution out."
             )
@@ -107,7 +107,7 @@ def _plan_of_mechanism(asked: HhhArguments) -> HhhPlan[Any, Any]:
             f"mechanism={asked.mechanism!r} adds up no weight ({asked.unit.weight!r}). Use "
             "mechanism='offline', or leave weight and max_weight out."
         )
-    if isinstance(asked.hierarchy, Cells):
+    if asked.hierarchy.has_cells:
         from dpframe.questions.hhh.cells_plan import cells_plan
 
         return cells_plan(asked)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from dpframe.sources.cell_table import _positions_among
 from hypothesis import given
 from hypothesis import strategies as st
-
-from dpframe.sources.cell_table import _positions_among
 
 
 @given(

@@ -1,4 +1,4 @@
-"""Turn the rows of a statement that counted cells into counts: nodes of dimensions, and groups."""
+"""Turn the rows of a statement that counted nodes or cells into counts. Private."""
 
 from __future__ import annotations
 
@@ -9,58 +9,80 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe.cell_counts import Axis, CellCounts, Ints
-from dpframe.hierarchy import Cells
+from dpframe.hierarchy import Hierarchy
 from dpframe.sources.cell_leaves import cell_result_columns, places_in
 from dpframe.sources.record_leaves import one_to
-from dpframe.tree import python_integers
+from dpframe.tree import CellCounts, Counts, CountTree, Ints, python_integers
 
 
-def cells_of(
-    table: pa.Table, cells: Cells, types: tuple[str, ...] = (), sums: Sequence[str] = ()
+def counts_of(
+    table: pa.Table, hierarchy: Hierarchy, types: tuple[str, ...] = (), sums: Sequence[str] = ()
+) -> Counts:
+    """The counts in the rows of ``rollup_statement``: nodes in preorder, or nodes of dimensions and
+    groups."""
+    if hierarchy.has_cells:
+        return _cells_of(table, hierarchy, types, sums)
+    return tree_of(table, types, sums)
+
+
+def tree_of(table: pa.Table, types: tuple[str, ...] = (), sums: Sequence[str] = ()) -> CountTree:
+    """The tree in rows in preorder: level, n, keys and ``sums``."""
+    return CountTree.from_preorder(
+        level=_int64_values(table["level"]),
+        count=_int64_values(table["n"]),
+        keys=tuple(table[name] for name in table.column_names[2:] if name not in sums),
+        types=types,
+        sums=tuple(table[name] for name in sums),
+    )
+
+
+def _cells_of(
+    table: pa.Table, cells: Hierarchy, types: tuple[str, ...], sums: Sequence[str]
 ) -> CellCounts:
-    """The counts in the rows of ``sources.cell_leaves``, which come in any order. Private.
+    """The counts in the rows of ``sources.cell_leaves``, which come in any order.
 
     Raises SourceError where the groups do not add up to the nodes.
     """
     names = cell_result_columns(cells)
     number = _int64_values(table[names[0]])
-    found = [
-        _dimension_axis(table, cells, d, np.flatnonzero(number == d)) for d in one_to(len(cells.of))
-    ]
     rows = _take_rows(table, np.flatnonzero(number == 0))
+    own = _int64_values(rows["n"])
+    found = [
+        _dimension_axis(table, cells, d, np.flatnonzero(number == d), int(own.sum()))
+        for d in one_to(len(cells.dimensions))
+    ]
     placed = [
         _positions_among(_int64_values(rows[names[d]]), known).astype(np.int32)
-        for d, (_, _, known) in enumerate(found, 1)
+        for d, (_, known) in enumerate(found, 1)
     ]
-    return CellCounts.checked(
-        axes=tuple(axis for axis, _, _ in found),
-        of_nodes=tuple(counted for _, counted, _ in found),
+    return CellCounts(
+        axes=tuple(axis for axis, _ in found),
         places=tuple(placed),
-        count=_int64_values(rows["n"]),
+        own=own,
         types=types,
-        sums=tuple(python_integers(rows[name]) for name in sums),
-    )
+        own_sums=tuple(python_integers(rows[name]) for name in sums),
+    ).check_sums()
 
 
 def _dimension_axis(
-    table: pa.Table, cells: Cells, dimension: int, here: Ints
-) -> tuple[Axis, Ints, Ints]:
-    """The axis of a dimension, and the counts and places of its nodes, from the rows ``here``. All
-    begin with the root: count 0, place 0."""
+    table: pa.Table, cells: Hierarchy, dimension: int, here: Ints, total: int
+) -> tuple[CountTree, Ints]:
+    """The axis of a dimension and the places of its nodes, from the rows ``here``. Both begin with
+    the root: place 0, and the ``total`` of all groups."""
     names, wide = cell_result_columns(cells), places_in(cells)
     rows = _take_rows(table, here)
     level, place = _int64_values(rows["level"]), _int64_values(rows[names[1]])
     order = np.lexsort([place, level])  # whatever the order of the rows
     rows = rows.take(order)
     own = np.concatenate([[0], place[order]])
-    texts = names[1 + wide : 1 + wide + cells.of[dimension - 1].key_width]
-    axis = Axis(
+    texts = names[1 + wide : 1 + wide + cells.dimensions[dimension - 1].key_width]
+    axis = CountTree(
         level=np.concatenate([[0], level[order]]),
         parent=np.concatenate([[-1], _positions_among(_int64_values(rows[names[2]]), own)]),
+        count=np.concatenate([[total], _int64_values(rows["n"])]),
         keys=tuple(_below_root(rows[name]) for name in texts),
     )
-    return axis, np.concatenate([[0], _int64_values(rows["n"])]), own
+    return axis, own
 
 
 def _take_rows(table: pa.Table, rows: Ints) -> pa.Table:
