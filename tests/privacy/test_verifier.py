@@ -25,8 +25,8 @@ import dpframe as dp
 from dpframe.accounting.binomial import binomial
 from dpframe.accounting.search import normal_delta
 from dpframe.asking.proofs import proof_text
-from dpframe.mechanisms.printed_hhh import printed_laws
 from dpframe.noise import NoiseTable, laplace_table, rounded_normal
+from dpframe.papers.printed_hhh import printed_laws
 from dpframe.verifier.binomials import binomial_law
 from dpframe.verifier.gaussian_bounds import distribution_on_grid, normal_bound, normal_distribution
 from dpframe.verifier.judge import verify_proof, verify_receipt
