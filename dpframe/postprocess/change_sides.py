@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from dpframe.budget import SHARE_GRID
 from dpframe.errors import ParameterError
@@ -25,9 +24,6 @@ from dpframe.steps import Steps
 
 Numbers = list[Any]
 """A list with one number per row; None where the number is not known."""
-
-EndsAtConfidence = Callable[[float], tuple[Numbers, Numbers]]
-"""Returns lower and upper ends for a confidence; None at nodes that a release does not report."""
 
 SELECTED_UPON = (*NOMINAL, "streaming")
 """Mechanisms that compare the released number itself with a threshold, so that its noise decides
@@ -50,7 +46,7 @@ class DrawnNumbers:
     low: list[int]
     high: list[int]
     noise: list[Noise] | None
-    variance: NDArray[np.float64] | None
+    variance: list[float]
     scale: Fraction
     decimals: int | None = None
     adjusted: bool = False
@@ -66,9 +62,8 @@ class SmallestShown:
 
     def at(self, chance: float) -> int:
         """The most that a value that is not shown counts, except with probability ``chance``."""
-        return self.least + (
-            half_width(self.noise, 1, 1 - chance) if chance else self.noise.highest
-        )
+        most = half_width(self.noise, 1, 1 - chance) if chance else self.noise.highest
+        return self.least + most
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -79,7 +74,7 @@ class Side:
     ``worth`` has the least and the most that a unit of the selection adds to a number. ``covers``
     has the rows of unreported nodes with reported nodes below, if there are no ``drawn`` numbers.
     ``drawn`` is None if the receipt does not tell the law of the noise, and ``unknown`` says why;
-    ``told`` then gives ends for any confidence, if these are known. ``selected`` says why the
+    ``means`` then gives ends for any confidence, if these are known. ``selected`` says why the
     intervals do not all hold together, if they do not.
     """
 
@@ -96,43 +91,22 @@ class Side:
     kept: SmallestShown | None = None
     covers: frozenset[int] = frozenset()
     drawn: DrawnNumbers | None = None
-    told: EndsAtConfidence | None = None
+    means: Callable[[float], tuple[Numbers, Numbers]] | None = None
     unknown: str = ""
     selected: str = ""
 
-    @property
-    def scale(self) -> Fraction | None:
-        return None if self.drawn is None else self.drawn.scale
-
-    @property
-    def shown(self) -> list[bool]:
-        return [value is not None for value in self.value]
-
-    def rounded(self, value: Any) -> Any:
-        """Round a difference of shown numbers to the decimals of these numbers, if known."""
-        decimals = None if self.drawn is None else self.drawn.decimals
-        return value if decimals is None else round(value, decimals)
-
-    def hides(self, row: int, chance: float) -> tuple[Fraction, Fraction] | None:
+    def hides(self, row: int, chance: float) -> tuple[Fraction | float, Fraction | float]:
         """The least and the most that a true number has beside its drawn part, in the numbers of
-        the frame, except with probability ``chance``; None without a bound."""
+        the frame, except with probability ``chance``; infinite without a bound."""
         if self.value[row] is not None:
             return Fraction(0), Fraction(0)
         least = chance if self.kept is None else chance / 2
         units = self.hidden.at(self.levels[row], least)
         if units is None or self.worth is None or row in self.covers:
-            return None
+            return -math.inf, math.inf
         if self.kept is not None:
             units = max(units, self.kept.at(least))
         return self.worth[0] * units, self.worth[1] * units
-
-
-def check_together(before: Side, after: Side, simultaneous: bool) -> None:
-    """Raise ParameterError if intervals should all hold together (``simultaneous``) and do not,
-    whatever their confidence."""
-    for side in (before, after):
-        if simultaneous and side.selected:
-            raise ParameterError(f"simultaneous=True does not hold: {side.selected}.")
 
 
 def side_of(
@@ -146,10 +120,10 @@ def side_of(
     """A release as one side of a change. For each node of ``places``, ``at`` has its row in the
     frame of the release, or -1 if the release does not report the node."""
     hidden, kind = hidden_bound(nodes, plan_again), columns.kind
-    drawn, told, unknown, selected = None, None, "", ""
+    drawn, means, unknown, selected = None, None, "", ""
     try:
         if kind == "mean":
-            told = _mean_ends_at(mean_noise(nodes, name), at)
+            means = partial(_mean_ends, mean_noise(nodes, name), at)
             unknown = f"measure ({name!r}) is a mean, and what it is a quotient of is not shown."
         elif nodes.is_rollup:
             drawn = _drawn_numbers(nodes, rollup_noise(nodes, name)[0], at, places)
@@ -186,7 +160,7 @@ def side_of(
         kept=_smallest_shown(nodes),
         covers=covers,
         drawn=drawn,
-        told=told,
+        means=means,
         unknown=unknown,
         selected=selected,
     )
@@ -224,13 +198,13 @@ def _drawn_numbers(
     rows = [
         [row] if row >= 0 else below.get(node, []) for row, node in zip(at, places, strict=True)
     ]
-    noise, variance = None, None
+    noise, variance = None, [0.0] * len(rows)
     if known.variance is None:
         laws = [known.laws[int(known.law[own[0]]) if own else 0] for own in rows]
         draws = [sum(int(known.terms[i]) for i in own) for own in rows]
         noise = [Noise(law, terms) for law, terms in zip(laws, draws, strict=True)]
     else:
-        variance = np.array([sum(known.variance[i] for i in own) for own in rows], np.float64)
+        variance = [float(sum(known.variance[i] for i in own)) for own in rows]
     return DrawnNumbers(
         low=[sum(int(known.low[i]) for i in own) for own in rows],
         high=[sum(int(known.high[i]) for i in own) for own in rows],
@@ -242,14 +216,10 @@ def _drawn_numbers(
     )
 
 
-def _mean_ends_at(means: MeanNoise, at: Sequence[int]) -> EndsAtConfidence:
-    def told(confidence: float) -> tuple[Numbers, Numbers]:
-        lower, upper = (
-            [None if r < 0 else float(end[r]) for r in at] for end in means.ends(confidence)
-        )
-        return lower, upper
-
-    return told
+def _mean_ends(means: MeanNoise, at: Sequence[int], confidence: float) -> tuple[Numbers, Numbers]:
+    ends = means.ends(confidence)
+    lower, upper = ([None if r < 0 else float(end[r]) for r in at] for end in ends)
+    return lower, upper
 
 
 def _worth_of_unit(

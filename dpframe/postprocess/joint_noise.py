@@ -55,7 +55,7 @@ class Noise:
     terms: int = 1
 
     @property
-    def tabled(self) -> bool:
+    def has_table(self) -> bool:
         """Whether the law is written as a table here."""
         scale = scale_of(self.law)
         return scale is None or scale <= WIDEST

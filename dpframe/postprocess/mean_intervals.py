@@ -1,6 +1,11 @@
-"""Intervals of means, with a factor for each value that the mean could have.
+"""Intervals of quotients of noisy numbers, and of means, whose factor depends on the mean.
 
-Source: Fieller (1954), as in :mod:`.ratios`. A mean is a quotient of A and A + B: A is by how much
+Source: Fieller, "Some Problems in Interval Estimation" (1954). For N = n + X and D = d + Y, with
+independent noises X and Y, the number N - m D at the true m = n/d is X - m Y, a weighted sum of
+noises: it is within f sd with the confidence of f (:mod:`.weighted_laplace`). The interval is the
+set of all m for which N - m D is within f sd; nothing is linearised.
+
+A mean is a quotient of A and A + B: A is by how much
 its values are above the lower bound, B by how much they are below the upper bound. Both have the
 same weighted sums of noises, eA and eB, drawn apart. If the true mean is the part u of the way from
 the lower to the upper bound, then its interval is made of the sum (1 - u) eA - u eB. The noise with
@@ -20,7 +25,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.postprocess.ratios import ratio_interval
 from dpframe.postprocess.weighted_laplace import CELLS, deviation_factor, share_factor
 
 Reals = NDArray[np.float64]
@@ -28,6 +32,50 @@ Reals = NDArray[np.float64]
 BOUNDARY = 1e-9
 """Ends this near to a distance at which the factor changes are taken to be there; in parts of half
 the distance of the bounds."""
+
+
+def ratio_interval(
+    numerator: Reals,
+    numerator_variance: Reals,
+    denominator: Reals,
+    denominator_variance: Reals,
+    *,
+    factor: float,
+    within: tuple[float, float],
+) -> tuple[Reals, Reals]:
+    """Ends of intervals for quotients that are known to lie ``within`` two numbers.
+
+    Parameters
+    ----------
+    numerator, denominator
+        float64, shape (n,); unbiased, with independent noise.
+    numerator_variance, denominator_variance
+        float64, shape (n,), above 0.
+    factor
+        f with P(|Z| <= f sd(Z)) >= confidence for weighted sums Z of the noises.
+    within
+        The smallest and the largest quotient there can be; all of it is the answer where the
+        denominator is not clearly above 0, or where no quotient between them fits.
+
+    Returns
+    -------
+    tuple
+        Lower and upper ends, float64, shape (n,). Each holds the true quotient with the confidence
+        of ``factor``, where the true denominator is above 0.
+    """
+    low, high = within
+    a = denominator**2 - factor**2 * denominator_variance
+    of_ends = numerator_variance * denominator**2 + denominator_variance * numerator**2
+    of_ends -= factor**2 * numerator_variance * denominator_variance
+    product = numerator * denominator
+    bounded = (a > 0) & (denominator > 0)
+    safe = np.where(bounded, a, 1.0)
+    root = factor * np.sqrt(np.maximum(of_ends, 0.0))  # as a discriminant it would cancel
+    lower, upper = (product - root) / safe, (product + root) / safe
+    fits = bounded & (lower <= high) & (upper >= low)
+    return np.where(fits, np.maximum(lower, low), low), np.where(
+        fits, np.minimum(upper, high), high
+    )
 
 
 def mean_ends(

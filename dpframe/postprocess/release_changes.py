@@ -17,6 +17,7 @@ How intervals are made, ``how``:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,14 +26,12 @@ import numpy as np
 from dpframe._known_arguments import shown_value
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import OTHER
-from dpframe.postprocess.change_ends import ChangeEnds
+from dpframe.postprocess.change_ends import ChangeEnds, joint_ends, shown_ends
 from dpframe.postprocess.change_sides import Side, side_of
 from dpframe.postprocess.comparability import check_comparable, check_measure
 from dpframe.postprocess.hidden_bounds import Place, node_place
-from dpframe.postprocess.joint_changes import joint_ends
 from dpframe.postprocess.legacy import PlanAgain
 from dpframe.postprocess.other_confidence import checked_confidence
-from dpframe.postprocess.shown_changes import shown_ends
 from dpframe.postprocess.shown_nodes import ShownNodes, shown_nodes
 
 if TYPE_CHECKING:
@@ -85,11 +84,9 @@ def change_frame(
         )
     ]
     why = next((side.unknown for side in sides if side.unknown), "")
-    if not why and sides[0].scale != sides[1].scale:
+    if not why and len({side.drawn.scale for side in sides if side.drawn is not None}) > 1:
         why = "the noise of both releases is in different units."
-    if not why:
-        ends = joint_ends(*sides, confidence=wanted, simultaneous=simultaneous)
-    else:
+    if why:
         ends = shown_ends(
             *sides,
             confidence=wanted,
@@ -97,7 +94,9 @@ def change_frame(
             simultaneous=simultaneous,
             why=why,
         )
-    anew = all(side.told is not None for side in sides)
+    else:
+        ends = joint_ends(*sides, confidence=wanted, simultaneous=simultaneous)
+    anew = all(side.means is not None for side in sides)
     how = "joint" if not why else "widened" if anew else "as shown"
     out = _frame_of_change(first, second, rows, sides, ends)
     nominal = any(side.selected for side in sides)
@@ -212,37 +211,36 @@ def _frame_of_change(
     )
     out = out.iloc[order].reset_index(drop=True)
     out.attrs = {}
-    for role, side in zip(("before", "after"), sides, strict=True):
+    whole, drawn = sides[0].whole, sides[0].drawn
+    decimals = None if drawn is None else drawn.decimals
+    for (role, intervals), side in zip(ends.sides.items(), sides, strict=True):
         out[role] = nullable_column(side.value, side.whole)
-        for end, values in zip(("lower", "upper"), ends.of_side(role), strict=True):
+        for end, values in zip(("lower", "upper"), intervals, strict=True):
             out[f"{role}_{end}"] = nullable_column(values, side.whole)
     pairs = zip(sides[0].value, sides[1].value, strict=True)
-    out["change"] = nullable_column(
-        [None if b is None or a is None else sides[0].rounded(a - b) for b, a in pairs],
-        sides[0].whole,
-    )
-    out["change_lower"] = nullable_column(ends.lower, sides[0].whole)
-    out["change_upper"] = nullable_column(ends.upper, sides[0].whole)
-    for name, found in zip(("ratio", "ratio_lower", "ratio_upper"), ends.ratio, strict=True):
-        out[name] = nullable_column(found, False)
-    out["more_than_noise"] = pd.array(
-        [
-            (low is not None and low > 0) or (high is not None and high < 0)
-            for low, high in zip(ends.lower, ends.upper, strict=True)
-        ],
-        dtype="bool",
-    )
+    changes = [None if b is None or a is None else a - b for b, a in pairs]
+    if decimals is not None:
+        changes = [None if change is None else round(change, decimals) for change in changes]
+    for name, values in (("", changes), ("_lower", ends.lower), ("_upper", ends.upper)):
+        out[f"change{name}"] = nullable_column(values, whole)
+    for name, values in zip(("ratio", "ratio_lower", "ratio_upper"), ends.ratio, strict=True):
+        out[name] = nullable_column(values, False, infinite=True)
+    certain = [low > 0 or high < 0 for low, high in zip(ends.lower, ends.upper, strict=True)]
+    out["more_than_noise"] = pd.array(certain, dtype="bool")
     return out
 
 
-def nullable_column(values: Sequence[Any], whole: bool) -> Any:
-    """A column of type Int64 if ``whole``, else Float64; missing where a value is None or NaN."""
+def nullable_column(values: Sequence[Any], whole: bool, *, infinite: bool = False) -> Any:
+    """A column of type Int64 if ``whole``, else Float64; missing where a value is None or NaN, and
+    where it is infinite unless ``infinite`` values are shown."""
     import pandas as pd
 
-    found = [None if value is None or value != value else value for value in values]
-    if whole:
-        return pd.array([None if v is None else int(v) for v in found], dtype="Int64")
-    return pd.array([None if v is None else float(v) for v in found], dtype="Float64")
+    def is_shown(value: Any) -> bool:
+        return value is not None and value == value and (infinite or abs(value) != math.inf)
+
+    of, dtype = (int, "Int64") if whole else (float, "Float64")
+    cells = [of(value) if is_shown(value) else None for value in values]
+    return pd.array(cells, dtype=dtype)  # type: ignore[call-overload]
 
 
 def _change_facts(
