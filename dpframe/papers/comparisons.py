@@ -90,19 +90,8 @@ class ItemMetrics:
 def item_metrics(
     frequency: NDArray[np.float64], items: NDArray[np.int64], found: int, top: int
 ) -> ItemMetrics:
-    """Metrics of found items.
-
-    Parameters
-    ----------
-    frequency
-        float64, shape (K,): the frequency of every item that anybody has.
-    items
-        int64: positions in ``frequency`` of the items that were found, each once.
-    found
-        Number of found items, including items that nobody has.
-    top
-        Number of most frequent items that count as relevant.
-    """
+    """Metrics of ``found`` items, of which ``items`` are the positions of those that anybody has in
+    ``frequency``; the ``top`` most frequent items count as relevant."""
     order = np.argsort(-frequency, kind="stable")
     relevant = np.zeros(len(frequency), dtype=np.bool_)
     relevant[order[:top]] = True
@@ -137,20 +126,10 @@ def alpha_rmse(
 ) -> NDArray[np.float64]:
     """Root of the mean of max(|estimate - truth| - alpha truth, 0)^2 over repeats.
 
+    The error that is left when a relative error is forgiven; alpha 0 gives the ordinary root mean
+    squared error. Its maximum over nodes and data sets is the alpha-mRMSE of Ghazi, Kamath, Kumar,
+    Manurangsi and Wu, "On Differentially Private Counting on Trees" (2023), Definition 4.
     It reads the true counts: neither it nor a choice made by it may leave the data's owner.
-
-    Parameters
-    ----------
-    estimates
-        Shape (repeats, n), in records.
-    truth
-        Shape (n,), at least 0, in records.
-    alpha
-        Relative error that is free, at least 0; 0 gives the ordinary root mean squared error.
-
-    Returns
-    -------
-    Shape (n,), in records. Its maximum over nodes and data sets is the alpha-mRMSE of the paper.
     """
     beyond = np.maximum(np.abs(estimates - truth) - alpha * truth, 0.0)
     return np.asarray(np.sqrt((beyond * beyond).mean(axis=0)), dtype=np.float64)

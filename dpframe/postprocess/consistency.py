@@ -66,30 +66,12 @@ def consistent_counts(
     true)**2 / variance) <= sum((noisy - true)**2 / variance)``, for every noise: x is the
     projection onto a convex set in which the true counts lie.
 
-    Parameters
-    ----------
-    parent
-        int64, shape (n,); position of the parent, -1 for a root. ``parent[i] < i``, as in
-        preorder. Several roots are several trees.
-    noisy
-        float64 or int64, shape (n,); units of the count. The sum of absolute values is below
-        2**61; from 2**53 on float64 rounds to a few units.
-    variance
-        float64, shape (n,); units of the count squared, from 1e-100 to 1e100. Only ratios matter.
-        Almost 0 for a count that is known, very large for one that was not measured.
-    complete
-        bool, shape (n,); True where the listed children are all there are. Not used at a node
-        without listed children.
-
-    Returns
-    -------
-    NDArray[np.float64]
-        Shape (n,). Sums hold up to rounding of float64. May be negative.
-
-    Raises
-    ------
-    ParameterError
-        If an argument breaks a rule above.
+    Arrays have one value a node; ParameterError if one breaks a rule. ``parent``: the position of
+    the parent, ``parent[i] < i``, -1 for a root; several roots are several trees. ``noisy``: the
+    sum of absolute values is below 2**61; from 2**53 on float64 rounds to a few units.
+    ``variance``: from 1e-100 to 1e100; only ratios matter. ``complete``: True where the listed
+    children are all there are. Sums of the result hold up to rounding of float64; it may be
+    negative.
 
     Notes
     -----
@@ -155,23 +137,8 @@ def consistent_variance(
 
     It is the variance of the least squares estimate with the equations of complete nodes and no
     inequality, for independent noises with the given variances; exact where every node with
-    children is complete.
-
-    Parameters
-    ----------
-    parent, variance, complete
-        As for `consistent_counts`.
-
-    Returns
-    -------
-    NDArray[np.float64]
-        Shape (n,); units of the count squared. Errors of rounding are those of float64 for the
-        largest variance among siblings.
-
-    Raises
-    ------
-    ParameterError
-        If an argument breaks a rule of `consistent_counts`.
+    children is complete. Arguments are those of `consistent_counts`. Errors of rounding are those
+    of float64 for the largest variance among siblings.
 
     Notes
     -----
@@ -216,25 +183,10 @@ def consistent_whole_counts(
     half a record beside its children. The c are rounded by largest remainder: to the sum t, or, if
     the node is not complete, to the whole number nearest to their sum.
 
-    Parameters
-    ----------
-    parent, variance, complete
-        As for `consistent_counts`.
-    values
-        float64 or int64, shape (n,); units of the count; usually the result of `consistent_counts`.
-        The sum of absolute values is below 2**61. From 2**53 on, counts are the closest ones up to
-        rounding; sums hold exactly.
-
-    Returns
-    -------
-    NDArray[np.int64]
-        Shape (n,). Values that already satisfy these rules come back unchanged. Ties (of float64)
-        go to the sibling listed first; apart from ties the order of the nodes does not matter.
-
-    Raises
-    ------
-    ParameterError
-        If an argument breaks a rule above.
+    Arguments are those of `consistent_counts`, and ``values`` usually its result. From 2**53 on,
+    counts are the closest ones up to rounding; sums hold exactly. Values that already satisfy these
+    rules come back unchanged. Ties (of float64) go to the sibling listed first; apart from ties the
+    order of the nodes does not matter.
 
     Notes
     -----

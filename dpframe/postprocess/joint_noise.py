@@ -148,23 +148,12 @@ def quotient_ends(
     below: Noise,
     confidence: float,
 ) -> tuple[Real, Real]:
-    """Ends of intervals for quotients n / d of true numbers, n >= 0 and d > 0.
+    """Ends of intervals for quotients n / d of true numbers, n >= 0 and d > 0, each on its own.
 
-    Parameters
-    ----------
-    numerator, denominator
-        Least and largest noisy numbers, N = n + X and D = d + Y; float64, shape (m,).
-    above, below
-        The laws of X and of Y, independent.
-    confidence
-        Of each interval on its own.
-
-    Returns
-    -------
-    tuple
-        Lower and upper ends, float64, shape (m,): 0 and infinity where D is not clearly above 0.
-        The lower end is for the least N and the largest D, the upper end for the largest N and the
-        least D.
+    ``numerator`` and ``denominator`` are the least and the largest noisy numbers, N = n + X and
+    D = d + Y; X has the law ``above`` and Y, independent, the law ``below``. Ends are 0 and
+    infinity where D is not clearly above 0. The lower end is for the least N and the largest D, the
+    upper end for the largest N and the least D.
 
     Notes
     -----

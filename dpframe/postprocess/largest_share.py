@@ -20,20 +20,10 @@ Reals = NDArray[np.float64]
 
 
 def largest_shares(forest: Forest, part_variance: Reals, total_variance: Reals) -> Reals:
-    """The largest share that one measurement has in the variance of every total.
+    """The largest share that one measurement has in the variance of every total: above 0 and at
+    most 1, and the same to the last bit in whichever order siblings are listed.
 
-    Parameters
-    ----------
-    forest
-        From :func:`.tree_squares.checked_forest`.
-    part_variance, total_variance
-        As for :func:`.tree_squares.variances`, all parts measured.
-
-    Returns
-    -------
-    NDArray[np.float64]
-        Shape (n,), above 0 and at most 1, in the order of the nodes; the same to the last bit in
-        whichever order siblings are listed.
+    Arguments are as for :func:`.tree_squares.variances`, all parts measured.
 
     Notes
     -----

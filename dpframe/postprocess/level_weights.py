@@ -24,20 +24,11 @@ def best_weights(listed: ListedNodes, height: int, *, squared: bool) -> tuple[fl
     """Weights of levels 0 to ``height``, a geometric series, that leave the least variance of the
     worst node after least squares.
 
-    Parameters
-    ----------
-    listed
-        Public nodes. An ``<other>`` node counts as one more child.
-    squared
-        False where the standard deviation of a level is proportional to 1 / weight (Laplace), True
-        where its variance is (Gaussian).
-
-    Returns
-    -------
-    tuple of float
-        All 1 if the tree is larger than ``LARGEST_TREE``, or if no other weights lower the largest
-        variance of a node by at least 1 %. Without least squares equal weights are best: of numbers
-        with a given sum of inverses the largest is least if all are equal.
+    An ``<other>`` node of the public nodes counts as one more child. ``squared``: whether the
+    variance of a level is proportional to 1 / weight (Gaussian), and not the standard deviation
+    (Laplace). All are 1 if the tree is larger than ``LARGEST_TREE``, or if no other weights lower
+    the largest variance of a node by at least 1 %. Without least squares equal weights are best: of
+    numbers with a given sum of inverses the largest is least if all are equal.
     """
     equal = (1.0,) * (height + 1)
     if len(listed.level) > LARGEST_TREE:

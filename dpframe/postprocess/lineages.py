@@ -22,30 +22,10 @@ if TYPE_CHECKING:
 def nearest_reported(frame: pd.DataFrame, hierarchy: Hierarchy) -> NDArray[np.int64]:
     """The nearest reported ancestor of every row.
 
-    Parameters
-    ----------
-    frame
-        Some or all rows of a release, in any order: ``level``, ``prefix`` and, for ``columns``, the
-        column of each level.
-    hierarchy
-        The hierarchy of the release, ``as_hierarchy(receipt["hierarchy"])``.
+    ``frame`` has some or all rows of a release, in any order. The result has the position of the
+    ancestor's row, -1 where none is reported. ParameterError if a row is no node of this hierarchy,
+    or a column is missing.
 
-    Returns
-    -------
-    numpy.ndarray
-        int64, shape (n,): position of the ancestor's row, -1 where none is reported.
-
-    Raises
-    ------
-    ParameterError
-        A row is no node of this hierarchy, or a column is missing.
-
-    Privacy
-    -------
-    Post-processing of a release: free.
-
-    Notes
-    -----
     A value that is literally ``<invalid>`` reads like a missing one, and one that is literally
     ``<other>`` like what no other row covers. Of two rows that read alike the first is taken, which
     in the order of a release is the literal one.
@@ -80,20 +60,8 @@ def areas(
     A noisy count can be negative, and children can sum up to more than their parent. The area
     of a node is its count or what its children take, whichever is more, and never below 0.
 
-    Parameters
-    ----------
-    frame
-        Rows of a release: ``level`` and the column.
-    ancestor
-        int64, shape (n,), from :func:`nearest_reported`.
-    column
-        The numbers that areas stand for, whole or floating-point; None gives 1 to every node that
-        has no reported node below.
-
-    Returns
-    -------
-    numpy.ndarray
-        int64 or float64, shape (n,), in the unit of the column.
+    ``ancestor`` is from :func:`nearest_reported`. ``column`` has the numbers that areas stand for;
+    None gives 1 to every node that has no reported node below.
     """
     from pandas.api import types  # loads pandas, which would load what imports this
 

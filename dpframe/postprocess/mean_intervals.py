@@ -45,25 +45,11 @@ def ratio_interval(
 ) -> tuple[Reals, Reals]:
     """Ends of intervals for quotients that are known to lie ``within`` two numbers.
 
-    Parameters
-    ----------
-    numerator, denominator
-        float64, shape (n,); unbiased, with independent noise.
-    numerator_variance, denominator_variance
-        float64, shape (n,), above 0.
-    factor
-        f with P(|Z| <= f sd(Z)) >= confidence for weighted sums Z of the noises.
-    within
-        The smallest and the largest quotient there can be; all of it is the answer where the
-        denominator is not clearly above 0, or where no quotient between them fits.
-
-    Returns
-    -------
-    tuple
-        Lower and upper ends, float64, shape (n,). Each holds the true quotient with the confidence
-        of ``factor``, where the true denominator is above 0.
+    Numbers are unbiased, with independent noise. ``factor`` is f with P(|Z| <= f sd(Z)) >=
+    confidence for weighted sums Z of the noises. All of ``within`` is the answer where the
+    denominator is not clearly above 0, or where no quotient between them fits. An interval holds
+    the true quotient with the confidence of ``factor``, where the true denominator is above 0.
     """
-    low, high = within
     a = denominator**2 - factor**2 * denominator_variance
     of_ends = numerator_variance * denominator**2 + denominator_variance * numerator**2
     of_ends -= factor**2 * numerator_variance * denominator_variance
@@ -72,10 +58,17 @@ def ratio_interval(
     safe = np.where(bounded, a, 1.0)
     root = factor * np.sqrt(np.maximum(of_ends, 0.0))  # as a discriminant it would cancel
     lower, upper = (product - root) / safe, (product + root) / safe
-    fits = bounded & (lower <= high) & (upper >= low)
-    return np.where(fits, np.maximum(lower, low), low), np.where(
-        fits, np.minimum(upper, high), high
-    )
+    return _cut_to_bounds(lower, upper, within, where=bounded)
+
+
+def _cut_to_bounds(
+    lower: Reals, upper: Reals, within: tuple[float, float], *, where: NDArray[np.bool_]
+) -> tuple[Reals, Reals]:
+    """Intervals cut to bounds; the bounds themselves elsewhere, and where nothing fits them."""
+    low, high = within
+    fits = where & (lower <= high) & (upper >= low)
+    lower = np.where(fits, np.maximum(lower, low), low)
+    return lower, np.where(fits, np.minimum(upper, high), high)
 
 
 def mean_ends(
@@ -89,24 +82,12 @@ def mean_ends(
 ) -> tuple[Reals, Reals]:
     """Ends of intervals for means, as distances from the middle of the bounds.
 
-    Parameters
-    ----------
-    quotient
-        float64, shape (n,): the noisy mean, less the middle.
-    told
-        float64, shape (n,): the standard deviation of the noisy number of values over that number;
-        NaN where it is not known or not above 0.
-    largest
-        float64, shape (n,), above 0 and at most 1: L of the module's docstring; None where it is
-        not known; one factor then serves all values.
-    confidence
-        As for :func:`.weighted_laplace.share_factor`.
-    half
-        Half the distance of the bounds.
-    within
-        The bounds; the answer where nothing is known, or where no value between them fits.
+    ``quotient`` is the noisy mean, less the middle; ``told`` the standard deviation of the noisy
+    number of values over that number, NaN where it is not known or not above 0; ``largest`` is L of
+    the module's docstring, None where it is not known: one factor then serves all values. ``half``
+    is half the distance of the bounds; the bounds, ``within``, are the answer where nothing is
+    known, or where no value between them fits.
     """
-    low, high = within
     known = ~np.isnan(told)
     own = np.where(known, quotient, 0.0)
     spread = np.where(known, told, 1.0) ** 2
@@ -135,8 +116,7 @@ def mean_ends(
             fits = one <= other
             least[here] = np.where(fits, np.minimum(least[here], one), least[here])
             most[here] = np.where(fits, np.maximum(most[here], other), most[here])
-    fits = known & (least <= high) & (most >= low)
-    return np.where(fits, np.maximum(least, low), low), np.where(fits, np.minimum(most, high), high)
+    return _cut_to_bounds(least, most, within, where=known)
 
 
 def spread_from_end(

@@ -61,18 +61,9 @@ def consistent_totals(
     known: NDArray[np.object_],
     variance: NDArray[np.float64],
 ) -> tuple[NDArray[np.object_], NDArray[np.float64]]:
-    """Totals in whole numbers that add up, and the variance of each.
-
-    Parameters
-    ----------
-    ancestor
-        int64, shape (n,); -1 for the root, which is first. Or the forest made of it.
-    parts, spread
-        Measured parts, whole numbers, and their variances; shape (n,).
-    known, variance
-        Measured totals, whole numbers, and their variances; shape (n,). The variance is inf where
-        no total was measured.
-    """
+    """Totals in whole numbers that add up, and the variance of each: from measured ``parts`` with
+    variances ``spread`` and totals that are ``known`` with a ``variance``, inf where no total was
+    measured."""
     forest = checked_forest(ancestor)
     summed = subtree_sums(parts, forest)
     measured = np.isfinite(variance)

@@ -74,13 +74,8 @@ def real_bound(value: object) -> float:
 
 
 def wasserstein_distance(real: Reals, synthetic: Reals) -> float:
-    """The exact distance of two samples of numbers, in their unit.
-
-    Parameters
-    ----------
-    real, synthetic
-        Finite, (n,) and (m,), at least 1 value each. Every value has the same weight in its sample.
-    """
+    """The exact distance of two samples of finite numbers, in their unit; every value has the same
+    weight in its sample, which has at least one."""
     values = np.sort(np.concatenate([real, synthetic]))
     below = [
         np.searchsorted(np.sort(one), values[:-1], "right") / len(one) for one in (real, synthetic)
@@ -89,17 +84,8 @@ def wasserstein_distance(real: Reals, synthetic: Reals) -> float:
 
 
 def sliced_distance(real: Reals, synthetic: Reals, *, projections: int, seed: int) -> float:
-    """The mean distance along random directions.
-
-    Parameters
-    ----------
-    real, synthetic
-        Finite, (n, d) and (m, d), at least 1 row each.
-    projections
-        Number of directions, at least 1. The error of the mean falls as one over its root.
-    seed
-        Seed of the directions, from 0: one seed always gives the same directions.
-    """
+    """The mean distance of finite rows along random directions. Its error falls as one over the
+    root of their number; one seed always gives the same directions."""
     along = directions(projections, real.shape[1], seed)
     return float(np.mean([wasserstein_distance(real @ v, synthetic @ v) for v in along]))
 

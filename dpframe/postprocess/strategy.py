@@ -72,31 +72,15 @@ def best_strategy(
 ) -> Strategy:
     """Weights for the parts and for levels with the least error of totals that was found.
 
-    Parameters
-    ----------
-    ancestor
-        int64, shape (n,); as for :func:`.tree_squares.least_squares`.
-    level
-        int64, shape (n,), at least 0, larger than the level of the ancestor; at most 500 different
-        ones.
-    least_parts
-        Least weight of the parts, 0 to 1: parts are at most 1 / least_parts times as wide as if
-        they were measured alone.
-    limit
-        Above 0: root mean square error that no level should exceed, in the unit of
-        :attr:`Strategy.error`. What exceeds it counts for ``STEEP`` times as much.
+    ``ancestor`` is as for :func:`.tree_squares.least_squares`. A ``level`` is at least 0 and larger
+    than that of the ancestor; there are at most 500. Parts are at most 1 / ``least_parts`` times as
+    wide as if they were measured alone. ``limit``: root mean square error that no level should
+    exceed, in the unit of :attr:`Strategy.error`; what exceeds it counts for ``STEEP`` times as
+    much. ParameterError if an argument breaks a rule.
 
-    Returns
-    -------
-    Strategy
-        The same for the same arguments. Its error is never above the error of parts alone, nor
-        above the error of equal weights (to 1/1000) for parts and all levels if these obey
-        ``least_parts``.
-
-    Raises
-    ------
-    ParameterError
-        If an argument breaks a rule above.
+    The result is the same for the same arguments. Its error is never above the error of parts
+    alone, nor above the error of equal weights (to 1/1000) for parts and all levels if these obey
+    ``least_parts``.
 
     Notes
     -----

@@ -72,30 +72,14 @@ def least_squares(
 ) -> Estimates:
     """The best linear unbiased estimates of all parts and totals, for independent noises.
 
-    Parameters
-    ----------
-    ancestor
-        int64, shape (n,); position of the nearest reported ancestor, -1 for a root, and
-        ``ancestor[i] < i`` as in preorder. Or what :func:`checked_forest` made of it.
-    part, total
-        float64 or int64, shape (n,); measured values, in units of the measure. Values whose
-        variance is infinite are not read.
-    part_variance, total_variance
-        float64, shape (n,); units of the measure squared, from 1e-100 to 1e100, or inf where
-        nothing was measured.
+    Arrays have one value a node; ParameterError if one breaks a rule. ``ancestor``: the position of
+    the nearest reported ancestor, ``ancestor[i] < i``, -1 for a root; or what
+    :func:`checked_forest` made of it. Variances are from 1e-100 to 1e100, or inf where nothing was
+    measured: such values are not read.
 
-    Returns
-    -------
-    Estimates
-        Sums hold up to rounding of float64: give differences from whole numbers that add up if
-        values are so large that this matters (:func:`.whole_parts.whole_estimates` does). A value
-        that nothing tells apart from others shares what is left with them equally, and has
-        variance inf.
-
-    Raises
-    ------
-    ParameterError
-        If an argument breaks a rule above.
+    Sums hold up to rounding of float64: give differences from whole numbers that add up if values
+    are so large that this matters (:func:`.whole_parts.whole_estimates` does). A value that nothing
+    tells apart from others shares what is left with them equally, and has variance inf.
 
     Notes
     -----
@@ -145,18 +129,7 @@ def least_squares(
 
 def variances(forest: Forest, part_variance: Reals, total_variance: Reals) -> tuple[Reals, Reals]:
     """Variance of every part and of every total as `least_squares` estimates them: exact.
-
-    Parameters
-    ----------
-    forest
-        From :func:`checked_forest`, made once for many calls.
-    part_variance, total_variance
-        As for `least_squares`, already arrays; not checked.
-
-    Returns
-    -------
-    tuple
-        Variances of parts, then of totals; float64, shape (n,), in the order of the nodes.
+    Arguments are as there, but not checked.
 
     Notes
     -----

@@ -51,26 +51,10 @@ def whole_estimates(
 ) -> WholeEstimates:
     """Least squares of :func:`.tree_squares.least_squares`, then whole numbers that add up.
 
-    Parameters
-    ----------
-    ancestor, part_variance, total_variance
-        As for :func:`.tree_squares.least_squares`.
-    part, total
-        int64, shape (n,); measured values. The absolute values of all parts, measured and
-        estimated, and of the largest total sum up to less than 2**62. Values whose variance is
-        infinite are not read.
-
-    Returns
-    -------
-    WholeEstimates
-        Every part and total is less than 1 from the least squares estimate (as computed in
-        float64 from differences, which are as large as noise is). Without measured totals, parts
-        come back unchanged.
-
-    Raises
-    ------
-    ParameterError
-        If an argument breaks a rule above.
+    Arguments are as there, but measured values are whole; the absolute values of all parts,
+    measured and estimated, and of the largest total sum up to less than 2**62. Every part and total
+    is less than 1 from the least squares estimate (as computed in float64 from differences, which
+    are as large as noise is). Without measured totals, parts come back unchanged.
 
     Notes
     -----
