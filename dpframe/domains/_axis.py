@@ -17,6 +17,8 @@ from dpframe.noise import PublicRandom
 Codes: TypeAlias = NDArray[np.uint64]
 Counts: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
+Arrays: TypeAlias = tuple[pa.Array, ...]
+Types: TypeAlias = tuple[pa.DataType, ...]
 
 MAX_BITS = 48
 """Most halvings that stay exact in the 53 bits of a double."""
@@ -53,18 +55,12 @@ class Axis(ABC):
         """Raise ColumnError if the DuckDB types of the columns cannot be read."""
 
     @abstractmethod
-    def read(self, columns: tuple[pa.Array, ...], bits: int) -> tuple[Codes, Mask | None]:
+    def read(self, columns: Arrays, bits: int) -> tuple[Codes, Mask | None]:
         """Return a path of ``bits`` bits for each row, and which rows have one (None: all).
         Private."""
 
     @abstractmethod
-    def draw(
-        self,
-        fixed: Counts,
-        prefix: Codes,
-        generator: PublicRandom,
-        types: tuple[pa.DataType, ...],
-    ) -> tuple[pa.Array, ...]:
+    def draw(self, fixed: Counts, prefix: Codes, generator: PublicRandom, types: Types) -> Arrays:
         """Draw a value of every cell for each column. The first ``fixed`` bits of the value's path
         are ``prefix``."""
 

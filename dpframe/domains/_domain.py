@@ -82,11 +82,11 @@ class Domain:
         """
         return tuple(
             max(a.diameter(int(k)) for a, k in zip(self.axes, fixed, strict=True))
-            for fixed in self._fixed
+            for fixed in self._fixed_bits
         )
 
     @cached_property
-    def _fixed(self) -> Counts:
+    def _fixed_bits(self) -> Counts:
         """Bits of each axis that a cell of each level fixes, shape (depth + 1, axes)."""
         fixed = np.zeros((self.depth + 1, len(self.axes)), dtype=np.int64)
         for level, axis in enumerate(self.turn, 1):
@@ -108,13 +108,11 @@ class Domain:
 
     @cached_property
     def _unweave(self) -> tuple[Moves, ...]:
-        targets = []
-        for places in self._places:
-            target = [-1] * self.depth
-            for i, place in enumerate(places):
-                target[place] = i
-            targets.append(Moves.of(target))
-        return tuple(targets)
+        every = range(self.depth)
+        return tuple(
+            Moves.of([p.index(place) if place in p else -1 for place in every])
+            for p in self._places
+        )
 
     def check_types(self, types: Mapping[str, str]) -> None:
         """Raise ColumnError if the DuckDB types of the columns cannot be read."""
@@ -141,11 +139,7 @@ class Domain:
         return out if valid is None or valid.all() else out[valid]
 
     def rows(
-        self,
-        level: Counts,
-        code: Codes,
-        generator: PublicRandom,
-        types: Mapping[str, pa.DataType],
+        self, level: Counts, code: Codes, generator: PublicRandom, types: Mapping[str, pa.DataType]
     ) -> pa.Table:
         """Draw one row from every cell, uniformly, with the names and types of the source."""
         columns: dict[str, pa.Array] = {}
@@ -174,7 +168,7 @@ class Domain:
         full = code.astype(np.uint64) << (self.depth - level).astype(np.uint64)
         out = []
         for axis, (moves, places) in enumerate(zip(self._unweave, self._places, strict=True)):
-            fixed = self._fixed[level, axis]
+            fixed = self._fixed_bits[level, axis]
             path = np.zeros(len(full), dtype=np.uint64)
             moves.add(full, path)
             out.append((fixed, path >> (len(places) - fixed).astype(np.uint64)))

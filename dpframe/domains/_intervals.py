@@ -59,11 +59,7 @@ def edges(fixed: Counts, prefix: Codes, width: float) -> tuple[Reals, Reals]:
 
 
 def whole_points(
-    lower: Fraction,
-    width: Fraction,
-    fixed: Counts,
-    prefix: Codes,
-    generator: PublicRandom,
+    lower: Fraction, width: Fraction, fixed: Counts, prefix: Codes, generator: PublicRandom
 ) -> tuple[int, Reals, Reals]:
     """Draw a whole number of each cell, all equally likely: a base, and offsets from it.
 
@@ -87,9 +83,7 @@ def whole_points(
 
 
 def settle_values(
-    drawn: NDArray[Any],
-    middle: NDArray[Any],
-    inside: Callable[[NDArray[Any], Mask], Mask],
+    drawn: NDArray[Any], middle: NDArray[Any], inside: Callable[[NDArray[Any], Mask], Mask]
 ) -> NDArray[Any]:
     """Replace values that rounding moved out of their cell by its middle, if that is inside.
 

@@ -10,10 +10,12 @@ import pyarrow as pa
 
 from dpframe import _compute as pc
 from dpframe.domains._axis import (
+    Arrays,
     Axis,
     Codes,
     Counts,
     Mask,
+    Types,
     decoded_type,
     is_text_type,
     unreadable_column,
@@ -145,7 +147,7 @@ class ListedAxis(Axis):
             for column, texts, kind in zip(self.columns, listed, types, strict=True):
                 check_listed_values(column, list(dict.fromkeys(texts)), kind)
 
-    def read(self, columns: tuple[pa.Array, ...], bits: int) -> tuple[Codes, Mask | None]:
+    def read(self, columns: Arrays, bits: int) -> tuple[Codes, Mask | None]:
         ids, valid, place = self._ids(columns)
         paths, nodes, of_node = self._leaves
         other = int(np.flatnonzero(nodes < 0)[0]) if self.categories.other else -1
@@ -197,13 +199,7 @@ class ListedAxis(Axis):
         assert valid is not None
         return ids, valid, None if several else place
 
-    def draw(
-        self,
-        fixed: Counts,
-        prefix: Codes,
-        generator: PublicRandom,
-        types: tuple[pa.DataType, ...],
-    ) -> tuple[pa.Array, ...]:
+    def draw(self, fixed: Counts, prefix: Codes, generator: PublicRandom, types: Types) -> Arrays:
         first, last = self._places_below(fixed, prefix)
         count = np.maximum(last - first, 1)
         at = first + np.minimum(np.floor(generator.random(len(first)) * count), count - 1)

@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from dpframe import _compute as pc
 from dpframe.domains._axis import (
+    Arrays,
     Codes,
     Counts,
     Mask,
+    Types,
     check_limit,
     decoded_type,
     is_text_type,
@@ -86,7 +88,7 @@ class NumberAxis(IntervalAxis):
                 f"upper={self.upper!r}: cast it to DOUBLE."
             )
 
-    def read(self, columns: tuple[pa.Array, ...], bits: int) -> tuple[Codes, Mask | None]:
+    def read(self, columns: Arrays, bits: int) -> tuple[Codes, Mask | None]:
         values = _doubles(columns[0])
         missing = np.isnan(values)
         some = bool(missing.any())
@@ -96,13 +98,7 @@ class NumberAxis(IntervalAxis):
             values[missing] = 0.0
         return cell_of(values, self.upper - self.lower, bits), ~missing if some else None
 
-    def draw(
-        self,
-        fixed: Counts,
-        prefix: Codes,
-        generator: PublicRandom,
-        types: tuple[pa.DataType, ...],
-    ) -> tuple[pa.Array, ...]:
+    def draw(self, fixed: Counts, prefix: Codes, generator: PublicRandom, types: Types) -> Arrays:
         kind = decoded_type(types[0])
         if pa.types.is_integer(kind):
             dtype = kind.to_pandas_dtype()

@@ -12,7 +12,7 @@ from typing import Any
 from dpframe.budget import SHARE_GRID
 from dpframe.errors import ParameterError
 from dpframe.noise import NoiseTable
-from dpframe.postprocess.half_widths import half_width, table_of
+from dpframe.postprocess.half_widths import half_width
 from dpframe.postprocess.hidden_bounds import HiddenBound, Place, hidden_bound, topmost_below
 from dpframe.postprocess.joint_noise import Noise
 from dpframe.postprocess.known_noise import NOMINAL, SUMMED, KnownNoise, known_noise, number_law
@@ -182,8 +182,8 @@ def _smallest_shown(nodes: ShownNodes) -> SmallestShown | None:
     if not nodes.is_flat or not len(nodes.frame) or nodes.receipt["mechanism"] not in SUMMED:
         return None
     facts = nodes.receipt["noise"]["release"]
-    law = table_of(number_law(facts))
-    if law is None:
+    law = number_law(facts)
+    if not isinstance(law, NoiseTable):
         return None
     least = int(nodes.frame["count"].min()) * int(facts["grid"]) + int(facts["grid"]) // 2
     return SmallestShown(least=least, noise=law)

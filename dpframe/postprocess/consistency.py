@@ -128,10 +128,7 @@ def consistent_counts(
 
 
 def consistent_variance(
-    parent: NDArray[np.int64],
-    variance: NDArray[np.float64],
-    *,
-    complete: NDArray[np.bool_],
+    parent: NDArray[np.int64], variance: NDArray[np.float64], *, complete: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
     """Variance of every count of `consistent_counts` if complete nodes alone tie their children.
 

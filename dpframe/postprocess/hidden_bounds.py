@@ -30,7 +30,6 @@ import numpy as np
 
 from dpframe.errors import ParameterError
 from dpframe.noise import NoiseTable, UnboundedNoise, law_of_facts
-from dpframe.postprocess.half_widths import table_of
 from dpframe.postprocess.known_noise import is_exact, number_law
 from dpframe.postprocess.legacy import (
     PlanAgain,
@@ -66,39 +65,36 @@ def most_hidden(test: NoiseTable, threshold: int, chance: float) -> int:
 class HiddenBound:
     """How much the nodes can hold that one release does not report.
 
-    ``law`` is the law of its tests of residuals, None if the receipt does not tell it. ``certain``
-    is the most that is hidden with certainty, in units, None if not known. ``grid`` units are 1 in
-    the numbers of the release. ``by_level``: the laws of noisy counts, where these are tested.
+    ``laws`` are those of its tests of residuals, one for all levels, or of noisy counts, one a
+    level; none if the receipt does not tell them. ``certain`` is the most that is hidden with
+    certainty, in units, None if not known. ``grid`` units are 1 in the numbers of the release.
     """
 
-    certain: int | None
-    grid: int | Fraction
-    law: NoiseTable | None = None
+    certain: int | None = None
+    grid: int | Fraction = 1
+    laws: tuple[NoiseTable, ...] = ()
     threshold: int = 0
-    by_level: tuple[NoiseTable, ...] = ()
 
     @property
     def by_chance(self) -> bool:
         """Whether a bound that may fail with some chance can be lower than the certain bound."""
-        return self.law is not None or bool(self.by_level)
+        return bool(self.laws)
 
     def at(self, level: int, chance: float) -> int | None:
         """The most units that a node of this level hides, except with probability ``chance``; None
         without a bound: level 0 is never tested."""
         if level == 0:
             return None
-        if self.by_level:
-            law = self.by_level[level]
-            return most_hidden(law, self.threshold, chance)
-        if self.law is not None:
-            return most_hidden(self.law, self.threshold, chance)
-        return self.certain
+        if not self.laws:
+            return self.certain
+        law = self.laws[level] if len(self.laws) > 1 else self.laws[0]
+        return most_hidden(law, self.threshold, chance)
 
 
 def hidden_bound(nodes: ShownNodes, plan_again: PlanAgain | None = None) -> HiddenBound:
     """The bound on nodes that a release does not report, by its receipt, in units of the noise that
     decides; without any bound where nothing is tested or told."""
-    receipt, nothing = nodes.receipt, HiddenBound(certain=None, grid=1)
+    receipt, nothing = nodes.receipt, HiddenBound()
     mechanism, noise = str(receipt["mechanism"]), receipt.get("noise") or {}
     if receipt.get("keys") is not None or receipt.get("threshold") is None:
         return nothing
@@ -117,7 +113,8 @@ def hidden_bound(nodes: ShownNodes, plan_again: PlanAgain | None = None) -> Hidd
         lowest += float(noise["shared"]["lowest"])
     certain = threshold - round(lowest * float(grid)) - 1
     law = law_of_tests(receipt, plan_again)
-    return HiddenBound(certain=certain, grid=grid, law=law, threshold=threshold)
+    laws = () if law is None else (law,)
+    return HiddenBound(certain=certain, grid=grid, laws=laws, threshold=threshold)
 
 
 def law_of_tests(receipt: Mapping[str, Any], plan_again: PlanAgain | None) -> NoiseTable | None:
@@ -129,7 +126,8 @@ def law_of_tests(receipt: Mapping[str, Any], plan_again: PlanAgain | None) -> No
     if not facts or receipt["mechanism"] == "paper":
         return None
     if is_exact(facts):
-        return table_of(law_of_facts(facts, _worth(receipt)))
+        law = law_of_facts(facts, _worth(receipt))
+        return law if isinstance(law, NoiseTable) else None
     return None if plan_again is None else planned_test_law(receipt, plan_again)
 
 
@@ -160,10 +158,10 @@ def _hidden_bound_by_level(receipt: Mapping[str, Any], noise: Mapping[str, Any])
     threshold = int(receipt["threshold"]) * grid
     lowest = [fact["lowest"] for fact in facts]
     if not lowest or None in lowest:
-        return HiddenBound(certain=None, grid=grid)
+        return HiddenBound(grid=grid)
     certain = threshold - round(float(min(lowest)) * grid) - 1
-    tables = tuple(law for law in map(table_of, laws) if law is not None)
-    return HiddenBound(certain=certain, grid=grid, threshold=threshold, by_level=tables)
+    tables = tuple(law for law in laws if isinstance(law, NoiseTable))
+    return HiddenBound(certain=certain, grid=grid, threshold=threshold, laws=tables)
 
 
 def topmost_below(nodes: ShownNodes) -> dict[Place, list[int]]:

@@ -78,10 +78,7 @@ def change_frame(
     rows = _change_rows(first, second)
     sides = [
         side_of(nodes, name, columns, at, [row[2] for row in rows], plan_again)
-        for nodes, at in (
-            (first, [row[0] for row in rows]),
-            (second, [row[1] for row in rows]),
-        )
+        for nodes, at in ((first, [row[0] for row in rows]), (second, [row[1] for row in rows]))
     ]
     why = next((side.unknown for side in sides if side.unknown), "")
     if not why and len({side.drawn.scale for side in sides if side.drawn is not None}) > 1:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
+from dpframe.postprocess.forest import Forest
 from dpframe.postprocess.known_noise import (
     NEW_RELEASE,
     PRECISE,
@@ -30,7 +31,7 @@ from dpframe.postprocess.known_noise import (
 )
 from dpframe.postprocess.largest_share import largest_shares
 from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes
-from dpframe.postprocess.tree_squares import checked_forest, variances
+from dpframe.postprocess.tree_squares import variances
 
 PARTS = "parts"
 """Key of the scale of the noise on parts, beside the scales of levels."""
@@ -46,35 +47,33 @@ def rollup_noise(nodes: ShownNodes, name: str) -> tuple[KnownNoise, ...]:
             f"the receipt lacks the noise of measure {name!r}, as those of older versions do: "
             f"{NEW_RELEASE}."
         )
-    check_whole(nodes)
-    _check_distinct_rows(nodes)
-    several = (columns, replace(columns, **_clipped_columns(name)))
+    _check_rows(nodes)
+    clipped = replace(
+        columns,
+        value=f"{name}_clipped",
+        lower=f"{name}_clipped_lower",
+        upper=f"{name}_clipped_upper",
+    )
     return tuple(
         _column_noise(nodes, said, each)
-        for said, each in zip(facts["noise"], several, strict=False)
+        for said, each in zip(facts["noise"], (columns, clipped), strict=False)
     )
 
 
 def largest_shares_of_rollup(nodes: ShownNodes, scales: Mapping[str, float]) -> NDArray[np.float64]:
     """The largest share that one draw of noise has in the variance of an estimate, for each row of
     a whole rollup and noise of these scales; ParameterError where the frame does not say enough."""
-    check_whole(nodes)
-    _check_distinct_rows(nodes)
+    _check_rows(nodes)
     return _estimate_variances(nodes, scales)[1]
 
 
-def _check_distinct_rows(nodes: ShownNodes) -> None:
+def _check_rows(nodes: ShownNodes) -> None:
+    check_whole(nodes)
     if nodes.alike.any():
         raise ParameterError(
             "some rows of this release read alike, so that the noise in them is not known: "
             f"{NEW_RELEASE}."
         )
-
-
-def _clipped_columns(name: str) -> dict[str, str]:
-    """Names of the columns that say how many values of a sum were clipped, by field."""
-    ends = {"value": "", "lower": "_lower", "upper": "_upper"}
-    return {field: f"{name}_clipped{end}" for field, end in ends.items()}
 
 
 def _column_noise(
@@ -108,15 +107,8 @@ def _estimate_variances(
     for at, own in spread.items():
         if at != PARTS:
             total[nodes.level == int(at)] = own
-    order = np.argsort(nodes.level, kind="stable")
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    above = nodes.ancestor[order]
-    above = np.where(above >= 0, place[above], -1)
-    own_parts, forest = np.full(len(order), spread[PARTS]), checked_forest(above)
-    _, found = variances(forest, own_parts, total[order])
-    largest = largest_shares(forest, own_parts, total[order])
-    return found[place], largest[place]
+    parts, forest = np.full(len(total), spread[PARTS]), Forest.of(nodes.ancestor)
+    return variances(forest, parts, total)[1], largest_shares(forest, parts, total)
 
 
 def _drawn_range(value: NDArray[Any], unit: int, decimals: int | None) -> tuple[Objects, Objects]:

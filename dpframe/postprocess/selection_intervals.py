@@ -32,8 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.noise import NoiseTable
-from dpframe.postprocess.half_widths import half_width
-from dpframe.postprocess.noise_sums import sum_widths
+from dpframe.postprocess.half_widths import half_width, sum_widths
 
 _Interval = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -58,11 +57,7 @@ def plain_interval(noise: NoiseTable, noisy: NDArray[np.int64], confidence: floa
 
 
 def selected_interval(
-    noise: NoiseTable,
-    threshold: int,
-    noisy: NDArray[np.int64],
-    confidence: float,
-    least: int = 1,
+    noise: NoiseTable, threshold: int, noisy: NDArray[np.int64], confidence: float, least: int = 1
 ) -> _Interval:
     """Exact intervals for nodes that are shown only because their noisy count is large enough.
 

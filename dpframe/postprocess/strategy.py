@@ -64,11 +64,7 @@ class Strategy:
 
 
 def best_strategy(
-    ancestor: Whole,
-    level: Whole,
-    *,
-    least_parts: Fraction = Fraction(0),
-    limit: float = math.inf,
+    ancestor: Whole, level: Whole, *, least_parts: Fraction = Fraction(0), limit: float = math.inf
 ) -> Strategy:
     """Weights for the parts and for levels with the least error of totals that was found.
 

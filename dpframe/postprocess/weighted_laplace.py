@@ -150,9 +150,7 @@ def _quantile(shares: tuple[float, ...], confidence: float) -> float:
 
 
 def whole_half_width(
-    variance: NDArray[np.float64],
-    confidence: float,
-    largest: NDArray[np.float64] | None = None,
+    variance: NDArray[np.float64], confidence: float, largest: NDArray[np.float64] | None = None
 ) -> NDArray[np.int64]:
     """Half widths for whole estimates made of unbounded discrete Laplace noise: ceil(f sd + 1/2).
 

@@ -42,7 +42,7 @@ class BinomialLaw:
         sums = ((under - over) * no + over * yes for no, yes in parts)
         return [divide_up(each, under) if more else each // under for each in sums]
 
-    def below(self, x: int) -> int:
+    def cumulative(self, x: int) -> int:
         """An upper bound on P(successes < x)."""
         return min(ONE, sum(self.high[: max(0, x - self.lowest)]) + self.rest)
 

@@ -22,7 +22,7 @@ ROUNDING = "docs/guarantees.md, Integer noise, exactly"
 def bound_counts_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaBound:
     """Bound delta where a record moves one count of each level by one, and a user of shares moves
     the counts of a level by one in all: docs/guarantees.md, "Counts of every node"."""
-    levels, units = read_levels(proof), proof.whole("units", 1)
+    levels, units = read_levels(proof), proof.whole_number("units", 1)
     hidden = ProofStep("a node that only one table has is never shown", BASELINES)
     if all(level.get("least") is None for level in levels):
         hidden = ProofStep("which nodes are shown is public, or was released before", PUBLIC)

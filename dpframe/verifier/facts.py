@@ -61,7 +61,7 @@ class Fact:
         return cls.number(f"at least {float(least):g}", lambda told: bool(told >= least))
 
     @classmethod
-    def whole(cls, most: int = 10**60) -> Fact:
+    def whole_number(cls, most: int = 10**60) -> Fact:
         """A whole number from 1 on, below ``most``."""
         return cls("a whole number", lambda told: type(told) is int and 0 < told < most)
 

@@ -28,8 +28,11 @@ def bound_normal_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> Delt
     """Bound delta for all units of a user, or of a group of records, wherever they lie and whatever
     was answered: the squares of what moves add up."""
     test, release = proof.law("test"), proof.law("release")
-    height, units = proof.whole("height", 1), proof.whole("units", 1) * proof.whole("moves", 1)
-    threshold = proof.whole("threshold")
+    height, units = (
+        proof.whole_number("height", 1),
+        proof.whole_number("units", 1) * proof.whole_number("moves", 1),
+    )
+    threshold = proof.whole_number("threshold")
     scales = proof.scale("test_sigma"), proof.scale("release_sigma")
     check_claim(
         test.highest < threshold,

@@ -47,13 +47,13 @@ class Law:
         second = sum(i * i * w for i, w in enumerate(self.weights))
         return Fraction(second, TABLE) - Fraction(first, TABLE) ** 2
 
-    def below(self, x: int) -> int:
+    def cumulative(self, x: int) -> int:
         """2**64 P(noise < x)."""
         return self.sums[min(max(x - self.lowest, 0), len(self.weights))]
 
     def at_least(self, x: int) -> int:
         """2**64 P(noise >= x)."""
-        return TABLE - self.below(x)
+        return TABLE - self.cumulative(x)
 
 
 def read_law(number: int, told: object) -> Law:

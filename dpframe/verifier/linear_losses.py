@@ -70,7 +70,5 @@ def selection_loss(
     released."""
     seen = Fraction(0) if release is None else 1 / release
     return max(
-        1 / right + seen,
-        (height - 1) / left + seen,
-        height / left + (seen if remainder else 0),
+        1 / right + seen, (height - 1) / left + seen, height / left + (seen if remainder else 0)
     )

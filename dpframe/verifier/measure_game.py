@@ -101,7 +101,7 @@ def draws_of_game(proof: Proof) -> list[MeasureDraw]:
 
     Segments of cells are one level with nothing above it: their height is 0 here.
     """
-    told, height = proof.game.get("drawn"), proof.whole("height", 1)
+    told, height = proof.game.get("drawn"), proof.whole_number("height", 1)
     check_claim(height <= MOST_HEIGHT, f"there are more than {MOST_HEIGHT} levels")
     if "segments" in proof.game and proof.flag("segments"):
         height = 0
@@ -161,11 +161,11 @@ def _read_draw(proof: Proof, told: Any, height: int) -> MeasureDraw:
 def _move_of_draw(part: Proof, kind: str, height: int) -> int:
     """By how much one record, or user, moves a draw in total, in its units or steps."""
     if kind in COUNTED:
-        return part.whole("unit", 1) * part.whole("at_most", 1)
+        return part.whole_number("unit", 1) * part.whole_number("at_most", 1)
     if kind in VALUED:
         return move_of_values(kind, _whole_bound(part, "low"), _whole_bound(part, "high"))
     if kind == "distinct":  # ``most`` at every level; at the root 1, or as many
-        most = part.whole("at_most", 1)
+        most = part.whole_number("at_most", 1)
         if not height:
             return most
         return height * most + (1 if part.flag("singly") else most)

@@ -159,7 +159,7 @@ class ShiftDivergence:
             self._p.append(self._p[-1] + p)
             self._q.append(self._q[-1] + q)
 
-    def apart(self, mass: int, u: int, other: int) -> int:
+    def divergence(self, mass: int, u: int, other: int) -> int:
         """The sum for ``mass`` times the first law and ``u other`` times the second, rounded up;
         mass, u and other in parts of ONE."""
         if mass == 0:
@@ -204,7 +204,7 @@ def _direction_bound(
     )
     grid = _ratio_grid(steps, game.height, start, n, more_first=more_first)
     if game.remainder:
-        values = [seen.apart(ONE, u, ONE) for u in grid]
+        values = [seen.divergence(ONE, u, ONE) for u in grid]
     else:
         values = [max(ONE - u, 0) for u in grid]
     shifts = [_step_on_grid(step, seen, grid) for step in steps]
@@ -230,7 +230,7 @@ def _step_on_grid(
     points, out = [0, *grid], []
     check_time()
     for u in grid:
-        added = seen.apart(step.top, u, step.top_other) + 1
+        added = seen.divergence(step.top, u, step.top_other) + 1
         if step.bot == 0:
             out.append((0, 0, 0, added))
             continue

@@ -10,12 +10,7 @@ from zoneinfo import ZoneInfo
 
 EPOCH = datetime(1970, 1, 1)
 
-READ = {
-    "instants": "as instants",
-    "dates": "as dates",
-    "text": "as text",
-    "written": "as written",
-}
+READ = {"instants": "as instants", "dates": "as dates", "text": "as text", "written": "as written"}
 """How an axis names the way in which times are read: periods that are read in another way may share
 records."""
 

@@ -29,7 +29,7 @@ class Proof:
     game: Mapping[str, Any]
     laws: tuple[Law, ...]
 
-    def whole(self, name: str, least: int = 0) -> int:
+    def whole_number(self, name: str, least: int = 0) -> int:
         """A whole number of the game, from ``least`` on; BrokenProofError if there is none."""
         value = self.game.get(name)
         if type(value) is not int or value < least:

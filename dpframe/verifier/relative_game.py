@@ -88,6 +88,6 @@ def relative_steps(proof: Proof) -> list[RelativeStep]:
             raise BrokenProofError(f"a step must have {', '.join(sorted(names))}, and no more")
         part = proof.of(each)
         scales = {name: part.scale(name) for name in SCALES}
-        whole = {name: part.whole(name, 1) for name in ("tops", "bound", "cut")}
+        whole = {name: part.whole_number(name, 1) for name in ("tops", "bound", "cut")}
         out.append(RelativeStep(**whole, **scales))  # type: ignore[arg-type]
     return out

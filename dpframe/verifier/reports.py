@@ -43,8 +43,8 @@ yet."""
 def bound_reports_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaBound:
     """Bound delta where a device changes one or two cells of every sum, and other devices hide
     which."""
-    counted, spared = proof.whole("counted", 1), proof.whole("spared")
-    times, devices = proof.whole("reports", 1), proof.whole("devices", 1)
+    counted, spared = proof.whole_number("counted", 1), proof.whole_number("spared")
+    times, devices = proof.whole_number("reports", 1), proof.whole_number("devices", 1)
     silence, replaced = proof.scale("silence"), proof.flag("replaced")
     check_claim(
         silence < HOLDER_CHANCE,
@@ -88,7 +88,7 @@ def _absence_chance(proof: Proof, devices: int, counted: int, times: int) -> Fra
     check_claim(chance <= 1, "a chance is at most 1")
     if chance == 1:
         return Fraction(0)
-    return times * Fraction(binomial_law(devices, chance).below(counted), ONE)
+    return times * Fraction(binomial_law(devices, chance).cumulative(counted), ONE)
 
 
 def _reports_delta(

@@ -58,13 +58,13 @@ class CutGaussian:
 def bound_rounds_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaBound:
     """Bound delta where a user moves noisy weights by a vector of bounded norm in each round, and
     counts at the end."""
-    items, threshold = proof.whole("items", 1), proof.whole("threshold", 1)
-    unit = proof.whole("unit", 1)
+    items, threshold = proof.whole_number("items", 1), proof.whole_number("threshold", 1)
+    unit = proof.whole_number("unit", 1)
     told = proof.game.get("rounds")
     if not isinstance(told, list) or not told:
         raise BrokenProofError("the game needs a list of rounds")
     weighed = [read_gaussian(each, unit, items) for each in told]
-    norm = proof.whole("norm", 1)
+    norm = proof.whole_number("norm", 1)
     drawn = [*weighed, read_gaussian(proof.game.get("count"), norm, norm * norm)]
     if proof.game.get("sizes") is not None:
         drawn.append(read_gaussian(proof.game["sizes"], 1, 1))

@@ -17,12 +17,14 @@ SHARES = "docs/mechanism.md, Users as shares"
 
 def bound_path_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaBound:
     """Bound delta of one record along one path: docs/guarantees.md, "Why it holds: one record"."""
-    check_claim(proof.whole("height", 1) <= MOST_HEIGHT, f"there are more than {MOST_HEIGHT} tests")
+    check_claim(
+        proof.whole_number("height", 1) <= MOST_HEIGHT, f"there are more than {MOST_HEIGHT} tests"
+    )
     game = PathGame(
         test=proof.law("test"),
         release=proof.law_or_none("release"),
-        height=proof.whole("height", 1),
-        threshold=proof.whole("threshold"),
+        height=proof.whole_number("height", 1),
+        threshold=proof.whole_number("threshold"),
         remainder=proof.flag("remainder"),
     )
     hidden = game.test.highest + 1 < game.threshold
@@ -43,9 +45,9 @@ def bound_shares_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> Delt
     shares"."""
     test, release = proof.law("test"), proof.law_or_none("release")
     height, units, threshold = (
-        proof.whole("height", 1),
-        proof.whole("units", 1),
-        proof.whole("threshold"),
+        proof.whole_number("height", 1),
+        proof.whole_number("units", 1),
+        proof.whole_number("threshold"),
     )
     left, right = proof.scale("left"), proof.scale("right")
     scale = None if release is None else proof.scale("release_scale")

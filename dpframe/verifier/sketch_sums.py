@@ -41,8 +41,8 @@ def bound_sums_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaB
     """Bound delta of sums of sketches with k = ``counters``. In units of 1 / (k + 1) of a count, a
     record moves one value of a sketch by up to k, and up to k - 1 others by up to 1. One key of
     value k, or k keys of value 1, may be stored on one side alone."""
-    noise, counters = proof.law("noise"), proof.whole("counters", 1)
-    number, theta = proof.whole("sketches", 1), proof.whole("theta")
+    noise, counters = proof.law("noise"), proof.whole_number("counters", 1)
+    number, theta = proof.whole_number("sketches", 1), proof.whole_number("theta")
     check_claim(noise.symmetric, "the noise must be symmetric: values move up and down")
     if number * counters * len(noise.weights) > MOST_MOVES:
         raise NotVerifiedError(f"moves of {counters} counters take too long to compare")
@@ -63,8 +63,8 @@ def bound_sums_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaB
 def _hidden_chance(noise: Law, theta: int, counters: int) -> Fraction:
     """A lower bound on the chance that value + Z < theta for all of k + 1 keys: one of value k, and
     k of value 1, with k = ``counters``."""
-    out = noise.below(theta - counters) * (ONE // TABLE)
-    one = noise.below(theta - 1) * (ONE // TABLE)
+    out = noise.cumulative(theta - counters) * (ONE // TABLE)
+    one = noise.cumulative(theta - 1) * (ONE // TABLE)
     for _ in range(counters):
         out = out * one >> BITS
     return Fraction(out, ONE)
