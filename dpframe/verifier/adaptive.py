@@ -8,7 +8,7 @@ from typing import Any
 
 from dpframe.verifier.laws import BrokenProofError
 from dpframe.verifier.proof import Proof, check_game_fields, positive_number, zero_or_positive
-from dpframe.verifier.verdict import DeltaBound, NotVerifiedError, ProofStep, check_claim
+from dpframe.verifier.verdict import DeltaBound, NotVerifiedError, ProofStep, check_loss
 
 SEVERAL = "docs/guarantees.md, Several releases"
 
@@ -19,10 +19,7 @@ def games_of_proof(proof: Proof) -> list[tuple[Fraction, Fraction, Proof]]:
     """The games of a proof, each with its epsilon and delta: its only game, or its steps."""
     if proof.game.get("kind") != "steps":
         return [(proof.epsilon / proof.group, proof.delta, proof)]
-    told = proof.game.get("steps")
-    if not isinstance(told, list) or not told:
-        raise BrokenProofError("the game needs a list of steps")
-    return [_read_step(proof, each) for each in told]
+    return [_read_step(proof, each) for each in proof.entries("steps")]
 
 
 def _read_step(proof: Proof, told: Any) -> tuple[Fraction, Fraction, Proof]:
@@ -43,7 +40,7 @@ def bound_steps_game(
     step says how finely that step is bounded."""
     each = games_of_proof(proof)
     spent = sum((own for own, _, _ in each), Fraction(0))
-    check_claim(spent <= epsilon, f"steps lose {float(spent):.9g}, more than {float(epsilon):.9g}")
+    check_loss("steps", spent, epsilon)
     bound, said = Fraction(0), list[ProofStep]()
     for own, delta, part in each:
         kind = part.game.get("kind")

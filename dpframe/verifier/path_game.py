@@ -19,11 +19,12 @@ import math
 from bisect import bisect_right
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 
 from dpframe.verifier.laws import Law
 from dpframe.verifier.numbers import BITS, ONE, TABLE, divide_up, exp_below
-from dpframe.verifier.verdict import check_time
+from dpframe.verifier.verdict import check_time, refine_bound
 
 POINTS = (120, 480, 1920, 7680)
 """About how many points a grid has; the next number is tried only if the bound is not small enough
@@ -58,19 +59,16 @@ def path_bound(game: PathGame, epsilon: Fraction, enough: Fraction = Fraction(0)
     """Upper bound on delta at epsilon: the larger of both directions. Finer grids are tried until
     the bound is at most ``enough``, or cannot get there."""
     corners = polygon(selection_pairs(game.test, game.threshold))
-    start, bound = exp_below(epsilon), Fraction(0)
-    for more_first in (False, True):
-        before = Fraction(2)
-        for points in POINTS:
-            found = Fraction(
-                _direction_bound(game, corners, start, points, more_first=more_first), ONE
-            )
-            hopeless = points > COARSE and found - (before - found) / 4 > enough
-            if hopeless or found <= enough:
-                break  # what finer grids gain falls with the square of their points
-            before = found
-        bound = max(bound, found)
-    return bound
+    start = exp_below(epsilon)
+
+    def bound_on(points: int, more_first: bool) -> Fraction:
+        found = _direction_bound(game, corners, start, points, more_first=more_first)
+        return Fraction(found, ONE)
+
+    return max(
+        refine_bound(partial(bound_on, more_first=way), POINTS, COARSE, enough)
+        for way in (False, True)
+    )
 
 
 def selection_pairs(test: Law, threshold: int) -> list[tuple[int, int]]:

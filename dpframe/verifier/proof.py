@@ -43,6 +43,13 @@ class Proof:
             raise BrokenProofError(f"the game needs true or false as {name!r}")
         return value
 
+    def entries(self, name: str, what: str = "") -> list[Any]:
+        """A list of the game with at least one entry."""
+        value = self.game.get(name)
+        if not isinstance(value, list) or not value:
+            raise BrokenProofError(f"the game needs a list of {what or name}")
+        return value
+
     def law(self, name: str) -> Law:
         """The table whose number stands in the game under a name."""
         return self.table(self.game.get(name), name)

@@ -18,7 +18,7 @@ from dpframe.verifier.composition import (
 from dpframe.verifier.dominance import is_below
 from dpframe.verifier.numbers import ONE, TABLE, exp_above, exp_below
 from dpframe.verifier.proof import Proof
-from dpframe.verifier.verdict import DeltaBound, ProofStep, check_claim
+from dpframe.verifier.verdict import DeltaBound, ProofStep, check_claim, refine_bound
 
 PREFIX_TREES = "docs/guarantees.md, Federated prefix trees"
 REPORTS = "docs/verifying.md, reports"
@@ -104,25 +104,18 @@ def _reports_delta(
     """An upper bound on delta of all reports, at the worst number of holders."""
     steps = times * (2 if replaced else 1)
     crossing = max(1, math.floor(enough * ONE) // (CROSSING_PART * steps))
-    bound, ends = Fraction(2), max(1, crossing // 100)
-    for points in POINTS:
+    ends = max(1, crossing // 100)
+
+    def bound_on(points: int) -> Fraction:
         grid = _reports_grid(silence, steps, math.log(max(start, 1) / ONE), points)
         came = _dominating_losses(here, there, (silence, HOLDER_CHANCE), grid, crossing)
         went = _dominating_losses(here, there, (HOLDER_CHANCE, silence), grid, crossing)
-        if replaced:
-            ways = [
-                convolve_losses(
-                    repeat_losses(went, times, ends), repeat_losses(came, times, ends), ends
-                )
-            ]
-        else:
-            ways = [repeat_losses(went, times, ends), repeat_losses(came, times, ends)]
+        gone, new = (repeat_losses(one, times, ends) for one in (went, came))
+        ways = [convolve_losses(gone, new, ends)] if replaced else [gone, new]
         most = max(delta_at(whole, grid, start) for whole in ways) + steps * crossing
-        found, gained = Fraction(most, ONE), bound - Fraction(most, ONE)
-        bound = min(bound, found)
-        if bound <= enough or (points > POINTS[0] and found - gained / 4 > enough):
-            break  # what finer grids gain falls with the square of their points
-    return min(Fraction(1), bound)
+        return Fraction(most, ONE)
+
+    return min(Fraction(1), refine_bound(bound_on, POINTS, POINTS[0], enough))
 
 
 def _reports_grid(silence: Fraction, steps: int, epsilon: float, points: int) -> Grid:

@@ -60,10 +60,7 @@ def bound_rounds_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> Delt
     counts at the end."""
     items, threshold = proof.whole_number("items", 1), proof.whole_number("threshold", 1)
     unit = proof.whole_number("unit", 1)
-    told = proof.game.get("rounds")
-    if not isinstance(told, list) or not told:
-        raise BrokenProofError("the game needs a list of rounds")
-    weighed = [read_gaussian(each, unit, items) for each in told]
+    weighed = [read_gaussian(each, unit, items) for each in proof.entries("rounds")]
     norm = proof.whole_number("norm", 1)
     drawn = [*weighed, read_gaussian(proof.game.get("count"), norm, norm * norm)]
     if proof.game.get("sizes") is not None:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from dpframe.verifier import linear_losses
 from dpframe.verifier.path_game import PathGame, path_bound
 from dpframe.verifier.proof import MOST_HEIGHT, Proof
-from dpframe.verifier.verdict import DeltaBound, ProofStep, check_claim
+from dpframe.verifier.verdict import DeltaBound, ProofStep, check_claim, check_loss
 
 ONE_RECORD = "docs/guarantees.md, Why it holds: one record"
 
@@ -60,9 +60,7 @@ def bound_shares_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> Delt
     loss = linear_losses.selection_loss(
         left=left, right=right, release=scale, height=height, remainder=proof.flag("remainder")
     )
-    check_claim(
-        loss <= epsilon, f"the scales lose {float(loss):.9g}, more than {float(epsilon):.9g}"
-    )
+    check_loss("the scales", loss, epsilon)
     bot, top = linear_losses.selection_slips(test, left=left, right=right, units=units)
     ends = Fraction(0)
     if release is not None and scale is not None:

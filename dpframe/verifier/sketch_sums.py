@@ -19,7 +19,13 @@ from dpframe.verifier.dominance import is_below
 from dpframe.verifier.laws import Law
 from dpframe.verifier.numbers import BITS, ONE, TABLE, exp_below
 from dpframe.verifier.proof import Proof
-from dpframe.verifier.verdict import DeltaBound, NotVerifiedError, ProofStep, check_claim
+from dpframe.verifier.verdict import (
+    DeltaBound,
+    NotVerifiedError,
+    ProofStep,
+    check_claim,
+    refine_bound,
+)
 
 SKETCHES = "docs/guarantees.md, Streams and sketches, merged sketches"
 SUMS = "docs/verifying.md, sums"
@@ -76,23 +82,20 @@ def _sums_delta(
     """An upper bound on delta of all moves, in both directions, which symmetric noise makes equal.
     FailedClaimError if a smaller move tells more."""
     crossing = max(1, math.floor(enough * ONE) // (SUMS_CROSSING_PART * number))
-    bound, ends = Fraction(2), max(1, crossing // 100)
-    start = exp_below(epsilon)
-    for points in POINTS:
+    start, ends, last = exp_below(epsilon), max(1, crossing // 100), list[tuple[Grid, Losses]]()
+
+    def bound_on(points: int) -> Fraction:
         grid = loss_grid([(noise, number * counters)], float(epsilon), points)
-        far = _moved_losses(noise, counters, grid, ends)
-        near = (
-            repeat_losses(_moved_losses(noise, 1, grid, ends), counters - 1, ends)
-            if counters > 1
-            else None
-        )
-        one = far if near is None else convolve_losses(far, near, ends)
-        found = Fraction(
-            delta_at(repeat_losses(one, number, ends), grid, start) + number * crossing, ONE
-        )
-        gained, bound = bound - found, min(bound, found)
-        if bound <= enough or (points > POINTS[0] and found - gained / 4 > enough):
-            break
+        one = far = _moved_losses(noise, counters, grid, ends)
+        last[:] = [(grid, far)]
+        if counters > 1:
+            near = repeat_losses(_moved_losses(noise, 1, grid, ends), counters - 1, ends)
+            one = convolve_losses(far, near, ends)
+        delta = delta_at(repeat_losses(one, number, ends), grid, start)
+        return Fraction(delta + number * crossing, ONE)
+
+    bound = refine_bound(bound_on, POINTS, POINTS[0], enough)
+    ((grid, far),) = last
     for less in range(1, counters):
         check_claim(
             is_below(_moved_losses(noise, less, grid, ends), far, grid, crossing),
