@@ -95,15 +95,12 @@ class KnownNoise:
             return whole_half_width(self.variance, confidence, self.largest).astype(object)
         draws = np.stack([self.law, self.terms if terms is None else terms])
         pairs, where = np.unique(draws, axis=1, return_inverse=True)
-        halves = [self._half(law, k, confidence, strict) for law, k in pairs.T.tolist()]
+        halves = []
+        for number, k in pairs.T.tolist():
+            law = self.laws[number]
+            more = FINEST if strict and law.ends is not None else 0.0
+            halves.append(half_width(law, k, min(1.0, confidence + more)) if k else 0)
         return np.array(halves, dtype=self.low.dtype)[where.reshape(-1)]
-
-    def _half(self, law: int, terms: int, confidence: float, strict: bool) -> int:
-        if not terms:
-            return 0
-        noise = self.laws[law]
-        more = FINEST if strict and noise.ends is not None else 0.0
-        return half_width(noise, terms, min(1.0, confidence + more))
 
     def ends(self, confidence: float, *, strict: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
         """Lower and upper ends of intervals for the true numbers, as the frame shows ends."""
@@ -249,15 +246,12 @@ def _terms_of_counts(nodes: ShownNodes) -> Whole:
     """Number of draws in each count: one for every row at and below its node where counts are sums
     of residuals, else 1."""
     out = np.ones_like(nodes.level)
-    if nodes.receipt["mechanism"] in (*NOMINAL, *COUNTED):
+    if nodes.receipt["mechanism"] not in SUMMED:
         return out
     for depth in range(int(nodes.level.max(initial=0)), 0, -1):
         here = np.flatnonzero((nodes.level == depth) & (nodes.ancestor >= 0))
         np.add.at(out, nodes.ancestor[here], out[here])
     return out
-
-
-COUNT = MeasureColumns(value="count", lower="lower", upper="upper")
 
 
 def _noise_of_counts(
@@ -272,7 +266,7 @@ def _noise_of_counts(
     unknown = np.full_like(count, FAR)
     low, high = (-unknown, unknown) if consistent else drawn_range(count, grid)
     return KnownNoise(
-        columns=COUNT,
+        columns=nodes.measures["count"],
         unit=grid,
         low=low,
         high=high,
@@ -294,7 +288,7 @@ def _noise_of_measure(nodes: ShownNodes, facts: Mapping[str, Any]) -> KnownNoise
     step = worth / int(facts["grid"])
     units = np.rint(nodes.numbers("count") / step).astype(np.int64)
     return KnownNoise(
-        columns=COUNT,
+        columns=nodes.measures["count"],
         unit=1,
         step=step,
         low=units,

@@ -11,9 +11,7 @@ smaller confidence, the bounds for a larger one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,18 +60,18 @@ class MeanNoise:
         """Intervals for the true means; ``strict`` makes no difference to a law without ends."""
         if confidence == self.confidence:
             return self.lower, self.upper
-        low, high, middle = _bounds_and_middle(self.steps)
+        low, high, middle, half, doubt = _scale_of_values(self.steps)
         known = ~np.isnan(self.told)
         lower, upper = mean_ends(
             np.where(known, self.value - middle, 0.0),
             self.told,
             self.largest,
             confidence,
-            half=_half_range(self.steps),
+            half=half,
             within=(low - middle, high - middle),
         )
         ratio = deviation_factor(confidence) / deviation_factor(self.confidence)
-        doubt = 2 * max(1.0, ratio) * _rounding_of_ends(self.steps)
+        doubt *= 2 * max(1.0, ratio)
         lower = np.minimum(np.maximum(middle + lower - doubt, low), self.value)
         upper = np.maximum(np.minimum(middle + upper + doubt, high), self.value)
         kept = confidence < self.confidence
@@ -92,10 +90,12 @@ def mean_noise(nodes: ShownNodes, name: str) -> MeanNoise:
     value, lower, upper = (
         nodes.numbers(column) for column in (columns.value, columns.lower, columns.upper)
     )
-    low, high, middle = _bounds_and_middle(steps)
+    low, high, middle, half, doubt = _scale_of_values(steps)
     inside = (value > low) & (value < high)
-    own, doubt, half = value - middle, _rounding_of_ends(steps), _half_range(steps)
-    largest, confidence = _largest_mean_shares(nodes, facts), each_confidence(nodes.receipt)
+    own, confidence = value - middle, each_confidence(nodes.receipt)
+    said, largest = (facts.get("noise") or [{}])[0], None
+    if BY_VALUE.items() <= said.items():
+        largest = largest_shares_of_rollup(nodes, said["scales"])
     fewest, most = np.full(len(own), np.nan), np.full(len(own), np.nan)
     for end in (lower, upper):
         known = inside & (end > low) & (end < high)
@@ -121,23 +121,9 @@ def mean_noise(nodes: ShownNodes, name: str) -> MeanNoise:
     )
 
 
-def _largest_mean_shares(nodes: ShownNodes, facts: Mapping[str, Any]) -> Reals | None:
-    """The largest share of one noise at every node; None if intervals were made without shares."""
-    said = facts.get("noise") or [{}]
-    if BY_VALUE.items() <= said[0].items():
-        return largest_shares_of_rollup(nodes, said[0]["scales"])
-    return None
-
-
-def _bounds_and_middle(steps: Steps) -> tuple[float, float, float]:
-    """Both bounds, and their middle, as the frame of a rollup has them."""
-    return steps.lower, steps.upper, (steps.lower + steps.upper) / 2
-
-
-def _half_range(steps: Steps) -> float:
-    """Half the distance of the bounds after each is rounded to whole steps, as values are."""
-    return steps.width * steps.step / 2
-
-
-def _rounding_of_ends(steps: Steps) -> float:
-    return ROUNDING * max(abs(steps.lower), abs(steps.upper))
+def _scale_of_values(steps: Steps) -> tuple[float, float, float, float, float]:
+    """Both bounds and their middle, as the frame of a rollup has them; half the distance of the
+    bounds after each is rounded to whole steps, as values are; how far a shown end can be off."""
+    middle, half = (steps.lower + steps.upper) / 2, steps.width * steps.step / 2
+    doubt = ROUNDING * max(abs(steps.lower), abs(steps.upper))
+    return steps.lower, steps.upper, middle, half, doubt

@@ -81,6 +81,9 @@ def _column_noise(
 ) -> KnownNoise:
     unit, decimals = int(facts["unit"]), facts["decimals"]
     low, high = _drawn_range(nodes.frame[columns.value].to_numpy(), unit, decimals)
+    variance, largest = None, None
+    if "law" not in facts:
+        variance, largest = _estimate_variances(nodes, facts["scales"])
     noise = KnownNoise(
         columns=columns,
         unit=unit,
@@ -90,10 +93,9 @@ def _column_noise(
         laws=(number_law(facts["law"]),) if "law" in facts else (),
         law=np.zeros_like(nodes.level),
         terms=np.ones_like(nodes.level),
+        variance=variance,
+        largest=largest,
     )
-    if "law" not in facts:
-        variance, largest = _estimate_variances(nodes, facts["scales"])
-        noise = replace(noise, variance=variance, largest=largest)
     return noise.within_intervals(nodes)
 
 

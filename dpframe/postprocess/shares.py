@@ -133,7 +133,10 @@ def _share_ends(
     nodes: ShownNodes, name: str, columns: MeasureColumns, whose: NDArray[np.int64]
 ) -> ShareEnds:
     confidence = float(nodes.receipt["confidence"])
-    own, above = _ends_of_frame(nodes, columns, whose)
+    lower, upper = nodes.numbers(columns.lower), nodes.numbers(columns.upper)
+    lower = np.where(np.isnan(lower), -np.inf, lower)  # a missing end is infinite
+    upper = np.where(np.isnan(upper), np.inf, upper)
+    own, above = (lower, upper), (lower[whose], upper[whose])
     if nodes.receipt.get("simultaneous") is not None:
         return ShareEnds(own=own, above=above, confidence=confidence, how="together")
     try:
@@ -162,17 +165,6 @@ def _ends_by_parts(
     return ShareEnds(
         own=own, above=above, confidence=confidence, how="parts", rest=_ends_as_floats(rest)
     )
-
-
-def _ends_of_frame(
-    nodes: ShownNodes, columns: MeasureColumns, whose: NDArray[np.int64]
-) -> tuple[tuple[Real, Real], tuple[Real, Real]]:
-    """The shown intervals of rows, and of the rows that they are shares of; a missing end is
-    infinite."""
-    lower, upper = nodes.numbers(columns.lower), nodes.numbers(columns.upper)
-    lower = np.where(np.isnan(lower), -np.inf, lower)
-    upper = np.where(np.isnan(upper), np.inf, upper)
-    return (lower, upper), (lower[whose], upper[whose])
 
 
 def _is_nested(nodes: ShownNodes, name: str, columns: MeasureColumns) -> bool:
