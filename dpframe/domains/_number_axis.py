@@ -17,20 +17,18 @@ from dpframe.domains._axis import (
     Arrays,
     Codes,
     Counts,
-    Mask,
-    Types,
-    check_limit,
-    decoded_type,
-    is_text_type,
-    unreadable_column,
-)
-from dpframe.domains._intervals import (
     IntervalAxis,
+    Mask,
     Reals,
+    Types,
     begins_with,
     cell_of,
+    check_limit,
+    decoded_type,
     edges,
+    is_text_type,
     settle_values,
+    unreadable_column,
     whole_points,
 )
 from dpframe.domains._read_values import distinct_values, query_values, single_array

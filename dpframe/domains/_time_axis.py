@@ -16,19 +16,17 @@ from dpframe.domains._axis import (
     Arrays,
     Codes,
     Counts,
+    IntervalAxis,
     Mask,
+    Reals,
     Types,
+    begins_with,
+    cell_of,
     check_limit,
     decoded_type,
     is_text_type,
-    unreadable_column,
-)
-from dpframe.domains._intervals import (
-    IntervalAxis,
-    Reals,
-    begins_with,
-    cell_of,
     settle_values,
+    unreadable_column,
     whole_points,
 )
 from dpframe.domains._read_values import (

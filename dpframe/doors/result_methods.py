@@ -69,7 +69,7 @@ class ResultMethods:
         0.8
         """
         with no_fork():
-            from dpframe.postprocess.shares import share_frame
+            from dpframe.postprocess.shown_rows import share_frame
 
         return share_frame(self._frame, self.receipt, of=of, measure=measure)
 
@@ -107,7 +107,7 @@ class ResultMethods:
         [['JFK', True]]
         """
         with no_fork():
-            from dpframe.postprocess.largest_rows import largest_rows
+            from dpframe.postprocess.shown_rows import largest_rows
 
         return largest_rows(self._frame, self.receipt, n, by=by, level=level)
 
@@ -129,7 +129,7 @@ class ResultMethods:
         ['JFK / LAX']
         """
         with no_fork():
-            from dpframe.postprocess.subtree import subtree
+            from dpframe.postprocess.shown_rows import subtree
 
         return subtree(self._frame, self.receipt, label)
 

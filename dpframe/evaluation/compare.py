@@ -27,7 +27,7 @@ from dpframe.papers.comparisons import (
     triehh_rate,
     triehhpp_rate,
 )
-from dpframe.postprocess.consistent_trees import consistent_tree, tree_in_records
+from dpframe.postprocess.consistency import consistent_tree, tree_in_records
 from dpframe.questions.prefix_tree.ask import PREFIX_TREE
 from dpframe.questions.prefix_tree.plan import PrefixPlan
 from dpframe.questions.prefix_tree.prefix_numbers import PrefixRequest

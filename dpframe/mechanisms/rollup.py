@@ -5,7 +5,7 @@ are shown with all nodes above them. A record is in one part: the part of the fi
 above it. Given the shown nodes, parts are a public partition, on which a vector costs what it costs
 on one part (parallel composition, McSherry, 2009, Theorem 4), whatever the height. Where the shape
 of the tree of shown nodes makes it pay, levels above the parts are measured too, and all totals are
-made consistent (:mod:`dpframe.postprocess.measured_totals`).
+made consistent (:mod:`dpframe.postprocess.strategy`).
 
 Neighbours: one record, or one user. The selection is (e0, d0)-DP. Each histogram of magnitudes and
 each vector, or group of vectors that are moved together, is e_i-DP
@@ -30,10 +30,9 @@ from dpframe.mechanisms import auto_bounds, measured_parts, node_counts, offline
 from dpframe.mechanisms.measured_parts import PARTS, scales_for
 from dpframe.mechanisms.node_counts import DistinctLaw
 from dpframe.noise import NoiseTable
-from dpframe.postprocess.forest import Forest
-from dpframe.postprocess.largest_share import largest_shares
-from dpframe.postprocess.measured_totals import consistent_totals, level_strategy, subtree_sums
-from dpframe.postprocess.tree_squares import checked_forest
+from dpframe.postprocess.consistency import Forest
+from dpframe.postprocess.strategy import consistent_totals, level_strategy, subtree_sums
+from dpframe.postprocess.tree_squares import checked_forest, largest_shares
 from dpframe.steps import Steps
 from dpframe.tree import CountTree, nearest_chosen
 from dpframe.vectors import AutoBound, Distinct, Vector, vectors_of

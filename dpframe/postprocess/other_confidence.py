@@ -9,9 +9,14 @@ from dpframe._known_arguments import shown_value
 from dpframe.budget import as_float
 from dpframe.digest import seal_frame
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.postprocess.known_noise import NOMINAL, KnownNoise, known_noise
-from dpframe.postprocess.mean_noise import MeanNoise, mean_noise
-from dpframe.postprocess.rollup_noise import rollup_noise
+from dpframe.postprocess.known_noise import (
+    NOMINAL,
+    KnownNoise,
+    MeanNoise,
+    known_noise,
+    mean_noise,
+    rollup_noise,
+)
 from dpframe.postprocess.shown_nodes import ShownNodes, shown_nodes
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import Any
 
 from dpframe.verifier import linear_losses
 from dpframe.verifier.composition import composed_bound
-from dpframe.verifier.laws import BrokenProofError
-from dpframe.verifier.proof import Proof, positive_number
+from dpframe.verifier.proof import BrokenProofError, Proof, positive_number
 from dpframe.verifier.verdict import DeltaBound, ProofStep, check_claim, check_loss
 
 COUNTS = "docs/guarantees.md, Counts of every node"

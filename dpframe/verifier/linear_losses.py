@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from itertools import pairwise
 
-from dpframe.verifier.laws import Law
 from dpframe.verifier.numbers import ONE, TABLE, exp_above, exp_below
+from dpframe.verifier.proof import Law
 from dpframe.verifier.verdict import check_claim
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dpframe.verifier.adaptive import games_of_proof
 from dpframe.verifier.facts import (
     DOUBLE,
     FREE,
@@ -21,10 +20,9 @@ from dpframe.verifier.facts import (
     scale_facts,
     table_facts,
 )
-from dpframe.verifier.laws import BrokenProofError
 from dpframe.verifier.measure_game import MeasureDraw, draws_of_game, move_of_values, sums_of_means
 from dpframe.verifier.numbers import is_number
-from dpframe.verifier.proof import Proof
+from dpframe.verifier.proof import BrokenProofError, Proof, games_of_proof
 from dpframe.verifier.verdict import check_claim
 
 TEXT = re.compile(

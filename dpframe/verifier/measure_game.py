@@ -12,8 +12,14 @@ from fractions import Fraction
 from typing import Any
 
 from dpframe.verifier.composition import composed_bound
-from dpframe.verifier.laws import BrokenProofError, Law
-from dpframe.verifier.proof import MOST_HEIGHT, Proof, positive_number, zero_or_positive
+from dpframe.verifier.proof import (
+    MOST_HEIGHT,
+    BrokenProofError,
+    Law,
+    Proof,
+    positive_number,
+    zero_or_positive,
+)
 from dpframe.verifier.verdict import DeltaBound, ProofStep, check_claim, check_loss
 
 MEASURES = "docs/guarantees.md, Measures on the parts of a selection"

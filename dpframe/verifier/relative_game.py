@@ -12,9 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpframe.verifier.laws import BrokenProofError
 from dpframe.verifier.numbers import ONE, exp_above, exp_between
-from dpframe.verifier.proof import Proof
+from dpframe.verifier.proof import BrokenProofError, Proof
 from dpframe.verifier.verdict import DeltaBound, ProofStep, check_claim, check_loss
 
 RELATIVE = "docs/guarantees.md, Counts with a relative error"

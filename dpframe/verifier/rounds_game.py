@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpframe.verifier.gaussian_bounds import normal_bound, normal_tail, upper_root
-from dpframe.verifier.laws import BrokenProofError
+from dpframe.verifier.gaussian_paths import normal_bound, normal_tail, upper_root
 from dpframe.verifier.numbers import ONE, exp_above
-from dpframe.verifier.proof import Proof, positive_number
+from dpframe.verifier.proof import BrokenProofError, Proof, positive_number
 from dpframe.verifier.verdict import DeltaBound, ProofStep, check_claim
 
 USERS = "docs/guarantees.md, Why it holds: users, Values in rounds"

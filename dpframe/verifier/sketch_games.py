@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dpframe.verifier.composition import composed_bound, divergence_bound
-from dpframe.verifier.laws import Law
 from dpframe.verifier.numbers import BITS, ONE, TABLE, divide_up, exp_below
-from dpframe.verifier.proof import Proof
+from dpframe.verifier.proof import Law, Proof
 from dpframe.verifier.verdict import DeltaBound, NotVerifiedError, ProofStep, check_claim
 
 SKETCHES = "docs/guarantees.md, Streams and sketches"

@@ -10,15 +10,14 @@ from dpframe.verifier.composition import (
     Losses,
     convolve_losses,
     delta_at,
+    is_below,
     loss_grid,
     losses_on_grid,
     repeat_losses,
     trim_losses,
 )
-from dpframe.verifier.dominance import is_below
-from dpframe.verifier.laws import Law
 from dpframe.verifier.numbers import BITS, ONE, TABLE, exp_below
-from dpframe.verifier.proof import Proof
+from dpframe.verifier.proof import Law, Proof
 from dpframe.verifier.verdict import (
     DeltaBound,
     NotVerifiedError,

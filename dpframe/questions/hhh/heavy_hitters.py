@@ -140,7 +140,7 @@ def heavy_hitters(
     ['fix', 'add']
     """
     with no_fork():
-        from dpframe.postprocess.flat import cut_facts, flat_frame
+        from dpframe.postprocess.shown_nodes import cut_facts, flat_frame
 
     result = answer_call(
         HEAVY_HITTERS,

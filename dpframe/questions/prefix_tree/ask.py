@@ -167,7 +167,7 @@ def prefix_tree(
     ['selfie', 'brunch']
     """
     with no_fork():
-        from dpframe.postprocess.flat import flat_frame
+        from dpframe.postprocess.shown_nodes import flat_frame
 
     result = answer_call(
         PREFIX_TREE,
