@@ -32,7 +32,7 @@ import numpy as np
 from dpframe.budget import SHARE_GRID
 from dpframe.errors import ParameterError
 from dpframe.noise import NoiseTable, UnboundedNoise, law_of_facts
-from dpframe.postprocess.half_widths import half_width
+from dpframe.postprocess.half_widths import half_width, table_of
 from dpframe.postprocess.joint_noise import Noise
 from dpframe.postprocess.known_noise import (
     NOMINAL,
@@ -141,8 +141,7 @@ def law_of_tests(receipt: Mapping[str, Any], plan_again: PlanAgain | None) -> No
     if not facts or receipt["mechanism"] == "paper":
         return None
     if is_exact(facts):
-        law = law_of_facts(facts, _worth(receipt))
-        return law if isinstance(law, NoiseTable) else None
+        return table_of(law_of_facts(facts, _worth(receipt)))
     return None if plan_again is None else planned_test_law(receipt, plan_again)
 
 
@@ -175,7 +174,7 @@ def _hidden_bound_by_level(receipt: Mapping[str, Any], noise: Mapping[str, Any])
     if not lowest or None in lowest:
         return HiddenBound(grid=grid)
     certain = threshold - round(float(min(lowest)) * grid) - 1
-    tables = tuple(law for law in laws if isinstance(law, NoiseTable))
+    tables = tuple(law for law in map(table_of, laws) if law is not None)
     return HiddenBound(certain=certain, grid=grid, threshold=threshold, laws=tables)
 
 
@@ -355,8 +354,8 @@ def _smallest_shown(nodes: ShownNodes) -> SmallestShown | None:
     if not nodes.is_flat or not len(nodes.frame) or nodes.receipt["mechanism"] not in SUMMED:
         return None
     facts = nodes.receipt["noise"]["release"]
-    law = number_law(facts)
-    if not isinstance(law, NoiseTable):
+    law = table_of(number_law(facts))
+    if law is None:
         return None
     least = int(nodes.frame["count"].min()) * int(facts["grid"]) + int(facts["grid"]) // 2
     return SmallestShown(least=least, noise=law)

@@ -18,6 +18,16 @@ from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.postprocess.weighted_laplace import sum_half_width
 
 
+def table_of(noise: NoiseTable | UnboundedNoise) -> NoiseTable | None:
+    """The law as a table, None where it has no bounds."""
+    return noise if isinstance(noise, NoiseTable) else None
+
+
+def scale_of(noise: NoiseTable | UnboundedNoise) -> float | None:
+    """The scale of a law without bounds, None where it is a table."""
+    return float(noise.scale) if isinstance(noise, UnboundedNoise) else None
+
+
 def half_width(noise: NoiseTable | UnboundedNoise, terms: int, confidence: float) -> int:
     """Least w with P(|V_1 + ... + V_terms| <= w) >= confidence, for symmetric V.
 

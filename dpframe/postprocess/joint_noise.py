@@ -23,7 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.noise import NoiseTable, UnboundedNoise
-from dpframe.postprocess.half_widths import least_width, pmf_of_weights, round_up_draws
+from dpframe.postprocess.half_widths import (
+    least_width,
+    pmf_of_weights,
+    round_up_draws,
+    scale_of,
+    table_of,
+)
 
 Real = NDArray[np.float64]
 
@@ -56,20 +62,20 @@ class Noise:
     @property
     def has_table(self) -> bool:
         """Whether the law is written as a table here."""
-        return isinstance(self.law, NoiseTable) or float(self.law.scale) <= WIDEST
+        return (scale_of(self.law) or 0.0) <= WIDEST
 
     @property
     def variance(self) -> float:
         """The variance; where the noise has no bounds, as if it were continuous."""
-        if isinstance(self.law, NoiseTable):
-            return self.terms * self.law.sd**2
-        return self.terms * (2 * float(self.law.scale) ** 2)
+        scale = scale_of(self.law)
+        return self.terms * (self.law.sd**2 if scale is None else 2 * scale**2)
 
     @property
     def key(self) -> Key:
         """A key that tells laws apart; more than 32 draws are rounded up."""
-        table = isinstance(self.law, NoiseTable)
-        law = self.law.weights.tobytes() if table else float(self.law.scale)  # type: ignore[union-attr]
+        table, scale = table_of(self.law), scale_of(self.law)
+        law = table.weights.tobytes() if table is not None else scale
+        assert law is not None
         return law, round_up_draws(self.terms)
 
 
