@@ -47,6 +47,7 @@ FLOORS = [
     {"domains", "accounting", "postprocess", "user_items"},
     {"federated", "ledger"},
     {"mechanisms", "sources"},
+    {"papers"},
     {"asking"},
     {"pages", "publishing"},
     {"questions"},

@@ -16,8 +16,7 @@ from dpframe.errors import ParameterError
 from dpframe.hierarchy import OTHER, Hierarchy
 from dpframe.pages.moments import periods_of_labels
 from dpframe.pages.rollups import check_measure_columns, decimals
-from dpframe.postprocess.flat import as_nodes
-from dpframe.postprocess.shown_nodes import tree_of_nodes
+from dpframe.postprocess.shown_nodes import as_nodes, tree_of_nodes
 
 if TYPE_CHECKING:
     import pandas as pd

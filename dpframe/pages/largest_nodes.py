@@ -13,7 +13,7 @@ from dpframe.asking.released_measures import digits_for_width
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import INVALID, OTHER
 from dpframe.pages.chartable import Chartable, DrawnMeasure, finite_numbers, number_text
-from dpframe.postprocess.shares import share_frame
+from dpframe.postprocess.shown_rows import share_frame
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,7 +20,7 @@ from dpframe.errors import ColumnError, ParameterError
 from dpframe.pages.marginal_bins import Bins, bins_of, seconds_text
 from dpframe.pages.marginal_drawings import draw_category_bars, draw_histogram, percent_of_rows
 from dpframe.pages.page_parts import asset, budget_figure, budget_words, html_document, plain_words
-from dpframe.postprocess.as_numbers import kind_of, real_bound, reals
+from dpframe.postprocess.sample_distances import kind_of, real_bound, reals, wasserstein_distance
 
 MOST = 20
 """Largest number of categories that are drawn."""
@@ -147,8 +147,6 @@ def _column_marginal(
 
 
 def _number_marginal(name: str, real: Reals, synthetic: Reals, bins: Bins) -> Marginal:
-    from dpframe.postprocess.sample_distances import wasserstein_distance
-
     apart = wasserstein_distance(real, synthetic)
     drawing = draw_histogram(
         bins.edges.tolist(),

@@ -7,7 +7,7 @@ from typing import Any
 from dpframe.pages.chartable import Chartable, DrawnMeasure
 from dpframe.pages.plot_texts import hover_texts, plotly_text
 from dpframe.pages.widths import Block, blocks
-from dpframe.postprocess.lineages import areas, label_joint, nearest_reported
+from dpframe.postprocess.shown_nodes import areas, label_joint, nearest_reported
 
 NAMED = 12
 """Largest number of nodes that the hover text of a block of several nodes names."""

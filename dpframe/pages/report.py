@@ -37,7 +37,7 @@ from dpframe.pages.rollups import (
     measure_sentences,
     total_figures,
 )
-from dpframe.postprocess.lineages import areas, label_joint, nearest_reported
+from dpframe.postprocess.shown_nodes import areas, label_joint, nearest_reported
 
 NUMBERS = ("residual", "count", "lower", "upper")
 SCRIPTS = ("nodes.js", "drawing.js", "table.js", "page.js")

@@ -23,7 +23,7 @@ from dpframe.doors.cli import main as cli
 from dpframe.federated.encoding import LETTERS
 from dpframe.ledger import open_file
 from dpframe.pages.report import report_page
-from dpframe.postprocess.flat import flat_frame
+from dpframe.postprocess.shown_nodes import flat_frame
 from dpframe.questions.prefix_tree.plan import PrefixPlan
 from dpframe.testing import seeded_noise
 from tests import members

@@ -21,7 +21,7 @@ from dpframe.asking.release import receipt_in_metadata
 from dpframe.doors.cli import main as cli
 from dpframe.hierarchy import as_hierarchy
 from dpframe.postprocess.level_values import TEXT
-from dpframe.postprocess.lineages import nearest_reported
+from dpframe.postprocess.shown_nodes import nearest_reported
 from dpframe.testing import seeded_noise
 from tests import members
 from tests.doors import (

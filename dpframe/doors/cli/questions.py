@@ -36,7 +36,7 @@ from dpframe.doors.cli.output import (
 )
 from dpframe.doors.cli.terminal_lines import say
 from dpframe.ledger import chosen_ledger
-from dpframe.postprocess.flat import flat_frame
+from dpframe.postprocess.shown_nodes import flat_frame
 from dpframe.questions.hhh.ask import HHH
 from dpframe.questions.prefix_tree.ask import PREFIX_TREE
 from dpframe.questions.question_list import QUESTIONS

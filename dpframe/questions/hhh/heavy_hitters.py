@@ -138,7 +138,7 @@ def heavy_hitters(
     >>> dp.heavy_hitters(words, "word", k=2, epsilon=1.0, delta=1e-6)["word"].tolist()
     ['fix', 'add']
     """
-    from dpframe.postprocess.flat import cut_facts, flat_frame
+    from dpframe.postprocess.shown_nodes import cut_facts, flat_frame
 
     result = answer_call(
         HEAVY_HITTERS,

@@ -165,7 +165,7 @@ def prefix_tree(
     >>> found["word"].tolist()[:2]
     ['selfie', 'brunch']
     """
-    from dpframe.postprocess.flat import flat_frame
+    from dpframe.postprocess.shown_nodes import flat_frame
 
     result = answer_call(
         PREFIX_TREE,

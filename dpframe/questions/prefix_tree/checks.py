@@ -20,7 +20,6 @@ from dpframe.asking.call_arguments import (
     whole_number,
 )
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.federated.bit_segments import Segments
 from dpframe.federated.encoding import (
     CHARACTERS,
     BinaryEncoding,
@@ -28,6 +27,7 @@ from dpframe.federated.encoding import (
     HuffmanEncoding,
     checked_items,
 )
+from dpframe.federated.server import Segments
 from dpframe.mechanisms.prefix_tree import Search
 from dpframe.questions.prefix_tree.prefix_numbers import (
     PREFIX_MECHANISMS,

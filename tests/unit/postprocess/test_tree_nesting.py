@@ -10,9 +10,9 @@ import pytest
 
 import dpframe as dp
 from dpframe.hierarchy import OTHER, as_hierarchy
-from dpframe.postprocess.consistent_trees import consistent_tree, tree_in_records
+from dpframe.postprocess.consistency import consistent_tree, tree_in_records
 from dpframe.postprocess.level_values import natural_order
-from dpframe.postprocess.lineages import areas, nearest_reported
+from dpframe.postprocess.shown_nodes import areas, nearest_reported
 from dpframe.questions.tree_counts.ask import TREE_COUNTS
 from dpframe.questions.tree_counts.frame import _tree_labels
 from dpframe.questions.tree_counts.plan import TreePlan

@@ -1,4 +1,4 @@
-"""Shares of released nodes of the node above them, or of everything, with intervals that hold.
+"""What is asked of the rows of a release: shares, the largest ones, and what is below a node.
 
 A share is a quotient of two true numbers: C of a node, and P of a node that holds it. R = P - C is
 what is left, and 0 <= C <= P. With intervals [a, b] for C and [c, d] for P the share is in
@@ -17,18 +17,20 @@ The interval is then cut to what 0 <= C <= P allows, which loses no confidence.
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe.errors import ParameterError
-from dpframe.postprocess.known_noise import SUMMED, KnownNoise, known_noise
-from dpframe.postprocess.rollup_noise import rollup_noise
+from dpframe._known_arguments import shown_value
+from dpframe.errors import ParameterError, ParameterTypeError
+from dpframe.postprocess.known_noise import SUMMED, KnownNoise, known_noise, rollup_noise
 from dpframe.postprocess.shown_nodes import (
     MeasureColumns,
     ShownNodes,
@@ -131,7 +133,10 @@ def _share_ends(
     nodes: ShownNodes, name: str, columns: MeasureColumns, whose: NDArray[np.int64]
 ) -> ShareEnds:
     confidence = float(nodes.receipt["confidence"])
-    own, above = _ends_of_frame(nodes, columns, whose)
+    lower, upper = nodes.numbers(columns.lower), nodes.numbers(columns.upper)
+    lower = np.where(np.isnan(lower), -np.inf, lower)  # a missing end is infinite
+    upper = np.where(np.isnan(upper), np.inf, upper)
+    own, above = (lower, upper), (lower[whose], upper[whose])
     if nodes.receipt.get("simultaneous") is not None:
         return ShareEnds(own=own, above=above, confidence=confidence, how="together")
     try:
@@ -160,17 +165,6 @@ def _ends_by_parts(
     return ShareEnds(
         own=own, above=above, confidence=confidence, how="parts", rest=_ends_as_floats(rest)
     )
-
-
-def _ends_of_frame(
-    nodes: ShownNodes, columns: MeasureColumns, whose: NDArray[np.int64]
-) -> tuple[tuple[Real, Real], tuple[Real, Real]]:
-    """The shown intervals of rows, and of the rows that they are shares of; a missing end is
-    infinite."""
-    lower, upper = nodes.numbers(columns.lower), nodes.numbers(columns.upper)
-    lower = np.where(np.isnan(lower), -np.inf, lower)
-    upper = np.where(np.isnan(upper), np.inf, upper)
-    return (lower, upper), (lower[whose], upper[whose])
 
 
 def _is_nested(nodes: ShownNodes, name: str, columns: MeasureColumns) -> bool:
@@ -211,3 +205,106 @@ def _share_quotients(
 
 def _ends_as_floats(ends: tuple[NDArray[Any], NDArray[Any]]) -> tuple[Real, Real]:
     return ends[0].astype(np.float64), ends[1].astype(np.float64)
+
+
+# -- The largest rows of a release, and whether their order is certain ----------------------------
+
+
+ABOVE_NEXT = "above_next"
+"""Column: whether the order against the next row is certain."""
+
+
+def largest_rows(
+    frame: pd.DataFrame, receipt: Mapping[str, Any], n: object, *, by: object, level: object
+) -> pd.DataFrame:
+    """``result.dp.top``; see :meth:`dpframe.doors.result_methods.ResultMethods.top`."""
+    nodes = shown_nodes(frame, receipt, "top", cells=True)
+    most = _whole_argument("n", n, 1)
+    check_column_clash(frame, (ABOVE_NEXT,), "top")
+    _, columns = nodes.measure(by)
+    values = nodes.numbers(columns.value)
+    kept = np.flatnonzero(_level_mask(nodes, level))
+    missing = np.isnan(values[kept])
+    ranked = kept[np.lexsort((np.where(missing, 0.0, -values[kept]), missing))]
+    lower, upper = nodes.numbers(columns.lower)[ranked], nodes.numbers(columns.upper)[ranked]
+    following = np.append(upper, np.nan)[1:]  # NaN after the last row
+    unknown = np.isnan(lower) | np.isnan(following)
+    above = [
+        None if u else bool(lo > hi) for lo, hi, u in zip(lower, following, unknown, strict=True)
+    ]
+    out = frame.iloc[ranked[:most]].copy()
+    out[ABOVE_NEXT] = above[: len(out)]
+    out[ABOVE_NEXT] = out[ABOVE_NEXT].astype("boolean")
+    return out
+
+
+def _level_mask(nodes: ShownNodes, level: object) -> NDArray[np.bool_]:
+    if level is None:
+        return nodes.level > 0
+    if isinstance(level, str):
+        names = list(nodes.receipt["levels"])
+        if level not in names:
+            raise ParameterError(
+                f"level ({level!r}) must be a number or one of {', '.join(map(repr, names))}."
+            )
+        return np.equal(nodes.level, names.index(level) + 1)
+    return np.equal(nodes.level, _whole_argument("level", level, 0, nodes.hierarchy.height))
+
+
+def _whole_argument(name: str, value: object, low: int, high: int | None = None) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ParameterTypeError(f"{name} must be a whole number; got {shown_value(value)}.")
+    if int(value) < low or (high is not None and int(value) > high):
+        rule = f"at least {low}" if high is None else f"{low} to {high}"
+        raise ParameterError(f"{name} ({value!r}) must be {rule}.")
+    return int(value)
+
+
+# -- A node of a release by its label, and everything that is shown below it ----------------------
+
+
+LISTED = 10
+"""The most labels that an error message names."""
+
+
+def subtree(frame: pd.DataFrame, receipt: Mapping[str, Any], label: object) -> pd.DataFrame:
+    """``result.dp.below``; see :meth:`dpframe.doors.result_methods.ResultMethods.below`."""
+    nodes = shown_nodes(frame, receipt, "below")
+    top = _lineage_of_label(nodes, str(label))
+    rows = [place for place, line in enumerate(nodes.lineages) if line[: len(top)] == top]
+    return frame.iloc[rows]
+
+
+def _lineage_of_label(nodes: ShownNodes, label: str) -> tuple[Hashable, ...]:
+    """The lineage of the one node with this label: a prefix, else a value of a level's column.
+    ParameterError if there is none, or more than one."""
+    by_prefix: dict[tuple[Hashable, ...], str] = {}
+    by_label: dict[tuple[Hashable, ...], str] = {}
+    labels: dict[str, None] = {}
+    for line, prefix in zip(nodes.lineages, nodes.nodes["prefix"].astype(str), strict=True):
+        labels[prefix] = None
+        if prefix == label:
+            by_prefix[line] = prefix
+        if not nodes.hierarchy.label_columns:
+            continue
+        for depth, node in enumerate(line, 1):  # a node that is not shown has a label below it
+            assert isinstance(node, tuple)
+            labels[node[-1]] = None
+            if node[-1] == label:
+                by_label[line[:depth]] = " / ".join(node)
+    found = by_prefix or by_label
+    if not found:
+        near = difflib.get_close_matches(label, labels, n=1, cutoff=0.6)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ParameterError(
+            f"below ({label!r}) is no label that this frame shows.{hint} Pass a prefix, or a value "
+            "of a column of a level."
+        )
+    if len(found) > 1:
+        texts = list(dict.fromkeys(found.values()))
+        more = f" and {len(texts) - LISTED} more" if len(texts) > LISTED else ""
+        raise ParameterError(
+            f"below ({label!r}) is the label of {len(found)} nodes. Pass the prefix of one of "
+            f"them: {', '.join(map(repr, texts[:LISTED]))}{more}."
+        )
+    return next(iter(found))
