@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
 
 from dpframe.accounting.search import least_scale
-from dpframe.accounting.shifts import Family, Move, unbounded_delta
+from dpframe.accounting.shifts import Family, Move, at_least, unbounded_delta
 from dpframe.errors import BudgetError
+from dpframe.noise import NoiseTable
 
 OFTEN = 0.95
 """Chance of publication of a counter equal to ``visible``, by which laws are compared."""
@@ -35,16 +39,45 @@ ATTEMPTS = (0.999, 0.97, 0.7)
 """Parts of delta to plan with, until the tables made from a plan stay within delta."""
 
 
-class ThresholdLaws(Protocol):
-    """Laws that publish above a threshold."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThresholdLaws:
+    """Noise on the stored counters of ``sketches`` levels, and a threshold for what is published.
+
+    ``noise`` is a table of a law of scale ``scale``, in units of ``1/unit`` of a count. ``delta``
+    is the accountant's upper bound at the epsilon of the request, for all levels together.
+    """
+
+    noise: NoiseTable
+    scale: float
+    sketches: int
+    delta: float
+    unit: int = 1
 
     @property
-    def visible(self) -> int:
-        """Smallest counter that is published with probability ``OFTEN``."""
+    def least(self) -> int:
+        """The smallest noisy value that is published, in units."""
+        raise NotImplementedError
+
+    @property
+    def lift(self) -> int:
+        """How far noise can lift a value, in units."""
+        return self.noise.highest
 
     @property
     def sd(self) -> float:
-        """Standard deviation of a published counter."""
+        """Standard deviation of a published value, in counts, before rounding."""
+        return self.noise.sd / self.unit
+
+    def chance(self, value: float) -> float:
+        """Return P(a key with this value, in counts, is published)."""
+        x = np.array([self.least - math.floor(value * self.unit)])
+        return float(at_least(self.noise, x)[0])
+
+    @property
+    def visible(self) -> int:
+        """Smallest whole value that is published with probability ``OFTEN``."""
+        often = int(np.flatnonzero(self.noise.at_least() >= OFTEN)[-1]) + self.noise.lowest
+        return math.ceil((self.least - often) / self.unit)
 
 
 L = TypeVar("L", bound=ThresholdLaws)

@@ -37,8 +37,8 @@ import numpy as np
 
 from dpframe.accounting.candidate_scales import (
     ATTEMPTS,
-    OFTEN,
     OFTEN_DEVIATIONS,
+    ThresholdLaws,
     better_family,
     candidate_scales,
     sketch_budget_error,
@@ -50,7 +50,6 @@ from dpframe.accounting.shifts import (
     Move,
     Unshared,
     any_reaches,
-    at_least,
     bound_for,
     noise_table,
     unbounded_delta,
@@ -64,41 +63,32 @@ LARGEST_TABLE = 8_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LatticeLaws:
-    """Noise and threshold for post-processed sketches, in units of ``1/unit`` of a count.
+class LatticeLaws(ThresholdLaws):
+    """Noise and threshold for post-processed sketches.
 
     A key is published iff ``V + Z >= theta``, with the value ``(V + Z) / unit``, rounded.
     """
 
     family: Family
-    noise: NoiseTable
-    scale: float
     theta: int
-    unit: int
-    sketches: int
     merged: bool
-    delta: float
 
     @property
-    def threshold(self) -> float:
-        """The threshold in counts."""
-        return self.theta / self.unit
+    def least(self) -> int:
+        return self.theta
 
-    @property
-    def sd(self) -> float:
-        """Standard deviation of a published value, in counts, before rounding."""
-        return self.noise.sd / self.unit
-
-    def chance(self, value: float) -> float:
-        """Return P(a key with this post-processed value, in counts, is published)."""
-        x = np.array([self.theta - math.floor(value * self.unit)])
-        return float(at_least(self.noise, x)[0])
-
-    @property
-    def visible(self) -> int:
-        """Smallest whole value that is published with probability ``OFTEN``."""
-        often = int(np.flatnonzero(self.noise.at_least() >= OFTEN)[-1]) + self.noise.lowest
-        return math.ceil((self.theta - often) / self.unit)
+    def cost(self, epsilon: float) -> float:
+        """Return an upper bound on delta at ``epsilon``, from the table that is drawn from."""
+        return lattice_delta(
+            self.noise,
+            family=self.family,
+            scale=self.scale,
+            theta=self.theta,
+            counters=self.unit - 1,
+            sketches=self.sketches,
+            epsilon=epsilon,
+            merged=self.merged,
+        )
 
 
 def lattice_unshared(counters: int, *, merged: bool) -> Unshared:
@@ -116,7 +106,11 @@ def pure_scale(counters: int, epsilon: float, *, sketches: int = 1) -> Fraction:
     The scale is in units of ``1/(counters + 1)`` of a count, for noise on every element of the
     universe and each of ``sketches`` levels: ``sketches (2k - 1)/epsilon``, rounded up to a float.
     """
-    exact = Fraction(sketches * (2 * counters - 1)) / Fraction(epsilon)
+    return rounded_up(Fraction(sketches * (2 * counters - 1)) / Fraction(epsilon))
+
+
+def rounded_up(exact: Fraction) -> Fraction:
+    """Return the least float that is not below a number."""
     up = float(exact)
     while Fraction(up) < exact:
         up = math.nextafter(up, math.inf)
@@ -212,16 +206,7 @@ def lattice_laws(
                 merged=merged,
                 delta=1.0,
             )
-            spent = lattice_delta(
-                laws.noise,
-                family=family,
-                scale=scale,
-                theta=theta,
-                counters=counters,
-                sketches=sketches,
-                epsilon=epsilon,
-                merged=merged,
-            )
+            spent = laws.cost(epsilon)
             if spent <= delta:
                 return replace(laws, delta=spent)
     raise sketch_budget_error(epsilon, delta, f"{sketches} sketches of {counters} counters")

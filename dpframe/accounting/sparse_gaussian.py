@@ -32,15 +32,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
 from dpframe.accounting.candidate_scales import (
     ATTEMPTS,
-    OFTEN,
     OFTEN_DEVIATIONS,
+    ThresholdLaws,
     candidate_scales,
     sketch_budget_error,
 )
@@ -58,34 +58,29 @@ from dpframe.noise import NoiseTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GshmLaws:
-    """Noise of scale ``scale`` on stored counts; noisy counts of at least ``1 + t`` are published.
+class GshmLaws(ThresholdLaws):
+    """Noise on stored counts; noisy counts of at least ``1 + t`` are published.
 
-    ``changed`` counts may differ on each of ``sketches`` levels; ``delta`` is the accountant's
-    upper bound at the epsilon of the request.
+    ``changed`` counts may differ on each of ``sketches`` levels.
     """
 
-    noise: NoiseTable
-    scale: float
     t: int
     changed: int
-    sketches: int
-    delta: float
 
     @property
-    def sd(self) -> float:
-        """Standard deviation of a published count."""
-        return self.noise.sd
+    def least(self) -> int:
+        return 1 + self.t
 
-    def chance(self, counter: int) -> float:
-        """Return P(a key with this counter is published)."""
-        return float(at_least(self.noise, np.array([1 + self.t - counter]))[0])
-
-    @property
-    def visible(self) -> int:
-        """Smallest counter that is published with probability ``OFTEN``."""
-        often = int(np.flatnonzero(self.noise.at_least() >= OFTEN)[-1]) + self.noise.lowest
-        return 1 + self.t - often
+    def cost(self, epsilon: float) -> float:
+        """Return an upper bound on delta at ``epsilon``, from the table that is drawn from."""
+        return gshm_delta(
+            self.noise,
+            scale=self.scale,
+            t=self.t,
+            changed=self.changed,
+            sketches=self.sketches,
+            epsilon=epsilon,
+        )
 
 
 def gshm_delta(
@@ -161,19 +156,17 @@ def gshm_laws(*, changed: int, sketches: int = 1, epsilon: float, delta: float) 
             size for scale in scales for size in _sparse_sizes(scale, move, epsilon, part * delta)
         ]
         for _, scale, bound, t in sorted(sizes)[:2]:
-            noise = noise_table("gaussian", scale, bound)
-            spent = gshm_delta(
-                noise, scale=scale, t=t, changed=changed, sketches=sketches, epsilon=epsilon
+            laws = GshmLaws(
+                noise=noise_table("gaussian", scale, bound),
+                scale=scale,
+                t=t,
+                changed=changed,
+                sketches=sketches,
+                delta=1.0,
             )
+            spent = laws.cost(epsilon)
             if spent <= delta:
-                return GshmLaws(
-                    noise=noise,
-                    scale=scale,
-                    t=t,
-                    changed=changed,
-                    sketches=sketches,
-                    delta=spent,
-                )
+                return replace(laws, delta=spent)
     raise sketch_budget_error(epsilon, delta, f"{sketches} sketches of {changed} counters")
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 
+from dpframe.accounting.search import closest_numbers
+
 
 def triehh_rate(*, epsilon: float, rounds: int, votes: int) -> float:
     """Return the part of the devices that TrieHH asks in a round: (1 - exp(-epsilon/L)) / theta.
@@ -26,9 +28,10 @@ def triehhpp_rate(*, epsilon: float, delta: float, rounds: int, votes: int) -> f
     delta, and alpha is the largest that keeps it.
     """
     goal = math.log(rounds / delta) / votes
-    low, high = -700.0, 0.0  # ln alpha; C falls as alpha grows
-    for _ in range(100):
-        middle = (low + high) / 2
-        enough = -middle - 1 / (1 + math.exp(middle)) >= goal
-        low, high = (middle, high) if enough else (low, middle)
-    return -math.exp(low) * math.expm1(-epsilon / rounds)
+
+    def costly(log_alpha: float) -> bool:
+        """C falls as alpha grows."""
+        return -log_alpha - 1 / (1 + math.exp(log_alpha)) < goal
+
+    log_alpha, _ = closest_numbers(costly, -700.0, 0.0)
+    return -math.exp(log_alpha) * math.expm1(-epsilon / rounds)

@@ -43,6 +43,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from dpframe.accounting.normal_noise import ETA, GaussianLeakage, edge, largest_mu, table_distance
+from dpframe.accounting.search import least_integer
 from dpframe.errors import BudgetError
 from dpframe.noise import NoiseTable, rounded_normal
 
@@ -274,8 +275,8 @@ def _round_law(sigma: float, norm: int, values: int, part: int = 1) -> Law:
 def _least_threshold(laws: RoundLaws, left: float) -> int:
     """Return the least threshold that a value of one user reaches with chance at most ``left``."""
     low, high = laws.weights, laws.weights + math.ceil(40 * _score_sigma(laws.rounds))
-    while high - low > 1:
-        middle = (low + high) // 2
-        held = lone_value_chance(replace(laws, threshold=middle)) <= left * (1 - 1e-9)
-        low, high = (low, middle) if held else (middle, high)
-    return high
+
+    def enough(threshold: int) -> bool:
+        return lone_value_chance(replace(laws, threshold=threshold)) <= left * (1 - 1e-9)
+
+    return least_integer(enough, low, high)

@@ -4,7 +4,7 @@ a value."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpframe._forks import no_fork
 from dpframe.asking.plan_protocols import MechanismInput
@@ -13,15 +13,12 @@ from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.sources.exact_trees import cell_counts, exact_counts
 from dpframe.sources.spark import SparkFrame, is_spark, shuffle_partitions
 
-if TYPE_CHECKING:
-    from dpframe.questions.hhh.partition_plan import PartitionPlan
 
-
-def hhh_for_source(plan: Any, source: object) -> HhhPlan[Any, Any] | PartitionPlan:
+def hhh_for_source(plan: Any, source: object) -> HhhPlan[Any, Any]:
     """Return the plan for a source: on Spark, sketches are kept for each partition."""
     if plan.counters is not None and is_spark(source):
         with no_fork():
-            from dpframe.questions.hhh.partition_plan import partition_plan
+            from dpframe.questions.hhh.sketch_plans import partition_plan
 
         return partition_plan(plan, shuffle_partitions(source))
     return plan  # type: ignore[no-any-return]
