@@ -187,7 +187,7 @@ class Sketch:
             If there is no such file, or it is truncated, damaged, written by a newer version, or
             holds a sketch of another class.
         """
-        return sketch_files.read_sketch(path, cls._NAME, cls.__name__, cls._from_file)
+        return sketch_files.read_sketch(path, cls._NAME, cls._from_file)
 
     @classmethod
     def _from_file(cls, facts: dict[str, Any], state: SketchState) -> Self:

@@ -36,7 +36,6 @@ from dpframe.sketches._batches import Kind, check_batch_order, key_columns
 from dpframe.sketches._counters import EncodedKeys, Table, encode_keys
 from dpframe.sketches._sketch import LARGEST, Sketch, check_integer
 from dpframe.sketches._state import SketchState, no_entries, sort_entries
-from dpframe.sketches.merged_sketch import MergedSketch, merge_raw_sketches
 
 
 class MisraGries(Sketch):
@@ -158,13 +157,6 @@ class MisraGries(Sketch):
             table.update(encode_keys(part), self._counters)
             added += len(part)
         self._table, self._total = table, self._total + added
-
-    def merge(self, other: MisraGries | MergedSketch) -> MergedSketch:
-        """Merge with another sketch with as many counters, in bounded memory.
-
-        See :func:`.merged_sketch.merge_raw_sketches`.
-        """
-        return merge_raw_sketches([self, other])
 
     def _update_words(self, keys: EncodedKeys) -> None:
         """Count keys of kind "words"; call ``_rename`` first if the sketch holds another kind."""

@@ -31,7 +31,6 @@ from dpframe.sketches._batches import (
 from dpframe.sketches._counters import Table, encode_keys
 from dpframe.sketches._sketch import LARGEST, Sketch, check_integer
 from dpframe.sketches._state import SketchState, key_order, no_entries, sort_entries
-from dpframe.sketches.merged_sketch import MergedSketch, merge_raw_sketches
 
 UNSORTED = (
     "users must ascend over all calls, all rows of a user in one call: sort by user first, so that "
@@ -176,13 +175,6 @@ class PrivacyAwareMisraGries(Sketch):
         new = pc.not_equal(given[1:], given[:-1]).to_numpy(zero_copy_only=False)
         self._add(np.concatenate([[0], np.cumsum(new)]), what)
         self._last = who.kind, ids[-1].as_py()
-
-    def merge(self, other: PrivacyAwareMisraGries | MergedSketch) -> MergedSketch:
-        """Merge with another sketch with as many counters, in bounded memory.
-
-        See :func:`.merged_sketch.merge_raw_sketches`.
-        """
-        return merge_raw_sketches([self, other])
 
     @property
     def _kind(self) -> Kind | None:
