@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -68,6 +68,10 @@ class ThresholdLaws:
         """Standard deviation of a published value, in counts, before rounding."""
         return self.noise.sd / self.unit
 
+    def cost(self, epsilon: float) -> float:
+        """Return an upper bound on delta at ``epsilon``, from the tables that are drawn from."""
+        raise NotImplementedError
+
     def chance(self, value: float) -> float:
         """Return P(a key with this value, in counts, is published)."""
         x = np.array([self.least - math.floor(value * self.unit)])
@@ -103,7 +107,7 @@ def candidate_scales(family: Family, move: Move, epsilon: float, delta: float) -
     end at the scale that needs no delta."""
     least = LEAST_SCALE[family]
     pure = max(least, WIDEN * move.absolute / epsilon)
-    start = pure if family == "laplace" else math.sqrt(2 * move.squared * math.log(2 / delta))
+    start = pure if family == "laplace" else math.sqrt(2 * move.squared_norm * math.log(2 / delta))
     start = max(least, start / (1 if family == "laplace" else epsilon))
     found = least_scale(
         lambda scale: unbounded_delta(family, scale, move, epsilon), start, SHARE * delta
@@ -115,6 +119,32 @@ def candidate_scales(family: Family, move: Move, epsilon: float, delta: float) -
         yield scale
     if family == "laplace":
         yield pure
+
+
+Size = tuple[float, float, int, int]
+"""(merit, scale, bound, least): merit is about ``visible``, in units."""
+
+
+def least_within_budget(
+    scales: Iterable[float],
+    sizes: Callable[[float, float], list[Size]],
+    build: Callable[[float, int, int], L],
+    epsilon: float,
+    delta: float,
+) -> L | None:
+    """Return the laws of least merit whose own tables stay within delta; None if there are none.
+
+    ``sizes`` plans bounds and thresholds at a scale, with a part of delta, from the unbounded law.
+    """
+    tried = list(scales)
+    for part in ATTEMPTS:
+        planned = [size for scale in tried for size in sizes(scale, part * delta)]
+        for _, scale, bound, least in sorted(planned)[:2]:
+            laws = build(scale, bound, least)
+            spent = laws.cost(epsilon)
+            if spent <= delta:
+                return replace(laws, delta=spent)
+    return None
 
 
 def sketch_budget_error(epsilon: float, delta: float, what: str) -> BudgetError:

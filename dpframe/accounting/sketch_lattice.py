@@ -29,18 +29,19 @@ the Misra-Gries sketch: Algorithm 3, section 6, Lemmas 1 and 2, section 7.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 
 from dpframe.accounting.candidate_scales import (
-    ATTEMPTS,
     OFTEN_DEVIATIONS,
+    Size,
     ThresholdLaws,
     better_family,
     candidate_scales,
+    least_within_budget,
     sketch_budget_error,
 )
 from dpframe.accounting.shifts import (
@@ -78,7 +79,6 @@ class LatticeLaws(ThresholdLaws):
         return self.theta
 
     def cost(self, epsilon: float) -> float:
-        """Return an upper bound on delta at ``epsilon``, from the table that is drawn from."""
         return lattice_delta(
             self.noise,
             family=self.family,
@@ -150,7 +150,9 @@ def lattice_laws(
     family: Family | None = None,
     merged: bool = False,
 ) -> LatticeLaws:
-    """Return the least noise and threshold within the budget.
+    """Return the least noise and threshold within the budget; BudgetError if no table reaches it.
+
+    ``delta`` of the result is recomputed from the tables, at most the requested one.
 
     Parameters
     ----------
@@ -163,16 +165,6 @@ def lattice_laws(
     merged
         Values <= 0 are dropped before the noise, and sketches may be added. A standard sketch,
         which has dropped its zeros already, needs this too.
-
-    Returns
-    -------
-    LatticeLaws
-        With ``delta`` at most the requested one, recomputed from the table.
-
-    Raises
-    ------
-    BudgetError
-        No 64-bit table reaches the budget.
     """
     if family is None:
         return better_family(
@@ -185,35 +177,28 @@ def lattice_laws(
                 merged=merged,
             )
         )
-    move = lattice_move(counters, sketches)
-    scales = list(candidate_scales(family, move, epsilon, delta))
-    for part in ATTEMPTS:
-        sizes = [
-            size
-            for scale in scales
-            for size in _lattice_sizes(
-                family, scale, counters, sketches, epsilon, part * delta, merged
-            )
-        ]
-        for _, scale, bound, theta in sorted(sizes)[:2]:
-            laws = LatticeLaws(
-                family=family,
-                noise=noise_table(family, scale, bound),
-                scale=scale,
-                theta=theta,
-                unit=counters + 1,
-                sketches=sketches,
-                merged=merged,
-                delta=1.0,
-            )
-            spent = laws.cost(epsilon)
-            if spent <= delta:
-                return replace(laws, delta=spent)
-    raise sketch_budget_error(epsilon, delta, f"{sketches} sketches of {counters} counters")
+    chosen = family
 
+    def sizes(scale: float, part: float) -> list[Size]:
+        return _lattice_sizes(chosen, scale, counters, sketches, epsilon, part, merged)
 
-Size = tuple[float, float, int, int]
-"""(merit, scale, bound, theta), merit about ``visible`` in units."""
+    def build(scale: float, bound: int, theta: int) -> LatticeLaws:
+        return LatticeLaws(
+            family=chosen,
+            noise=noise_table(chosen, scale, bound),
+            scale=scale,
+            theta=theta,
+            unit=counters + 1,
+            sketches=sketches,
+            merged=merged,
+            delta=1.0,
+        )
+
+    scales = candidate_scales(family, lattice_move(counters, sketches), epsilon, delta)
+    laws = least_within_budget(scales, sizes, build, epsilon, delta)
+    if laws is None:
+        raise sketch_budget_error(epsilon, delta, f"{sketches} sketches of {counters} counters")
+    return laws
 
 
 def _lattice_sizes(

@@ -92,7 +92,6 @@ class SketchLaws(ThresholdLaws):
         return unshared_passing_chance(self.noise, self.shared, self.theta, ((counter, 1),))
 
     def cost(self, epsilon: float) -> float:
-        """Return an upper bound on delta at ``epsilon``, from the tables that are drawn from."""
         return sketch_delta(
             self.noise,
             family=self.family,
@@ -162,7 +161,9 @@ def sketch_laws(
     standard: bool = False,
     counters: int | None = None,
 ) -> SketchLaws:
-    """Return the least noise and threshold within the budget.
+    """Return the least noise and threshold within the budget; BudgetError if no table reaches it.
+
+    ``delta`` of the result is recomputed from the tables, at most the requested one.
 
     Parameters
     ----------
@@ -173,16 +174,6 @@ def sketch_laws(
     standard, counters
         Whether the sketch removes zeros at once, and its number of counters k, which only such a
         standard sketch needs.
-
-    Returns
-    -------
-    SketchLaws
-        With ``delta`` at most the requested one, recomputed from the tables.
-
-    Raises
-    ------
-    BudgetError
-        No 64-bit table reaches the budget.
     """
     if standard and counters is None:
         raise ValueError("counters is missing: standard sketches need their number of counters.")

@@ -32,16 +32,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from dpframe.accounting.candidate_scales import (
-    ATTEMPTS,
     OFTEN_DEVIATIONS,
+    Size,
     ThresholdLaws,
     candidate_scales,
+    least_within_budget,
     sketch_budget_error,
 )
 from dpframe.accounting.shifts import (
@@ -72,7 +73,6 @@ class GshmLaws(ThresholdLaws):
         return 1 + self.t
 
     def cost(self, epsilon: float) -> float:
-        """Return an upper bound on delta at ``epsilon``, from the table that is drawn from."""
         return gshm_delta(
             self.noise,
             scale=self.scale,
@@ -129,7 +129,9 @@ def _count_blocks(total: int) -> Iterator[tuple[int, int]]:
 
 @lru_cache(maxsize=256)
 def gshm_laws(*, changed: int, sketches: int = 1, epsilon: float, delta: float) -> GshmLaws:
-    """Return the least noise and threshold within the budget.
+    """Return the least noise and threshold within the budget; BudgetError if no table reaches it.
+
+    ``delta`` of the result is recomputed from the tables, at most the requested one.
 
     Parameters
     ----------
@@ -137,41 +139,29 @@ def gshm_laws(*, changed: int, sketches: int = 1, epsilon: float, delta: float) 
         Counts that may differ on each level: the number of counters k.
     sketches
         Levels that one record or user enters.
-
-    Returns
-    -------
-    GshmLaws
-        With ``delta`` at most the requested one, recomputed from the table.
-
-    Raises
-    ------
-    BudgetError
-        No 64-bit table reaches the budget.
     """
-    total = changed * sketches
-    move = Move(near=total - 1)
-    scales = list(candidate_scales("gaussian", move, epsilon, delta))
-    for part in ATTEMPTS:
-        sizes = [
-            size for scale in scales for size in _sparse_sizes(scale, move, epsilon, part * delta)
-        ]
-        for _, scale, bound, t in sorted(sizes)[:2]:
-            laws = GshmLaws(
-                noise=noise_table("gaussian", scale, bound),
-                scale=scale,
-                t=t,
-                changed=changed,
-                sketches=sketches,
-                delta=1.0,
-            )
-            spent = laws.cost(epsilon)
-            if spent <= delta:
-                return replace(laws, delta=spent)
-    raise sketch_budget_error(epsilon, delta, f"{sketches} sketches of {changed} counters")
+    move = Move(near=changed * sketches - 1)
 
+    def build(scale: float, bound: int, t: int) -> GshmLaws:
+        return GshmLaws(
+            noise=noise_table("gaussian", scale, bound),
+            scale=scale,
+            t=t,
+            changed=changed,
+            sketches=sketches,
+            delta=1.0,
+        )
 
-Size = tuple[float, float, int, int]
-"""(merit, scale, bound, t), merit about ``visible``."""
+    laws = least_within_budget(
+        candidate_scales("gaussian", move, epsilon, delta),
+        lambda scale, part: _sparse_sizes(scale, move, epsilon, part),
+        build,
+        epsilon,
+        delta,
+    )
+    if laws is None:
+        raise sketch_budget_error(epsilon, delta, f"{sketches} sketches of {changed} counters")
+    return laws
 
 
 def _sparse_sizes(scale: float, move: Move, epsilon: float, delta: float) -> list[Size]:

@@ -98,10 +98,6 @@ class TreeLaws:
     between: float | None = None
 
     @property
-    def bounded(self) -> bool:
-        return isinstance(self.noises[0], NoiseTable)
-
-    @property
     def worst_sd(self) -> float:
         """Standard deviation of the noisiest level, in records."""
         return max(noise.sd for noise in self.noises) / self.grid

@@ -59,7 +59,7 @@ class MergedSketch(Sketch):
         raise ParameterTypeError("MergedSketch cannot be called: use dp.merge_sketches.")
 
     @classmethod
-    def _made(
+    def _from_state(
         cls, content: SketchState, *, counters: int, sketches: int, method: Method, unit: str
     ) -> Self:
         new = object.__new__(cls)
@@ -129,7 +129,7 @@ class MergedSketch(Sketch):
             raise ValueError("no sketch has these counters")
         if method == "sum":
             state = replace(state, lattice=k + 1)
-        return cls._made(state, counters=k, sketches=sketches, method=method, unit=unit)
+        return cls._from_state(state, counters=k, sketches=sketches, method=method, unit=unit)
 
 
 Made = TypeVar("Made", bound=MergedSketch)
@@ -179,7 +179,7 @@ def merge_into(sketches: Iterable[Sketch], method: str, made: type[Made]) -> Mad
     if first is None:
         raise ParameterError("sketches is empty: give at least one.")
     content = total.content(kind, first._counters)
-    new = made._made(
+    new = made._from_state(
         content, counters=first._counters, sketches=count, method=chosen, unit=first._unit
     )
     new._released, new._streams = released, seen

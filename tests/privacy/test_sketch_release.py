@@ -492,7 +492,7 @@ def test_intervals_that_forget_the_shared_draw_are_rejected() -> None:
     sketch = sketch_of(LATE)
     assert 0.02 < misses(plan, sketch, LATE, noise)[0] <= 0.05
     broken = replace(plan)
-    vars(broken)["below"] = plan.reach(plan._miss)
+    vars(broken)["noise_below"] = plan.reach(plan._miss)
     assert misses(broken, sketch, LATE, noise)[0] > 0.05
 
 

@@ -229,7 +229,7 @@ class MergedStreamPlan(StreamingPlan):
     def half_width(self, terms: int) -> int:
         """Half width of the interval for the noise in a count, in units. Every count has one draw,
         whatever ``terms`` is."""
-        return self.sketch.above
+        return self.sketch.noise_above
 
     @property
     def facts(self) -> dict[str, object]:

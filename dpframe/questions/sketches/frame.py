@@ -1,7 +1,8 @@
 """A noisy sketch as a frame: keys, counts, intervals. Post-processing, free.
 
-*One stream.* Let q and Q be the plan's ``above`` and ``below``: ``P(Z < -q) + P(Z - eta > Q)`` is
-at most the chance to miss. The true count f is between C and C + alpha, and U = C + alpha + Z, so
+*One stream.* Let q and Q be the plan's ``noise_above`` and ``noise_below``: ``P(Z < -q) +
+P(Z - eta > Q)`` is at most the chance to miss. The true count f is between C and C + alpha, and
+U = C + alpha + Z, so
 
     f <= C + alpha = U - Z                        <= U + q                 unless Z < -q
     f >= C         = U - alpha_hat - (Z - eta)    >= U - (alpha_hat + Q)   unless Z - eta > Q

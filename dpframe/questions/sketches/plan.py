@@ -71,7 +71,7 @@ class SketchPlan(ReleasePlan, Generic[L]):
 
     @property
     def unit(self) -> SketchUnit:
-        return self.asked.protected
+        return self.asked.privacy_unit
 
     @property
     def mechanism_name(self) -> str:
@@ -134,7 +134,7 @@ class SketchPlan(ReleasePlan, Generic[L]):
         return max(0, int(np.argmax(noise.at_least() <= mass)) + noise.lowest - 1)
 
     @cached_property
-    def above(self) -> int:
+    def noise_above(self) -> int:
         """The q with P(Z < -q) <= half the chance to miss."""
         return self.reach(self._miss / 2)
 
@@ -149,7 +149,9 @@ class SketchPlan(ReleasePlan, Generic[L]):
 
     def counts(self, noisy: NoisySketch) -> Intervals:
         """Counts, lower bounds on the true counts and, where known, upper bounds."""
-        return count_intervals(noisy, above=self.above, below=self.above, most=self.most_lost)
+        return count_intervals(
+            noisy, above=self.noise_above, below=self.noise_above, most=self.most_lost
+        )
 
     def unpublished_at_most(self, noisy: NoisySketch) -> int | None:
         """An upper bound, at the confidence, on the true count of a key that is not published; None
@@ -186,7 +188,7 @@ class SketchPlan(ReleasePlan, Generic[L]):
                 "noise error",
                 Text("+-{half_width} with confidence {confidence:g}"),
                 "of a count, from the noise alone",
-                half_width=-(-self.above // self.laws.unit),
+                half_width=-(-self.noise_above // self.laws.unit),
                 confidence=asked.confidence,
             ),
             *self.key_lines(),
@@ -236,10 +238,10 @@ class SingleStreamPlan(SketchPlan[SketchLaws]):
     intervals = f"{CHANCE}. lower allows for the sketch error and the noise, upper for the noise"
 
     @cached_property
-    def below(self) -> int:
-        """The Q with P(Z - eta > Q) <= the part of the chance to miss that ``above`` leaves."""
+    def noise_below(self) -> int:
+        """The Q with P(Z - eta > Q) <= what ``noise_above`` leaves of the chance to miss."""
         noise, shared = self.laws.noise, self.laws.shared
-        missed = float(noise.at_least()[self.above + 1 - noise.lowest])
+        missed = float(noise.at_least()[self.noise_above + 1 - noise.lowest])
         size = len(noise.weights) + len(shared.weights) - 1
         # the law of Z - eta by Fourier transforms, whose rounding ROUNDING covers
         product = np.fft.rfft(noise.pmf, size) * np.fft.rfft(shared.pmf[::-1], size)
@@ -250,8 +252,8 @@ class SingleStreamPlan(SketchPlan[SketchLaws]):
 
     def counts(self, noisy: NoisySketch) -> Intervals:
         assert noisy.decrements is not None
-        below = max(noisy.decrements + self.below, self.above)
-        return count_intervals(noisy, above=self.above, below=below, most=0)
+        below = max(noisy.decrements + self.noise_below, self.noise_above)
+        return count_intervals(noisy, above=self.noise_above, below=below, most=0)
 
 
 @dataclass(frozen=True, kw_only=True)
