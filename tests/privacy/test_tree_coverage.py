@@ -491,7 +491,7 @@ def drawn(mechanism: str, copies: int, seed: int, confidence: float, consistent:
     else:
         assert isinstance(laws, Laws)
         assert plan.threshold is not None
-        test = laws.centred(plan.threshold)
+        test = laws.median_test(plan.threshold)
         kinds = families(plan.threshold, test.sd, test.highest)
     tree, kind = forest(kinds, copies)
     with seeded_noise(seed):

@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpframe._known_arguments import known_arguments
 from dpframe.asking.call_arguments import CallArguments, Constraint, delta_amount, whole
 from dpframe.budget import PrivacyUnit
-from dpframe.questions.hhh.mechanism_plan import HhhPlan
-from dpframe.questions.hhh.merged_streams import MergedStreamPlan, make_merged_stream_plan
-from dpframe.questions.hhh.plan import make_plan
+from dpframe.questions.hhh.checks import HhhArguments
+from dpframe.questions.hhh.sketch_plans import StreamingPlan, merged_stream_plan, streaming_plan
 from dpframe.questions.sketches.checks import known_records
 from dpframe.questions.sketches.numbered_releases import next_release
 from dpframe.sources import stream_batches as raw
@@ -171,30 +170,20 @@ RELEASE_CONSTRAINTS: Mapping[str, Constraint] = {
 }
 
 
-def stream_plan(
-    streams: raw.StreamingHHH, given: CallArguments, records: object
-) -> HhhPlan[Any, Any] | MergedStreamPlan:
+def stream_plan(streams: raw.StreamingHHH, given: CallArguments, records: object) -> StreamingPlan:
     """Make a plan from checked arguments and the public parameters of streams."""
     method = streams.method
-    if method is None:
-        known_records(records, "variant", None)
-        return make_plan(
-            hierarchy=streams.hierarchy,
-            unit=PrivacyUnit(),
-            budget=given.budget,
-            mechanism="streaming",
-            threshold=given["threshold"],
-            remainder=False,
-            confidence=given["confidence"],
-            counters=streams.counters,
-        )
-    return make_merged_stream_plan(
+    asked = HhhArguments(
         hierarchy=streams.hierarchy,
-        method=method,
-        counters=streams.counters,
-        sketches=streams.sketches,
+        unit=PrivacyUnit(),
         budget=given.budget,
+        mechanism="streaming",
         threshold=given["threshold"],
-        records=known_records(records, method, None),
+        remainder=False,
         confidence=given["confidence"],
+        counters=streams.counters,
     )
+    known = known_records(records, method or "variant", None)
+    if method is None:
+        return streaming_plan(asked)
+    return merged_stream_plan(asked, method, streams.sketches, records=known)
