@@ -155,10 +155,12 @@ def draw_lines(
     size
         The size of the drawing.
     """
-    left, right = 7.5 * size.letter, size.width - 3.2 * size.letter
+    low, high = _axis_ends([point for point in points if point is not None])
+    ticks = nice_ticks(low, high, 4)
+    left = size.letter * max(7.5, *(len(tick.text) + 1 for tick in ticks))
+    right = size.width - 3.2 * size.letter
     top, bottom = 12.0, size.height - 3 * size.letter
     slot = (right - left) / len(periods)
-    low, high = _axis_ends([point for point in points if point is not None])
 
     def x(i: int) -> float:
         return round(left + slot * (i + 0.5), 2)
@@ -170,7 +172,7 @@ def draw_lines(
         return _box(x(i) - slot / 2, top, slot, bottom - top, attribute, inside)
 
     parts = []
-    for tick in nice_ticks(low, high, 4):
+    for tick in ticks:
         parts.append(_line(left, y(tick.at), right, y(tick.at), "grid"))
         parts.append(_text(left - 7, y(tick.at) + 5, tick.text, "end"))
     parts += [column(i, "fill='url(#hatch)'") for i, name in enumerate(periods) if name in gaps]
@@ -298,8 +300,8 @@ def draw_histogram(
     parts.append(_line(LEFT, base, WIDTH - RIGHT, base, "axis"))
     for tick in ticks:
         parts.append(_line(x(tick.at), base, x(tick.at), base + 4, "axis"))
-        edge = "end" if x(tick.at) > WIDTH - 3 * RIGHT else "middle"
-        parts.append(_text(x(tick.at), base + 18, tick.text, edge))
+        most_right = WIDTH - 2 - LETTER * len(tick.text) / 2
+        parts.append(_text(min(x(tick.at), most_right), base + 18, tick.text, "middle"))
     return _svg("marginal", WIDTH, HEIGHT, label, parts + hits)
 
 
