@@ -14,6 +14,7 @@ from dpframe.asking.released_measures import digits_for_width
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import INVALID, OTHER
 from dpframe.pages.chartable import (
+    BARS,
     PANELS,
     Chartable,
     DrawnMeasure,
@@ -21,9 +22,10 @@ from dpframe.pages.chartable import (
     dated_rows,
     grid_of,
     level_order,
+    measure_points,
 )
 from dpframe.pages.drawings import HATCH, NARROW, WIDE, Point, draw_lines
-from dpframe.pages.page_parts import confidence_percent, figure_text, finite_numbers
+from dpframe.pages.page_parts import confidence_percent, figure_text
 from dpframe.postprocess.shares import share_frame
 
 if TYPE_CHECKING:
@@ -31,9 +33,6 @@ if TYPE_CHECKING:
 
 LARGEST = 10
 """Number of nodes beside the answer."""
-
-BARS = 40
-"""Largest number of bars that are drawn; the table has the rest."""
 
 PERIODS = 2000
 """Largest number of periods that are drawn: the last ones."""
@@ -110,15 +109,6 @@ class _Question:
         ]
 
 
-def measure_points(rows: pd.DataFrame, measure: DrawnMeasure) -> list[Point | None]:
-    """Return the number of each row with its interval, or None if it has no number."""
-    columns = (finite_numbers(rows[name]) for name in measure.columns)
-    return [
-        None if value is None else Point(value=value, lower=lower, upper=upper)
-        for value, lower, upper in zip(*columns, strict=True)
-    ]
-
-
 def answer_sections(
     frame: pd.DataFrame,
     shown: Chartable,
@@ -128,18 +118,8 @@ def answer_sections(
 ) -> tuple[str, str]:
     """Return the sentences, and the sections of the largest nodes and of the picture, as HTML.
 
-    Parameters
-    ----------
-    frame
-        The released columns, with their attrs.
-    shown
-        The same release, prepared for drawing.
-    measure
-        The measure that the answer is about.
-    form
-        The kind of picture.
-    measures
-        The measures that lines show.
+    ``frame`` are the released columns with their attrs, and ``shown`` the same prepared for
+    drawing. The answer is about ``measure``; lines show ``measures``.
     """
     what = measure.name if shown.is_rollup else shown.receipt.counted
     dated = form == "line" and shown.date_level is not None

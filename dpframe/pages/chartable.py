@@ -14,6 +14,7 @@ from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.released_measures import receipt_measures
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import INVALID, OTHER, Hierarchy
+from dpframe.pages.drawings import Point
 from dpframe.pages.moments import periods_of_labels
 from dpframe.pages.page_parts import check_columns, decimals, finite_numbers
 from dpframe.postprocess.flat import as_nodes
@@ -32,6 +33,9 @@ KINDS: Mapping[Kind, str] = {
     "heatmap": "two columns against each other",
 }
 """Kinds of drawings, and what each shows."""
+
+BARS = 40
+"""Largest number of bars that are drawn: the first ones."""
 
 PANELS = 6
 """Largest number of measures that are drawn beside or below each other."""
@@ -256,6 +260,15 @@ def _interval_start(label: str) -> float:
         return float(label[1:].partition(",")[0])
     except ValueError:
         return np.inf
+
+
+def measure_points(rows: pd.DataFrame, measure: DrawnMeasure) -> list[Point | None]:
+    """Return the number of each row with its interval, or None if it has no number."""
+    columns = (finite_numbers(rows[name]) for name in measure.columns)
+    return [
+        None if value is None else Point(value=value, lower=lower, upper=upper)
+        for value, lower, upper in zip(*columns, strict=True)
+    ]
 
 
 def dated_rows(shown: Chartable) -> tuple[pd.DataFrame, list[pd.Period], int]:

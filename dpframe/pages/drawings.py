@@ -138,22 +138,10 @@ def draw_lines(
     said: Callable[[Point], str],
     size: Size,
 ) -> str:
-    """Draw one line over periods.
+    """Draw one line over all periods in their order; periods in ``gaps`` were not drawn.
 
-    Parameters
-    ----------
-    periods
-        All periods in their order, including periods that were not drawn.
-    points
-        One point per period; None where nothing was reported.
-    gaps
-        Periods that were not drawn.
-    label
-        The text for screen readers.
-    said
-        Returns a point in words, for its tooltip.
-    size
-        The size of the drawing.
+    A point is None where nothing was reported. ``label`` is for screen readers, and ``said``
+    returns a point in words, for its tooltip.
     """
     low, high = _axis_ends([point for point in points if point is not None])
     ticks = nice_ticks(low, high, 4)
@@ -259,18 +247,8 @@ def draw_histogram(
 ) -> str:
     """Draw bars of the public sample and an outline of the synthetic rows.
 
-    Parameters
-    ----------
-    edges
-        Ascending, one more than bins.
-    real, synthetic
-        Parts of the rows in each bin, 0 to 1.
-    ticks
-        Ticks of the horizontal axis.
-    names
-        The name of each bin, for its tooltip.
-    label
-        The text for screen readers.
+    ``edges`` ascend, one more than bins. ``real`` and ``synthetic`` are parts of the rows in each
+    bin, 0 to 1; ``names`` are the bins in their tooltips, and ``label`` is for screen readers.
     """
     low, high = edges[0], edges[-1]
     most = max(*real, *synthetic, 1e-9) * 1.06
@@ -315,16 +293,7 @@ def draw_category_bars(
 ) -> str:
     """Draw two bars for each category, one above the other, with their parts of the rows.
 
-    Parameters
-    ----------
-    names
-        The categories, at least one.
-    real, synthetic
-        Parts of the rows in each category, 0 to 1.
-    label
-        The text for screen readers.
-    rest
-        All other categories together: a name and both parts, written and not drawn.
+    ``rest`` are all other categories together: a name and both parts, written and not drawn.
     """
     most = max(*real, *synthetic, 1e-9)
     short = [_shorten_name(name) for name in names]

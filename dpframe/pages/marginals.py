@@ -54,7 +54,7 @@ def marginals_page(
     receipt: Receipt,
     bounds: Mapping[str, tuple[Any, Any]] | None = None,
 ) -> str:
-    """Return the page as text.
+    """Return the page as text: one HTML document without scripts, whose policy forbids requests.
 
     Parameters
     ----------
@@ -71,11 +71,6 @@ def marginals_page(
     bounds
         Columns to (lower, upper) of their drawings. By default the bounds that the receipt
         declares, else the range of both frames. Values outside are drawn in the nearest bin.
-
-    Returns
-    -------
-    str
-        One HTML document without scripts. Its own policy forbids every request.
 
     Raises
     ------

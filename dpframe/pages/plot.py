@@ -13,6 +13,7 @@ import numpy as np
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.errors import DpframeError
 from dpframe.pages.chartable import (
+    BARS,
     PANELS,
     Chartable,
     DrawnMeasure,
@@ -22,6 +23,7 @@ from dpframe.pages.chartable import (
     dated_rows,
     grid_of,
     level_order,
+    measure_points,
 )
 from dpframe.pages.moments import period_start_text
 from dpframe.pages.page_parts import (
@@ -47,9 +49,6 @@ SCALE = "Cividis"
 
 SIGNED = [[0.0, "#8c510a"], [0.5, "#f5f5f5"], [1.0, "#01665e"]]
 """Brown to green over nearly white (ColorBrewer BrBG), for measures of both signs."""
-
-BARS = 40
-"""Largest number of bars that are drawn: the first ones."""
 
 CELLS, WRITTEN = 30, 16
 """Largest number of values of a column in a heatmap, the largest ones; and with numbers in it."""
@@ -80,28 +79,10 @@ def plot(
 ) -> Any:
     """Return a plotly figure of the reported nodes, with error bounds in the hover text.
 
-    Parameters
-    ----------
-    frame
-        The frame of a release, or some of its rows in any order.
-    receipt
-        Its receipt, ``result.dp.receipt``.
-    kind
-        "bar": one level side by side, with intervals; the default for lists.
-        "line": over time, with the band of intervals; the default for dates.
-        "heatmap": the first column by the second; the default if most of that grid is reported.
-        "icicle" (the default for all other trees) or "treemap": parts of a whole.
-    measure
-        The measure of a rollup that is drawn, by its column. By default bars and lines show all
-        measures beside each other, and other drawings the first that they can show.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
-        Noisy children can sum up to more than their parent, and counts can be negative. Therefore
-        the area of a node in a tree is the larger of its count and the sum of its children's areas,
-        and never below 0. If small blocks are widened or drawn together, the subtitle says so.
-        Hover text shows the released numbers.
+    Arguments are those of ``result.dp.plot``. Noisy children can sum up to more than their parent,
+    and counts can be negative. Therefore the area of a node in a tree is the larger of its count
+    and the sum of its children's areas, and never below 0. If small blocks are widened or drawn
+    together, the subtitle says so.
 
     Raises
     ------
@@ -130,11 +111,13 @@ def plot(
             figure, said = _heatmap_figure(shown, measures[0], graph)
         else:
             figure, said = _tree_figure(shown, measures[0], form, graph)
+    columns = ", ".join(shown.hierarchy.source_columns)
+    named = f": {measures[0].name}" if shown.is_rollup and len(measures) == 1 else ""
     promise = f"Noisy {'numbers' if shown.is_rollup else 'counts'} with {receipt['guarantee']}"
     subtitle = [promise, extract, "; ".join(said)]
     figure.update_layout(
         title={
-            "text": _plotly_text(_subject(shown, measures)),
+            "text": _plotly_text(f"{receipt.subject} of {columns}{named}"),
             "subtitle": {"text": "<br>".join(_plotly_text(line, 200) for line in subtitle if line)},
             "yref": "container",
             "y": 1,
@@ -146,12 +129,6 @@ def plot(
     return figure
 
 
-def _subject(shown: Chartable, measures: tuple[DrawnMeasure, ...]) -> str:
-    columns = ", ".join(shown.hierarchy.source_columns)
-    named = f": {measures[0].name}" if shown.is_rollup and len(measures) == 1 else ""
-    return f"{shown.receipt.subject} of {columns}{named}"
-
-
 def plotly_objects() -> Any:
     """Return plotly's module of figures; DpframeError if plotly is not installed."""
     try:
@@ -160,7 +137,7 @@ def plotly_objects() -> Any:
         raise DpframeError("plot needs plotly. Run pip install 'dpframe[plots]'.") from None
 
 
-# -- bars and lines ----
+# -- bars and lines --------------------------------------------------------------------------------
 
 
 def _bar_figure(
@@ -169,13 +146,14 @@ def _bar_figure(
     """Return a figure of bars, one panel per measure, and remarks for its subtitle."""
     places = level_order(shown, shown.bar_level)
     drawn, panels = shown.nodes.iloc[places[:BARS]], measures[:PANELS]
-    labels = [_plotly_text(label, LONGEST) for label in drawn["prefix"].astype(str)]
     figure = _panels(graph, [m.name for m in panels] if shown.is_rollup else [], across=True)
     for at, measure in enumerate(panels, 1):
-        value, more, less = _values_and_errors(drawn, measure)
+        points = measure_points(drawn, measure)
+        more = [None if p is None or p.upper is None else p.upper - p.value for p in points]
+        less = [None if p is None or p.lower is None else p.value - p.lower for p in points]
         figure.add_trace(
             graph.Bar(
-                x=value,
+                x=[None if p is None else p.value for p in points],
                 y=list(range(len(drawn))),
                 orientation="h",
                 marker={"color": FILL},
@@ -189,14 +167,19 @@ def _bar_figure(
     figure.update_xaxes(rangemode="tozero", tickformat=",", nticks=ticks, tickangle=0)
     figure.update_yaxes(
         tickvals=list(range(len(drawn))),
-        ticktext=labels,
+        ticktext=[_plotly_text(label, LONGEST) for label in drawn["prefix"].astype(str)],
         range=[max(len(drawn), 1) - 0.5, -0.5],
         automargin=True,
         showgrid=False,
         zeroline=False,
     )
     figure.update_layout(showlegend=False, bargap=0.25, height=150 + ROW * max(len(drawn), 4))
-    return figure, list(_bar_remarks(len(places), shown, len(measures)))
+    said = []
+    if shown.hierarchy.height > 1:
+        said.append(f"level {shown.bar_level} ({shown.hierarchy.level_names[shown.bar_level - 1]})")
+    if len(places) > BARS:
+        said.append(f"the first {BARS} of {len(places):,}")
+    return figure, said + _measures_remark(measures)
 
 
 def _line_figure(
@@ -235,7 +218,7 @@ def _line_figure(
         said.append("the line breaks where nothing was reported, which is not zero")
     if undated:
         said.append(f"not drawn: {undated:,} without a date")
-    return figure, [*said, *_measures_remark(len(measures))]
+    return figure, said + _measures_remark(measures)
 
 
 def _panels(graph: Any, names: list[str], *, across: bool) -> Any:
@@ -249,27 +232,10 @@ def _panels(graph: Any, names: list[str], *, across: bool) -> Any:
     return subplots.make_subplots(**shape, **shared, **spacing, subplot_titles=titles)
 
 
-def _values_and_errors(
-    rows: pd.DataFrame, measure: DrawnMeasure
-) -> tuple[list[float | None], list[float | None], list[float | None]]:
-    """Return values, and the distances to the ends of their intervals; None if unknown."""
-    value, lower, upper = (finite_numbers(rows[name]) for name in measure.columns)
-    more = [None if v is None or u is None else u - v for v, u in zip(value, upper, strict=True)]
-    less = [None if v is None or b is None else v - b for v, b in zip(value, lower, strict=True)]
-    return value, more, less
-
-
-def _bar_remarks(rows: int, shown: Chartable, measures: int) -> Iterator[str]:
-    if shown.hierarchy.height > 1:
-        yield f"level {shown.bar_level} ({shown.hierarchy.level_names[shown.bar_level - 1]})"
-    if rows > BARS:
-        yield f"the first {BARS} of {rows:,}"
-    yield from _measures_remark(measures)
-
-
-def _measures_remark(measures: int) -> Iterator[str]:
-    if measures > PANELS:
-        yield f"the first {PANELS} of {measures} measures: pass measure= for another one"
+def _measures_remark(measures: Sequence[DrawnMeasure]) -> list[str]:
+    if len(measures) <= PANELS:
+        return []
+    return [f"the first {PANELS} of {len(measures)} measures: pass measure= for another one"]
 
 
 def _consecutive_runs(ordinals: Sequence[int]) -> list[tuple[int, int]]:
@@ -314,7 +280,7 @@ def _band_trace(
     )
 
 
-# -- grid ----
+# -- grid ------------------------------------------------------------------------------------------
 
 
 def _heatmap_figure(shown: Chartable, measure: DrawnMeasure, graph: Any) -> tuple[Any, list[str]]:
@@ -369,7 +335,7 @@ def _heatmap_axis(labels: list[str], name: str) -> dict[str, Any]:
     }
 
 
-# -- trees ----
+# -- trees -----------------------------------------------------------------------------------------
 
 
 def _tree_figure(
@@ -440,7 +406,7 @@ def _level_colour(level: int, height: int) -> str:
     return f"rgb({r},{g},{b})"
 
 
-# -- texts ----
+# -- texts -----------------------------------------------------------------------------------------
 
 
 def _plotly_text(text: object, longest: int = LONGEST_IN_TEXT) -> str:
@@ -455,13 +421,9 @@ def _hover_texts(rows: pd.DataFrame, shown: Chartable) -> list[str]:
     names = shown.hierarchy.level_names
     said = [list(_hover_lines(rows, one, percent, shown.is_rollup)) for one in shown.measures]
     if not shown.is_rollup and "residual" in rows.columns:
+        known = finite_numbers(rows["residual"])
         digits = shown.measures[0].digits
-        said.append(
-            [
-                f"residual {'' if n is None else figure_text(n, digits)}"
-                for n in finite_numbers(rows["residual"])
-            ]
-        )
+        said.append([f"residual {'' if n is None else figure_text(n, digits)}" for n in known])
     out = []
     for label, level, *lines in zip(rows["prefix"], rows["level"].tolist(), *said, strict=True):
         where = f"level {level}" + (f", {_plotly_text(names[level - 1])}" if level else "")
@@ -477,11 +439,8 @@ def _hover_lines(
         number, lower, upper = (
             "" if n is None else figure_text(n, measure.digits) for n in (value, low, high)
         )
+        between = f"between {lower} and {upper}"
         if high is None:
             between = f"at least {lower}" if lower else "interval unknown"
-        else:
-            between = f"between {lower} and {upper}"
-        if named:
-            yield f"{_plotly_text(measure.name)} {number}, {between} {percent}"
-        else:
-            yield f"count {number}<br>{between} {percent}"
+        name = f"{_plotly_text(measure.name)} {number}, " if named else f"count {number}<br>"
+        yield f"{name}{between} {percent}"

@@ -66,27 +66,10 @@ def report_page(
     kind: Kind | None = None,
     measure: str | None = None,
 ) -> str:
-    """Return the page as text.
+    """Return the page as text: one HTML document, whose policy forbids all but its own script.
 
-    Parameters
-    ----------
-    frame
-        The frame of a release, or some of its rows in any order.
-    receipt
-        Its receipt, ``result.dp.receipt``.
-    title
-        Heading of the page; by default what was counted, "Heavy hitters of" or "Counts of", and
-        the columns.
-    kind
-        The drawing: "bar", "line", "heatmap" or "icicle"; by default one that fits the release.
-    measure
-        The measure of a rollup for the answer and the drawing; by default the first.
-
-    Returns
-    -------
-    str
-        One HTML document. It loads nothing: its policy forbids every request, and every script but
-        its own.
+    Arguments are those of ``result.dp.report``; by default the title is what was counted and the
+    columns, and the drawing one that fits.
 
     Raises
     ------

@@ -55,7 +55,7 @@ def series_page(
     *,
     title: str,
 ) -> str:
-    """Return the page as text.
+    """Return the page as text: one HTML document without scripts, whose policy forbids requests.
 
     Parameters
     ----------
@@ -67,11 +67,6 @@ def series_page(
         the name of the measure.
     title
         Heading.
-
-    Returns
-    -------
-    str
-        One HTML document without scripts. Its own policy forbids every request.
 
     Raises
     ------

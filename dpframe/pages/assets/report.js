@@ -101,6 +101,7 @@ function some({ node, from, to }) {
     return `${figures.format(to - from)} ${nodes}, ${first} to ${last}`;
   return `${figures.format(to - from)} smaller ${nodes}`;
 }
+
 // -- the drawing: one row a level, a node as wide as its count, children inside their parent ----
 
 const tree = at("tree");
@@ -154,61 +155,60 @@ let current = ""; // key of the cell that Tab reaches
 
 function arrange(view, pixels) {
   const placed = new Map();
-  const put = (key, cell) => placed.set(key, cell);
+  const row = (node) => rowOf.get(data.level[node]);
+
+  function putNode(node, x, width, around) {
+    placed.set(String(node), { node, x, width, row: row(node), around });
+    below(node, x, width, 0, children[node].length, data.area[node]);
+  }
+
+  /** A block of neighbouring children, as wide as can be hit where there is room. */
+  function putRun(node, from, to, x, width, room) {
+    const own = Math.max(width, Math.min(TARGET / pixels, room));
+    const isView = node === view.node && from === view.from && to === view.to;
+    if (isView || own * pixels < 1) return;
+    const highest = Math.min(...children[node].slice(from, to).map(row));
+    const run = { node, from, to, x, width: own, row: highest, around: String(node) };
+    placed.set(`${node}:${from}-${to}`, run);
+  }
 
   function below(node, x, width, from, to, total) {
     const around = String(node);
     const end = x + width;
-    if (!ordered && view.to === undefined && to - from === children[node].length) {
-      const found = widened(children[node], width, total, LEAST / pixels);
-      const row = (k) => rowOf.get(data.level[children[node][k]]);
-      found.widths.forEach((share, k) => {
-        const child = children[node][k];
-        put(String(child), { node: child, x, width: share, row: row(k), around });
-        below(child, x, share, 0, children[child].length, data.area[child]);
+    const all = children[node];
+    if (!ordered && view.to === undefined && to - from === all.length) {
+      const { widths, single, together } = widened(all, width, total, LEAST / pixels);
+      widths.forEach((share, k) => {
+        putNode(all[k], x, share, around);
         x += share;
       });
-      if (found.single < to) {
-        const rows = children[node].slice(found.single).map((child) => rowOf.get(data.level[child]));
-        const run = { node, from: found.single, to, x, row: Math.min(...rows), around };
-        run.width = Math.max(found.together, Math.min(TARGET / pixels, end - x));
-        const same = node === view.node && run.from === view.from && run.to === view.to;
-        if (!same && run.width * pixels >= 1) put(`${node}:${run.from}-${run.to}`, run);
-      }
+      if (single < to) putRun(node, single, to, x, together, end - x);
       return;
     }
     const split = ordered || (node === view.node && view.to !== undefined);
     let run = null;
-    const flush = () => {
-      const room = run && run.to === to ? end - run.x : 0;
-      if (run) run.width = Math.max(run.width, Math.min(TARGET / pixels, room));
-      const same = run && node === view.node && run.from === view.from && run.to === view.to;
-      if (run && !same && run.width * pixels >= 1) put(`${node}:${run.from}-${run.to}`, run);
+    const flush = (k) => {
+      if (run) putRun(node, run.from, k, run.x, run.width, k === to ? end - run.x : 0);
       run = null;
     };
     for (let k = from; k < to; k += 1) {
-      const child = children[node][k];
-      const share = total > 0 ? (width * data.area[child]) / total : 0;
-      const row = rowOf.get(data.level[child]);
+      const share = total > 0 ? (width * data.area[all[k]]) / total : 0;
       if (share * pixels < NARROWEST) {
-        run ??= { node, from: k, to: k, x, width: 0, row, around };
-        run.to = k + 1;
+        run ??= { from: k, x, width: 0 };
         run.width += share;
-        run.row = Math.min(run.row, row);
-        if (split && run.width * pixels >= GROUP) flush();
+        if (split && run.width * pixels >= GROUP) flush(k + 1);
       } else {
-        flush();
-        put(String(child), { node: child, x, width: share, row, around });
-        below(child, x, share, 0, children[child].length, data.area[child]);
+        flush(k);
+        putNode(all[k], x, share, around);
       }
       x += share;
     }
-    flush();
+    flush(to);
   }
 
   lineOf(view.node).forEach((node, k, above) => {
     const around = k ? String(above[k - 1]) : "";
-    put(String(node), { node, x: 0, width: 1, row: rowOf.get(data.level[node]), around, above: true });
+    placed.set(String(node), { node, x: 0, width: 1, row: row(node), around, above: true });
   });
   const all = children[view.node];
   const [from, to] = view.to === undefined ? [0, all.length] : [view.from, view.to];
@@ -306,6 +306,7 @@ const MOVES = {
   ArrowUp: (key) => cells.get(key).around || undefined,
   Home: () => String(top),
 };
+
 // -- one view for all: the drawing shows what the table lists, and the address remembers it ------
 
 let view = { node: top };
