@@ -11,7 +11,13 @@ from dpframe.asking.call_arguments import flag, release_name
 from dpframe.asking.data_scope import DataScope
 from dpframe.asking.plan_protocols import MechanismInput
 from dpframe.asking.question import Question
-from dpframe.asking.release import Release, find_replay, make_release, named_request
+from dpframe.asking.release import (
+    Release,
+    make_release,
+    named_request,
+    replay_of_stored,
+    require_ledger,
+)
 from dpframe.asking.replays import warn_of_replay
 from dpframe.ledger import chosen_ledger
 from dpframe.sources.source_relations import describe_source, open_source
@@ -21,7 +27,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from dpframe.ledger import Ledger
+    from dpframe.ledger import Ledger, StoredResult
 
 A = TypeVar("A")
 
@@ -113,15 +119,11 @@ def answer_checked(
     what: Any = question.fitted(asked, source)
     place = describe_source(source) if place is None else place
     with step(PLANNING, progress), ExitStack() as opening:
-        former = question.former(what)
-        release = find_replay(
-            named_request(what.request, place, about),
-            ledger,
-            name,
-            None if former is None else named_request(former, place, about),
-        )
-        if release is not None:
-            return Answer(what, release)
+        if name is not None:
+            ledger = require_ledger(ledger, name)
+            stored = find_answer(question, what, place, about, ledger, name)
+            if stored is not None:
+                return Answer(what, replay_of_stored(stored))
         about = about.read_in(source)
         rows = about.restrict(source)
         if question.opens is not None:
@@ -135,3 +137,24 @@ def answer_checked(
         return Answer(
             what, make_release(counted, plan, source=place, ledger=ledger, name=name, about=about)
         )
+
+
+def find_answer(
+    question: Question[Any, Any],
+    what: Any,
+    source: str,
+    about: DataScope,
+    ledger: Ledger,
+    name: str,
+) -> StoredResult | None:
+    """Return what a ledger stores under a name for a question; None if it stores nothing there.
+
+    An older version may have stored another request for the same call. Raises ReleaseNameError if
+    the stored result answers another request.
+    """
+    former = question.former(what)
+    if former is not None:
+        stored = ledger.find(name)
+        if stored is not None and stored.request == named_request(former, source, about):
+            return stored
+    return ledger.find(name, named_request(what.request, source, about))

@@ -89,10 +89,7 @@ def named_request(
 
 
 def find_replay(
-    request: dict[str, object],
-    ledger: Ledger | None,
-    name: str | None,
-    former: dict[str, object] | None = None,
+    request: dict[str, object], ledger: Ledger | None, name: str | None
 ) -> Release | None:
     """Return the release that a name already has; None for a new name, or without a name.
 
@@ -101,7 +98,7 @@ def find_replay(
     """
     if name is None:
         return None
-    stored = find_stored(request, require_ledger(ledger, name), name, former)
+    stored = require_ledger(ledger, name).find(name, request)
     return None if stored is None else replay_of_stored(stored)
 
 
@@ -112,24 +109,6 @@ def require_ledger(ledger: Ledger | None, name: str) -> Ledger:
             f"release={name!r} needs a ledger. Pass ledger=, or call dp.use_ledger first."
         )
     return ledger
-
-
-def find_stored(
-    request: dict[str, object],
-    ledger: Ledger,
-    name: str,
-    former: dict[str, object] | None = None,
-) -> StoredResult | None:
-    """Return what a ledger stores under a name; None if it stores nothing there.
-
-    ``former`` is the request that an older version stored for the same call. Raises
-    ReleaseNameError if the stored result answers another request.
-    """
-    if former is not None:
-        stored = ledger.find(name)
-        if stored is not None and stored.request == former:
-            return stored
-    return ledger.find(name, request)
 
 
 def count_charge_draw(
