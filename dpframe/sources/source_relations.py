@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from dpframe import _duck
-from dpframe._paths import file_of_path, quoted_path
+from dpframe._paths import file_of_path
 from dpframe._sql import identifier
 from dpframe.errors import DpframeError, SourceError
 from dpframe.periods import Period
@@ -104,9 +104,7 @@ def _open_file(path: File, wanted: Sequence[str], opening: ExitStack) -> _duck.R
         raise
     except (OSError, EOFError, ValueError, csv.Error, zlib.error) as error:
         said = getattr(error, "strerror", None) or UNREADABLE.get(type(error), "it is damaged")
-    raise SourceError(
-        f"{quoted_path(path)} cannot be read: {said[:1].lower()}{said[1:]}. Check the path."
-    )
+    raise SourceError(f"{path.label} cannot be read: {said[:1].lower()}{said[1:]}. Check the path.")
 
 
 UNREADABLE = {

@@ -201,11 +201,13 @@ class Worker:
             here = rows.column(0)[0].as_py()
             if sketches is None or here != part:
                 if sketches is not None:
-                    yield self._counted(part, sketches)
+                    yield self._positive_counters(part, sketches)
                 part, sketches = here, self._new()
-            self._feed(sketches, pa.Table.from_batches([rows]).select(rows.schema.names[2:]))
+            self._update_sketches(
+                sketches, pa.Table.from_batches([rows]).select(rows.schema.names[2:])
+            )
         if sketches is not None:
-            yield self._counted(part, sketches)
+            yield self._positive_counters(part, sketches)
 
     def _new(self) -> list[MisraGries] | UserSketches:
         height = self.hierarchy.height
@@ -213,7 +215,7 @@ class Worker:
             return [MisraGries(self.counters) for _ in range(height)]
         return UserSketches(height, self.counters, self.unit, by_sets=self.by_sets)
 
-    def _feed(self, sketches: list[MisraGries] | UserSketches, rows: pa.Table) -> None:
+    def _update_sketches(self, sketches: list[MisraGries] | UserSketches, rows: pa.Table) -> None:
         names = [*self.hierarchy.source_columns, *([self._user()] if self.unit.user else [])]
         table = arrow_table(rows.rename_columns(names), names)
         with register_table(table, "a partition") as relation:
@@ -239,7 +241,9 @@ class Worker:
             seed=self.seed,
         )
 
-    def _counted(self, part: int, sketches: list[MisraGries] | UserSketches) -> pa.RecordBatch:
+    def _positive_counters(
+        self, part: int, sketches: list[MisraGries] | UserSketches
+    ) -> pa.RecordBatch:
         """The positive counters of all levels; after Algorithm 3, unless ``by_sets``."""
         if isinstance(sketches, UserSketches):
             states = sketches.states()
