@@ -34,12 +34,12 @@ def dotted(numbers: Any) -> list[str]:
 def workload(rows: int) -> pa.Table:
     """Four columns of numbers and of texts, users, IPv4 few and many, IPv6, and paths."""
     rng = np.random.default_rng(7)
-    leaf = (rng.pareto(0.3, rows) * 1000).astype(np.int64) % (rows // 3)
+    leaf = (rng.random(rows) ** 4 * rows).astype(np.int64)
     numbers = [leaf % 40, leaf // 40 % 30, leaf // 1200 % 30, leaf // 36000]
     texts = {
         f"t{n}": pa.array([f"{n}{v}" for v in c]) for n, c in zip(LEVELS, numbers, strict=True)
     }
-    many = dotted(leaf * 2654435761 % 2**32 if rows > 10**4 else leaf * 2654435761 % 2**32)
+    many = dotted(leaf * 2654435761 % 2**32)
     few = dotted(leaf % 1000 * 4294967 % 2**32)
     six = [f"2001:db8:{v % 997:x}:{v % 65521:x}::{v:x}" for v in leaf.tolist()]
     paths = [
