@@ -85,7 +85,9 @@ def keys_of_words(words: NDArray[np.int64], missing: NDArray[np.bool_]) -> Encod
     """Return numbers of 128 bits, lower word first, as keys; where one is ``missing``, its words are
     -1. Where the second word is negative, a mark in ``long`` tells numbers from missing ones."""
     negative = words[:, 1] < 0
-    places = np.concatenate([[0], np.cumsum(2 * negative)])
+    places = np.zeros(len(words) + 1, np.int64)
+    if negative.any():
+        np.cumsum(2 * negative, out=places[1:])
     long = np.zeros(int(places[-1]), np.uint64)
     long[::2] = np.where(missing[negative], WORDS_MISSING, WORDS_NUMBER)
     return EncodedKeys(words, places, long)

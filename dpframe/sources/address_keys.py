@@ -46,15 +46,14 @@ class AddressCounter:
 
     def update(self, batch: pa.RecordBatch) -> None:
         """Count the rows of a batch."""
-        texts = batch.column(0).cast(pa.large_string())
-        for start in range(0, len(texts), PIECE):
-            numbers, kinds = read_addresses(texts.slice(start, PIECE), self._hierarchy)
+        read = read_addresses(batch.column(0).cast(pa.large_string()), self._hierarchy)
+        for start in range(0, batch.num_rows, PIECE):
+            numbers, kinds = (column[start : start + PIECE] for column in read)
+            alike = (kinds == kinds[0]).all()
             for sketch, (reached, masks) in self._pairs:
-                here = reached[kinds]
-                own, rows = kinds, numbers
-                if not here.all():
-                    own, rows = kinds[here], numbers[here]
-                words, missing = rows & masks[own], own == INVALID
+                here = slice(len(kinds) * reached[kinds[0]]) if alike else reached[kinds]
+                own = kinds[here]
+                words, missing = numbers[here] & masks[own[:1] if alike else own], own == INVALID
                 words[missing] = ALL
                 if len(words):
                     sketch._update_words(keys_of_words(words.view(np.int64), missing))

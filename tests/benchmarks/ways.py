@@ -41,7 +41,7 @@ def workload(rows: int) -> pa.Table:
     }
     many = dotted(leaf * 2654435761 % 2**32)
     few = dotted(leaf % 1000 * 4294967 % 2**32)
-    six = [f"2001:db8:{v % 997:x}:{v % 65521:x}::{v:x}" for v in leaf.tolist()]
+    six = [f"2001:db8:{v % 997:x}:{v % 65521:x}::{v >> 16:x}:{v & 65535:x}" for v in leaf.tolist()]
     paths = [
         "/".join((f"a{v % 40}", f"b{v // 40 % 30}", f"c{v // 1200 % 30}", f"d{v}")) for v in leaf
     ]
