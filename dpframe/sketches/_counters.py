@@ -82,8 +82,8 @@ def _encode_words(array: pa.Array) -> EncodedKeys:
 
 
 def keys_of_words(words: NDArray[np.int64], missing: NDArray[np.bool_]) -> EncodedKeys:
-    """Return numbers of 128 bits, lower word first, as keys; where one is ``missing``, its words are
-    -1. Where the second word is negative, a mark in ``long`` tells numbers from missing ones."""
+    """Return numbers of 128 bits, lower word first, as keys; the words of a ``missing`` one are -1.
+    Where the second word is negative, a mark in ``long`` tells numbers from missing ones."""
     negative = words[:, 1] < 0
     places = np.zeros(len(words) + 1, np.int64)
     if negative.any():
