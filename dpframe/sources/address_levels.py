@@ -212,7 +212,7 @@ def merge_counts(one: Counted, other: Counted) -> Counted:
     """The sum of two counts, key by key."""
     if not len(one[0]) or not len(other[0]):
         return one if len(one[0]) else other
-    keys, n = (np.concatenate(both) for both in zip(one, other, strict=True))
+    keys, n = np.concatenate([one[0], other[0]]), np.concatenate([one[1], other[1]])
     order = np.argsort(keys, kind="stable")
     keys, starts = keys[order], starts_of(keys[order])
     return keys[starts], np.add.reduceat(n[order], starts)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpframe._unicode import unicode_table
 from dpframe.errors import DpframeError, ParameterTypeError, SourceError
 from dpframe.sources.arrow_values import readable_table
 from dpframe.sources.columns import check_arrow_types, require_columns
@@ -24,7 +23,7 @@ def arrow_table(source: Any, wanted: Sequence[str]) -> pa.Table:
     Values that SQL cannot hold are changed, and no value is an error. Raises ColumnError for a type
     whose values cannot be changed.
     """
-    return unicode_table(readable_table(_frame_table(source, wanted)))
+    return readable_table(_frame_table(source, wanted))
 
 
 def _frame_table(source: Any, wanted: Sequence[str]) -> pa.Table:

@@ -70,7 +70,8 @@ class NumberCodes:
 
     def of_fitting(self, column: pa.Array) -> NDArray[np.int64]:
         """The code of every value of a column whose values all fit."""
-        numbers = column.fill_null(self.low).to_numpy(zero_copy_only=False).astype(np.int64)
+        filled = column.fill_null(self.low).to_numpy(zero_copy_only=False)
+        numbers: NDArray[np.int64] = filled.astype(np.int64)
         numbers -= np.int64(self.low)
         if column.null_count:
             numbers[column.is_null().to_numpy(zero_copy_only=False)] = self.null
