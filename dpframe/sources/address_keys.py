@@ -20,6 +20,7 @@ from dpframe.hierarchy.stream_keys import INVALID_KEY, VALUE
 from dpframe.sketches import MisraGries
 from dpframe.sketches._counters import NUMBERS, keys_of_words
 from dpframe.sources.address_bytes import parse_dotted, parse_groups
+from dpframe.sources.record_leaves import add_key_steps
 
 PIECE = 32_768
 """How many rows are counted at a time: their words stay in the processor's cache."""
@@ -108,10 +109,8 @@ def _address_kinds(low: NDArray[np.uint64], high: NDArray[np.uint64]) -> Kinds:
 def _read_by_statement(texts: pa.Array, hierarchy: Ip) -> tuple[Words, Kinds]:
     """Numbers and kinds of texts; the statement reads each different text once."""
     coded = texts.dictionary_encode("encode")
-    query = f"(SELECT i, c0 COLLATE C AS c0 FROM {VIEW})"
-    for step in hierarchy.key_steps(("c0",), ("VARCHAR",)):
-        added = ", ".join(f"{sql} AS {name}" for name, sql in step.items())
-        query = f"(SELECT *, {added} FROM {query})"
+    rows = f"(SELECT i, c0 COLLATE C AS c0 FROM {VIEW})"
+    query = add_key_steps(hierarchy, ("c0",), ("VARCHAR",), rows)
     halves = f"(k1 & {ALL}::UHUGEINT)::UBIGINT AS low, (k1 >> 64)::UBIGINT AS high"
     distinct = pa.table({"i": np.arange(len(coded.dictionary)), "c0": unicode(coded.dictionary)})
     with register_table(distinct, "the texts of a batch") as relation:

@@ -28,7 +28,7 @@ from dpframe.sources.foreign import is_foreign
 from dpframe.sources.packed_keys import PackedKeyCounter, packable, values_sql
 from dpframe.sources.path_keys import PathCounter, splits_by_byte
 from dpframe.sources.period_source import whole_source
-from dpframe.sources.source_relations import canonical, open_source
+from dpframe.sources.source_relations import level_and_user_types, open_source
 from dpframe.sources.spark import is_spark
 from dpframe.sources.stream_sql import keys_sql, stream_sql, texts_sql
 
@@ -98,9 +98,7 @@ def update_sketches(
     progress: bool = False,
 ) -> None:
     """Update one sketch per level with the rows of a relation."""
-    types = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
-    read = tuple(types[c] for c in hierarchy.source_columns)
-    hierarchy.check_types(read)
+    read, _ = level_and_user_types(relation, hierarchy)
     if packable(hierarchy, read) and not any(sketch.total for sketch in sketches):
         _update_packed(sketches, relation, hierarchy, read, progress=progress)
         return

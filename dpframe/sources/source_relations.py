@@ -17,6 +17,8 @@ from dpframe import _duck
 from dpframe._paths import file_of_path
 from dpframe._sql import identifier
 from dpframe.errors import DpframeError, SourceError
+from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy._base import check_writable
 from dpframe.periods import Period
 from dpframe.sources.columns import require_columns
 from dpframe.sources.frames import arrow_table, pandas_types, rows_of_frame, without_rows
@@ -142,6 +144,24 @@ def describe_source(source: object) -> str:
     if isinstance(source, _duck.DuckDBPyRelation):
         return "DuckDB relation"
     return f"{type(source).__module__.split('.')[0]} {type(source).__name__}"
+
+
+def relation_types(relation: _duck.Relation) -> dict[str, str]:
+    """The names of the types of a relation, by column."""
+    return dict(zip(relation.columns, map(canonical, relation.types), strict=True))
+
+
+def level_and_user_types(
+    relation: _duck.Relation, hierarchy: Hierarchy, user: str | None = None
+) -> tuple[tuple[str, ...], str | None]:
+    """The types of the columns of a hierarchy and of users. ColumnError if one cannot be read."""
+    types = relation_types(relation)
+    read = tuple(types[column] for column in hierarchy.source_columns)
+    hierarchy.check_types(read)
+    if user is None:
+        return read, None
+    check_writable(user, types[user])
+    return read, types[user]
 
 
 def canonical(duckdb_type: str) -> str:

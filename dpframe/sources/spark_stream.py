@@ -45,10 +45,10 @@ from dpframe.sketches._state import sort_entries
 from dpframe.sketches.merged_sketch import merge_raw_sketches
 from dpframe.sources.frames import arrow_table
 from dpframe.sources.record_stream import update_sketches
-from dpframe.sources.source_relations import canonical
+from dpframe.sources.sketch_states import UserSketches
+from dpframe.sources.source_relations import level_and_user_types
 from dpframe.sources.spark import OTHER_VERSION, SparkFrame, fetch_table
 from dpframe.sources.stream_sql import users_sql
-from dpframe.sources.user_stream import UserSketches
 
 COUNTED = pa.schema(
     {"part": pa.int32(), "level": pa.int32(), "key": pa.binary(), "value": pa.int64()}
@@ -232,14 +232,9 @@ class Worker:
         return name
 
     def _users(self, relation: Relation) -> str:
-        types = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
-        return users_sql(
-            self.hierarchy,
-            replace(self.unit, user=self._user()),
-            types=tuple(types[c] for c in self.hierarchy.source_columns),
-            user_type=types[self._user()],
-            seed=self.seed,
-        )
+        types, user_type = level_and_user_types(relation, self.hierarchy, self._user())
+        unit = replace(self.unit, user=self._user())
+        return users_sql(self.hierarchy, unit, types=types, user_type=user_type, seed=self.seed)
 
     def _positive_counters(
         self, part: int, sketches: list[MisraGries] | UserSketches
