@@ -24,7 +24,7 @@ from dpframe.hierarchy._path import Path
 from dpframe.sketches import MisraGries
 from dpframe.sketches._state import SketchState
 from dpframe.sources.address_keys import AddressCounter
-from dpframe.sources.foreign import is_foreign
+from dpframe.sources.frames import is_foreign, package_of
 from dpframe.sources.packed_keys import PackedKeyCounter, packable, values_sql
 from dpframe.sources.path_keys import PathCounter, splits_by_byte
 from dpframe.sources.period_source import whole_source
@@ -72,13 +72,12 @@ def updated_sketches(
 def check_eager(source: object) -> None:
     """Raise SourceError for a lazy frame, a foreign frame, or a frame of Spark."""
     source = whole_source(source)
-    kind = type(source)
     if is_spark(source):
         raise SourceError(
             "a sketch needs ordered rows, and a Spark DataFrame has no order. Use "
             "dp.hhh(frame, ..., mechanism='streaming')."
         )
-    if kind.__module__.split(".")[0] == "polars" and kind.__name__ == "LazyFrame":
+    if package_of(source) == "polars" and type(source).__name__ == "LazyFrame":
         raise SourceError(
             "a sketch needs ordered rows, and a lazy frame has no order. Pass frame.collect(), or "
             "use mechanism='offline' of hhh."

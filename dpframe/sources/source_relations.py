@@ -21,7 +21,13 @@ from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
 from dpframe.periods import Period
 from dpframe.sources.columns import require_columns
-from dpframe.sources.frames import arrow_table, pandas_types, rows_of_frame, without_rows
+from dpframe.sources.frames import (
+    arrow_table,
+    package_of,
+    pandas_types,
+    rows_of_frame,
+    without_rows,
+)
 from dpframe.sources.period_source import PeriodReading, PeriodSource, whole_source
 from dpframe.sources.row_files import PARQUET, File, open_file
 from dpframe.sources.spark import SparkFrame, is_spark
@@ -66,7 +72,7 @@ def read_small_frame(source: object, wanted: Sequence[str], most: int) -> object
 
 
 def _read_frame(source: object, wanted: Sequence[str]) -> HeldColumns:
-    what = f"the {type(source).__module__.split('.')[0]} {type(source).__name__}"
+    what = f"the {package_of(source)} {type(source).__name__}"
     return HeldColumns(arrow_table(source, wanted), what, pandas_types(source, wanted))
 
 
@@ -143,7 +149,7 @@ def describe_source(source: object) -> str:
         return f"file {os.path.abspath(file_of_path(source))}"
     if isinstance(source, _duck.DuckDBPyRelation):
         return "DuckDB relation"
-    return f"{type(source).__module__.split('.')[0]} {type(source).__name__}"
+    return f"{package_of(source)} {type(source).__name__}"
 
 
 def relation_types(relation: _duck.Relation) -> dict[str, str]:
