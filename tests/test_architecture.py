@@ -21,7 +21,6 @@ FLOORS = [
         "_sql",
         "_terminal",
         "_forks",
-        "_nested_arrays",
         "_html",
         "_tracebacks",
         "budget",

@@ -36,6 +36,7 @@ from dpframe.accounting.tree_levels import TreeLaws, tree_laws
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.mechanisms import hhh_counts, level_counts
 from dpframe.noise import UnboundedNoise, laplace_table
+from dpframe.postprocess import consistency
 from dpframe.postprocess.consistency import consistent_tree, tree_in_records
 from dpframe.postprocess.selection_intervals import plain_interval
 from dpframe.questions.tree_counts.ask import tree_counts

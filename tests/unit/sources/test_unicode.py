@@ -5,8 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dpframe import _unicode
-from dpframe._unicode import unicode_table
+from dpframe.sources import arrow_values
 
 
 @pytest.mark.parametrize("many", [1, 10**9])
@@ -14,12 +13,12 @@ def test_pieces_are_repaired_alike_by_one_thread_and_by_several(
     many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Law: each piece stays in its place, and only text that is no UTF-8 changes."""
-    monkeypatch.setattr(_unicode, "MANY", many)
+    monkeypatch.setattr(arrow_values, "MANY", many)
     raw = [[f"{piece}-{row}".encode() for row in range(5)] for piece in range(40)]
     raw[17][2] = b"\xff\xfe"
     pieces = [pa.array(texts, pa.binary()).view(pa.string()) for texts in raw]
     table = pa.table({"text": pa.chunked_array(pieces), "n": pa.array(range(200))})
-    found = unicode_table(table)
+    found = arrow_values.readable_table(table)
     raw[17][2] = rb"\xFF\xFE"
     expected = [text.decode() for texts in raw for text in texts]
     assert found["text"].to_pylist() == expected
