@@ -161,7 +161,20 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
 every_case = pytest.mark.parametrize(("hierarchy", "arguments", "doors"), in_turn(DOORS, CASES))
 
 
-@some(12)
+@some(
+    "columns",
+    "addresses of both versions",
+    "domain keys",
+    "listed columns",
+    "listed addresses",
+    "shares, as drawn",
+    "records of users",
+    "weights, listed",
+    "additive",
+    "gaussian, listed",
+    "hhh",
+    "relative, as drawn",
+)
 @every_case
 def test_every_front_door_gives_the_same_counts(
     world: World, hierarchy: str, arguments: dict[str, Any], doors: dict[str, Door]
@@ -493,7 +506,7 @@ REAL: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
-@some(2)
+@some("flights_nyc13-columns:origin,dest,carrier-delta", "git_paths_rails-path:path-mechanism")
 @with_data
 @members.few(
     4, ("table", "hierarchy", "arguments"), REAL, ids=[f"{t}-{h}-{list(a)[-1]}" for t, h, a in REAL]
