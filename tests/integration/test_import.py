@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-
 pytestmark = pytest.mark.engines
 
 
