@@ -19,13 +19,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
-from dpframe.postprocess.flat import flat_frame
-from dpframe.postprocess.lineages import nearest_reported
 
 import dpframe as dp
 from dpframe.doors.cli import main as cli
 from dpframe.hierarchy import as_hierarchy
 from dpframe.postprocess.level_values import TEXT
+from dpframe.postprocess.shown_nodes import flat_frame, nearest_reported
 from tests.doors import Door, World, accessor, command, function, public, rows, sql
 
 Answers = Mapping[str, Any]
