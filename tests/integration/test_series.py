@@ -235,7 +235,7 @@ ASKED: dict[str, dict[str, Any]] = {
 }
 
 
-@some(2)
+@some("tree-counts", "rollup")
 @pytest.mark.parametrize("question", ASKED)
 def test_every_question_can_be_asked_every_week(question: str, tmp_path: Path) -> None:
     """Law: what a function needs is enough, and a rehearsal says what its run does. Of a prefix

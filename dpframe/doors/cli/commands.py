@@ -9,7 +9,7 @@ from functools import partial
 from importlib import resources
 from typing import Any
 
-from dpframe._forks import load_name
+from dpframe._late_imports import load_name
 from dpframe._paths import replace_file
 from dpframe.doors.change import change
 from dpframe.doors.cli.output import (

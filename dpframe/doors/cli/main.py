@@ -12,7 +12,7 @@ from contextlib import suppress
 from importlib import util
 from typing import Any
 
-from dpframe._forks import load_name
+from dpframe._late_imports import load_name
 from dpframe._version import __version__
 from dpframe.doors.cli.commands import COMMANDS
 from dpframe.doors.cli.output import NotPrintedError, print_failure

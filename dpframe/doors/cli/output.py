@@ -18,7 +18,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import IO, TYPE_CHECKING, Any
 
-from dpframe._forks import load_name
+from dpframe._late_imports import load_name
 from dpframe._paths import PAGES, check_target, file_of_path, matching_files, replace_file
 from dpframe._terminal import style_text, visible
 from dpframe.doors.cli.usage import option

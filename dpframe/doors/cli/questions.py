@@ -42,7 +42,7 @@ from dpframe.doors.cli.output import (
 from dpframe.doors.cli.usage import Command, option
 from dpframe.doors.planned_series import PLANNED, plan_series
 from dpframe.ledger import Ledger, chosen_ledger
-from dpframe.postprocess.flat import flat_frame
+from dpframe.postprocess.shown_nodes import flat_frame
 from dpframe.questions.hhh.ask import HHH
 from dpframe.questions.prefix_tree.ask import PREFIX_TREE
 from dpframe.questions.question_list import QUESTIONS

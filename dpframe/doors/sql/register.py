@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any, TypeVar, cast
 
 from dpframe import _duck
-from dpframe._known_arguments import bind_arguments, shorten_errors
+from dpframe._known_arguments import bind_arguments, inside_call, shorten_errors
 from dpframe._sql import literal
 from dpframe.doors.sql.calls import as_parameters
 from dpframe.doors.sql.rows import TEXTS, draw_list, draw_relation, read_released
@@ -52,8 +52,8 @@ def _check_register_arguments(function: T) -> T:
     return cast(T, call)
 
 
-@_check_register_arguments
 @shorten_errors
+@_check_register_arguments
 def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     """Give a DuckDB connection the table functions of dpframe.
 
@@ -220,7 +220,8 @@ def _withhold_other_errors(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         answer: DpframeError
         try:
-            return function(*arguments)
+            with inside_call:
+                return function(*arguments)
         except DpframeError as error:
             answer = error
             answer.args = (as_parameters(str(error)),)

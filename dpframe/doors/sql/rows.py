@@ -23,12 +23,10 @@ from dpframe.doors.change import change
 from dpframe.doors.sql.calls import NAMED, about_of, plan_call
 from dpframe.doors.sql.sessions import Session, session_of
 from dpframe.errors import ParameterError, SourceError
-from dpframe.hierarchy import Cells
 from dpframe.ledger.history import period_in
 from dpframe.noise import replaced_by
 from dpframe.questions.synthesize.generator import Generator
-from dpframe.sources.cell_table import cells_of
-from dpframe.sources.exact_trees import tree_of
+from dpframe.sources.count_rows import counts_of
 from dpframe.sources.keys import listed_counts
 from dpframe.sources.period_source import PeriodReading
 from dpframe.sources.source_relations import canonical
@@ -125,13 +123,10 @@ def _draw_from_list(
 def _listed_candidates(
     listed: pa.ListScalar, types: tuple[str, ...], plan: Any
 ) -> MechanismInput[Any]:
-    rows = _candidate_rows(listed)
-    if isinstance(plan.hierarchy, Cells):
-        return MechanismInput(cells_of(rows, plan.hierarchy, types), types)
-    tree = tree_of(rows, types)
+    counts = counts_of(_candidate_rows(listed), plan.hierarchy, types)
     if plan.listed_keys is not None:
-        tree = listed_counts(tree, plan.listed_keys)
-    return MechanismInput(tree, tree.types)
+        counts = listed_counts(counts.axes[0], plan.listed_keys)
+    return MechanismInput(counts, types)
 
 
 def _candidate_rows(listed: pa.ListScalar) -> pa.Table:

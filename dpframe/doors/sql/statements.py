@@ -37,7 +37,6 @@ from dpframe.doors.sql.calls import (
 from dpframe.doors.sql.rows import BUDGET, RELEASES, change_table
 from dpframe.doors.sql.sessions import Session, columns_seen, session_of, statement_source
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.hierarchy import Cells
 from dpframe.hierarchy._base import LEVEL_COLUMN_TYPES
 from dpframe.ledger import StoredResult
 from dpframe.noise import random_seed, replacement
@@ -312,7 +311,7 @@ def _result_sql(
     """Return the SQL of a result; its columns depend on what the question is about."""
     if question.subject == "columns":
         return _rows_sql(types, rows)
-    if isinstance(asked.hierarchy, Cells):
+    if asked.hierarchy.has_cells:
         return _rows_sql(asked.types, rows)
     names = asked.hierarchy.label_columns
     kinds = [
