@@ -121,7 +121,7 @@ def answer_sections(
     ``frame`` are the released columns with their attrs, and ``shown`` the same prepared for
     drawing. The answer is about ``measure``; lines show ``measures``.
     """
-    what = measure.name if shown.is_rollup else shown.receipt.counted
+    what = measure.name if shown.is_rollup else shown.receipt.count_noun
     dated = form == "line" and shown.date_level is not None
     level = shown.date_level if dated and shown.date_level is not None else shown.bar_level
     about = _Question(shown=shown, measure=measure, what=what, level=level)

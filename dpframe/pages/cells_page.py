@@ -186,12 +186,12 @@ def _cell_figures(
     rows = [("Cells", f"{len(cells):,}", f"of {receipt['height']} kinds")]
     if number.adds_up:
         total = number.write(sum(cells["residual"].tolist()))
-        rows.append(("In cells", total, receipt.counted if is_count else number.title))
+        rows.append(("In cells", total, receipt.count_noun if is_count else number.title))
     if len(rest) == 1 and rest["residual"].notna().all():
         value, *ends = (rest[name].tolist()[0] for name in ("residual", "lower", "upper"))
         rows.append(("In none", number.write(value), " to ".join(map(number.write, ends))))
     threshold = figure_text(receipt["threshold"], receipt.digits)
-    what = f"residual {receipt.counted}" if is_count else "from which a cell is shown"
+    what = f"residual {receipt.count_noun}" if is_count else "from which a cell is shown"
     return [*rows, ("Threshold", threshold, what), budget_figure(receipt)]
 
 

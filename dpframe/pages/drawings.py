@@ -272,7 +272,9 @@ def draw_histogram(
                 _box(left + gap, y(a), right - left - 2 * gap, base - y(a), "class='real'")
             )
         steps.append(f"L{left} {y(b)}L{right} {y(b)}")
-        hits.append(_box(left, TOP, right - left, base - TOP, "class='hit'", _tooltip_text(name, a, b)))
+        hits.append(
+            _box(left, TOP, right - left, base - TOP, "class='hit'", _tooltip_text(name, a, b))
+        )
     outline = "".join([*steps, f"L{x(high)} {base}"])
     parts.append(f"<path class='under' d='{outline}Z'/><path class='synthetic' d='{outline}'/>")
     parts.append(_line(LEFT, base, WIDTH - RIGHT, base, "axis"))

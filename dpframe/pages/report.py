@@ -241,14 +241,14 @@ def _report_figures(
         numbers = (finite_numbers(total[name])[0] for name in ("count", "lower", "upper"))
         count, lower, upper = ("" if n is None else figure_text(n, receipt.digits) for n in numbers)
         between = f"{lower} {f'to {upper}' if upper else 'upwards'}, {sure}"
-        rows.append((receipt.counted.capitalize(), count, between))
+        rows.append((receipt.count_noun.capitalize(), count, between))
     levels = "1 level" if receipt["height"] == 1 else f"{receipt['height']} levels"
     rows.append(("Nodes", f"{len(frame) - len(total):,}", f"in {levels}"))
     if receipt["threshold"] is not None:
         noisy = receipt["mechanism"].startswith("tree-") or receipt.get("adds_up") is False
         kind = "noisy" if noisy else "residual"
         threshold = figure_text(receipt["threshold"], receipt.digits)
-        rows.append(("Threshold", threshold, f"{kind} {receipt.counted}"))
+        rows.append(("Threshold", threshold, f"{kind} {receipt.count_noun}"))
     return [*rows, budget_figure(receipt)]
 
 

@@ -86,7 +86,7 @@ def series_page(
         raise ParameterError("pages over time need a hierarchy. Leave pages out.")
     measures = receipt_measures(receipt)
     asked = [(one.columns, decimals(frame, one), one.name) for one in measures]
-    asked = asked or [(("count", "lower", "upper"), receipt.digits, receipt.counted)]
+    asked = asked or [(("count", "lower", "upper"), receipt.digits, receipt.count_noun)]
     gaps = frozenset(periods.keys() - drawn.keys())
     sections, figures = [], []
     for place, (columns, digits, name) in enumerate(asked):
