@@ -26,7 +26,7 @@ from dpframe.pages.chartable import (
 )
 from dpframe.pages.drawings import HATCH, NARROW, WIDE, Point, draw_lines
 from dpframe.pages.page_parts import confidence_percent, figure_text
-from dpframe.postprocess.shares import share_frame
+from dpframe.postprocess.shown_rows import share_frame
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,8 +17,7 @@ from dpframe.hierarchy import INVALID, OTHER, Hierarchy
 from dpframe.pages.drawings import Point
 from dpframe.pages.moments import periods_of_labels
 from dpframe.pages.page_parts import check_columns, decimals, finite_numbers
-from dpframe.postprocess.flat import as_nodes
-from dpframe.postprocess.shown_nodes import tree_of_nodes
+from dpframe.postprocess.shown_nodes import as_nodes, tree_of_nodes
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpframe._forks import no_fork
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.errors import ColumnError, ParameterError
 from dpframe.pages.drawings import draw_category_bars, draw_histogram, percent_of_rows
@@ -26,7 +25,7 @@ from dpframe.pages.page_parts import (
     plain_words,
     write_page,
 )
-from dpframe.postprocess.as_numbers import kind_of, real_bound, reals
+from dpframe.postprocess.sample_distances import kind_of, real_bound, reals, wasserstein_distance
 
 MOST = 20
 """Largest number of categories that are drawn."""
@@ -157,9 +156,6 @@ def _column_marginal(
 
 
 def _number_marginal(name: str, real: Reals, synthetic: Reals, bins: Bins) -> Marginal:
-    with no_fork():
-        from dpframe.postprocess.sample_distances import wasserstein_distance
-
     apart = wasserstein_distance(real, synthetic)
     drawing = draw_histogram(
         bins.edges.tolist(),
@@ -198,8 +194,7 @@ def _printable(label: str) -> str:
 
 def _declared_bounds(receipt: Receipt) -> dict[str, tuple[float, float]]:
     """Return the bounds of numbers and times from the specification in the receipt."""
-    with no_fork():
-        from dpframe.domains import NumberAxis, TimeAxis, as_domain
+    from dpframe.domains import NumberAxis, TimeAxis, as_domain
 
     found = {}
     for spec in str(receipt["hierarchy"]).split("; "):

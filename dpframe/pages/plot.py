@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpframe._late_imports import import_extra
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.errors import DpframeError
 from dpframe.pages.chartable import (
     BARS,
     PANELS,
@@ -33,7 +33,7 @@ from dpframe.pages.page_parts import (
     released_part,
 )
 from dpframe.pages.widths import Block, blocks
-from dpframe.postprocess.lineages import areas, label_joint, nearest_reported
+from dpframe.postprocess.shown_nodes import areas, label_joint, nearest_reported
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,10 +131,8 @@ def plot(
 
 def plotly_objects() -> Any:
     """Return plotly's module of figures; DpframeError if plotly is not installed."""
-    try:
-        return importlib.import_module("plotly.graph_objects")
-    except ImportError:
-        raise DpframeError("plot needs plotly. Run pip install 'dpframe[plots]'.") from None
+    missing = "plot needs plotly. Run pip install 'dpframe[plots]'."
+    return import_extra("plotly.graph_objects", missing)
 
 
 # -- bars and lines --------------------------------------------------------------------------------

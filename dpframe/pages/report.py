@@ -31,7 +31,7 @@ from dpframe.pages.page_parts import (
     table_section,
     write_page,
 )
-from dpframe.postprocess.lineages import areas, label_joint, nearest_reported
+from dpframe.postprocess.shown_nodes import areas, label_joint, nearest_reported
 
 if TYPE_CHECKING:
     import pandas as pd

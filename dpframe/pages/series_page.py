@@ -29,7 +29,7 @@ from dpframe.pages.page_parts import (
     plain_words,
     write_page,
 )
-from dpframe.postprocess.flat import as_nodes
+from dpframe.postprocess.shown_nodes import as_nodes
 
 NODES = 12
 """Largest number of nodes with a drawing: the largest nodes."""
