@@ -172,7 +172,7 @@ class MergedStreamPlan(StreamingPlan):
     """The plan for streams that are merged level by level, or for a source in partitions."""
 
     question = None
-    sketch: SketchPlan[Any]
+    sketch: SketchPlan
     partitioned: bool = False
 
     @property
