@@ -212,7 +212,7 @@ class MergedStreamPlan(StreamingPlan):
         return self.laws.unit
 
     @property
-    def counted(self) -> str:
+    def count_noun(self) -> str:
         return "records"
 
     @property

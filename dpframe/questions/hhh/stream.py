@@ -169,7 +169,7 @@ def stream_plan(streams: raw.StreamingHHH, given: CallArguments, records: object
         unit=PrivacyUnit(),
         budget=given.budget,
         mechanism="streaming",
-        threshold=given.whole("threshold", 1, 2**53),
+        threshold=given.whole_number("threshold", 1, 2**53),
         remainder=False,
         confidence=given.confidence,
         counters=streams.counters,
