@@ -176,6 +176,12 @@ class MergedStreamPlan(StreamingPlan):
     partitioned: bool = False
 
     @property
+    def request(self) -> Any:
+        """The request of a source in partitions; None of merged streams, whose releases are
+        numbered."""
+        return self.asked.request if self.partitioned else None
+
+    @property
     def partitions(self) -> int | None:
         return self.sketch.asked.sketches if self.partitioned else None
 
