@@ -28,9 +28,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe import _compute as pc
 from dpframe.accounting.sketch_lattice import LatticeLaws
 from dpframe.accounting.sketch_pure import PureLaws
 from dpframe.accounting.sketch_stream import SketchLaws

@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe._forks import no_fork
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.sketches._sketch import check_integer
 
@@ -225,8 +224,7 @@ class HotPartition:
             return
         if int(codes.max()) >> self._shape.depth:
             raise ParameterError(f"codes must be below 2**{self._shape.depth} (depth).")
-        with no_fork():
-            from dpframe.sketches import _partition_kernels
+        from dpframe.sketches import _partition_kernels
 
         s = self._shape
         keys = _hash_keys(s.seed, s.depth, s.rows)[s.exact + 1 :].copy()

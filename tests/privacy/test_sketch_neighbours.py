@@ -171,7 +171,7 @@ CALIBRATED = [
 ]
 
 
-@some(2)
+@some("laplace-1.0-0.01-False", "gaussian-1.0-0.01-False")
 @in_turn((("family", "epsilon", "delta"), CALIBRATED), ("standard", [False, True]))
 def test_calibrated_laws_use_their_budget_and_do_not_exceed_it(
     family: str, epsilon: float, delta: float, standard: bool
@@ -280,7 +280,7 @@ LATTICE = [
 ]
 
 
-@some(2)
+@some(0, 6)
 @in_turn(
     ("others", [(), ({},), ({0: 2}, {0: 1, 1: 3})]),
     (("family", "scale", "bound", "theta"), LATTICE),

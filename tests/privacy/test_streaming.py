@@ -203,7 +203,7 @@ def composed(pairs: Iterable[tuple[Any, ...]], law: Callable[[Any], Law]) -> lis
     return different(product(known[a], known[b]) for a, b in kinds)
 
 
-@some(2)
+@some(0, 2)
 @pytest.mark.parametrize(
     "options", [*TABLES, *(pytest.param(o, marks=pytest.mark.evidence) for o in LARGER)]
 )

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from dpframe._forks import no_fork
-from dpframe.asking.card import Line, Text, hierarchy_line, typical_error_line, units_to_worth
+from dpframe.asking.card import Line, Text, hierarchy_lines, typical_error_line, units_to_worth
 from dpframe.asking.draws import Draw
 from dpframe.asking.frame_notices import (
     empty_result_notices,
@@ -16,7 +15,7 @@ from dpframe.asking.frame_notices import (
     wide_interval_notices,
     zero_measure_notices,
 )
-from dpframe.asking.level_plan import LevelPlan
+from dpframe.asking.level_plan import LevelPlan, cell_facts
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import PrivacyUnit, as_written
 from dpframe.errors import DpframeError
@@ -190,6 +189,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
             "threshold": self.shown_threshold,
             "remainder": self.remainder,
             "counters": self.counters,
+            **cell_facts(self.hierarchy),
         }
 
     def lines(self) -> list[Line]:
@@ -207,7 +207,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
         return [
             self.guarantee_line,
             Line("mechanism", self.mechanism, self.paper),
-            hierarchy_line(self.hierarchy),
+            *hierarchy_lines(self.hierarchy),
             Line("counts", self.unit.counts, self.unit.what_counts),
             *_weight_lines(self.unit),
         ]
@@ -259,10 +259,9 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
 
     def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """The frame of released nodes, in natural order."""
-        with no_fork():
-            from dpframe.asking.node_frame import (
-                tidy,  # loads pandas, which `import dpframe` does not
-            )
+        from dpframe.asking.node_frame import (
+            tidy,  # loads pandas, which `import dpframe` does not
+        )
 
         return tidy(noisy, self, types)
 

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dpframe._known_arguments import known_arguments
-from dpframe.asking.call_arguments import CallArguments
+from dpframe.asking.call_arguments import CallArguments, Constraint, delta_amount, whole
 from dpframe.budget import PrivacyUnit
 from dpframe.questions.hhh.checks import HhhArguments
 from dpframe.questions.hhh.sketch_plans import StreamingPlan, merged_stream_plan, streaming_plan
@@ -157,21 +158,29 @@ class StreamingHHH(raw.StreamingHHH):
         ['10.0.0.1/32']
         """
         named = {"epsilon": epsilon, "delta": delta, "threshold": threshold}
-        plan = stream_plan(self, CallArguments({**named, "confidence": confidence}), records)
+        plan = stream_plan(
+            self, CallArguments({**named, "confidence": confidence}, RELEASE_CONSTRAINTS), records
+        )
         return next_release(self, self._states, plan, ledger)
 
 
+RELEASE_CONSTRAINTS: Mapping[str, Constraint] = {
+    "delta": delta_amount,
+    "threshold": whole(1, 2**53),
+}
+
+
 def stream_plan(streams: raw.StreamingHHH, given: CallArguments, records: object) -> StreamingPlan:
-    """Make a plan from unchecked arguments and the public parameters of streams."""
+    """Make a plan from checked arguments and the public parameters of streams."""
     method = streams.method
     asked = HhhArguments(
         hierarchy=streams.hierarchy,
         unit=PrivacyUnit(),
         budget=given.budget,
         mechanism="streaming",
-        threshold=given.whole_number("threshold", 1, 2**53),
+        threshold=given["threshold"],
         remainder=False,
-        confidence=given.confidence,
+        confidence=given["confidence"],
         counters=streams.counters,
     )
     known = known_records(records, method or "variant", None)

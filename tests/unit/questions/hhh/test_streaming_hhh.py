@@ -155,7 +155,7 @@ KEYS = {spec: all_keys(as_hierarchy(spec)) for spec in SPECS}
 # -- the selection -------------------------------------------------------------------------------
 
 
-@some(4)
+@some("ip:ip", "path:path", "date:when", "path:path?depth=2")
 @pytest.mark.parametrize("spec", SPECS)
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**32 - 1), threshold=st.integers(1, 40))
