@@ -92,7 +92,7 @@ def _with_source_types(answer: Answer[Any], source: object) -> Release:
     if not levels:
         return answer.release
     with no_fork():
-        from dpframe.postprocess.categories import with_categories  # loads pandas
+        from dpframe.postprocess.level_values import with_categories  # loads pandas
 
     frame = with_categories(answer.release.frame, source, levels)
     return Release(frame, answer.release.receipt)
