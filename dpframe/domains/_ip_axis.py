@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dpframe import _compute as pc
 from dpframe.domains._axis import (
     Arrays,
     Axis,

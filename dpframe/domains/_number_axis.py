@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe import _compute as pc
 from dpframe.domains._axis import (
     Arrays,
     Codes,

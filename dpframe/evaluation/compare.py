@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe._forks import no_fork
 from dpframe._known_arguments import check_known, known_arguments
 from dpframe._progress import Step, step
 from dpframe.asking.call_arguments import bounded_number, known_choice, whole_number
@@ -157,14 +156,16 @@ def _compare_mechanisms(
             relative["largest"] = _records(public, given)
         plan = TREE_COUNTS.plan({**given, **relative, "mechanism": name})
         if truth is None:
-            truth = exact_counts(public, plan.hierarchy, plan.unit, 1, listed=plan.listed_keys)
+            truth = exact_counts(
+                public, plan.hierarchy, plan.unit, 1, listed=plan.listed_keys
+            ).axes[0]
         frames.append(_errors(name, plan, truth, times, least, scale))
     return pd.concat(frames, ignore_index=True)
 
 
 def _records(public: object, given: dict[str, object]) -> int:
     plan = TREE_COUNTS.plan({**given, "mechanism": "hhh"})
-    return max(1, int(exact_counts(public, plan.hierarchy, plan.unit, 1).count[0]))
+    return max(1, int(exact_counts(public, plan.hierarchy, plan.unit, 1).own.sum()))
 
 
 def _errors(
@@ -288,8 +289,7 @@ class PrefixComparison:
 
     def plot(self, *, window: int = 50) -> Any:
         """Return the marginals as a plotly figure; needs ``pip install 'dpframe[plots]'``."""
-        with no_fork():
-            from dpframe.pages.plot import plotly_objects
+        from dpframe.pages.plot import plotly_objects
 
         figure = plotly_objects().Figure()
         for method, rows in self.marginals(window=window).groupby("method", sort=False):

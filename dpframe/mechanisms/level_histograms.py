@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpframe.accounting.levels import LevelLaws, composed_delta
 from dpframe.noise import NoiseTable
-from dpframe.tree import CountTree, NoisyNodes, nearest_chosen
+from dpframe.tree import CountTree, NoisyNodes, chosen_nodes
 
 
 def cost(laws: LevelLaws, *, height: int, epsilon: float, remainder: bool) -> float:
@@ -33,13 +33,14 @@ def run(
     # public from here on: hidden nodes carry no number
     residual, selected = _topmost_subtracted(tree, noisy, visible, threshold)
     selected[0] = remainder
+    nodes = chosen_nodes(tree, selected)
     return NoisyNodes(
-        level=tree.level[selected],
-        ancestor=nearest_chosen(tree, selected),
+        level=nodes.level,
+        ancestor=nodes.ancestor,
+        keys=nodes.keys,
         residual=residual[selected],
         count=noisy[selected],
         terms=np.zeros(int(selected.sum()), dtype=np.int64),
-        keys=tuple(column.take(np.flatnonzero(selected)) for column in tree.keys),
     )
 
 

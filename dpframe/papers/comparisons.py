@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpframe.accounting.search import closest_numbers
 from dpframe.federated.channels import Interval
 
 # -- TrieHH and TrieHH++, as Chadha et al. (2023) set them for their comparison --------------------
@@ -33,12 +34,13 @@ def triehhpp_rate(*, epsilon: float, delta: float, rounds: int, votes: int) -> f
     delta, and alpha is the largest that keeps it.
     """
     goal = math.log(rounds / delta) / votes
-    low, high = -700.0, 0.0  # ln alpha; C falls as alpha grows
-    for _ in range(100):
-        middle = (low + high) / 2
-        enough = -middle - 1 / (1 + math.exp(middle)) >= goal
-        low, high = (middle, high) if enough else (low, middle)
-    return -math.exp(low) * math.expm1(-epsilon / rounds)
+
+    def costly(log_alpha: float) -> bool:
+        """C falls as alpha grows."""
+        return -log_alpha - 1 / (1 + math.exp(log_alpha)) < goal
+
+    log_alpha, _ = closest_numbers(costly, -700.0, 0.0)
+    return -math.exp(log_alpha) * math.expm1(-epsilon / rounds)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.accounting.path_recursion import path_delta
-from dpframe.mechanisms.offline_hhh import sum_released_residuals
+from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable, laplace_table
 from dpframe.tree import CountTree, NoisyNodes
 
@@ -61,20 +61,15 @@ def chance_at_threshold(laws: PrintedLaws) -> float:
 
 
 def run(tree: CountTree, *, laws: PrintedLaws, threshold: int) -> NoisyNodes:
+    """Select and release as the offline mechanism does, with one gamma in all tests."""
     gamma = int(laws.gamma.draw(1)[0])  # line 2
-    selected = np.zeros(len(tree.level), dtype=bool)  # line 3
-    covered = np.zeros(len(tree.level), dtype=np.int64)
-    for level in range(int(tree.level.max(initial=0)), 0, -1):  # line 4
-        here = tree.at_level(level)  # line 5
-        residual = tree.count[here] - covered[here]
-        noise = laws.test.draw(len(here))  # line 9
-        top = (residual > 0) & (residual + noise + gamma >= threshold)  # lines 7 and 10
-        selected[here] = top  # line 11
-        np.add.at(covered, tree.parent[here], np.where(top, tree.count[here], covered[here]))
-    residual = (tree.count - covered)[selected]
-    return sum_released_residuals(
-        tree, selected, residual + laws.release.draw(len(residual))
-    )  # line 12
+    return offline_hhh.run(
+        tree,
+        test=laws.test,  # line 9
+        release=laws.release,  # line 12
+        threshold=threshold - gamma,  # line 10
+        remainder=False,
+    )
 
 
 # -- what it costs -------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import (
     INVALID,
     OTHER,
-    Cells,
     Hierarchy,
     as_hierarchies,
     as_hierarchy,
@@ -274,7 +273,7 @@ class ShownNodes:
         """The columns of measures by name, in the order of the frame. Releases without named
         measures have "count"; releases of cells "residual" and, if it is shown, "count"."""
         named = self.receipt.get("measures")
-        if named is None and isinstance(self.hierarchy, Cells):
+        if named is None and self.hierarchy.has_cells:
             found = {"residual": MeasureColumns(value="residual", lower="lower", upper="upper")}
             if "count" in self.frame.columns:
                 ends = {"lower": "count_lower", "upper": "count_upper"}

@@ -28,7 +28,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe._forks import no_fork
 from dpframe._known_arguments import shown_value
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.postprocess.known_noise import SUMMED, KnownNoise, known_noise, rollup_noise
@@ -93,8 +92,7 @@ def share_frame(
     out = nodes.frame[[*kept, *labels, columns.value]].copy()
     out.attrs = {}
     prefixes = nodes.nodes["prefix"].astype(object).to_numpy()
-    with no_fork():
-        from dpframe.postprocess.level_values import text_column  # loads pandas
+    from dpframe.postprocess.level_values import text_column  # loads pandas
 
     above = pa.array([prefixes[place] if place >= 0 else None for place in whose], pa.string())
     out["of"] = text_column(above).set_axis(out.index)

@@ -169,7 +169,7 @@ class Setting:
 
     @property
     def test(self) -> NoiseTable:
-        return self.laws.centred(self.threshold)
+        return self.laws.median_test(self.threshold)
 
 
 @cache

@@ -49,7 +49,7 @@ def told_rows(frame: pd.DataFrame, name: str) -> Any:
     return strictly[name] & strictly.iloc[:, 1:].any(axis=1)
 
 
-@some(2)
+@some("selected-1", "users-1")
 @often(1, 3, "seeds")
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_the_interval_that_the_rollup_would_have_had(case: str, seeds: int) -> None:

@@ -68,7 +68,7 @@ def released(confidence: float, seed: int, asked: dict[str, Any]) -> pd.DataFram
         return rollup(SALES, **{"by": BY, "epsilon": 12.0, **asked, "confidence": confidence})
 
 
-@some(2)
+@some("selected", "users")
 @pytest.mark.parametrize("case", SHOWN)
 def test_it_is_the_interval_that_the_rollup_would_have_had(case: str) -> None:
     """Law: with the same noise, a rollup at another confidence is the frame of ``intervals``, to

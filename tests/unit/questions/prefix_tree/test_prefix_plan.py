@@ -102,7 +102,7 @@ GRID: list[dict[str, Any]] = [
 ]
 
 
-@some(3)
+@some(0, 2, 5)
 @pytest.mark.parametrize(
     "more", [*GRID, pytest.param({"epsilon": 16.0}, marks=pytest.mark.evidence)]
 )
