@@ -57,7 +57,8 @@ def _frame_table(source: Any, wanted: Sequence[str]) -> pa.Table:
     if package == "pandas" and hasattr(source, "columns"):
         require_columns(columns, list(source.columns), alone=True, index=list(source.index.names))
         return pa.table({name: from_pandas(source[name]) for name in columns})
-    read, what, panics = _foreign_table, class_name(source), tuple[type[BaseException], ...]()
+    read, what = _foreign_table, class_name(source)
+    panics: tuple[type[BaseException], ...] = ()
     if package == "polars" and hasattr(source, "collect_schema"):
         read, what = _polars_table, "Polars frame"
         panics = (import_module("polars").exceptions.PanicException,)
