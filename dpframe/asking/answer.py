@@ -135,7 +135,7 @@ def _replay_or_release(
     if release is None:
         about = about.read_in(source)
         kept = {"source": place, "ledger": ledger, "name": name, "about": about}
-        release = _count_and_release(question, what, about.within(source), progress, kept)
+        release = _count_and_release(question, what, about.restrict(source), progress, kept)
     return Answer(what, release)
 
 

@@ -45,7 +45,7 @@ class CallArguments(Mapping[str, object]):
         """Return a copy in which the arguments ``others`` are replaced."""
         return CallArguments({**self._arguments, **others})
 
-    def whole(self, name: str, low: int, high: int) -> int | None:
+    def whole_number(self, name: str, low: int, high: int) -> int | None:
         """Return a whole number within bounds, or None if it was left out."""
         return None if self[name] is None else whole_number(name, self[name], low, high)
 
@@ -57,7 +57,7 @@ class CallArguments(Mapping[str, object]):
         """Return True or False."""
         return flag(name, self[name])
 
-    def chosen(self, name: str, known: Sequence[ChoiceName]) -> ChoiceName:
+    def choice(self, name: str, known: Sequence[ChoiceName]) -> ChoiceName:
         """Return a name that must be one of ``known``."""
         return known_choice(name, self[name], known)
 

@@ -68,7 +68,7 @@ class DataScope:
             reading.check_ended()
         return replace(self, reading=reading)
 
-    def within(self, source: object) -> object:
+    def restrict(self, source: object) -> object:
         """The source, restricted to the period."""
         return source if self.reading is None else restrict_to_period(source, self.reading)
 

@@ -113,9 +113,9 @@ class Question(Generic[A, P]):
         return self.ask.__name__
 
     @property
-    def about(self) -> str:
+    def subject(self) -> str:
         """The argument that the question is about: a hierarchy, a column, or what rows can be."""
-        return next(iter(self.planning))
+        return next(iter(self.plan_arguments))
 
     @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
@@ -123,7 +123,7 @@ class Question(Generic[A, P]):
         return inspect.signature(self.ask).parameters
 
     @cached_property
-    def planning(self) -> Mapping[str, object]:
+    def plan_arguments(self) -> Mapping[str, object]:
         """The arguments that a plan is made of, with their defaults.
 
         The first one is what the question is about, and has no default.
@@ -147,7 +147,7 @@ class Question(Generic[A, P]):
     def call_arguments(self, arguments: Mapping[str, object]) -> CallArguments:
         """Return the planning arguments among ``arguments``, and defaults for missing ones."""
         return CallArguments(
-            {name: arguments.get(name, value) for name, value in self.planning.items()}
+            {name: arguments.get(name, value) for name, value in self.plan_arguments.items()}
         )
 
     def plan(self, arguments: Mapping[str, object]) -> A:

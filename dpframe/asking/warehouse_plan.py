@@ -118,7 +118,7 @@ class WarehousePlan(RemoteSource):
     def weights_are_text(self) -> bool:
         return dict(self.types).get(self.plan.unit.weight or "") == TEXT
 
-    def counted(self, candidates: object) -> MechanismInput[Any]:
+    def counts_of_result(self, candidates: object) -> MechanismInput[Any]:
         """Return the tree or the cells of a result, or what a rollup measures on. Private.
 
         Raises SourceError if the result is not what the plan asks for.
@@ -138,8 +138,8 @@ class WarehousePlan(RemoteSource):
                 cells_counted_elsewhere(cells, tuple(self.sums), hierarchy), cells.types
             )
         tree = candidate_tree(candidates, hierarchy, dialect, self.hierarchy_types, **facts)
-        if self.plan.listed is not None:
-            tree = listed_counts(tree, self.plan.listed)
+        if self.plan.listed_keys is not None:
+            tree = listed_counts(tree, self.plan.listed_keys)
         if self.vectors is not None:
             private = parts_counted_elsewhere(tree, tuple(self.sums), self.plan.hierarchy)
             return MechanismInput(private, tree.types)
@@ -203,7 +203,7 @@ def warehouse_statement(plan: WarehousePlan) -> RollupSql:
         user_type=types.get(unit.user or ""),
         weight_type=types.get(unit.weight or ""),
         view=view,
-        only=inner.listed,
+        only=inner.listed_keys,
         dialect=dialect,
         extra={"plan": f"'{plan.fingerprint}'", "nodes": nodes},
         sums=plan.sums,
@@ -270,7 +270,7 @@ def release_candidates(
     inner = question.fitted(plan.plan, plan)
     about = replace(about, period=plan.period, reading=plan.reading)
     release = make_release(
-        lambda: plan.counted(candidates),
+        lambda: plan.counts_of_result(candidates),
         inner,
         source=plan.source,
         ledger=ledger,

@@ -26,7 +26,7 @@ from dpframe.questions.question_list import QUESTIONS
 PLANNED = {
     question.name: question
     for question in QUESTIONS
-    if {"epsilon", "delta"} <= set(question.planning)
+    if {"epsilon", "delta"} <= set(question.plan_arguments)
 }
 """Questions, by name, whose plans take both epsilon and delta."""
 

@@ -171,7 +171,7 @@ def _remake_proof(facts: Mapping[str, Any]) -> str | None:
     if question is None:
         return None
     arguments = {name: value for name, value in told["arguments"].items() if value is not None}
-    arguments.setdefault(question.about, arguments.get("hierarchy"))
+    arguments.setdefault(question.subject, arguments.get("hierarchy"))
     if isinstance(arguments.get("measures"), list):
         arguments["measures"] = dict(arguments["measures"])
     if arguments.get("user") is None:

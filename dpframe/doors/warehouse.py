@@ -45,7 +45,7 @@ def with_planning_parameters(
         *named, _ = own.parameters.values()
         rest = [
             question.parameters[name]
-            for name in question.planning
+            for name in question.plan_arguments
             if name not in (*own.parameters, *without)
         ]
         function.__signature__ = own.replace(  # type: ignore[attr-defined]
@@ -190,7 +190,7 @@ def _warehouse_vectors(plan: RollupPlan) -> tuple[Vector, ...]:
     """Return the vectors that the statement adds up; ParameterError for a measure that depends on
     the selected nodes."""
     for name, measure in plan.asked.measures.items():
-        if measure.kind == "distinct" or measure.searched:
+        if measure.kind == "distinct" or measure.needs_search:
             why = "counts different values" if measure.kind == "distinct" else "has bounds 'auto'"
             raise ParameterError(
                 f"measure {name!r} {why}, which takes a second statement. Leave it out, "

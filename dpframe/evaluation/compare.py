@@ -135,14 +135,14 @@ def _compare_mechanisms(
             relative["largest"] = _records(public, given)
         plan = TREE_COUNTS.plan({**given, **relative, "mechanism": name})
         if truth is None:
-            truth = exact_counts(public, plan.hierarchy, plan.unit, 1, listed=plan.listed)
+            truth = exact_counts(public, plan.hierarchy, plan.unit, 1, listed=plan.listed_keys)
         frames.append(_errors(name, plan, truth, times, least, scale))
     return pd.concat(frames, ignore_index=True)
 
 
 DEFAULTS = {
     name: value
-    for name, value in TREE_COUNTS.planning.items()
+    for name, value in TREE_COUNTS.plan_arguments.items()
     if name not in ("hierarchy", "epsilon", "delta", "mechanism")
 }
 
@@ -210,7 +210,7 @@ def _estimate(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Draw one release: return the estimate for every true node, and which nodes are shown."""
     noisy = plan.run(private)
-    where = noisy.keys[-1].to_numpy() if plan.listed is None else None
+    where = noisy.keys[-1].to_numpy() if plan.listed_keys is None else None
     tree = (
         consistent_tree(noisy, plan.grid) if plan.consistent else tree_in_records(noisy, plan.grid)
     )

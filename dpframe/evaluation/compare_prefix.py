@@ -156,7 +156,7 @@ def compare_prefix_trees(
     how = known_choice("metric", metric, ("weighted", "unweighted"))
     times, most = whole_number("repeats", repeats, 1, 1000), whole_number("top", top, 1, 2**31)
     theta = whole_number("votes", votes, 2, 1000)
-    of_search = tuple(name for name in PREFIX_TREE.planning if name != "column")
+    of_search = tuple(name for name in PREFIX_TREE.plan_arguments if name != "column")
     own = ("column", "public", "methods", "repeats", "top", "metric", "votes")
     check_known("compare_prefix_trees", arguments, (*own, *of_search))
     for name, differing in wanted.items():

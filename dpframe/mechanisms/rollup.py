@@ -248,7 +248,9 @@ def _search_bounds(
     lower, upper = bounds["lower"], bounds["upper"]
     assert isinstance(lower, float)
     assert isinstance(upper, float)
-    return vector_charges(measure.within(lower, upper), searching.rest, by_user=searching.by_user)
+    return vector_charges(
+        measure.with_bounds(lower, upper), searching.rest, by_user=searching.by_user
+    )
 
 
 def vector_charges(

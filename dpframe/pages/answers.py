@@ -49,7 +49,7 @@ def answer_sections(
     measures
         The measures that lines show.
     """
-    what = measure.name if shown.is_rollup else shown.receipt.counted
+    what = measure.name if shown.is_rollup else shown.receipt.count_noun
     level = shown.timed if form == "line" and shown.timed is not None else shown.listed
     share = shares_of(frame, shown, measure)
     rows = largest_first(shown, measure, level)

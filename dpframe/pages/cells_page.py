@@ -193,7 +193,7 @@ def _cells_answer(frame: pd.DataFrame, number: _CellNumber) -> str:
 def _cell_figures(
     frame: pd.DataFrame, receipt: Receipt, number: _CellNumber
 ) -> list[tuple[str, str, str]]:
-    what, digits = receipt.counted, number.digits
+    what, digits = receipt.count_noun, number.digits
     own = what if number.title == "Residual" else number.title
     of_own = f"residual {what}" if number.title == "Residual" else "from which a cell is shown"
     cells, rest = frame[frame["level"] > 0], frame[frame["level"] == 0]

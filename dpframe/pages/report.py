@@ -258,7 +258,7 @@ def _report_figures(
     frame: pd.DataFrame, receipt: Receipt, measures: list[ReleasedMeasure]
 ) -> list[tuple[str, str, str]]:
     rows = total_figures(frame, measures, _confidence_percent(receipt))
-    what, digits = receipt.counted, receipt.digits
+    what, digits = receipt.count_noun, receipt.digits
     total = frame[frame["level"] == 0]
     if len(total) == 1 and not measures:
         numbers = (_whole_numbers(total[name])[0] for name in ("count", "lower", "upper"))

@@ -139,7 +139,7 @@ def _series_measures(
     """Return for each measure its columns of value and ends, its decimals, and its name."""
     measures = receipt_measures(receipt)
     if not measures:
-        return [(("count", "lower", "upper"), receipt.digits, receipt.counted)]
+        return [(("count", "lower", "upper"), receipt.digits, receipt.count_noun)]
     return [(one.columns, decimals(frame, one), one.name) for one in measures]
 
 

@@ -57,7 +57,7 @@ def node_place(lineage: tuple[Hashable, ...]) -> Place:
 
 def most_hidden(test: NoiseTable, threshold: int, chance: float) -> int:
     """The least u so that P(W < threshold - F) <= ``chance`` for every F > u; in units."""
-    passed = test.below()  # P(W < lowest + i)
+    passed = test.cumulative_chances()  # P(W < lowest + i)
     step = int(np.searchsorted(passed, chance, side="right")) - 1
     return threshold - (test.lowest + max(0, step)) - 1
 

@@ -76,8 +76,8 @@ def errors(plan: TreePlan, truth: CountTree, releases: int) -> tuple[list[float]
     drawn, adjusted = np.zeros(len(truth.count)), np.zeros(len(truth.count))
     for _ in range(releases):
         noisy = plan.run(private)
-        drawn += squares(tree_in_records(noisy, plan.grid), truth, plan.listed is not None)
-        adjusted += squares(consistent_tree(noisy, plan.grid), truth, plan.listed is not None)
+        drawn += squares(tree_in_records(noisy, plan.grid), truth, plan.listed_keys is not None)
+        adjusted += squares(consistent_tree(noisy, plan.grid), truth, plan.listed_keys is not None)
     if isinstance(plan.laws, TreeLaws):  # the total is one node, whose noise is known exactly
         exact = releases * plan.laws.noises[0].sd ** 2
         adjusted[0] += exact - drawn[0]

@@ -98,7 +98,7 @@ random; the option ``--seed`` is for drawing rows."""
 def add_options(command: argparse.ArgumentParser, question: Question[Any, Any]) -> None:
     """Add the arguments that a question's plan takes: the first, what the question is about, by
     position, and an option for every other argument."""
-    about = next(iter(question.planning))
+    about = next(iter(question.plan_arguments))
     command.add_argument(
         about, help=_question_entry(question, about, HELP), **_option_reader(question, about).by
     )
@@ -108,7 +108,7 @@ def add_options(command: argparse.ArgumentParser, question: Question[Any, Any]) 
 
 
 def _add_option(command: argparse.ArgumentParser, question: Question[Any, Any], name: str) -> None:
-    words, default = _question_entry(question, name, HELP), question.planning[name]
+    words, default = _question_entry(question, name, HELP), question.plan_arguments[name]
     taken, kind, dashed = (
         _option_reader(question, name),
         argument_type(question, name),
@@ -174,7 +174,7 @@ def parse_largest_errors(texts: Sequence[str] | None) -> object:
 
 
 def _option_names(question: Question[Any, Any]) -> list[str]:
-    return [name for name in question.planning if f"{question.name}.{name}" not in LEFT_OUT]
+    return [name for name in question.plan_arguments if f"{question.name}.{name}" not in LEFT_OUT]
 
 
 def _question_entry(question: Question[Any, Any], name: str, table: Mapping[str, T]) -> T | None:

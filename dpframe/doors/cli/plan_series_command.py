@@ -41,7 +41,7 @@ def add_plan_series_command(commands: Any, does: str) -> None:
 def _run_plan_series(question: Question[Any, Any], options: argparse.Namespace) -> int:
     given = option_arguments(question, options)
     epsilon, delta = given.pop("epsilon"), given.pop("delta")
-    first, *_ = question.planning
+    first, *_ = question.plan_arguments
     about = given.pop(first)
     plan = plan_series(
         options.releases,
@@ -64,4 +64,4 @@ def _run_plan_series(question: Question[Any, Any], options: argparse.Namespace) 
 def _differs_from_default(question: Question[Any, Any], name: str, value: object) -> bool:
     """Return whether an argument differs from its default. Other arguments are left out, so that
     the planner tries all laws."""
-    return value is not None and value != question.planning[name]
+    return value is not None and value != question.plan_arguments[name]

@@ -69,7 +69,7 @@ def add_question_commands(
         run = commands.add_parser(name, help=summary, description=summary)
         run.add_argument("file", help=SOURCE)
         run.add_argument("--delimiter", help=f"{DELIMITER}; default: by the file's ending")
-        names = ["--csv-encoding"] if "encoding" in question.planning else CSV_ENCODING
+        names = ["--csv-encoding"] if "encoding" in question.plan_arguments else CSV_ENCODING
         run.add_argument(*names, dest="csv_encoding", help=ENCODING, default=UTF_8)
         add_options(run, question)
         answer = ANSWERS.get(question.name, ROWS)

@@ -83,7 +83,7 @@ def ask_sql(token: str, path: str, name: str, given: Given) -> str:
     stored = _stored_result(session, question, asked, facts)
     if stored is not None:
         types = stored_types(stored, asked.hierarchy)
-        as_texts = question.about == "by" or isinstance(asked.hierarchy, Cells)
+        as_texts = question.subject == "by" or isinstance(asked.hierarchy, Cells)
         again = "replay_measured" if as_texts else "replay"
         return _result_sql(question, asked, types, given, _call_sql(again, token, facts))
     described, plan = columns_seen(session, path, source), question.rolled_up(asked)
@@ -99,14 +99,14 @@ def ask_sql(token: str, path: str, name: str, given: Given) -> str:
     handed = None if question.columns is None else question.columns(asked)
     if described is None and handed is not None:
         times = [p.column for p in (about_of(facts).period,) if p is not None]
-        function = HANDED.get(question.about, "handed_nodes")
+        function = HANDED.get(question.subject, "handed_nodes")
         rows = _handed_rows_sql(function, token, facts, source, [*handed, *times])
         return _result_sql(question, asked, (), given, rows)
     if described is None:
         what, instead = question.instead or (f"dp_{name}", f"from Python by dp.{name}")
         return second_connection.unseen_source_sql(source, what, instead)
     found = question.result_types(asked, described)
-    function = FUNCTION.get(question.about, "beside")
+    function = FUNCTION.get(question.subject, "beside")
     rows = _second_connection_sql(function, token, facts, source, path)
     return _result_sql(question, asked, found, given, rows)
 
@@ -138,13 +138,13 @@ def _result_sql(
     question: Question[Any, Any], asked: Any, types: Any, given: Given, rows: str
 ) -> str:
     """Return the SQL of a result; its columns depend on what the question is about."""
-    if question.about == "columns":
+    if question.subject == "columns":
         return rows_sql(types, rows)
-    if question.about == "column":
+    if question.subject == "column":
         return flat_sql(asked.hierarchy, types, rows, given.get("k"))
     if isinstance(asked.hierarchy, Cells):
         return rows_sql(asked.types, rows)
-    if question.about == "by":
+    if question.subject == "by":
         return measured_sql(asked.hierarchy, types, asked.types, rows)
     return nodes_sql(asked.hierarchy, types, rows, measured=asked.unit.measured)
 
@@ -168,7 +168,7 @@ def _stored_result(
     if name is None:
         return None
     ledger = session.ledger_for(str(name))
-    if question.about == "columns":  # its request includes types, known once the source is open
+    if question.subject == "columns":  # its request includes types, known once the source is open
         return None
     about: Any = (facts["source"], about_of(facts))
     request, former = named_request(asked.request, *about), question.former(asked)
@@ -247,7 +247,7 @@ def _candidates_sql(
         band=plan.band,
         seed=seed,
         columns=described,
-        only=plan.listed,
+        only=plan.listed_keys,
         reading=reading,
     )
 

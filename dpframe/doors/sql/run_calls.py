@@ -105,8 +105,8 @@ def _listed_candidates(
         cells = cells_of(candidate_rows(listed), plan.hierarchy, types)
         return MechanismInput(cells, types)
     tree = tree_of_candidates(listed, types)
-    if plan.listed is not None:
-        tree = listed_counts(tree, plan.listed)
+    if plan.listed_keys is not None:
+        tree = listed_counts(tree, plan.listed_keys)
     return MechanismInput(tree, tree.types)
 
 

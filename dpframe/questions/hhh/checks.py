@@ -53,12 +53,12 @@ class HhhArguments:
                 tests = f"{self.hierarchy.height} kinds of cells"
             raise ThresholdError(
                 f"threshold ({as_written(self.threshold)}) is below the smallest private threshold "
-                f"{as_written(least)}{of} for {self.spent}, {tests}. {self.remedy}."
+                f"{as_written(least)}{of} for {self.budget_text}, {tests}. {self.remedy}."
             )
         return self.threshold
 
     @property
-    def spent(self) -> str:
+    def budget_text(self) -> str:
         """The budget of the selection, for messages."""
         own, delta = f"{self.budget.epsilon:g}", f"delta={self.budget.delta:g}"
         if self.part_of is not None:
@@ -193,7 +193,7 @@ def _sketch_counters(given: CallArguments, streaming: bool) -> int | None:
     with no_fork():
         from dpframe.sketches import DEFAULT_COUNTERS, LARGEST
 
-    counters = given.whole("counters", 2, LARGEST)
+    counters = given.whole_number("counters", 2, LARGEST)
     return DEFAULT_COUNTERS if streaming and counters is None else counters
 
 
@@ -201,7 +201,7 @@ def _checked_threshold(given: CallArguments, unit: PrivacyUnit) -> float | None:
     """Return the threshold: whole records or users; for a measure, any number from one unit of the
     grid on. None if it was left out."""
     if not unit.measured:
-        return given.whole("threshold", 1, 2**53)
+        return given.whole_number("threshold", 1, 2**53)
     if (threshold := given["threshold"]) is None:
         return None
     most = 2**45 * unit.worth

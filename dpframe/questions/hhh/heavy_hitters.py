@@ -171,10 +171,10 @@ def heavy_hitters(
 
 def _heavy_hitters_plan(given: CallArguments) -> HhhPlan[Any, Any]:
     """Return the plan of heavy hitters of one level, without a remainder."""
-    given.whole("k", 1, 2**53)
+    given.whole_number("k", 1, 2**53)
     if given["user"] is None:
         given.unit  # noqa: B018  # refuses arguments that need user=
-        if given.whole("at_most", 1, 2**53) is not None:
+        if given.whole_number("at_most", 1, 2**53) is not None:
             raise ParameterError(
                 f"at_most ({shown_value(given['at_most'])}) needs user=. Name the column that "
                 "identifies "
@@ -183,7 +183,7 @@ def _heavy_hitters_plan(given: CallArguments) -> HhhPlan[Any, Any]:
     usual = given["mechanism"] is None
     if usual:
         given = given.but(mechanism="rounds" if rounds_by_default(given) else "offline")
-    mechanism = given.chosen("mechanism", FLAT_MECHANISMS)
+    mechanism = given.choice("mechanism", FLAT_MECHANISMS)
     given.goes(ROUNDS_ARGUMENTS, mechanism)
     flat = HHH.call_arguments({**given, "hierarchy": given.column, "remainder": False})
     if mechanism == "offline" and given["contribution"] == "items":

@@ -62,7 +62,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
     by_user_sets: ClassVar[bool] = False
     """Whether sketches take one user at a time, so that nothing released bounds their error."""
 
-    listed: ClassVar[ListedNodes | None] = None
+    listed_keys: ClassVar[ListedNodes | None] = None
     """Always None: no mechanism takes listed keys."""
 
     partitions: ClassVar[int | None] = None
@@ -94,7 +94,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
         return self.asked.request
 
     @property
-    def counted(self) -> str:
+    def count_noun(self) -> str:
         """A word for what is counted: records, users, or the column of a measure."""
         if self.unit.measured:
             return repr(self.unit.weight)
@@ -214,7 +214,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
             "threshold",
             self.shown_threshold,
             "residual {counted} from which a {node} is reported",
-            counted=self.counted,
+            counted=self.count_noun,
             node=self.node,
         )
 
@@ -230,7 +230,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
 
     def error_lines(self) -> list[Line]:
         """The lines on how far reported counts are from the truth."""
-        noise, grid, what = self.count_noise, self.grid, self.counted
+        noise, grid, what = self.count_noise, self.grid, self.count_noun
         if self.unit.measured:
             bound, wide = (
                 units_to_worth(units, self.unit, up=True)
@@ -277,7 +277,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
             frame,
             threshold=self.threshold,
             smallest=self.smallest_threshold,
-            what=self.counted,
+            what=self.count_noun,
             certain=self.certainly_reported if "certainly reported" in ids else None,
         )
 

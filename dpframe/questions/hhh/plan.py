@@ -51,7 +51,7 @@ MEASURES = "offline", "offline-gaussian"
 
 def hhh_plan(given: CallArguments) -> HhhPlan[Any, Any]:
     """Make a plan from unchecked arguments."""
-    mechanism = given.chosen("mechanism", tuple(MECHANISMS))
+    mechanism = given.choice("mechanism", tuple(MECHANISMS))
     given.flag("acknowledge")
     if given["remainder"] is not None:
         given.flag("remainder")

@@ -296,13 +296,13 @@ def rounds_plan(given: CallArguments) -> RoundsPlan:
             f"contribution={given['contribution']!r} does not go with mechanism='rounds'. Leave "
             "contribution out, or pass mechanism='offline'."
         )
-    items = given.whole("max_contributions", 1, MOST_ITEMS)
+    items = given.whole_number("max_contributions", 1, MOST_ITEMS)
     user = column_name("user", given["user"])
     unit = ItemsUnit(
         user=user,
         contribution="items",
         max_contributions=items or DEFAULT_ITEMS,
-        at_most=given.whole("at_most", 1, NORM**2),
+        at_most=given.whole_number("at_most", 1, NORM**2),
         given=items,
     )
     asked = HhhArguments(
@@ -310,7 +310,7 @@ def rounds_plan(given: CallArguments) -> RoundsPlan:
         unit=unit,
         budget=given.budget,
         mechanism="rounds",
-        threshold=given.whole("threshold", 1, 2**53),
+        threshold=given.whole_number("threshold", 1, 2**53),
         remainder=False,
         release_share=given.number("release_share", 0.01, 0.99),
         confidence=given.confidence,

@@ -174,7 +174,7 @@ def stream_plan(
             unit=PrivacyUnit(),
             budget=given.budget,
             mechanism="streaming",
-            threshold=given.whole("threshold", 1, 2**53),
+            threshold=given.whole_number("threshold", 1, 2**53),
             remainder=False,
             confidence=given.confidence,
             counters=streams.counters,
@@ -185,7 +185,7 @@ def stream_plan(
         counters=streams.counters,
         sketches=streams.sketches,
         budget=given.budget,
-        threshold=given.whole("threshold", 1, 2**53),
+        threshold=given.whole_number("threshold", 1, 2**53),
         records=known_records(records, method, None),
         confidence=given.confidence,
     )

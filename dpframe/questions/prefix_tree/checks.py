@@ -39,9 +39,9 @@ LARGEST_LIMIT = 2**28
 
 def prefix_request(given: CallArguments) -> PrefixRequest:
     """Check the arguments, and return the request."""
-    kind = given.chosen("mechanism", PREFIX_MECHANISMS)
-    near: Neighbours = given.chosen("neighbours", ("replace", "remove"))
-    book: Accountant = given.chosen("accountant", ("aggregate", "shuffle"))
+    kind = given.choice("mechanism", PREFIX_MECHANISMS)
+    near: Neighbours = given.choice("neighbours", ("replace", "remove"))
+    book: Accountant = given.choice("accountant", ("aggregate", "shuffle"))
     if book == "shuffle" and (near != "replace" or kind != "reports"):
         raise ParameterError(
             "accountant='shuffle' needs neighbours='replace' and mechanism='reports'. Leave "
@@ -65,7 +65,7 @@ def prefix_request(given: CallArguments) -> PrefixRequest:
             false_positives=bounded_number(
                 "false_positives", given["false_positives"], 0.001, 10.0
             ),
-            weighted=given.chosen("selection", ("unweighted", "weighted")) == "weighted",
+            weighted=given.choice("selection", ("unweighted", "weighted")) == "weighted",
             conditioned=given.flag("conditioned"),
             deny=() if deny is None else tuple(sorted(set(checked_items("deny", deny)))),
             taking_part=part,
@@ -74,7 +74,7 @@ def prefix_request(given: CallArguments) -> PrefixRequest:
         mechanism=kind,
         accountant=book,
         neighbours=near,
-        declared=given.whole("devices", FEWEST if kind == "reports" else 1, 10**10),
+        declared=given.whole_number("devices", FEWEST if kind == "reports" else 1, 10**10),
     )
 
 

@@ -58,7 +58,7 @@ def rollup_request(given: CallArguments) -> RollupRequest:
         measures=measures,
         unit=PrivacyUnit(user=user),
         budget=Budget(epsilon=given.epsilon, delta=_rollup_delta(given["delta"], listed)),
-        threshold=given.whole("threshold", 1, 2**53)
+        threshold=given.whole_number("threshold", 1, 2**53)
         if heavy is None
         else given.number("threshold", 0, 1e300),
         heavy=heavy,
@@ -130,7 +130,7 @@ def _selecting_measure(value: object, measures: Mapping[str, Measure]) -> str:
     sums = [name for name, m in measures.items() if m.kind == "sum"]
     name = known_choice("heavy", value, sums) if sums else ""
     measure = measures.get(name)
-    if measure is None or measure.lower != 0 or measure.searched:
+    if measure is None or measure.lower != 0 or measure.needs_search:
         raise ParameterError(
             f"heavy ({value!r}) must name a sum from lower=0 to a known upper bound. For values "
             "below 0 or searched bounds leave heavy out: records, or users, decide then."

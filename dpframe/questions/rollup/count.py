@@ -26,16 +26,16 @@ def count(source: object, plan: RollupPlan, progress: bool) -> MechanismInput[Me
             from dpframe.sources.measured_cells import measured_cells
 
         found = measured_cells(
-            source, several, plan.asked.selecting, plan.band, plan.vectors, progress=progress
+            source, several, plan.asked.selection_unit, plan.band, plan.vectors, progress=progress
         )
         return MechanismInput(found, found.cells.types)
     private = measure_parts(
         source,
         plan.hierarchy,
-        plan.asked.selecting,
+        plan.asked.selection_unit,
         plan.band,
         plan.vectors,
-        listed=plan.listed,
+        listed=plan.listed_keys,
         progress=progress,
     )
     return MechanismInput(private, private.tree.types)

@@ -84,11 +84,11 @@ def _level_lines(plan: RollupNumbers) -> list[Line]:
     line for cells, or if no measure adds up."""
     if isinstance(plan.hierarchy, Cells) or not (plan.paid or plan.searching):
         return []  # each segment of cells is measured, and nothing above it
-    if plan.listed is None:
+    if plan.listed_keys is None:
         told = "by what is shown: what each node has of its own, and upper levels where that pays"
         return [Line("measured", "decided when nodes are shown", told)]
     by_user = plan.unit.user is not None
-    weights = level_strategy(plan.listed.level, plan.listed.parent, by_user=by_user)
+    weights = level_strategy(plan.listed_keys.level, plan.listed_keys.parent, by_user=by_user)
     return [measured_line(weights)]
 
 
@@ -120,7 +120,7 @@ def _rollup_measure_lines(plan: RollupNumbers, name: str, words: RollupWords) ->
         )
     ]
     error = plan.errors.get(name)
-    if measure.searched:
+    if measure.needs_search:
         said.append(
             Line.of(
                 "error of {name}",

@@ -126,7 +126,7 @@ class RollupPlan(RollupNumbers):
         facts = facts.with_release_facts({"measures": noise_facts(self, noisy, facts)}, [])
         if noisy.weights:
             weights = {str(at): float(weight) for at, weight in noisy.weights.items() if at >= 0}
-            lines = [] if self.listed is not None else [measured_line(noisy.weights)]
+            lines = [] if self.listed_keys is not None else [measured_line(noisy.weights)]
             facts = facts.with_release_facts({"levels_measured": weights}, lines)
         return facts.with_notices(rollup_notices(self, noisy, frame))
 
@@ -150,12 +150,12 @@ def make_rollup_plan(asked: RollupRequest, kind: type[P]) -> P:
     if asked.listed is None:
         selection = _selection_plan(asked, Fraction(asked.budget.epsilon) - epsilon, delta - spent)
     others = {n: m for n, m in asked.measures.items() if n not in counts}
-    known = {name: measure for name, measure in others.items() if not measure.searched}
+    known = {name: measure for name, measure in others.items() if not measure.needs_search}
     paid, read = draws_and_reads(known, each, by_user=by_user)
     searching = {
         name: _bounds_search(measure, each[name], by_user)
         for name, measure in others.items()
-        if measure.searched
+        if measure.needs_search
     }
     _check_scales(paid, searching, counts)
     return kind(
@@ -240,7 +240,7 @@ def _selection_request(
 ) -> Selecting:
     return Selecting(
         hierarchy=asked.hierarchy,
-        unit=asked.selecting,
+        unit=asked.selection_unit,
         budget=Budget(epsilon=epsilon, delta=delta),
         threshold=asked.threshold,
         remainder=False,

@@ -32,7 +32,7 @@ def rollup_facts(plan: RollupNumbers) -> dict[str, Any]:
         if selection is None
         else {"epsilon": selection.budget.epsilon, "measure": plan.asked.heavy},
         "remainder": True,
-        "keys": None if plan.listed is None else plan.listed.name,
+        "keys": None if plan.listed_keys is None else plan.listed_keys.name,
         "measures": {name: _measure_facts(plan, name) for name in plan.asked.measures},
     }
 

@@ -85,7 +85,7 @@ def _search_draws(name: str, one: BoundSearch) -> Iterator[dict[str, Any]]:
     within the found bounds."""
     for _ in one.searches:
         yield {"measure": name, "of": "search", "scale": str(1 / one.each)}
-    found = one.measure.within(
+    found = one.measure.with_bounds(
         0.0, 1.0
     )  # any bounds: how epsilon is divided does not depend on them
     for together, part in vectors_of(found, by_user=one.by_user):

@@ -71,7 +71,7 @@ def _nothing_shown_notice(plan: RollupNumbers, frame: pd.DataFrame) -> list[Line
         frame,
         threshold=chosen.threshold,
         smallest=chosen.smallest_threshold,
-        what=chosen.counted,
+        what=chosen.count_noun,
         certain=chosen.certainly_reported,
     )
 

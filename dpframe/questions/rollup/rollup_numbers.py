@@ -56,7 +56,7 @@ class RollupRequest:
         return "rollup"
 
     @property
-    def selecting(self) -> PrivacyUnit:
+    def selection_unit(self) -> PrivacyUnit:
         """The unit of privacy of the selection: who is protected, and what makes a node heavy."""
         if self.heavy is None:
             return self.unit
@@ -100,7 +100,7 @@ class RollupNumbers(LevelPlan[RollupRequest]):
     counts: Mapping[str, DistinctLaw]
 
     @property
-    def listed(self) -> ListedNodes | None:
+    def listed_keys(self) -> ListedNodes | None:
         return self.asked.listed
 
     @property

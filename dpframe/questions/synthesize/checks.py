@@ -168,7 +168,7 @@ def synthesis_request(given: CallArguments) -> SynthesisRequest:
     """The request from unchecked arguments. Its plan has no schema, so the plan can only be
     explained."""
     wanted = row_domain(given["columns"], depth=given["depth"], keys=given["keys"])
-    seed = given.whole("seed", 0, 2**63 - 1)
+    seed = given.whole_number("seed", 0, 2**63 - 1)
     sizes = {name: given[name] for name in ("k", "width", "rows")}
     shape = shape_from(wanted.domain, seed=0 if seed is None else seed, **sizes)
     return SynthesisRequest(

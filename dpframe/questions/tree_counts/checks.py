@@ -26,7 +26,7 @@ from dpframe.tree import ListedNodes
 def tree_plan(given: CallArguments) -> TreePlan[Any]:
     """A plan from unchecked arguments."""
     levels = given.hierarchy
-    kind = given.chosen("mechanism", TREE_MECHANISMS)
+    kind = given.choice("mechanism", TREE_MECHANISMS)
     given.goes(GOES_WITH, kind)
     return make_tree_plan(
         hierarchy=levels,
@@ -35,11 +35,11 @@ def tree_plan(given: CallArguments) -> TreePlan[Any]:
         mechanism=kind,
         listed=_listed_tree_nodes(given["keys"], levels),
         level_weights=_level_weights(given["level_weights"], levels),
-        threshold=given.whole("threshold", 1, 2**53),
+        threshold=given.whole_number("threshold", 1, 2**53),
         consistent=given.flag("consistent"),
         confidence=given.confidence,
         alpha=given.number("alpha", 0.01, 0.99),
-        largest=given.whole("largest", 1, 2**53),
+        largest=given.whole_number("largest", 1, 2**53),
     )
 
 
@@ -75,7 +75,7 @@ def _tree_unit(given: CallArguments) -> PrivacyUnit:
         # a row stands either for several records or for a part of a user
         raise ParameterError(f"weight ({weight!r}) excludes user ({user!r}). Leave one out.")
     given.unit  # noqa: B018  # what needs user= is refused
-    bound = given.whole("max_weight", 1, LARGEST_WEIGHT)
+    bound = given.whole_number("max_weight", 1, LARGEST_WEIGHT)
     return PrivacyUnit(weight=weight, max_weight=bound)
 
 

@@ -43,10 +43,10 @@ def count(source: object, plan: TreePlan[Any], progress: bool) -> MechanismInput
             from dpframe.sources.node_user_counts import node_users
 
         users = node_users(
-            source, plan.hierarchy, plan.unit, plan.band, listed=plan.listed, progress=progress
+            source, plan.hierarchy, plan.unit, plan.band, listed=plan.listed_keys, progress=progress
         )
         return MechanismInput(users, users.types)
     tree = exact_counts(
-        source, plan.hierarchy, plan.unit, plan.band, listed=plan.listed, progress=progress
+        source, plan.hierarchy, plan.unit, plan.band, listed=plan.listed_keys, progress=progress
     )
     return MechanismInput(tree, tree.types)

@@ -31,7 +31,9 @@ def released(
 ) -> tuple[NoisyTree, TreePlan, tuple[str, ...]]:
     plan = TREE_COUNTS.plan({"hierarchy": spec, **ASKED, **arguments})
     with seeded_noise(4):
-        counted = exact_counts(source, plan.hierarchy, plan.unit, plan.band, listed=plan.listed)
+        counted = exact_counts(
+            source, plan.hierarchy, plan.unit, plan.band, listed=plan.listed_keys
+        )
         return plan.run(counted), plan, counted.types
 
 
