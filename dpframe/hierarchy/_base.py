@@ -15,7 +15,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeVar
 from urllib.parse import quote
 
 import numpy as np
@@ -26,6 +26,10 @@ from dpframe._sql import ascending_order, is_nan
 from dpframe._unicode import is_unicode
 from dpframe.errors import HierarchyError
 from dpframe.hierarchy._types import READS, column_type_error
+
+T = TypeVar("T")
+Kind = tuple[int, ...]
+"""The level of a cell in every dimension, 0 if the cell covers the whole dimension."""
 
 INVALID = "<invalid>"
 """Label of the node of NULL, empty and malformed values."""
@@ -99,6 +103,26 @@ class Hierarchy(ABC):
     def dimensions(self) -> tuple[Hierarchy, ...]:
         """This hierarchy alone; for ``Cells``, each of their hierarchies."""
         return (self,)
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether these are several hierarchies, which have cells and no tree of nodes."""
+        return len(self.dimensions) > 1
+
+    @property
+    def kind_order(self) -> tuple[Kind, ...]:
+        """The levels as kinds of cells, in the order in which they are asked: finest first."""
+        return tuple((level,) for level in range(self.height, 0, -1))
+
+    def by_dimension(self, values: Sequence[str]) -> list[tuple[str, ...]]:
+        """Split by dimension a sequence that has one value for each source column."""
+        rest = iter(values)
+        return [tuple(itertools.islice(rest, len(one.source_columns))) for one in self.dimensions]
+
+    def by_keys(self, columns: Sequence[T]) -> list[tuple[T, ...]]:
+        """Split by dimension a sequence that has one value for each key column."""
+        rest = iter(columns)
+        return [tuple(itertools.islice(rest, one.key_width)) for one in self.dimensions]
 
     @property
     def spec(self) -> str:
@@ -205,6 +229,12 @@ class Hierarchy(ABC):
     @property
     def label_columns(self) -> tuple[str, ...]:
         """Names of extra columns of a result, one for each level; only ``columns`` has them."""
+        return ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns with the labels of the dimensions; only ``Cells`` have them. Each
+        has a second column beside it, ``NAME_level``."""
         return ()
 
     @abstractmethod

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
-
-from dpframe import _compute as pc
 
 Bytes = NDArray[np.uint8]
 Flags = NDArray[np.bool_]

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe import _compute as pc
 from dpframe._duck import VIEW, Relation, register_table
 from dpframe._duck.memory_limits import read_limits
 from dpframe.budget import PrivacyUnit

@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from decimal import Context, Decimal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dpframe import _compute as pc
 from dpframe._unicode import is_arrow_text, unicode
 from dpframe.errors import ColumnError
 

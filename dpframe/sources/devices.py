@@ -65,7 +65,7 @@ def population_of(
     ``devices`` is how many devices there are. Texts with equal bits are one item; texts that the
     encoding leaves out are no items.
     """
-    packed, readable = encoding.packed(texts, length)
+    packed, readable = encoding.pack_items(texts, length)
     held = readable[item]
     device, item, times = device[held], item[held], times[held]
     code = np.zeros(len(texts), dtype=np.int64)

@@ -58,10 +58,10 @@ def _frame_table(source: Any, wanted: Sequence[str]) -> pa.Table:
         require_columns(columns, list(source.columns), alone=True, index=list(source.index.names))
         return pa.table({name: from_pandas(source[name]) for name in columns})
     read, what = _foreign_table, class_name(source)
-    caught: tuple[type[BaseException], ...] = (Exception,)
+    failures: tuple[type[BaseException], ...] = (Exception,)
     if package == "polars" and hasattr(source, "collect_schema"):
         read, what = _polars_table, "Polars frame"
-        caught = (Exception, import_module("polars").exceptions.PanicException)
+        failures = (Exception, import_module("polars").exceptions.PanicException)
     else:
         refuse_spark(source)
         if not is_foreign(source):
@@ -70,7 +70,7 @@ def _frame_table(source: Any, wanted: Sequence[str]) -> pa.Table:
         return read(source, columns)
     except DpframeError:
         raise
-    except caught as raised:
+    except failures as raised:
         error = type(raised).__name__
     # outside of the handler: no context holds the original
     raise SourceError(f"reading the {what} failed ({error}; its text is withheld).")

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe import _compute as pc
 from dpframe._duck import VIEW, register_table
 from dpframe._unicode import unicode
 from dpframe.hierarchy import Hierarchy

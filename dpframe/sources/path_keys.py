@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from dpframe._forks import no_fork
 from dpframe._unicode import unicode
 from dpframe.hierarchy._path import Path
 from dpframe.hierarchy.stream_keys import INVALID_KEY, VALUE
@@ -37,8 +36,7 @@ class PathCounter:
             self._count(texts.slice(start, PIECE))
 
     def _count(self, texts: pa.Array) -> None:
-        with no_fork():
-            from dpframe.sources import _path_kernels as kernels
+        from dpframe.sources import _path_kernels as kernels
 
         data, starts = text_bytes(texts)
         size, rows = int(starts[-1] - starts[0]), len(texts)

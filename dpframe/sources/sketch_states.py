@@ -12,8 +12,8 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dpframe import _compute as pc
 from dpframe._duck import join_batches
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe import _compute as pc
 from dpframe._duck.memory_limits import read_limits
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy

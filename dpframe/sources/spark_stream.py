@@ -165,7 +165,7 @@ def _partition_sketch(table: pa.Table, level: int, plan: PartitionedPlan) -> Mer
         decrements=0,
         total=int(counts.sum()),
     )
-    return MergedSketch._made(
+    return MergedSketch._from_state(
         state, counters=plan.counters, sketches=1, method="bounded", unit="user"
     )
 

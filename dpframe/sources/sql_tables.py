@@ -17,7 +17,7 @@ from dpframe._duck import guard_named_type
 from dpframe._sql import identifier, literal
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import ColumnError
-from dpframe.hierarchy import Cells, Hierarchy
+from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import (
     COARSE_TIMES,
     NO_TEXT,
@@ -123,7 +123,7 @@ def kind_of_times(source: SqlSource, period: Period) -> str:
 def level_types(hierarchy: Hierarchy, columns: list[tuple[str, str]] | None) -> tuple[str, ...]:
     """Types of the columns that are levels; empty for other kinds, and if types are unknown."""
     seen = dict(columns or ())
-    if isinstance(hierarchy, Cells):
+    if hierarchy.has_cells:
         return tuple(canonical(seen[c]) for c in hierarchy.source_columns) if seen else ()
     if not hierarchy.label_columns or not set(hierarchy.source_columns) <= seen.keys():
         return ()

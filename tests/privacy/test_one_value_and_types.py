@@ -46,7 +46,7 @@ FLOATS: dict[str, Callable[[], object]] = {
 }
 
 
-@some(2)
+@some("columns:x", "path:x?depth=1")
 @pytest.mark.parametrize("spec", ["columns:x", "code:x?lengths=1,3,17", "path:x?depth=1"])
 def test_a_null_changes_no_text_of_whole_numbers(spec: str) -> None:
     """Law: the nodes of integers are those of the floats that pandas makes of them for one NULL."""
@@ -167,7 +167,7 @@ NO_UTF8: dict[str, Callable[[], Any]] = {
 }
 
 
-@some(5)
+@some("pandas of a file", "ArrowDtype view", "Polars view", "Arrow", "Arrow chunks")
 @pytest.mark.parametrize("name", NO_UTF8)
 def test_text_that_is_no_utf8_is_repaired_in_every_frame(name: str) -> None:
     """Law: a bad value is repaired on its own, and is no error, by whichever door it comes."""
@@ -300,7 +300,7 @@ TIMES = [
 ]
 
 
-@some(3)
+@some("duration[s]", "time64[us]", "timestamp[us, tz=UTC]")
 @few(5, "kind", TIMES, ids=str)
 def test_no_time_is_an_error(kind: pa.DataType) -> None:
     """Law: a time out of range is moved to the nearest that is none, inside of others too, and
