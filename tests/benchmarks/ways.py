@@ -85,7 +85,8 @@ def without_packed() -> None:
 def without_bytes() -> None:
     from dpframe.sources import record_stream
 
-    record_stream._of_bytes = lambda *_: None
+    record_stream.splits_by_byte = lambda *_: False
+    record_stream.Ip = type(None)  # type: ignore[assignment, misc]
 
 
 TEXTS = ["ta", "tb", "tc", "td"]
