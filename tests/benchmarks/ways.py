@@ -111,7 +111,6 @@ WAYS: dict[str, tuple[Callable[[], None], object, dict[str, Any]]] = {
 
 
 def measure(name: str, without: bool, source: str, calls: int) -> None:
-    import duckdb
     import pyarrow.parquet as pq
 
     import dpframe as dp
@@ -122,7 +121,6 @@ def measure(name: str, without: bool, source: str, calls: int) -> None:
         data = pq.read_table(source).to_pandas()
     if without:
         off()
-    del duckdb
     times, walls = [], []
     for _ in range(calls):
         wall, start = time.perf_counter(), time.process_time()
