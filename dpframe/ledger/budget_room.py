@@ -8,11 +8,9 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpframe.errors import OverBudgetError
-from dpframe.ledger.blocks import FARTHEST, Blocks, block_text
+from dpframe.ledger.blocks import FARTHEST, Blocks, Segments, block_text, fullest_moment
 from dpframe.ledger.entries import entries, exact_cost_of
-from dpframe.ledger.segments import Segments
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, float_amount
-from dpframe.ledger.time_windows import fullest_moment
 from dpframe.ledger.totals import Exact, Totals, Units, exact_amounts, largest_sum
 
 

@@ -17,8 +17,8 @@ from dpframe.accounting.compose import Profile
 from dpframe.accounting.gaussian_filter import Amounts
 from dpframe.accounting.normal_noise import GaussianLeakage
 from dpframe.errors import BudgetError, ParameterError
+from dpframe.ledger.charge import without_period
 from dpframe.ledger.entries import Entry
-from dpframe.ledger.protection import without_period
 from dpframe.ledger.reservations import ReservablePlan
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, damage_error, float_amount, units_up
 from dpframe.ledger.totals import Units, checked_total

@@ -20,8 +20,8 @@ from dpframe.accounting.compose import Profile, composed_epsilon
 from dpframe.accounting.normal_noise import GaussianLeakage
 from dpframe.budget import Budget, as_float
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
+from dpframe.ledger.charge import without_period
 from dpframe.ledger.entries import Entry
-from dpframe.ledger.protection import without_period
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, float_amount, units_up
 from dpframe.ledger.totals import Accountant, Exact, Totals, Units, exact_amounts, largest_sum
 

@@ -15,7 +15,7 @@ RESERVATIONS, BLOCKS, ASKED = 2, 3, 4
 """The first format with reservations, with blocks, and with totals as they were asked for."""
 
 SEGMENTS = """
-CREATE TABLE segments (  -- a tree an axis, derived from the charges; see ledger/segments.py
+CREATE TABLE segments (  -- a tree an axis, derived from the charges; see ledger/blocks.py
     axis TEXT NOT NULL,
     level INTEGER NOT NULL,  -- 0: moments at which blocks begin or end
     place INTEGER NOT NULL,

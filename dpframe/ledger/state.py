@@ -12,9 +12,9 @@ from typing import Any
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.gaussian_filter import Amounts
 from dpframe.ledger import schema, store
-from dpframe.ledger.blocks import Blocks
+from dpframe.ledger.blocks import Blocks, Segments, tops_of
 from dpframe.ledger.budget_room import check_fits, left_in
-from dpframe.ledger.charge import Charge
+from dpframe.ledger.charge import Charge, in_steps, protection_words, receipt_steps, unit_of_receipt
 from dpframe.ledger.entries import (
     Entry,
     append_entry,
@@ -33,7 +33,6 @@ from dpframe.ledger.filters import (
     is_filter,
     open_filter_of,
 )
-from dpframe.ledger.protection import in_steps, protection_words, receipt_steps, unit_of_receipt
 from dpframe.ledger.reservations import (
     OpenReservation,
     ReservablePlan,
@@ -44,7 +43,6 @@ from dpframe.ledger.reservations import (
     reservation_of,
     reserved_law,
 )
-from dpframe.ledger.segments import Segments, tops_of
 from dpframe.ledger.store import damage_error
 from dpframe.ledger.totals import (
     Exact,
@@ -171,10 +169,9 @@ class LedgerState:
             receipt["steps"] = steps
         cost, asked = in_steps(cost, asked, steps)
         spent, reservation_id = self.plus(cost, asked), uuid.uuid4().hex
-        entry = self.last._replace(
+        entry = Entry(
             release_id=reservation_id,
             time=datetime.now(UTC).isoformat(timespec="seconds"),
-            name=None,
             source=source,
             epsilon=cost[0],
             delta=cost[1],
@@ -183,11 +180,7 @@ class LedgerState:
             spent_epsilon=spent[0],
             spent_delta=spent[1],
             releases=releases,
-            under=None,
             open=self._left(reservation_id, left),
-            axis=None,
-            first=None,
-            last=None,
         )
         return self._with_axes(entry)
 
