@@ -63,7 +63,7 @@ class Relation(Protocol):
         """Names of DuckDB's operators that a statement would use."""
         ...
 
-    def within(self, condition: str) -> Relation:
+    def filter_rows(self, condition: str) -> Relation:
         """The relation with only the rows for which a condition holds: SQL that fails on no row."""
         ...
 
@@ -111,7 +111,7 @@ class OwnRelation:
 
         self.columns, self.types = withhold_errors(self._what, seen, stop=self._cursor.interrupt)
 
-    def within(self, condition: str) -> OwnRelation:
+    def filter_rows(self, condition: str) -> OwnRelation:
         self._make_view(f" WHERE {condition}")
         return self
 
@@ -206,7 +206,7 @@ class GivenRelation:
         ask = partial(self._relation.query, VIEW)
         return withhold_errors(RELATION, lambda: operators(ask, statement))
 
-    def within(self, condition: str) -> GivenRelation:
+    def filter_rows(self, condition: str) -> GivenRelation:
         return GivenRelation(withhold_errors(RELATION, lambda: self._relation.filter(condition)))
 
     def __enter__(self) -> Self:

@@ -38,7 +38,7 @@ class SpillFolder:
                 raise SourceError(
                     "there is no temporary folder that can be written to. Set TMPDIR to one."
                 ) from None
-            if self._held():
+            if self._take_lock():
                 break  # or a process that starts now has removed it
         from multiprocessing.util import Finalize  # which takes long to load
 
@@ -48,7 +48,7 @@ class SpillFolder:
         """Return the folder ``name`` in this one; make again what was removed meanwhile."""
         with suppress(FileExistsError):
             self.path.mkdir(mode=0o700)
-            self._held()
+            self._take_lock()
         found = self.path.lstat()
         if not (
             _is_private_folder(found) or (found.st_dev, found.st_ino) == self._made
@@ -75,7 +75,7 @@ class SpillFolder:
             os.close(self._lock)
             self._lock = None
 
-    def _held(self) -> bool:
+    def _take_lock(self) -> bool:
         """Whether the folder is there, and locked by us where there are locks."""
         self.let_go()
         with suppress(FileNotFoundError):

@@ -354,12 +354,12 @@ class Segments:
                 (axis, level - 1, first, first + 2**BITS - 1),
             )
             group = {row[0]: Node(*row[1:]) for row in rows}
-            if parent_node(group.items()) != self._known(axis, level, place):
+            if parent_node(group.items()) != self._stored_node(axis, level, place):
                 raise damage_error("the spending of its blocks was changed")
             self._groups[axis, level, place] = group
         return self._groups[axis, level, place]
 
-    def _known(self, axis: str, level: int, place: int) -> Node:
+    def _stored_node(self, axis: str, level: int, place: int) -> Node:
         """A node as stored with its parent's children, or the root as the last entry stores it."""
         if level < ROOT:
             return self._groups[axis, level + 1, place >> BITS].get(place, NOTHING)

@@ -153,7 +153,7 @@ class Ledger(LedgerForecasts, Prepayments):
                 now = read_totals(db)
         except LedgerError:
             return f"<{named}, which cannot be read>"
-        spent, left = now.spent, now.left
+        spent, left = now.spending, now.remainder
         return (
             f"<{named}: spent ({spent.epsilon:.4g}, {spent.delta:.3g}), left ({left.epsilon:.4g}, "
             f"{left.delta:.3g}), accountant {self.accountant!r}>"
@@ -177,14 +177,14 @@ class Ledger(LedgerForecasts, Prepayments):
     def spent(self) -> Spending:
         """What all charges cost one record together, or one user within one block."""
         with self._reading() as db:
-            return read_totals(db).spent
+            return read_totals(db).spending
 
     @property
     def left(self) -> Spending:
         """What is left for any release; what is reserved is spent. Some blocks may have more
         left."""
         with self._reading() as db:
-            return read_totals(db).left
+            return read_totals(db).remainder
 
     def charge(self, charge: Charge) -> PaidCharge:
         """Write a charge, paid by a reservation, a filter or the totals. Return what is left once

@@ -70,7 +70,7 @@ class Entry(NamedTuple):
     seal: str = ""
 
     @property
-    def spent(self) -> Units:
+    def sums(self) -> Units:
         return self.spent_epsilon, self.spent_delta
 
     @property
@@ -98,13 +98,13 @@ class Entry(NamedTuple):
         if first_format and now.accountant == "pld":
             return True  # composed: two entries do not determine the sums
         if before.open is None and now.accountant == "pld":
-            return self.spent == (self.epsilon, self.delta)  # this entry restates all before it
+            return self.sums == (self.epsilon, self.delta)  # this entry restates all before it
         rise: Units | None = self.cost
         if self.axis is not None and self.under is None:
             rise = self._rise(before)
         elif self.tops != before.tops and tops_of(self.tops) != tops_of(before.tops):
             return False
-        return rise is not None and self.spent == (
+        return rise is not None and self.sums == (
             before.spent_epsilon + rise[0],
             before.spent_delta + rise[1],
         )
@@ -163,7 +163,7 @@ def newest_entry(db: sqlite3.Connection, now: Totals) -> Entry:
     say is spent."""
     (last,) = db.execute("SELECT max(number) FROM charges").fetchone()
     entry = _entry_before_first(now) if last is None else next(entries(db, now, last))
-    if now.cap(entry.spent) != now.spent_units:
+    if now.cap(entry.sums) != now.spent_units:
         raise damage_error("its spending differs from its history")
     return entry
 
@@ -178,7 +178,7 @@ def append_entry(db: sqlite3.Connection, before: Entry, entry: Entry) -> None:
     )
     db.execute(
         "UPDATE budget SET spent_epsilon = min(?, epsilon), spent_delta = min(?, delta)",
-        entry.spent,
+        entry.sums,
     )
 
 

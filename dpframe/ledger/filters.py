@@ -56,7 +56,7 @@ class OpenFilter:
     neighbours: str
     steps: int = 1
 
-    def after(
+    def pay(
         self, profile: Profile, told: Callable[[], GaussianLeakage | None], neighbours: str | None
     ) -> OpenFilter | None:
         """The filter after a release that it pays for; None if it does not pay."""
@@ -78,11 +78,6 @@ class OpenFilter:
 
     def _use_leakage(self, told: GaussianLeakage) -> Amounts:
         return gaussian_filter.amounts_used(told, self.epsilon)
-
-    @property
-    def remaining(self) -> Amounts:
-        """The amounts that are left, as entries store them."""
-        return self.left
 
     @property
     def words(self) -> str:

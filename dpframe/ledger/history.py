@@ -67,10 +67,10 @@ def summary_frame(db: sqlite3.Connection, path: str) -> pd.DataFrame:
             "accountant": [now.accountant],
             "epsilon": [now.total[0]],
             "delta": [now.total[1]],
-            "spent_epsilon": [now.spent.epsilon],
-            "spent_delta": [now.spent.delta],
-            "left_epsilon": [now.left.epsilon],
-            "left_delta": [now.left.delta],
+            "spent_epsilon": [now.spending.epsilon],
+            "spent_delta": [now.spending.delta],
+            "left_epsilon": [now.remainder.epsilon],
+            "left_delta": [now.remainder.delta],
             "plain_epsilon": [float_amount(plain, EPSILON_UNIT)],
             "saved_epsilon": [float_amount(plain - last.spent_epsilon, EPSILON_UNIT)],
             "releases": [int(count)],
@@ -233,7 +233,7 @@ def filters(db: sqlite3.Connection) -> Iterator[Filter]:
 
 
 def _remaining_amounts(db: sqlite3.Connection) -> dict[str, Any]:
-    return {held.reservation_id: held.remaining for held in read_state(db).held}
+    return {held.reservation_id: held.left for held in read_state(db).held}
 
 
 def _prepaid_entries(db: sqlite3.Connection) -> Iterator[Entry]:

@@ -89,7 +89,7 @@ class OpenedFile:
                 f"ledger {str(self._path)!r} was replaced by another file since it was opened. "
                 "Find out why before releasing anything, then open it anew."
             )
-        if now.fixed != self._made.fixed:
+        if now.constants != self._made.constants:
             raise damage_error("its totals or accountant have changed")
         if newest_entry(db, now).number < self._last:
             raise damage_error("it holds less than when it was opened")

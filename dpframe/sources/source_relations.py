@@ -72,7 +72,7 @@ def _read_frame(source: object, wanted: Sequence[str]) -> HeldColumns:
 def _open_period(source: PeriodSource, wanted: Sequence[str]) -> Iterator[_duck.Relation]:
     """The records of a period as a relation."""
     with open_source(source.source, list(dict.fromkeys([*wanted, source.column]))) as relation:
-        yield relation.within(source.condition(_type_of_column(relation, source.column)))
+        yield relation.filter_rows(source.condition(_type_of_column(relation, source.column)))
 
 
 def period_reading(source: object, period: Period) -> PeriodReading:
