@@ -38,8 +38,7 @@ _HOMES = {
         "SourceError",
         "ThresholdError",
     ),
-    "dpframe.evaluation.compare": ("compare",),
-    "dpframe.evaluation.compare_prefix": ("PrefixComparison", "compare_prefix_trees"),
+    "dpframe.evaluation.compare": ("PrefixComparison", "compare", "compare_prefix_trees"),
     "dpframe.evaluation.row_distance": ("wasserstein",),
     "dpframe.hierarchy": (
         *("code", "columns", "cube", "date", "domain", "grouping_sets", "ip", "number", "path"),
@@ -159,11 +158,7 @@ else:
         SourceError,
         ThresholdError,
     )
-    from dpframe.evaluation.compare import compare
-    from dpframe.evaluation.compare_prefix import (
-        PrefixComparison,
-        compare_prefix_trees,
-    )
+    from dpframe.evaluation.compare import PrefixComparison, compare, compare_prefix_trees
     from dpframe.evaluation.row_distance import wasserstein
     from dpframe.hierarchy import (
         code,

@@ -39,7 +39,7 @@ class SpillFolder:
                 raise SourceError(
                     "there is no temporary folder that can be written to. Set TMPDIR to one."
                 ) from None
-            if self._take_lock():
+            if self._lock_folder():
                 break  # or a process that starts now has removed it
         self._end = Finalize(None, self._remove, exitpriority=0)  # of this process, of no child
 
@@ -47,7 +47,7 @@ class SpillFolder:
         """Return the folder ``name`` in this one; make again what was removed meanwhile."""
         with suppress(FileExistsError):
             self.path.mkdir(mode=0o700)
-            self._take_lock()
+            self._lock_folder()
         found = self.path.lstat()
         if not (
             _is_private_folder(found) or (found.st_dev, found.st_ino) == self._made
@@ -74,8 +74,8 @@ class SpillFolder:
             os.close(self._lock)
             self._lock = None
 
-    def _take_lock(self) -> bool:
-        """Whether the folder is there, and locked by us where there are locks."""
+    def _lock_folder(self) -> bool:
+        """Lock the folder where there are locks; return whether it is there."""
         self.let_go()
         with suppress(FileNotFoundError):
             made = self.path.lstat()

@@ -132,7 +132,7 @@ class DataScope:
         else:
             meaning = f"only records from {period.start} to before {period.end} are read"
             if self.reading is not None:
-                how = f"; {self.reading.meaning}"
+                how = f"; {self.reading.description}"
             elif period.zone is not None:
                 how = f"; by the clock of {period.zone}"
         whose = (

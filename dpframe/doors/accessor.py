@@ -40,10 +40,11 @@ def frame_method(
         about.replace(default=about.empty),
         *(p for p in rest if p.name not in WAREHOUSE_ARGUMENTS),
     ]
+    function = inspect.unwrap(asked)  # the method checks its call itself
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
     def method(self: DpAccessor, /, *args: P.args, **arguments: P.kwargs) -> T:
-        return asked(self._frame, *args, **arguments)
+        return function(self._frame, *args, **arguments)  # type: ignore[no-any-return]
 
     method.__name__ = asked.__name__
     method.__qualname__ = f"DpAccessor.{asked.__name__}"

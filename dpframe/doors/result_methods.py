@@ -67,7 +67,7 @@ class ResultMethods:
         >>> round(float(result.dp.share()["share"][1]), 1)
         0.8
         """
-        from dpframe.postprocess.shares import share_frame
+        from dpframe.postprocess.shown_rows import share_frame
 
         return share_frame(self._frame, self.receipt, of=of, measure=measure)
 
@@ -104,7 +104,7 @@ class ResultMethods:
         >>> result.dp.top(1)[["prefix", "above_next"]].values.tolist()
         [['JFK', True]]
         """
-        from dpframe.postprocess.largest_rows import largest_rows
+        from dpframe.postprocess.shown_rows import largest_rows
 
         return largest_rows(self._frame, self.receipt, n, by=by, level=level)
 
@@ -125,7 +125,7 @@ class ResultMethods:
         >>> result.dp.below("JFK")["prefix"].tolist()
         ['JFK / LAX']
         """
-        from dpframe.postprocess.subtree import subtree
+        from dpframe.postprocess.shown_rows import subtree
 
         return subtree(self._frame, self.receipt, label)
 

@@ -15,8 +15,13 @@ from dpframe._known_arguments import known_arguments
 from dpframe._paths import local_file, quoted_path
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 from dpframe.verifier.judge import bound_at, verify_proof, verify_receipt
-from dpframe.verifier.ledger import LedgerRelease, ReservedLaw, decimal_value, verify_releases
-from dpframe.verifier.period_charges import Block
+from dpframe.verifier.ledger import (
+    Block,
+    LedgerRelease,
+    ReservedLaw,
+    decimal_value,
+    verify_releases,
+)
 from dpframe.verifier.verdict import Verdict
 
 if TYPE_CHECKING:

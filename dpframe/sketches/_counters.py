@@ -73,13 +73,19 @@ def encode_keys(column: Column) -> EncodedKeys:
 
 
 def _encode_words(array: pa.Array) -> EncodedKeys:
-    """Return numbers of 128 bits, and NULLs, as keys. Where the second word is negative, a mark in
-    ``long`` tells numbers from NULLs."""
+    """Return numbers of 128 bits, and NULLs, as keys."""
     missing = array.is_null().to_numpy(zero_copy_only=False)
     raw = b"".join(key or b"\xff" * 16 for key in array.to_pylist())
-    words = np.frombuffer(raw, np.int64).reshape(-1, 2)
+    return keys_of_words(np.frombuffer(raw, np.int64).reshape(-1, 2), missing)
+
+
+def keys_of_words(words: NDArray[np.int64], missing: NDArray[np.bool_]) -> EncodedKeys:
+    """Return numbers of 128 bits, lower word first, as keys; the words of a ``missing`` one are -1.
+    Where the second word is negative, a mark in ``long`` tells numbers from missing ones."""
     negative = words[:, 1] < 0
-    places = np.concatenate([[0], np.cumsum(2 * negative)])
+    places = np.zeros(len(words) + 1, np.int64)
+    if negative.any():
+        np.cumsum(2 * negative, out=places[1:])
     long = np.zeros(int(places[-1]), np.uint64)
     long[::2] = np.where(missing[negative], WORDS_MISSING, WORDS_NUMBER)
     return EncodedKeys(words, places, long)

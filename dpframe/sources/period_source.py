@@ -82,7 +82,7 @@ class PeriodReading:
         return f"{self.period.column} {WORDS[self.how]}{finer}"
 
     @property
-    def meaning(self) -> str:
+    def description(self) -> str:
         """How the column is read, for people."""
         zone = self.period.zone or "UTC"
         return {

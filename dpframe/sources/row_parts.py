@@ -16,7 +16,7 @@ from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.noise import random_seed
 from dpframe.sources.node_places import ReportedNodes
-from dpframe.sources.source_relations import canonical, open_source
+from dpframe.sources.source_relations import open_source, relation_types
 from dpframe.sources.spark import is_spark
 from dpframe.tree import python_integers
 from dpframe.vectors import LARGEST, LEAST, AutoBound, Distinct, Vector
@@ -102,8 +102,7 @@ class RowParts:
     def _open_parts(self, wanted: Sequence[str]) -> Iterator[tuple[_duck.Relation, dict[str, str]]]:
         own = [] if self.unit.user is None else [self.unit.user]
         with open_source(self.source, list(dict.fromkeys([*wanted, *own]))) as relation:
-            seen = zip(relation.columns, map(canonical, relation.types), strict=True)
-            yield relation, dict(seen)
+            yield relation, relation_types(relation)
 
     def _user_type(self, types: Mapping[str, str]) -> str | None:
         return None if self.unit.user is None else types[self.unit.user]

@@ -7,8 +7,6 @@ import sys
 
 import pytest
 
-from tests.members import some
-
 pytestmark = pytest.mark.engines
 
 
@@ -108,7 +106,6 @@ def test_pickles_do_not_depend_on_what_is_loaded() -> None:
     assert said(code) == "ip:src"
 
 
-@some(2)
 @pytest.mark.parametrize("given", [["--help"], ["demo", "--help"], ["ledger", "--help"]])
 def test_help_of_the_command_line_loads_no_library(given: list[str]) -> None:
     """Law: help costs no library, and is that of the whole parser."""

@@ -4,22 +4,18 @@ a value."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpframe.asking.plan_protocols import MechanismInput
-from dpframe.hierarchy import Cells
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
-from dpframe.sources.exact_trees import cell_counts, exact_counts
+from dpframe.sources.exact_trees import exact_counts
 from dpframe.sources.spark import SparkFrame, is_spark, shuffle_partitions
 
-if TYPE_CHECKING:
-    from dpframe.questions.hhh.partition_plan import PartitionPlan
 
-
-def hhh_for_source(plan: Any, source: object) -> HhhPlan[Any, Any] | PartitionPlan:
+def hhh_for_source(plan: Any, source: object) -> HhhPlan[Any, Any]:
     """Return the plan for a source: on Spark, sketches are kept for each partition."""
     if plan.counters is not None and is_spark(source):
-        from dpframe.questions.hhh.partition_plan import partition_plan
+        from dpframe.questions.hhh.sketch_plans import partition_plan
 
         return partition_plan(plan, shuffle_partitions(source))
     return plan  # type: ignore[no-any-return]
@@ -57,11 +53,8 @@ def count(source: object, plan: Any, progress: bool) -> MechanismInput[Any]:
 
             users = node_users(source, plan.hierarchy, plan.unit, plan.band, progress=progress)
             return MechanismInput(users, users.types)
-        if isinstance(plan.hierarchy, Cells):
-            cells = cell_counts(source, plan.hierarchy, plan.unit, plan.band, progress=progress)
-            return MechanismInput(cells, cells.types)
-        tree = exact_counts(source, plan.hierarchy, plan.unit, plan.band, progress=progress)
-        return MechanismInput(tree, tree.types)
+        counts = exact_counts(source, plan.hierarchy, plan.unit, plan.band, progress=progress)
+        return MechanismInput(counts, counts.types)
     if plan.partitions is None:
         from dpframe.sources.sketch_states import sketch_states
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from dpframe.asking.card import Line, Text, hierarchy_line, typical_error_line, units_to_worth
+from dpframe.asking.card import Line, Text, hierarchy_lines, typical_error_line, units_to_worth
 from dpframe.asking.draws import Draw
 from dpframe.asking.frame_notices import (
     empty_result_notices,
@@ -15,7 +15,7 @@ from dpframe.asking.frame_notices import (
     wide_interval_notices,
     zero_measure_notices,
 )
-from dpframe.asking.level_plan import LevelPlan
+from dpframe.asking.level_plan import LevelPlan, cell_facts
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import PrivacyUnit, as_written
 from dpframe.errors import DpframeError
@@ -42,7 +42,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
     threshold: float
     laws: L
 
-    question = "hhh"
+    question: ClassVar[str | None] = "hhh"
 
     held: ClassVar[str] = (
         "lower and upper hold the true count with the stated confidence, given the selection"
@@ -58,14 +58,8 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
     coverage: ClassVar[bool] = True
     """Whether the card says which residuals are reported."""
 
-    by_user_sets: ClassVar[bool] = False
-    """Whether sketches take one user at a time, so that nothing released bounds their error."""
-
     listed_keys: ClassVar[ListedNodes | None] = None
     """Always None: no mechanism takes listed keys."""
-
-    partitions: ClassVar[int | None] = None
-    """The number of partitions of a source, if each partition has sketches; else None."""
 
     former: Mapping[str, object] | None = None
     """The request of the same call in earlier versions, which answered it by another mechanism;
@@ -86,6 +80,16 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
     def counters(self) -> int | None:
         """The number of counters of each sketch; None if the mechanism has no sketches."""
         return self.asked.counters
+
+    @property
+    def by_user_sets(self) -> bool:
+        """Whether sketches take one user at a time, so that nothing released bounds their error."""
+        return False
+
+    @property
+    def partitions(self) -> int | None:
+        """The number of partitions of a source, if each partition has sketches; else None."""
+        return None
 
     @property
     def request(self) -> dict[str, object]:
@@ -185,6 +189,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
             "threshold": self.shown_threshold,
             "remainder": self.remainder,
             "counters": self.counters,
+            **cell_facts(self.hierarchy),
         }
 
     def lines(self) -> list[Line]:
@@ -202,7 +207,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
         return [
             self.guarantee_line,
             Line("mechanism", self.mechanism, self.paper),
-            hierarchy_line(self.hierarchy),
+            *hierarchy_lines(self.hierarchy),
             Line("counts", self.unit.counts, self.unit.what_counts),
             *_weight_lines(self.unit),
         ]

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.weighted_round_noise import NORM, Law, RoundLaws, round_laws
-from dpframe.asking.call_arguments import CallArguments, column_name
+from dpframe.asking.call_arguments import CallArguments, column_name, whole
 from dpframe.asking.card import Line, Text, typical_error_line
 from dpframe.asking.draws import Draw, DrawList
 from dpframe.asking.frame_notices import (
@@ -294,13 +294,13 @@ def rounds_plan(given: CallArguments) -> RoundsPlan:
             f"contribution={given['contribution']!r} does not go with mechanism='rounds'. Leave "
             "contribution out, or pass mechanism='offline'."
         )
-    items = given.whole_number("max_contributions", 1, MOST_ITEMS)
+    items = whole(1, MOST_ITEMS)("max_contributions", given["max_contributions"])
     user = column_name("user", given["user"])
     unit = ItemsUnit(
         user=user,
         contribution="items",
         max_contributions=items or DEFAULT_ITEMS,
-        at_most=given.whole_number("at_most", 1, NORM**2),
+        at_most=whole(1, NORM**2)("at_most", given["at_most"]),
         given=items,
     )
     asked = HhhArguments(
@@ -308,10 +308,10 @@ def rounds_plan(given: CallArguments) -> RoundsPlan:
         unit=unit,
         budget=given.budget,
         mechanism="rounds",
-        threshold=given.whole_number("threshold", 1, 2**53),
+        threshold=whole(1, 2**53)("threshold", given["threshold"]),
         remainder=False,
-        release_share=given.number("release_share", 0.01, 0.99),
-        confidence=given.confidence,
+        release_share=given["release_share"],
+        confidence=given["confidence"],
         at_most=unit.at_most,
     )
     return plan_rounds(asked)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dpframe.asking.plan_protocols import MechanismInput
 from dpframe.errors import ParameterError
-from dpframe.hierarchy import Cells
 from dpframe.mechanisms.rollup import Measurable
 from dpframe.questions.rollup.plan import RollupPlan
 from dpframe.sources.columns import require_columns
@@ -19,14 +18,6 @@ def count(source: object, plan: RollupPlan, progress: bool) -> MechanismInput[Me
     """True counts and sums. Measures bounded by user are counted later, once parts are known."""
     source = collect_lazy(source, columns(plan))
     _check_rollup_values(source, plan)
-    several = plan.hierarchy
-    if isinstance(several, Cells):
-        from dpframe.sources.measured_cells import measured_cells
-
-        found = measured_cells(
-            source, several, plan.asked.selection_unit, plan.band, plan.vectors, progress=progress
-        )
-        return MechanismInput(found, found.cells.types)
     private = measure_parts(
         source,
         plan.hierarchy,
@@ -36,7 +27,7 @@ def count(source: object, plan: RollupPlan, progress: bool) -> MechanismInput[Me
         listed=plan.listed_keys,
         progress=progress,
     )
-    return MechanismInput(private, private.tree.types)
+    return MechanismInput(private, private.counts.types)
 
 
 def columns(plan: RollupPlan) -> list[str]:

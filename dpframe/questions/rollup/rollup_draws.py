@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dpframe.asking.draws import Draw, DrawList
-from dpframe.hierarchy import Cells
 from dpframe.questions.hhh.offline import selection_draws
 from dpframe.questions.rollup.rollup_numbers import RollupNumbers
 from dpframe.vectors import vectors_of
@@ -31,7 +30,7 @@ def rollup_draws(plan: RollupNumbers) -> DrawList:
         *(_distinct_draw(name, one) for name, one in plan.counts.items()),
     ]
     facts: dict[str, Any] = {"height": plan.height, "drawn": drawn}
-    if isinstance(plan.hierarchy, Cells):
+    if plan.hierarchy.has_cells:
         facts["segments"] = True
     if plan.read:
         facts["read"] = {name: one.of for name, one in plan.read.items()}

@@ -19,7 +19,7 @@ from dpframe.asking.level_plan import LevelPlan
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import Hierarchy
-from dpframe.postprocess.level_weights import deepest_level
+from dpframe.postprocess.consistency import deepest_level
 from dpframe.tree import CountTree, ListedNodes, NoisyTree
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ def count(source: object, plan: TreePlan[Any], progress: bool) -> MechanismInput
             source, plan.hierarchy, plan.unit, plan.band, listed=plan.listed_keys, progress=progress
         )
         return MechanismInput(users, users.types)
-    tree = exact_counts(
+    counts = exact_counts(
         source, plan.hierarchy, plan.unit, plan.band, listed=plan.listed_keys, progress=progress
     )
-    return MechanismInput(tree, tree.types)
+    return MechanismInput(counts.axes[0], counts.types)
