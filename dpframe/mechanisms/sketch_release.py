@@ -121,14 +121,14 @@ def values_on_universe(state: SketchState, universe: pa.Array) -> NDArray[np.int
     if not len(keys) or (keys.type != universe.type and not all(numbers)):
         return values
     if keys.type != universe.type:  # signed and unsigned integers
-        keys, counts = _integers_in_both(keys, counts, universe.type)
+        keys, counts = _common_integers(keys, counts, universe.type)
     rows = pc.index_in(keys, value_set=universe)
     stored = np.flatnonzero(rows.is_valid().to_numpy(zero_copy_only=False))
     values[rows.take(pa.array(stored)).to_numpy()] = counts[stored]
     return values
 
 
-def _integers_in_both(
+def _common_integers(
     keys: pa.Array, counts: NDArray[np.int64], to: pa.DataType
 ) -> tuple[pa.Array, NDArray[np.int64]]:
     """Keep integers that both types can hold, as type ``to``, with their counts."""
