@@ -5,7 +5,7 @@ shuffles into, sorted within each partition, and sketched by the Python of the w
 dpframe.
 
 *Why neighbours stay neighbours.* The release of merged sketches protects a record that enters one
-sketch, if the order of the other records does not depend on that record (``merged_streaming``).
+sketch, if the order of the other records does not depend on that record (``streaming_hhh``).
 
 * Which partition: ``pmod(hash(record), partitions)``, a function of the record alone. Cutting by
   position would move rows of every partition after the record.
