@@ -91,7 +91,7 @@ READERS = {
     "publishing/results_files.py": "what DuckDB says of a file that is locked",
     "sources/spark.py": "what a worker of Spark says that lacks dpframe",
     "doors/cli/usage.py": "what argparse says of an argument",
-    "ledger/protection.py": "the sentences by which stored receipts name whom they protect",
+    "ledger/charge.py": "the sentences by which stored receipts name whom they protect",
     "verifier/ledger.py": "the same, by the verifier itself",
 }
 """Files that read a text, and which one."""

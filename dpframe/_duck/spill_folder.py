@@ -7,6 +7,7 @@ import shutil
 import stat
 import tempfile
 from contextlib import suppress
+from multiprocessing.util import Finalize
 from pathlib import Path
 
 from dpframe.errors import SourceError
@@ -40,8 +41,6 @@ class SpillFolder:
                 ) from None
             if self._lock_folder():
                 break  # or a process that starts now has removed it
-        from multiprocessing.util import Finalize  # which takes long to load
-
         self._end = Finalize(None, self._remove, exitpriority=0)  # of this process, of no child
 
     def ready(self, name: str) -> str:

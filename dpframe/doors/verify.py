@@ -26,7 +26,7 @@ from dpframe.verifier.verdict import Verdict
 
 if TYPE_CHECKING:
     from dpframe.ledger import Ledger
-    from dpframe.ledger.release_history import WrittenRelease
+    from dpframe.ledger.history import WrittenRelease
 
 RECEIPT, DIGEST = "dp", "dp_digest"
 """Keys of the receipt, and of the digest of rows, in the attrs of a frame."""

@@ -13,14 +13,11 @@ from dpframe._known_arguments import known_arguments
 from dpframe._paths import local_file
 from dpframe.accounting.compose import Profile
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, ReleaseNameError
-from dpframe.ledger import by_block, open_file, store
-from dpframe.ledger.charge import Charge
+from dpframe.ledger import history, open_file, store
+from dpframe.ledger.charge import Charge, checked_protection, protection_words
 from dpframe.ledger.entries import check_history, newest_entry
 from dpframe.ledger.forecast import LedgerForecasts
-from dpframe.ledger.history import releases_frame, summary_frame
-from dpframe.ledger.ledger_html import NEWEST, ledger_html
 from dpframe.ledger.prepayments import Prepayments
-from dpframe.ledger.protection import checked_protection, protection_words
 from dpframe.ledger.results import StoredResult, read_result, request_difference, write_result
 from dpframe.ledger.schema import FORMAT
 from dpframe.ledger.state import PaidCharge, read_state, write_charge
@@ -156,7 +153,7 @@ class Ledger(LedgerForecasts, Prepayments):
                 now = read_totals(db)
         except LedgerError:
             return f"<{named}, which cannot be read>"
-        spent, left = now.spent, now.left
+        spent, left = now.spending, now.remainder
         return (
             f"<{named}: spent ({spent.epsilon:.4g}, {spent.delta:.3g}), left ({left.epsilon:.4g}, "
             f"{left.delta:.3g}), accountant {self.accountant!r}>"
@@ -164,7 +161,7 @@ class Ledger(LedgerForecasts, Prepayments):
 
     def _repr_html_(self) -> str:
         try:
-            return ledger_html(self.summary(), self.releases(NEWEST))
+            return history.ledger_html(self.summary(), self.releases(history.NEWEST))
         except LedgerError:
             return folded_html(repr(self)[1:-1], (), "", ())
 
@@ -180,14 +177,14 @@ class Ledger(LedgerForecasts, Prepayments):
     def spent(self) -> Spending:
         """What all charges cost one record together, or one user within one block."""
         with self._reading() as db:
-            return read_totals(db).spent
+            return read_totals(db).spending
 
     @property
     def left(self) -> Spending:
         """What is left for any release; what is reserved is spent. Some blocks may have more
         left."""
         with self._reading() as db:
-            return read_totals(db).left
+            return read_totals(db).remainder
 
     def charge(self, charge: Charge) -> PaidCharge:
         """Write a charge, paid by a reservation, a filter or the totals. Return what is left once
@@ -269,7 +266,7 @@ class Ledger(LedgerForecasts, Prepayments):
         period has read. ``protects`` says what the total holds for, in the words of the receipts.
         """
         with self._reading() as db:
-            return summary_frame(db, str(self._path))
+            return history.summary_frame(db, str(self._path))
 
     def releases(self, limit: int | None = None, *, before: int | None = None) -> pd.DataFrame:
         """One row per release, oldest first: what was spent on what, and its receipt as JSON.
@@ -283,7 +280,7 @@ class Ledger(LedgerForecasts, Prepayments):
             before that one.
         """
         with self._reading() as db:
-            return releases_frame(db, limit, before)
+            return history.releases_frame(db, limit, before)
 
     def blocks(self) -> pd.DataFrame:
         """One row per block: a stretch of time that the same releases with a period read.
@@ -293,7 +290,7 @@ class Ledger(LedgerForecasts, Prepayments):
         with a period there cost together, ``left`` what is left for another such release.
         """
         with self._reading() as db:
-            return by_block.blocks_frame(db)
+            return history.blocks_frame(db)
 
     def within(self, *, days: float) -> Spending:
         """What all releases cost a user whose records lie within ``days`` consecutive days.
@@ -312,9 +309,9 @@ class Ledger(LedgerForecasts, Prepayments):
         >>> dp.Ledger(file, epsilon=3.0, delta=1e-5).within(days=28)
         Spending(epsilon=0.0, delta=0.0)
         """
-        seconds = by_block.seconds_of(days)
+        seconds = history.seconds_of(days)
         with self._reading() as db:
-            return spending_of(by_block.window_spending(db, seconds))
+            return spending_of(history.window_spending(db, seconds))
 
     def verify(self) -> None:
         """Read the whole file and compare it with its seals; LedgerError if it is damaged.

@@ -8,11 +8,9 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpframe.errors import OverBudgetError
-from dpframe.ledger.blocks import FARTHEST, Blocks, block_text
+from dpframe.ledger.blocks import FARTHEST, Blocks, Segments, block_text, fullest_moment
 from dpframe.ledger.entries import entries, exact_cost_of
-from dpframe.ledger.segments import Segments
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, float_amount
-from dpframe.ledger.time_windows import fullest_moment
 from dpframe.ledger.totals import Exact, Totals, Units, exact_amounts, largest_sum
 
 
@@ -44,7 +42,7 @@ def spent_exactly(
     for entry in entries(db, now):
         restated = entry.releases is not None and entry.profile == "[]"
         if now.accountant == "pld" and (entry.open is None or restated):
-            total = exact_amounts(entry.spent)  # in the first format, which composed all up to here
+            total = exact_amounts(entry.sums)  # in the first format, which composed all up to here
         elif entry.under is None and entry.axis is None:
             total = _sum_costs(total, exact_cost_of(entry))
         elif entry.under is None and entry.axis != unread:
@@ -94,7 +92,7 @@ class Room:
             return whole
         return max(whole, int((largest_sum(self.total[which]) - self.spent[which]) // asked))
 
-    def left(self, which: int) -> Fraction:
+    def remainder(self, which: int) -> Fraction:
         """What the exact sum leaves of the total."""
         return max(Fraction(0), Fraction(self.total[which]) - self.spent[which])
 
@@ -134,7 +132,7 @@ def check_fits(
     lines = []
     for which, (name, unit) in enumerate((("epsilon", EPSILON_UNIT), ("delta", DELTA_UNIT))):
         if not room.fits(cost, asked)[which]:
-            there = room.left(which)
+            there = room.remainder(which)
             over = _as_decimal(asked[which]) - _as_decimal(there)
             if over <= 0:  # their decimals do not differ
                 over = asked[which] - there

@@ -18,10 +18,8 @@ from typing import NamedTuple
 
 from dpframe.accounting.compose import Profile
 from dpframe.ledger import schema, store
-from dpframe.ledger.blocks import Blocks
-from dpframe.ledger.charge import Charge
-from dpframe.ledger.protection import group_cost
-from dpframe.ledger.segments import Segments, tops_of
+from dpframe.ledger.blocks import Blocks, Segments, tops_of
+from dpframe.ledger.charge import Charge, group_cost
 from dpframe.ledger.store import (
     DELTA_UNIT,
     EPSILON_UNIT,
@@ -48,29 +46,31 @@ BLOCKS = "axis, first, last, tops, protects"
 class Entry(NamedTuple):
     """A row of the history: a release (``releases`` is None), or a reservation or filter."""
 
-    number: int
-    release_id: str
-    time: str
-    name: str | None
-    source: str
-    epsilon: int
-    delta: int
-    profile: str
-    receipt: str
-    spent_epsilon: int  # of the whole ledger, with this entry
-    spent_delta: int
-    releases: int | None
-    under: str | None  # the reservation or filter that paid for this release
-    open: str | None  # what is left of every reservation and filter, as JSON; None in format 1
-    axis: str | None  # of the blocks that the release reads; None for all
-    first: int | None
-    last: int | None
-    tops: str | None  # what the fullest block of every axis has spent, as JSON; None before blocks
-    protects: str | None  # all sentences of neighbours so far, as JSON; None before blocks
-    seal: str
+    number: int = 0
+    release_id: str = ""
+    time: str = ""
+    name: str | None = None
+    source: str = ""
+    epsilon: int = 0
+    delta: int = 0
+    profile: str = "[]"
+    receipt: str = "{}"
+    spent_epsilon: int = 0  # of the whole ledger, with this entry
+    spent_delta: int = 0
+    releases: int | None = None
+    under: str | None = None  # the reservation or filter that paid for this release
+    open: str | None = "{}"  # what is left of reservations and filters, as JSON; None in format 1
+    axis: str | None = None  # of the blocks that the release reads; None for all
+    first: int | None = None
+    last: int | None = None
+    tops: str | None = (
+        "{}"  # what the fullest block of every axis has spent, as JSON; None before blocks
+    )
+    protects: str | None = "[]"  # all sentences of neighbours so far, as JSON; None before blocks
+    seal: str = ""
 
     @property
-    def spent(self) -> Units:
+    def sums(self) -> Units:
         return self.spent_epsilon, self.spent_delta
 
     @property
@@ -98,13 +98,13 @@ class Entry(NamedTuple):
         if first_format and now.accountant == "pld":
             return True  # composed: two entries do not determine the sums
         if before.open is None and now.accountant == "pld":
-            return self.spent == (self.epsilon, self.delta)  # this entry restates all before it
+            return self.sums == (self.epsilon, self.delta)  # this entry restates all before it
         rise: Units | None = self.cost
         if self.axis is not None and self.under is None:
             rise = self._rise(before)
         elif self.tops != before.tops and tops_of(self.tops) != tops_of(before.tops):
             return False
-        return rise is not None and self.spent == (
+        return rise is not None and self.sums == (
             before.spent_epsilon + rise[0],
             before.spent_delta + rise[1],
         )
@@ -126,29 +126,7 @@ class Entry(NamedTuple):
 
 def _entry_before_first(now: Totals) -> Entry:
     """A stand-in for the entry before the first."""
-    first = seal_values(now.ledger_id, now.accountant, now.epsilon, now.delta)
-    return Entry(
-        number=0,
-        release_id="",
-        time="",
-        name=None,
-        source="",
-        epsilon=0,
-        delta=0,
-        profile="[]",
-        receipt="{}",
-        spent_epsilon=0,
-        spent_delta=0,
-        releases=None,
-        under=None,
-        open="{}",
-        axis=None,
-        first=None,
-        last=None,
-        tops="{}",
-        protects="[]",
-        seal=first,
-    )
+    return Entry(seal=seal_values(now.ledger_id, now.accountant, now.epsilon, now.delta))
 
 
 def _entry_columns(db: sqlite3.Connection) -> str:
@@ -185,7 +163,7 @@ def newest_entry(db: sqlite3.Connection, now: Totals) -> Entry:
     say is spent."""
     (last,) = db.execute("SELECT max(number) FROM charges").fetchone()
     entry = _entry_before_first(now) if last is None else next(entries(db, now, last))
-    if now.cap(entry.spent) != now.spent_units:
+    if now.cap(entry.sums) != now.spent_units:
         raise damage_error("its spending differs from its history")
     return entry
 
@@ -200,7 +178,7 @@ def append_entry(db: sqlite3.Connection, before: Entry, entry: Entry) -> None:
     )
     db.execute(
         "UPDATE budget SET spent_epsilon = min(?, epsilon), spent_delta = min(?, delta)",
-        entry.spent,
+        entry.sums,
     )
 
 
@@ -209,7 +187,6 @@ def entry_of(charge: Charge, profile: Profile, spent: Units) -> Entry:
     and protected units is left empty for the caller."""
     blocks = charge.blocks
     return Entry(
-        number=0,
         release_id=charge.release_id,
         time=charge.time,
         name=charge.name,
@@ -220,15 +197,9 @@ def entry_of(charge: Charge, profile: Profile, spent: Units) -> Entry:
         receipt=charge.receipt,
         spent_epsilon=spent[0],
         spent_delta=spent[1],
-        releases=None,
-        under=None,
-        open="{}",
         axis=blocks.axis if blocks else None,
         first=blocks.first if blocks else None,
         last=blocks.last if blocks else None,
-        tops="{}",
-        protects="[]",
-        seal="",
     )
 
 

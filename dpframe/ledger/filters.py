@@ -17,8 +17,8 @@ from dpframe.accounting.compose import Profile
 from dpframe.accounting.gaussian_filter import Amounts
 from dpframe.accounting.normal_noise import GaussianLeakage
 from dpframe.errors import BudgetError, ParameterError
+from dpframe.ledger.charge import without_period
 from dpframe.ledger.entries import Entry
-from dpframe.ledger.protection import without_period
 from dpframe.ledger.reservations import ReservablePlan
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, damage_error, float_amount, units_up
 from dpframe.ledger.totals import Units, checked_total
@@ -56,7 +56,7 @@ class OpenFilter:
     neighbours: str
     steps: int = 1
 
-    def after(
+    def pay(
         self, profile: Profile, told: Callable[[], GaussianLeakage | None], neighbours: str | None
     ) -> OpenFilter | None:
         """The filter after a release that it pays for; None if it does not pay."""
@@ -78,11 +78,6 @@ class OpenFilter:
 
     def _use_leakage(self, told: GaussianLeakage) -> Amounts:
         return gaussian_filter.amounts_used(told, self.epsilon)
-
-    @property
-    def remaining(self) -> Amounts:
-        """The amounts that are left, as entries store them."""
-        return self.left
 
     @property
     def words(self) -> str:

@@ -11,10 +11,9 @@ from dpframe._known_arguments import known_arguments, shown_value
 from dpframe.accounting.compose import Profile
 from dpframe.errors import BudgetError, OverBudgetError, ParameterError, ParameterTypeError
 from dpframe.ledger.budget_room import Room, left_in, room_in
-from dpframe.ledger.charge import Charge
+from dpframe.ledger.charge import Charge, in_steps, protection_words, receipt_steps
 from dpframe.ledger.filters import OpenFilter
 from dpframe.ledger.open_file import OpenedFile
-from dpframe.ledger.protection import in_steps, protection_words, receipt_steps
 from dpframe.ledger.reservations import (
     MOST,
     OpenReservation,

@@ -1,25 +1,39 @@
-"""The contents of a ledger, as frames."""
+"""The contents of a ledger: frames of releases, blocks and prepayments, what a notebook shows, and
+what a verifier reads.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import dataclass, fields
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from dpframe._html import folded_html
 from dpframe._known_arguments import shown_value
+from dpframe._terminal import visible
+from dpframe.budget import as_float
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.ledger import schema, store
-from dpframe.ledger.blocks import block_text
-from dpframe.ledger.entries import Entry, entries, newest_entry, protected_sentences
+from dpframe.ledger.blocks import (
+    NULL_FIRST,
+    Span,
+    block_text,
+    moment_text,
+    stretches,
+    tops_of,
+    worst_window,
+)
+from dpframe.ledger.charge import RECORDS, SEVERAL, is_of_period, protection_words
+from dpframe.ledger.entries import Entry, entries, exact_cost_of, newest_entry, protected_sentences
 from dpframe.ledger.filters import Filter, filter_of, is_filter
-from dpframe.ledger.protection import RECORDS, SEVERAL, is_of_period, protection_words
-from dpframe.ledger.reservations import Reservation, reservation_of
-from dpframe.ledger.segments import tops_of
+from dpframe.ledger.reservations import Reservation, profile_of, reservation_of
 from dpframe.ledger.state import read_state
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, float_amount, units_up
-from dpframe.ledger.totals import Totals, read_totals
+from dpframe.ledger.totals import Totals, Units, read_totals
 from dpframe.periods import USERS
 
 if TYPE_CHECKING:
@@ -53,10 +67,10 @@ def summary_frame(db: sqlite3.Connection, path: str) -> pd.DataFrame:
             "accountant": [now.accountant],
             "epsilon": [now.total[0]],
             "delta": [now.total[1]],
-            "spent_epsilon": [now.spent.epsilon],
-            "spent_delta": [now.spent.delta],
-            "left_epsilon": [now.left.epsilon],
-            "left_delta": [now.left.delta],
+            "spent_epsilon": [now.spending.epsilon],
+            "spent_delta": [now.spending.delta],
+            "left_epsilon": [now.remainder.epsilon],
+            "left_delta": [now.remainder.delta],
             "plain_epsilon": [float_amount(plain, EPSILON_UNIT)],
             "saved_epsilon": [float_amount(plain - last.spent_epsilon, EPSILON_UNIT)],
             "releases": [int(count)],
@@ -108,16 +122,18 @@ def text_dtype() -> Any:
     return pd.Series([""]).dtype
 
 
-def reserved_frame(db: sqlite3.Connection) -> pd.DataFrame:
-    """A frame with one row per reservation, oldest first."""
+def prepaid_frame(kind: type[Reservation | Filter], db: sqlite3.Connection) -> pd.DataFrame:
+    """A frame with one row per reservation, or per filter, oldest first."""
     import pandas as pd
 
-    rows = [asdict(made) for made in reservations(db)]
-    kinds = {"str": pd.Series([""]).dtype, "int": "int64", "float": "float64"}
+    found: Iterator[Reservation | Filter] = reservations(db) if kind is Reservation else filters(db)
+    rows, kinds = list(found), {"str": text_dtype(), "int": "int64", "float": "float64"}
     return pd.DataFrame(
         {
-            field.name: pd.Series([row[field.name] for row in rows], dtype=kinds[str(field.type)])
-            for field in fields(Reservation)
+            field.name: pd.Series(
+                [getattr(row, field.name) for row in rows], dtype=kinds[str(field.type)]
+            )
+            for field in fields(kind)
         }
     )
 
@@ -217,7 +233,7 @@ def filters(db: sqlite3.Connection) -> Iterator[Filter]:
 
 
 def _remaining_amounts(db: sqlite3.Connection) -> dict[str, Any]:
-    return {held.reservation_id: held.remaining for held in read_state(db).held}
+    return {held.reservation_id: held.left for held in read_state(db).held}
 
 
 def _prepaid_entries(db: sqlite3.Connection) -> Iterator[Entry]:
@@ -233,3 +249,173 @@ def _prepaid_entries(db: sqlite3.Connection) -> Iterator[Entry]:
         for entry in entries(db, now, number, number):
             if entry.profile != "[]":  # not the restated releases of the first format
                 yield entry
+
+
+def charged_spans(db: sqlite3.Connection) -> tuple[Entry, dict[str, list[Span]]]:
+    """The last entry, and for every axis the charges to its blocks that the totals paid."""
+    now, spans = read_totals(db), dict[str, list[Span]]()
+    last = newest_entry(db, now)
+    for entry in entries(db, now):
+        if entry.axis is not None and entry.under is None:
+            ends = int(entry.first or 0), int(entry.last or 0)
+            spans.setdefault(entry.axis, []).append((*ends, entry.cost))
+    return last, spans
+
+
+def blocks_frame(db: sqlite3.Connection) -> pd.DataFrame:
+    """A frame with one row for each stretch of an axis that the same releases read."""
+    import pandas as pd
+
+    now, (last, spans) = read_totals(db), charged_spans(db)
+    tops, rows = tops_of(last.tops), []
+    for axis, charges in sorted(spans.items()):
+        for first, end, cost, number in stretches(charges):
+            free = now.epsilon - last.spent_epsilon, now.delta - last.spent_delta
+            left = (
+                max(0, free[0] + tops[axis][0] - cost[0]),
+                max(0, free[1] + tops[axis][1] - cost[1]),
+            )
+            null = first == NULL_FIRST
+            ends = (None, None) if null else (moment_text(first), moment_text(end))
+            rows.append((axis, *ends, number, cost, left))
+    return pd.DataFrame(
+        {
+            "axis": pd.Series([row[0] for row in rows], dtype=text_dtype()),
+            "first": pd.Series([row[1] for row in rows], dtype=text_dtype()),
+            "last": pd.Series([row[2] for row in rows], dtype=text_dtype()),
+            "releases": pd.Series([row[3] for row in rows], dtype="int64"),
+            **{
+                f"{what}_{name}": pd.Series(
+                    [float_amount(row[place][which], unit) for row in rows], dtype="float64"
+                )
+                for place, what in ((4, "spent"), (5, "left"))
+                for which, (name, unit) in enumerate(
+                    (("epsilon", EPSILON_UNIT), ("delta", DELTA_UNIT))
+                )
+            },
+        }
+    )
+
+
+def window_spending(db: sqlite3.Connection, seconds: int) -> Units:
+    """The cost of the worst window of ``seconds`` seconds on every axis, with charges to all
+    blocks."""
+    last, spans = charged_spans(db)
+    tops = tops_of(last.tops)
+    epsilon, delta = read_totals(db).spent_units
+    for axis, charges in spans.items():
+        e, d = worst_window(charges, seconds)
+        epsilon, delta = epsilon + e - tops[axis].epsilon, delta + d - tops[axis].delta
+    return epsilon, delta
+
+
+def seconds_of(days: object) -> int:
+    """Days of a window as whole seconds, rounded up."""
+    number = as_float(days)
+    if number is None:
+        raise ParameterTypeError(f"days must be a number; got {shown_value(days)}.")
+    if not 0 <= number < 1e7:  # also refuses NaN
+        raise ParameterError(f"days ({days!r}) must be 0 or more, and below 1e7.")
+    return math.ceil(Fraction(str(days)) * 86_400)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenRelease:
+    """A release. ``block`` is the period that it was charged for: axis, first second, and the
+    second after the last; None for all records. ``under`` is the id of the reservation or filter
+    that paid, None if the totals paid."""
+
+    name: str
+    receipt: Mapping[str, Any]
+    block: tuple[str, int, int] | None
+    under: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenReservation:
+    """What was paid for several releases, and the law of each; an empty law for a filter."""
+
+    name: str
+    epsilon: Fraction
+    delta: Fraction
+    releases: int
+    law: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseHistory:
+    """A whole history. ``restated`` says that an older version composed some of its releases. The
+    cost of a reservation is its cost for one step, also where two steps were charged."""
+
+    releases: tuple[WrittenRelease, ...]
+    reservations: tuple[WrittenReservation, ...]
+    restated: bool
+    protects: str | None
+
+
+def read_history(db: sqlite3.Connection) -> ReleaseHistory:
+    """The history, oldest first; LedgerError where it is not as it was written."""
+    now = read_totals(db)
+    drawn, reserved, restated = [], [], False
+    for entry in entries(db, now):
+        restated |= entry.open is None and now.accountant == "pld"
+        if entry.releases is None:
+            blocks = entry.blocks
+            ends = None if blocks is None else (blocks.axis, blocks.first, blocks.last)
+            drawn.append(
+                WrittenRelease(
+                    name=entry.name or entry.release_id,
+                    receipt=json.loads(entry.receipt),
+                    block=ends,
+                    under=entry.under,
+                )
+            )
+            continue
+        epsilon, delta = exact_cost_of(entry, steps=1)
+        reserved.append(
+            WrittenReservation(
+                name=entry.release_id,
+                epsilon=epsilon,
+                delta=delta,
+                releases=entry.releases,
+                law=() if is_filter(entry.profile) else profile_of(entry.profile),
+            )
+        )
+    return ReleaseHistory(
+        releases=tuple(drawn),
+        reservations=tuple(reserved),
+        restated=restated,
+        protects=now.protects,
+    )
+
+
+NEWEST = 20
+"""Releases in the list."""
+
+LISTED = ("number", "time", "release", "mechanism", "hierarchy", "epsilon", "delta")
+"""Columns of ``ledger.releases()`` that the list has."""
+
+
+def ledger_html(summary: pd.DataFrame, releases: pd.DataFrame) -> str:
+    """HTML of ``ledger.summary()`` and of ``releases``: given oldest first, shown newest first."""
+    (facts,) = summary.to_dict("records")
+    listed = [[_cell_text(row[name]) for name in LISTED] for row in releases.to_dict("records")]
+    total = f"({facts['epsilon']:g}, {facts['delta']:g})"
+    return folded_html(
+        f"Ledger {visible(str(facts['ledger']))}",
+        [
+            f"spent ({facts['spent_epsilon']:.4g}, {facts['spent_delta']:.3g}) of {total}, "
+            f"accountant {facts['accountant']}",
+            f"left ({facts['left_epsilon']:.4g}, {facts['left_delta']:.3g})"
+            + (f", for {facts['protects']}" if facts["protects"] else ""),
+            f"{facts['releases']:,} releases, {facts['reserved']:,} more paid for beforehand",
+        ],
+        f"the newest {len(listed)} of them",
+        [list(LISTED), *reversed(listed)] if listed else (),
+    )
+
+
+def _cell_text(value: object) -> str:
+    if value is None or value != value:  # missing
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else visible(str(value))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpframe._known_arguments import known_arguments
+from dpframe.ledger.charge import in_steps, receipt_steps
 from dpframe.ledger.filters import Filter, check_filter, price_filter
-from dpframe.ledger.history import filters, reserved_frame
+from dpframe.ledger.history import ReleaseHistory, prepaid_frame, read_history
 from dpframe.ledger.open_file import OpenedFile
-from dpframe.ledger.protection import in_steps, receipt_steps
-from dpframe.ledger.release_history import ReleaseHistory, read_history
 from dpframe.ledger.reservations import (
     Reservation,
     check_reserves,
@@ -92,16 +90,8 @@ class Prepayments(OpenedFile):
 
     def filters(self) -> pd.DataFrame:
         """One row per filter, oldest first: cost, what is left, and how many releases used it."""
-        import pandas as pd
-
         with self._reading() as db:
-            rows = [asdict(made) for made in filters(db)]
-        kinds = {"str": pd.Series([""]).dtype, "int": "int64", "float": "float64"}
-        columns = {
-            field.name: pd.Series([row[field.name] for row in rows], dtype=kinds[str(field.type)])
-            for field in fields(Filter)
-        }
-        return pd.DataFrame(columns)
+            return prepaid_frame(Filter, db)
 
     def reserve(self, plan: object, *, releases: int, delta: float) -> Reservation:
         """Pay now for several later releases of one law; together they cost less than their sum.
@@ -159,4 +149,4 @@ class Prepayments(OpenedFile):
     def reservations(self) -> pd.DataFrame:
         """One row per reservation, oldest first: cost, law, and how many releases are left."""
         with self._reading() as db:
-            return reserved_frame(db)
+            return prepaid_frame(Reservation, db)

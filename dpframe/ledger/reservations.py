@@ -20,8 +20,8 @@ from dpframe.accounting.compose import Profile, composed_epsilon
 from dpframe.accounting.normal_noise import GaussianLeakage
 from dpframe.budget import Budget, as_float
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
+from dpframe.ledger.charge import without_period
 from dpframe.ledger.entries import Entry
-from dpframe.ledger.protection import without_period
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, float_amount, units_up
 from dpframe.ledger.totals import Accountant, Exact, Totals, Units, exact_amounts, largest_sum
 
@@ -80,7 +80,7 @@ class OpenReservation:
     neighbours: str | None
     steps: int = 1
 
-    def after(
+    def pay(
         self, profile: Profile, told: Callable[[], GaussianLeakage | None], neighbours: str | None
     ) -> OpenReservation | None:
         """The reservation after a release that it pays for; None if it does not pay."""
@@ -89,11 +89,6 @@ class OpenReservation:
     def fits(self, profile: Profile, told: GaussianLeakage | None, neighbours: str) -> int:
         """How many releases of this law the reservation pays for."""
         return self.left if self.pays_for(profile, neighbours) else 0
-
-    @property
-    def remaining(self) -> int:
-        """How many releases are left, as entries store it."""
-        return self.left
 
     @property
     def words(self) -> str:

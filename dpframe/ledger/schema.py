@@ -14,6 +14,7 @@ FORMAT = FORMATS[-1]
 RESERVATIONS, BLOCKS, ASKED = 2, 3, 4
 """The first format with reservations, with blocks, and with totals as they were asked for."""
 
+# files store this text, so it stays: the tree is in ledger/blocks.py by now
 SEGMENTS = """
 CREATE TABLE segments (  -- a tree an axis, derived from the charges; see ledger/segments.py
     axis TEXT NOT NULL,

@@ -12,9 +12,9 @@ from typing import Any
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.gaussian_filter import Amounts
 from dpframe.ledger import schema, store
-from dpframe.ledger.blocks import Blocks
+from dpframe.ledger.blocks import Blocks, Segments, tops_of
 from dpframe.ledger.budget_room import check_fits, left_in
-from dpframe.ledger.charge import Charge
+from dpframe.ledger.charge import Charge, in_steps, protection_words, receipt_steps, unit_of_receipt
 from dpframe.ledger.entries import (
     Entry,
     append_entry,
@@ -33,7 +33,6 @@ from dpframe.ledger.filters import (
     is_filter,
     open_filter_of,
 )
-from dpframe.ledger.protection import in_steps, protection_words, receipt_steps, unit_of_receipt
 from dpframe.ledger.reservations import (
     OpenReservation,
     ReservablePlan,
@@ -44,7 +43,6 @@ from dpframe.ledger.reservations import (
     reservation_of,
     reserved_law,
 )
-from dpframe.ledger.segments import Segments, tops_of
 from dpframe.ledger.store import damage_error
 from dpframe.ledger.totals import (
     Exact,
@@ -103,7 +101,7 @@ class LedgerState:
         for held in sorted(self.held, key=lambda one: isinstance(one, OpenFilter)):
             if charge.steps > held.steps:
                 continue
-            after = held.after(profile, charge.told, charge.neighbours)
+            after = held.pay(profile, charge.told, charge.neighbours)
             if after is not None:
                 return after
         return None
@@ -117,7 +115,7 @@ class LedgerState:
         entry = self._with_axes(entry_of(charge, profile, self.now.spent_units))
         paid = self.reservation_for(charge, profile)
         if paid is not None:
-            left = self._left(paid.reservation_id, paid.remaining)
+            left = self._amounts_left(paid.reservation_id, paid.left)
             return entry._replace(under=paid.reservation_id, open=left), paid
         spent = self.plus(entry.cost, charge.exact_cost, charge.blocks)
         return entry._replace(
@@ -171,10 +169,9 @@ class LedgerState:
             receipt["steps"] = steps
         cost, asked = in_steps(cost, asked, steps)
         spent, reservation_id = self.plus(cost, asked), uuid.uuid4().hex
-        entry = self.last._replace(
+        entry = Entry(
             release_id=reservation_id,
             time=datetime.now(UTC).isoformat(timespec="seconds"),
-            name=None,
             source=source,
             epsilon=cost[0],
             delta=cost[1],
@@ -183,11 +180,7 @@ class LedgerState:
             spent_epsilon=spent[0],
             spent_delta=spent[1],
             releases=releases,
-            under=None,
-            open=self._left(reservation_id, left),
-            axis=None,
-            first=None,
-            last=None,
+            open=self._amounts_left(reservation_id, left),
         )
         return self._with_axes(entry)
 
@@ -218,8 +211,8 @@ class LedgerState:
         known = dict.fromkeys((*self.protects, *neighbour_sentences(entry)))
         return entry._replace(tops=json.dumps(self.segments.tops), protects=json.dumps(list(known)))
 
-    def _left(self, reservation_id: str, left: int | Amounts) -> str:
-        counts: dict[str, int | Amounts] = {h.reservation_id: h.remaining for h in self.held}
+    def _amounts_left(self, reservation_id: str, left: int | Amounts) -> str:
+        counts: dict[str, int | Amounts] = {h.reservation_id: h.left for h in self.held}
         counts[reservation_id] = left
         return json.dumps({name: number for name, number in counts.items() if number})
 
@@ -230,7 +223,7 @@ def read_state(db: sqlite3.Connection) -> LedgerState:
     last = newest_entry(db, now)
     left = json.loads(last.open or "{}")
     return LedgerState(
-        now.after(last.spent),  # can be some units above the totals
+        now.with_spending(last.sums),  # can be some units above the totals
         last,
         tuple(_read_reservation(db, now, *one) for one in left.items()),
         Segments(db if store.file_format(db) >= schema.BLOCKS else None, tops_of(last.tops)),
@@ -271,9 +264,9 @@ def write_charge(db: sqlite3.Connection, charge: Charge, profile: Profile) -> Pa
     if charge.blocks is not None and held is None:
         entry = entry._replace(tops=here.segments.add(charge.blocks, entry.cost))
     unit = _append_to_history(db, here, entry, charge.unit)
-    after = replace(here, now=here.now.after(entry.spent))
+    after = replace(here, now=here.now.with_spending(entry.sums))
     return PaidCharge(
-        left=after.now.left,
+        left=after.now.remainder,
         there=after.left_in(charge.blocks),
         reservation=held,
         reserved=bool(here.held),

@@ -104,7 +104,7 @@ class Totals:
         return units_of(asked) == (self.epsilon, self.delta)
 
     @property
-    def fixed(self) -> tuple[object, ...]:
+    def constants(self) -> tuple[object, ...]:
         """What never changes after a ledger is made."""
         return self.ledger_id, self.accountant, self.epsilon, self.delta, self.asked
 
@@ -113,15 +113,15 @@ class Totals:
         return self.spent_epsilon, self.spent_delta
 
     @property
-    def spent(self) -> Spending:
+    def spending(self) -> Spending:
         return spending_of(self.cap(self.spent_units))
 
     @property
-    def left(self) -> Spending:
+    def remainder(self) -> Spending:
         spent = self.cap(self.spent_units)
         return spending_of((self.epsilon - spent[0], self.delta - spent[1]))
 
-    def after(self, spent: Units) -> Totals:
+    def with_spending(self, spent: Units) -> Totals:
         """The same totals with another amount spent."""
         return replace(self, spent_epsilon=spent[0], spent_delta=spent[1])
 

@@ -122,7 +122,7 @@ class ResumingLedger(Ledger):
                 here = read_state(db)
                 held = [h for h in here.held if h.reservation_id == found.under]
                 return PaidCharge(
-                    left=here.now.left,
+                    left=here.now.remainder,
                     there=here.left_in(charge.blocks),
                     reservation=next(iter(held), None),
                     reserved=False,
@@ -154,11 +154,11 @@ class ResumingLedger(Ledger):
         ).fetchall()
         for (number,) in numbers:
             for entry in entries(db, now, number, number):
-                if self._left(entry.release_id) and _is_same_draw(entry, charge):
+                if self._has_unfinished_draw(entry.release_id) and _is_same_draw(entry, charge):
                     return entry
         return None
 
-    def _left(self, release_id: str) -> bool:
+    def _has_unfinished_draw(self, release_id: str) -> bool:
         """Whether a dead process left an empty file, so that a draw is to be made, or a whole draw,
         which only a rehearsal finds."""
         try:

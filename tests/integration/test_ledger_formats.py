@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.ledger import Ledger, upgrades
+from dpframe.ledger import Ledger, open_file
 from dpframe.ledger.schema import FORMAT
 from tests.privacy.ledger_worker import charge
 
@@ -157,14 +157,14 @@ def test_an_upgrade_that_is_interrupted_changes_nothing(
     """Law: stopped after the copy, or after the tables were changed, the file is the old one, and
     the next opening brings it up with the copy that is there."""
     for name in ("_copy", "_upgrade_format"):
-        shipped = getattr(upgrades, name)
+        shipped = getattr(open_file, name)
 
         def stopping(*arguments: Any, shipped: Any = shipped) -> None:
             shipped(*arguments)
             raise KeyboardInterrupt
 
         with monkeypatch.context() as broken:
-            broken.setattr(upgrades, name, stopping)
+            broken.setattr(open_file, name, stopping)
             with pytest.raises(KeyboardInterrupt):
                 Ledger(old)
         assert format_of(old) == 2

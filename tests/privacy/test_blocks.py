@@ -20,12 +20,11 @@ import pytest
 from hypothesis import strategies as st
 
 import dpframe as dp
-from dpframe.ledger import Blocks, Charge, by_block, state
-from dpframe.ledger.blocks import FARTHEST
+from dpframe.ledger import Blocks, Charge, history, state
+from dpframe.ledger.blocks import FARTHEST, Segments
 from dpframe.ledger.entries import check_history
 from dpframe.ledger.history import summary_frame
 from dpframe.ledger.schema import APPLICATION_ID, FORMAT, SCHEMA
-from dpframe.ledger.segments import Segments
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT
 from dpframe.ledger.totals import read_totals
 from tests import naive
@@ -206,8 +205,8 @@ def views_agree(db: sqlite3.Connection, kept: Sequence[Given]) -> None:
             )
             for total, s in zip(everywhere, sums, strict=True)
         ]
-        assert by_block.window_spending(db, days * DAY) == (worst[0] * EPSILON, worst[1] * DELTA)
-    frame = by_block.blocks_frame(db)
+        assert history.window_spending(db, days * DAY) == (worst[0] * EPSILON, worst[1] * DELTA)
+    frame = history.blocks_frame(db)
     for row in frame.to_dict("records"):
         null = not isinstance(row["first"], str)
         ends = (

@@ -756,14 +756,14 @@ def test_a_ledger_that_forgets_a_release_is_rejected() -> None:
     profile = with_delta(profile_of(RESPONSE, GRID))
     releases = 5
     standing = reserving(opened(9.0, 0.5), profile, releases, 0.05)
-    cost = float(standing.now.spent.epsilon)
+    cost = float(standing.now.spending.epsilon)
     assert both(product([RESPONSE] * releases), math.exp(cost)) <= Fraction(0.05)
     assert both(product([RESPONSE] * (releases + 1)), math.exp(cost)) > Fraction(0.05)
     for _ in range(releases):
         standing = charged(standing, profile)
-    assert standing.now.spent.epsilon == cost
+    assert standing.now.spending.epsilon == cost
     assert standing.held == ()
-    assert charged(standing, profile).now.spent.epsilon == pytest.approx(cost + profile[-1][0])
+    assert charged(standing, profile).now.spending.epsilon == pytest.approx(cost + profile[-1][0])
 
 
 def test_pld_holds_more_than_the_sum_where_it_is_reserved() -> None:
@@ -773,7 +773,7 @@ def test_pld_holds_more_than_the_sum_where_it_is_reserved() -> None:
     """
     plan = explained({"epsilon": 0.3, "delta": 1e-7, "mechanism": "gaussian"})
     standing = reserving(opened(1.5, 1e-5), plan.profile, 12, 5e-6)
-    assert standing.now.spent.epsilon < 1.5
+    assert standing.now.spending.epsilon < 1.5
     for accountant in ("sum", "pld"):
         standing, number = opened(1.5, 1e-5, accountant), 0
         with suppress(OverBudgetError):
@@ -901,7 +901,7 @@ def test_a_reservation_that_is_mixed_with_other_releases_keeps_the_totals(reserv
     law = menu[0][0]
     on_top = menu if reserved == "the same" else menu[2:]
     within = reserving(opened(9.0, 0.9), law, 2, 0.1)
-    cost = within.now.spent
+    cost = within.now.spending
     for extra in (0.0, 1.11):
         total = cost.epsilon + extra
         limit = cost.delta + delta

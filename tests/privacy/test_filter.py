@@ -89,7 +89,7 @@ def shipped(left: Amounts, told: GaussianLeakage, *, epsilon: float) -> Amounts 
     here = OpenFilter(
         reservation_id="x", epsilon=epsilon, whole=left, left=left, neighbours="records"
     )
-    after = here.after((), lambda: told, "records")
+    after = here.pay((), lambda: told, "records")
     return None if after is None else after.left
 
 

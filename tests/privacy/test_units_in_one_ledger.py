@@ -26,7 +26,7 @@ from dpframe.accounting.linear_slips import linear_delta
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import LedgerError, OverBudgetError
 from dpframe.ledger import Ledger
-from dpframe.ledger.protection import RECORDS, SEVERAL, receipt_steps, unit_of_history
+from dpframe.ledger.charge import RECORDS, SEVERAL, receipt_steps, unit_of_history
 from dpframe.verifier import ledger as verifier
 
 from .enumerate_outputs import divergence, every_selection
