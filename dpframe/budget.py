@@ -56,10 +56,10 @@ class PrivacyUnit:
     @property
     def grid(self) -> int:
         """Units that a record or user weighs in the counts; with ``measured``, at most."""
-        return SHARE_GRID if self.shared or self.measured else 1
+        return SHARE_GRID if self.is_shared or self.measured else 1
 
     @property
-    def shared(self) -> bool:
+    def is_shared(self) -> bool:
         """Whether the weight of a user is divided over their records."""
         return self.user is not None and self.contribution == "share"
 
@@ -142,7 +142,7 @@ class PrivacyUnit:
     @property
     def what_counts(self) -> str:
         """The label of ``counts``; for shares also what they do not say."""
-        if self.shared and not self.measured and self.weight is None:
+        if self.is_shared and not self.measured and self.weight is None:
             return (
                 "what the numbers count: who has records at several nodes is a part of one at "
                 "each, and how many different users a node has is dp.distinct in a rollup"

@@ -76,11 +76,11 @@ class Measure:
         return Steps(self.lower, self.upper)
 
     @property
-    def searched(self) -> bool:
+    def needs_search(self) -> bool:
         """Whether a bound is left to a private search."""
         return AUTO in (self.lower, self.upper)
 
-    def within(self, lower: float, upper: float) -> Measure:
+    def with_bounds(self, lower: float, upper: float) -> Measure:
         """This measure with these bounds."""
         return replace(self, lower=lower, upper=upper)
 

@@ -135,7 +135,7 @@ class NoiseTable:
         sums = np.cumsum(self.weights[::-1], dtype=np.uint64)[::-1]
         return np.concatenate([[1.0], sums[1:].astype(np.float64) / TOTAL, [0.0]])
 
-    def below(self) -> NDArray[np.float64]:
+    def cumulative_chances(self) -> NDArray[np.float64]:
         """P(W < lowest + i) for i = 0 .. len(weights); summed from the bottom, in integers."""
         sums = np.cumsum(self.weights, dtype=np.uint64)
         return np.concatenate([[0.0], sums[:-1].astype(np.float64) / TOTAL, [1.0]])

@@ -1,20 +1,33 @@
-"""True counts of the nodes of a hierarchy, on the private side of a release."""
+"""True counts on the private side of a release, of one hierarchy or several; and what is released.
+
+``Counts`` are disjoint groups of records, and for every axis, which is a hierarchy, the finest node
+above each group. A ``CountTree`` is one axis, whose nodes are the groups; ``CellCounts`` have
+several axes. Selection, segments and measures are written once, for both.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe import _compute as pc
 from dpframe.errors import SourceError
 
+Ints = NDArray[np.int64]
+Places = NDArray[np.int32]
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CountTree:
-    """Nodes at or above the band, in preorder: the root first, every node after its ancestors.
+    """Nodes at or above the band: the root first, every node after its ancestors.
+
+    The nodes of one hierarchy are in preorder, the nodes of an axis of cells level by level.
 
     Parameters
     ----------
@@ -74,28 +87,139 @@ class CountTree:
             )
         return cls(level=level, parent=parent, count=count, keys=keys, types=types, sums=sums)
 
-    def at_level(self, depth: int) -> NDArray[np.int64]:
+    def at_level(self, depth: int) -> Ints:
         """Positions of the nodes of one level."""
         return np.flatnonzero(self.level == depth)
 
+    # -- as counts with one axis, whose nodes are the groups ---------------------------------------
+
+    @property
+    def axes(self) -> tuple[CountTree, ...]:
+        return (self,)
+
+    @property
+    def places(self) -> tuple[Places, ...]:
+        return (np.arange(len(self.level), dtype=np.int32),)
+
+    @cached_property
+    def own(self) -> Ints:
+        """Units under a node that are under none of its children."""
+        return self._less_children(self.count)
+
+    @property
+    def own_sums(self) -> tuple[NDArray[np.object_], ...]:
+        """The sums of a node without the sums of its children."""
+        return tuple(self._less_children(python_integers(column)) for column in self.sums)
+
+    def _less_children(self, total: NDArray[Any]) -> NDArray[Any]:
+        out, below = total.copy(), self.parent >= 0
+        np.subtract.at(out, self.parent[below], total[below])
+        return out
+
+    @cached_property
+    def _above(self) -> Places:
+        """Shape (n, levels + 1): for every node its ancestor at every level, itself at its own
+        level, -1 at deeper levels."""
+        table = np.full((len(self.level), int(self.level.max(initial=0)) + 1), -1, dtype=np.int32)
+        table[0, 0] = 0
+        for depth in range(1, table.shape[1]):
+            here = self.at_level(depth)
+            table[here] = table[self.parent[here]]
+            table[here, depth] = here
+        return table
+
+    def ancestors_at(self, level: int) -> Places:
+        """For every node its ancestor at a level, -1 where there is none."""
+        if level >= self._above.shape[1]:
+            return np.full(len(self.level), -1, dtype=np.int32)
+        return np.ascontiguousarray(self._above[:, level])
+
+    def ranks_at(self, level: int) -> tuple[Places, int]:
+        """For every node the rank of its ancestor at a level among the nodes of that level, -1
+        where there is none; and how many nodes the level has."""
+        here = self.level == level
+        rank = (np.cumsum(here) - 1).astype(np.int32)
+        nodes = self.ancestors_at(level)
+        return np.where(nodes >= 0, rank[nodes], np.int32(-1)), int(here.sum())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class CellCounts:
+    """Disjoint groups of records: how many, and the finest node of each axis above them.
+
+    Parameters
+    ----------
+    axes
+        The nodes of every axis.
+    places
+        For every axis int32, shape (groups,): positions of nodes.
+    own
+        int64, shape (groups,); units of the plan's grid.
+    types
+        DuckDB's types of the columns that are read. Public.
+    own_sums
+        What else was added up: for each a column of whole numbers of any size, shape (groups,).
+    """
+
+    axes: tuple[CountTree, ...]
+    places: tuple[Places, ...]
+    own: Ints
+    types: tuple[str, ...] = ()
+    own_sums: tuple[NDArray[np.object_], ...] = ()
+
+    def __repr__(self) -> str:
+        return "CellCounts(<private>)"
+
+    def check_sums(self) -> CellCounts:
+        """Raise SourceError unless the groups add up to what every node counts: a record in two
+        groups would pay twice."""
+        for axis, place in zip(self.axes, self.places, strict=True):
+            of_groups = np.zeros(len(axis.level), dtype=np.int64)
+            np.add.at(of_groups, place, self.own)
+            for depth in range(int(axis.level.max(initial=0)), 0, -1):
+                here = axis.at_level(depth)
+                np.add.at(of_groups, axis.parent[here], of_groups[here])
+            if (of_groups != axis.count).any():
+                raise SourceError(
+                    "the cells do not add up. The source changed while it was read, or the "
+                    "database compares values in a way unknown to dpframe."
+                )
+        return self
+
+
+Counts = CountTree | CellCounts
+"""Groups of records on one axis or several."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class NoisyNodes:
-    """What a mechanism released, one entry a reported node, root included. Public.
+class Nodes:
+    """Reported nodes or cells. Public.
 
-    ``ancestor`` is the position of the nearest reported ancestor, -1 if none. ``residual`` and
-    ``count`` are in units of the grid. ``terms`` is the number of independent release noises
-    in ``count``; 0 where the count was itself selected upon and no exact law is claimed.
+    ``level`` is 0 for the root; the kind of cells asked last is level 1. ``ancestor`` is the
+    position of the nearest reported ancestor, -1 if none; no cell has one. ``keys`` has the key
+    columns of all axes, one axis after the other.
+    """
+
+    level: Ints
+    ancestor: Ints
+    keys: tuple[pa.ChunkedArray, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NoisyNodes(Nodes):
+    """What a mechanism released, one entry a reported node or cell, root included. Public.
+
+    ``residual`` and ``count`` are in units of the grid. ``terms`` is the number of independent
+    release noises in ``count``; 0 where the count was itself selected upon and no exact law is
+    claimed. ``whole`` counts all records of a cell, also those that other cells took.
     ``bounds`` are intervals that hold more than the noise of the count, ``sketch_error`` how far
     counts of each level may be below an upper estimate; both only for sketches.
     """
 
-    level: NDArray[np.int64]
-    ancestor: NDArray[np.int64]
-    residual: NDArray[np.int64]
-    count: NDArray[np.int64]
-    terms: NDArray[np.int64]
-    keys: tuple[pa.ChunkedArray, ...]
+    residual: Ints
+    count: Ints
+    terms: Ints
+    whole: Ints | None = None
     bounds: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
     sketch_error: tuple[int, ...] | None = None
 
@@ -159,3 +283,62 @@ def nearest_chosen(tree: CountTree, chosen: NDArray[np.bool_]) -> NDArray[np.int
         nearest[passed] = tree.parent[nearest[passed]]
     rank = np.cumsum(chosen) - 1
     return np.where(nearest >= 0, rank[nearest], -1)
+
+
+def chosen_nodes(tree: CountTree, chosen: NDArray[np.bool_]) -> Nodes:
+    """The chosen nodes of one hierarchy, each with its nearest chosen ancestor."""
+    return Nodes(
+        level=tree.level[chosen],
+        ancestor=nearest_chosen(tree, chosen),
+        keys=tuple(column.take(np.flatnonzero(chosen)) for column in tree.keys),
+    )
+
+
+def groups_in_cells(
+    counts: Counts, kind: Sequence[int], nodes: NDArray[np.integer[Any]]
+) -> tuple[Ints, Ints]:
+    """The groups in different cells of one kind, and for each group the row of its cell in
+    ``nodes``, which has one column an axis."""
+    inside = np.ones(len(counts.own), dtype=np.bool_)
+    # cells and groups by the numbers of their nodes; of the first axes, then of one more
+    own, group = np.zeros(len(nodes), dtype=np.int64), np.zeros(len(inside), dtype=np.int64)
+    for d, (axis, level) in enumerate(zip(counts.axes, kind, strict=True)):
+        if not level:
+            continue
+        lines = axis.ancestors_at(level)[counts.places[d]].astype(np.int64)
+        wide = len(axis.level)
+        pairs, own = np.unique(own * wide + nodes[:, d], return_inverse=True)
+        asked = group * wide + lines
+        group = np.minimum(np.searchsorted(pairs, asked), len(pairs) - 1)
+        inside &= (lines >= 0) & (pairs[group] == asked)
+    row_of = np.zeros(len(nodes), dtype=np.int64)
+    row_of[own] = np.arange(len(nodes))
+    groups = np.flatnonzero(inside)
+    return groups, row_of[group[groups]]
+
+
+def segments(
+    counts: Counts, kinds: Sequence[tuple[int, ...]], level: Ints, nodes: NDArray[np.integer[Any]]
+) -> Ints:
+    """For every group the row of the first reported cell that has it, 0 for the rest.
+
+    ``kinds`` are asked one after the other; the last kind has level 1. ``nodes`` has one column an
+    axis.
+    """
+    part = np.zeros(len(counts.own), dtype=np.int64)
+    free = np.ones(len(part), dtype=np.bool_)
+    if len(counts.axes) == 1:  # of the nearest reported node
+        tree, places = counts.axes[0], nodes[:, 0]
+        part[places], free[places] = np.arange(len(nodes)), False
+        for depth in range(1, int(tree.level.max(initial=0)) + 1):
+            here = np.flatnonzero((tree.level == depth) & free)
+            part[here] = part[tree.parent[here]]
+        return part
+    for number, kind in enumerate(kinds):
+        here = np.flatnonzero(level == len(kinds) - number)
+        if len(here):
+            groups, row = groups_in_cells(counts, kind, nodes[here])
+            first = free[groups]
+            part[groups[first]] = here[row[first]]
+            free[groups] = False
+    return part

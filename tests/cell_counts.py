@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from dpframe.budget import PrivacyUnit
-from dpframe.cell_counts import CellCounts
 from dpframe.hierarchy import Cells, Kind
-from dpframe.mechanisms.cell_hhh import select
-from dpframe.sources.exact_trees import cell_counts
+from dpframe.mechanisms.offline_hhh import select
+from dpframe.sources.exact_trees import exact_counts
+from dpframe.tree import Counts
 from tests.naive import Path
 from tests.naive_cells import Cell
 
@@ -24,7 +24,7 @@ class Silent:
         return np.zeros(n, dtype=np.int64)
 
 
-def nodes(counts: CellCounts, cells: Cells) -> list[list[Path]]:
+def nodes(counts: Counts, cells: Cells) -> list[list[Path]]:
     """The path of every node of every dimension."""
     found = []
     for one, axis in zip(cells.of, counts.axes, strict=True):
@@ -52,7 +52,7 @@ def reported(
     kinds: tuple[Kind, ...] | None = None,
 ) -> dict[tuple[int, Cell], int]:
     """What cells report without noise, from the statement and the mechanism of every release."""
-    counts = cell_counts(source, cells, unit, band)
+    counts = exact_counts(source, cells, unit, band)
     paths = nodes(counts, cells)
     kind, places, residual = select(
         counts,

@@ -9,6 +9,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.sources import exact_trees as tables
 from dpframe.sources import source_relations
+from dpframe.sources.count_rows import tree_of
 from dpframe.sources.rollup_statement import rollup_statement
 from dpframe.tree import CountTree
 from tests.naive import Path
@@ -31,11 +32,7 @@ def exact_tree(
             hierarchy, unit, band=1, types=read, user_type=types.get(unit.user), seed=seed
         )
         found = relation.query(statement, False)
-    return CountTree.from_preorder(
-        level=tables._tree_integers(found["level"]),
-        count=tables._tree_integers(found["n"]),
-        keys=tuple(found[name] for name in found.column_names[2:]),
-    )
+    return tree_of(found)
 
 
 def said(tree: CountTree) -> list[list[object]]:

@@ -142,7 +142,7 @@ def _spark(question: Asked) -> Collection[str] | None:
         question.ask(kind(), call[0], **call[1])
     except DpframeError as error:
         reached = "the Spark session of the DataFrame has stopped" in str(error)
-        return tuple(question.planning) if reached else None
+        return tuple(question.plan_arguments) if reached else None
     raise AssertionError(f"{question.name} counted a frame of a session that is over")
 
 
@@ -173,11 +173,13 @@ def _report(question: Asked) -> Collection[str] | None:
             answer.dp.report(page)
         else:
             answer.report(page, public=rows(), n=100)
-        return tuple(question.planning) if page.stat().st_size else None
+        return tuple(question.plan_arguments) if page.stat().st_size else None
 
 
 def _published(question: Asked) -> Collection[str] | None:
-    return tuple(question.planning) if _answers().get(question.name, (None, False))[1] else None
+    return (
+        tuple(question.plan_arguments) if _answers().get(question.name, (None, False))[1] else None
+    )
 
 
 DOORS: dict[str, Door] = {
@@ -233,7 +235,7 @@ def gaps(questions: Iterable[Asked], doors: Mapping[str, Door] = DOORS) -> set[G
             if taken is None:
                 found.add((name, question.name, ""))
                 continue
-            wanted = [*question.planning, *(RELEASE_ARGUMENTS if name in RELEASING else ())]
+            wanted = [*question.plan_arguments, *(RELEASE_ARGUMENTS if name in RELEASING else ())]
             found |= {(name, question.name, argument) for argument in wanted} - {
                 (name, question.name, argument) for argument in taken
             }
@@ -283,15 +285,15 @@ def test_the_law_can_fail() -> None:
 def test_the_command_line_says_what_options_are() -> None:
     """Law: every option has a help, and can be read: a number, a text, a flag, or as a table says;
     no entry of a table is for an argument that is not there."""
-    own = {(q.name, name) for q in QUESTIONS for name in q.planning}
+    own = {(q.name, name) for q in QUESTIONS for name in q.plan_arguments}
     for question in QUESTIONS:
         shown = _command(question)
         assert isinstance(shown, Mapping)
         assert [name for name, words in shown.items() if not words] == []
-        for name in question.planning:
+        for name in question.plan_arguments:
             kinds = ("int", "float", "str", "bool")
             listed = {name, f"{question.name}.{name}"} & {*OPTION_READERS, *LEFT_OUT}
-            about = name == next(iter(question.planning))
+            about = name == next(iter(question.plan_arguments))
             assert argument_type(question, name) in kinds or listed or about, (question.name, name)
     for entry in (*HELP, *OPTION_READERS, *LEFT_OUT):
         one, _, name = entry.rpartition(".")

@@ -36,8 +36,8 @@ SPECIAL = {
     "doors/warehouse.py": "tree_rollup_sql",
     "doors/cli/options.py": "short helps, and options that are files",
     "doors/cli/questions.py": "rows of a generator, the command prefix-tree without a report",
-    "doors/sql/call_text.py": "rows of a generator",
-    "doors/sql/run_calls.py": "rows of a generator",
+    "doors/sql/statements.py": "rows of a generator",
+    "doors/sql/rows.py": "rows of a generator",
     "hierarchy/_types.py": "advice to whoever has numbers",
     "sources/frames.py": "what a mistaken source is told",
     "ledger/book.py": "what reserve() takes",
@@ -93,8 +93,6 @@ READERS = {
     "doors/cli/usage.py": "what argparse says of an argument",
     "ledger/protection.py": "the sentences by which stored receipts name whom they protect",
     "verifier/ledger.py": "the same, by the verifier itself",
-    "sources/standard_input.py": "the path of a copy, which is named as standard input",
-    "sources/sql_tables.py": "a message in which SQL puts the type of a column",
 }
 """Files that read a text, and which one."""
 

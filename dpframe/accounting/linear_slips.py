@@ -78,7 +78,7 @@ def linear_parts(
 def _test_slips(test: NoiseTable, *, right: float, left: float, grid: int) -> tuple[float, float]:
     """Return the slips of one level: of a node that is not selected, and of a selected node."""
     top = _tail_slip(test.pmf, test.at_least()[1:], 1 / (right * grid))
-    bot = _tail_slip(test.pmf, test.below()[:-1], 1 / (left * grid))
+    bot = _tail_slip(test.pmf, test.cumulative_chances()[:-1], 1 / (left * grid))
     return _whole_record(bot, 1 / left, grid), _whole_record(top, 1 / right, grid)
 
 

@@ -106,6 +106,21 @@ def hierarchy_line(hierarchy: Hierarchy) -> Line:
     )
 
 
+def hierarchy_lines(hierarchy: Hierarchy) -> list[Line]:
+    """Return the line on one hierarchy, or the lines on the kinds of cells of several."""
+    if not hierarchy.has_cells:
+        return [hierarchy_line(hierarchy)]
+    meaning, names = "{kinds} kinds of cells, besides the total", hierarchy.level_names
+    order = (
+        "each record counts in the first of these that is reported, so that rows are of disjoint "
+        "records and add up"
+    )
+    return [
+        Line.of("hierarchies", hierarchy.spec, meaning, kinds=len(names)),
+        Line("order", "; ".join(reversed(names)), order),
+    ]
+
+
 def units_to_worth(units: int, unit: PrivacyUnit, *, up: bool) -> float:
     """Convert units of the grid to whole records or users, at least 1; to four digits if the unit
     is a measure. ``up`` is the direction of rounding."""

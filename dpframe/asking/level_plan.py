@@ -203,3 +203,21 @@ class LevelPlan(ReleasePlan, Generic[A]):
             "levels": list(self.hierarchy.level_names),
             "confidence": self.confidence,
         }
+
+
+def cell_facts(hierarchy: Hierarchy) -> dict[str, object]:
+    """Return the facts of receipts of cells: the order of the kinds, and the hierarchies."""
+    if not hierarchy.has_cells:
+        return {}
+    order = list(reversed(hierarchy.level_names))
+    return {"order": order, "dimensions": [one.spec for one in hierarchy.dimensions]}
+
+
+def cell_columns(hierarchy: Hierarchy) -> dict[str, str]:
+    """Return the columns of cells in a result, with DuckDB's types; none for one hierarchy."""
+    if not hierarchy.has_cells:
+        return {}
+    found = {"level": "BIGINT", "prefix": "VARCHAR"}
+    for name in hierarchy.names:
+        found |= {name: "VARCHAR", f"{name}_level": "BIGINT"}
+    return found

@@ -1,4 +1,4 @@
-"""Released nodes as a frame: labels, numbers and intervals, always in one order."""
+"""Released nodes or cells as a frame: labels, numbers and intervals, always in one order."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Protocol
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from numpy.typing import NDArray
+import pyarrow.compute as pc
 
-from dpframe import _compute as pc
 from dpframe.budget import PrivacyUnit
-from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy import ROOT, Hierarchy
+from dpframe.hierarchy._cells import BETWEEN
 from dpframe.postprocess.level_values import level_column, natural_order, text_column
-from dpframe.tree import NoisyNodes
+from dpframe.tree import Ints, NoisyNodes
 
 
 class NodeFramePlan(Protocol):
@@ -33,40 +33,52 @@ class NodeFramePlan(Protocol):
         """Half width of the interval for a count with ``terms`` draws of noise, in units."""
 
 
-def tidy(noisy: NoisyNodes, plan: NodeFramePlan, types: Sequence[str] = ()) -> pd.DataFrame:
-    """Return a frame with the columns level, prefix, the level columns of the hierarchy (if it has
+def tidy(
+    noisy: NoisyNodes, plan: NodeFramePlan, types: Sequence[str] = (), whole_half: int = 0
+) -> pd.DataFrame:
+    """Return a frame with the columns level, prefix, the label columns of the hierarchy (if it has
     any), residual, count, lower and upper, with rows in natural order. The numbers are int64;
     float64 if the unit is a measure.
 
+    Cells have the columns of ``node_columns``, then residual, lower and upper, and, with whole
+    counts, count, count_lower and count_upper; ``whole_half`` is the half width of their intervals.
     ``types`` are the DuckDB types of the levels' columns, if they are known.
     """
-    grid = plan.grid
     order, columns = node_columns(plan.hierarchy, noisy.level, noisy.keys, types)
-    lower, upper = (ends[order] for ends in noisy.bounds or _noise_intervals(noisy, plan))
-    numbers = {
-        "residual": noisy.residual[order],
-        "count": noisy.count[order],
-        "lower": lower,
-        "upper": upper,
-    }
-    if plan.unit.measured:
-        step = plan.unit.worth / grid
-        return pd.DataFrame(columns | {name: units * step for name, units in numbers.items()})
-    columns["residual"] = round_to_counts(numbers["residual"], grid)
-    columns["count"] = round_to_counts(numbers["count"], grid)
-    columns["lower"] = lower // grid
-    columns["upper"] = -(-upper // grid)
+    lower, upper = noisy.bounds or _noise_intervals(noisy, plan)
+    numbers = {"residual": noisy.residual, "count": noisy.count, "lower": lower, "upper": upper}
+    if plan.hierarchy.has_cells:  # a cell's count would be its residual
+        del numbers["count"]
+    if (whole := noisy.whole) is not None:
+        ends = {"count_lower": whole - whole_half, "count_upper": whole + whole_half}
+        numbers |= {"count": whole, **ends}
+    for name, values in numbers.items():
+        units = values[order]
+        if plan.unit.measured:
+            columns[name] = units * (plan.unit.worth / plan.grid)
+        elif name.endswith("lower"):
+            columns[name] = units // plan.grid
+        elif name.endswith("upper"):
+            columns[name] = -(-units // plan.grid)
+        else:  # to whole counts, halves up
+            columns[name] = (2 * units + plan.grid) // (2 * plan.grid)
     return pd.DataFrame(columns)
 
 
 def node_columns(
-    hierarchy: Hierarchy,
-    level: NDArray[np.int64],
-    keys: Sequence[pa.ChunkedArray],
-    types: Sequence[str] = (),
-) -> tuple[NDArray[np.int64], dict[str, object]]:
-    """Return the order of nodes and their sorted columns: level, prefix and the level columns."""
+    hierarchy: Hierarchy, level: Ints, keys: Sequence[pa.ChunkedArray], types: Sequence[str] = ()
+) -> tuple[Ints, dict[str, object]]:
+    """Return the order of nodes or cells and their sorted columns.
+
+    Columns of nodes: level, prefix and the label columns. Columns of cells: level, prefix, then for
+    every dimension its label (``*`` where it is rolled up) and its level. ``level`` numbers the
+    kinds of cells: the kind asked last is 1, and the kind asked first, the finest, has the largest
+    number; 0 is the total. Cells are sorted by level, then by the values of one dimension after the
+    other.
+    """
     texts = tuple(pc.cast(key, pa.string()) for key in keys)
+    if hierarchy.has_cells:
+        return _cell_columns(hierarchy, level, texts)
     labels = hierarchy.labels(level, texts)
     order = natural_order(hierarchy, level, labels, texts, types)
     no_rest = np.zeros(len(level), dtype=np.bool_)
@@ -78,15 +90,50 @@ def node_columns(
     return order, columns
 
 
-def _noise_intervals(
-    noisy: NoisyNodes, plan: NodeFramePlan
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _cell_columns(
+    cells: Hierarchy, level: Ints, keys: Sequence[pa.ChunkedArray]
+) -> tuple[Ints, dict[str, object]]:
+    kinds = np.array([*cells.kind_order, (0,) * len(cells.dimensions)], dtype=np.int64)
+    depth = kinds[len(kinds) - 1 - level]
+    found = [
+        _node_label_ranks(one, depth[:, i], own)
+        for i, (one, own) in enumerate(zip(cells.dimensions, cells.by_keys(keys), strict=True))
+    ]
+    order = np.lexsort([*(rank for _, rank in reversed(found)), level])
+    parts = [
+        pc.if_else(pa.array(depth[:, i] > 0), label, None) for i, (label, _) in enumerate(found)
+    ]
+    parts[0] = pc.if_else(pa.array(level > 0), parts[0], ROOT)  # Arrow drops rows without any part
+    prefix = pc.binary_join_element_wise(*parts, BETWEEN, null_handling="skip")
+    shown: dict[str, object] = {"level": level[order], "prefix": text_column(prefix.take(order))}
+    for i, (name, (label, _)) in enumerate(zip(cells.names, found, strict=True)):
+        shown[name] = text_column(label.take(order))
+        shown[f"{name}_level"] = depth[order, i]
+    return order, shown
+
+
+def _node_label_ranks(
+    one: Hierarchy, depth: Ints, keys: Sequence[pa.ChunkedArray]
+) -> tuple[pa.Array, Ints]:
+    """Return the labels of a dimension's nodes, and their ranks.
+
+    Each different node is named and sorted once, however many cells it is in; equal nodes have
+    equal ranks.
+    """
+    node = depth
+    for key in keys:
+        coded = key.combine_chunks().dictionary_encode("encode").indices.to_numpy()
+        _, node = np.unique(node * (len(depth) + 1) + coded, return_inverse=True)
+    _, once, node = np.unique(node, return_index=True, return_inverse=True)
+    own, level = tuple(key.take(once) for key in keys), depth[once]
+    labels = one.labels(level, own)
+    rank = np.empty(len(once), dtype=np.int64)
+    rank[natural_order(one, level, labels, own)] = np.arange(len(once))
+    return labels.take(node), rank[node]
+
+
+def _noise_intervals(noisy: NoisyNodes, plan: NodeFramePlan) -> tuple[Ints, Ints]:
     """Return lower and upper ends of intervals of counts, in units; they cover the noise alone."""
     different, where = np.unique(noisy.terms, return_inverse=True)
     half = np.array([plan.half_width(int(k)) for k in different], dtype=np.int64)[where]
     return noisy.count - half, noisy.count + half
-
-
-def round_to_counts(units: NDArray[np.int64], grid: int) -> NDArray[np.int64]:
-    """Round units to whole counts, halves up."""
-    return (2 * units + grid) // (2 * grid)

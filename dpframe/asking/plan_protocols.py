@@ -107,5 +107,5 @@ class Rollup(Plan[Any, Any], Protocol):
         """Units below which a count can never be reported, so that it need not be fetched."""
 
     @property
-    def listed(self) -> ListedNodes | None:
+    def listed_keys(self) -> ListedNodes | None:
         """The keys that the caller listed, None without; other keys have no counts of their own."""

@@ -97,7 +97,7 @@ class Receipt(Mapping[str, Any]):
         return self.get("max_weight") is not None and not self["mechanism"].startswith("tree-")
 
     @property
-    def counted(self) -> str:
+    def count_noun(self) -> str:
         """What the numbers count, in a word or two: records, users, or the column of a measure."""
         mechanism, way = self["mechanism"], self.get("contribution")
         if self._is_measure:

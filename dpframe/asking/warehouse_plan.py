@@ -18,14 +18,12 @@ from dpframe.asking.release import Release, make_release
 from dpframe.asking.warehouse_types import DUCKDB, TEXT
 from dpframe.dialects import DIALECTS
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.hierarchy import Cells
 from dpframe.ledger import Ledger
 from dpframe.noise import random_seed
 from dpframe.periods import Period
 from dpframe.sources.candidates import candidate_tree
 from dpframe.sources.cell_candidates import candidate_cells
 from dpframe.sources.keys import listed_counts
-from dpframe.sources.measured_cells import cells_counted_elsewhere
 from dpframe.sources.period_source import PeriodReading
 from dpframe.sources.portable_groups import group_columns
 from dpframe.sources.rollup_parts import parts_counted_elsewhere, sums_of
@@ -86,10 +84,10 @@ class WarehousePlan(RemoteSource):
     def columns(self) -> tuple[str, ...]:
         hierarchy = self.plan.hierarchy
         named = tuple(f"t{i}" for i in range(1, hierarchy.key_width + 1))
-        if isinstance(hierarchy, Cells):
-            named = group_columns(len(hierarchy.of), hierarchy.key_width)
-        levels = () if isinstance(hierarchy, Cells) else ("level",)
-        return (*levels, "n", *named, *self.sums, "plan", "nodes")
+        named = ("level", "n", *named)
+        if hierarchy.has_cells:
+            named = ("n", *group_columns(len(hierarchy.dimensions), hierarchy.key_width))
+        return (*named, *self.sums, "plan", "nodes")
 
     @cached_property
     def sums(self) -> dict[str, Summand]:
@@ -118,8 +116,8 @@ class WarehousePlan(RemoteSource):
     def weights_are_text(self) -> bool:
         return dict(self.types).get(self.plan.unit.weight or "") == TEXT
 
-    def counted(self, candidates: object) -> MechanismInput[Any]:
-        """Return the tree or the cells of a result, or what a rollup measures on. Private.
+    def counts_of_result(self, candidates: object) -> MechanismInput[Any]:
+        """Return the counts in a result, or what a rollup measures on. Private.
 
         Raises SourceError if the result is not what the plan asks for.
         """
@@ -130,20 +128,14 @@ class WarehousePlan(RemoteSource):
             "fingerprint": self.fingerprint,
             "sums": {name: added.most for name, added in self.sums.items()},
         }
-        if isinstance(hierarchy, Cells):
-            cells = candidate_cells(candidates, hierarchy, dialect, self.hierarchy_types, **facts)
-            if self.vectors is None:
-                return MechanismInput(cells, cells.types)
-            return MechanismInput(
-                cells_counted_elsewhere(cells, tuple(self.sums), hierarchy), cells.types
-            )
-        tree = candidate_tree(candidates, hierarchy, dialect, self.hierarchy_types, **facts)
-        if self.plan.listed is not None:
-            tree = listed_counts(tree, self.plan.listed)
-        if self.vectors is not None:
-            private = parts_counted_elsewhere(tree, tuple(self.sums), self.plan.hierarchy)
-            return MechanismInput(private, tree.types)
-        return MechanismInput(tree, tree.types)
+        read = candidate_cells if hierarchy.has_cells else candidate_tree
+        counts = read(candidates, hierarchy, dialect, self.hierarchy_types, **facts)
+        if self.plan.listed_keys is not None:
+            counts = listed_counts(counts.axes[0], self.plan.listed_keys)
+        if self.vectors is None:
+            return MechanismInput(counts, counts.types)
+        private = parts_counted_elsewhere(counts, tuple(self.sums), hierarchy)
+        return MechanismInput(private, counts.types)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +195,7 @@ def warehouse_statement(plan: WarehousePlan) -> RollupSql:
         user_type=types.get(unit.user or ""),
         weight_type=types.get(unit.weight or ""),
         view=view,
-        only=inner.listed,
+        only=inner.listed_keys,
         dialect=dialect,
         extra={"plan": f"'{plan.fingerprint}'", "nodes": nodes},
         sums=plan.sums,
@@ -270,7 +262,7 @@ def release_candidates(
     inner = question.fitted(plan.plan, plan)
     about = replace(about, period=plan.period, reading=plan.reading)
     release = make_release(
-        lambda: plan.counted(candidates),
+        lambda: plan.counts_of_result(candidates),
         inner,
         source=plan.source,
         ledger=ledger,

@@ -59,7 +59,7 @@ def column_types(
         _check_times(period, found[period.column], dialect, given=period.column in named)
     if unit.weight is not None:
         _check_weight(unit, found[unit.weight], given=unit.weight in named)
-    if plan.listed is not None:
+    if plan.listed_keys is not None:
         types = tuple(found[c] for c in hierarchy.source_columns)
         for column, kind in zip(hierarchy.source_columns, types, strict=True):
             if hierarchy.kind == "columns" and kind == "DECIMAL":
@@ -67,7 +67,7 @@ def column_types(
                     f"decimal keys of {column!r} need digits, as in "
                     f"types={{{column!r}: 'decimal(10,2)'}}."
                 )
-        check_key_types(plan.listed, hierarchy, types)
+        check_key_types(plan.listed_keys, hierarchy, types)
     return tuple(found.items())
 
 

@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 
 from dpframe._known_arguments import known_arguments
-from dpframe.hierarchy._base import INVALID, OTHER, ROOT, Hierarchy, OnInvalid
-from dpframe.hierarchy._cells import Cells, Kind
+from dpframe.hierarchy._base import INVALID, OTHER, ROOT, Hierarchy, Kind, OnInvalid
+from dpframe.hierarchy._cells import Cells
 from dpframe.hierarchy._code import Code
 from dpframe.hierarchy._columns import Columns
 from dpframe.hierarchy._date import USUAL, Date

@@ -15,7 +15,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeVar
 from urllib.parse import quote
 
 import numpy as np
@@ -24,8 +24,12 @@ from numpy.typing import NDArray
 
 from dpframe._sql import ascending_order, is_nan
 from dpframe._unicode import is_unicode
-from dpframe.errors import ColumnError, HierarchyError
-from dpframe.hierarchy._types import READS, type_label
+from dpframe.errors import HierarchyError
+from dpframe.hierarchy._types import READS, column_type_error
+
+T = TypeVar("T")
+Kind = tuple[int, ...]
+"""The level of a cell in every dimension, 0 if the cell covers the whole dimension."""
 
 INVALID = "<invalid>"
 """Label of the node of NULL, empty and malformed values."""
@@ -99,6 +103,26 @@ class Hierarchy(ABC):
     def dimensions(self) -> tuple[Hierarchy, ...]:
         """This hierarchy alone; for ``Cells``, each of their hierarchies."""
         return (self,)
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether these are several hierarchies, which have cells and no tree of nodes."""
+        return len(self.dimensions) > 1
+
+    @property
+    def kind_order(self) -> tuple[Kind, ...]:
+        """The levels as kinds of cells, in the order in which they are asked: finest first."""
+        return tuple((level,) for level in range(self.height, 0, -1))
+
+    def by_dimension(self, values: Sequence[str]) -> list[tuple[str, ...]]:
+        """Split by dimension a sequence that has one value for each source column."""
+        rest = iter(values)
+        return [tuple(itertools.islice(rest, len(one.source_columns))) for one in self.dimensions]
+
+    def by_keys(self, columns: Sequence[T]) -> list[tuple[T, ...]]:
+        """Split by dimension a sequence that has one value for each key column."""
+        rest = iter(columns)
+        return [tuple(itertools.islice(rest, one.key_width)) for one in self.dimensions]
 
     @property
     def spec(self) -> str:
@@ -207,6 +231,12 @@ class Hierarchy(ABC):
         """Names of extra columns of a result, one for each level; only ``columns`` has them."""
         return ()
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns with the labels of the dimensions; only ``Cells`` have them. Each
+        has a second column beside it, ``NAME_level``."""
+        return ()
+
     @abstractmethod
     def lineage(self, level: int, shown: tuple[str, ...]) -> tuple[Hashable, ...]:
         """Return the nodes above a released node of ``level`` >= 1 and the node itself, coarse to
@@ -254,7 +284,7 @@ def check_writable(column: str, duckdb_type: str) -> None:
     """Raise ColumnError if a type can hold values that cannot be written as text."""
     writable = duckdb_type in COARSE_TIMES or duckdb_type.startswith("ENUM")
     if not writable and re.search(UNWRITABLE, duckdb_type):
-        raise ColumnError(f"column {column!r} has type {type_label(duckdb_type)}{NO_TEXT}")
+        raise column_type_error(column, duckdb_type, NO_TEXT)
 
 
 def real_text(number: str, otherwise: str) -> str:

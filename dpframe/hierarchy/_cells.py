@@ -10,15 +10,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NoReturn, TypeVar
+from typing import ClassVar, Literal, NoReturn
 from urllib.parse import quote
 
 from dpframe.errors import HierarchyError, ParameterTypeError
-from dpframe.hierarchy._base import MAX_HEIGHT, ROOT, Hierarchy, OnInvalid
+from dpframe.hierarchy._base import MAX_HEIGHT, ROOT, Hierarchy, Kind, OnInvalid
 from dpframe.hierarchy._columns import Columns
 
-T = TypeVar("T")
-Kind = tuple[int, ...]
 Form = Literal["product", "nested", "sets"]
 
 CELL_RESULT_COLUMNS = (
@@ -81,6 +79,10 @@ class Cells(Hierarchy):
         return self.of
 
     @property
+    def kind_order(self) -> tuple[Kind, ...]:
+        return self.kinds
+
+    @property
     def on_invalid(self) -> OnInvalid:
         return "count"  # each dimension says what it drops
 
@@ -130,16 +132,6 @@ class Cells(Hierarchy):
         for one, own in zip(self.of, self.by_dimension(types), strict=True):
             one.check_types(own)
 
-    def by_dimension(self, values: Sequence[str]) -> list[tuple[str, ...]]:
-        """Split by dimension a sequence that has one value for each source column."""
-        rest = iter(values)
-        return [tuple(itertools.islice(rest, len(one.source_columns))) for one in self.of]
-
-    def by_keys(self, columns: Sequence[T]) -> list[tuple[T, ...]]:
-        """Split by dimension a sequence that has one value for each key column."""
-        rest = iter(columns)
-        return [tuple(itertools.islice(rest, one.key_width)) for one in self.of]
-
     @property
     def reads_text(self) -> bool:
         return True
@@ -150,8 +142,6 @@ class Cells(Hierarchy):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns with the labels of the dimensions. Each has a second column beside
-        it, ``NAME_level``."""
         taken, names = set(CELL_RESULT_COLUMNS), []
         for one in self.of:
             name = "_".join(one.source_columns)

@@ -9,13 +9,12 @@ from urllib.parse import unquote
 
 from dpframe._known_arguments import known_arguments
 from dpframe.errors import HierarchyError, ParameterTypeError, class_name
-from dpframe.hierarchy._base import MAX_HEIGHT, Hierarchy
+from dpframe.hierarchy._base import MAX_HEIGHT, Hierarchy, Kind
 from dpframe.hierarchy._cells import (
     BETWEEN,
     SETS,
     UNDER,
     Cells,
-    Kind,
     is_one_dimension,
     nested_kinds,
     product_kinds,

@@ -8,8 +8,6 @@ post-processing: it costs nothing beyond the release of the heavy hitters.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -34,19 +32,17 @@ def run(
     With certainty, a node that is not reported holds at most ``threshold - test.lowest - 1`` units
     that no reported node below covers; intervals allow for these units.
     """
-    places = pa.chunked_array([pa.array(np.arange(len(tree.level)))])
-    released = offline_hhh.run(
-        replace(tree, keys=(*tree.keys, places)),
+    _, places, residual = offline_hhh.select(
+        tree,
+        kinds=offline_hhh.level_kinds(tree),
         test=test,
-        release=release,
         threshold=threshold,
         remainder=True,
     )
-    reported = released.keys[-1].to_numpy()
     return sum_residuals(
         tree,
-        reported,
-        released.residual,
+        places[:, 0],
+        residual + release.draw(len(residual)),
         noise=release,
         hidden=threshold - test.lowest - 1,
         confidence=confidence,

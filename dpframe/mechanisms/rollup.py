@@ -1,11 +1,18 @@
 """Several measures on the parts of one selection.
 
 Source: the selection of :mod:`dpframe.mechanisms.offline_hhh`, without its counts. Selected nodes
-are shown with all nodes above them. A record is in one part: the part of the finest shown node
-above it. Given the shown nodes, parts are a public partition, on which a vector costs what it costs
-on one part (parallel composition, McSherry, 2009, Theorem 4), whatever the height. Where the shape
-of the tree of shown nodes makes it pay, levels above the parts are measured too, and all totals are
-made consistent (:mod:`dpframe.postprocess.measured_totals`).
+of one hierarchy are shown with all nodes above them. A record is in one part: the part of the
+finest shown node above it. Given the shown nodes, parts are a public partition, on which a vector
+costs what it costs on one part (parallel composition, McSherry, 2009, Theorem 4), whatever the
+height. Where the shape of the tree of shown nodes makes it pay, levels above the parts are measured
+too, and all totals are made consistent (:mod:`dpframe.postprocess.strategy`).
+
+*Cells.* The part of a selected cell of several hierarchies is its *segment*: the records that the
+cell holds and that no selected cell of a kind asked before it holds. The rest of all records is a
+segment, too. Given which cells were selected, segments are a public partition of all possible
+records, whatever band the cells were counted with, so that a vector costs what it costs on one
+part. No segment lies above another one, so only segments are measured. The number of kinds takes
+the place of the height.
 
 Neighbours: one record, or one user. The selection is (e0, d0)-DP. Each histogram of magnitudes and
 each vector, or group of vectors that are moved together, is e_i-DP
@@ -22,56 +29,39 @@ from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpframe.hierarchy import Kind
 from dpframe.measures import Measure
 from dpframe.mechanisms import auto_bounds, measured_parts, node_counts, offline_hhh
 from dpframe.mechanisms.measured_parts import PARTS, scales_for
 from dpframe.mechanisms.node_counts import DistinctLaw
 from dpframe.noise import NoiseTable
-from dpframe.postprocess.forest import Forest
-from dpframe.postprocess.largest_share import largest_shares
-from dpframe.postprocess.measured_totals import consistent_totals, level_strategy, subtree_sums
-from dpframe.postprocess.tree_squares import checked_forest
+from dpframe.postprocess.consistency import Forest
+from dpframe.postprocess.strategy import consistent_totals, level_strategy, subtree_sums
+from dpframe.postprocess.tree_squares import checked_forest, largest_shares
 from dpframe.steps import Steps
-from dpframe.tree import CountTree, nearest_chosen
+from dpframe.tree import Counts, Ints, Nodes, chosen_nodes
 from dpframe.vectors import AutoBound, Distinct, Vector, vectors_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Nodes:
-    """Reported nodes, the root first and every node after its ancestors. Public.
-
-    ``ancestor`` is the place of the nearest reported ancestor, -1 for the root.
-    """
-
-    level: NDArray[np.int64]
-    ancestor: NDArray[np.int64]
-    keys: tuple[pa.ChunkedArray, ...]
-
-
 class Measurable(Protocol):
-    """Rows whose parts are measured once the parts are known. Private."""
+    """Counted rows whose parts are measured once the parts are known. Private."""
+
+    @property
+    def counts(self) -> Counts: ...
 
     def parts(
-        self, vectors: Sequence[Vector], nodes: Nodes, chosen: NDArray[np.int64]
+        self, vectors: Sequence[Vector], nodes: Nodes, places: Ints
     ) -> list[NDArray[np.object_]]:
-        """Return every vector, one number a node; ``chosen`` are the places of the nodes in the
-        tree, if the rollup starts from a tree."""
+        """Return every vector, one number a node; ``places`` are the positions of the nodes, one
+        column an axis."""
 
     def magnitudes(self, searched: AutoBound) -> NDArray[np.int64]:
         """Return how many values, or users, each bin of magnitudes has."""
 
     def distinct(self, distinct: Distinct, nodes: Nodes) -> NDArray[np.object_]:
         """Return the numbers of different values, one a node."""
-
-
-class Countable(Measurable, Protocol):
-    """The tree and the rows that a rollup starts from. Private."""
-
-    @property
-    def tree(self) -> CountTree: ...
 
 
 @dataclass(frozen=True)
@@ -170,59 +160,31 @@ class NoisyRollup:
 
 
 def run(
-    counted: Countable,
+    counted: Measurable,
     *,
+    kinds: Sequence[Kind],
     selection: Selection | None,
+    band: int,
     paid: Mapping[str, tuple[VectorCharge, ...]],
     read: Mapping[str, SumFromMean],
     searching: Mapping[str, BoundSearch],
     counts: Mapping[str, DistinctLaw],
     by_user: bool,
 ) -> NoisyRollup:
-    """Select nodes, then measure vectors on the parts, and count different values node by node.
+    """Select nodes or cells, then measure vectors on the parts, and count different values node by
+    node.
 
     Without a selection, all nodes of the tree are shown.
     """
-    tree = counted.tree
-    shown = (
-        np.ones(len(tree.level), dtype=bool) if selection is None else _shown_nodes(tree, selection)
-    )
-    chosen = np.flatnonzero(shown)
-    nodes = Nodes(
-        level=tree.level[chosen],
-        ancestor=nearest_chosen(tree, shown),
-        keys=tuple(column.take(chosen) for column in tree.keys),
-    )
-    weights = level_strategy(nodes.level, nodes.ancestor, by_user=by_user)
-    return measure_nodes(
-        counted,
-        nodes,
-        chosen,
-        weights=weights,
-        paid=paid,
-        read=read,
-        searching=searching,
-        counts=counts,
-    )
-
-
-def measure_nodes(
-    counted: Measurable,
-    nodes: Nodes,
-    chosen: NDArray[np.int64],
-    *,
-    weights: Mapping[int, Fraction],
-    paid: Mapping[str, tuple[VectorCharge, ...]],
-    read: Mapping[str, SumFromMean],
-    searching: Mapping[str, BoundSearch],
-    counts: Mapping[str, DistinctLaw],
-) -> NoisyRollup:
-    """Measure nodes that are public already; ``weights`` are shares of epsilon for parts and
-    levels."""
-    found = {name: _search_bounds(counted, len(chosen), each) for name, each in searching.items()}
+    nodes, places = shown_nodes(counted.counts, kinds, selection, band)
+    nested = len(counted.counts.axes) == 1  # else no part is above another
+    weights: Mapping[int, Fraction] = {PARTS: Fraction(1)}
+    if nested:
+        weights = level_strategy(nodes.level, nodes.ancestor, by_user=by_user)
+    found = {name: _search_bounds(counted, len(places), each) for name, each in searching.items()}
     paid = {**paid, **found}
     several = [p for each in paid.values() for p in each]
-    exact = iter(counted.parts([p.vector for p in several], nodes, chosen))
+    exact = iter(counted.parts([p.vector for p in several], nodes, places))
     forest = checked_forest(nodes.ancestor)
     measures = {
         name: tuple(_vector_estimate(next(exact), nodes.level, forest, p, weights) for p in each)
@@ -230,7 +192,40 @@ def measure_nodes(
     }
     measures |= {name: (_sum_of(measures[r.of]), *measures[name]) for name, r in read.items()}
     measures |= {name: (_distinct_estimate(counted, nodes, each),) for name, each in counts.items()}
-    return NoisyRollup(nodes=nodes, measures=measures, weights=weights if several else {})
+    return NoisyRollup(
+        nodes=nodes, measures=measures, weights=weights if several and nested else {}
+    )
+
+
+def shown_nodes(
+    counts: Counts, kinds: Sequence[Kind], selection: Selection | None, band: int
+) -> tuple[Nodes, Ints]:
+    """Return the nodes to show, the root first, and their positions, one column an axis.
+
+    Selected nodes of one hierarchy are shown with all nodes above them (post-processing). Cells
+    that are asked last come first.
+    """
+    kind = places = np.zeros((0, 1), dtype=np.int64)
+    if selection is not None:
+        kind, places, _ = offline_hhh.select(
+            counts,
+            kinds=kinds,
+            test=selection.test,
+            threshold=selection.threshold,
+            remainder=True,
+            band=band,
+        )
+    if len(counts.axes) > 1:
+        order = np.argsort(-kind, kind="stable")
+        nodes = offline_hhh.selected_nodes(counts, kinds, kind[order], places[order])
+        return nodes, places[order]
+    tree = counts.axes[0]
+    shown = np.full(len(tree.level), selection is None)
+    shown[places[:, 0]] = True
+    for level in range(int(tree.level.max(initial=0)), 0, -1):
+        here = tree.at_level(level)
+        shown[tree.parent[here[shown[here]]]] = True
+    return chosen_nodes(tree, shown), np.flatnonzero(shown)[:, None]
 
 
 def _search_bounds(
@@ -248,7 +243,9 @@ def _search_bounds(
     lower, upper = bounds["lower"], bounds["upper"]
     assert isinstance(lower, float)
     assert isinstance(upper, float)
-    return vector_charges(measure.within(lower, upper), searching.rest, by_user=searching.by_user)
+    return vector_charges(
+        measure.with_bounds(lower, upper), searching.rest, by_user=searching.by_user
+    )
 
 
 def vector_charges(
@@ -281,17 +278,6 @@ def _distinct_estimate(counted: Measurable, nodes: Nodes, paid: DistinctLaw) -> 
     noisy = node_counts.run(counted.distinct(paid.distinct, nodes), noise=paid.noise)
     variance = np.full(len(noisy), paid.noise.sd**2)
     return Estimate(total=noisy, variance=variance, largest=np.ones(len(noisy)), scales={})
-
-
-def _shown_nodes(tree: CountTree, selection: Selection) -> NDArray[np.bool_]:
-    """Select nodes, and add all nodes above them (post-processing)."""
-    shown, _ = offline_hhh.select_nodes(
-        tree, test=selection.test, threshold=selection.threshold, remainder=True
-    )
-    for level in range(int(tree.level.max(initial=0)), 0, -1):
-        here = tree.at_level(level)
-        shown[tree.parent[here[shown[here]]]] = True
-    return shown
 
 
 WIDEST = 2**46

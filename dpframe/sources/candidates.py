@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe import _compute as pc
 from dpframe import _duck
 from dpframe._sql import identifier
 from dpframe.dialects import Dialect
@@ -27,6 +27,7 @@ from dpframe.sources.candidate_columns import (
     integer_column,
     texts_of_column,
 )
+from dpframe.sources.count_rows import tree_of
 from dpframe.tree import CountTree
 
 WHAT = "the candidates"
@@ -106,13 +107,7 @@ def candidate_tree(
     for name, most in sums.items():
         check_sums(given[name], n, most)
     rows = preorder_table(pa.table(given), hierarchy, dialect, types, sums=tuple(sums))
-    return CountTree.from_preorder(
-        level=rows["level"].cast(pa.int64()).to_numpy(),
-        count=rows["n"].cast(pa.int64()).to_numpy(),
-        keys=tuple(rows[name] for name in names),
-        types=types,
-        sums=tuple(rows[name] for name in sums),
-    )
+    return tree_of(rows, types, tuple(sums))
 
 
 def check_belongs(table: pa.Table, fingerprint: str) -> None:

@@ -10,14 +10,13 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dpframe import _compute as pc
 from dpframe import _duck
 from dpframe._sql import identifier
-from dpframe.cell_counts import CellCounts
 from dpframe.dialects import Dialect
 from dpframe.errors import SourceError
-from dpframe.hierarchy import Cells
+from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.portable import Keys
 from dpframe.hierarchy.portable_kinds import returned_keys
 from dpframe.sources.candidate_columns import (
@@ -35,14 +34,15 @@ from dpframe.sources.candidates import (
     wrong_key_sql,
 )
 from dpframe.sources.cell_leaves import cell_rows, counted_cells, dimension_ctes, places_join
-from dpframe.sources.cell_table import cells_of
+from dpframe.sources.count_rows import counts_of
 from dpframe.sources.portable_groups import group_columns
 from dpframe.sources.record_leaves import finest_columns, one_to
+from dpframe.tree import Counts
 
 
 def candidate_cells(
     candidates: object,
-    cells: Cells,
+    cells: Hierarchy,
     dialect: Dialect | None,
     types: tuple[str, ...],
     *,
@@ -50,7 +50,7 @@ def candidate_cells(
     band: int,
     fingerprint: str,
     sums: Mapping[str, int],
-) -> CellCounts:
+) -> Counts:
     """The counts in the result of the statement that has this fingerprint. Private. ``sums`` names
     columns of sums, each with the largest absolute value of one record.
 
@@ -60,11 +60,11 @@ def candidate_cells(
     table = candidate_columns(candidates, columns)
     n = integer_column(table["n"], "n")
     check_belongs(table, fingerprint)
-    names = group_columns(len(cells.of), cells.key_width)
-    levels, keys = names[: len(cells.of)], names[len(cells.of) :]
+    names = group_columns(len(cells.dimensions), cells.key_width)
+    levels, keys = names[: len(cells.dimensions)], names[len(cells.dimensions) :]
     given: dict[str, object] = {"n": n}
     whole = np.ones(len(n), dtype=np.bool_)
-    for name, one in zip(levels, cells.of, strict=True):
+    for name, one in zip(levels, cells.dimensions, strict=True):
         level = integer_column(table[name], name)
         if (level < 0).any() or (level > one.height).any():
             raise SourceError(f"candidates has levels outside 0 to {one.height}. {AGAIN}")
@@ -86,14 +86,14 @@ def candidate_cells(
 
 def group_counts(
     table: pa.Table,
-    cells: Cells,
+    cells: Hierarchy,
     dialect: Dialect | None,
     types: tuple[str, ...],
     *,
     band: int,
     sums: tuple[str, ...] = (),
     own: bool = True,
-) -> CellCounts:
+) -> Counts:
     """Counts from the columns ``n, l1, ..., t1, ...`` and ``sums``. Private. ``dialect`` is None
     for rows of DuckDB's own statement; ``own`` says that dpframe itself ran the statement.
 
@@ -102,11 +102,11 @@ def group_counts(
     """
     several = [
         returned_keys(one, dialect, read)
-        for one, read in zip(cells.of, cells.by_dimension(types), strict=True)
+        for one, read in zip(cells.dimensions, cells.by_dimension(types), strict=True)
     ]
     parts = [_leaf_cte(cells, sums)]
     start, joins, wrong = 0, list[str](), list[str]()
-    for number, (one, keys) in enumerate(zip(cells.of, several, strict=True), 1):
+    for number, (one, keys) in enumerate(zip(cells.dimensions, several, strict=True), 1):
         texts_of = [f"t{i}" for i in range(start + 1, start + one.key_width + 1)]
         start += one.key_width
         parts += _dimension_nodes_ctes(number, keys, texts_of)
@@ -131,8 +131,8 @@ def group_counts(
                     f"candidates has keys that are no nodes of the hierarchy. {AGAIN}"
                 )
         statement = f"WITH {', '.join([*parts, cell])} {cell_rows(cells, sums)}"
-        counts = cells_of(relation.query(statement, False), cells, types, sums)
-    if len(counts.count) != table.num_rows + 1:  # one more: the row of no records
+        counts = counts_of(relation.query(statement, False), cells, types, sums)
+    if len(counts.own) != table.num_rows + 1:  # one more: the row of no records
         raise SourceError(f"candidates has a repeated group, or nodes below the band. {AGAIN}")
     for number, (axis, places) in enumerate(zip(counts.axes, counts.places, strict=True), 1):
         asked_for = pc.sum(table[f"l{number}"]).as_py() or 0
@@ -141,12 +141,12 @@ def group_counts(
     return counts
 
 
-def _leaf_cte(cells: Cells, sums: tuple[str, ...]) -> str:
+def _leaf_cte(cells: Hierarchy, sums: tuple[str, ...]) -> str:
     """The CTE ``leaf``: the groups as the client returned them."""
-    names = group_columns(len(cells.of), cells.key_width)
+    names = group_columns(len(cells.dimensions), cells.key_width)
     shown = ["CAST(n AS BIGINT) AS n"]
-    shown += [f"CAST({name} AS BIGINT) AS {name}" for name in names[: len(cells.of)]]
-    shown += [f"CAST({name} AS VARCHAR) AS {name}" for name in names[len(cells.of) :]]
+    shown += [f"CAST({name} AS BIGINT) AS {name}" for name in names[: len(cells.dimensions)]]
+    shown += [f"CAST({name} AS VARCHAR) AS {name}" for name in names[len(cells.dimensions) :]]
     shown += [f"CAST({name} AS HUGEINT) AS {name}" for name in sums]
     return f"leaf AS MATERIALIZED (SELECT {', '.join(shown)} FROM {identifier(_duck.VIEW)})"
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dpframe._sql import ascending_order
-from dpframe.hierarchy import Cells, Hierarchy
+from dpframe.hierarchy import Hierarchy
 from dpframe.sources.record_leaves import (
     finest_columns,
     keyed_sql,
@@ -38,26 +38,28 @@ PLACES = 256
 """Larger than the number of levels of any dimension."""
 
 
-def places_in(cells: Cells) -> int:
+def places_in(cells: Hierarchy) -> int:
     """How many columns of places the result has: a cell needs one per dimension, and a node needs
     its own place and its parent's."""
-    return max(2, len(cells.of))
+    return max(2, len(cells.dimensions))
 
 
-def cell_result_columns(cells: Cells) -> tuple[str, ...]:
+def cell_result_columns(cells: Hierarchy) -> tuple[str, ...]:
     """The columns of the result behind ``level`` and ``n``: the number of a node's dimension (0 for
     a cell), the places, and the key of a node as texts."""
-    width = max(one.key_width for one in cells.of)
+    width = max(one.key_width for one in cells.dimensions)
     return tuple(f"t{i}" for i in one_to(1 + places_in(cells) + width))
 
 
 def placed_leaves(
-    cells: Cells, types: tuple[str, ...], band: int, added: tuple[str, ...] = ()
+    cells: Hierarchy, types: tuple[str, ...], band: int, added: tuple[str, ...] = ()
 ) -> list[str]:
     """The CTEs over ``leaves``. ``types`` are the types of the columns of ``source``; ``added``
     names further columns, which are added up."""
     parts, joins, start = ["leaf AS MATERIALIZED (SELECT * FROM leaves)"], [], 0
-    for number, (one, own) in enumerate(zip(cells.of, cells.by_dimension(types), strict=True), 1):
+    for number, (one, own) in enumerate(
+        zip(cells.dimensions, cells.by_dimension(types), strict=True), 1
+    ):
         keys = tuple(f"k{i}" for i in range(start + 1, start + one.key_width + 1))
         pairs = list(zip(keys, finest_columns(one), strict=True))
         chosen = ", ".join(f"{key} AS {name}" for key, name in pairs)
@@ -69,7 +71,7 @@ def placed_leaves(
     return [*parts, counted_cells(cells, counted, f"leaf {' '.join(joins)}", added=added)]
 
 
-def placed_records(cells: Cells, types: tuple[str, ...], band: int) -> list[str]:
+def placed_records(cells: Hierarchy, types: tuple[str, ...], band: int) -> list[str]:
     """The CTEs over ``source``, where every row counts once.
 
     If all values are keys, as in a cube, rows are grouped by all columns first, which leaves few
@@ -80,11 +82,13 @@ def placed_records(cells: Cells, types: tuple[str, ...], band: int) -> list[str]
     every = ", ".join(source_columns(cells))
     rows, counted = "texts", "sum(texts.n)::BIGINT"
     found = f"SELECT {every}, count(*) AS n FROM source GROUP BY {every}"
-    if any(one.kind != "columns" for one in cells.of):
+    if any(one.kind != "columns" for one in cells.dimensions):
         counted, found = "count(*)", f"SELECT {every} FROM source"
     # materialized: a source can be a query that returns other rows each time it is read
     parts.append(f"texts AS MATERIALIZED ({found})")
-    for number, (one, own) in enumerate(zip(cells.of, cells.by_dimension(types), strict=True), 1):
+    for number, (one, own) in enumerate(
+        zip(cells.dimensions, cells.by_dimension(types), strict=True), 1
+    ):
         columns = [f"c{i}" for i in range(start, start + len(own))]
         pairs = list(zip(columns, source_columns(one), strict=True))
         chosen = ", ".join(f"{column} AS {name}" for column, name in pairs)
@@ -108,14 +112,14 @@ def placed_records(cells: Cells, types: tuple[str, ...], band: int) -> list[str]
     return [*parts, *_grouped_cells(cells, found)]
 
 
-def _grouped_cells(cells: Cells, rows: str) -> list[str]:
+def _grouped_cells(cells: Hierarchy, rows: str) -> list[str]:
     """The CTEs ``placed`` and ``cells``, from rows grouped by all values. Only groups with a value
     below the band, which can share a cell, are grouped again. NULL and empty text can share a cell,
     too, but two groups of one cell are as good as one."""
-    numbers = one_to(len(cells.of))
+    numbers = one_to(len(cells.dimensions))
     places = ", ".join(f"p{i}.place AS place_{i}" for i in numbers)
     groups = ", ".join(f"place_{i}" for i in numbers)
-    pairs = zip(numbers, cells.of, strict=True)
+    pairs = zip(numbers, cells.dimensions, strict=True)
     finest_of_all = " AND ".join(f"place_{i} % {PLACES} = {one.height}" for i, one in pairs)
     return [
         f"placed AS MATERIALIZED (SELECT {places}, texts.n AS n FROM {rows})",
@@ -131,26 +135,27 @@ def places_join(rows: str, places: str, name: str, pairs: list[tuple[str, str]])
 
 
 def counted_cells(
-    cells: Cells, counted: str, rows: str, *, mapped: bool = False, added: tuple[str, ...] = ()
+    cells: Hierarchy, counted: str, rows: str, *, mapped: bool = False, added: tuple[str, ...] = ()
 ) -> str:
     """The CTE ``cells``: counts by the places of all dimensions, and sums of ``added`` columns."""
-    numbers = one_to(len(cells.of))
+    numbers = one_to(len(cells.dimensions))
     found = [
-        f"p{i}.place" if mapped else _finest_place_sql(cells.of[i - 1], f"p{i}") for i in numbers
+        f"p{i}.place" if mapped else _finest_place_sql(cells.dimensions[i - 1], f"p{i}")
+        for i in numbers
     ]
     places = ", ".join(f"{place} AS place_{i}" for i, place in zip(numbers, found, strict=True))
     groups, more = ", ".join(map(str, numbers)), sum_list(added)
     return f"cells AS (SELECT {places}, {counted} AS n{more} FROM {rows} GROUP BY {groups})"
 
 
-def cell_rows(cells: Cells, added: tuple[str, ...] = ()) -> str:
+def cell_rows(cells: Hierarchy, added: tuple[str, ...] = ()) -> str:
     """The query of the result: nodes of every dimension, and cells, which have ``added`` sums."""
     none = "".join(f", NULL AS {name}" for name in added)
     own = "".join(f", {name}" for name in added)
     zero = "".join(f", 0 AS {name}" for name in added)
     names, wide = cell_result_columns(cells), places_in(cells)
     selects = []
-    for number, one in enumerate(cells.of, 1):
+    for number, one in enumerate(cells.dimensions, 1):
         for level in one_to(one.height):
             texts = [f"s{i}" for i in one_to(one.key_width)]
             rows = f"node_{number}_{level} AS node"
@@ -165,10 +170,10 @@ def cell_rows(cells: Cells, added: tuple[str, ...] = ()) -> str:
             )
             counted = "n::BIGINT AS n"  # without the cast, all counts would have 128 bits
             selects.append(f"SELECT {level} AS level, {counted}, {filled}{none} FROM {rows}")
-    places = [f"place_{i}" for i in one_to(len(cells.of))]
+    places = [f"place_{i}" for i in one_to(len(cells.dimensions))]
     filled = _result_select_list(names, wide, 0, places, [])
     selects.append(f"SELECT 0 AS level, n, {filled}{own} FROM cells")
-    nothing = _result_select_list(names, wide, 0, ["0"] * len(cells.of), [])
+    nothing = _result_select_list(names, wide, 0, ["0"] * len(cells.dimensions), [])
     selects.append(f"SELECT 0 AS level, 0 AS n, {nothing}{zero}")  # so an empty source has a row
     shown = ", ".join(f'{name} AS "{name}"' for name in (*names, *added))
     return (
@@ -176,11 +181,11 @@ def cell_rows(cells: Cells, added: tuple[str, ...] = ()) -> str:
     )
 
 
-def group_rows(cells: Cells, added: tuple[str, ...], extra: Mapping[str, str]) -> str:
+def group_rows(cells: Hierarchy, added: tuple[str, ...], extra: Mapping[str, str]) -> str:
     """The query of the result for another client: only groups, with the levels and texts of their
     nodes in the columns of ``sources.portable_groups``."""
-    joins, shown, start = [], [f'n{i}.level AS "l{i}"' for i in one_to(len(cells.of))], 0
-    for number, one in enumerate(cells.of, 1):
+    joins, shown, start = [], [f'n{i}.level AS "l{i}"' for i in one_to(len(cells.dimensions))], 0
+    for number, one in enumerate(cells.dimensions, 1):
         own = one_to(one.key_width)
         nodes = [f"SELECT 0 AS place, 0 AS level{''.join(f', NULL AS s{i}' for i in own)}"]
         nodes += [
@@ -194,7 +199,7 @@ def group_rows(cells: Cells, added: tuple[str, ...], extra: Mapping[str, str]) -
         )
         shown += [f'n{number}.s{i} AS "t{start + i}"' for i in own]
         start += one.key_width
-    places = [f"place_{i}" for i in one_to(len(cells.of))]
+    places = [f"place_{i}" for i in one_to(len(cells.dimensions))]
     groups, zero = ", ".join(places), ", ".join(f"0 AS {place}" for place in places)
     none = "".join(f", 0 AS {name}" for name in added)
     rows = (

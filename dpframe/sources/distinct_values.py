@@ -11,7 +11,7 @@ from __future__ import annotations
 from dpframe._duck import VIEW
 from dpframe._sql import ascending_order
 from dpframe.budget import PrivacyUnit
-from dpframe.hierarchy import Cells, Hierarchy
+from dpframe.hierarchy import Hierarchy
 from dpframe.sources.node_places import ReportedNodes, keyed_leaves_join, reported_levels
 from dpframe.sources.record_leaves import keyed_sql
 from dpframe.sources.rollup_statement import exact_column_sql, source_sql
@@ -41,7 +41,7 @@ def distinct_statement(
         beside={"v": exact_column_sql(distinct.column, value_type)},
     )
     user = "u, " if unit.user is not None else ""
-    valued, several = "(FROM source WHERE v IS NOT NULL)", isinstance(hierarchy, Cells)
+    valued, several = "(FROM source WHERE v IS NOT NULL)", hierarchy.has_cells
     levels, root = ([], "part") if several else (reported_levels(nodes), "0")
     at = "".join(f", n{level}" for level in levels)
     parts = [

@@ -1,21 +1,16 @@
-"""Count the rows of any source into a CountTree, with one statement."""
+"""Count the rows of any source into counts of nodes or cells, with one statement."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
 from dpframe._duck import Relation, register_table
-from dpframe._forks import no_fork
 from dpframe.budget import PrivacyUnit
-from dpframe.cell_counts import CellCounts
-from dpframe.hierarchy import Cells, Hierarchy
+from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
 from dpframe.hierarchy._ip import Ip
 from dpframe.noise import random_seed
+from dpframe.sources.count_rows import counts_of
 from dpframe.sources.keys import check_key_types, listed_counts
 from dpframe.sources.rollup_statement import rollup_statement
 from dpframe.sources.small_frames import MOST, counts_small, small_counts
@@ -29,7 +24,7 @@ from dpframe.sources.source_relations import (
 from dpframe.sources.spark import is_spark
 from dpframe.sources.summands import Summand
 from dpframe.sources.weights import check_weight_type
-from dpframe.tree import CountTree, ListedNodes
+from dpframe.tree import Counts, ListedNodes
 
 
 def exact_counts(
@@ -42,20 +37,18 @@ def exact_counts(
     progress: bool = False,
     sums: Mapping[str, Summand] | None = None,
     beside: Sequence[str] = (),
-) -> CountTree:
-    """True counts of the nodes at or above the band, or only of the listed nodes. Private.
+) -> Counts:
+    """True counts of the nodes or cells at or above the band, or only of listed nodes. Private.
 
     ``sums`` are as in :func:`rollup_statement`; they read the columns that ``beside`` names.
 
     Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
     """
     if is_spark(source):
-        with no_fork():
-            from dpframe.sources.spark_counts import rollup_by_spark
+        from dpframe.sources.spark_counts import counts_by_spark
 
-        table, read = rollup_by_spark(source, hierarchy, unit, band, listed=listed, sums=sums)
-        tree = tree_of(table, read, tuple(sums or ()))
-        return tree if listed is None else listed_counts(tree, listed)
+        counts = counts_by_spark(source, hierarchy, unit, band, listed=listed, sums=sums)
+        return counts if listed is None else listed_counts(counts.axes[0], listed)
     wanted = [*_columns_to_read(hierarchy, unit), *beside]
     seed = random_seed()  # always drawn, so that later draws do not depend on which code counts
     small = None
@@ -74,16 +67,14 @@ def exact_counts(
         if listed is not None:
             check_key_types(listed, hierarchy, read)
         elif isinstance(hierarchy, Ip) and not sums:
-            with no_fork():
-                from dpframe.sources.address_levels import address_nodes
+            from dpframe.sources.address_levels import address_nodes
 
             nodes = address_nodes(relation, hierarchy, unit, read, band, progress=progress)
             if nodes is not None:
-                return tree_of(nodes, read)
+                return counts_of(nodes, hierarchy, read)
         user_type, known = types.get(unit.user or ""), None
         if unit.user is not None:
-            with no_fork():
-                from dpframe.sources.user_rows import user_leaves
+            from dpframe.sources.user_rows import user_leaves
 
             known = user_leaves(
                 relation, hierarchy, unit, read, user_type, seed=seed, progress=progress
@@ -104,42 +95,14 @@ def exact_counts(
     if known is not None:
         with register_table(known.table, "what users count") as relation:
             table = relation.query(statement, False)
-    tree = tree_of(table, read, tuple(sums or ()))
-    return tree if listed is None else listed_counts(tree, listed)
-
-
-def cell_counts(
-    source: object, cells: Cells, unit: PrivacyUnit, band: int, *, progress: bool = False
-) -> CellCounts:
-    """True counts of the cells of several hierarchies. Private."""
-    if is_spark(source):
-        with no_fork():
-            from dpframe.sources.spark_counts import cells_by_spark
-
-        return cells_by_spark(source, cells, unit, band)
-    with open_source(source, _columns_to_read(cells, unit)) as relation:
-        types = _tree_column_types(relation, cells, unit, text=only_text(source))
-        read = tuple(types[c] for c in cells.source_columns)
-        statement = rollup_statement(
-            cells,
-            unit,
-            band=band,
-            types=read,
-            user_type=types[unit.user] if unit.user is not None else None,
-            seed=random_seed(),
-        )
-        table = relation.query(statement, progress)
-    with no_fork():
-        from dpframe.sources.cell_table import cells_of
-
-    return cells_of(table, cells, read)
+    counts = counts_of(table, hierarchy, read, tuple(sums or ()))
+    return counts if listed is None else listed_counts(counts.axes[0], listed)
 
 
 def check_readable(source: object, hierarchy: Hierarchy, unit: PrivacyUnit) -> None:
     """Raise ColumnError if a source lacks a column, or has one of a type that cannot be read."""
     if is_spark(source):
-        with no_fork():
-            from dpframe.sources.spark_counts import check_spark
+        from dpframe.sources.spark_counts import check_spark
 
         check_spark(source, hierarchy, unit)
         return
@@ -163,19 +126,3 @@ def _tree_column_types(
     if unit.weight is not None:
         check_weight_type(unit, types[unit.weight], text=text)
     return types
-
-
-def tree_of(table: pa.Table, types: tuple[str, ...] = (), sums: Sequence[str] = ()) -> CountTree:
-    """The tree from a rollup's rows in preorder: level, n, keys and ``sums``."""
-    return CountTree.from_preorder(
-        level=_tree_integers(table["level"]),
-        count=_tree_integers(table["n"]),
-        keys=tuple(table[name] for name in table.column_names[2:] if name not in sums),
-        types=types,
-        sums=tuple(table[name] for name in sums),
-    )
-
-
-def _tree_integers(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    numbers: NDArray[np.int64] = column.cast(pa.int64()).to_numpy()
-    return numbers

@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe._forks import no_fork
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
@@ -21,7 +20,7 @@ from dpframe.sources.row_parts import RowParts, vector_columns
 from dpframe.sources.source_relations import canonical, only_text, open_source
 from dpframe.sources.spark import SparkFrame, is_spark
 from dpframe.sources.summands import Summand
-from dpframe.tree import CountTree, ListedNodes, python_integers
+from dpframe.tree import Counts, CountTree, Ints, ListedNodes, segments
 from dpframe.vectors import Vector
 
 NUMBERS = (*WHOLE, *REAL, "DECIMAL", "BOOLEAN", '"NULL"')
@@ -69,48 +68,37 @@ def check_value_columns(source: object, wanted: Sequence[str], beside: Sequence[
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class MeasuredParts(RowParts):
-    """Rows whose nodes are counted. Sums of these rows are taken later, when the parts are known.
+    """Rows whose nodes or cells are counted. Sums of rows are taken later, once parts are known.
 
     ``sums`` names the sums that came with the counts: for records whose bounds are known before,
-    all that vectors need. Other sums are then counted from ``source``.
+    all that vectors need. Other sums are then counted from ``source``. None if no sums came.
     """
 
-    tree: CountTree
-    sums: tuple[str, ...]
+    counts: Counts
+    sums: tuple[str, ...] | None
 
     def parts(
-        self, vectors: Sequence[Vector], nodes: ReportedNodes, chosen: NDArray[np.int64]
+        self, vectors: Sequence[Vector], nodes: ReportedNodes, places: Ints
     ) -> list[NDArray[np.object_]]:
-        """For every vector, an array with one number per node; ``chosen`` has the places of
-        ``nodes`` in the tree."""
+        """For every vector, an array with one number per node; ``places`` has the positions of
+        ``nodes``, one column an axis."""
         if not vectors:
             return []
-        if self.unit.user is None and set(sums_of(vectors)) == set(self.sums) - {ROWS}:
-            return _of_tree(self.tree, self.sums, vectors, nodes, chosen)
+        if self.sums is not None and set(sums_of(vectors)) == set(self.sums) - {ROWS}:
+            return _of_groups(self, vectors, nodes, places)
         return self.of_rows(vectors, nodes)
 
 
-def _of_tree(
-    tree: CountTree,
-    names: Sequence[str],
-    vectors: Sequence[Vector],
-    nodes: ReportedNodes,
-    chosen: NDArray[np.int64],
+def _of_groups(
+    measured: MeasuredParts, vectors: Sequence[Vector], nodes: ReportedNodes, places: Ints
 ) -> list[NDArray[np.object_]]:
-    """Vectors of records: the sums of a node less the sums of the reported nodes below it."""
-    below = nodes.ancestor >= 0
-
-    def own(totals: NDArray[np.object_]) -> NDArray[np.object_]:
-        out = totals.copy()
-        np.subtract.at(out, nodes.ancestor[below], totals[below])
-        return out
-
-    held = {
-        name: own(python_integers(column.take(chosen)))
-        for name, column in zip(names, tree.sums, strict=True)
-    }
-    if ROWS not in held:
-        held[ROWS] = own(tree.count[chosen].astype(object))
+    """Vectors of records from the sums of groups; all records of a group are in one part."""
+    counts, names = measured.counts, measured.sums or ()
+    part = segments(counts, measured.hierarchy.kind_order, nodes.level, places)
+    sums = {ROWS: counts.own.astype(object), **dict(zip(names, counts.own_sums, strict=True))}
+    held = {name: np.zeros(len(nodes.level), dtype=object) for name in sums}
+    for name, values in sums.items():
+        np.add.at(held[name], part, values)
     return vectors_from_sums(held, vectors)
 
 
@@ -152,13 +140,15 @@ def measure_parts(
 
     Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
     """
-    sums = sums_of(vectors) if unit.user is None else {}
-    if unit.measured and unit.user is None:
-        sums[ROWS] = Summand(kind="row")  # the tree counts the measure that decides
+    rows_later = hierarchy.has_cells and not is_spark(source)  # faster than sums of all groups
+    sums = None if rows_later or unit.user is not None else sums_of(vectors)
+    if sums is not None and unit.measured:
+        sums[ROWS] = Summand(kind="row")  # the counts are of the measure that decides
+    counts: Counts
     if unit.user is not None and listed is not None:
-        tree = _empty_listed_tree(source, hierarchy, unit, listed)
+        counts = _empty_listed_tree(source, hierarchy, unit, listed)
     else:
-        tree = exact_counts(
+        counts = exact_counts(
             source,
             hierarchy,
             unit,
@@ -166,11 +156,11 @@ def measure_parts(
             listed=listed,
             progress=progress,
             sums=sums,
-            beside=vector_columns(vectors),
+            beside=() if rows_later else vector_columns(vectors),
         )
     return MeasuredParts(
-        tree=tree,
-        sums=tuple(sums),
+        counts=counts,
+        sums=None if sums is None else tuple(sums),
         source=source,
         hierarchy=hierarchy,
         unit=PrivacyUnit(user=unit.user),
@@ -179,11 +169,11 @@ def measure_parts(
 
 
 def parts_counted_elsewhere(
-    tree: CountTree, sums: tuple[str, ...], hierarchy: Hierarchy
+    counts: Counts, sums: tuple[str, ...], hierarchy: Hierarchy
 ) -> MeasuredParts:
-    """Nodes of records that another engine counted, with all ``sums`` that the measures need."""
+    """Counts of records by another engine, with all ``sums`` that the measures need."""
     return MeasuredParts(
-        tree=tree,
+        counts=counts,
         sums=sums,
         source=None,
         hierarchy=hierarchy,
@@ -233,8 +223,7 @@ def _hierarchy_column_types(
 ) -> tuple[str, ...]:
     """Types of the hierarchy's columns; ColumnError for a column that cannot be read."""
     if is_spark(source):
-        with no_fork():
-            from dpframe.sources.spark_counts import check_spark
+        from dpframe.sources.spark_counts import check_spark
 
         found = check_spark(source, hierarchy, unit).types
         return tuple(found[c] for c in hierarchy.source_columns)

@@ -17,10 +17,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dpframe._duck import VIEW
-from dpframe._forks import no_fork
 from dpframe._sql import identifier
 from dpframe.budget import PrivacyUnit
-from dpframe.hierarchy import Cells, Hierarchy
+from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import text_sql
 from dpframe.sources.cell_leaves import (
     cell_result_columns,
@@ -87,8 +86,7 @@ def rollup_statement(
     columns. ``leaves`` is a query of the finest keys and their counts, n, where these are known.
     """
     if dialect is not None:
-        with no_fork():
-            from dpframe.sources.portable_sql import portable_sql
+        from dpframe.sources.portable_sql import portable_sql
 
         return portable_sql(
             hierarchy,
@@ -114,7 +112,7 @@ def rollup_statement(
     added = tuple(sums or ())
     parts = [*([f"{valid[0]} AS (SELECT {valid[1]} AS ok)"] if valid else []), source]
     where = f"WHERE (SELECT ok FROM {valid[0]}) " if valid else ""
-    if isinstance(hierarchy, Cells):
+    if hierarchy.has_cells:
         rows = cell_rows(hierarchy) if extra is None else group_rows(hierarchy, added, extra)
         if _each_row_counts_one(hierarchy, unit) and not added:
             parts += placed_records(hierarchy, types, band)
@@ -125,7 +123,7 @@ def rollup_statement(
         parts += record_leaves(hierarchy, unit, types, seed, added, counted)
     else:
         parts += _user_leaf_ctes(hierarchy, unit, types, seed)
-    if isinstance(hierarchy, Cells):
+    if hierarchy.has_cells:
         parts += placed_leaves(hierarchy, types, band, added)
         return f"WITH {', '.join(parts)} {rows} {where}"
     parts += [
@@ -151,14 +149,14 @@ def rollup_statement(
 
 def result_columns(hierarchy: Hierarchy) -> tuple[str, ...]:
     """The columns of the result behind ``level`` and ``n``."""
-    if isinstance(hierarchy, Cells):
+    if hierarchy.has_cells:
         return cell_result_columns(hierarchy)
     return tuple(f"t{i}" for i in one_to(hierarchy.key_width))
 
 
-def _each_row_counts_one(cells: Cells, unit: PrivacyUnit) -> bool:
+def _each_row_counts_one(cells: Hierarchy, unit: PrivacyUnit) -> bool:
     """Whether every row counts once, and none is dropped."""
-    dropped = any(one.on_invalid == "drop" for one in cells.of)
+    dropped = any(one.on_invalid == "drop" for one in cells.dimensions)
     return unit.user is None and unit.weight is None and not dropped
 
 

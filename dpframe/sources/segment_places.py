@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe.hierarchy import Cells, Hierarchy, Kind
+from dpframe.hierarchy import Hierarchy, Kind
 from dpframe.sources.node_places import (
     ReportedNodes,
     chosen_nodes,
@@ -46,16 +46,18 @@ def leaf_places_ctes(
 ) -> list[str]:
     """The CTEs up to ``leaves``, of one hierarchy or of cells. The leaves of cells have a part, and
     no nodes at levels."""
-    if isinstance(hierarchy, Cells):
+    if hierarchy.has_cells:
         return _segment_ctes(hierarchy, types, nodes)
     return node_places_ctes(hierarchy, types, nodes)
 
 
-def _segment_ctes(cells: Cells, types: tuple[str, ...], nodes: ReportedNodes) -> list[str]:
-    kinds = [(0,) * len(cells.of), *reversed(cells.kinds)]
+def _segment_ctes(cells: Hierarchy, types: tuple[str, ...], nodes: ReportedNodes) -> list[str]:
+    kinds = [(0,) * len(cells.dimensions), *reversed(cells.kind_order)]
     depth = np.array([kinds[level] for level in nodes.level.tolist()], dtype=np.int64)
     parts, joins, places, start = list[str](), list[str](), list[list[int]](), 0
-    for d, (one, own) in enumerate(zip(cells.of, cells.by_dimension(types), strict=True), 1):
+    for d, (one, own) in enumerate(
+        zip(cells.dimensions, cells.by_dimension(types), strict=True), 1
+    ):
         here = slice(start, start + one.key_width)
         line, place = _distinct_nodes(depth[:, d - 1], nodes.keys[here])
         places.append(place)

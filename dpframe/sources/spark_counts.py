@@ -8,19 +8,19 @@ from typing import Any
 import pyarrow as pa
 
 from dpframe.budget import PrivacyUnit
-from dpframe.cell_counts import CellCounts
 from dpframe.dialects import SPARK
 from dpframe.errors import ParameterError
-from dpframe.hierarchy import Cells, Hierarchy
+from dpframe.hierarchy import Hierarchy
 from dpframe.noise import random_seed
 from dpframe.sources.candidates import preorder_table
 from dpframe.sources.cell_candidates import group_counts
+from dpframe.sources.count_rows import tree_of
 from dpframe.sources.keys import check_key_types
 from dpframe.sources.rollup_statement import rollup_statement
 from dpframe.sources.spark import SparkFrame
 from dpframe.sources.summands import Summand
 from dpframe.sources.weights import check_weight_type
-from dpframe.tree import ListedNodes
+from dpframe.tree import Counts, ListedNodes
 
 FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
 
@@ -47,7 +47,7 @@ def check_spark(
     return source
 
 
-def rollup_by_spark(
+def counts_by_spark(
     frame: Any,
     hierarchy: Hierarchy,
     unit: PrivacyUnit,
@@ -55,9 +55,8 @@ def rollup_by_spark(
     *,
     listed: ListedNodes | None = None,
     sums: Mapping[str, Summand] | None = None,
-) -> tuple[pa.Table, tuple[str, ...]]:
-    """The rows that ``rollup_statement`` returns in DuckDB (level, n, keys and ``sums``, in
-    preorder), and the types of the columns. Private."""
+) -> Counts:
+    """True counts of nodes or cells, with ``sums``. Private."""
     sums = sums or {}
     source, read = _checked_spark_source(frame, hierarchy, unit, sums)
     if listed is not None:
@@ -65,23 +64,10 @@ def rollup_by_spark(
     with source:
         statement = _spark_rollup_statement(source, hierarchy, unit, band, read, sums)
         table = source.query(statement, only=_listed_table(listed, hierarchy, read))
-    return preorder_table(table, hierarchy, SPARK, read, own=True, sums=tuple(sums)), read
-
-
-def cells_by_spark(
-    frame: Any,
-    cells: Cells,
-    unit: PrivacyUnit,
-    band: int,
-    *,
-    sums: Mapping[str, Summand] | None = None,
-) -> CellCounts:
-    """True counts of the cells of several hierarchies, and ``sums`` of their groups. Private."""
-    sums = sums or {}
-    source, read = _checked_spark_source(frame, cells, unit, sums)
-    with source:
-        table = source.query(_spark_rollup_statement(source, cells, unit, band, read, sums))
-    return group_counts(table, cells, SPARK, read, band=band, sums=tuple(sums))
+    if hierarchy.has_cells:
+        return group_counts(table, hierarchy, SPARK, read, band=band, sums=tuple(sums))
+    rows = preorder_table(table, hierarchy, SPARK, read, own=True, sums=tuple(sums))
+    return tree_of(rows, read, tuple(sums))
 
 
 def _checked_spark_source(

@@ -37,10 +37,10 @@ import numpy as np
 import dpframe as dp
 from dpframe.accounting.levels import level_laws
 from dpframe.budget import PrivacyUnit
-from dpframe.cell_counts import CellCounts
-from dpframe.mechanisms import cell_hhh
+from dpframe.mechanisms import offline_hhh
 from dpframe.questions.hhh.cells_plan import CellsPlan
-from dpframe.sources.exact_trees import cell_counts
+from dpframe.sources.exact_trees import exact_counts
+from dpframe.tree import Counts
 from tests.benchmarks.speed import ROOT
 from tests.cell_counts import Silent
 
@@ -69,20 +69,20 @@ def named(kind: Any, nodes: Any, residual: Any) -> Reported:
     return {(k, *cell): n for k, cell, n in rows if any(cell)}
 
 
-def right(counts: CellCounts, plan: CellsPlan, threshold: int) -> Reported:
+def right(counts: Counts, plan: CellsPlan, threshold: int) -> Reported:
     """What is reported without noise."""
     return named(*selected(counts, plan, Silent(), threshold, band=threshold))
 
 
-def ours(counts: CellCounts, plan: CellsPlan, threshold: int) -> Reported:
+def ours(counts: Counts, plan: CellsPlan, threshold: int) -> Reported:
     kind, nodes, residual = selected(counts, plan, plan.test_noise, threshold, band=plan.band)
     return named(kind, nodes, residual + plan.count_noise.draw(len(residual)))
 
 
-def selected(counts: CellCounts, plan: CellsPlan, test: Any, threshold: int, *, band: int) -> Any:
-    return cell_hhh.select(
+def selected(counts: Counts, plan: CellsPlan, test: Any, threshold: int, *, band: int) -> Any:
+    return offline_hhh.select(
         counts,
-        kinds=plan.cells.kinds,
+        kinds=plan.hierarchy.kind_order,
         test=test,
         threshold=threshold,
         remainder=True,
@@ -91,25 +91,27 @@ def selected(counts: CellCounts, plan: CellsPlan, test: Any, threshold: int, *, 
 
 
 def histograms(
-    counts: CellCounts, plan: CellsPlan, threshold: int, *, sd: float, least: int, seed: int
+    counts: Counts, plan: CellsPlan, threshold: int, *, sd: float, least: int, seed: int
 ) -> Reported:
     """Noisy counts of all cells of all kinds that reach ``least``, and of those what reaches the
     threshold, finest first: what is left of a cell is its count less those of the reported cells in
     it, the topmost ones, each with noise of its own."""
     rng, found = np.random.default_rng(seed), Reported()
-    free = np.ones(len(counts.count), dtype=np.bool_)
-    owner, owners = np.full(len(counts.count), -1), 0
-    kinds = plan.cells.kinds
-    ables = cell_hhh._groups_at_band(counts, kinds, LEAST)
+    free = np.ones(len(counts.own), dtype=np.bool_)
+    owner, owners = np.full(len(counts.own), -1), 0
+    kinds = plan.hierarchy.kind_order
+    ables = offline_hhh._groups_at_band(counts, kinds, LEAST)
     for place, (kind, able) in enumerate(zip(kinds, ables, strict=True)):
         groups = np.flatnonzero(able)
-        code, _ = cell_hhh._cell_numbers(counts, kind, groups)
+        code, _ = offline_hhh._cell_numbers(counts, kind, groups)
         different, cell = np.unique(code, return_inverse=True)
         number = len(different)
-        whole = cell_hhh._records_by_cell(counts, groups, cell, number)
-        nodes, _ = cell_hhh._nodes_and_groups(counts, kind, groups, cell, np.arange(number), number)
+        whole = offline_hhh._records_by_cell(counts, groups, cell, number)
+        nodes, _ = offline_hhh._nodes_and_groups(
+            counts, kind, groups, cell, np.arange(number), number
+        )
         left, inside = np.zeros_like(whole), np.zeros_like(whole)
-        np.add.at(left, cell[free[groups]], counts.count[groups[free[groups]]])
+        np.add.at(left, cell[free[groups]], counts.own[groups[free[groups]]])
         owned = owner[groups] >= 0
         pairs = np.unique(cell[owned] * (owners + 1) + owner[groups[owned]])
         np.add.at(inside, pairs // (owners + 1), 1)
@@ -149,7 +151,7 @@ def accuracy(name: str) -> None:
     band = min(LEAST, *(plan.band for plan in plans.values()))
     draws = OF_MANY.get(name, DRAWS)
     rows = duckdb.connect().sql(f"FROM '{DATA / name}.parquet'")
-    counts = cell_counts(rows, cells, PrivacyUnit(), band)
+    counts = exact_counts(rows, cells, PrivacyUnit(), band)
     print(f"\n{name}: {asked}, {cells.height} kinds; histograms sd {laws.noise.sd:.1f}, from "
           f"{laws.threshold} on")  # fmt: skip
     for threshold, plan in plans.items():

@@ -23,8 +23,12 @@ from dpframe.accounting.levels import level_laws
 from dpframe.accounting.tree_levels import TreeLaws
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
-from dpframe.postprocess.consistency import consistent_counts, consistent_whole_counts
-from dpframe.postprocess.consistent_trees import consistent_tree, tree_in_records
+from dpframe.postprocess.consistency import (
+    consistent_counts,
+    consistent_tree,
+    consistent_whole_counts,
+    tree_in_records,
+)
 from dpframe.questions.tree_counts.plan import TreePlan, make_tree_plan
 from dpframe.sources.exact_trees import exact_counts
 from dpframe.sources.keys import listed_nodes
@@ -76,8 +80,8 @@ def errors(plan: TreePlan, truth: CountTree, releases: int) -> tuple[list[float]
     drawn, adjusted = np.zeros(len(truth.count)), np.zeros(len(truth.count))
     for _ in range(releases):
         noisy = plan.run(private)
-        drawn += squares(tree_in_records(noisy, plan.grid), truth, plan.listed is not None)
-        adjusted += squares(consistent_tree(noisy, plan.grid), truth, plan.listed is not None)
+        drawn += squares(tree_in_records(noisy, plan.grid), truth, plan.listed_keys is not None)
+        adjusted += squares(consistent_tree(noisy, plan.grid), truth, plan.listed_keys is not None)
     if isinstance(plan.laws, TreeLaws):  # the total is one node, whose noise is known exactly
         exact = releases * plan.laws.noises[0].sd ** 2
         adjusted[0] += exact - drawn[0]

@@ -23,9 +23,8 @@ import pyarrow.parquet as pq
 import dpframe as dp
 from dpframe.doors.cli import main as cli
 from dpframe.hierarchy import as_hierarchy
-from dpframe.postprocess.flat import flat_frame
 from dpframe.postprocess.level_values import TEXT
-from dpframe.postprocess.lineages import nearest_reported
+from dpframe.postprocess.shown_nodes import flat_frame, nearest_reported
 from tests.doors import Door, World, accessor, command, function, public, rows, sql
 
 Answers = Mapping[str, Any]

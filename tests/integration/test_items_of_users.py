@@ -19,7 +19,7 @@ from dpframe.asking.release import receipt_in_metadata
 from dpframe.doors.cli import main as cli
 from dpframe.federated.encoding import LETTERS
 from dpframe.pages.report import report_page
-from dpframe.postprocess.flat import flat_frame
+from dpframe.postprocess.shown_nodes import flat_frame
 from dpframe.testing import seeded_noise
 from tests import members
 from tests.doors import World

@@ -533,5 +533,5 @@ def test_postgres_is_read_by_declared_types(tmp_path: Path) -> None:
             read_postgres(address, "SELECT 1 / (i - 1) FROM odd")
         secret = f"postgresql://{info.user}:geheim@db.example/{info.dbname}"
         made = DatabaseSource(database=secret, query="SELECT * FROM odd")
-        said = made.described("2026-W40")
+        said = made.describe("2026-W40")
         assert said == "SELECT * FROM odd in PostgreSQL db.example/postgres"

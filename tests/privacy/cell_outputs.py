@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpframe.cell_counts import Axis, CellCounts, NoisyCells
 from dpframe.hierarchy import Kind
 from dpframe.hierarchy._cells import product_kinds
-from dpframe.mechanisms import cell_hhh
+from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable
+from dpframe.tree import CellCounts, CountTree, NoisyNodes
 
 from .enumerate_outputs import Distribution, NoNoise, Script, ScriptedCoins, every_script
 
 Record = tuple[str, ...]
 Table = Mapping[Record, int]
-Run = Callable[..., NoisyCells]
+Run = Callable[..., NoisyNodes]
 """``run(cells, *, kinds, test, release, threshold, remainder)``, shipped or with a planted bug."""
 
 
@@ -40,22 +40,22 @@ def counts_of(table: Table) -> CellCounts:
     records = [record for record, n in sorted(table.items()) if n]
     wide = len(next(iter(table)))
     axes, places = [], []
+    own = np.array([table[r] for r in records], dtype=np.int64)
     for number in range(wide):
         paths = sorted({r[number][:end] for r in records for end in range(1, len(r[number]) + 1)})
         paths = ["", *sorted(paths, key=len)]
         axes.append(
-            Axis(
+            CountTree(
                 level=np.array([len(p) for p in paths], dtype=np.int64),
                 parent=np.array([paths.index(p[:-1]) if p else -1 for p in paths], dtype=np.int64),
+                count=np.array(
+                    [sum(table[r] for r in records if r[number].startswith(p)) for p in paths]
+                ),
                 keys=(pa.chunked_array([paths], type=pa.string()),),
             )
         )
         places.append(np.array([paths.index(r[number]) for r in records], dtype=np.int32))
-    return CellCounts(
-        axes=tuple(axes),
-        places=tuple(places),
-        count=np.array([table[r] for r in records], dtype=np.int64),
-    )
+    return CellCounts(axes=tuple(axes), places=tuple(places), own=own).check_sums()
 
 
 def more(table: Table, record: Record, records: int = 1) -> dict[Record, int]:
@@ -70,7 +70,7 @@ def every_selection(
     test: NoiseTable,
     threshold: int,
     remainder: bool,
-    run: Run = cell_hhh.run,
+    run: Run = offline_hhh.run,
 ) -> Distribution:
     """Probability of every set of selected cells, with their true residuals."""
     cells, law = counts_of(table), Distribution()
@@ -92,10 +92,10 @@ def every_selection(
     return law
 
 
-def released(noisy: NoisyCells) -> Any:
+def released(noisy: NoisyNodes) -> Any:
     """(cell, residual) of every reported cell."""
-    names = zip(*(keys[0].to_pylist() for keys in noisy.keys), strict=True)
-    cells = zip(noisy.kind.tolist(), names, strict=True)
+    names = zip(*(key.to_pylist() for key in noisy.keys), strict=True)
+    cells = zip(noisy.level.tolist(), names, strict=True)
     return tuple(zip(cells, noisy.residual.tolist(), strict=True))
 
 

@@ -31,10 +31,15 @@ from dpframe.accounting.sketch_stream import sketch_laws
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable, gaussian_table, halves, laplace_table
 from dpframe.testing import seeded_noise
-from dpframe.tree import CountTree, NoisyNodes, nearest_chosen
+from dpframe.tree import CountTree, NoisyNodes, chosen_nodes, nearest_chosen
 from dpframe.verifier.judge import bound_at, verify_proof
-from dpframe.verifier.ledger import LedgerRelease, ReservedLaw, decimal_value, verify_releases
-from dpframe.verifier.period_charges import Block
+from dpframe.verifier.ledger import (
+    Block,
+    LedgerRelease,
+    ReservedLaw,
+    decimal_value,
+    verify_releases,
+)
 from tests.privacy.enumerate_outputs import (
     NoNoise,
     Script,
@@ -621,11 +626,16 @@ def one_test_draw(tree: CountTree, *, test: Any, **rest: Any) -> NoisyNodes:
 
 
 def _finish(tree: CountTree, selected: Any, residual: Any) -> NoisyNodes:
-    return offline_hhh.sum_released_residuals(tree, selected, residual)
+    return offline_hhh.sum_released_residuals(chosen_nodes(tree, selected), residual)
 
 
 def _selected(tree: CountTree, test: Any, threshold: int, remainder: bool) -> tuple[Any, Any]:
-    return offline_hhh.select_nodes(tree, test=test, threshold=threshold, remainder=remainder)
+    kinds = offline_hhh.level_kinds(tree)
+    noise: Any = {"test": test, "threshold": threshold, "remainder": remainder}
+    _, places, residual = offline_hhh.select(tree, kinds=kinds, **noise)
+    selected = np.zeros(len(tree.level), dtype=bool)
+    selected[places[:, 0]] = True
+    return selected, residual
 
 
 def exact_remainder(

@@ -204,7 +204,7 @@ def _tails(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """P(noise >= x) and P(noise < x), each summed from its own end."""
     at = np.clip(x - law.lowest, 0, len(law.weights))
-    return law.at_least()[at], law.below()[at]
+    return law.at_least()[at], law.cumulative_chances()[at]
 
 
 def divergence(p: Mapping[Label, float], q: Mapping[Label, float], t: float) -> float:

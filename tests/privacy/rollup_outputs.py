@@ -25,11 +25,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpframe.mechanisms import auto_bounds, cell_rollup, measured_parts, node_counts, rollup
+from dpframe.mechanisms import auto_bounds, measured_parts, node_counts, rollup
 from dpframe.noise import UnboundedNoise
 from dpframe.questions.rollup import count as counting
 from dpframe.questions.rollup.ask import explain_rollup
-from dpframe.questions.rollup.cell_rollup_plan import CellRollupPlan
 from dpframe.questions.rollup.plan import RollupPlan
 from dpframe.testing import seeded_noise
 
@@ -82,7 +81,7 @@ class Once:
 
     def __init__(self, counted: Any) -> None:
         self.counted = counted
-        self.tree, self.cells = getattr(counted, "tree", None), getattr(counted, "cells", None)
+        self.counts = counted.counts
         self.held: dict[object, Any] = {}
 
     def _kept(self, name: str, *given: Any, key: object) -> Any:
@@ -145,21 +144,11 @@ def run_with(plan: RollupPlan, counted: Any, test: Any) -> rollup.NoisyRollup:
     selection = None
     if plan.selection is not None:
         selection = rollup.Selection(test=test, threshold=plan.selection.threshold_units)
-    if isinstance(plan, CellRollupPlan):
-        assert selection is not None
-        return cell_rollup.run(
-            counted,
-            kinds=plan.cells.kinds,
-            selection=selection,
-            band=plan.band,
-            paid=plan.paid,
-            read=plan.read,
-            searching=plan.searching,
-            counts=plan.counts,
-        )
     return rollup.run(
         counted,
+        kinds=plan.hierarchy.kind_order,
         selection=selection,
+        band=plan.band,
         paid=plan.paid,
         read=plan.read,
         searching=plan.searching,

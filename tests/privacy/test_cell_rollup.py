@@ -15,12 +15,11 @@ import numpy as np
 import pytest
 
 from dpframe import measures as dpm
-from dpframe.cell_counts import CellCounts
-from dpframe.mechanisms import cell_hhh
-from dpframe.mechanisms.rollup import Nodes
+from dpframe.mechanisms import offline_hhh
 from dpframe.questions.rollup.plan import RollupPlan
 from dpframe.sources import parts_statement
-from dpframe.sources.measured_cells import MeasuredCells
+from dpframe.sources.rollup_parts import MeasuredParts
+from dpframe.tree import CellCounts, Nodes
 from dpframe.vectors import Vector
 
 from .rollup_outputs import Row, furthest, largest_loss, plan_of
@@ -94,7 +93,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 def _whole_cells(patch: pytest.MonkeyPatch) -> None:
     """A record counts in every selected cell above it, and not in the first alone."""
-    of_rows = MeasuredCells.of_rows
+    of_rows = MeasuredParts.of_rows
 
     def planted(self: Any, vectors: Sequence[Vector], nodes: Nodes) -> Any:
         found = of_rows(self, vectors, nodes)
@@ -108,12 +107,12 @@ def _whole_cells(patch: pytest.MonkeyPatch) -> None:
                 one[place] = whole[1]
         return found
 
-    patch.setattr(MeasuredCells, "of_rows", planted)
+    patch.setattr(MeasuredParts, "of_rows", planted)
 
 
 def _nobody_takes(patch: pytest.MonkeyPatch) -> None:
     """Records stay where they were when a cell takes them, and others are selected for them."""
-    select = cell_hhh.select
+    select = offline_hhh.select
 
     def planted(cells: CellCounts, *, kinds: Any, remainder: bool, **rest: Any) -> Any:
         found = [select(cells, kinds=(k,), remainder=False, **rest) for k in kinds]
@@ -125,7 +124,7 @@ def _nobody_takes(patch: pytest.MonkeyPatch) -> None:
             np.concatenate([*(one[2] for one in found), [0]]),
         )
 
-    patch.setattr(cell_hhh, "select", planted)
+    patch.setattr(offline_hhh, "select", planted)
 
 
 def _user_in_every_segment(patch: pytest.MonkeyPatch) -> None:

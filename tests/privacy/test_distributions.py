@@ -141,7 +141,7 @@ def test_tails_are_sums_of_weights_from_their_own_side(name: str) -> None:
     for i in [*range(0, len(law.weights), step), len(law.weights)]:
         above, below = tail(law, law.lowest + i)
         assert law.at_least()[i] == pytest.approx(above, rel=1e-15, abs=0)
-        assert law.below()[i] == pytest.approx(below, rel=1e-15, abs=0)
+        assert law.cumulative_chances()[i] == pytest.approx(below, rel=1e-15, abs=0)
 
 
 @pytest.mark.parametrize("build", [laplace_table, gaussian_table])

@@ -23,7 +23,7 @@ from dpframe.accounting.geometric import geometric_laws
 from dpframe.accounting.path_laws import Laws
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Cells, as_hierarchies
-from dpframe.mechanisms import cell_hhh
+from dpframe.mechanisms import offline_hhh
 from dpframe.sources import exact_trees, measure_units
 from tests.cell_counts import nodes
 from tests.members import few
@@ -121,7 +121,7 @@ def test_no_division_of_a_users_units_costs_more_than_claimed(lattice: str, numb
 def test_records_that_others_take_too_are_rejected(lattice: str) -> None:
     """Planted bug: on larger lattices too what is selected, whose counts nobody sees, tells more
     than is claimed of everything, if records stay where a cell took them."""
-    for run, bad in ((taken_twice, True), (cell_hhh.run, False)):
+    for run, bad in ((taken_twice, True), (offline_hhh.run, False)):
         of = Compared(lattice, run)
         found = 0.0
         for n in near_the_tests(of.laws):
@@ -166,10 +166,10 @@ def units(rows: Rows, lattice: str, by_user: bool, seed: int) -> dict[Record, in
     unit = PrivacyUnit(weight="w", max_weight=MOST, user="u" if by_user else None, measured=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exact_trees, "random_seed", lambda: seed)
-        counts = exact_trees.cell_counts(frame, cells, unit, 1)
+        counts = exact_trees.exact_counts(frame, cells, unit, 1)
     paths = nodes(counts, cells)
     found: dict[Record, int] = {}
-    for *places, n in zip(*counts.places, counts.count, strict=True):
+    for *places, n in zip(*counts.places, counts.own, strict=True):
         record = tuple(
             str(own[place][-1]) if own[place] else ""
             for own, place in zip(paths, places, strict=True)

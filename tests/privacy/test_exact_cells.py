@@ -1,6 +1,6 @@
 """Cells of several hierarchies, enumerated: for all neighbours, divergence <= the claimed delta.
 
-Every selection that ``cell_hhh.run`` can make on a tiny lattice is produced with its exact
+Every selection that ``offline_hhh.run`` can make on a tiny lattice is produced with its exact
 probability; the hockey-stick divergence of neighbouring tables is a finite sum, compared in both
 directions with what the recursion over a *path* claims for as many nodes as there are kinds of
 cells. Then mistakes are planted, and the same checks must reject each of them.
@@ -22,12 +22,12 @@ import pytest
 import dpframe as dp
 from dpframe.accounting.path_recursion import path_delta
 from dpframe.budget import PrivacyUnit
-from dpframe.cell_counts import CellCounts, NoisyCells
 from dpframe.errors import HierarchyError
 from dpframe.hierarchy import Cells, Kind
-from dpframe.mechanisms import cell_hhh
+from dpframe.mechanisms import offline_hhh
 from dpframe.noise import halves, laplace_table
 from dpframe.sources import exact_trees
+from dpframe.tree import CellCounts, NoisyNodes
 from tests.cell_counts import Silent, nodes
 from tests.members import in_turn
 from tests.naive_cells import segments
@@ -149,10 +149,10 @@ def units(rows: list[tuple[Any, ...]], unit: PrivacyUnit, seed: int) -> dict[Any
     frame, cells = pd.DataFrame(rows, columns=["u", "a", "b", "w"]), dp.product("a", "b")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exact_trees, "random_seed", lambda: seed)
-        counts = exact_trees.cell_counts(frame, cells, unit, 1)
+        counts = exact_trees.exact_counts(frame, cells, unit, 1)
     places = nodes(counts, cells)
     named = ((places[0][a], places[1][b]) for a, b in zip(*counts.places, strict=True))
-    return dict(zip(named, counts.count.tolist(), strict=True))
+    return dict(zip(named, counts.own.tolist(), strict=True))
 
 
 # -- planted bugs ----------------------------------------------------------------------------------
@@ -179,40 +179,47 @@ def rejected(run: Run, lattice: str = "2 x 2", law: str = "three values") -> boo
     return False
 
 
-def taken_twice(cells: CellCounts, *, kinds: tuple[Kind, ...], **noise: Any) -> NoisyCells:
+def taken_twice(cells: CellCounts, *, kinds: tuple[Kind, ...], **noise: Any) -> NoisyNodes:
     """Bug: records stay where they were when a cell takes them, and others take them too."""
-    found = [cell_hhh.run(cells, kinds=(kind,), **{**noise, "remainder": False}) for kind in kinds]
+    found = [
+        offline_hhh.run(cells, kinds=(kind,), **{**noise, "remainder": False}) for kind in kinds
+    ]
     return joined(found, range(len(kinds)))
 
 
-def coarse_before_fine(cells: CellCounts, *, kinds: tuple[Kind, ...], **noise: Any) -> NoisyCells:
+def coarse_before_fine(cells: CellCounts, *, kinds: tuple[Kind, ...], **noise: Any) -> NoisyNodes:
     """Bug: coarse cells are asked first, and finer ones report their records again."""
     found = [
-        cell_hhh.run(cells, kinds=(kind,), **{**noise, "remainder": False})
+        offline_hhh.run(cells, kinds=(kind,), **{**noise, "remainder": False})
         for kind in reversed(kinds)
     ]
     return joined(found, reversed(range(len(kinds))))
 
 
-def joined(found: list[NoisyCells], places: Any) -> NoisyCells:
-    return NoisyCells(
-        kind=np.concatenate([n.kind + place for n, place in zip(found, places, strict=True)]),
-        residual=np.concatenate([n.residual for n in found]),
+def joined(found: list[NoisyNodes], places: Any) -> NoisyNodes:
+    levels = [np.full(len(n.level), len(found) - k) for n, k in zip(found, places, strict=True)]
+    residual = np.concatenate([n.residual for n in found])
+    return NoisyNodes(
+        level=np.concatenate(levels),
+        ancestor=np.full(len(residual), -1),
+        residual=residual,
+        count=residual,
+        terms=np.ones(len(residual), dtype=np.int64),
         keys=tuple(
-            (pa.chunked_array([c for n in found for c in n.keys[i][0].chunks], pa.string()),)
+            pa.chunked_array([c for n in found for c in n.keys[i].chunks], pa.string())
             for i in range(len(found[0].keys))
         ),
     )
 
 
-def below_the_band_dropped(cells: CellCounts, **rest: Any) -> NoisyCells:
+def below_the_band_dropped(cells: CellCounts, **rest: Any) -> NoisyNodes:
     """Bug: records in finest cells that cannot be selected are left out of the coarser ones."""
-    kept = cells.count > 2
-    return cell_hhh.run(
+    kept = cells.own > 2
+    return offline_hhh.run(
         CellCounts(
             axes=cells.axes,
             places=tuple(place[kept] for place in cells.places),
-            count=cells.count[kept],
+            own=cells.own[kept],
         ),
         **rest,
     )
@@ -229,20 +236,20 @@ def test_leaving_noise_out_where_none_selects_changes_no_probability(
 ) -> None:
     """Law: with the band every selection is as likely as without, however cells are counted."""
     if not tabled:
-        monkeypatch.setattr(cell_hhh, "_dense", lambda *_: False)
+        monkeypatch.setattr(offline_hhh, "_dense", lambda *_: False)
     heights, _, _ = LATTICES[lattice]
     given: Any = {"test": LAWS["three values"], "threshold": THRESHOLD, "remainder": True}
     for table in tables(lattice):
         kinds = kinds_of(*heights)
-        skipped = partial(cell_hhh.run, band=SURE)
+        skipped = partial(offline_hhh.run, band=SURE)
         assert every_selection(table, kinds=kinds, run=skipped, **given) == every_selection(
             table, kinds=kinds, **given
         )
 
 
-def too_eager(cells: CellCounts, **rest: Any) -> NoisyCells:
+def too_eager(cells: CellCounts, **rest: Any) -> NoisyNodes:
     """Bug: no noise where only the largest selects, as if that were never drawn."""
-    return cell_hhh.run(cells, band=SURE + 1, **rest)
+    return offline_hhh.run(cells, band=SURE + 1, **rest)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +261,7 @@ def test_a_run_with_a_bug_is_rejected(bug: Run) -> None:
 
 
 def test_the_shipped_run_passes_the_check_that_rejects_them() -> None:
-    assert not rejected(cell_hhh.run)
+    assert not rejected(offline_hhh.run)
 
 
 def test_a_height_that_counts_no_mixed_cells_is_rejected() -> None:
@@ -278,7 +285,7 @@ def test_coarse_before_fine_is_no_heavy_hitters() -> None:
     right, wrong = (
         by_hand(table, order) for order in (kinds_of(1, 1), tuple(reversed(kinds_of(1, 1))))
     )
-    shipped = cell_hhh.select(
+    shipped = offline_hhh.select(
         counts_of(table), kinds=kinds_of(1, 1), test=Silent(), threshold=4, remainder=True
     )
     assert shipped[2].tolist() == list(right.values()) == [9, 2]
@@ -301,7 +308,7 @@ def test_whole_counts_of_what_is_selected_move_once_a_kind(lattice: str) -> None
     for table in tables(lattice)[:20]:
         cells, next_to = counts_of(more(table, record, 2)), counts_of(more(table, record, 3))
         everything = [
-            cell_hhh.select(one, kinds=(kind,), test=Silent(), threshold=1, remainder=False)
+            offline_hhh.select(one, kinds=(kind,), test=Silent(), threshold=1, remainder=False)
             for one in (cells, next_to)
             for kind in kinds
         ]
@@ -309,7 +316,9 @@ def test_whole_counts_of_what_is_selected_move_once_a_kind(lattice: str) -> None
             fewer, also = everything[place], everything[place + len(kinds)]
             assert (fewer[1] == also[1]).all()
             here = [np.full(len(fewer[1]), place), fewer[1]]
-            before, after = (cell_hhh.whole_counts(one, kinds, *here) for one in (cells, next_to))
+            before, after = (
+                offline_hhh.whole_counts(one, kinds, *here) for one in (cells, next_to)
+            )
             assert sorted(set((after - before).tolist())) in ([0, 1], [1])
             assert (after - before).sum() == 1
             assert len(kind) == len(heights)

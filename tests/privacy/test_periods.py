@@ -56,7 +56,7 @@ def table_of(tree: CountTree) -> Table:
 def law(source: pa.Table, period: str) -> Distribution:
     """Of the release of a period: every selection, with true residuals."""
     about = DataScope.of({"period": ("when", period)}).read_in(source)
-    counted = HHH.count(about.within(source), plan(), False).private
+    counted = HHH.count(about.restrict(source), plan(), False).private
     return every_selection(
         table_of(counted),
         test=plan().test_noise,

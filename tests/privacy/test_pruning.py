@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 import dpframe as dp
 from dpframe.budget import Budget, PrivacyUnit
-from dpframe.mechanisms import level_histograms, offline_hhh, printed_hhh
+from dpframe.mechanisms import level_histograms, offline_hhh
 from dpframe.noise import NoiseTable
+from dpframe.papers import printed_hhh
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.questions.hhh.plan import make_plan
 from dpframe.tree import CountTree, NoisyNodes

@@ -232,13 +232,13 @@ def _null_is_a_value(patch: pytest.MonkeyPatch) -> None:
 
 def _both_above(patch: pytest.MonkeyPatch) -> None:
     """Both vectors of a mean count from the lower bound, which one value moves by twice as much."""
-    of_tree = rollup_parts._of_tree
+    of_groups = rollup_parts._of_groups
 
-    def planted(tree: Any, names: Any, vectors: Any, *rest: Any) -> Any:
+    def planted(measured: Any, vectors: Any, *rest: Any) -> Any:
         same = [dataclasses.replace(v, kind="above") if v.kind == "below" else v for v in vectors]
-        return of_tree(tree, names, same, *rest)
+        return of_groups(measured, same, *rest)
 
-    patch.setattr(rollup_parts, "_of_tree", planted)
+    patch.setattr(rollup_parts, "_of_groups", planted)
 
 
 def _rounded_down(patch: pytest.MonkeyPatch) -> None:

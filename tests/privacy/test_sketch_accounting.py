@@ -104,14 +104,14 @@ def test_calibrated_gaussian_noise_on_the_lattice(levels: int, sd: float, thresh
     """Law: at k = 1000 the post-processed sketch is released with at most this noise."""
     laws = lattice_laws(counters=1000, sketches=levels, **BUDGET, family="gaussian")
     assert laws.sd <= sd
-    assert laws.threshold <= threshold
+    assert laws.least / laws.unit <= threshold
 
 
 def test_exact_composition_beats_the_l1_sensitivity_on_the_lattice() -> None:
     """Law: the many small moves of a record average out: far less than Laplace of scale 2/eps."""
     laws = lattice_laws(counters=1000, sketches=1, **BUDGET, family="laplace")
     assert laws.scale < 0.6 * float(pure_scale(1000, 1.0))
-    assert (laws.threshold < 17, laws.sd < 1.6) == (True, True)
+    assert (laws.least < 17 * laws.unit, laws.sd < 1.6) == (True, True)
 
 
 def test_the_family_that_shows_smaller_counters_is_taken() -> None:

@@ -246,9 +246,10 @@ def test_functions_behind_the_macros_say_nothing_of_use(
     foreign = [
         f"SELECT __dpframe_draw('no', '{{}}', {one}, '')",
         f"SELECT __dpframe_draw(1, '{{}}', {one}, '')",
-        "SELECT __dpframe_budget(NULL)",
-        "SELECT __dpframe_releases('x')",
-        "SELECT __dpframe_replay('x', '{\"release\": \"a\"}')",
+        "SELECT __dpframe_ledger(NULL, NULL)",
+        'SELECT __dpframe_read(NULL, \'{"read": "budget"}\')',
+        "SELECT __dpframe_read('x', '{\"read\": \"releases\"}')",
+        'SELECT __dpframe_read(\'x\', \'{"read": "replay", "release": "a"}\')',
     ]
     for statement in foreign:
         words = said(con, statement)
@@ -261,6 +262,8 @@ def test_functions_behind_the_macros_say_nothing_of_use(
         "SELECT __dpframe_ask(__dpframe_here(), '', 'no question', {'tbl': 'visits'})",
         "SELECT __dpframe_draw(__dpframe_here())",
         "SELECT __dpframe_explain(__dpframe_here(), 1)",
+        "SELECT __dpframe_ledger(__dpframe_here(), 'receipts')",
+        "SELECT __dpframe_read(__dpframe_here(), '{}')",
     ]
     for statement in here:
         assert "its text is withheld" in said(con, statement)

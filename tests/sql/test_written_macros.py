@@ -32,7 +32,7 @@ def test_a_file_is_what_its_declaration_says(question: Question[Any, Any]) -> No
     text = (macro_folder() / f"{question.name}.sql").read_text("utf-8")
     assert macro_file_text(question, text) == text
     asked = of(f"dp_{question.name}", text)
-    own = ["tbl", "query", *SAMPLED.get(question.about, ())]
+    own = ["tbl", "query", *SAMPLED.get(question.subject, ())]
     elsewhere = ["source", "ledger", "progress", *WAREHOUSE_ARGUMENTS, *PYTHON_ONLY]
     assert {*asked} == {*question.parameters, *own} - {*elsewhere}
     explained = of(EXPLAINS.get(question.name, f"dp_explain_{question.name}"), text)

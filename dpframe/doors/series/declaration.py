@@ -61,8 +61,8 @@ class Report:
         """Return the name under which a ledger stores the release of a period."""
         return f"{self.name}-{period}"
 
-    def about(self, period: str) -> DataScope:
-        """Return what the release of a period is about: the period and the state of the data."""
+    def data_scope(self, period: str) -> DataScope:
+        """Return what the release of a period says about its data: the period and their state."""
         return DataScope(data=self.data, period=self.timing.period(period))
 
 
@@ -97,7 +97,7 @@ def _declared_report(given: object, i: int, source: object, period: object, base
         raise ParameterError(f"report {i + 1} has no name. Its releases are called NAME-PERIOD.")
     name, where = cast(str, release_name(name)), f"report {name!r}"
     question = _report_question(table.get("question"), where)
-    known = (*OF_REPORT, *(n for n in question.planning if n not in WAREHOUSE_ARGUMENTS))
+    known = (*OF_REPORT, *(n for n in question.plan_arguments if n not in WAREHOUSE_ARGUMENTS))
     check_keys(where, table, known)
     own = _key_table(table.get("period", {}), where)
     timing = _schedule({**_key_table(period or {}, "period"), **own}, f"period of {where}")

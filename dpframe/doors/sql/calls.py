@@ -24,7 +24,9 @@ from dpframe.sources.sql_sources import table_source
 
 NAMED: dict[str, Question[Any, Any]] = {question.name: question for question in QUESTIONS}
 
-PARAMETERS = {"data", "release"}.union(*(question.planning for question in QUESTIONS)) - {"at_most"}
+PARAMETERS = {"data", "release"}.union(*(question.plan_arguments for question in QUESTIONS)) - {
+    "at_most"
+}
 """Parameters of macros whose spelling in messages is changed. ``at_most`` is left out: it is also
 an argument of measures, and in texts of measures it keeps its ``=``."""
 
@@ -51,11 +53,11 @@ def macro_arguments(
     Listed keys of a hierarchy are read while the statement is bound. The session keeps them for
     when the statement runs, and the arguments hold their name.
     """
-    named = {name: given.get(name) for name in question.planning}
+    named = {name: given.get(name) for name in question.plan_arguments}
     listed = named.pop("keys") if _lists_nodes(question) and "keys" in named else None
     arguments = {name: as_json_types(value) for name, value in named.items() if value is not None}
     if listed is not None:
-        hierarchy = as_hierarchy(arguments.get(question.about))
+        hierarchy = as_hierarchy(arguments.get(question.subject))
         keys = _decimals_as_floats(listed)
         if isinstance(keys, str) and keys != DOMAIN:
             keys = _keys_in_table(keys, hierarchy, session, path)
@@ -89,11 +91,11 @@ def with_keys(
 
 
 def _lists_nodes(question: Question[Any, Any]) -> bool:
-    return question.about in ("hierarchy", "by")
+    return question.subject in ("hierarchy", "by")
 
 
 def _keys_in_table(name: str, hierarchy: Hierarchy, session: Session, path: str) -> pa.Table:
-    con = session.opened()
+    con = session.open_connection()
     wanted = hierarchy.source_columns
     if _duck.describe_relation(con, table_source(name).relation, path) is None:
         raise ParameterError(

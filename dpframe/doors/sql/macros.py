@@ -40,8 +40,8 @@ up later; in SQL no generator outlives its statement."""
 def macro_file_text(question: Question[Any, Any], before: str = "") -> str:
     """Return the text of a question's file; ``before`` is the present text, whose order of
     parameters is kept."""
-    name, about = question.name, question.about
-    planning = [name for name in question.planning if name not in PYTHON_ONLY]
+    name, about = question.name, question.subject
+    planning = [name for name in question.plan_arguments if name not in PYTHON_ONLY]
     beside, (first, *rest) = SAMPLED.get(about, ()), planning
     macro, explain = f"dp_{name}", EXPLAINS.get(name, f"dp_explain_{name}")
     sentence = " ".join((inspect.getdoc(question.ask) or "").split("\n\n")[0].split())

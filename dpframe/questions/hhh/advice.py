@@ -10,7 +10,6 @@ from typing import Any
 from dpframe.asking.card import Line, Text
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import DpframeError
-from dpframe.hierarchy import Cells
 from dpframe.questions.hhh.items_unit import ItemsUnit
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.questions.hhh.plan import make_plan
@@ -30,7 +29,7 @@ COUNTER_BYTES = 290
 def advice(plan: HhhPlan[Any, Any]) -> list[Line]:
     """Return lines that compare error and memory of ``offline`` and ``streaming``; with ``user``,
     the lines of ``user_advice``. Empty if there is nothing to compare."""
-    if plan.mechanism not in COMPARED or plan.unit.measured or isinstance(plan.hierarchy, Cells):
+    if plan.mechanism not in COMPARED or plan.unit.measured or plan.hierarchy.has_cells:
         return []
     if plan.unit.user is not None:
         return user_advice(plan)

@@ -6,29 +6,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dpframe._forks import no_fork
 from dpframe.accounting.levels import LevelLaws, level_laws
 from dpframe.asking.card import Line, noise_line
 from dpframe.asking.draws import Draw, DrawList, counts_game
 from dpframe.asking.frame_notices import wide_interval_notices
+from dpframe.asking.level_plan import cell_columns
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget
-from dpframe.cell_counts import CellCounts, NoisyCells
 from dpframe.errors import ParameterError
-from dpframe.hierarchy import Cells
-from dpframe.mechanisms import cell_hhh
-from dpframe.noise import law_facts
+from dpframe.noise import NoiseTable, law_facts
 from dpframe.postprocess.half_widths import half_width
 from dpframe.questions.hhh.checks import HhhArguments
 from dpframe.questions.hhh.offline import OfflinePlan, offline_laws
+from dpframe.tree import NoisyNodes
 
 if TYPE_CHECKING:
     import pandas as pd
-
-ORDER_MEANING = (
-    "each record counts in the first of these that is reported, so that rows are of disjoint "
-    "records and add up"
-)
 
 TOTALS_SHARE = 0.5
 """Part of epsilon and delta for whole counts."""
@@ -50,9 +43,8 @@ class CellsPlan(OfflinePlan):
     held = "lower and upper hold the true residual with the stated confidence, given the selection"
 
     @property
-    def cells(self) -> Cells:
-        assert isinstance(self.hierarchy, Cells)
-        return self.hierarchy
+    def whole_noise(self) -> NoiseTable | None:
+        return None if self.totals is None else self.totals.noise
 
     @cached_property
     def draws(self) -> DrawList:
@@ -94,34 +86,19 @@ class CellsPlan(OfflinePlan):
     def types(self) -> dict[str, str]:
         """The columns of the result, and their DuckDB types."""
         number = "DOUBLE" if self.unit.measured else "BIGINT"
-        found = {"level": "BIGINT", "prefix": "VARCHAR"}
-        for name in self.cells.names:
-            found |= {name: "VARCHAR", f"{name}_level": "BIGINT"}
+        found = cell_columns(self.hierarchy)
         found |= dict.fromkeys(("residual", "lower", "upper"), number)
         return found if self.totals is None else found | dict.fromkeys(WHOLE_COUNT_COLUMNS, number)
 
     def remake(self, asked: HhhArguments) -> CellsPlan:
         return cells_plan(asked)
 
-    def run(self, counted: CellCounts, /) -> NoisyCells:  # type: ignore[override]
-        return cell_hhh.run(
-            counted,
-            kinds=self.cells.kinds,
-            test=self.test_noise,
-            release=self.count_noise,
-            threshold=self.threshold_units,
-            remainder=self.remainder,
-            band=self.band,
-            totals=None if self.totals is None else self.totals.noise,
-        )
+    def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
+        from dpframe.asking.node_frame import tidy  # loads pandas
 
-    def frame(self, noisy: NoisyCells, types: tuple[str, ...] = (), /) -> pd.DataFrame:  # type: ignore[override]
-        with no_fork():
-            from dpframe.asking.cell_frame import cell_frame  # loads pandas
+        return tidy(noisy, self, types, self.total_half_width if self.totals else 0)
 
-        return cell_frame(noisy, self)
-
-    def finish_receipt(self, facts: Receipt, noisy: NoisyCells, frame: pd.DataFrame, /) -> Receipt:  # type: ignore[override]
+    def finish_receipt(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
         nothing = [] if (frame["level"] > 0).any() else self._nothing_shown(frame)
         cells = frame[frame["level"] > 0]  # the remainder is small by design: no notice on it
         wide = wide_interval_notices(cells, ("residual", "lower", "upper"))
@@ -129,8 +106,7 @@ class CellsPlan(OfflinePlan):
 
     @property
     def facts(self) -> dict[str, object]:
-        """The facts of a selection, and the order in which kinds of cells are asked."""
-        facts = {**super().facts, **cells_facts(self.cells)}
+        facts = super().facts
         if self.totals is not None:
             facts["whole_counts"] = {
                 "noise": law_facts(self.totals.noise, self.grid, self.unit.worth),
@@ -140,11 +116,8 @@ class CellsPlan(OfflinePlan):
         return facts
 
     def lines(self) -> list[Line]:
-        names = list(reversed(self.cells.level_names))
-        head, rest = super().lines()[:3], super().lines()[3:]
-        head[2] = cells_line(self.cells)
-        order = Line("order", "; ".join(names), ORDER_MEANING)
-        return [*head, order, *self._of_totals(), *rest]
+        lines = super().lines()
+        return [*lines[:4], *self._of_totals(), *lines[4:]]  # behind the order of kinds
 
     def _of_totals(self) -> list[Line]:
         if self.totals is None:
@@ -167,18 +140,6 @@ class CellsPlan(OfflinePlan):
                 confidence=self.confidence,
             )
         ]
-
-
-def cells_line(cells: Cells) -> Line:
-    """Return the line on the number of kinds of cells."""
-    meaning = "{kinds} kinds of cells, besides the total"
-    return Line.of("hierarchies", cells.spec, meaning, kinds=len(cells.level_names))
-
-
-def cells_facts(cells: Cells) -> dict[str, object]:
-    """Return the facts of receipts of cells: the order of the kinds, and the hierarchies."""
-    order = [cells.kind_name(kind) for kind in cells.kinds]
-    return {"order": order, "dimensions": [one.spec for one in cells.of]}
 
 
 def cells_plan(asked: HhhArguments) -> CellsPlan:

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from dpframe._forks import no_fork
-from dpframe.asking.card import Line, Text, hierarchy_line, typical_error_line, units_to_worth
+from dpframe.asking.card import Line, Text, hierarchy_lines, typical_error_line, units_to_worth
 from dpframe.asking.draws import Draw
 from dpframe.asking.frame_notices import (
     empty_result_notices,
@@ -16,7 +15,7 @@ from dpframe.asking.frame_notices import (
     wide_interval_notices,
     zero_measure_notices,
 )
-from dpframe.asking.level_plan import LevelPlan
+from dpframe.asking.level_plan import LevelPlan, cell_facts
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import PrivacyUnit, as_written
 from dpframe.errors import DpframeError
@@ -43,7 +42,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
     threshold: float
     laws: L
 
-    question = "hhh"
+    question: ClassVar[str | None] = "hhh"
 
     held: ClassVar[str] = (
         "lower and upper hold the true count with the stated confidence, given the selection"
@@ -59,14 +58,8 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
     coverage: ClassVar[bool] = True
     """Whether the card says which residuals are reported."""
 
-    by_user_sets: ClassVar[bool] = False
-    """Whether sketches take one user at a time, so that nothing released bounds their error."""
-
-    listed: ClassVar[ListedNodes | None] = None
+    listed_keys: ClassVar[ListedNodes | None] = None
     """Always None: no mechanism takes listed keys."""
-
-    partitions: ClassVar[int | None] = None
-    """The number of partitions of a source, if each partition has sketches; else None."""
 
     former: Mapping[str, object] | None = None
     """The request of the same call in earlier versions, which answered it by another mechanism;
@@ -89,12 +82,22 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
         return self.asked.counters
 
     @property
+    def by_user_sets(self) -> bool:
+        """Whether sketches take one user at a time, so that nothing released bounds their error."""
+        return False
+
+    @property
+    def partitions(self) -> int | None:
+        """The number of partitions of a source, if each partition has sketches; else None."""
+        return None
+
+    @property
     def request(self) -> dict[str, object]:
         """The arguments that this plan answers, as plain JSON types; stored in users' ledgers."""
         return self.asked.request
 
     @property
-    def counted(self) -> str:
+    def count_noun(self) -> str:
         """A word for what is counted: records, users, or the column of a measure."""
         if self.unit.measured:
             return repr(self.unit.weight)
@@ -186,6 +189,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
             "threshold": self.shown_threshold,
             "remainder": self.remainder,
             "counters": self.counters,
+            **cell_facts(self.hierarchy),
         }
 
     def lines(self) -> list[Line]:
@@ -203,7 +207,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
         return [
             self.guarantee_line,
             Line("mechanism", self.mechanism, self.paper),
-            hierarchy_line(self.hierarchy),
+            *hierarchy_lines(self.hierarchy),
             Line("counts", self.unit.counts, self.unit.what_counts),
             *_weight_lines(self.unit),
         ]
@@ -214,7 +218,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
             "threshold",
             self.shown_threshold,
             "residual {counted} from which a {node} is reported",
-            counted=self.counted,
+            counted=self.count_noun,
             node=self.node,
         )
 
@@ -230,7 +234,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
 
     def error_lines(self) -> list[Line]:
         """The lines on how far reported counts are from the truth."""
-        noise, grid, what = self.count_noise, self.grid, self.counted
+        noise, grid, what = self.count_noise, self.grid, self.count_noun
         if self.unit.measured:
             bound, wide = (
                 units_to_worth(units, self.unit, up=True)
@@ -255,10 +259,9 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
 
     def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """The frame of released nodes, in natural order."""
-        with no_fork():
-            from dpframe.asking.node_frame import (
-                tidy,  # loads pandas, which `import dpframe` does not
-            )
+        from dpframe.asking.node_frame import (
+            tidy,  # loads pandas, which `import dpframe` does not
+        )
 
         return tidy(noisy, self, types)
 
@@ -277,7 +280,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
             frame,
             threshold=self.threshold,
             smallest=self.smallest_threshold,
-            what=self.counted,
+            what=self.count_noun,
             certain=self.certainly_reported if "certainly reported" in ids else None,
         )
 

@@ -16,11 +16,11 @@ from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable
 from dpframe.questions.hhh.checks import HhhArguments, threshold_in_records
 from dpframe.questions.hhh.mechanism_plan import HhhPlan, test_and_release_draws
-from dpframe.tree import CountTree, NoisyNodes
+from dpframe.tree import Counts, NoisyNodes
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfflinePlan(HhhPlan[Laws, CountTree]):
+class OfflinePlan(HhhPlan[Laws, Counts]):
     """Two kinds of draws: test noise decides whether a node is reported, and release noise is added
     to the residual of each reported node. Counts are sums of these noisy residuals."""
 
@@ -28,7 +28,7 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
 
     @cached_property
     def test_noise(self) -> NoiseTable:
-        return self.laws.centred(threshold_in_records(self.threshold, self.unit))
+        return self.laws.median_test(threshold_in_records(self.threshold, self.unit))
 
     @property
     def count_noise(self) -> NoiseTable:
@@ -62,13 +62,21 @@ class OfflinePlan(HhhPlan[Laws, CountTree]):
     def remake(self, asked: HhhArguments) -> OfflinePlan:
         return offline_plan(asked)
 
-    def run(self, counted: CountTree, /) -> NoisyNodes:
+    @property
+    def whole_noise(self) -> NoiseTable | None:
+        """The noise of whole counts; None where none are released."""
+        return None
+
+    def run(self, counted: Counts, /) -> NoisyNodes:
         return offline_hhh.run(
             counted,
+            kinds=self.hierarchy.kind_order,
             test=self.test_noise,
             release=self.count_noise,
             threshold=self.threshold_units,
             remainder=self.remainder,
+            band=self.band,
+            totals=self.whole_noise,
         )
 
 

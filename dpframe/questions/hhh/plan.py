@@ -8,11 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpframe._forks import load_name, no_fork
-from dpframe.asking.call_arguments import CallArguments, check_contribution
+from dpframe._late_imports import load_name
+from dpframe.asking.call_arguments import (
+    CallArguments,
+    Constraint,
+    check_contribution,
+    choice,
+    delta_amount,
+    flag,
+    optional,
+)
 from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import ParameterError
-from dpframe.hierarchy import Cells, Hierarchy
+from dpframe.hierarchy import Hierarchy
 from dpframe.questions.hhh.checks import HhhArguments, check_hhh_arguments
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
 
@@ -49,12 +57,16 @@ MEASURES = "offline", "offline-gaussian"
 """Mechanisms that add up a weight."""
 
 
+CONSTRAINTS: Mapping[str, Constraint] = {
+    "mechanism": choice(tuple(MECHANISMS)),
+    "remainder": optional(flag),
+    "delta": delta_amount,
+}
+
+
 def hhh_plan(given: CallArguments) -> HhhPlan[Any, Any]:
-    """Make a plan from unchecked arguments."""
-    mechanism = given.chosen("mechanism", tuple(MECHANISMS))
-    given.flag("acknowledge")
-    if given["remainder"] is not None:
-        given.flag("remainder")
+    """Make a plan from arguments that ``CONSTRAINTS`` checked."""
+    mechanism = given["mechanism"]
     own = (
         given.but(remainder=None) if mechanism == "paper" else given
     )  # the plan of "paper" refuses a remainder itself
@@ -83,12 +95,11 @@ def make_plan(
 def _plan_of_mechanism(asked: HhhArguments) -> HhhPlan[Any, Any]:
     check_contribution(asked.unit, asked.mechanism, CONTRIBUTIONS)
     if asked.unit.nodes is not None:
-        if isinstance(asked.hierarchy, Cells):
+        if asked.hierarchy.has_cells:
             raise ParameterError(
                 "contribution='items' takes one hierarchy. Pass one, or leave contribution out."
             )
-        with no_fork():
-            from dpframe.questions.hhh.nodes import nodes_plan
+        from dpframe.questions.hhh.nodes import nodes_plan
 
         return nodes_plan(asked, asked.unit.nodes)
     if asked.unit.measured and asked.mechanism not in MEASURES:
@@ -96,9 +107,8 @@ def _plan_of_mechanism(asked: HhhArguments) -> HhhPlan[Any, Any]:
             f"mechanism={asked.mechanism!r} adds up no weight ({asked.unit.weight!r}). Use "
             "mechanism='offline', or leave weight and max_weight out."
         )
-    if isinstance(asked.hierarchy, Cells):
-        with no_fork():
-            from dpframe.questions.hhh.cells_plan import cells_plan
+    if asked.hierarchy.has_cells:
+        from dpframe.questions.hhh.cells_plan import cells_plan
 
         return cells_plan(asked)
     if asked.totals:

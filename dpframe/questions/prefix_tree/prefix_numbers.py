@@ -95,7 +95,7 @@ class PrefixRequest:
         return self.search.rounds * self.search.segments.iterations
 
     @property
-    def moved(self) -> int:
+    def moved_counts(self) -> int:
         """The number of counts that one device moves by one, in all iterations."""
         return self.reports * (2 if self.neighbours == "replace" else 1)
 
@@ -218,7 +218,7 @@ class PrefixNumbers(ReleasePlan):
                 law=self.central,
                 label="noise",
                 applies_to="added to the count of every cell",
-                times=asked.moved,
+                times=asked.moved_counts,
             )
             return counts_game([count], delta=delta, group=1, curve=curve)
         assert self.local_epsilon is not None
@@ -313,13 +313,13 @@ def _table_error(asked: PrefixRequest, devices: int) -> float:
 
 def _central_delta(noise: NoiseTable, asked: PrefixRequest, epsilon: float) -> float:
     step = GRID * asked.budget.epsilon
-    ((_, delta),) = composed_profile([noise] * asked.moved, epsilons=[epsilon], step=step)
+    ((_, delta),) = composed_profile([noise] * asked.moved_counts, epsilons=[epsilon], step=step)
     return delta
 
 
 def _central_noise(asked: PrefixRequest) -> NoiseTable:
     """The smallest noise of the mechanism's family within the budget."""
-    moved, epsilon, delta = asked.moved, asked.budget.epsilon, asked.budget.delta
+    moved, epsilon, delta = asked.moved_counts, asked.budget.epsilon, asked.budget.delta
 
     def law(scale: float) -> NoiseTable:
         if asked.mechanism == "laplace":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dpframe._forks import no_fork
 from dpframe._known_arguments import shown_value
 from dpframe.asking.call_arguments import (
     DELTA,
@@ -14,10 +13,12 @@ from dpframe.asking.call_arguments import (
     budget_amount,
     column_name,
     known_choice,
+    number,
+    whole,
 )
 from dpframe.budget import Budget, PrivacyUnit, as_float
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
-from dpframe.hierarchy import Cells, Hierarchy, as_hierarchies
+from dpframe.hierarchy import Hierarchy, as_hierarchies
 from dpframe.measure_texts import measures_from
 from dpframe.measures import AUTO, Measure
 from dpframe.questions.rollup.plan import RollupPlan, make_rollup_plan
@@ -29,14 +30,8 @@ NODE_COLUMNS = ("level", "prefix")
 
 
 def rollup_plan(given: CallArguments) -> RollupPlan:
-    """A plan from unchecked arguments; a ``CellRollupPlan`` for several hierarchies."""
-    asked = rollup_request(given)
-    if isinstance(asked.hierarchy, Cells):
-        with no_fork():
-            from dpframe.questions.rollup.cell_rollup_plan import CellRollupPlan
-
-        return make_rollup_plan(asked, CellRollupPlan)
-    return make_rollup_plan(asked, RollupPlan)
+    """A plan from arguments that the question checked one by one."""
+    return make_rollup_plan(rollup_request(given))
 
 
 def rollup_request(given: CallArguments) -> RollupRequest:
@@ -44,7 +39,7 @@ def rollup_request(given: CallArguments) -> RollupRequest:
     hierarchy = as_hierarchies(given["by"], "by")
     user = None if given["user"] is None else column_name("user", given["user"])
     keys = given["keys"]
-    if keys is not None and isinstance(hierarchy, Cells):
+    if keys is not None and hierarchy.has_cells:
         raise ParameterError(_listed_cells_refusal(hierarchy))
     listed = (
         keys if keys is None or isinstance(keys, ListedNodes) else listed_nodes(keys, hierarchy)
@@ -57,25 +52,25 @@ def rollup_request(given: CallArguments) -> RollupRequest:
         hierarchy=hierarchy,
         measures=measures,
         unit=PrivacyUnit(user=user),
-        budget=Budget(epsilon=given.epsilon, delta=_rollup_delta(given["delta"], listed)),
-        threshold=given.whole("threshold", 1, 2**53)
-        if heavy is None
-        else given.number("threshold", 0, 1e300),
+        budget=Budget(epsilon=given["epsilon"], delta=_rollup_delta(given["delta"], listed)),
+        threshold=(whole(1, 2**53) if heavy is None else number(0, 1e300))(
+            "threshold", given["threshold"]
+        ),
         heavy=heavy,
         listed=listed,
-        selection_share=given.number("selection_share", 0.01, 0.99),
-        confidence=given.confidence,
+        selection_share=given["selection_share"],
+        confidence=given["confidence"],
     )
 
 
-def _listed_cells_refusal(cells: Cells) -> str:
+def _listed_cells_refusal(cells: Hierarchy) -> str:
     """The message that refuses keys for cells.
 
     Listed cells would overlap, and only a selection decides which of them takes a record. The
     finest rows of one hierarchy of columns are disjoint, and add up to rows by any of its columns.
     """
     instead = "Leave keys out, or list keys of one hierarchy."
-    if all(one.kind == "columns" for one in cells.of):
+    if all(one.kind == "columns" for one in cells.dimensions):
         instead = f"Pass by={list(cells.source_columns)!r} with keys, or leave keys out."
     return f"keys does not go with several hierarchies at once ({cells.spec!r}). {instead}"
 
@@ -108,10 +103,8 @@ def _rollup_delta(delta: object, listed: ListedNodes | None) -> float:
 
 def _rollup_measures(value: object, hierarchy: Hierarchy, user: str | None) -> dict[str, Measure]:
     measures = measures_from(value)
-    shown = hierarchy.label_columns
-    if isinstance(hierarchy, Cells):
-        shown = tuple(f"{name}{end}" for name in hierarchy.names for end in ("", "_level"))
-    taken = {name.lower() for name in (*NODE_COLUMNS, *shown)}
+    shown = (f"{name}{end}" for name in hierarchy.names for end in ("", "_level"))
+    taken = {name.lower() for name in (*NODE_COLUMNS, *hierarchy.label_columns, *shown)}
     for name, measure in measures.items():
         for column in (f"{name}{end}" for end in measure.columns):
             if column.lower() in taken:
@@ -130,7 +123,7 @@ def _selecting_measure(value: object, measures: Mapping[str, Measure]) -> str:
     sums = [name for name, m in measures.items() if m.kind == "sum"]
     name = known_choice("heavy", value, sums) if sums else ""
     measure = measures.get(name)
-    if measure is None or measure.lower != 0 or measure.searched:
+    if measure is None or measure.lower != 0 or measure.needs_search:
         raise ParameterError(
             f"heavy ({value!r}) must name a sum from lower=0 to a known upper bound. For values "
             "below 0 or searched bounds leave heavy out: records, or users, decide then."

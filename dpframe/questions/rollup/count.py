@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dpframe._forks import no_fork
 from dpframe.asking.plan_protocols import MechanismInput
 from dpframe.errors import ParameterError
-from dpframe.hierarchy import Cells
 from dpframe.mechanisms.rollup import Measurable
 from dpframe.questions.rollup.plan import RollupPlan
 from dpframe.sources.columns import require_columns
@@ -20,25 +18,16 @@ def count(source: object, plan: RollupPlan, progress: bool) -> MechanismInput[Me
     """True counts and sums. Measures bounded by user are counted later, once parts are known."""
     source = collect_lazy(source, columns(plan))
     _check_rollup_values(source, plan)
-    several = plan.hierarchy
-    if isinstance(several, Cells):
-        with no_fork():
-            from dpframe.sources.measured_cells import measured_cells
-
-        found = measured_cells(
-            source, several, plan.asked.selecting, plan.band, plan.vectors, progress=progress
-        )
-        return MechanismInput(found, found.cells.types)
     private = measure_parts(
         source,
         plan.hierarchy,
-        plan.asked.selecting,
+        plan.asked.selection_unit,
         plan.band,
         plan.vectors,
-        listed=plan.listed,
+        listed=plan.listed_keys,
         progress=progress,
     )
-    return MechanismInput(private, private.tree.types)
+    return MechanismInput(private, private.counts.types)
 
 
 def columns(plan: RollupPlan) -> list[str]:
@@ -60,8 +49,7 @@ def rollup_result_types(plan: RollupPlan, stored: list[tuple[str, str]]) -> tupl
 
     Raises ColumnError for a column that the table lacks or whose type cannot be read.
     """
-    with no_fork():
-        from dpframe.sources.sql_tables import check_stored, level_types
+    from dpframe.sources.sql_tables import check_stored, level_types
 
     check_stored(plan.hierarchy, plan.unit, stored)
     adds_up, others = _measure_columns(plan)

@@ -9,10 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpframe.asking.cell_frame import cell_columns
 from dpframe.asking.node_frame import node_columns
-from dpframe.hierarchy import Cells, Hierarchy
-from dpframe.mechanisms.rollup import Estimate, Nodes, NoisyRollup
+from dpframe.mechanisms.rollup import Estimate, NoisyRollup
 from dpframe.postprocess.known_noise import steps_to_floats
 from dpframe.postprocess.mean_intervals import mean_ends
 from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
@@ -30,7 +28,7 @@ def rollup_frame(
 
     Columns: level, prefix, (one for each level, or two for each dimension,) and name, name_lower,
     name_upper for every measure; with ``clipped`` also name_clipped and its interval."""
-    order, columns = _ordered_nodes(plan.hierarchy, noisy.nodes, types)
+    order, columns = node_columns(plan.hierarchy, noisy.nodes.level, noisy.nodes.keys, types)
     for name, measure in plan.asked.measures.items():
         estimates = noisy.measures[name]
         if measure.kind == "distinct":
@@ -49,15 +47,6 @@ def rollup_frame(
         for end, values in zip(measure.columns, shown, strict=True):
             columns[f"{name}{end}"] = values[order]
     return pd.DataFrame(columns)
-
-
-def _ordered_nodes(
-    hierarchy: Hierarchy, nodes: Nodes, types: Sequence[str]
-) -> tuple[NDArray[np.int64], dict[str, object]]:
-    """The order of nodes or cells, and their columns in this order."""
-    if isinstance(hierarchy, Cells):
-        return cell_columns(hierarchy, nodes.level, hierarchy.by_keys(nodes.keys))
-    return node_columns(hierarchy, nodes.level, nodes.keys, types)
 
 
 def _total_half_width(estimate: Estimate, confidence: float) -> NDArray[np.object_]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
 
-from dpframe.asking.card import Line, Text
-from dpframe.hierarchy import Cells
+from dpframe.asking.card import Line, Text, hierarchy_lines
 from dpframe.measures import Measure
-from dpframe.postprocess.measured_totals import PARTS, level_strategy
+from dpframe.postprocess.strategy import PARTS, level_strategy
 from dpframe.questions.rollup.rollup_numbers import MANY, RollupNumbers
 
 
@@ -37,12 +36,23 @@ NODE_WORDS = RollupWords(
 )
 
 
-def rollup_lines(plan: RollupNumbers, words: RollupWords, axes: Sequence[Line]) -> list[Line]:
-    """The lines of the plan and of the card. ``axes`` are the lines on the hierarchies."""
+CELL_WORDS = RollupWords(
+    mechanism="measures on the segment of each shown cell: what no cell asked before it has",
+    nodes="cells",
+    threshold="of its own segment from which a cell is shown",
+    everywhere="in every segment",
+    own="one segment has",
+    pairs="pairs of segment and value of a user",
+)
+
+
+def rollup_lines(plan: RollupNumbers) -> list[Line]:
+    """The lines of the plan and of the card, all known before the data are read."""
+    words = CELL_WORDS if plan.hierarchy.has_cells else NODE_WORDS
     return [
         plan.guarantee_line,
         Line("mechanism", "rollup", words.mechanism),
-        *axes,
+        *hierarchy_lines(plan.hierarchy),
         *_selection_lines(plan, words),
         *_level_lines(plan),
         *(
@@ -82,13 +92,13 @@ def _selection_lines(plan: RollupNumbers, words: RollupWords) -> list[Line]:
 def _level_lines(plan: RollupNumbers) -> list[Line]:
     """The line on measured levels; if nodes are not listed, on when these levels are decided. No
     line for cells, or if no measure adds up."""
-    if isinstance(plan.hierarchy, Cells) or not (plan.paid or plan.searching):
+    if plan.hierarchy.has_cells or not (plan.paid or plan.searching):
         return []  # each segment of cells is measured, and nothing above it
-    if plan.listed is None:
+    if plan.listed_keys is None:
         told = "by what is shown: what each node has of its own, and upper levels where that pays"
         return [Line("measured", "decided when nodes are shown", told)]
     by_user = plan.unit.user is not None
-    weights = level_strategy(plan.listed.level, plan.listed.parent, by_user=by_user)
+    weights = level_strategy(plan.listed_keys.level, plan.listed_keys.parent, by_user=by_user)
     return [measured_line(weights)]
 
 
@@ -120,7 +130,7 @@ def _rollup_measure_lines(plan: RollupNumbers, name: str, words: RollupWords) ->
         )
     ]
     error = plan.errors.get(name)
-    if measure.searched:
+    if measure.needs_search:
         said.append(
             Line.of(
                 "error of {name}",

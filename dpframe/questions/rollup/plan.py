@@ -14,22 +14,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from dpframe._forks import no_fork
-from dpframe.asking.card import Line, hierarchy_line
+from dpframe.asking.card import Line
 from dpframe.asking.draws import DrawList
+from dpframe.asking.level_plan import cell_facts
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget
 from dpframe.errors import BudgetError, add_advice
-from dpframe.hierarchy import Cells
 from dpframe.measures import Measure
 from dpframe.mechanisms import rollup
 from dpframe.mechanisms.node_counts import DistinctLaw, node_counts
 from dpframe.mechanisms.rollup import BoundSearch, VectorCharge
 from dpframe.questions.hhh.checks import HhhArguments as Selecting
 from dpframe.questions.hhh.offline import OfflinePlan, offline_plan
-from dpframe.questions.rollup.lines import NODE_WORDS, measured_line, rollup_lines
+from dpframe.questions.rollup.lines import measured_line, rollup_lines
 from dpframe.questions.rollup.receipt import PAPER, noise_facts, released_bounds, rollup_facts
 from dpframe.questions.rollup.rollup_draws import rollup_draws
 from dpframe.questions.rollup.rollup_numbers import RollupNumbers, RollupRequest
@@ -86,17 +85,19 @@ class RollupPlan(RollupNumbers):
 
     @property
     def facts(self) -> dict[str, object]:
-        return {**super().facts, **rollup_facts(self)}
+        return {**super().facts, **rollup_facts(self), **cell_facts(self.hierarchy)}
 
-    def run(self, counted: rollup.Countable, /) -> rollup.NoisyRollup:
+    def run(self, counted: rollup.Measurable, /) -> rollup.NoisyRollup:
         """The only noisy step: the selection, then every measure on its parts."""
         return rollup.run(
             counted,
+            kinds=self.hierarchy.kind_order,
             selection=None
             if self.selection is None
             else rollup.Selection(
                 test=self.selection.test_noise, threshold=self.selection.threshold_units
             ),
+            band=self.band,
             paid=self.paid,
             read=self.read,
             searching=self.searching,
@@ -106,12 +107,11 @@ class RollupPlan(RollupNumbers):
 
     def lines(self) -> list[Line]:
         """The card lines, all known before the data are read."""
-        return rollup_lines(self, NODE_WORDS, [hierarchy_line(self.hierarchy)])
+        return rollup_lines(self)
 
     def frame(self, noisy: rollup.NoisyRollup, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """Reported nodes with their measures, in natural order."""
-        with no_fork():
-            from dpframe.questions.rollup.frame import rollup_frame  # loads pandas
+        from dpframe.questions.rollup.frame import rollup_frame  # loads pandas
 
         return rollup_frame(noisy, self, types)
 
@@ -119,22 +119,18 @@ class RollupPlan(RollupNumbers):
         self, facts: Receipt, noisy: rollup.NoisyRollup, frame: pd.DataFrame, /
     ) -> Receipt:
         """The receipt with the found bounds, the noise of each measure, and notices."""
-        with no_fork():
-            from dpframe.questions.rollup.rollup_notices import rollup_notices  # loads pandas
+        from dpframe.questions.rollup.rollup_notices import rollup_notices  # loads pandas
 
         facts = facts.with_bounds(released_bounds(self, noisy))
         facts = facts.with_release_facts({"measures": noise_facts(self, noisy, facts)}, [])
         if noisy.weights:
             weights = {str(at): float(weight) for at, weight in noisy.weights.items() if at >= 0}
-            lines = [] if self.listed is not None else [measured_line(noisy.weights)]
+            lines = [] if self.listed_keys is not None else [measured_line(noisy.weights)]
             facts = facts.with_release_facts({"levels_measured": weights}, lines)
         return facts.with_notices(rollup_notices(self, noisy, frame))
 
 
-P = TypeVar("P", bound=RollupPlan)
-
-
-def make_rollup_plan(asked: RollupRequest, kind: type[P]) -> P:
+def make_rollup_plan(asked: RollupRequest) -> RollupPlan:
     """Divide the budget, and choose the noise. Pure: no data, no randomness."""
     epsilon, delta = Fraction(asked.budget.epsilon), asked.budget.delta
     if asked.listed is None:
@@ -150,15 +146,15 @@ def make_rollup_plan(asked: RollupRequest, kind: type[P]) -> P:
     if asked.listed is None:
         selection = _selection_plan(asked, Fraction(asked.budget.epsilon) - epsilon, delta - spent)
     others = {n: m for n, m in asked.measures.items() if n not in counts}
-    known = {name: measure for name, measure in others.items() if not measure.searched}
+    known = {name: measure for name, measure in others.items() if not measure.needs_search}
     paid, read = draws_and_reads(known, each, by_user=by_user)
     searching = {
         name: _bounds_search(measure, each[name], by_user)
         for name, measure in others.items()
-        if measure.searched
+        if measure.needs_search
     }
     _check_scales(paid, searching, counts)
-    return kind(
+    return RollupPlan(
         asked=asked,
         selection=selection,
         paid=paid,
@@ -214,7 +210,7 @@ def _distinct_counts(
     """The laws of counts of different values. Half of delta is divided over these counts; each uses
     its part only if that makes less noise."""
     user = asked.unit.user
-    height = None if isinstance(asked.hierarchy, Cells) else asked.hierarchy.height
+    height = None if asked.hierarchy.has_cells else asked.hierarchy.height
     wanted = {n: distinct_of(m, user=user, height=height) for n, m in asked.measures.items()}
     found = {name: distinct for name, distinct in wanted.items() if distinct is not None}
     part = delta / 2 / max(1, len(found)) * (1 - 1e-9)
@@ -240,7 +236,7 @@ def _selection_request(
 ) -> Selecting:
     return Selecting(
         hierarchy=asked.hierarchy,
-        unit=asked.selecting,
+        unit=asked.selection_unit,
         budget=Budget(epsilon=epsilon, delta=delta),
         threshold=asked.threshold,
         remainder=False,

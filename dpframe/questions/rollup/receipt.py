@@ -6,10 +6,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.hierarchy import Cells
 from dpframe.noise import law_facts
-from dpframe.postprocess.mean_noise import BY_VALUE
-from dpframe.postprocess.measured_totals import PARTS
+from dpframe.postprocess.known_noise import BY_VALUE
+from dpframe.postprocess.strategy import PARTS
 from dpframe.questions.rollup.rollup_numbers import RollupNumbers
 
 if TYPE_CHECKING:
@@ -26,13 +25,13 @@ def rollup_facts(plan: RollupNumbers) -> dict[str, Any]:
     """The facts of the receipt on selection and measures; no fact depends on the data."""
     selection = plan.selection
     return {
-        **({"segments": True} if isinstance(plan.hierarchy, Cells) else {}),
+        **({"segments": True} if plan.hierarchy.has_cells else {}),
         "threshold": None if selection is None else selection.threshold,
         "selection": None
         if selection is None
         else {"epsilon": selection.budget.epsilon, "measure": plan.asked.heavy},
         "remainder": True,
-        "keys": None if plan.listed is None else plan.listed.name,
+        "keys": None if plan.listed_keys is None else plan.listed_keys.name,
         "measures": {name: _measure_facts(plan, name) for name in plan.asked.measures},
     }
 

@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dpframe.asking.draws import Draw, DrawList
-from dpframe.hierarchy import Cells
 from dpframe.questions.hhh.offline import selection_draws
 from dpframe.questions.rollup.rollup_numbers import RollupNumbers
 from dpframe.vectors import vectors_of
@@ -31,7 +30,7 @@ def rollup_draws(plan: RollupNumbers) -> DrawList:
         *(_distinct_draw(name, one) for name, one in plan.counts.items()),
     ]
     facts: dict[str, Any] = {"height": plan.height, "drawn": drawn}
-    if isinstance(plan.hierarchy, Cells):
+    if plan.hierarchy.has_cells:
         facts["segments"] = True
     if plan.read:
         facts["read"] = {name: one.of for name, one in plan.read.items()}
@@ -85,7 +84,7 @@ def _search_draws(name: str, one: BoundSearch) -> Iterator[dict[str, Any]]:
     within the found bounds."""
     for _ in one.searches:
         yield {"measure": name, "of": "search", "scale": str(1 / one.each)}
-    found = one.measure.within(
+    found = one.measure.with_bounds(
         0.0, 1.0
     )  # any bounds: how epsilon is divided does not depend on them
     for together, part in vectors_of(found, by_user=one.by_user):

@@ -12,10 +12,10 @@ from dpframe.asking.frame_notices import (
     invalid_notices,
     wide_interval_notices,
 )
-from dpframe.hierarchy import INVALID, Cells
+from dpframe.hierarchy import INVALID
 from dpframe.measures import Measure
 from dpframe.mechanisms.rollup import NoisyRollup
-from dpframe.postprocess.lineages import nearest_reported
+from dpframe.postprocess.shown_nodes import nearest_reported
 from dpframe.questions.rollup.frame import number_of_values
 from dpframe.questions.rollup.rollup_numbers import RollupNumbers
 
@@ -34,7 +34,7 @@ def rollup_notices(plan: RollupNumbers, noisy: NoisyRollup, frame: pd.DataFrame)
     if len(totals) != 1:
         return []
     total = frame[totals[0] : totals[0] + 1]
-    if isinstance(plan.hierarchy, Cells):  # level 0 of cells is the remainder, not a total
+    if plan.hierarchy.has_cells:  # level 0 of cells is the remainder, not a total
         named = plan.asked.measures.items()
         cells = frame[frame["level"] > 0]
         return [
@@ -71,7 +71,7 @@ def _nothing_shown_notice(plan: RollupNumbers, frame: pd.DataFrame) -> list[Line
         frame,
         threshold=chosen.threshold,
         smallest=chosen.smallest_threshold,
-        what=chosen.counted,
+        what=chosen.count_noun,
         certain=chosen.certainly_reported,
     )
 

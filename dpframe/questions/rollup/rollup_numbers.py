@@ -13,7 +13,7 @@ import numpy as np
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.losses import Losses, losses_of
 from dpframe.accounting.part_curves import STEP, losses_of_profile, parts_curve, pure_profile
-from dpframe.asking.level_plan import LevelPlan
+from dpframe.asking.level_plan import LevelPlan, cell_columns
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.measures import Measure
@@ -56,7 +56,7 @@ class RollupRequest:
         return "rollup"
 
     @property
-    def selecting(self) -> PrivacyUnit:
+    def selection_unit(self) -> PrivacyUnit:
         """The unit of privacy of the selection: who is protected, and what makes a node heavy."""
         if self.heavy is None:
             return self.unit
@@ -100,7 +100,7 @@ class RollupNumbers(LevelPlan[RollupRequest]):
     counts: Mapping[str, DistinctLaw]
 
     @property
-    def listed(self) -> ListedNodes | None:
+    def listed_keys(self) -> ListedNodes | None:
         return self.asked.listed
 
     @property
@@ -122,9 +122,9 @@ class RollupNumbers(LevelPlan[RollupRequest]):
 
     @property
     def types(self) -> dict[str, str]:
-        """The columns of measures in a result, with DuckDB's types."""
+        """The columns of cells and of measures in a result, with DuckDB's types."""
         kinds = {"count": "BIGINT", "distinct": "BIGINT"}
-        return {
+        return cell_columns(self.hierarchy) | {
             f"{name}{end}": "BIGINT" if "_clipped" in end else kinds.get(measure.kind, "DOUBLE")
             for name, measure in self.asked.measures.items()
             for end in measure.columns

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from dpframe._forks import no_fork
 from dpframe.asking.card import Line, Text, hierarchy_line
 from dpframe.asking.frame_notices import (
     empty_result_notices,
@@ -20,7 +19,7 @@ from dpframe.asking.level_plan import LevelPlan
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import Hierarchy
-from dpframe.postprocess.level_weights import deepest_level
+from dpframe.postprocess.consistency import deepest_level
 from dpframe.tree import CountTree, ListedNodes, NoisyTree
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
     # -- the request --------------------------------------------------------------------------
 
     @property
-    def listed(self) -> ListedNodes | None:
+    def listed_keys(self) -> ListedNodes | None:
         return self.asked.listed
 
     @property
@@ -109,7 +108,7 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
             "weight": self.unit.weight,
             "max_weight": self.unit.max_weight,
             "mechanism": self.mechanism,
-            "keys": None if self.listed is None else self.listed.name,
+            "keys": None if self.listed_keys is None else self.listed_keys.name,
             "consistent": self.asked.consistent,
             "confidence": self.confidence,
             "level_weights": None if asked.level_weights is None else list(asked.level_weights),
@@ -179,7 +178,7 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
     def coverage(self) -> str:
         """What ``lower`` and ``upper`` hold, in words; ``intervals`` adds what weights need."""
         held = "lower and upper hold the true count with the stated confidence"
-        if self.listed is None:
+        if self.listed_keys is None:
             held += ", given what is shown"
         if self.consistent:
             held += "; they are those of the noise, widened where needed to hold the adjusted count"
@@ -223,10 +222,10 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
         ]
 
     def _keys(self) -> Line:
-        if self.listed is not None:
+        if self.listed_keys is not None:
             nodes = Text("{n} listed nodes")
             meaning = "all are released, those of count 0 too"
-            return Line.of("keys", nodes, meaning, n=len(self.listed.level))
+            return Line.of("keys", nodes, meaning, n=len(self.listed_keys.level))
         return Line("keys", "unknown", "found in the data; small nodes are not shown")
 
     def _additivity(self) -> str:
@@ -248,7 +247,7 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
             **self._moved_facts(),
             "weight": self.unit.weight,
             "max_weight": self.unit.max_weight,
-            "keys": None if self.listed is None else self.listed.name,
+            "keys": None if self.listed_keys is None else self.listed_keys.name,
             "threshold": self.least_shown,
             "remainder": True,
             "consistent": self.consistent,
@@ -258,15 +257,14 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
     def _moved_facts(self) -> dict[str, object]:
         """How many counts a user moves, and how many nodes are listed on each level but level 0.
         Empty unless different users are counted."""
-        if self.moved_by_user is None or self.listed is None:
+        if self.moved_by_user is None or self.listed_keys is None:
             return {}
-        nodes = np.bincount(self.listed.level, minlength=self.height + 1)[1:].tolist()
+        nodes = np.bincount(self.listed_keys.level, minlength=self.height + 1)[1:].tolist()
         return {"moved": self.moved_by_user, "listed": nodes}
 
     def frame(self, noisy: NoisyTree, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """The frame of released counts, in natural order."""
-        with no_fork():
-            from dpframe.questions.tree_counts.frame import tree_frame  # loads pandas
+        from dpframe.questions.tree_counts.frame import tree_frame  # loads pandas
 
         return tree_frame(
             noisy,

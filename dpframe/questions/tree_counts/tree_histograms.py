@@ -17,8 +17,8 @@ from dpframe.budget import per_record
 from dpframe.errors import ParameterError, ThresholdError, add_advice
 from dpframe.mechanisms import level_counts
 from dpframe.noise import NoiseTable, UnboundedNoise
+from dpframe.postprocess.consistency import best_weights
 from dpframe.postprocess.half_widths import half_width
-from dpframe.postprocess.level_weights import best_weights
 from dpframe.questions.tree_counts.base_tree_plan import SOURCE, TreePlan, TreeRequest
 from dpframe.tree import CountTree, ListedNodes, NoisyTree
 
@@ -90,7 +90,7 @@ class HistogramsPlan(TreePlan[TreeLaws]):
         return (1,) * len(self.laws.noises)
 
     @property
-    def moved(self) -> TreeLaws:
+    def moved_laws(self) -> TreeLaws:
         """The laws of all counts that one unit of privacy moves: here one for each level."""
         return self.laws
 
@@ -113,9 +113,9 @@ class HistogramsPlan(TreePlan[TreeLaws]):
         record = per_record(self.budget, self.unit.moves).epsilon
         if self._exact:
             return composed_profile(
-                bounded_noises(self.moved), epsilons=epsilons, step=record * FINE_STEP
+                bounded_noises(self.moved_laws), epsilons=epsilons, step=record * FINE_STEP
             )
-        return profiles_together(Counter(laplace_parts(self.moved)).items(), epsilons, record)
+        return profiles_together(Counter(laplace_parts(self.moved_laws)).items(), epsilons, record)
 
     @property
     def errors(self) -> dict[str, float]:

@@ -40,7 +40,7 @@ class ItemsPlan(HistogramsPlan):
         return self.paid.times
 
     @property
-    def moved(self) -> TreeLaws:
+    def moved_laws(self) -> TreeLaws:
         return self.paid.moved
 
     @property

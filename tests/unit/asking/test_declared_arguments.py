@@ -91,7 +91,7 @@ def wrong(annotation: str) -> Iterator[tuple[object, tuple[type[Exception], ...]
 DECLARED = [
     (question, argument)
     for question in QUESTIONS
-    for argument in (*question.planning, *RELEASE_ARGUMENTS)
+    for argument in (*question.plan_arguments, *RELEASE_ARGUMENTS)
 ]
 
 

@@ -343,5 +343,5 @@ SAMPLED: dict[str, Any] = {**USERS, "contribution": "records", "max_contribution
 def test_what_is_counted_is_named_as_the_card_begins(word: str, explained: Any) -> None:
     """Law: pages name what the receipt says that the numbers count."""
     receipt = explained().plan.receipt()
-    assert receipt.counted == word
+    assert receipt.count_noun == word
     assert receipt["counts"].replace(";", ",").split(",")[0] == word

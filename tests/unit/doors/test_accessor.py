@@ -65,7 +65,7 @@ def test_a_statement_for_a_warehouse_takes_what_plans_its_question(
     """Law: every argument of the question that a plan is made of, as it is declared there; what it
     is about must be said."""
     name = str(question.rollup)
-    about, *rest = [question.parameters[argument] for argument in question.planning]
+    about, *rest = [question.parameters[argument] for argument in question.plan_arguments]
     found = inspect.signature(getattr(dp, name)).parameters
     placed = [p.name for p in rest if p.kind is not p.KEYWORD_ONLY]
     rest = [p for p in rest if p.kind is p.KEYWORD_ONLY]

@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.accounting.shuffle import shuffle_local_epsilon
-from dpframe.accounting.trie import triehh_rate, triehhpp_rate
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
-from dpframe.postprocess.item_metrics import item_metrics, marginal_frequencies
+from dpframe.papers.comparisons import (
+    item_metrics,
+    marginal_frequencies,
+    triehh_rate,
+    triehhpp_rate,
+)
 from tests.members import some
 
 ROUNDS = (12, 6, 4, 3)

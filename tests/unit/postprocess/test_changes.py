@@ -22,7 +22,7 @@ from dpframe.asking.release import Release
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable, halves, laplace_table
-from dpframe.postprocess import joint_changes
+from dpframe.postprocess import change_ends
 from dpframe.postprocess.change_sides import Side
 from dpframe.postprocess.joint_noise import Noise, difference_half_width
 from dpframe.postprocess.release_changes import NUMBERS, change_frame
@@ -253,7 +253,7 @@ def test_the_noise_of_one_release_that_is_forgotten_is_noticed(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Planted bug: the same check rejects half of the variance."""
-    monkeypatch.setattr(joint_changes, "difference_half_width", one_noise)
+    monkeypatch.setattr(change_ends, "difference_half_width", one_noise)
     assert part_missed(kind) > MOST
 
 

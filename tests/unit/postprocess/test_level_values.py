@@ -18,7 +18,7 @@ import pytest
 import dpframe as dp
 from dpframe.doors.cli.main import main
 from dpframe.postprocess.level_values import TEXT
-from dpframe.postprocess.lineages import nearest_reported
+from dpframe.postprocess.shown_nodes import nearest_reported
 from tests.members import few, some
 
 N = 1200

@@ -12,8 +12,8 @@ from scipy.stats import binom
 
 import dpframe as dp
 from dpframe.digest import seal_frame
+from dpframe.postprocess.known_noise import BY_VALUE
 from dpframe.postprocess.mean_intervals import mean_ends
-from dpframe.postprocess.mean_noise import BY_VALUE
 from dpframe.questions.rollup import frame as rollup_frame
 from dpframe.questions.rollup.ask import rollup
 from dpframe.testing import seeded_noise

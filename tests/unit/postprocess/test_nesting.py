@@ -13,7 +13,7 @@ import dpframe as dp
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.postprocess.level_values import natural_order
-from dpframe.postprocess.lineages import areas, nearest_reported
+from dpframe.postprocess.shown_nodes import areas, nearest_reported
 from dpframe.questions.hhh.ask import HHH
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.sources.exact_trees import exact_counts

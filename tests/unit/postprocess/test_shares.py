@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 import dpframe as dp
 from dpframe.digest import seal_frame
-from dpframe.postprocess.shares import ShareEnds, _share_quotients
+from dpframe.postprocess.shown_rows import ShareEnds, _share_quotients
 from dpframe.questions.rollup.ask import rollup
 from dpframe.testing import seeded_noise
 from tests.members import some

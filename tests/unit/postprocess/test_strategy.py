@@ -10,14 +10,15 @@ import pytest
 from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
-from dpframe.postprocess.measured_totals import (
+from dpframe.postprocess.strategy import (
     LEAST_PARTS,
     PARTS,
+    STEEP,
+    best_strategy,
     consistent_totals,
     level_strategy,
     subtree_sums,
 )
-from dpframe.postprocess.strategy import STEEP, best_strategy
 from dpframe.postprocess.tree_squares import checked_forest, least_squares
 from tests.members import some
 

@@ -10,9 +10,9 @@ import pytest
 
 import dpframe as dp
 from dpframe.hierarchy import OTHER, as_hierarchy
-from dpframe.postprocess.consistent_trees import consistent_tree, tree_in_records
+from dpframe.postprocess.consistency import consistent_tree, tree_in_records
 from dpframe.postprocess.level_values import natural_order
-from dpframe.postprocess.lineages import areas, nearest_reported
+from dpframe.postprocess.shown_nodes import areas, nearest_reported
 from dpframe.questions.tree_counts.ask import TREE_COUNTS
 from dpframe.questions.tree_counts.frame import _tree_labels
 from dpframe.questions.tree_counts.plan import TreePlan
@@ -31,7 +31,9 @@ def released(
 ) -> tuple[NoisyTree, TreePlan, tuple[str, ...]]:
     plan = TREE_COUNTS.plan({"hierarchy": spec, **ASKED, **arguments})
     with seeded_noise(4):
-        counted = exact_counts(source, plan.hierarchy, plan.unit, plan.band, listed=plan.listed)
+        counted = exact_counts(
+            source, plan.hierarchy, plan.unit, plan.band, listed=plan.listed_keys
+        )
         return plan.run(counted), plan, counted.types
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -12,11 +13,11 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.budget import PrivacyUnit
-from dpframe.cell_counts import Axis, CellCounts
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Cells, as_hierarchies
-from dpframe.mechanisms import cell_hhh
-from dpframe.sources.exact_trees import cell_counts
+from dpframe.mechanisms import offline_hhh
+from dpframe.sources.exact_trees import exact_counts
+from dpframe.tree import CellCounts, CountTree
 from tests.cell_counts import reported
 from tests.naive_cells import paths_of, segments
 from tests.strategies import examples
@@ -62,7 +63,7 @@ def test_what_is_reported_is_what_every_record_by_itself_gives(
     band, tables = data.draw(st.integers(1, threshold)), data.draw(st.booleans())
     with pytest.MonkeyPatch.context() as patch:
         if not tables:
-            patch.setattr(cell_hhh, "_dense", lambda *_: False)
+            patch.setattr(offline_hhh, "_dense", lambda *_: False)
         found = reported(frame_of(rows), cells, threshold=threshold, band=band)
     wanted = expected(cells, rows, threshold)
     assert found == wanted
@@ -120,17 +121,16 @@ def test_an_empty_table_has_the_total_alone() -> None:
 
 def test_groups_that_do_not_add_up_are_refused() -> None:
     """Planted bug: a record in two groups would pay for both: found before noise is drawn."""
-    counts = cell_counts(frame_of([("a", "b", "c")] * 3), dp.product("a", "b"), PrivacyUnit(), 1)
-    totals = tuple(axis.level * 3 for axis in counts.axes)
-    again = CellCounts.checked(counts.axes, totals, counts.places, counts.count)
-    assert again.count.sum() == 3
+    counts = exact_counts(frame_of([("a", "b", "c")] * 3), dp.product("a", "b"), PrivacyUnit(), 1)
+    assert isinstance(counts, CellCounts)
+    assert counts.check_sums().own.sum() == 3
     with pytest.raises(SourceError, match="do not add up"):
-        CellCounts.checked(counts.axes, totals, counts.places, counts.count * 2)
+        replace(counts, own=counts.own * 2).check_sums()
 
 
 def test_private_counts_do_not_show_themselves() -> None:
     """Law: what is private says so, and nothing else."""
-    counts = cell_counts(frame_of([("a", "b", "c")]), dp.product("a", "b"), PrivacyUnit(), 1)
+    counts = exact_counts(frame_of([("a", "b", "c")]), dp.product("a", "b"), PrivacyUnit(), 1)
     assert repr(counts) == "CellCounts(<private>)"
-    assert repr(counts.axes[0]) == "Axis(<private>)"
-    assert isinstance(counts.axes[0], Axis)
+    assert repr(counts.axes[0]) == "CountTree(<private>)"
+    assert isinstance(counts.axes[0], CountTree)

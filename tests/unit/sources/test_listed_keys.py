@@ -21,7 +21,8 @@ from dpframe.budget import PrivacyUnit
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.sources import key_tables, keys, listed_join, sql_sources, sql_tables
-from dpframe.sources.exact_trees import exact_counts, tree_of
+from dpframe.sources.count_rows import tree_of
+from dpframe.sources.exact_trees import exact_counts
 from dpframe.sources.keys import check_key_types, listed_counts, listed_nodes
 from dpframe.tree import CountTree, ListedNodes
 from tests import strategies as nasty

@@ -14,12 +14,16 @@ from hypothesis import strategies as st
 import dpframe as dp
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Cells, as_hierarchies
-from dpframe.mechanisms import cell_rollup
-from dpframe.mechanisms.rollup import Nodes, Selection
+from dpframe.mechanisms.rollup import Selection, shown_nodes
 from dpframe.sources.cell_candidates import group_counts
-from dpframe.sources.measured_cells import MeasuredCells, cells_counted_elsewhere, measured_cells
-from dpframe.sources.rollup_parts import sums_of
+from dpframe.sources.rollup_parts import (
+    MeasuredParts,
+    measure_parts,
+    parts_counted_elsewhere,
+    sums_of,
+)
 from dpframe.sources.rollup_statement import rollup_statement
+from dpframe.tree import Ints, Nodes
 from dpframe.vectors import GRID, Distinct, vectors_of
 from tests.cell_counts import Silent
 from tests.strategies import examples
@@ -30,12 +34,13 @@ TOTAL = dp.sum("v", lower=-5, upper=50)
 
 def measured(
     rows: list[tuple[Any, ...]], cells: Cells, threshold: int, band: int
-) -> tuple[Nodes, MeasuredCells]:
+) -> tuple[Nodes, Ints, MeasuredParts]:
     """What is reported without noise, and what measures it."""
     frame = frame_of(rows).assign(v=[float(i % 9) for i in range(len(rows))])
-    found = measured_cells(frame, cells, PrivacyUnit(), band)
+    found = measure_parts(frame, cells, PrivacyUnit(), band, [])
     selection = Selection(test=Silent(), threshold=threshold)  # type: ignore[arg-type]
-    return cell_rollup.select_cell_nodes(found.cells, cells.kinds, selection, band), found
+    nodes, places = shown_nodes(found.counts, cells.kinds, selection, band)
+    return nodes, places, found
 
 
 @examples(12, 300, ROWS, st.sampled_from(SHAPES), st.integers(1, 6), st.data())
@@ -46,10 +51,10 @@ def test_a_segment_has_what_its_cell_took(
     what is measured adds up to all records that are not dropped."""
     cells = as_hierarchies(shape)
     assert isinstance(cells, Cells)
-    nodes, found = measured(rows, cells, threshold, data.draw(st.integers(1, threshold)))
+    nodes, places, found = measured(rows, cells, threshold, data.draw(st.integers(1, threshold)))
     several = [v for m in (dp.count(), TOTAL) for each, _ in vectors_of(m, by_user=False)
                for v in each]  # fmt: skip
-    counted, summed = found.parts(several, nodes, nodes.level)
+    counted, summed = found.parts(several, nodes, places)
     wanted = expected(cells, rows, threshold)
     of_kind: Counter[Any] = Counter()
     for level, n in zip(nodes.level.tolist(), counted.tolist(), strict=True):
@@ -66,9 +71,9 @@ def test_values_are_different_within_a_segment() -> None:
     """Law: a value counts once a segment, in every one where it is, and in no cell beside."""
     rows = [("a", "b", str(i % 3)) for i in range(9)] + [("a", f"{i}", "c") for i in range(9)]
     frame = pd.DataFrame(rows, columns=["a", "b", "v"])
-    found = measured_cells(frame, dp.product("a", "b"), PrivacyUnit(), 1)
+    found = measure_parts(frame, dp.product("a", "b"), PrivacyUnit(), 1, [])
     selection = Selection(test=Silent(), threshold=9)  # type: ignore[arg-type]
-    nodes = cell_rollup.select_cell_nodes(found.cells, dp.product("a", "b").kinds, selection, 1)
+    nodes, _ = shown_nodes(found.counts, dp.product("a", "b").kinds, selection, 1)
     distinct = Distinct(column="v", at_most=None, touched=1, singly=True)
     assert nodes.level.tolist() == [0, 2, 3]
     assert found.distinct(distinct, nodes).tolist() == [0, 1, 3]
@@ -88,7 +93,7 @@ def test_groups_that_another_engine_adds_up_are_the_same_segments(
     assert isinstance(cells, Cells)
     values = data.draw(st.lists(st.sampled_from(HARD), min_size=len(rows), max_size=len(rows)))
     frame = frame_of(rows).assign(v=pd.array(values, dtype="Float64"))
-    own = measured_cells(frame, cells, PrivacyUnit(), band)
+    own = measure_parts(frame, cells, PrivacyUnit(), band, [])
     vectors = [v for m in (dp.count(), TOTAL, dp.mean("v", lower=-5, upper=50))
                for each, _ in vectors_of(m, by_user=False) for v in each]  # fmt: skip
     sums = sums_of(vectors)
@@ -102,13 +107,13 @@ def test_groups_that_another_engine_adds_up_are_the_same_segments(
         table = con.sql(statement).to_arrow_table()
     counted = group_counts(table, cells, None, types, band=band, sums=tuple(sums), own=False)
     selection = Selection(test=Silent(), threshold=threshold)  # type: ignore[arg-type]
-    nodes = cell_rollup.select_cell_nodes(own.cells, cells.kinds, selection, band)
-    other = cell_rollup.select_cell_nodes(counted, cells.kinds, selection, band)
+    nodes, places = shown_nodes(own.counts, cells.kinds, selection, band)
+    other, others = shown_nodes(counted, cells.kinds, selection, band)
     assert [key.to_pylist() for key in nodes.keys] == [key.to_pylist() for key in other.keys]
-    elsewhere = cells_counted_elsewhere(counted, tuple(sums), cells)
+    elsewhere = parts_counted_elsewhere(counted, tuple(sums), cells)
     for one, two in zip(
-        own.parts(vectors, nodes, nodes.level),
-        elsewhere.parts(vectors, nodes, nodes.level),
+        own.parts(vectors, nodes, places),
+        elsewhere.parts(vectors, other, others),
         strict=True,
     ):
         assert one.tolist() == two.tolist()
@@ -126,10 +131,10 @@ def test_users_within_their_bounds_add_what_their_records_do(
         u=[f"u{i // 2}" for i in range(len(rows))],
     )
     by_record, by_user = (
-        measured_cells(frame, cells, PrivacyUnit(user=user), 1) for user in (None, "u")
+        measure_parts(frame, cells, PrivacyUnit(user=user), 1, []) for user in (None, "u")
     )
     selection = Selection(test=Silent(), threshold=threshold)  # type: ignore[arg-type]
-    nodes = cell_rollup.select_cell_nodes(by_record.cells, cells.kinds, selection, 1)
+    nodes, _ = shown_nodes(by_record.counts, cells.kinds, selection, 1)
     total = dp.sum("v", lower=-50, upper=50)
     found = []
     for count, counted, user in (

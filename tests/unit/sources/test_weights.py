@@ -22,7 +22,8 @@ from dpframe.budget import LARGEST_WEIGHT, PrivacyUnit
 from dpframe.errors import ColumnError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.sources import sql_sources, sql_tables
-from dpframe.sources.exact_trees import exact_counts, tree_of
+from dpframe.sources.count_rows import tree_of
+from dpframe.sources.exact_trees import exact_counts
 from tests import strategies as nasty
 from tests.members import few, in_turn, some
 from tests.naive import Path as NodePath
