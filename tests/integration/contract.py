@@ -212,7 +212,6 @@ FLAT = Contract(
     cases={
         "words": ("zip", BUDGET),
         "users, the largest": ("path", {**BUDGET, **SHARES, "k": 5}),
-        "stream": ("zip", {**BUDGET, "mechanism": "streaming", "counters": 50}),
     },
     suite=("words", "users, the largest"),
     cheap=("zip", BUDGET),
