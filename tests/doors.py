@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from subprocess import CompletedProcess, run
+from subprocess import CompletedProcess
 from typing import Any
 
 import duckdb
@@ -124,10 +123,3 @@ def in_this_process(*arguments: str, cwd: Path) -> CompletedProcess[str]:
     with chdir(cwd), redirect_stdout(out), redirect_stderr(said):
         code = cli.main(list(arguments))
     return CompletedProcess(arguments, code, out.getvalue(), said.getvalue())
-
-
-def as_typed(*arguments: object) -> tuple[pd.DataFrame, str]:
-    """What a command that was typed in a shell answered, and what it said beside."""
-    command = [sys.executable, "-m", "dpframe", *map(str, arguments), "--format", "csv"]
-    done = run(command, capture_output=True, text=True, check=True)
-    return pd.read_csv(io.StringIO(done.stdout)), done.stderr

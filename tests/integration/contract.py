@@ -212,7 +212,6 @@ FLAT = Contract(
     cases={
         "words": ("zip", BUDGET),
         "users, the largest": ("path", {**BUDGET, **SHARES, "k": 5}),
-        "stream": ("zip", {**BUDGET, "mechanism": "streaming", "counters": 50}),
     },
     suite=("words", "users, the largest"),
     cheap=("zip", BUDGET),
@@ -404,7 +403,7 @@ TREE = Contract(
     },
     suite=(
         *("columns", "addresses of both versions", "domain keys", "listed columns"),
-        *("shares, as drawn", "records of users", "weights, listed", "additive"),
+        *("shares, as drawn", "records of users", "bounded weights", "level weights"),
         *("gaussian, listed", "hhh", "relative, as drawn"),
     ),
     cheap=("path:path", {**PURE, "keys": PATHS}),
@@ -554,7 +553,7 @@ ITEMS = Contract(
     },
     suite=(
         *("words", "gaussian", "whole numbers", "a column like a number of the result"),
-        *("even", "denied", "removed"),
+        *("weighted, of all", "huffman", "denied", "removed", "taking part"),
     ),
     cheap=("word", CENTRAL),
     others=({"epsilon": 7.0}, {"rounds": 2}, {"devices": 1_000}, {"conditioned": False}),

@@ -142,7 +142,7 @@ def test_the_command_line_explains_mistakes(
 
 
 @pytest.mark.skipif(not RETAIL.is_file(), reason="shared/data is not beside the checkout")
-@pytest.mark.parametrize("user", [None, "user_id"])
+@pytest.mark.parametrize("user", [None, pytest.param("user_id", marks=pytest.mark.evidence)])
 def test_real_weeks(user: str | None) -> None:
     """Law: two weeks of real sales: the true changes of all nodes are in their intervals, in 19 of
     20 pairs of releases in the mean; at least 14 of 20 have a chance above 0.9999."""

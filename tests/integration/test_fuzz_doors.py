@@ -49,16 +49,16 @@ def of_values(seeds: range, folder: Path) -> list[Case]:
 def test_no_value_decides_whether_a_call_answers(tmp_path: Path) -> None:
     """Law: of two tables of one schema both are answered, or both refused in the same words; both
     ways of counting release the same."""
-    answers, differ = differences(of_values(range(60), tmp_path))
+    answers, differ = differences(of_values(range(30), tmp_path))
     assert not differ
-    assert answers > 15
+    assert answers > 7
 
 
 def test_no_value_decides_where_duckdb_reads_by_itself(tmp_path: Path) -> None:
     """The same law for relations, tables named in SQL, Parquet files and commands."""
-    answers, differ = differences(fuzz_doors.run_children(range(40), tmp_path))
+    answers, differ = differences(fuzz_doors.run_children(range(24), tmp_path))
     assert not differ
-    assert answers > 5
+    assert answers > 2
 
 
 @pytest.mark.evidence

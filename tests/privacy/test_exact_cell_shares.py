@@ -115,7 +115,9 @@ def test_no_division_of_a_users_units_costs_more_than_claimed(lattice: str, numb
     assert max(exact) > 0
 
 
-@pytest.mark.parametrize("lattice", ["2 x 3", "2 x 2 x 2"])
+@pytest.mark.parametrize(
+    "lattice", ["2 x 3", pytest.param("2 x 2 x 2", marks=pytest.mark.evidence)]
+)
 def test_records_that_others_take_too_are_rejected(lattice: str) -> None:
     """Planted bug: on larger lattices too what is selected, whose counts nobody sees, tells more
     than is claimed of everything, if records stay where a cell took them."""

@@ -872,7 +872,7 @@ def test_a_comparison_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPatc
         return [((*path, name), FREE) for name in fields]
 
     monkeypatch.setattr(receipt_facts, "table_facts", same_noise)
-    assert [told for told in map(a_mutant, range(400)) if told and "'noise'" in told]
+    assert any(told and "'noise'" in told for told in map(a_mutant, range(400)))
     monkeypatch.setattr(receipt_facts, "table_facts", lambda *_: [])
     proof, receipt = made_of("records")
     found = verify_receipt(sealed(receipt, proof))
@@ -881,9 +881,9 @@ def test_a_comparison_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_no_mutant_is_proved_that_claims_more() -> None:
-    """Law: of 1,500 receipts and proofs with one leaf changed none is proved but those that, by a
+    """Law: of 600 receipts and proofs with one leaf changed none is proved but those that, by a
     rule that knows nothing of the verifier, claim the same or less."""
-    assert list(filter(None, map(a_mutant, range(1_500)))) == []
+    assert list(filter(None, map(a_mutant, range(600)))) == []
 
 
 @pytest.mark.evidence

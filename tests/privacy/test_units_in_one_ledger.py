@@ -206,10 +206,10 @@ def test_the_number_of_users_is_no_part_of_a_unit(tmp_path: Path) -> None:
         ledger = Ledger(tmp_path / f"{near}.db", epsilon=9.0, delta=1e-3)
         asked = {"epsilon": 1.0, "delta": 1e-6, "user": "u", "ledger": ledger}
         for rows in (ROWS, ROWS.head(30)):
-            rows.dp.prefix_tree("k", mechanism="gaussian", neighbours=near, **asked)
+            rows.dp.prefix_tree("k", mechanism="laplace", neighbours=near, **asked)
         assert (ledger.protects, ledger.spent.epsilon) == (f"{near}:u", 2)
         other = "remove" if near == "replace" else "replace"
-        ROWS.dp.prefix_tree("k", mechanism="gaussian", neighbours=other, **asked)
+        ROWS.dp.prefix_tree("k", mechanism="laplace", neighbours=other, **asked)
         assert ledger.spent.epsilon == 2 + others
         assert dp.verify(ledger).outcome == "proved"
 

@@ -177,7 +177,7 @@ def trees(number: int, seed: int) -> Iterator[Case]:
 
 def test_random_plans_are_proved() -> None:
     """Law: of some plans drawn from all there are every one is confirmed."""
-    for case in itertools.chain(cases(12, seed=5, most=12, least=0.2), trees(4, seed=5)):
+    for case in itertools.chain(cases(5, seed=5, most=12, least=0.2), trees(1, seed=5)):
         assert case.verdict, (case.arguments, case.verdict.reason)
         assert case.verdict.bound is not None
         assert case.verdict.bound <= Fraction(case.plan.budget.delta)

@@ -13,7 +13,6 @@ import pytest
 import dpframe as dp
 from dpframe.doors.sql.calls import as_parameters
 from dpframe.testing import seeded_noise
-from tests.members import some
 from tests.sql.test_charges import CONSTRUCTS, in_turn
 from tests.sql.test_names import HOSTILE, intact, quoted
 from tests.sql.visits import HHH, Lasting, charges, literal, said, said_by_python
@@ -113,22 +112,6 @@ def test_without_a_ledger_the_connection_lists_it(con: duckdb.DuckDBPyConnection
 # -- names ---------------------------------------------------------------------------------------
 
 
-def test_a_name_is_drawn_once(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
-    """Law: identical, free, and without the data; other arguments are another request."""
-    named = call(release="r")
-    first = con.execute(f"FROM {named}").fetchall()
-    con.execute("DELETE FROM visits")
-    assert con.execute(f"FROM {named}").fetchall() == first
-    con.execute("DROP TABLE visits")
-    assert con.execute(f"FROM {named}").fetchall() == first
-    assert charges(ledger) == 1
-    for other in ({"epsilon": 7.0}, {"deny": ["v0"]}, {"length": 8}, {"devices": 200}):
-        assert "ReleaseNameError" in said(con, f"FROM {call(**{'release': 'r', **other})}")
-    assert charges(ledger) == 1
-    listed = con.execute("SELECT release, stored FROM dp_releases()").fetchall()
-    assert listed == [("r", True)]
-
-
 def test_a_name_stored_since_the_statement_was_bound_is_replayed(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
 ) -> None:
@@ -177,33 +160,6 @@ def test_null_stands_for_the_default(con: duckdb.DuckDBPyConnection) -> None:
     nulls = call(devices=100, **dict.fromkeys(optional))
     plans = [nulls.replace("dp_prefix_tree", "dp_explain_prefix_tree"), EXPLAIN]
     assert con.execute(f"FROM {plans[0]}").fetchall() == con.execute(f"FROM {plans[1]}").fetchall()
-
-
-EVERY: list[dict[str, Any]] = [
-    {"segments": [3, 3, 3], "selection": "weighted", "conditioned": False},
-    {"segments": "even", "iterations": 3, "rounds": 2, "limit": 64},
-    {"encoding": "huffman", "public": ["v0", "v1", "it's", "日本"], "length": 12},
-    {"deny": ["v0", "日本", "a'b", ""], "false_positives": 2, "confidence": 0.5},
-    {"neighbours": "remove", "mechanism": "gaussian"},
-    {"mechanism": "reports", "devices": 10**6, "participation": 0.5},
-    {"mechanism": "reports", "devices": 10**6, "accountant": "shuffle", "epsilon": 1},
-]
-
-
-@some(
-    "segments, selection, conditioned",
-    "encoding, public, length",
-    "mechanism, devices, participation",
-)
-@pytest.mark.parametrize("arguments", EVERY, ids=lambda a: ", ".join(a))
-def test_every_argument_reaches_the_plan(
-    con: duckdb.DuckDBPyConnection, arguments: dict[str, Any]
-) -> None:
-    """Law: the plan of a call is the one that Python makes of the same arguments."""
-    given = {**ARGUMENTS, "devices": 100, **arguments}
-    shown = con.execute(f"FROM {call(**given).replace('dp_', 'dp_explain_', 1)}").df()
-    explained = dp.explain_prefix_tree("k", **given).to_frame()
-    assert shown.to_dict("list") == explained.to_dict("list")
 
 
 def test_lists_may_be_parameters_and_variables(con: duckdb.DuckDBPyConnection) -> None:

@@ -163,23 +163,6 @@ def test_mistakes_cost_nothing(lasting: Lasting, arguments: str, said_so: tuple[
     assert charges(ledger) == 0
 
 
-def test_every_argument_reaches_the_plan(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: the plan of a call is the one that Python makes of the same arguments."""
-    cases: list[dict[str, Any]] = [
-        {"delta": 1e-6, "mechanism": "laplace", "level_weights": [1, 2.5], "threshold": 90},
-        {"delta": 1e-6, "user": "who", "contribution": "records", "max_contributions": 3},
-        {"delta": 1e-6, "weight": "n", "max_weight": 3, "confidence": 0.9, "consistent": False},
-        {"delta": 1e-6, "mechanism": "relative", "alpha": 0.5, "largest": 10**9},
-        {"keys": ["v0", "v1"]},
-    ]
-    for arguments in cases:
-        given = "".join(f", {name} := ${name}" for name in arguments)
-        statement = f"FROM dp_explain_tree_counts('visits', 'columns:k', epsilon := 1.5{given})"
-        shown = con.execute(statement, arguments).df()
-        explained = dp.explain_tree_counts("columns:k", epsilon=1.5, **arguments).to_frame()
-        assert shown.to_dict("list") == explained.to_dict("list")
-
-
 def test_the_ledger_lists_tree_counts(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
     """Law: ``dp_releases`` has their receipts, and ``dp_budget`` what they cost."""
     labels(con, LISTED)

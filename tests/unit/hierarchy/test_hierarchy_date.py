@@ -100,7 +100,7 @@ MOMENTS = st.one_of(
 
 @pytest.mark.skipif(pd.__version__ < "3", reason="pandas 2 has the offsets of pytz")
 @given(st.lists(MOMENTS, min_size=40, max_size=80), st.sampled_from(ZONES))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_local_times_are_those_of_pandas(seconds: list[int], zone: str) -> None:
     """Law: at every moment, folds, gaps and mean times included, the hour is tz_convert's.
 

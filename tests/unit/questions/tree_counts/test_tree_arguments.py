@@ -411,7 +411,8 @@ def test_weights_without_a_bound_are_at_most_a_billion() -> None:
 def test_counts_near_two_to_53(keys: list[str] | None, consistent: bool) -> None:
     """Law: large counts lose no unit to floating-point numbers."""
     rows = 2_200_000
-    frame = pd.DataFrame({"k": ["a"] * rows + ["b"] * rows, "w": [10**9] * (2 * rows)})
+    keys_of_rows = pa.array(["a", "b"]).take(np.repeat([0, 1], rows))
+    frame = pa.table({"k": keys_of_rows, "w": np.full(2 * rows, 10**9)})
     asked = {"epsilon": 5.0, "delta": 1e-6, "keys": keys, "consistent": consistent}
     result = dp.tree_counts(frame, ["k"], weight="w", **asked)
     assert 2 * rows * 10**9 > 2**52 / 2
