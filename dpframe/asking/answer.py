@@ -115,41 +115,21 @@ def answer_checked(
     """
     what: Any = question.fitted(asked, source)
     place = describe_source(source) if place is None else place
-    with step(PLANNING, progress):
-        return _replay_or_release(question, what, source, place, ledger, name, about, progress)
-
-
-def _replay_or_release(
-    question: Question[A, Any],
-    what: Any,
-    source: object,
-    place: str,
-    ledger: Ledger | None,
-    name: str | None,
-    about: DataScope,
-    progress: bool,
-) -> Answer[A]:
-    request, former = named_request(what.request, place, about), question.former(what)
-    before = None if former is None else named_request(former, place, about)
-    release = find_replay(request, ledger, name, before)
-    if release is None:
+    with step(PLANNING, progress), ExitStack() as opening:
+        request, former = named_request(what.request, place, about), question.former(what)
+        before = None if former is None else named_request(former, place, about)
+        release = find_replay(request, ledger, name, before)
+        if release is not None:
+            return Answer(what, release)
         about = about.read_in(source)
-        kept = {"source": place, "ledger": ledger, "name": name, "about": about}
-        release = _count_and_release(question, what, about.restrict(source), progress, kept)
-    return Answer(what, release)
+        rows = about.restrict(source)
+        if question.opens is not None:  # opened to be sized, and closed before noise is drawn
+            rows = opening.enter_context(open_source(rows, question.opens(what)))
+        plan = question.sized(what, rows, progress)
 
-
-def _count_and_release(
-    question: Question[A, Any], what: A, source: object, progress: bool, kept: dict[str, Any]
-) -> Release:
-    """Make a new release. A source that was opened to be sized is closed before noise is drawn."""
-    with ExitStack() as opening:
-        if question.opens is not None:
-            source = opening.enter_context(open_source(source, question.opens(what)))
-        plan = question.sized(what, source, progress)
-
-        def counted() -> MechanismInput[Any]:
+        def count() -> MechanismInput[Any]:
             with opening.pop_all(), part("counting"):
-                return question.count(source, plan, progress)
+                return question.count(rows, plan, progress)
 
-        return make_release(counted, plan, **kept)
+        release = make_release(count, plan, source=place, ledger=ledger, name=name, about=about)
+        return Answer(what, release)

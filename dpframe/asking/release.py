@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -62,20 +62,22 @@ def make_release(
 
     The plan was made without data; ``counted`` fetches the mechanism's input only if it is needed.
     """
-    if name is None:
-        return _charge_and_draw(counted, plan, source, ledger, None, about)
     request = named_request(plan.request, source, about)
     known = find_replay(request, ledger, name)
-    if known is not None:
-        return known
-    assert ledger is not None  # find_replay raises without one
-    with ledger.drawing():  # of two calls at once the second replays
-        known = find_replay(request, ledger, name)
+    with ExitStack() as turn:
+        if known is None and name is not None and ledger is not None:
+            turn.enter_context(ledger.drawing())  # of two calls at once the second replays
+            known = find_replay(request, ledger, name)
         if known is not None:
             return known
-        new = _charge_and_draw(counted, plan, source, ledger, name, about)
-        with note_charge_on_interrupt(new.receipt, ledger):
-            ledger.keep(_release_to_stored(new, name, request))
+        facts = plan.receipt(name)  # what is spent is fixed before the data are read
+        facts = facts.with_facts(about.facts(facts))
+        new = count_charge_draw(
+            counted, plan, facts, source=source, ledger=ledger, name=name, blocks=about.blocks
+        )
+        if name is not None and ledger is not None:
+            with note_charge_on_interrupt(new.receipt, ledger):
+                ledger.keep(_release_to_stored(new, name, request))
         return new
 
 
@@ -128,22 +130,6 @@ def find_stored(
         if stored is not None and stored.request == former:
             return stored
     return ledger.find(name, request)
-
-
-def _charge_and_draw(
-    counted: Callable[[], MechanismInput[C]],
-    plan: Plan[C, N],
-    source: str,
-    ledger: Ledger | None,
-    name: str | None,
-    about: DataScope,
-) -> Release:
-    facts = plan.receipt(name)  # what is spent is fixed before the data are read
-    facts = facts.with_facts(about.facts(facts))
-    blocks = about.blocks
-    return count_charge_draw(
-        counted, plan, facts, source=source, ledger=ledger, name=name, blocks=blocks
-    )
 
 
 def count_charge_draw(

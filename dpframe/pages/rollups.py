@@ -21,7 +21,7 @@ TOTALS = 6
 
 def drawn_measure(measures: Sequence[ReleasedMeasure]) -> ReleasedMeasure | None:
     """Return the first measure that widths can show, or None."""
-    return next((measure for measure in measures if measure.drawn), None)
+    return next((measure for measure in measures if measure.has_areas), None)
 
 
 def check_measure_columns(frame: pd.DataFrame, measures: Sequence[ReleasedMeasure]) -> None:
@@ -42,7 +42,7 @@ def measure_facts(frame: pd.DataFrame, measures: Sequence[ReleasedMeasure]) -> d
         key = f"m{place}"
         told.append({"key": key, "title": measure.name, "digits": decimals(frame, measure)})
         for end, column in zip(("", "_lower", "_upper"), measure.columns, strict=True):
-            facts[f"{key}{end}"] = _measure_numbers(frame[column], whole=measure.whole)
+            facts[f"{key}{end}"] = _measure_numbers(frame[column], whole=measure.has_whole_values)
     drawn = drawn_measure(measures)
     return {
         "measures": told,
@@ -60,7 +60,7 @@ def _measure_numbers(column: pd.Series[Any], *, whole: bool) -> list[float | Non
 
 def decimals(frame: pd.DataFrame, measure: ReleasedMeasure) -> int:
     """Return how many decimals to show: two digits of the narrowest interval."""
-    if measure.whole or not len(frame):
+    if measure.has_whole_values or not len(frame):
         return 0
     _, lower, upper = measure.columns
     half = (frame[upper].astype(float) - frame[lower].astype(float)) / 2
