@@ -13,7 +13,7 @@ from dpframe.asking.call_arguments import known_choice
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.released_measures import receipt_measures
 from dpframe.errors import ParameterError
-from dpframe.hierarchy import Cells, Hierarchy, as_hierarchies
+from dpframe.hierarchy import Hierarchy, as_hierarchies
 from dpframe.pages.page_parts import (
     asset,
     budget_figure,
@@ -78,7 +78,6 @@ def cells_page(
     frame, extract = released_part(frame, receipt, "report")
     number = _shown_number(frame, receipt, measure)
     cells = as_hierarchies(receipt["hierarchy"])
-    assert isinstance(cells, Cells)
     wanted = ["level", "prefix", *number.columns, *(WHOLE if "whole_counts" in receipt else ())]
     for name in (*wanted, *cells.names, *(f"{name}_level" for name in cells.names)):
         if name not in frame.columns:
@@ -93,7 +92,7 @@ def cells_page(
         lead += f'<p class="lead">{extract[:1].upper()}{extract[1:]}.</p>'
     return html_document(
         Template(asset("cells.html")).substitute(
-            flat="" if len(cells.of) == 2 and number.adds_up and some else " hidden"
+            flat="" if len(cells.dimensions) == 2 and number.adds_up and some else " hidden"
         ),
         title=title or f"Heavy cells of {', '.join(cells.source_columns)}",
         lead=lead,
@@ -124,18 +123,18 @@ def check_plain(**given: object) -> None:
 
 
 def _cell_facts(
-    frame: pd.DataFrame, receipt: Receipt, cells: Cells, number: _CellNumber
+    frame: pd.DataFrame, receipt: Receipt, cells: Hierarchy, number: _CellNumber
 ) -> dict[str, object]:
     """Return the released numbers as a list per column, and the lines of nodes above every cell."""
     lines = []
-    for one, name in zip(cells.of, cells.names, strict=True):
+    for one, name in zip(cells.dimensions, cells.names, strict=True):
         pairs = zip(frame[name].astype(str), frame[f"{name}_level"].astype(int), strict=True)
         lines.append([lineage_labels(one, label, level) for label, level in pairs])
     whole = WHOLE if "whole_counts" in receipt else ()
     numbers = {name: _known_or_none(frame[name]) for name in ("residual", "lower", "upper", *whole)}
     return {
         "names": list(cells.names),
-        "ordered": [one.kind in ORDERED for one in cells.of],
+        "ordered": [one.kind in ORDERED for one in cells.dimensions],
         "lines": lines,
         "kind": [receipt["levels"][n - 1] if n else "the rest" for n in frame["level"].astype(int)],
         "level": frame["level"].astype(int).tolist(),
