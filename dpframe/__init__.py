@@ -10,9 +10,9 @@ needs is loaded when the name is first used.
 from typing import TYPE_CHECKING, Any
 
 from dpframe import errors as errors
-from dpframe._forks import load_name as _loaded
+from dpframe._late_imports import load_name as _loaded
+from dpframe._late_imports import register_accessors as _register_accessors
 from dpframe._version import __version__
-from dpframe.doors.attach_accessors import register_accessors as _register_accessors
 from dpframe.questions import question_list as _listed
 
 _HOMES = {
@@ -38,14 +38,13 @@ _HOMES = {
         "SourceError",
         "ThresholdError",
     ),
-    "dpframe.evaluation.compare": ("compare",),
-    "dpframe.evaluation.compare_prefix": ("PrefixComparison", "compare_prefix_trees"),
+    "dpframe.evaluation.compare": ("PrefixComparison", "compare", "compare_prefix_trees"),
     "dpframe.evaluation.row_distance": ("wasserstein",),
     "dpframe.hierarchy": (
         *("code", "columns", "cube", "date", "domain", "grouping_sets", "ip", "number", "path"),
         "product",
     ),
-    "dpframe.ledger": ("Ledger", "Spending", "use_ledger"),
+    "dpframe.ledger": ("Ledger", "Spending", "default_ledger", "use_ledger"),
     "dpframe.measures": ("count", "distinct", "mean", "sum"),
     "dpframe.publishing.publish": ("publish",),
     "dpframe.sources.row_files": ("csv_file",),
@@ -98,6 +97,7 @@ __all__ = [
     "csv_file",
     "cube",
     "date",
+    "default_ledger",
     "distinct",
     "domain",
     "grouping_sets",
@@ -158,11 +158,7 @@ else:
         SourceError,
         ThresholdError,
     )
-    from dpframe.evaluation.compare import compare
-    from dpframe.evaluation.compare_prefix import (
-        PrefixComparison,
-        compare_prefix_trees,
-    )
+    from dpframe.evaluation.compare import PrefixComparison, compare, compare_prefix_trees
     from dpframe.evaluation.row_distance import wasserstein
     from dpframe.hierarchy import (
         code,
@@ -176,7 +172,7 @@ else:
         path,
         product,
     )
-    from dpframe.ledger import Ledger, Spending, use_ledger
+    from dpframe.ledger import Ledger, Spending, default_ledger, use_ledger
     from dpframe.measures import count, distinct, mean, sum
     from dpframe.publishing.publish import publish
     from dpframe.questions.hhh.stream import StreamingHHH
@@ -197,4 +193,9 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-_register_accessors()
+_register_accessors(
+    {
+        "pandas": ("dpframe.doors.accessor", "DpAccessor"),
+        "polars": ("dpframe.doors.polars_accessor", "PolarsAccessor"),
+    }
+)

@@ -11,8 +11,11 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
+from dpframe._forks import InsideCall
 from dpframe._tracebacks import BY_IPYTHON, render_for_ipython, shorten_traceback
 from dpframe.errors import DpframeError, ParameterTypeError
+
+inside_call = InsideCall(DpframeError)
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -50,9 +53,10 @@ def shorten_errors(called: T) -> T:
     def call(*args: Any, **arguments: Any) -> Any:
         around = sys.exc_info()[1]
         try:
-            return called(*args, **arguments)
+            with inside_call:
+                return called(*args, **arguments)
         except DpframeError as error:
-            raise shorten_traceback(error, around)  # noqa: B904
+            raise shorten_traceback(error, around)  # noqa: B904  DPFRAME_TRACEBACK=full: all frames
 
     return cast(T, call)
 
@@ -64,10 +68,11 @@ def _check_calls(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **arguments: Any) -> Any:
         around = sys.exc_info()[1]
         try:
-            bind_arguments(function, signature, args, arguments)
-            return function(*args, **arguments)
+            with inside_call:
+                bind_arguments(function, signature, args, arguments)
+                return function(*args, **arguments)
         except DpframeError as error:
-            raise shorten_traceback(error, around)  # noqa: B904
+            raise shorten_traceback(error, around)  # noqa: B904  DPFRAME_TRACEBACK=full: all frames
 
     return call
 

@@ -16,8 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from dpframe._forks import no_fork
-
 AFTER, EVERY = 2.0, 0.5
 """Seconds before anything is shown, and between two looks."""
 
@@ -136,8 +134,7 @@ def _step_percent(now: Step) -> float:
 
 
 def _bar(inner: list[Step], start: float) -> Any:
-    with no_fork():  # a child would wait for what this thread loads
-        from tqdm import tqdm
+    from tqdm import tqdm
 
     class Bar(tqdm):  # type: ignore[misc]
         monitor_interval = 0  # we look ourselves: no further thread

@@ -26,13 +26,10 @@ STYLES = {"strong": "1", "faint": "2", "wrong": "1;31"}
 """How a terminal shall write text: codes of SGR, ECMA-48."""
 
 
-def may_colour(out: IO[str]) -> bool:
-    """Whether text there may have colours: a terminal that has some, unless NO_COLOR is set."""
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return False
-    return out.isatty()
-
-
 def style_text(text: str, style: str | None, out: IO[str]) -> str:
-    """Text that is visible already, in a style where it may have one."""
-    return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if style and text and may_colour(out) else text
+    """Text that is visible already, in a style where it may have one: on a terminal that has
+    colours, unless NO_COLOR is set."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    if not style or not text or plain or not out.isatty():
+        return text
+    return f"\x1b[{STYLES[style]}m{text}\x1b[0m"

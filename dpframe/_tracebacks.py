@@ -24,7 +24,7 @@ def shorten_traceback(error: E, around: BaseException | None) -> E:
     """Take our frames off an error of ours that is raised to the caller next.
 
     ``around`` is the exception that the caller was handling already. The frame that raises the
-    error stays; the hooks of Python and IPython leave it out when they show the error.
+    error stays, except in notebooks.
     """
     if _keeps_all_frames():
         return error
@@ -38,8 +38,6 @@ def shorten_traceback(error: E, around: BaseException | None) -> E:
         while trace is not None and _is_ours(trace):
             trace = trace.tb_next
         link.__traceback__, link = trace, link.__cause__
-    if sys.excepthook is sys.__excepthook__:  # nobody else shows errors in a way of their own
-        sys.excepthook = _show_exception
     return error
 
 
@@ -77,12 +75,3 @@ def render_for_ipython(error: BaseException) -> list[str]:
 
 BY_IPYTHON = "_render_traceback_"
 """The method that IPython asks an error for; our errors have it."""
-
-
-def _show_exception(
-    kind: type[BaseException], error: BaseException, trace: TracebackType | None
-) -> None:
-    """Show an error as Python does, without the frames at the end of our own errors."""
-    if hasattr(kind, BY_IPYTHON) and not _keeps_all_frames():
-        trace = error.__traceback__ = trim_traceback(trace)
-    sys.__excepthook__(kind, error, trace)

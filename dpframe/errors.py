@@ -49,6 +49,9 @@ class HierarchyError(ParameterError):
 class ColumnError(ParameterError):
     """A column that the source does not have, or whose type the hierarchy cannot read."""
 
+    behind_type = ""
+    """What the message says behind the type of the column, for SQL that finds the type itself."""
+
 
 class ParameterTypeError(DpframeError, TypeError):
     """An argument has the wrong type."""

@@ -69,7 +69,8 @@ def parse_measure(text: str, column: str = "amount") -> tuple[str, Measure]:
 def _measure_of_call(text: str, kind: str, inside: str | None, column: str) -> Measure:
     kind = {"avg": "mean"}.get(kind, kind)
     if kind not in TAKES:
-        raise _no_measure(text, kind, inside or "")
+        what = instead_of(kind, inside or "") or f" Write {EXAMPLES}."
+        raise ParameterError(f"measure {text!r}: {kind!r} is none of {', '.join(TAKES)}.{what}")
     _check_count(text, kind, inside or "")
     places = [name for name in TAKES[kind] if name not in ("clipped", "share")]
     given: dict[str, object] = {}
@@ -97,13 +98,6 @@ def _measure_of_call(text: str, kind: str, inside: str | None, column: str) -> M
     make: Any = MADE[kind]
     made: Measure = make(*of, **given)
     return made
-
-
-def _no_measure(text: str, kind: str, inside: str) -> ParameterError:
-    """The error for a function that is no measure; it names the measure that answers the same, if
-    there is one."""
-    what = instead_of(kind, inside) or f" Write {EXAMPLES}."
-    return ParameterError(f"measure {text!r}: {kind!r} is none of {', '.join(TAKES)}.{what}")
 
 
 def instead_of(kind: str, inside: str = "") -> str:

@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe._forks import no_fork
 from dpframe.errors import DpframeError
 
 Whole = NDArray[np.int64]
@@ -139,8 +138,7 @@ def _loops(pairs: int) -> Any:
     if pairs < LONG:
         return None
     try:
-        with no_fork():
-            from dpframe.sketches import _weights
+        from dpframe.sketches import _weights
     except DpframeError:  # numba is not installed
         return None
     return _weights

@@ -55,9 +55,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
         return (yield)
 
 
-@pytest.hookimpl(tryfirst=True)  # before those that are not asked for are left out
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    members.leave_out(items)
+@pytest.hookimpl(wrapper=True)  # all members of a test, whichever of them were asked for
+def pytest_pycollect_makeitem() -> Iterator[object]:
+    made = yield
+    if isinstance(made, list):
+        members.leave_out(made)
+    return made
 
 
 @settings(max_examples=1, database=None)

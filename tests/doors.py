@@ -5,10 +5,9 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from subprocess import CompletedProcess, run
 from typing import Any
@@ -17,7 +16,6 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
-import pytest
 
 import dpframe as dp
 from dpframe.asking.release import receipt_in_metadata
@@ -94,8 +92,9 @@ def sql(name: str, source: str, first: str = "hierarchy") -> Door:
     """``dp_name`` in SQL; ``first`` is what it calls the hierarchy or column."""
 
     def door(world: World, hierarchy: str, arguments: dict[str, Any]) -> Answer:
-        dp.register(world.con)  # here: a connection draws as the context of its registration does
         given = {k: in_sql(v) for k, v in arguments.items()}
+        # here: a connection draws as the context of its registration does
+        dp.register(world.con, ledger=given.pop("ledger", None))
         named = "".join(f', "{argument}" := ${argument}' for argument in (first, *given))
         statement = f"SELECT * FROM dp_{name}({source}{named})"
         result = world.con.execute(statement, {first: hierarchy, **given}).df()
@@ -125,28 +124,6 @@ def in_this_process(*arguments: str, cwd: Path) -> CompletedProcess[str]:
     with chdir(cwd), redirect_stdout(out), redirect_stderr(said):
         code = cli.main(list(arguments))
     return CompletedProcess(arguments, code, out.getvalue(), said.getvalue())
-
-
-def in_turn(
-    doors: dict[str, Any], cases: Sequence[tuple[Any, ...]], always: str = "accessor"
-) -> list[Any]:
-    """Parameters of a test: every case, by its name, and the doors that it goes through.
-
-    Arguments go in by four roads: accessor, function, command line and SQL, and what a source is
-    does not depend on them. So every case takes every road, each with one of its sources, and the
-    next case with the next; the first case takes all. All cases by all doors are evidence.
-    """
-    roads = [list(road) for _, road in groupby(doors, lambda name: name.partition(",")[0])]
-    out = []
-    for number, (name, *case) in enumerate(cases):
-        taken = {always, *(road[number % len(road)] for road in roads)}
-        if number == 0:
-            taken.update(doors)
-        some = {door: doors[door] for door in doors if door in taken}
-        out.append(pytest.param(*case, some, id=name))
-        every = pytest.param(*case, doors, id=f"{name}, every door", marks=pytest.mark.evidence)
-        out.append(every)
-    return out
 
 
 def as_typed(*arguments: object) -> tuple[pd.DataFrame, str]:

@@ -337,7 +337,14 @@ class House:
             }[name],
             re.IGNORECASE,
         )
-        inside = (f"questions/{name}/", "mechanisms/", "accounting/", "federated/", "evaluation/")
+        inside = (
+            f"questions/{name}/",
+            "mechanisms/",
+            "accounting/",
+            "federated/",
+            "papers/",
+            "evaluation/",
+        )
         named = [
             file
             for file, tree in self.trees.items()

@@ -54,24 +54,29 @@ def in_turn(*axes: tuple[Any, ...]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(names, chosen)
 
 
-def some(most: int) -> pytest.MarkDecorator:
-    """Of all members of a test, however many axes it has, so many in the suite, evenly spread."""
-    return pytest.mark.some(most)
+def some(*chosen: str | int) -> pytest.MarkDecorator:
+    """Of all members of a test, however many axes it has, the suite has these: names or places."""
+    return pytest.mark.some(*chosen)
 
 
-def leave_out(items: Iterable[pytest.Item]) -> None:
-    """Make evidence of the members that ``some`` leaves out: every 0.618th of them is kept, so that
-    neither the members of an inner axis nor those of an outer one are left out as a whole."""
-    tests: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        long = item.get_closest_marker("evidence") or item.get_closest_marker("engines")
-        if item.get_closest_marker("some") and not long:
-            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for every in tests.values():
-        (most,) = every[0].get_closest_marker("some").args  # type: ignore[union-attr]
-        order = sorted(range(len(every)), key=lambda i: (i * 0.6180339887498949) % 1)
-        for place in order[most:]:
-            every[place].add_marker(pytest.mark.evidence)
+def leave_out(items: Sequence[pytest.Item]) -> None:
+    """Make evidence of the members of one test that ``some`` does not name.
+
+    A name or place that no member has is an error: the suite would be smaller than it says.
+    """
+    mark = items[0].get_closest_marker("some") if items else None
+    if mark is None:
+        return
+    names = [item.name.partition("[")[2][:-1] for item in items]
+    chosen = {names.index(one) if one in names else one for one in mark.args}
+    wrong = [one for one in chosen if one not in range(len(names))]
+    if wrong or len(chosen) < len(mark.args):
+        raise pytest.Collector.CollectError(
+            f"{items[0].nodeid}: some{mark.args} must name different members of: {names}"
+        )
+    for place, item in enumerate(items):
+        if place not in chosen:
+            item.add_marker(pytest.mark.evidence)
 
 
 def often(suite: int, evidence: int, name: str = "runs") -> pytest.MarkDecorator:

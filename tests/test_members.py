@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.members import few, in_turn
+from tests.members import few, in_turn, leave_out, some
 
 
 def parts(mark: pytest.MarkDecorator) -> tuple[list[Any], list[Any]]:
@@ -42,3 +42,27 @@ def test_a_few_are_spread_from_end_to_end(most: int) -> None:
     assert len(suite) == most
     assert {(0,), (8,)} <= set(suite)
     assert sorted([*suite, *evidence]) == [(i,) for i in range(9)]
+
+
+class Item:
+    """What pytest makes of one member of a test."""
+
+    def __init__(self, name: str, *chosen: str | int) -> None:
+        self.name, self.nodeid, self.chosen = f"test[{name}]", "file::test", chosen
+        self.marks: list[pytest.MarkDecorator] = []
+
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        return some(*self.chosen).mark if name == "some" else None
+
+    def add_marker(self, mark: pytest.MarkDecorator) -> None:
+        self.marks.append(mark)
+
+
+def test_some_members_are_named() -> None:
+    """Law: the others are evidence; a member that is not there, or twice, is an error."""
+    items: list[Any] = [Item(name, "b", 0) for name in "abc"]
+    leave_out(items)
+    assert [len(item.marks) for item in items] == [0, 0, 1]
+    for chosen in (("d",), (3,), ("a", 0)):
+        with pytest.raises(pytest.Collector.CollectError, match="different members"):
+            leave_out([Item(name, *chosen) for name in "abc"])  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from duckdb.func import ARROW, SPECIAL
 
 from dpframe._duck.ctrl_c import run_interruptibly
 from dpframe._duck.process_database import process_database
-from dpframe._forks import at_fork
+from dpframe._forks import renew_in_child
 from dpframe._sql import literal
 
 
@@ -75,10 +75,15 @@ def _unless_there() -> Iterator[None]:
 
 
 _functions_lock = threading.Lock()
-"""Held while functions are looked for and added: a database takes each name once. It is also held
-while a process forks: else another thread could hold it, and the child would wait for ever."""
+"""Held while functions are looked for and added: a database takes each name once."""
 
-at_fork(_functions_lock.acquire, _functions_lock.release, _functions_lock.release)
+
+def _renew_lock() -> None:
+    global _functions_lock
+    _functions_lock = threading.Lock()
+
+
+renew_in_child(_renew_lock)
 
 
 _INSIDE = {

@@ -31,7 +31,7 @@ def set_limits(connection: DuckDBPyConnection, now: Mapping[str, str]) -> None:
         ParameterError: for a value that DuckDB does not take.
     """
     for name, setting in LIMITS.items():
-        statement = _limit_statement(name, setting, now)
+        statement = f"SET {setting} = {literal(now[name])}" if name in now else f"RESET {setting}"
         try:
             run_interruptibly(partial(connection.execute, statement))
         except duckdb.Error:
@@ -39,7 +39,3 @@ def set_limits(connection: DuckDBPyConnection, now: Mapping[str, str]) -> None:
                 f"{name} in the environment is {now.get(name)!r}. "
                 f"Give {EXAMPLES[name]}, or unset it."
             ) from None
-
-
-def _limit_statement(name: str, setting: str, now: Mapping[str, str]) -> str:
-    return f"SET {setting} = {literal(now[name])}" if name in now else f"RESET {setting}"

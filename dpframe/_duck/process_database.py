@@ -15,7 +15,7 @@ from duckdb import DuckDBPyConnection
 from dpframe._duck.ctrl_c import run_interruptibly
 from dpframe._duck.memory_limits import read_limits, set_limits
 from dpframe._duck.spill_folder import SpillFolder
-from dpframe._forks import at_fork
+from dpframe._forks import renew_in_child
 from dpframe._sql import literal
 
 
@@ -108,10 +108,11 @@ def _close_before_fork() -> None:
     forget()
 
 
-def _unlock_in_child() -> None:
-    _opening.release()
+def _start_child() -> None:
+    global _opening
+    _opening = threading.Lock()
     for folder in _folders.values():
         folder.let_go()
 
 
-at_fork(_close_before_fork, _opening.release, _unlock_in_child)
+renew_in_child(_start_child, before=_close_before_fork, in_parent=_opening.release)

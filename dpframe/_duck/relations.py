@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 import duckdb
 import pyarrow as pa
@@ -39,45 +38,58 @@ Pieces = Generator[pa.RecordBatch, None, None]
 """Some rows at a time."""
 
 
-class Relation(Protocol):
-    """A source that a statement can read: public column names and types, and a way to run."""
+class Relation:
+    """A source that a statement can read: public column names and types, and a way to run.
+
+    ``what`` names it in errors, ``stop`` interrupts its connection.
+    """
 
     columns: tuple[str, ...]
     types: tuple[str, ...]
 
-    def query(self, statement: str, progress: bool) -> pa.Table: ...
+    def __init__(self, what: str, stop: Callable[[], None] | None) -> None:
+        self._what, self._stop = what, stop
+
+    def _ask(self, statement: str) -> DuckDBPyRelation | None:
+        """Return what a statement selects from the source."""
+        raise NotImplementedError
+
+    def _rows(self, statement: str) -> pa.Table:
+        return withhold_errors(self._what, lambda: _arrow_rows(self._ask(statement)))
+
+    def query(self, statement: str, progress: bool) -> pa.Table:
+        """The rows of a statement."""
+        raise NotImplementedError
 
     def batches(self, statement: str) -> Iterator[pa.RecordBatch]:
         """Rows in the order of the source, a few at a time."""
-        ...
+        check_row_order(self._rows(ORDERED))
+        return _read_batches(self._what, partial(self._ask, statement), self._stop)
 
     def pieces(self, statement: str, progress: bool) -> Pieces:
         """Rows in any order, as they come. To be closed before another statement."""
-        ...
+        raise NotImplementedError
 
     def repeats(self) -> bool:
         """Whether it can be read again from its start, which costs only what is read then."""
-        ...
+        raise NotImplementedError
 
     def operators(self, statement: str) -> set[str]:
         """Names of DuckDB's operators that a statement would use."""
-        ...
+        return withhold_errors(self._what, lambda: operators(self._ask, statement))
 
-    def within(self, condition: str) -> Relation:
+    def restrict(self, condition: str) -> Relation:
         """The relation with only the rows for which a condition holds: SQL that fails on no row."""
-        ...
+        raise NotImplementedError
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *error: object) -> None:
+        """Close what is ours."""
 
 
-class OwnRelation:
+class OwnRelation(Relation):
     """A table function or registered Arrow table on a cursor of our own; close after use.
 
     The cursor is one of ``database``, or of a database of the caller.
@@ -90,8 +102,8 @@ class OwnRelation:
         what: str,
         database: ProcessDatabase | None = None,
     ) -> None:
-        self._cursor, self._what, self._database = cursor, what, database
-        self._from = from_sql
+        super().__init__(what, cursor.interrupt)
+        self._cursor, self._from, self._database = cursor, from_sql, database
         self._make_view("")
 
     def _make_view(self, where: str) -> None:
@@ -109,11 +121,19 @@ class OwnRelation:
                 view(columns)
             return described
 
-        self.columns, self.types = withhold_errors(self._what, seen, stop=self._cursor.interrupt)
+        self.columns, self.types = withhold_errors(self._what, seen, stop=self._stop)
 
-    def within(self, condition: str) -> OwnRelation:
+    def restrict(self, condition: str) -> OwnRelation:
         self._make_view(f" WHERE {condition}")
         return self
+
+    def _ready(self) -> None:
+        if self._database is not None:
+            self._database.ready()
+
+    def _ask(self, statement: str) -> DuckDBPyRelation | None:
+        self._ready()
+        return self._cursor.sql(statement)
 
     def query(self, statement: str, progress: bool) -> pa.Table:
         def run() -> pa.Table:
@@ -127,93 +147,54 @@ class OwnRelation:
                 return run()
 
         less = alone if self._database is not None else None
-        return withhold_errors(self._what, run, less, self._cursor.interrupt)
-
-    def _ready(self) -> None:
-        if self._database is not None:
-            self._database.ready()
-
-    def batches(self, statement: str) -> Iterator[pa.RecordBatch]:
-        self._ready()
-        check_row_order(withhold_errors(self._what, lambda: _arrow_rows(self._cursor.sql(ORDERED))))
-        return _read_batches(
-            self._what, lambda: self._cursor.sql(statement), self._cursor.interrupt
-        )
+        return withhold_errors(self._what, run, less, self._stop)
 
     def pieces(self, statement: str, progress: bool) -> Pieces:
         self._ready()
         with _show_progress(self._cursor, statement, progress):
-            run = partial(self._cursor.sql, statement)
-            yield from _read_batches(self._what, run, self._cursor.interrupt, most=PIECE_ROWS)
+            ask = partial(self._cursor.sql, statement)
+            yield from _read_batches(self._what, ask, self._stop, most=PIECE_ROWS)
 
     def repeats(self) -> bool:
         return self._database is not None  # a file or a frame, and no view of a caller
-
-    def operators(self, statement: str) -> set[str]:
-        return withhold_errors(self._what, lambda: operators(self._cursor.sql, statement))
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self._cursor.close()
 
 
-class GivenRelation:
+class GivenRelation(Relation):
     """A relation of the caller, run on the caller's own connection, leaving nothing behind."""
 
     def __init__(self, relation: DuckDBPyRelation) -> None:
         # DuckDB 2 has the connection there, under a private name; other versions stop later
-        self._stop = getattr(getattr(relation, "_con", None), "interrupt", None)
+        super().__init__(RELATION, getattr(getattr(relation, "_con", None), "interrupt", None))
         self.columns, self.types = withhold_errors(RELATION, lambda: _names_and_types(relation))
         columns, self._relation = readable_columns(self.columns, relation.types), relation
         if columns != "*":
             self._relation = withhold_errors(RELATION, lambda: relation.project(columns))
 
+    def _ask(self, statement: str) -> DuckDBPyRelation | None:
+        return self._relation.query(VIEW, statement)
+
     def query(self, statement: str, progress: bool) -> pa.Table:
-        self._check()
-        return withhold_errors(
-            RELATION, lambda: _arrow_rows(self._relation.query(VIEW, statement)), stop=self._stop
-        )
-
-    def _check(self) -> None:
-        setting = "SELECT current_setting('default_collation') AS \"name\""
-        collation = withhold_errors(
-            RELATION, lambda: _arrow_rows(self._relation.query(VIEW, setting))
-        )
-        check_collation(collation["name"][0].as_py())
-
-    def batches(self, statement: str) -> Iterator[pa.RecordBatch]:
-        check_row_order(
-            withhold_errors(RELATION, lambda: _arrow_rows(self._relation.query(VIEW, ORDERED)))
-        )
-        return _read_batches(RELATION, lambda: self._relation.query(VIEW, statement), self._stop)
+        check_collation(self._rows(ORDERED)["collation"][0].as_py())
+        return withhold_errors(RELATION, lambda: _arrow_rows(self._ask(statement)), stop=self._stop)
 
     def pieces(self, statement: str, progress: bool) -> Pieces:
-        self._check()
-        run = partial(self._relation.query, VIEW, statement)
-        return _read_batches(RELATION, run, self._stop, most=PIECE_ROWS)
+        check_collation(self._rows(ORDERED)["collation"][0].as_py())
+        return _read_batches(RELATION, partial(self._ask, statement), self._stop, most=PIECE_ROWS)
 
     def repeats(self) -> bool:
-        ask = partial(self._relation.query, VIEW)
         try:
-            used = withhold_errors(RELATION, lambda: plan_operators(ask, f"SELECT * FROM {VIEW}"))
+            used = withhold_errors(
+                RELATION, lambda: plan_operators(self._ask, f"SELECT * FROM {VIEW}")
+            )
         except SourceError:  # the first real reading will say what is wrong
             return False
         return used <= REPEATED
 
-    def operators(self, statement: str) -> set[str]:
-        ask = partial(self._relation.query, VIEW)
-        return withhold_errors(RELATION, lambda: operators(ask, statement))
-
-    def within(self, condition: str) -> GivenRelation:
+    def restrict(self, condition: str) -> GivenRelation:
         return GivenRelation(withhold_errors(RELATION, lambda: self._relation.filter(condition)))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """The connection is the caller's."""
 
 
 def _names_and_types(relation: DuckDBPyRelation) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -38,7 +38,7 @@ class SpillFolder:
                 raise SourceError(
                     "there is no temporary folder that can be written to. Set TMPDIR to one."
                 ) from None
-            if self._held():
+            if self._lock_folder():
                 break  # or a process that starts now has removed it
         from multiprocessing.util import Finalize  # which takes long to load
 
@@ -48,7 +48,7 @@ class SpillFolder:
         """Return the folder ``name`` in this one; make again what was removed meanwhile."""
         with suppress(FileExistsError):
             self.path.mkdir(mode=0o700)
-            self._held()
+            self._lock_folder()
         found = self.path.lstat()
         if not (
             _is_private_folder(found) or (found.st_dev, found.st_ino) == self._made
@@ -75,8 +75,8 @@ class SpillFolder:
             os.close(self._lock)
             self._lock = None
 
-    def _held(self) -> bool:
-        """Whether the folder is there, and locked by us where there are locks."""
+    def _lock_folder(self) -> bool:
+        """Lock the folder where there are locks; return whether it is there."""
         self.let_go()
         with suppress(FileNotFoundError):
             made = self.path.lstat()

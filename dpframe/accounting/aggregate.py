@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from dpframe.accounting.binomial import success_law
 from dpframe.accounting.losses import Losses, compose_losses, pair_losses
+from dpframe.accounting.search import least_integer
 
 Neighbours = Literal["replace", "remove"]
 
@@ -221,10 +222,7 @@ def local_epsilon(
         return cost <= delta
 
     def last(low: int, high: int, coarser: int) -> int:
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if kept(middle, coarser) else (low, middle)
-        return low
+        return least_integer(lambda thousandths: not kept(thousandths, coarser), low, high) - 1
 
     near = last(0, LARGEST, COARSER)  # in most cases just below the result
     if near > 0 and not kept(near, 1):

@@ -7,7 +7,7 @@ accountant that reads the very tables that the sampler draws from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Literal
 
@@ -50,18 +50,6 @@ def law_options(
     threshold: int | Fraction | None,
 ) -> list[Laws]:
     """Return every law within the budget that may serve; all of them are sound."""
-    return list(_yield_laws(height, epsilon, delta, remainder, release_share, grid, threshold))
-
-
-def _yield_laws(
-    height: int,
-    epsilon: float,
-    delta: float,
-    remainder: bool,
-    release_share: float,
-    grid: int,
-    threshold: int | Fraction | None,
-) -> Iterator[Laws]:
     base = geometric_laws(
         height=height,
         epsilon=epsilon,
@@ -70,9 +58,9 @@ def _yield_laws(
         release_share=release_share,
         grid=grid,
     )
-    yield base
+    options = [base]
     if grid > 1 or height < CURVED_FROM or len(base.test.weights) > LONGEST_TABLE:
-        return
+        return options
     shapes: list[Literal["gaussian-left", "gaussian"]] = ["gaussian-left"]
     if (
         height >= SYMMETRIC_FROM
@@ -85,4 +73,5 @@ def _yield_laws(
             shape, base=base, height=height, epsilon=epsilon, delta=delta, remainder=remainder
         )
         if laws is not None:
-            yield laws
+            options.append(laws)
+    return options

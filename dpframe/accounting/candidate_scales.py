@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
 
 from dpframe.accounting.search import least_scale
-from dpframe.accounting.shifts import Family, Move, unbounded_delta
+from dpframe.accounting.shifts import Family, Move, at_least, unbounded_delta
 from dpframe.errors import BudgetError
+from dpframe.noise import NoiseTable
 
 OFTEN = 0.95
 """Chance of publication of a counter equal to ``visible``, by which laws are compared."""
@@ -35,16 +39,49 @@ ATTEMPTS = (0.999, 0.97, 0.7)
 """Parts of delta to plan with, until the tables made from a plan stay within delta."""
 
 
-class ThresholdLaws(Protocol):
-    """Laws that publish above a threshold."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThresholdLaws:
+    """Noise on the stored counters of ``sketches`` levels, and a threshold for what is published.
+
+    ``noise`` is a table of a law of scale ``scale``, in units of ``1/unit`` of a count. ``delta``
+    is the accountant's upper bound at the epsilon of the request, for all levels together.
+    """
+
+    noise: NoiseTable
+    scale: float
+    sketches: int
+    delta: float
+    unit: int = 1
 
     @property
-    def visible(self) -> int:
-        """Smallest counter that is published with probability ``OFTEN``."""
+    def least(self) -> int:
+        """The smallest noisy value that is published, in units."""
+        raise NotImplementedError
+
+    @property
+    def lift(self) -> int:
+        """How far noise can lift a value, in units."""
+        return self.noise.highest
 
     @property
     def sd(self) -> float:
-        """Standard deviation of a published counter."""
+        """Standard deviation of a published value, in counts, before rounding."""
+        return self.noise.sd / self.unit
+
+    def cost(self, epsilon: float) -> float:
+        """Return an upper bound on delta at ``epsilon``, from the tables that are drawn from."""
+        raise NotImplementedError
+
+    def chance(self, value: float) -> float:
+        """Return P(a key with this value, in counts, is published)."""
+        x = np.array([self.least - math.floor(value * self.unit)])
+        return float(at_least(self.noise, x)[0])
+
+    @property
+    def visible(self) -> int:
+        """Smallest whole value that is published with probability ``OFTEN``."""
+        often = int(np.flatnonzero(self.noise.at_least() >= OFTEN)[-1]) + self.noise.lowest
+        return math.ceil((self.least - often) / self.unit)
 
 
 L = TypeVar("L", bound=ThresholdLaws)
@@ -70,7 +107,7 @@ def candidate_scales(family: Family, move: Move, epsilon: float, delta: float) -
     end at the scale that needs no delta."""
     least = LEAST_SCALE[family]
     pure = max(least, WIDEN * move.absolute / epsilon)
-    start = pure if family == "laplace" else math.sqrt(2 * move.squared * math.log(2 / delta))
+    start = pure if family == "laplace" else math.sqrt(2 * move.squared_norm * math.log(2 / delta))
     start = max(least, start / (1 if family == "laplace" else epsilon))
     found = least_scale(
         lambda scale: unbounded_delta(family, scale, move, epsilon), start, SHARE * delta
@@ -82,6 +119,32 @@ def candidate_scales(family: Family, move: Move, epsilon: float, delta: float) -
         yield scale
     if family == "laplace":
         yield pure
+
+
+Size = tuple[float, float, int, int]
+"""(merit, scale, bound, least): merit is about ``visible``, in units."""
+
+
+def least_within_budget(
+    scales: Iterable[float],
+    sizes: Callable[[float, float], list[Size]],
+    build: Callable[[float, int, int], L],
+    epsilon: float,
+    delta: float,
+) -> L | None:
+    """Return the laws of least merit whose own tables stay within delta; None if there are none.
+
+    ``sizes`` plans bounds and thresholds at a scale, with a part of delta, from the unbounded law.
+    """
+    tried = list(scales)
+    for part in ATTEMPTS:
+        planned = [size for scale in tried for size in sizes(scale, part * delta)]
+        for _, scale, bound, least in sorted(planned)[:2]:
+            laws = build(scale, bound, least)
+            spent = laws.cost(epsilon)
+            if spent <= delta:
+                return replace(laws, delta=spent)
+    return None
 
 
 def sketch_budget_error(epsilon: float, delta: float, what: str) -> BudgetError:

@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe._forks import no_fork
+from dpframe._late_imports import import_extra
 from dpframe.budget import Budget, per_record
-from dpframe.errors import DpframeError
 
 Profile = tuple[tuple[float, float], ...]
 """Points (epsilon >= 0, delta), epsilon increasing."""
@@ -92,20 +91,14 @@ def _self_composed(profile: Profile, times: int) -> Any:
 @lru_cache(maxsize=256)
 def loss_distribution(profile: Profile) -> Any:
     """Return a privacy loss distribution that dominates every mechanism with this profile."""
-    with no_fork():
-        try:
-            from dp_accounting.pld import pld_pmf
-            from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-        except ImportError:
-            raise DpframeError(
-                "releases are composed by dp-accounting: pip install 'dpframe[pld]'."
-            ) from None
-
+    missing = "releases are composed by dp-accounting: pip install 'dpframe[pld]'."
+    pld_pmf = import_extra("dp_accounting.pld.pld_pmf", missing)
+    distributions = import_extra("dp_accounting.pld.privacy_loss_distribution", missing)
     steps = math.ceil(profile[-1][0] / LOSS_STEP)
     losses = np.arange(-steps, steps + 1)
     deltas = upper_curve(profile, np.exp(losses * LOSS_STEP))
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots(LOSS_STEP, losses, deltas)
-    return PrivacyLossDistribution(pmf)
+    return distributions.PrivacyLossDistribution(pmf)
 
 
 def upper_curve(profile: Profile, t: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Literal
 
 from dpframe.accounting.losses import composed_profile
+from dpframe.accounting.search import closest_numbers, least_integer
 from dpframe.errors import BudgetError
 from dpframe.noise import NoiseTable, gaussian_table, laplace_table
 
@@ -74,16 +75,11 @@ def level_laws(
             f"no bounded {family} noise reaches delta={delta:g} at epsilon={epsilon:g} over "
             f"{levels} levels. Raise delta, or use mechanism='offline'."
         )
-    low = high / 8
-    while high / low > 1.01:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if cost(middle) <= delta else (middle, high)
+    _, scale = closest_numbers(lambda b: cost(b) <= delta, high / 8, high, ratio=1.01)
     law = laplace_table if family == "laplace" else gaussian_table
-    short, bound = 1, build(high).highest
-    while bound - short > 1:
-        middle = (short + bound) // 2
-        fits = composed_delta(law(high, middle), levels=levels, epsilon=epsilon) <= delta
-        short, bound = (short, middle) if fits else (middle, bound)
-    noise = law(high, bound)
-    spent = composed_delta(noise, levels=levels, epsilon=epsilon)
-    return LevelLaws(noise=noise, scale=high, delta=spent)
+
+    def spent(bound: int) -> float:
+        return composed_delta(law(scale, bound), levels=levels, epsilon=epsilon)
+
+    bound = least_integer(lambda b: spent(b) <= delta, 1, build(scale).highest)
+    return LevelLaws(noise=law(scale, bound), scale=scale, delta=spent(bound))

@@ -34,7 +34,12 @@ from functools import lru_cache
 import numpy as np
 
 from dpframe.accounting.path_laws import Laws
-from dpframe.accounting.search import normal_delta, path_budget_error
+from dpframe.accounting.search import (
+    closest_numbers,
+    least_integer,
+    normal_delta,
+    path_budget_error,
+)
 from dpframe.noise import NoiseTable, normal_density, rounded_normal
 
 ETA = 1e-11
@@ -163,16 +168,13 @@ def largest_mu(epsilon: float, delta: float) -> float:
     low, high = 0.0, 1.0
     while normal_delta(high, epsilon) <= delta:
         low, high = high, 2 * high
-    while high - low > 1e-9 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if normal_delta(middle, epsilon) <= delta else (low, middle)
-    return low
+    return closest_numbers(lambda mu: normal_delta(mu, epsilon) > delta, low, high, part=1e-9)[0]
 
 
 def _shortest_table(sigma: float, reach: int, end: float) -> NoiseTable:
     """Return the shortest table whose ends cost at most ``end``."""
-    low, high = 0, math.ceil(FARTHEST * sigma) + reach
-    whole = rounded_normal(sigma, high)
+    longest = math.ceil(FARTHEST * sigma) + reach
+    whole = rounded_normal(sigma, longest)
     tail = np.concatenate([[0.0], np.cumsum(whole.weights[::-1].astype(np.float64)) / 2.0**64])
 
     def ends(bound: int) -> float:
@@ -182,7 +184,4 @@ def _shortest_table(sigma: float, reach: int, end: float) -> NoiseTable:
         at = np.minimum(past + moved, len(tail) - 1)
         return float(((tail[at] - tail[past]) / moved).max()) * reach
 
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if ends(middle) <= end else (middle, high)
-    return rounded_normal(sigma, high)
+    return rounded_normal(sigma, least_integer(lambda bound: ends(bound) <= end, 0, longest))

@@ -51,7 +51,7 @@ class Laws:
         reach = self.test.highest + self.shift_for(chance)
         return math.ceil(reach / self.grid) + 2
 
-    def centred(self, threshold: int | Fraction) -> NoiseTable:
+    def median_test(self, threshold: int | Fraction) -> NoiseTable:
         """Return the test law moved to its median: a residual equal to the threshold is a coin
         flip.
 
@@ -66,5 +66,5 @@ class Laws:
 
     def chance_at(self, threshold: int | Fraction) -> float:
         """Return P(a residual equal to the threshold is selected)."""
-        test = self.centred(threshold)
+        test = self.median_test(threshold)
         return float(test.at_least()[max(0, -test.lowest)])

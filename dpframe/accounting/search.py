@@ -1,4 +1,5 @@
-"""Searches for the least noise whose cost stays within delta; callers check the result."""
+"""Searches: the place where a statement turns true, and the least noise whose cost stays within
+delta. Callers check the result."""
 
 from __future__ import annotations
 
@@ -11,6 +12,40 @@ SMALLEST_SCALE = 0.5
 """Searches end below this scale, half a record: most noise is 0 there."""
 
 
+def least_integer(true: Callable[[int], bool], low: int, high: int, step: int = 1) -> int:
+    """Return the least whole number, to within ``step``, from which on a statement is true.
+
+    The statement counts as false at ``low`` and as true at ``high``, where it is not tried.
+    """
+    while high - low > step:
+        middle = (low + high) // 2
+        low, high = (low, middle) if true(middle) else (middle, high)
+    return high
+
+
+def closest_numbers(
+    true: Callable[[float], bool],
+    low: float,
+    high: float,
+    *,
+    apart: float = 0.0,
+    part: float = 0.0,
+    ratio: float | None = None,
+) -> tuple[float, float]:
+    """Return two numbers close together: a statement is false at the lower and true at the upper.
+
+    It counts as false at ``low`` and as true at ``high``, where it is not tried. The numbers are at
+    most ``apart``, or a ``part`` of the upper one, apart. With a ``ratio`` the search goes in equal
+    ratios, and the upper number is at most this many times the lower.
+    """
+    while high - low > max(apart, part * high) if ratio is None else high / low > ratio:
+        middle = (low + high) / 2 if ratio is None else math.sqrt(low * high)
+        if middle in (low, high):  # no float lies between
+            break
+        low, high = (low, middle) if true(middle) else (middle, high)
+    return low, high
+
+
 def least_bound(cost: Callable[[int], float], start: int, delta: float, step: int = 1) -> int:
     """Return the least bound from 1 on, to within ``step``, whose cost stays within delta.
 
@@ -20,10 +55,7 @@ def least_bound(cost: Callable[[int], float], start: int, delta: float, step: in
     low, high = 0, start
     while cost(high) > delta and high < 4 * start:
         low, high = high, high + max(step, start // 16)
-    while high - low > step:
-        middle = (low + high) // 2
-        low, high = (low, middle) if cost(middle) <= delta else (middle, high)
-    return high
+    return least_integer(lambda bound: cost(bound) <= delta, low, high, step)
 
 
 def least_scale(cost: Callable[[float], float], start: float, delta: float) -> float:
@@ -66,15 +98,12 @@ def continuous_sigma(epsilon: float, delta: float) -> float:
     """Return sigma of the continuous Gaussian mechanism for sensitivity 1 (Balle and Wang 2018,
     Theorem 8). It tells where a search starts and which family is worth trying; privacy does not
     rest on it."""
+    widest = 10 * math.sqrt(math.log(2 / delta)) / epsilon
 
-    def cost(sigma: float) -> float:
-        return normal_delta(1 / sigma, epsilon)
+    def enough(sigma: float) -> bool:
+        return normal_delta(1 / sigma, epsilon) <= delta
 
-    low, high = 1e-3, 10 * math.sqrt(math.log(2 / delta)) / epsilon
-    while high / low > 1.0005:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if cost(middle) <= delta else (middle, high)
-    return low
+    return closest_numbers(enough, 1e-3, widest, ratio=1.0005)[0]
 
 
 def normal_delta(mu: float, epsilon: float) -> float:

@@ -69,7 +69,7 @@ class Move:
             raise ValueError("near must be above 0: a move needs an entry of 1.")
 
     @property
-    def squared(self) -> int:
+    def squared_norm(self) -> int:
         return self.times * (self.far * self.far + self.near)
 
     @property
@@ -96,7 +96,7 @@ def _gaussian_divergence(scale: float, move: Move, epsilon: float) -> float:
     Within a block of consecutive t the Gaussian is bounded by the geometric sequence that touches
     it at the block's first point; blocks of one point are exact.
     """
-    squared, variance = float(move.squared), scale * scale
+    squared, variance = float(move.squared_norm), scale * scale
     spread = scale * math.sqrt(squared)
     coset = _coset_factor(variance / squared, move.coordinates)
     if not math.isfinite(coset):

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.accounting.binomial import success_law
+from dpframe.accounting.search import least_integer
 
 FLOATS = 1 + 1e-9
 """Margin on a moment, above the rounding of its sum."""
@@ -71,14 +72,15 @@ def shuffle_local_epsilon(*, devices: int, reports: int, epsilon: float, delta: 
     The result is rounded down to a multiple of 0.001. It is 0 if even 0.001 is too large, and with
     fewer than 100 devices.
     """
-    low, high = 0, 20_000
-    while high - low > 1 and devices >= FEWEST:
-        middle = (low + high) // 2
-        cost = shuffle_epsilon(
-            devices=devices, reports=reports, local_epsilon=middle / 1000, delta=delta
-        )
-        low, high = (middle, high) if cost <= epsilon else (low, middle)
-    return low / 1000
+    if devices < FEWEST:
+        return 0.0
+
+    def costly(thousandths: int) -> bool:
+        local = thousandths / 1000
+        cost = shuffle_epsilon(devices=devices, reports=reports, local_epsilon=local, delta=delta)
+        return cost > epsilon
+
+    return (least_integer(costly, 0, 20_000) - 1) / 1000
 
 
 def _orders(local_epsilon: float) -> NDArray[np.float64]:

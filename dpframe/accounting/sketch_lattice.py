@@ -29,18 +29,19 @@ the Misra-Gries sketch: Algorithm 3, section 6, Lemmas 1 and 2, section 7.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 
 from dpframe.accounting.candidate_scales import (
-    ATTEMPTS,
-    OFTEN,
     OFTEN_DEVIATIONS,
+    Size,
+    ThresholdLaws,
     better_family,
     candidate_scales,
+    least_within_budget,
     sketch_budget_error,
 )
 from dpframe.accounting.shifts import (
@@ -50,7 +51,6 @@ from dpframe.accounting.shifts import (
     Move,
     Unshared,
     any_reaches,
-    at_least,
     bound_for,
     noise_table,
     unbounded_delta,
@@ -64,41 +64,31 @@ LARGEST_TABLE = 8_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LatticeLaws:
-    """Noise and threshold for post-processed sketches, in units of ``1/unit`` of a count.
+class LatticeLaws(ThresholdLaws):
+    """Noise and threshold for post-processed sketches.
 
     A key is published iff ``V + Z >= theta``, with the value ``(V + Z) / unit``, rounded.
     """
 
     family: Family
-    noise: NoiseTable
-    scale: float
     theta: int
-    unit: int
-    sketches: int
     merged: bool
-    delta: float
 
     @property
-    def threshold(self) -> float:
-        """The threshold in counts."""
-        return self.theta / self.unit
+    def least(self) -> int:
+        return self.theta
 
-    @property
-    def sd(self) -> float:
-        """Standard deviation of a published value, in counts, before rounding."""
-        return self.noise.sd / self.unit
-
-    def chance(self, value: float) -> float:
-        """Return P(a key with this post-processed value, in counts, is published)."""
-        x = np.array([self.theta - math.floor(value * self.unit)])
-        return float(at_least(self.noise, x)[0])
-
-    @property
-    def visible(self) -> int:
-        """Smallest whole value that is published with probability ``OFTEN``."""
-        often = int(np.flatnonzero(self.noise.at_least() >= OFTEN)[-1]) + self.noise.lowest
-        return math.ceil((self.theta - often) / self.unit)
+    def cost(self, epsilon: float) -> float:
+        return lattice_delta(
+            self.noise,
+            family=self.family,
+            scale=self.scale,
+            theta=self.theta,
+            counters=self.unit - 1,
+            sketches=self.sketches,
+            epsilon=epsilon,
+            merged=self.merged,
+        )
 
 
 def lattice_unshared(counters: int, *, merged: bool) -> Unshared:
@@ -116,7 +106,11 @@ def pure_scale(counters: int, epsilon: float, *, sketches: int = 1) -> Fraction:
     The scale is in units of ``1/(counters + 1)`` of a count, for noise on every element of the
     universe and each of ``sketches`` levels: ``sketches (2k - 1)/epsilon``, rounded up to a float.
     """
-    exact = Fraction(sketches * (2 * counters - 1)) / Fraction(epsilon)
+    return rounded_up(Fraction(sketches * (2 * counters - 1)) / Fraction(epsilon))
+
+
+def rounded_up(exact: Fraction) -> Fraction:
+    """Return the least float that is not below a number."""
     up = float(exact)
     while Fraction(up) < exact:
         up = math.nextafter(up, math.inf)
@@ -156,7 +150,9 @@ def lattice_laws(
     family: Family | None = None,
     merged: bool = False,
 ) -> LatticeLaws:
-    """Return the least noise and threshold within the budget.
+    """Return the least noise and threshold within the budget; BudgetError if no table reaches it.
+
+    ``delta`` of the result is recomputed from the tables, at most the requested one.
 
     Parameters
     ----------
@@ -169,16 +165,6 @@ def lattice_laws(
     merged
         Values <= 0 are dropped before the noise, and sketches may be added. A standard sketch,
         which has dropped its zeros already, needs this too.
-
-    Returns
-    -------
-    LatticeLaws
-        With ``delta`` at most the requested one, recomputed from the table.
-
-    Raises
-    ------
-    BudgetError
-        No 64-bit table reaches the budget.
     """
     if family is None:
         return better_family(
@@ -191,44 +177,28 @@ def lattice_laws(
                 merged=merged,
             )
         )
-    move = lattice_move(counters, sketches)
-    scales = list(candidate_scales(family, move, epsilon, delta))
-    for part in ATTEMPTS:
-        sizes = [
-            size
-            for scale in scales
-            for size in _lattice_sizes(
-                family, scale, counters, sketches, epsilon, part * delta, merged
-            )
-        ]
-        for _, scale, bound, theta in sorted(sizes)[:2]:
-            laws = LatticeLaws(
-                family=family,
-                noise=noise_table(family, scale, bound),
-                scale=scale,
-                theta=theta,
-                unit=counters + 1,
-                sketches=sketches,
-                merged=merged,
-                delta=1.0,
-            )
-            spent = lattice_delta(
-                laws.noise,
-                family=family,
-                scale=scale,
-                theta=theta,
-                counters=counters,
-                sketches=sketches,
-                epsilon=epsilon,
-                merged=merged,
-            )
-            if spent <= delta:
-                return replace(laws, delta=spent)
-    raise sketch_budget_error(epsilon, delta, f"{sketches} sketches of {counters} counters")
+    chosen = family
 
+    def sizes(scale: float, part: float) -> list[Size]:
+        return _lattice_sizes(chosen, scale, counters, sketches, epsilon, part, merged)
 
-Size = tuple[float, float, int, int]
-"""(merit, scale, bound, theta), merit about ``visible`` in units."""
+    def build(scale: float, bound: int, theta: int) -> LatticeLaws:
+        return LatticeLaws(
+            family=chosen,
+            noise=noise_table(chosen, scale, bound),
+            scale=scale,
+            theta=theta,
+            unit=counters + 1,
+            sketches=sketches,
+            merged=merged,
+            delta=1.0,
+        )
+
+    scales = candidate_scales(family, lattice_move(counters, sketches), epsilon, delta)
+    laws = least_within_budget(scales, sizes, build, epsilon, delta)
+    if laws is None:
+        raise sketch_budget_error(epsilon, delta, f"{sketches} sketches of {counters} counters")
+    return laws
 
 
 def _lattice_sizes(

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpframe.accounting.shifts import Move, unbounded_delta
-from dpframe.accounting.sketch_lattice import lattice_move, pure_scale
+from dpframe.accounting.sketch_lattice import lattice_move, pure_scale, rounded_up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class PureLaws:
         tail = math.log(mass) + math.log1p(math.exp(-1 / scale))  # P(Z > q) = p^(q+1)/(1 + p)
         return max(0, math.ceil(-scale * tail * (1 + 1e-12)) - 1)
 
-    def delta(self, epsilon: float) -> float:
+    def cost(self, epsilon: float) -> float:
         """Return an upper bound on the divergence at ``epsilon``; 0 from the requested epsilon
         on."""
         return unbounded_delta("laplace", float(self.scale), self.move, epsilon)
@@ -66,8 +66,5 @@ def pure_laws(*, counters: int, epsilon: float, post_processed: bool) -> PureLaw
     if post_processed:
         scale, unit = pure_scale(counters, epsilon), counters + 1
         return PureLaws(scale=scale, unit=unit, move=lattice_move(counters, 1))
-    exact = Fraction(counters) / Fraction(epsilon)
-    up = float(exact)
-    while Fraction(up) < exact:
-        up = math.nextafter(up, math.inf)
-    return PureLaws(scale=Fraction(up), unit=1, move=Move(near=counters - 1))
+    scale = rounded_up(Fraction(counters) / Fraction(epsilon))
+    return PureLaws(scale=scale, unit=1, move=Move(near=counters - 1))

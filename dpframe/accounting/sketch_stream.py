@@ -37,10 +37,12 @@ import numpy as np
 from dpframe.accounting.candidate_scales import (
     OFTEN,
     OFTEN_DEVIATIONS,
+    ThresholdLaws,
     better_family,
     candidate_scales,
     sketch_budget_error,
 )
+from dpframe.accounting.search import least_integer
 from dpframe.accounting.shifts import (
     MARGIN,
     BoundedLaw,
@@ -59,39 +61,51 @@ no tails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SketchLaws:
+class SketchLaws(ThresholdLaws):
     """Noise and threshold for h sketches of one stream each.
 
-    ``noise`` is the law of Z, ``shared`` the law of eta; ``delta`` is the accountant's upper bound
-    at the epsilon of the request. ``unshared`` are the counters that only one neighbour stores.
+    ``noise`` is the law of Z, ``shared`` the law of eta. ``unshared`` are the counters that only
+    one neighbour stores.
     """
 
     family: Family
-    noise: NoiseTable
     shared: NoiseTable
-    scale: float
     theta: int
-    sketches: int
     unshared: Unshared
-    delta: float
+
+    @property
+    def least(self) -> int:
+        """The smallest ``U + Z - alpha_hat`` that is published."""
+        return self.theta
+
+    @property
+    def lift(self) -> int:
+        return self.noise.highest + self.shared.highest
 
     @property
     def sd(self) -> float:
         """Standard deviation of ``U - alpha_hat``, the estimate of a counter."""
         return math.hypot(self.noise.sd, self.shared.sd)
 
-    def chance(self, counter: int) -> float:
-        """Return P(a key with this counter is published)."""
+    def chance(self, value: float) -> float:
+        counter = math.floor(value)
         return unshared_passing_chance(self.noise, self.shared, self.theta, ((counter, 1),))
+
+    def cost(self, epsilon: float) -> float:
+        return sketch_delta(
+            self.noise,
+            family=self.family,
+            scale=self.scale,
+            theta=self.theta,
+            sketches=self.sketches,
+            epsilon=epsilon,
+            unshared=self.unshared,
+        )
 
     @property
     def visible(self) -> int:
-        """Smallest counter that is published with probability ``OFTEN``."""
-        low, high = 0, self.theta + self.noise.highest + self.shared.highest
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.chance(middle) >= OFTEN else (middle, high)
-        return high
+        highest = self.theta + self.noise.highest + self.shared.highest
+        return least_integer(lambda counter: self.chance(counter) >= OFTEN, 0, highest)
 
 
 def variant_unshared() -> Unshared:
@@ -147,7 +161,9 @@ def sketch_laws(
     standard: bool = False,
     counters: int | None = None,
 ) -> SketchLaws:
-    """Return the least noise and threshold within the budget.
+    """Return the least noise and threshold within the budget; BudgetError if no table reaches it.
+
+    ``delta`` of the result is recomputed from the tables, at most the requested one.
 
     Parameters
     ----------
@@ -158,16 +174,6 @@ def sketch_laws(
     standard, counters
         Whether the sketch removes zeros at once, and its number of counters k, which only such a
         standard sketch needs.
-
-    Returns
-    -------
-    SketchLaws
-        With ``delta`` at most the requested one, recomputed from the tables.
-
-    Raises
-    ------
-    BudgetError
-        No 64-bit table reaches the budget.
     """
     if standard and counters is None:
         raise ValueError("counters is missing: standard sketches need their number of counters.")
@@ -218,44 +224,29 @@ def _least_theta(
     def cost(theta: int) -> float:
         return (moved + sketches * unshared_passing_chance(noise, noise, theta, unshared)) * MARGIN
 
-    low, high = 0, 2 * noise.highest + 2  # beyond the reach of both draws
-    if cost(high) > delta:
+    beyond = 2 * noise.highest + 2  # the reach of both draws
+    if cost(beyond) > delta:
         return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if cost(middle) <= delta else (middle, high)
+    least = least_integer(lambda theta: cost(theta) <= delta, 0, beyond)
     return SketchLaws(
         family=family,
         noise=noise,
         shared=noise,
         scale=scale,
-        theta=high,
+        theta=least,
         sketches=sketches,
         unshared=unshared,
-        delta=cost(high),
+        delta=cost(least),
     )
 
 
 def _trim_table(laws: SketchLaws, epsilon: float, delta: float) -> SketchLaws:
     """Return laws of the same scale and threshold with the shortest table within delta."""
 
-    def at(bound: int) -> tuple[NoiseTable, float]:
+    def cut(bound: int) -> SketchLaws:
         noise = noise_table(laws.family, laws.scale, bound)
-        return noise, sketch_delta(
-            noise,
-            family=laws.family,
-            scale=laws.scale,
-            theta=laws.theta,
-            sketches=laws.sketches,
-            epsilon=epsilon,
-            unshared=laws.unshared,
-        )
+        return replace(laws, noise=noise, shared=noise)
 
-    low, high = 1, laws.noise.highest
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if at(middle)[1] <= delta else (middle, high)
-    noise, spent = at(high)
-    if spent > delta:
-        return laws
-    return replace(laws, noise=noise, shared=noise, delta=spent)
+    bound = least_integer(lambda b: cut(b).cost(epsilon) <= delta, 1, laws.noise.highest)
+    spent = cut(bound).cost(epsilon)
+    return laws if spent > delta else replace(cut(bound), delta=spent)

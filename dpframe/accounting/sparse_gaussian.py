@@ -38,10 +38,11 @@ from functools import lru_cache
 import numpy as np
 
 from dpframe.accounting.candidate_scales import (
-    ATTEMPTS,
-    OFTEN,
     OFTEN_DEVIATIONS,
+    Size,
+    ThresholdLaws,
     candidate_scales,
+    least_within_budget,
     sketch_budget_error,
 )
 from dpframe.accounting.shifts import (
@@ -58,34 +59,28 @@ from dpframe.noise import NoiseTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GshmLaws:
-    """Noise of scale ``scale`` on stored counts; noisy counts of at least ``1 + t`` are published.
+class GshmLaws(ThresholdLaws):
+    """Noise on stored counts; noisy counts of at least ``1 + t`` are published.
 
-    ``changed`` counts may differ on each of ``sketches`` levels; ``delta`` is the accountant's
-    upper bound at the epsilon of the request.
+    ``changed`` counts may differ on each of ``sketches`` levels.
     """
 
-    noise: NoiseTable
-    scale: float
     t: int
     changed: int
-    sketches: int
-    delta: float
 
     @property
-    def sd(self) -> float:
-        """Standard deviation of a published count."""
-        return self.noise.sd
+    def least(self) -> int:
+        return 1 + self.t
 
-    def chance(self, counter: int) -> float:
-        """Return P(a key with this counter is published)."""
-        return float(at_least(self.noise, np.array([1 + self.t - counter]))[0])
-
-    @property
-    def visible(self) -> int:
-        """Smallest counter that is published with probability ``OFTEN``."""
-        often = int(np.flatnonzero(self.noise.at_least() >= OFTEN)[-1]) + self.noise.lowest
-        return 1 + self.t - often
+    def cost(self, epsilon: float) -> float:
+        return gshm_delta(
+            self.noise,
+            scale=self.scale,
+            t=self.t,
+            changed=self.changed,
+            sketches=self.sketches,
+            epsilon=epsilon,
+        )
 
 
 def gshm_delta(
@@ -134,7 +129,9 @@ def _count_blocks(total: int) -> Iterator[tuple[int, int]]:
 
 @lru_cache(maxsize=256)
 def gshm_laws(*, changed: int, sketches: int = 1, epsilon: float, delta: float) -> GshmLaws:
-    """Return the least noise and threshold within the budget.
+    """Return the least noise and threshold within the budget; BudgetError if no table reaches it.
+
+    ``delta`` of the result is recomputed from the tables, at most the requested one.
 
     Parameters
     ----------
@@ -142,43 +139,29 @@ def gshm_laws(*, changed: int, sketches: int = 1, epsilon: float, delta: float) 
         Counts that may differ on each level: the number of counters k.
     sketches
         Levels that one record or user enters.
-
-    Returns
-    -------
-    GshmLaws
-        With ``delta`` at most the requested one, recomputed from the table.
-
-    Raises
-    ------
-    BudgetError
-        No 64-bit table reaches the budget.
     """
-    total = changed * sketches
-    move = Move(near=total - 1)
-    scales = list(candidate_scales("gaussian", move, epsilon, delta))
-    for part in ATTEMPTS:
-        sizes = [
-            size for scale in scales for size in _sparse_sizes(scale, move, epsilon, part * delta)
-        ]
-        for _, scale, bound, t in sorted(sizes)[:2]:
-            noise = noise_table("gaussian", scale, bound)
-            spent = gshm_delta(
-                noise, scale=scale, t=t, changed=changed, sketches=sketches, epsilon=epsilon
-            )
-            if spent <= delta:
-                return GshmLaws(
-                    noise=noise,
-                    scale=scale,
-                    t=t,
-                    changed=changed,
-                    sketches=sketches,
-                    delta=spent,
-                )
-    raise sketch_budget_error(epsilon, delta, f"{sketches} sketches of {changed} counters")
+    move = Move(near=changed * sketches - 1)
 
+    def build(scale: float, bound: int, t: int) -> GshmLaws:
+        return GshmLaws(
+            noise=noise_table("gaussian", scale, bound),
+            scale=scale,
+            t=t,
+            changed=changed,
+            sketches=sketches,
+            delta=1.0,
+        )
 
-Size = tuple[float, float, int, int]
-"""(merit, scale, bound, t), merit about ``visible``."""
+    laws = least_within_budget(
+        candidate_scales("gaussian", move, epsilon, delta),
+        lambda scale, part: _sparse_sizes(scale, move, epsilon, part),
+        build,
+        epsilon,
+        delta,
+    )
+    if laws is None:
+        raise sketch_budget_error(epsilon, delta, f"{sketches} sketches of {changed} counters")
+    return laws
 
 
 def _sparse_sizes(scale: float, move: Move, epsilon: float, delta: float) -> list[Size]:

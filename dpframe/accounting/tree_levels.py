@@ -40,7 +40,7 @@ from dpframe.accounting.linear_slips import table_slip
 from dpframe.accounting.losses import composed_profile
 from dpframe.accounting.part_curves import pure_profile
 from dpframe.accounting.path_recursion import FLOAT_SLACK
-from dpframe.accounting.search import continuous_sigma
+from dpframe.accounting.search import closest_numbers, continuous_sigma
 from dpframe.errors import BudgetError
 from dpframe.noise import (
     NoiseTable,
@@ -96,10 +96,6 @@ class TreeLaws:
     grid: int
     delta: float
     between: float | None = None
-
-    @property
-    def bounded(self) -> bool:
-        return isinstance(self.noises[0], NoiseTable)
 
     @property
     def worst_sd(self) -> float:
@@ -240,11 +236,9 @@ def _laplace_laws(
             f"no bounded Laplace noise reaches delta={delta:g} at epsilon={epsilon:g} over "
             f"{len(scales)} levels. Raise delta or epsilon."
         )
-    low, step = 0.0, 0.5 / max(scales)
-    while high - low > step / (1 if grid == 1 else 16):
-        middle = (low + high) / 2
-        low, high = (low, middle) if cost(middle) <= delta else (middle, high)
-    noises = build(high)
+    apart = 0.5 / max(scales) / (1 if grid == 1 else 16)
+    _, tail = closest_numbers(lambda tail: cost(tail) <= delta, 0.0, high, apart=apart)
+    noises = build(tail)
     return TreeLaws(
         family="laplace",
         noises=noises,
@@ -324,18 +318,19 @@ def _search_sigma(
             f"no bounded {name} noise reaches delta={delta:g} at epsilon={epsilon:g} over "
             f"{len(shares)} levels. Raise delta or epsilon."
         )
-    while high / low > 1.004:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    short = 0.0
-    while tail - short > max(0.5 / (high * max(rates)), 0.004 * tail):
-        middle = (short + tail) / 2
-        short, tail = (short, middle) if cost(high, middle, coarse) <= delta else (middle, tail)
+    _, sigma = closest_numbers(fits, low, high, ratio=1.004)
+    _, tail = closest_numbers(
+        lambda tail: cost(sigma, tail, coarse) <= delta,
+        0.0,
+        tail,
+        apart=0.5 / (sigma * max(rates)),
+        part=0.004,
+    )
     return TreeLaws(
         family="gaussian" if between is None else "laplace-gaussian",
-        noises=build(high, tail),
-        scales=tuple(high * r for r in rates),
+        noises=build(sigma, tail),
+        scales=tuple(sigma * r for r in rates),
         grid=1,
-        delta=min(cost(high, tail, coarse), cost(high, tail, fine)),
+        delta=min(cost(sigma, tail, coarse), cost(sigma, tail, fine)),
         between=between,
     )

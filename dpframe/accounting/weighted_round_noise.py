@@ -43,6 +43,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from dpframe.accounting.normal_noise import ETA, GaussianLeakage, edge, largest_mu, table_distance
+from dpframe.accounting.search import least_integer
 from dpframe.errors import BudgetError
 from dpframe.noise import NoiseTable, rounded_normal
 
@@ -146,7 +147,7 @@ def lone_value_chance(laws: RoundLaws) -> float:
 def _lone_score_chance(rounds: tuple[Law, ...], threshold: int, unit: int) -> float:
     """Bound P(score of a value of one user >= ``threshold`` after these rounds) from above."""
     parts = sum(one.part for one in rounds)
-    inside = math.prod(_mass_inside_table(one) for one in rounds)
+    inside = math.prod(1 - _mass_beyond_table(one.noise, one.sigma) for one in rounds)
     return gaussian_tail_bound(threshold - unit * parts - parts / 2, _score_sigma(rounds)) / inside
 
 
@@ -160,12 +161,8 @@ def _score_sigma(rounds: tuple[Law, ...]) -> float:
     return math.sqrt(sum((one.part * one.sigma) ** 2 for one in rounds))
 
 
-def _mass_inside_table(one: Law) -> float:
-    """Return a lower bound on the mass of the law within the ends of its table."""
-    return 1 - _mass_beyond_table(one.noise, one.sigma)
-
-
 def _mass_beyond_table(noise: NoiseTable, sigma: float) -> float:
+    """Return an upper bound on the mass of the law beyond the ends of its table."""
     return math.erfc((noise.highest + 0.5) / sigma / math.sqrt(2)) * (1 + 1e-9) + 1e-300
 
 
@@ -274,8 +271,8 @@ def _round_law(sigma: float, norm: int, values: int, part: int = 1) -> Law:
 def _least_threshold(laws: RoundLaws, left: float) -> int:
     """Return the least threshold that a value of one user reaches with chance at most ``left``."""
     low, high = laws.weights, laws.weights + math.ceil(40 * _score_sigma(laws.rounds))
-    while high - low > 1:
-        middle = (low + high) // 2
-        held = lone_value_chance(replace(laws, threshold=middle)) <= left * (1 - 1e-9)
-        low, high = (low, middle) if held else (middle, high)
-    return high
+
+    def enough(threshold: int) -> bool:
+        return lone_value_chance(replace(laws, threshold=threshold)) <= left * (1 - 1e-9)
+
+    return least_integer(enough, low, high)

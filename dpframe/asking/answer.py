@@ -6,13 +6,18 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from dpframe._forks import no_fork
 from dpframe._progress import part, step
 from dpframe.asking.call_arguments import flag, release_name
 from dpframe.asking.data_scope import DataScope
 from dpframe.asking.plan_protocols import MechanismInput
 from dpframe.asking.question import Question
-from dpframe.asking.release import Release, find_replay, make_release, named_request
+from dpframe.asking.release import (
+    Release,
+    make_release,
+    named_request,
+    replay_of_stored,
+    require_ledger,
+)
 from dpframe.asking.replays import warn_of_replay
 from dpframe.ledger import chosen_ledger
 from dpframe.sources.source_relations import describe_source, open_source
@@ -22,7 +27,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from dpframe.ledger import Ledger
+    from dpframe.ledger import Ledger, StoredResult
 
 A = TypeVar("A")
 
@@ -59,8 +64,7 @@ def answer_call(
     with step(PLANNING, flag("progress", progress)):
         about = {"data": data, "period": planning.get("period")}
         if candidates is not None or plan is not None:
-            with no_fork():
-                from dpframe.asking.warehouse_plan import release_candidates
+            from dpframe.asking.warehouse_plan import release_candidates
 
             asked, counted = release_candidates(
                 question,
@@ -91,8 +95,7 @@ def _with_source_types(answer: Answer[Any], source: object) -> Release:
     levels = () if hierarchy is None else hierarchy.label_columns
     if not levels:
         return answer.release
-    with no_fork():
-        from dpframe.postprocess.categories import with_categories  # loads pandas
+    from dpframe.postprocess.categories import with_categories  # loads pandas
 
     frame = with_categories(answer.release.frame, source, levels)
     return Release(frame, answer.release.receipt)
@@ -116,20 +119,42 @@ def answer_checked(
     what: Any = question.fitted(asked, source)
     place = describe_source(source) if place is None else place
     with step(PLANNING, progress), ExitStack() as opening:
-        request, former = named_request(what.request, place, about), question.former(what)
-        before = None if former is None else named_request(former, place, about)
-        release = find_replay(request, ledger, name, before)
-        if release is not None:
-            return Answer(what, release)
+        if name is not None:
+            ledger = require_ledger(ledger, name)
+            stored = find_answer(question, what, place, about, ledger, name)
+            if stored is not None:
+                return Answer(what, replay_of_stored(stored))
         about = about.read_in(source)
         rows = about.restrict(source)
-        if question.opens is not None:  # opened to be sized, and closed before noise is drawn
+        if question.opens is not None:
             rows = opening.enter_context(open_source(rows, question.opens(what)))
         plan = question.sized(what, rows, progress)
 
-        def count() -> MechanismInput[Any]:
-            with opening.pop_all(), part("counting"):
+        def counted() -> MechanismInput[Any]:
+            with opening.pop_all(), part("counting"):  # closed before noise is drawn
                 return question.count(rows, plan, progress)
 
-        release = make_release(count, plan, source=place, ledger=ledger, name=name, about=about)
-        return Answer(what, release)
+        return Answer(
+            what, make_release(counted, plan, source=place, ledger=ledger, name=name, about=about)
+        )
+
+
+def find_answer(
+    question: Question[Any, Any],
+    what: Any,
+    source: str,
+    about: DataScope,
+    ledger: Ledger,
+    name: str,
+) -> StoredResult | None:
+    """Return what a ledger stores under a name for a question; None if it stores nothing there.
+
+    An older version may have stored another request for the same call. Raises ReleaseNameError if
+    the stored result answers another request.
+    """
+    former = question.former(what)
+    if former is not None:
+        stored = ledger.find(name)
+        if stored is not None and stored.request == named_request(former, source, about):
+            return stored
+    return ledger.find(name, named_request(what.request, source, about))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from numbers import Integral
 from typing import Any, TypeVar
 
@@ -12,7 +13,6 @@ from dpframe._unicode import is_unicode
 from dpframe.budget import Budget, Contribution, PrivacyUnit, as_float
 from dpframe.errors import BudgetError, ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchies, as_hierarchy, columns
-from dpframe.periods import Period, as_period
 
 EPSILON = (1e-4, 50.0)
 DELTA = (1e-12, 0.1)
@@ -23,16 +23,51 @@ ChoiceName = TypeVar("ChoiceName", bound=str)
 DELTA_ADVICE = "well below one over the number of people"
 
 
-class CallArguments(Mapping[str, object]):
-    """The unchecked arguments of one call. Each method checks one and returns it with its type.
+Constraint = Callable[[str, object], Any]
+"""Checks the value of one argument by its name, and returns it with its type."""
 
-    An argument None leaves the choice to dpframe: ``whole`` and ``number`` return None for it.
+
+def optional(check: Constraint) -> Constraint:
+    """What ``check`` accepts, or None if it was left out."""
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def whole(low: int, high: int) -> Constraint:
+    """A whole number within bounds, or None if it was left out."""
+    return optional(partial(whole_number, low=low, high=high))
+
+
+def number(low: float, high: float) -> Constraint:
+    """A number within bounds, or None if it was left out."""
+    return optional(partial(bounded_number, low=low, high=high))
+
+
+def choice(known: Sequence[str]) -> Constraint:
+    """A name that must be one of ``known``."""
+    return lambda name, value: known_choice(name, value, known)
+
+
+def delta_amount(name: str, value: object) -> float:
+    return budget_amount(name, value, *DELTA, DELTA_ADVICE)
+
+
+class CallArguments(Mapping[str, Any]):
+    """The arguments of one call, each checked by ``COMMON`` or by the question's ``constraints``.
+
+    An argument None leaves the choice to dpframe. What several arguments say together is checked
+    by whoever makes a plan of them.
     """
 
-    def __init__(self, arguments: Mapping[str, object]) -> None:
-        self._arguments = dict(arguments)
+    def __init__(
+        self, arguments: Mapping[str, object], constraints: Mapping[str, Constraint] | None = None
+    ) -> None:
+        table = {**COMMON, **(constraints or {})}
+        self._arguments = {
+            name: table[name](name, value) if name in table else value
+            for name, value in arguments.items()
+        }
 
-    def __getitem__(self, name: str) -> object:
+    def __getitem__(self, name: str) -> Any:
         return self._arguments[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -44,22 +79,6 @@ class CallArguments(Mapping[str, object]):
     def but(self, **others: object) -> CallArguments:
         """Return a copy in which the arguments ``others`` are replaced."""
         return CallArguments({**self._arguments, **others})
-
-    def whole_number(self, name: str, low: int, high: int) -> int | None:
-        """Return a whole number within bounds, or None if it was left out."""
-        return None if self[name] is None else whole_number(name, self[name], low, high)
-
-    def number(self, name: str, low: float, high: float) -> float | None:
-        """Return a number within bounds, or None if it was left out."""
-        return None if self[name] is None else bounded_number(name, self[name], low, high)
-
-    def flag(self, name: str) -> bool:
-        """Return True or False."""
-        return flag(name, self[name])
-
-    def choice(self, name: str, known: Sequence[ChoiceName]) -> ChoiceName:
-        """Return a name that must be one of ``known``."""
-        return known_choice(name, self[name], known)
 
     @property
     def hierarchy(self) -> Hierarchy:
@@ -76,25 +95,8 @@ class CallArguments(Mapping[str, object]):
         return flat_hierarchy(self["column"])
 
     @property
-    def epsilon(self) -> float:
-        return budget_amount("epsilon", self["epsilon"], *EPSILON, "for example 1.0")
-
-    @property
-    def delta(self) -> float:
-        return budget_amount("delta", self["delta"], *DELTA, DELTA_ADVICE)
-
-    @property
     def budget(self) -> Budget:
-        return Budget(epsilon=self.epsilon, delta=self.delta)
-
-    @property
-    def confidence(self) -> float:
-        return bounded_number("confidence", self["confidence"], 0.5, 0.999999)
-
-    @property
-    def period(self) -> Period | None:
-        """The period, by a column of times, whose records alone are read."""
-        return as_period(self["period"])
+        return Budget(epsilon=self["epsilon"], delta=self["delta"])
 
     @property
     def unit(self) -> PrivacyUnit:
@@ -277,3 +279,19 @@ def flat_hierarchy(column: object) -> Hierarchy:
             f"column must be text; got {type(column).__name__}. Use hhh for levels."
         )
     return columns(column)
+
+
+COMMON: Mapping[str, Constraint] = {
+    "epsilon": lambda name, value: budget_amount(name, value, *EPSILON, "for example 1.0"),
+    "confidence": lambda name, value: bounded_number(name, value, 0.5, 0.999999),
+    "release_share": number(0.01, 0.99),
+    "selection_share": number(0.01, 0.99),
+    "alpha": number(0.01, 0.99),
+    "largest": whole(1, 2**53),
+    "seed": whole(0, 2**63 - 1),
+    "acknowledge": flag,
+    "totals": flag,
+    "consistent": flag,
+    "conditioned": flag,
+}
+"""What is checked of arguments that mean the same in every question."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dpframe._forks import no_fork
 from dpframe.asking.call_arguments import data_name
 from dpframe.asking.card import Line
 from dpframe.periods import USERS, Period, as_period
@@ -78,8 +77,7 @@ class DataScope:
         reading = self.reading
         if reading is None:
             return None
-        with no_fork():
-            from dpframe.ledger.blocks import Blocks
+        from dpframe.ledger.blocks import Blocks
 
         if reading.period.text is None:
             return Blocks.of_null(reading.axis)
@@ -134,7 +132,7 @@ class DataScope:
         else:
             meaning = f"only records from {period.start} to before {period.end} are read"
             if self.reading is not None:
-                how = f"; {self.reading.meaning}"
+                how = f"; {self.reading.description}"
             elif period.zone is not None:
                 how = f"; by the clock of {period.zone}"
         whose = (

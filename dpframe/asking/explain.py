@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, overload
 
-from dpframe._forks import no_fork
 from dpframe._known_arguments import bind_arguments, lacks_message, shorten_errors
 from dpframe._progress import step
 from dpframe.asking.call_arguments import flag, release_name
@@ -111,9 +110,8 @@ def make_explain(
             return explained(arguments, *kept)
 
     def explained(arguments: dict[str, Any], *kept: Any) -> Explanation[Any]:
-        with no_fork():
-            from dpframe.asking.explanation import Explanation
-            from dpframe.asking.ledger_fit import ledger_fit_lines
+        from dpframe.asking.explanation import Explanation
+        from dpframe.asking.ledger_fit import ledger_fit_lines
 
         asked, found = plan_within_error(question, arguments, arguments.pop("error", None))
         plan = question.declared(asked)
@@ -140,8 +138,7 @@ def plan_within_error(
     if error is None:
         return question.plan(arguments), None
 
-    with no_fork():
-        from dpframe.asking.error_search import found_epsilon_line, smallest_epsilon_plan
+    from dpframe.asking.error_search import found_epsilon_line, smallest_epsilon_plan
 
     def planned(epsilon: float) -> Any:
         return question.declared(question.plan({**arguments, "epsilon": epsilon}))

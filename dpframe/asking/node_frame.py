@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dpframe import _compute as pc
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import ROOT, Hierarchy
 from dpframe.hierarchy._cells import BETWEEN

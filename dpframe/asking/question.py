@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from dpframe._forks import no_fork
-from dpframe.asking.call_arguments import CallArguments
+from dpframe.asking.call_arguments import CallArguments, Constraint
 from dpframe.asking.card import Line
 from dpframe.asking.plan_protocols import MechanismInput, Plan, Rollup
 from dpframe.sources.exact_trees import check_readable
@@ -30,8 +29,7 @@ def _check_source_readable(plan: Any, source: object) -> None:
 
 
 def _stored_level_types(asked: Any, columns: list[tuple[str, str]]) -> tuple[str, ...]:
-    with no_fork():
-        from dpframe.sources.sql_tables import check_stored, level_types
+    from dpframe.sources.sql_tables import check_stored, level_types
 
     check_stored(asked.hierarchy, asked.unit, columns)
     return level_types(asked.hierarchy, columns)
@@ -52,9 +50,11 @@ class Question(Generic[A, P]):
     ask
         The public function: a source first, then what it is asked about, then keywords.
     planned
-        Returns what is asked for, from unchecked arguments. Sees no data.
+        Returns what is asked for, from arguments that are checked one by one. Sees no data.
     count
         The private step: true counts of a source for a plan. The flag is whether to show progress.
+    constraints
+        Checks of single arguments, by name, beside ``COMMON``.
     fitted
         Adds public facts of a source to what is asked for: types, partitions.
     opens
@@ -94,6 +94,7 @@ class Question(Generic[A, P]):
     ask: Callable[..., Any]
     planned: Callable[[CallArguments], A]
     count: Callable[[object, P, bool], MechanismInput[Any]]
+    constraints: Mapping[str, Constraint] | None = None
     fitted: Callable[[A, object], A] = _first_argument
     opens: Callable[[A], Sequence[str]] | None = None
     sized: Callable[[A, object, bool], P] = _first_argument
@@ -145,9 +146,11 @@ class Question(Generic[A, P]):
         )
 
     def call_arguments(self, arguments: Mapping[str, object]) -> CallArguments:
-        """Return the planning arguments among ``arguments``, and defaults for missing ones."""
+        """Return the planning arguments among ``arguments``, and defaults for missing ones; each
+        is checked by itself."""
         return CallArguments(
-            {name: arguments.get(name, value) for name, value in self.plan_arguments.items()}
+            {name: arguments.get(name, value) for name, value in self.plan_arguments.items()},
+            self.constraints,
         )
 
     def plan(self, arguments: Mapping[str, object]) -> A:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from dpframe._forks import no_fork
 from dpframe._progress import part
 from dpframe.asking.data_scope import ALL_DATA, DataScope
 from dpframe.asking.plan_protocols import Draws, MechanismInput, Plan, Spends
@@ -64,10 +63,11 @@ def make_release(
     """
     request = named_request(plan.request, source, about)
     known = find_replay(request, ledger, name)
-    with ExitStack() as turn:
-        if known is None and name is not None and ledger is not None:
-            turn.enter_context(ledger.drawing())  # of two calls at once the second replays
-            known = find_replay(request, ledger, name)
+    if known is not None:
+        return known
+    keeps = None if name is None else ledger  # find_replay raises for a name without one
+    with nullcontext() if keeps is None else keeps.drawing():
+        known = find_replay(request, ledger, name)  # of two calls at once the second replays
         if known is not None:
             return known
         facts = plan.receipt(name)  # what is spent is fixed before the data are read
@@ -75,9 +75,9 @@ def make_release(
         new = count_charge_draw(
             counted, plan, facts, source=source, ledger=ledger, name=name, blocks=about.blocks
         )
-        if name is not None and ledger is not None:
-            with note_charge_on_interrupt(new.receipt, ledger):
-                ledger.keep(_release_to_stored(new, name, request))
+        if keeps is not None and name is not None:
+            with note_charge_on_interrupt(new.receipt, keeps):
+                keeps.keep(_release_to_stored(new, name, request))
         return new
 
 
@@ -89,10 +89,7 @@ def named_request(
 
 
 def find_replay(
-    request: dict[str, object],
-    ledger: Ledger | None,
-    name: str | None,
-    former: dict[str, object] | None = None,
+    request: dict[str, object], ledger: Ledger | None, name: str | None
 ) -> Release | None:
     """Return the release that a name already has; None for a new name, or without a name.
 
@@ -101,7 +98,7 @@ def find_replay(
     """
     if name is None:
         return None
-    stored = find_stored(request, require_ledger(ledger, name), name, former)
+    stored = require_ledger(ledger, name).find(name, request)
     return None if stored is None else replay_of_stored(stored)
 
 
@@ -112,24 +109,6 @@ def require_ledger(ledger: Ledger | None, name: str) -> Ledger:
             f"release={name!r} needs a ledger. Pass ledger=, or call dp.use_ledger first."
         )
     return ledger
-
-
-def find_stored(
-    request: dict[str, object],
-    ledger: Ledger,
-    name: str,
-    former: dict[str, object] | None = None,
-) -> StoredResult | None:
-    """Return what a ledger stores under a name; None if it stores nothing there.
-
-    ``former`` is the request that an older version stored for the same call. Raises
-    ReleaseNameError if the stored result answers another request.
-    """
-    if former is not None:
-        stored = ledger.find(name)
-        if stored is not None and stored.request == former:
-            return stored
-    return ledger.find(name, request)
 
 
 def count_charge_draw(
@@ -144,8 +123,7 @@ def count_charge_draw(
     begun: Callable[[], None] = lambda: None,
 ) -> Release:
     """Count, charge, perturb, tidy. ``begun`` is called between the charge and the first draw."""
-    with no_fork():
-        import pandas  # noqa: F401  # before anything is charged
+    import pandas  # noqa: F401  # before anything is charged
 
     counts, facts = count_and_charge(counted, plan, facts, source, ledger, name, blocks)
     with note_charge_on_interrupt(facts, ledger):
@@ -172,9 +150,8 @@ def count_and_charge(
     """
     if ledger is None:
         return counted(), facts
-    with no_fork():
-        from dpframe.ledger.charge import Charge
-        from dpframe.ledger.reservations import plan_gaussian_cost
+    from dpframe.ledger.charge import Charge
+    from dpframe.ledger.reservations import plan_gaussian_cost
 
     cost = Charge(
         release_id=facts["release_id"],
@@ -213,8 +190,7 @@ def _release_to_stored(release: Release, name: str, request: dict[str, object]) 
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
-    with no_fork():
-        from dpframe.ledger.results import StoredResult
+    from dpframe.ledger.results import StoredResult
 
     return StoredResult(
         name=name,

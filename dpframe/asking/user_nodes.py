@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpframe.accounting.node_user_laws import NodeLaws
-from dpframe.asking.call_arguments import CallArguments, column_name
+from dpframe.asking.call_arguments import CallArguments, column_name, whole, whole_number
 from dpframe.asking.card import Line
 from dpframe.errors import ParameterError
 from dpframe.nodes_unit import AT_MOST, MOST, NodesUnit
@@ -18,7 +18,7 @@ def nodes_unit_from(given: CallArguments, *, exact: bool) -> NodesUnit | None:
     by_items = given["contribution"] == "items" and given["user"] is not None
     if not (by_items and exact):
         if given.get("at_most") is not None:
-            given.whole_number("at_most", 1, 2**53)
+            whole_number("at_most", given["at_most"], 1, 2**53)
             raise ParameterError(
                 f"at_most ({given['at_most']!r}) needs user=, contribution='items' and a mechanism "
                 "with exact counts. Leave it out."
@@ -33,7 +33,7 @@ def nodes_unit_from(given: CallArguments, *, exact: bool) -> NodesUnit | None:
     return NodesUnit(
         user=column_name("user", given["user"]),
         contribution="items",
-        at_most=given.whole_number("at_most", 1, MOST) or AT_MOST,
+        at_most=whole(1, MOST)("at_most", given["at_most"]) or AT_MOST,
     )
 
 

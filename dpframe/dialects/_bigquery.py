@@ -63,7 +63,7 @@ class BigQuery(Dialect):
         parts = f"SELECT part FROM UNNEST(SPLIT({text}, {by})) AS part WITH OFFSET AS place"
         return f"ARRAY_TO_STRING(ARRAY({parts} {chosen}), {by})"
 
-    def whole(self, value: str) -> str:
+    def to_integer(self, value: str) -> str:
         return f"CAST({value} AS INT64)"
 
     def small(self, value: str) -> str:

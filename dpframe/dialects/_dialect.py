@@ -163,7 +163,7 @@ class Dialect(ABC):
 
     # -- numbers --------------------------------------------------------------------------------
 
-    def whole(self, value: str) -> str:
+    def to_integer(self, value: str) -> str:
         """Return a 64-bit integer from a number that is an integer, or from digits."""
         return f"CAST({value} AS BIGINT)"
 
@@ -233,13 +233,13 @@ class Dialect(ABC):
                 f"CASE WHEN {self.is_nan(value)} THEN NULL WHEN {value} > {most} THEN 'inf' "
                 f"WHEN {value} < {least} THEN '-inf' "
                 f"WHEN {self.is_whole(value)} "
-                f"THEN {self.cast_text(self.whole(value))} ELSE {self.cast_text(value)} END"
+                f"THEN {self.cast_text(self.to_integer(value))} ELSE {self.cast_text(value)} END"
             )
         if outer in ("DATE", "TIMESTAMP", ZONED):
             return self.time_text(value, outer)
         return self.cast_text(value)
 
-    def declared(self, column: str, kind: str) -> str:
+    def typed_column(self, column: str, kind: str) -> str:
         """Return a column that really has its declared type. If an engine would convert another
         type, and fail at some values, values of that other type are NULL."""
         return column

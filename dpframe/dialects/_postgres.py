@@ -41,7 +41,7 @@ class Postgres(Dialect):
             return text
         return f"CASE WHEN octet_length({text}) <= {LONGEST_TEXT} THEN {text} END"
 
-    def declared(self, column: str, kind: str) -> str:
+    def typed_column(self, column: str, kind: str) -> str:
         kinds = {"BOOLEAN": "'boolean'", **dict.fromkeys(WHOLE, INTEGERS)}
         kinds |= {**dict.fromkeys(REAL, "'real', 'double precision'")}
         names = f"'numeric', {INTEGERS}" if kind.startswith("DECIMAL") else kinds.get(kind)

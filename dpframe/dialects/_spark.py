@@ -48,7 +48,7 @@ class Spark(Dialect):
     def cast_text(self, value: str) -> str:
         return f"CAST({value} AS STRING)"
 
-    def declared(self, column: str, kind: str) -> str:
+    def typed_column(self, column: str, kind: str) -> str:
         if kind in ("VARCHAR", "DECIMAL", "TIMESTAMP", ZONED):
             return column
         return f"try_cast({column} AS {kind})"
@@ -93,7 +93,7 @@ class Spark(Dialect):
     def quotient(self, a: str, b: str) -> str:
         return f"({a} DIV {b})"
 
-    def whole(self, value: str) -> str:
+    def to_integer(self, value: str) -> str:
         return f"try_cast({value} AS BIGINT)"
 
     def addable(self, value: str) -> str:

@@ -8,13 +8,15 @@ from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dpframe import _compute as pc
 from dpframe.domains._axis import (
+    Arrays,
     Axis,
     Codes,
     Counts,
     Mask,
+    Types,
     decoded_type,
     is_text_type,
     unreadable_column,
@@ -71,7 +73,7 @@ class IpAxis(Axis):
         if types[0] not in ("VARCHAR", '"NULL"') and not types[0].startswith("ENUM"):
             raise unreadable_column("ip", self.columns[0], types[0], "text")
 
-    def read(self, columns: tuple[pa.Array, ...], bits: int) -> tuple[Codes, Mask | None]:
+    def read(self, columns: Arrays, bits: int) -> tuple[Codes, Mask | None]:
         texts, place = distinct_values(single_array(columns[0]))
         full = Ip(self.columns[0], prefixes=(32,), version=4)
         steps = full.key_steps(("c0",), (arrow_duckdb_type(texts),))
@@ -82,13 +84,7 @@ class IpAxis(Axis):
         valid = found.is_valid().to_numpy(zero_copy_only=False)
         return (address >> np.uint64(32 - bits))[place], valid[place]
 
-    def draw(
-        self,
-        fixed: Counts,
-        prefix: Codes,
-        generator: PublicRandom,
-        types: tuple[pa.DataType, ...],
-    ) -> tuple[pa.Array, ...]:
+    def draw(self, fixed: Counts, prefix: Codes, generator: PublicRandom, types: Types) -> Arrays:
         kind = decoded_type(types[0])
         if not is_text_type(kind) and not pa.types.is_null(kind):
             raise unreadable_column("ip", self.columns[0], kind, "text")

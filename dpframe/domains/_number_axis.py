@@ -10,25 +10,25 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe import _compute as pc
 from dpframe.domains._axis import (
+    Arrays,
     Codes,
     Counts,
-    Mask,
-    check_limit,
-    decoded_type,
-    is_text_type,
-    unreadable_column,
-)
-from dpframe.domains._intervals import (
     IntervalAxis,
+    Mask,
     Reals,
+    Types,
     begins_with,
     cell_of,
+    check_limit,
+    decoded_type,
     edges,
+    is_text_type,
     settle_values,
+    unreadable_column,
     whole_points,
 )
 from dpframe.domains._read_values import distinct_values, query_values, single_array
@@ -86,7 +86,7 @@ class NumberAxis(IntervalAxis):
                 f"upper={self.upper!r}: cast it to DOUBLE."
             )
 
-    def read(self, columns: tuple[pa.Array, ...], bits: int) -> tuple[Codes, Mask | None]:
+    def read(self, columns: Arrays, bits: int) -> tuple[Codes, Mask | None]:
         values = _doubles(columns[0])
         missing = np.isnan(values)
         some = bool(missing.any())
@@ -96,13 +96,7 @@ class NumberAxis(IntervalAxis):
             values[missing] = 0.0
         return cell_of(values, self.upper - self.lower, bits), ~missing if some else None
 
-    def draw(
-        self,
-        fixed: Counts,
-        prefix: Codes,
-        generator: PublicRandom,
-        types: tuple[pa.DataType, ...],
-    ) -> tuple[pa.Array, ...]:
+    def draw(self, fixed: Counts, prefix: Codes, generator: PublicRandom, types: Types) -> Arrays:
         kind = decoded_type(types[0])
         if pa.types.is_integer(kind):
             dtype = kind.to_pandas_dtype()

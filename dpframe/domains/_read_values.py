@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dpframe import _compute as pc
 from dpframe import _duck
 from dpframe._unicode import unicode
 from dpframe.domains._axis import Counts

@@ -13,20 +13,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe.domains._axis import (
+    Arrays,
     Codes,
     Counts,
+    IntervalAxis,
     Mask,
+    Reals,
+    Types,
+    begins_with,
+    cell_of,
     check_limit,
     decoded_type,
     is_text_type,
-    unreadable_column,
-)
-from dpframe.domains._intervals import (
-    IntervalAxis,
-    Reals,
-    begins_with,
-    cell_of,
     settle_values,
+    unreadable_column,
     whole_points,
 )
 from dpframe.domains._read_values import (
@@ -95,7 +95,7 @@ class TimeAxis(IntervalAxis):
         if "_NS" in kind:
             self._in_ticks("ns")
 
-    def read(self, columns: tuple[pa.Array, ...], bits: int) -> tuple[Codes, Mask | None]:
+    def read(self, columns: Arrays, bits: int) -> tuple[Codes, Mask | None]:
         values = single_array(columns[0])
         if is_text_type(values.type) or pa.types.is_null(values.type):
             values = _parse_times(values)
@@ -106,13 +106,7 @@ class TimeAxis(IntervalAxis):
             valid = values.is_valid().to_numpy(zero_copy_only=False)
         return self._cells(numbers, _time_unit(values.type), bits), valid
 
-    def draw(
-        self,
-        fixed: Counts,
-        prefix: Codes,
-        generator: PublicRandom,
-        types: tuple[pa.DataType, ...],
-    ) -> tuple[pa.Array, ...]:
+    def draw(self, fixed: Counts, prefix: Codes, generator: PublicRandom, types: Types) -> Arrays:
         kind = given = decoded_type(types[0])
         if is_text_type(kind) or pa.types.is_null(kind):
             kind = pa.timestamp("us")

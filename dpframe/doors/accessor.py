@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar,
 
 import pandas as pd
 
-from dpframe._forks import no_fork
 from dpframe._html import folded_html
 from dpframe._known_arguments import known_arguments
 from dpframe.asking.question import WAREHOUSE_ARGUMENTS
@@ -41,10 +40,11 @@ def frame_method(
         about.replace(default=about.empty),
         *(p for p in rest if p.name not in WAREHOUSE_ARGUMENTS),
     ]
+    function = inspect.unwrap(asked)  # the method checks its call itself
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
     def method(self: DpAccessor, /, *args: P.args, **arguments: P.kwargs) -> T:
-        return asked(self._frame, *args, **arguments)
+        return function(self._frame, *args, **arguments)  # type: ignore[no-any-return]
 
     method.__name__ = asked.__name__
     method.__qualname__ = f"DpAccessor.{asked.__name__}"
@@ -251,8 +251,7 @@ class DpAccessor(ResultMethods):
         >>> page = pathlib.Path(tempfile.mkdtemp(), "trips.html")
         >>> result.dp.report(page)
         """
-        with no_fork():
-            from dpframe.pages.report import write_report
+        from dpframe.pages.report import write_report
 
         write_report(self._frame, self.receipt, path, title=title, kind=kind, measure=measure)
 
@@ -281,8 +280,7 @@ class DpAccessor(ResultMethods):
         -------
         plotly.graph_objects.Figure
         """
-        with no_fork():
-            from dpframe.pages.plot import plot
+        from dpframe.pages.plot import plot
 
         return plot(self._frame, self.receipt, kind=kind, measure=measure)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpframe._forks import no_fork
 from dpframe._known_arguments import known_arguments
 from dpframe.errors import ParameterError, ParameterTypeError
 
@@ -98,9 +97,8 @@ def change(
     >>> found.loc[found["more_than_noise"], "prefix"].tolist()
     ['*', 'JFK']
     """
-    with no_fork():
-        from dpframe.postprocess.release_changes import change_frame
-        from dpframe.questions.hhh.ask import HHH
+    from dpframe.postprocess.release_changes import change_frame
+    from dpframe.questions.hhh.ask import HHH
 
     sides = [
         _change_side(role, given, ledger) for role, given in (("before", before), ("after", after))
@@ -116,11 +114,10 @@ def change(
 
 def _change_side(role: str, given: Any, ledger: object) -> ReleaseGiven:
     """Return one side of a change: a frame and its receipt."""
-    with no_fork():
-        from dpframe.asking.privacy_receipt import Receipt
-        from dpframe.asking.release import Release
-        from dpframe.digest import RECEIPT
-        from dpframe.ledger import chosen_ledger
+    from dpframe.asking.privacy_receipt import Receipt
+    from dpframe.asking.release import Release
+    from dpframe.digest import RECEIPT
+    from dpframe.ledger import chosen_ledger
 
     if isinstance(given, str):
         book = chosen_ledger(ledger)

@@ -80,11 +80,10 @@ def plan_series(
     >>> year.arguments["mechanism"], year.arguments["epsilon"] > 3 / 52
     ('offline-gaussian', True)
     """
-    count, asked, epsilon, delta = (
-        whole_number("releases", releases, 1, MOST),
-        _series_question(question),
-        *_series_total(total),
-    )
+    count = whole_number("releases", releases, 1, MOST)
+    name = getattr(question, "__name__", question)
+    asked = PLANNED[known_choice("question", name, tuple(PLANNED))]
+    epsilon, delta = _series_total(total)
     given = _series_arguments(asked, about, arguments)
     laws = _laws_to_try(asked, given)
     with step("planning the series"):
@@ -108,11 +107,6 @@ def plan_series(
         ways=ways,
         chosen=take,
     )
-
-
-def _series_question(question: object) -> Question[Any, Any]:
-    name = getattr(question, "__name__", question)
-    return PLANNED[known_choice("question", name, tuple(PLANNED))]
 
 
 def _laws_to_try(

@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from dpframe._forks import no_fork
 from dpframe._known_arguments import known_arguments
 from dpframe.errors import ParameterError
 
@@ -68,8 +67,7 @@ class ResultMethods:
         >>> round(float(result.dp.share()["share"][1]), 1)
         0.8
         """
-        with no_fork():
-            from dpframe.postprocess.shares import share_frame
+        from dpframe.postprocess.shown_rows import share_frame
 
         return share_frame(self._frame, self.receipt, of=of, measure=measure)
 
@@ -106,8 +104,7 @@ class ResultMethods:
         >>> result.dp.top(1)[["prefix", "above_next"]].values.tolist()
         [['JFK', True]]
         """
-        with no_fork():
-            from dpframe.postprocess.largest_rows import largest_rows
+        from dpframe.postprocess.shown_rows import largest_rows
 
         return largest_rows(self._frame, self.receipt, n, by=by, level=level)
 
@@ -128,8 +125,7 @@ class ResultMethods:
         >>> result.dp.below("JFK")["prefix"].tolist()
         ['JFK / LAX']
         """
-        with no_fork():
-            from dpframe.postprocess.subtree import subtree
+        from dpframe.postprocess.shown_rows import subtree
 
         return subtree(self._frame, self.receipt, label)
 
@@ -180,8 +176,7 @@ class ResultMethods:
         >>> bool((wide["upper"] > result["upper"]).all()), wide.dp.receipt["confidence"]
         (True, 0.999)
         """
-        with no_fork():
-            from dpframe.postprocess.other_confidence import other_confidence
+        from dpframe.postprocess.other_confidence import other_confidence
 
         return other_confidence(
             self._frame, self.receipt, confidence, simultaneous=simultaneous, measures=measures
@@ -217,8 +212,7 @@ class ResultMethods:
         >>> bool((found["change_upper"][:2] < 0).all())
         True
         """
-        with no_fork():
-            from dpframe.doors.change import change
+        from dpframe.doors.change import change
 
         return change(
             before,
@@ -267,9 +261,8 @@ class ResultMethods:
         If the frame is not as it was released, the key ``frame`` says what was changed. Raises
         ParameterError if the frame carries no receipt.
         """
-        with no_fork():
-            from dpframe.asking.privacy_receipt import Receipt
-            from dpframe.digest import RECEIPT, frame_state
+        from dpframe.asking.privacy_receipt import Receipt
+        from dpframe.digest import RECEIPT, frame_state
 
         facts = self._frame.attrs.get(RECEIPT)
         if not isinstance(facts, dict):

@@ -11,13 +11,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpframe._forks import no_fork
 from dpframe._known_arguments import known_arguments
 from dpframe._paths import local_file, quoted_path
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 from dpframe.verifier.judge import bound_at, verify_proof, verify_receipt
-from dpframe.verifier.ledger import LedgerRelease, ReservedLaw, decimal_value, verify_releases
-from dpframe.verifier.period_charges import Block
+from dpframe.verifier.ledger import (
+    Block,
+    LedgerRelease,
+    ReservedLaw,
+    decimal_value,
+    verify_releases,
+)
 from dpframe.verifier.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -111,10 +115,9 @@ def _verdict_on_result(result: object, proof: str | Path | None) -> Verdict:
 def _verdict_on_rows(verdict: Verdict, result: object) -> Verdict:
     """Return the verdict on a frame from the verdict on its receipt: nothing is proved about rows
     that were not released."""
-    with no_fork():
-        import pandas as pd
+    import pandas as pd
 
-        from dpframe.digest import frame_state
+    from dpframe.digest import frame_state
 
     if not isinstance(getattr(result, "attrs", None), Mapping) or not verdict:
         return verdict  # about a receipt alone
@@ -160,11 +163,10 @@ def _remake_proof(facts: Mapping[str, Any]) -> str | None:
         return None
     if not isinstance(told.get("arguments"), Mapping):
         return None
-    with no_fork():
-        import hashlib
+    import hashlib
 
-        from dpframe.asking.proofs import proof_text
-        from dpframe.questions.question_list import QUESTIONS
+    from dpframe.asking.proofs import proof_text
+    from dpframe.questions.question_list import QUESTIONS
 
     known = {question.name: question for question in QUESTIONS}
     question = known.get(str(told.get("question")))
@@ -244,8 +246,8 @@ def _verdict_on_file(path: Path, text: str | None) -> Verdict:
             f"result ({quoted_path(path)}) cannot be read ({error.strerror}). Check the path."
         ) from None
     if start == LEDGER:
-        with no_fork():
-            from dpframe.ledger import Ledger
+        from dpframe.ledger import Ledger
+
         return _verdict_on_ledger(Ledger(path))
     if start.startswith(PARQUET):
         return _verdict_on_parquet(path, text)

@@ -25,7 +25,6 @@ from dpframe.questions.tree_counts.ask import TREE_COUNTS
 if TYPE_CHECKING:
     from dpframe.hierarchy import Hierarchy
     from dpframe.measures import Measure
-    from dpframe.questions.rollup.plan import RollupPlan
     from dpframe.vectors import Vector
 
 F = TypeVar("F", bound=Callable[..., RollupSql])
@@ -177,18 +176,15 @@ def measures_sql(
             "out, or pass the rows to dp.rollup, as Parquet files."
         )
     return _question_statement(
-        ROLLUP,
-        {"by": by, "measures": measures, **planning},
-        table,
-        dialect,
-        types,
-        _warehouse_vectors,
+        ROLLUP, {"by": by, "measures": measures, **planning}, table, dialect, types
     )
 
 
-def _warehouse_vectors(plan: RollupPlan) -> tuple[Vector, ...]:
-    """Return the vectors that the statement adds up; ParameterError for a measure that depends on
-    the selected nodes."""
+def _warehouse_vectors(question: Question[Any, Any], plan: Any) -> tuple[Vector, ...] | None:
+    """Return the vectors that the statement adds up, None for questions that only count;
+    ParameterError for a measure that depends on the selected nodes."""
+    if question is not ROLLUP:
+        return None
     for name, measure in plan.asked.measures.items():
         if measure.kind == "distinct" or measure.needs_search:
             why = "counts different values" if measure.kind == "distinct" else "has bounds 'auto'"
@@ -197,11 +193,8 @@ def _warehouse_vectors(plan: RollupPlan) -> tuple[Vector, ...]:
                 f"{'' if measure.kind == 'distinct' else 'give its bounds, '}or pass a Spark "
                 "DataFrame or a DuckDB relation to dp.rollup."
             )
-    return plan.vectors
-
-
-def _no_vectors(_: object) -> None:
-    """Return None, no vectors, for questions that only count."""
+    vectors: tuple[Vector, ...] = plan.vectors
+    return vectors
 
 
 def _question_statement(
@@ -210,7 +203,6 @@ def _question_statement(
     table: str,
     dialect: str,
     types: Mapping[str, str] | None,
-    measured: Callable[[Any], tuple[Vector, ...] | None] = _no_vectors,
 ) -> RollupSql:
     """Check the arguments of a question, plan the release and write its statement."""
     plan, chosen = question.plan(arguments), dialect_from(dialect)
@@ -219,7 +211,7 @@ def _question_statement(
             "contribution='items' cannot run in a warehouse. Leave contribution out, or pass the "
             "rows themselves, as a frame, Parquet files or a Spark DataFrame."
         )
-    period, vectors = as_period(arguments.get("period")), measured(plan)
+    period, vectors = as_period(arguments.get("period")), _warehouse_vectors(question, plan)
     if plan.unit.measured and chosen != DUCKDB:
         raise ParameterError(
             f"weight ({plan.unit.weight!r}) of hhh needs integers of 128 bits, which "

@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpframe._forks import no_fork
 from dpframe._known_arguments import known_arguments
 from dpframe.asking.call_arguments import whole_number
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
-from dpframe.postprocess.as_numbers import Reals, kind_of, real_bound, reals
+from dpframe.postprocess.sample_distances import (
+    Reals,
+    kind_of,
+    real_bound,
+    reals,
+    sliced_distance,
+    wasserstein_distance,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,9 +90,6 @@ def wasserstein(
     >>> wasserstein([0.0, 1.0], [0.5, 1.5])
     0.5
     """
-    with no_fork():
-        from dpframe.postprocess.sample_distances import sliced_distance, wasserstein_distance
-
     projections = whole_number("projections", projections, 1, 100_000)
     seed = whole_number("seed", seed, 0, 2**63 - 1)
     wanted = [columns] if isinstance(columns, str) else None if columns is None else list(columns)

@@ -104,30 +104,6 @@ class CentralNoise:
         return lower.clip(0, devices), upper.clip(0, devices)
 
 
-@dataclass(frozen=True)
-class SampledVotes:
-    """Exact counts of few devices; a cell is kept from ``votes`` on: TrieHH and TrieHH++.
-
-    No account of ours says that it is private: it is for comparisons on public data.
-    """
-
-    votes: int
-
-    def sums(self, cells: NDArray[np.int64], size: int, devices: int) -> NDArray[np.int32]:
-        return np.bincount(cells, minlength=size).astype(np.int32)
-
-    def least(self, sums: NDArray[np.int32], devices: int, false_positives: float) -> int:
-        return self.votes
-
-    def estimate(self, sums: NDArray[np.int64], devices: int) -> NDArray[np.float64]:
-        return sums.astype(np.float64)
-
-    def interval(
-        self, sums: NDArray[np.int64], least: int, devices: int, confidence: float
-    ) -> Interval:
-        return sums, sums
-
-
 def _draw_in_blocks(law: NoiseTable, size: int) -> NDArray[np.int32]:
     out = np.empty(size, dtype=np.int32)
     for start in range(0, size, AT_ONCE):

@@ -140,13 +140,13 @@ class Encoding:
         possible = any(code.startswith(rest) for code in begun)
         return DecodedPrefix("".join(text), ended=whole, cut=whole, possible=possible)
 
-    def shown(self, item: str, length: int) -> str | None:
+    def label_of(self, item: str, length: int) -> str | None:
         """Return an item as it is shown where it is found; None if it is left out."""
         if not self.reads(item, length):
             return None
         return self.decode(self.encode(item, length), length).label
 
-    def packed(
+    def pack_items(
         self, items: Sequence[str], length: int
     ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         """Return the bits of many items, and which items are not left out.

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dpframe.accounting.aggregate import silence
 from dpframe.accounting.binomial import binomial
+from dpframe.accounting.search import least_integer
 
 FINE = 8
 """Values of f that are tried within a standard deviation of the estimate; ends are rounded outwards
@@ -71,10 +72,7 @@ class _Laws:
         jump = FINE
         while high < self._last and not true(high):
             low, high, jump = max(low, high), min(self._last, high + jump), 2 * jump
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if true(middle) else (middle, high)
-        return high
+        return least_integer(true, low, high)
 
     def _step(self, f: float) -> int:
         """Return the step of f; steps are equal in V's deviation, sqrt(f/4 + N a0 (1 - a0))."""

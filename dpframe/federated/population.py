@@ -21,7 +21,7 @@ class Population:
     ----------
     packed
         uint64, shape (K, words): the bits of every item, all different, as
-        :meth:`.Encoding.packed` gives them.
+        :meth:`.Encoding.pack_items` gives them.
     starts
         int64, shape (N + 1,): the items of device i are at starts[i] .. starts[i + 1] - 1.
     items

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from dpframe._sql import ascending_order, is_nan
 from dpframe._unicode import is_unicode
-from dpframe.errors import ColumnError, HierarchyError
-from dpframe.hierarchy._types import READS, type_label
+from dpframe.errors import HierarchyError
+from dpframe.hierarchy._types import READS, column_type_error
 
 T = TypeVar("T")
 Kind = tuple[int, ...]
@@ -284,7 +284,7 @@ def check_writable(column: str, duckdb_type: str) -> None:
     """Raise ColumnError if a type can hold values that cannot be written as text."""
     writable = duckdb_type in COARSE_TIMES or duckdb_type.startswith("ENUM")
     if not writable and re.search(UNWRITABLE, duckdb_type):
-        raise ColumnError(f"column {column!r} has type {type_label(duckdb_type)}{NO_TEXT}")
+        raise column_type_error(column, duckdb_type, NO_TEXT)
 
 
 def real_text(number: str, otherwise: str) -> str:

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe import _compute as pc
 from dpframe._sql import ascending_order
 from dpframe.errors import HierarchyError
 from dpframe.hierarchy._base import (

@@ -96,7 +96,7 @@ class Ip(Hierarchy):
         wanted[6] = f"CASE WHEN NOT {_is_ipv4_key('address')} THEN address END"
         address = wanted[self.version]
         if self.prefixes[-1] < 32 or self.prefixes6[-1] < 128:
-            address = self._masked(address, len(self.prefixes), len(self.prefixes6))
+            address = self._mask_key(address, len(self.prefixes), len(self.prefixes6))
         text = text_sql(columns[0], types[0])
         return (
             {"octets": f"TRY_CAST(string_split({text}, '.') AS UTINYINT[])"},
@@ -114,7 +114,7 @@ class Ip(Hierarchy):
             {"k1": address},
         )
 
-    def _masked(self, key: str, four: int, six: int) -> str:
+    def _mask_key(self, key: str, four: int, six: int) -> str:
         mask4 = _mask(96 + self.prefixes[four - 1])
         mask6 = _mask(self.prefixes6[six - 1])
         return (
@@ -134,7 +134,7 @@ class Ip(Hierarchy):
 
     def coarser(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
         four, six = min(level, len(self.prefixes)), min(level, len(self.prefixes6))
-        return (self._masked(keys[0], four, six),)
+        return (self._mask_key(keys[0], four, six),)
 
     def preorder(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
         return (f"CASE WHEN {_is_ipv4_key(keys[0])} THEN 0 ELSE 1 END", keys[0])

@@ -74,7 +74,7 @@ class DateKeys(OneKey):
         d = self.dialect
         if self.types[0] == ZONED:
             second = " + ".join(
-                f"{d.whole(f'substr(c0, {at}, 2)')} * {size}"
+                f"{d.to_integer(f'substr(c0, {at}, 2)')} * {size}"
                 for at, size in ((12, 3600), (15, 60), (18, 1))
             )
             return ({"utc_day": "left(c0, 10)", "utc_second": second, "stands": d.null_text()},)
@@ -111,7 +111,7 @@ class DateKeys(OneKey):
             **{name: f"substr(offs, {i}, 2)" for i, name in ((2, "oh"), (4, "om"), (6, "os"))},
         }
         numbers = {
-            name: f"coalesce({d.whole(f'nullif({sql}, {EMPTY})')}, 0)"
+            name: f"coalesce({d.to_integer(f'nullif({sql}, {EMPTY})')}, 0)"
             for name, sql in digits.items()
         }
         four, hundred, cycle = (f"{d.remainder('y', n)} = 0" for n in ("4", "100", "400"))
@@ -180,7 +180,7 @@ def _level_text(d: Dialect, level: str, text: str) -> str:
     """Return the SQL of the label at a level from the text of an hour or a finer label."""
     if level != "quarter":
         return f"left({text}, {WIDTHS[level]})"
-    third = d.quotient(f"({d.whole(f'substr({text}, 6, 2)')} + 2)", "3")
+    third = d.quotient(f"({d.to_integer(f'substr({text}, 6, 2)')} + 2)", "3")
     return d.concat(f"left({text}, 4)", "'-Q'", d.cast_text(third))
 
 
@@ -198,8 +198,8 @@ def local_steps(d: Dialect, zone: str, *read: Step) -> tuple[Step, ...]:
     def stamp(t: datetime) -> str:
         return str((t.year * 10000 + t.month * 100 + t.day) * DAY_SECONDS + _second_of_day(t))
 
-    year = d.whole("left(utc_day, 4)")
-    month_day = d.whole(d.replace("substr(utc_day, 6)", "-", ""))
+    year = d.to_integer("left(utc_day, 4)")
+    month_day = d.to_integer(d.replace("substr(utc_day, 6)", "-", ""))
     moved = d.add_days("utc_day", "day_moves")
     hour = d.pad(d.cast_text("local_hour"), 2)
     local = d.concat("local_day", "' '", hour, "':00'")
@@ -208,7 +208,7 @@ def local_steps(d: Dialect, zone: str, *read: Step) -> tuple[Step, ...]:
         {"utc_year": year, "month_day": month_day},
         {"listed": listed_year("utc_year", divided, rest)},
         {"alike": f"(listed * 10000 + month_day) * {DAY_SECONDS} + utc_second"},
-        {"ahead": d.whole(ahead_sql(zone, "alike", stamp))},
+        {"ahead": d.to_integer(ahead_sql(zone, "alike", stamp))},
         {"since": f"utc_second + ahead + {DAY_SECONDS}"},
         {
             "day_moves": f"{divided('since', DAY_SECONDS)} - 1",

@@ -57,13 +57,13 @@ class IpKeys(OneKey):
 
     def _acceptable(self) -> str:
         h = self.hierarchy
-        finest = self._masked("address", len(h.prefixes), len(h.prefixes6))
+        finest = self._mask_key("address", len(h.prefixes), len(h.prefixes6))
         if h.version is None:
             return finest
         four = _is_ipv4_text("address")
         return f"CASE WHEN {four if h.version == 4 else f'NOT {four}'} THEN {finest} END"
 
-    def _masked(self, key: str, four: int, six: int) -> str:
+    def _mask_key(self, key: str, four: int, six: int) -> str:
         mask4 = self._mask(key, 96 + self.hierarchy.prefixes[four - 1])
         mask6 = self._mask(key, self.hierarchy.prefixes6[six - 1])
         return f"CASE WHEN {_is_ipv4_text(key)} THEN {mask4} ELSE {mask6} END"
@@ -87,7 +87,7 @@ class IpKeys(OneKey):
 
     def coarser(self, level: int) -> str:
         h = self.hierarchy
-        return self._masked("k1", min(level, len(h.prefixes)), min(level, len(h.prefixes6)))
+        return self._mask_key("k1", min(level, len(h.prefixes)), min(level, len(h.prefixes6)))
 
     def key_of_text(self, level: int, texts: tuple[str, ...]) -> tuple[str, ...]:
         text = texts[0]
@@ -108,7 +108,7 @@ def _hex4(d: Dialect, dotted: str) -> str:
     """Return the SQL of the eight hexadecimal digits of a valid dotted address; NULL for NULL."""
     digits = []
     for i in (1, 2, 3, 4):
-        octet = d.whole(d.piece(dotted, ".", i))
+        octet = d.to_integer(d.piece(dotted, ".", i))
         for value in (d.quotient(octet, "16"), d.remainder(octet, "16")):
             digits.append(f"substr('0123456789abcdef', {d.small(f'({value} + 1)')}, 1)")
     return f"CASE WHEN {dotted} IS NOT NULL THEN {d.concat(*digits)} END"

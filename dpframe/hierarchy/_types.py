@@ -96,10 +96,15 @@ def unreadable_type(
     )
     found = (say for names, say in advice.items() if name in names)
     say = next(found, lambda _, __: otherwise)
-    return ColumnError(
-        f"column {column!r} has type {type_label(duckdb_type)}; {who_reads} {words}. "
-        f"{say(f'df[{column!r}]', identifier(column))}"
-    )
+    advised = say(f"df[{column!r}]", identifier(column))
+    return column_type_error(column, duckdb_type, f"; {who_reads} {words}. {advised}")
+
+
+def column_type_error(column: str, duckdb_type: str, behind_type: str) -> ColumnError:
+    """Return the error for a column's type, from what its message says behind the type."""
+    error = ColumnError(f"column {column!r} has type {type_label(duckdb_type)}{behind_type}")
+    error.behind_type = behind_type
+    return error
 
 
 def _from_json(_: str, sql: str) -> str:

@@ -57,7 +57,7 @@ class Keys(ABC):
         """Return the SQL that turns the finest key into the key at the level in column ``level``,
         from 1 to the depth of the row."""
 
-    def nothing(self) -> tuple[str, ...]:
+    def root_key(self) -> tuple[str, ...]:
         """Return the SQL of the root's key: for each key column a NULL of its type."""
         return (self.dialect.null_text(),)
 
@@ -125,11 +125,11 @@ class ColumnKeys(Keys):
         return tuple(f"CASE WHEN level >= {i} THEN {self._show(i, t)} END" for i, t in named)
 
     def _show(self, number: int, kind: str) -> str:
-        return self.dialect.whole(f"k{number}") if kind in WHOLE else f"k{number}"
+        return self.dialect.to_integer(f"k{number}") if kind in WHOLE else f"k{number}"
 
-    def nothing(self) -> tuple[str, ...]:
+    def root_key(self) -> tuple[str, ...]:
         d = self.dialect
-        return tuple(d.whole("NULL") if t in WHOLE else d.null_text() for t in self.types)
+        return tuple(d.to_integer("NULL") if t in WHOLE else d.null_text() for t in self.types)
 
     def key_of_text(self, level: int, texts: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(_as_duckdb_text(t, kind) for t, kind in zip(texts, self.types, strict=True))
@@ -273,10 +273,10 @@ class NumberKeys(OneKey):
             *reading,
             {
                 "k1": f"CASE WHEN x IS NULL OR {d.is_nan('x')} THEN NULL "
-                f"WHEN x <= {low} THEN {d.whole('0')} "
-                f"WHEN x >= {high} THEN {d.whole(str(bins - 1))} "
-                f"WHEN x - {low} < {tiny} THEN {d.whole('0')} "
-                f"ELSE least({d.whole(share)}, {d.whole(str(bins - 1))}) END"
+                f"WHEN x <= {low} THEN {d.to_integer('0')} "
+                f"WHEN x >= {high} THEN {d.to_integer(str(bins - 1))} "
+                f"WHEN x - {low} < {tiny} THEN {d.to_integer('0')} "
+                f"ELSE least({d.to_integer(share)}, {d.to_integer(str(bins - 1))}) END"
             },
         )
 
@@ -286,8 +286,8 @@ class NumberKeys(OneKey):
     def coarser(self, level: int) -> str:
         return self.dialect.quotient("k1", str(2 ** (self.hierarchy.height - level)))
 
-    def nothing(self) -> tuple[str, ...]:
-        return (self.dialect.whole("NULL"),)
+    def root_key(self) -> tuple[str, ...]:
+        return (self.dialect.to_integer("NULL"),)
 
     def key_of_text(self, level: int, texts: tuple[str, ...]) -> tuple[str, ...]:
         return (f"TRY_CAST({texts[0]} AS BIGINT)",)

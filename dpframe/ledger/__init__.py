@@ -5,8 +5,14 @@ The modules of a ledger are loaded when a ledger is opened: most first calls use
 
 from typing import TYPE_CHECKING, Any
 
-from dpframe._forks import load_name as _loaded
-from dpframe.ledger.current import as_ledger, chosen_ledger, current_ledger, use_ledger
+from dpframe._late_imports import load_name as _loaded
+from dpframe.ledger.current import (
+    as_ledger,
+    chosen_ledger,
+    current_ledger,
+    default_ledger,
+    use_ledger,
+)
 
 _HOMES = {
     "Blocks": "dpframe.ledger.blocks",
@@ -30,6 +36,7 @@ __all__ = [
     "as_ledger",
     "chosen_ledger",
     "current_ledger",
+    "default_ledger",
     "use_ledger",
 ]
 

@@ -23,9 +23,8 @@ from contextlib import closing, contextmanager, suppress
 from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 
-from dpframe._forks import no_fork
+from dpframe._forks import is_torn, renew_in_child
 from dpframe.errors import LedgerError
-from dpframe.ledger.fork_locks import lock_of_parent
 from dpframe.ledger.schema import APPLICATION_ID, FORMAT, FORMATS, SCHEMA, UPGRADES
 
 EPSILON_UNIT = Decimal("1e-12")
@@ -74,7 +73,6 @@ def create(path: Path, timeout: float, budget: tuple[object, ...]) -> None:
         )
     with (
         _explain_errors(path),
-        no_fork(),
         closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as db,
     ):
         _durable(db, timeout)
@@ -95,7 +93,7 @@ def create(path: Path, timeout: float, budget: tuple[object, ...]) -> None:
 @contextmanager
 def read_transaction(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
     """A connection that sees one state of the file."""
-    with _explain_errors(path), no_fork(), closing(_open_ledger_file(path, timeout)) as db:
+    with _explain_errors(path), closing(_open_ledger_file(path, timeout)) as db:
         db.execute("BEGIN")
         _patiently(db, "SELECT count(*) FROM sqlite_schema", timeout)
         _check_marks(db, path)
@@ -105,7 +103,7 @@ def read_transaction(path: Path, timeout: float) -> Iterator[sqlite3.Connection]
 @contextmanager
 def write_transaction(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
     """A connection that alone may write; committed at the end, rolled back on any error."""
-    with _explain_errors(path), no_fork(), closing(_open_ledger_file(path, timeout)) as db:
+    with _explain_errors(path), closing(_open_ledger_file(path, timeout)) as db:
         _patiently(db, "BEGIN IMMEDIATE", timeout)
         _check_marks(db, path)
         yield db
@@ -116,9 +114,10 @@ def write_transaction(path: Path, timeout: float) -> Iterator[sqlite3.Connection
 def drawing_lock(path: Path, timeout: float) -> Iterator[None]:
     """Lock a file beside the ledger; the operating system frees the lock if the process ends."""
     lock = path.with_name(path.name + "-drawing")
-    with _explain_errors(lock), no_fork():  # a child closes it in its own thread
-        db = sqlite3.connect(lock, timeout=0, isolation_level=None, check_same_thread=False)
-    with lock_of_parent(db):
+    with _explain_errors(lock):
+        db = sqlite3.connect(lock, timeout=0, isolation_level=None)
+    _drawing.add(db)
+    try:
         with _explain_errors(lock):  # errors of the body are not ours to explain
             _patiently(db, "BEGIN EXCLUSIVE", timeout)
             # by path: opening and closing the file here would free the locks of other threads
@@ -127,6 +126,23 @@ def drawing_lock(path: Path, timeout: float) -> Iterator[None]:
             if not os.access(lock, os.W_OK):  # then the lock that SQLite took excludes nobody
                 raise PermissionError(errno.EACCES, "it may not be written")
         yield
+    finally:
+        db.close()
+        _drawing.discard(db)
+
+
+_drawing: set[sqlite3.Connection] = set()
+"""Connections of this process that lock a file and have written nothing."""
+
+
+def _close_locks_of_parent() -> None:
+    """A child inherits what SQLite has noted of the locks, but not the locks. Its thread holds
+    all of them, unless another thread was inside a call: then SQLite must not be touched."""
+    while _drawing and not is_torn():
+        _drawing.pop().close()
+
+
+renew_in_child(_close_locks_of_parent)
 
 
 def _open_ledger_file(path: Path, timeout: float) -> sqlite3.Connection:
@@ -181,8 +197,7 @@ def _patiently(db: sqlite3.Connection, statement: str, timeout: float) -> None:
     pause = 0.0005
     while True:
         try:
-            with no_fork():
-                db.execute(statement).fetchone()
+            db.execute(statement).fetchone()
             return
         except sqlite3.OperationalError as error:
             busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY

@@ -11,10 +11,10 @@ Deviation: composition by privacy loss distributions instead of a sum over level
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpframe.accounting.levels import LevelLaws, composed_delta
 from dpframe.noise import NoiseTable
-from dpframe.postprocess.conditional import topmost_subtracted
 from dpframe.tree import CountTree, NoisyNodes, chosen_nodes
 
 
@@ -31,7 +31,7 @@ def run(
     visible = noisy >= shown
     visible[0] = remainder
     # public from here on: hidden nodes carry no number
-    residual, selected = topmost_subtracted(tree, noisy, visible, threshold)
+    residual, selected = _topmost_subtracted(tree, noisy, visible, threshold)
     selected[0] = remainder
     nodes = chosen_nodes(tree, selected)
     return NoisyNodes(
@@ -42,3 +42,21 @@ def run(
         count=noisy[selected],
         terms=np.zeros(int(selected.sum()), dtype=np.int64),
     )
+
+
+def _topmost_subtracted(
+    tree: CountTree, noisy: NDArray[np.int64], visible: NDArray[np.bool_], threshold: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Select nodes bottom up; return the residuals of all nodes, and which nodes are selected.
+
+    Residual: noisy count minus the noisy counts of the topmost selected descendants. The selection
+    reads the shape of the tree and the noisy counts of visible nodes, nothing else.
+    """
+    selected = np.zeros(len(noisy), dtype=bool)
+    covered = np.zeros(len(noisy), dtype=np.int64)
+    for level in range(int(tree.level.max(initial=0)), 0, -1):
+        here = tree.at_level(level)
+        top = visible[here] & (noisy[here] - covered[here] >= threshold)
+        selected[here] = top
+        np.add.at(covered, tree.parent[here], np.where(top, noisy[here], covered[here]))
+    return noisy - covered, selected

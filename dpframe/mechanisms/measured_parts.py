@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.noise import UnboundedNoise
-from dpframe.postprocess.measured_totals import PARTS as PARTS
+from dpframe.postprocess.strategy import PARTS as PARTS
 
 FINE = 2**20
 """Denominator of scales that are not whole numbers."""

@@ -25,11 +25,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.federated.bit_segments import Segments
 from dpframe.federated.channels import Channel
 from dpframe.federated.encoding import Encoding, next_bits
 from dpframe.federated.population import Population
-from dpframe.federated.server import largest
+from dpframe.federated.server import Segments, largest
 from dpframe.noise import PublicRandom, device_choices
 
 
@@ -86,7 +85,7 @@ def run(
     """Search the tree. The only noisy step."""
     random = device_choices()
     denied = _items_among(devices, search.encoding, search.segments.length, search.deny)
-    shown = (search.encoding.shown(item, search.segments.length) for item in search.deny)
+    shown = (search.encoding.label_of(item, search.segments.length) for item in search.deny)
     known = {label for label in shown if label is not None}
     found = _Findings()
     for number in range(1, search.rounds + 1):
@@ -191,7 +190,7 @@ def _items_among(
     devices: Population, encoding: Encoding, length: int, items: Sequence[str]
 ) -> NDArray[np.bool_]:
     """Return which items of the devices are among ``items``."""
-    packed, readable = encoding.packed(items, length)
+    packed, readable = encoding.pack_items(items, length)
     wanted = {row.tobytes() for row in packed[readable]}
     return np.array([row.tobytes() in wanted for row in devices.packed], dtype=np.bool_)
 

@@ -5,7 +5,7 @@ of one hierarchy are shown with all nodes above them. A record is in one part: t
 finest shown node above it. Given the shown nodes, parts are a public partition, on which a vector
 costs what it costs on one part (parallel composition, McSherry, 2009, Theorem 4), whatever the
 height. Where the shape of the tree of shown nodes makes it pay, levels above the parts are measured
-too, and all totals are made consistent (:mod:`dpframe.postprocess.measured_totals`).
+too, and all totals are made consistent (:mod:`dpframe.postprocess.strategy`).
 
 *Cells.* The part of a selected cell of several hierarchies is its *segment*: the records that the
 cell holds and that no selected cell of a kind asked before it holds. The rest of all records is a
@@ -37,10 +37,9 @@ from dpframe.mechanisms import auto_bounds, measured_parts, node_counts, offline
 from dpframe.mechanisms.measured_parts import PARTS, scales_for
 from dpframe.mechanisms.node_counts import DistinctLaw
 from dpframe.noise import NoiseTable
-from dpframe.postprocess.forest import Forest
-from dpframe.postprocess.largest_share import largest_shares
-from dpframe.postprocess.measured_totals import consistent_totals, level_strategy, subtree_sums
-from dpframe.postprocess.tree_squares import checked_forest
+from dpframe.postprocess.consistency import Forest
+from dpframe.postprocess.strategy import consistent_totals, level_strategy, subtree_sums
+from dpframe.postprocess.tree_squares import checked_forest, largest_shares
 from dpframe.steps import Steps
 from dpframe.tree import Counts, Ints, Nodes, chosen_nodes
 from dpframe.vectors import AutoBound, Distinct, Vector, vectors_of

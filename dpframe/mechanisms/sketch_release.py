@@ -28,9 +28,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe import _compute as pc
 from dpframe.accounting.sketch_lattice import LatticeLaws
 from dpframe.accounting.sketch_pure import PureLaws
 from dpframe.accounting.sketch_stream import SketchLaws
@@ -41,27 +41,29 @@ from dpframe.sketches._state import SketchState
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NoisySketch:
-    """The released numbers of one sketch. Public.
+    """The released numbers of a sketch. Public.
 
-    ``keys`` ascend; ``upper`` (int64) is U of each key; ``decrements`` is alpha_hat, which can be
-    negative.
-    """
-
-    keys: pa.Array
-    upper: NDArray[np.int64]
-    decrements: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class NoisyCounts:
-    """The released counts of merged sketches, of sketches of users, or over a universe. Public.
-
-    ``keys`` ascend; ``values`` (int64) are in units of ``1/unit`` of a count.
+    ``keys`` ascend; ``values`` (int64) are in units of ``1/unit`` of a count: U of each key for one
+    stream. ``decrements`` is alpha_hat, which can be negative; None where it is not released.
     """
 
     keys: pa.Array
     values: NDArray[np.int64]
-    unit: int
+    unit: int = 1
+    decrements: int | None = None
+
+
+SketchedLaws = SketchLaws | LatticeLaws | GshmLaws
+"""Laws with a threshold, which hides what only one of two neighbours stores."""
+
+
+def release_sketch(state: SketchState, laws: SketchedLaws) -> NoisySketch:
+    """Release a sketch by its laws."""
+    if isinstance(laws, SketchLaws):
+        return single_stream(state, laws)
+    if isinstance(laws, LatticeLaws):
+        return release_sum(state, laws)
+    return release_sparse(state, laws)
 
 
 def single_stream(state: SketchState, laws: SketchLaws) -> NoisySketch:
@@ -69,31 +71,31 @@ def single_stream(state: SketchState, laws: SketchLaws) -> NoisySketch:
     keys, counts = state.keys[state.dummies :], state.counts[state.dummies :]
     decrements = state.decrements + int(laws.shared.draw(1)[0])
     upper = counts + state.decrements + laws.noise.draw(len(counts))
-    kept = np.flatnonzero(upper >= decrements + laws.theta)
-    return NoisySketch(keys=keys.take(pa.array(kept)), upper=upper[kept], decrements=decrements)
+    kept = np.flatnonzero(upper >= decrements + laws.least)
+    return NoisySketch(keys=keys.take(pa.array(kept)), values=upper[kept], decrements=decrements)
 
 
-def release_sum(state: SketchState, laws: LatticeLaws) -> NoisyCounts:
+def release_sum(state: SketchState, laws: LatticeLaws) -> NoisySketch:
     """Release a sum of post-processed sketches; each record is in one sketch."""
     if state.lattice != laws.unit or not laws.merged:
         raise ValueError("laws are not for sums of these sketches.")
     keys, counts = state.positive()
     values = counts + laws.noise.draw(len(counts))
-    kept = np.flatnonzero(values >= laws.theta)
-    return NoisyCounts(keys=keys.take(pa.array(kept)), values=values[kept], unit=laws.unit)
+    kept = np.flatnonzero(values >= laws.least)
+    return NoisySketch(keys=keys.take(pa.array(kept)), values=values[kept], unit=laws.unit)
 
 
-def release_sparse(state: SketchState, laws: GshmLaws) -> NoisyCounts:
+def release_sparse(state: SketchState, laws: GshmLaws) -> NoisySketch:
     """Release counts; a record or user moves at most k counts by 1, in one direction."""
     if state.lattice != 1 or state.counters > laws.changed:
         raise ValueError("laws are not for whole counts in k counters.")
     keys, counts = state.positive()
     values = counts + laws.noise.draw(len(counts))
-    kept = np.flatnonzero(values >= 1 + laws.t)
-    return NoisyCounts(keys=keys.take(pa.array(kept)), values=values[kept], unit=1)
+    kept = np.flatnonzero(values >= laws.least)
+    return NoisySketch(keys=keys.take(pa.array(kept)), values=values[kept])
 
 
-def release_universe_top(state: SketchState, universe: pa.Array, laws: PureLaws) -> NoisyCounts:
+def release_universe_top(state: SketchState, universe: pa.Array, laws: PureLaws) -> NoisySketch:
     """Release the k largest noisy values of a universe; equal values in the order of keys.
 
     ``universe`` is public, ascending and without duplicates.
@@ -105,7 +107,7 @@ def release_universe_top(state: SketchState, universe: pa.Array, laws: PureLaws)
     values = values_on_universe(state, universe) + unbounded_laplace(laws.scale, len(universe))
     first = np.argsort(-values, kind="stable")[: state.counters]
     kept = np.sort(first)
-    return NoisyCounts(keys=universe.take(pa.array(kept)), values=values[kept], unit=laws.unit)
+    return NoisySketch(keys=universe.take(pa.array(kept)), values=values[kept], unit=laws.unit)
 
 
 def values_on_universe(state: SketchState, universe: pa.Array) -> NDArray[np.int64]:

@@ -1,30 +1,112 @@
-"""The first part of a page: the answer in two sentences, the largest nodes, and the picture."""
+"""The first part of a page: the answer, the largest nodes, and a picture that needs no script."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpframe.pages.chartable import Chartable, DrawnMeasure, area_measure, reading_order
-from dpframe.pages.largest_nodes import (
-    LARGEST,
-    Bar,
-    answer_sentences,
-    bars_of,
-    bars_table,
-    largest_first,
-    shares_of,
+import numpy as np
+from numpy.typing import NDArray
+
+from dpframe.asking.released_measures import digits_for_width
+from dpframe.errors import ParameterError
+from dpframe.hierarchy import INVALID, OTHER
+from dpframe.pages.chartable import (
+    BARS,
+    PANELS,
+    Chartable,
+    DrawnMeasure,
+    area_measure,
+    dated_rows,
+    grid_of,
+    level_order,
+    measure_points,
 )
-from dpframe.pages.pictures import bars_section, grid_section, lines_section
+from dpframe.pages.drawings import HATCH, NARROW, WIDE, Point, draw_lines
+from dpframe.pages.page_parts import confidence_percent, figure_text
+from dpframe.postprocess.shown_rows import share_frame
 
 if TYPE_CHECKING:
     import pandas as pd
 
-BARS = 40
-"""Largest number of bars that are drawn; the table has the rest."""
+LARGEST = 10
+"""Number of nodes beside the answer."""
+
+PERIODS = 2000
+"""Largest number of periods that are drawn: the last ones."""
+
+GRID = (12, 30)
+"""Largest numbers of columns and rows of a grid: the ones with the largest sums."""
+
+STEPS = 8
+"""Number of shades of a grid."""
+
+SHORT = 80
+"""Largest number of characters of a label in a sentence; the table has the whole label."""
 
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+Share = tuple[float, float, float]
+"""A share of everything, and the ends of its interval."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A node to draw as a bar: its number, the ends of its interval, its share of everything."""
+
+    label: str
+    value: float
+    lower: float | None
+    upper: float | None
+    share: Share | None = None
+
+    @property
+    def name(self) -> str:
+        """The label for a sentence, as HTML."""
+        short = self.label if len(self.label) <= SHORT else f"{self.label[: SHORT - 1]}…"
+        return f"<strong><bdi>{html.escape(short)}</bdi></strong>"
+
+    @property
+    def share_text(self) -> str:
+        return "" if self.share is None else f" ({_percents(self.share)[0]} of everything)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """What the answer is about: a release, a measure and its name, and a level."""
+
+    shown: Chartable
+    measure: DrawnMeasure
+    what: str
+    level: int
+
+    @property
+    def level_name(self) -> str:
+        """The name of the level, as HTML."""
+        return f"<bdi>{html.escape(self.shown.hierarchy.level_names[self.level - 1])}</bdi>"
+
+    def number(self, value: float) -> str:
+        return figure_text(value, self.measure.digits)
+
+    def ends(self, lower: float | None, upper: float | None) -> str:
+        if lower is None:
+            return "interval unknown"
+        return f"{self.number(lower)} " + (
+            "or more" if upper is None else f"to {self.number(upper)}"
+        )
+
+    def bars(self, places: NDArray[np.int64], shares: Mapping[int, Share]) -> list[Bar]:
+        """Return the nodes at ``places`` that have a number as bars."""
+        rows = self.shown.nodes.iloc[places]
+        points = measure_points(rows, self.measure)
+        labels = rows["prefix"].astype(str)
+        return [
+            Bar(label=label, value=p.value, lower=p.lower, upper=p.upper, share=shares.get(place))
+            for label, place, p in zip(labels, places.tolist(), points, strict=True)
+            if p is not None
+        ]
 
 
 def answer_sections(
@@ -36,64 +118,246 @@ def answer_sections(
 ) -> tuple[str, str]:
     """Return the sentences, and the sections of the largest nodes and of the picture, as HTML.
 
-    Parameters
-    ----------
-    frame
-        The released columns, with their attrs.
-    shown
-        The same release, prepared for drawing.
-    measure
-        The measure that the answer is about.
-    form
-        The kind of picture.
-    measures
-        The measures that lines show.
+    ``frame`` are the released columns with their attrs, and ``shown`` the same prepared for
+    drawing. The answer is about ``measure``; lines show ``measures``.
     """
     what = measure.name if shown.is_rollup else shown.receipt.count_noun
-    level = shown.timed if form == "line" and shown.timed is not None else shown.listed
-    share = shares_of(frame, shown, measure)
-    rows = largest_first(shown, measure, level)
-    bars = bars_of(rows, measure, share)
-    told = answer_sentences(shown, measure, what, bars, level)
-    top = _largest_section(shown, measure, what, bars[:LARGEST], len(bars), level)
+    dated = form == "line" and shown.date_level is not None
+    level = shown.date_level if dated and shown.date_level is not None else shown.bar_level
+    about = _Question(shown=shown, measure=measure, what=what, level=level)
+    shares = _shares_of(frame, shown, measure)
+    bars = about.bars(level_order(shown, level, measure), shares)
+    told = f"<p class='answer'>{_total_sentence(about)} {_largest_sentence(about, bars)}</p>"
+    top = _largest_section(about, bars)
     if form == "line":
-        return told, top + lines_section(shown, measures)
+        return told, top + _lines_section(shown, measures)
     if form == "heatmap":
-        return told, top + grid_section(shown, area_measure(shown, form, measure))
+        return told, top + _grid_section(shown, area_measure(shown, form, measure))
     if form == "bar" and len(bars) > LARGEST:
-        listed = reading_order(shown, level).assign(place=-1)
-        every = bars_of(listed.head(BARS), measure, {})
-        notes = [f"The first {BARS} of {len(listed):,}."] if len(listed) > BARS else []
-        name = html.escape(shown.hierarchy.level_names[level - 1])
-        table = bars_table(every, shown, measure, what, level, "picture-title")
-        return told, top + bars_section(table, f"By <bdi>{name}</bdi>", notes)
+        places = level_order(shown, level)
+        notes = [f"The first {BARS} of {len(places):,}."] if len(places) > BARS else []
+        table = _bars_table(about, about.bars(places[:BARS], {}), "picture-title")
+        return told, top + _section("picture", f"By {about.level_name}", table, notes)
     return told, top
 
 
-def _largest_section(
-    shown: Chartable, measure: DrawnMeasure, what: str, bars: list[Bar], of: int, level: int
-) -> str:
+def _section(name: str, title: str, inside: str, notes: Sequence[str]) -> str:
+    note = f"<p class='note below'>{' '.join(notes)}</p>" if notes else ""
+    return (
+        f"<section aria-labelledby='{name}-title'><h2 id='{name}-title'>{title}</h2>"
+        f"{inside}{note}</section>"
+    )
+
+
+def _shares_of(frame: pd.DataFrame, shown: Chartable, measure: DrawnMeasure) -> dict[int, Share]:
+    """Return shares of everything with their intervals, by place; none if they are not known."""
+    try:
+        name = measure.name if shown.is_rollup else None
+        found = share_frame(frame, shown.receipt, of="total", measure=name)
+    except ParameterError:  # no total, a mean, or a frame of an older version
+        return {}
+    columns = (found[name].tolist() for name in ("share", "share_lower", "share_upper"))
+    known = enumerate(zip(*columns, strict=True))
+    return {place: row for place, row in known if not any(np.isnan(row))}
+
+
+# -- sentences -----------------------------------------------------------------------------------
+
+
+def _total_sentence(about: _Question) -> str:
+    shown = about.shown
+    total = measure_points(shown.nodes[shown.level == 0], about.measure)
+    if len(total) != 1 or total[0] is None:
+        return "How much there is in all is not part of what is shown here."
+    number = f"<strong>{about.number(total[0].value)}</strong>"
+    ends = f" ({about.ends(total[0].lower, total[0].upper)}, {confidence_percent(shown.receipt)})"
+    what = f"<bdi>{html.escape(about.what)}</bdi>"
+    if shown.is_rollup:
+        return f"In all, {what} is about {number}{ends}."
+    return f"There are about {number} {what} in all{ends}."
+
+
+def _largest_sentence(about: _Question, bars: Sequence[Bar]) -> str:
+    name = about.level_name
+    named = [bar for bar in bars if not bar.label.endswith((OTHER, INVALID))]
+    if not named:
+        return "Nothing in it is large enough to be shown on its own."
+    first = named[0]
+    unit = "" if about.shown.is_rollup else f" <bdi>{html.escape(about.what)}</bdi>"
+    said = f"about {about.number(first.value)}{unit}{first.share_text}"
+    if len(named) == 1:
+        return f"Only one {name} is shown: {first.name}, with {said}."
+    second = named[1]
+    other = f"{second.name}, with {about.number(second.value)}{second.share_text},"
+    if first.lower is None or second.upper is None or first.lower <= second.upper:
+        return (
+            f"The largest {name} seems to be {first.name}, with {said}; {other} is so close "
+            "that noise may have decided which of them is first."
+        )
+    return f"The largest {name} is {first.name}, with {said}; {other} comes next."
+
+
+def _percents(share: Share) -> tuple[str, str, str]:
+    """Return a share and the ends of its interval, with decimals that fit its width."""
+    places = min(2, max(0, digits_for_width(50 * (share[2] - share[1])) - 1))
+    value, lower, upper = (f"{100 * part:.{places}f} %" for part in share)
+    return value, lower, upper
+
+
+# -- bars ----------------------------------------------------------------------------------------
+
+
+def _largest_section(about: _Question, bars: Sequence[Bar]) -> str:
     if not bars:
         return ""
-    name = f"<bdi>{html.escape(shown.hierarchy.level_names[level - 1])}</bdi>"
-    number = WORDS[len(bars)] if len(bars) > 1 else ""
-    title = f"The {number} largest of {of:,}: {name}" if of > len(bars) else f"Largest: {name}"
-    sure = f"{100 * shown.receipt['confidence']:.6g} %"
+    some = bars[:LARGEST]
+    number = WORDS[len(some)] if len(some) > 1 else ""
+    title = f"The {number} largest of {len(bars):,}:" if len(bars) > len(some) else "Largest:"
     notes = [
-        f"The thin lines and the small numbers are intervals ({sure}). Where those of two rows "
-        "overlap, their order is not certain."
+        f"The thin lines and the small numbers are intervals "
+        f"({confidence_percent(about.shown.receipt)}). Where those of two rows overlap, their "
+        "order is not certain."
     ]
-    if any(bar.share for bar in bars):
+    if any(bar.share for bar in some):
         notes.append("Shares are of everything, what is not shown here included.")
-    elif not shown.is_rollup:
-        parts = shown.receipt.get("adds_up", True)
+    elif not about.shown.is_rollup:
+        parts = about.shown.receipt.get("adds_up", True)
         notes.append(
             "Shares are not known here, because no total is."
             if parts
             else "These numbers are no parts of a whole: they do not add up."
         )
-    table = bars_table(bars, shown, measure, what, level, "largest-title")
+    table = _bars_table(about, some, "largest-title")
+    return _section("largest", f"{title} {about.level_name}", table, notes)
+
+
+def _bars_table(about: _Question, bars: Sequence[Bar], title: str) -> str:
+    """Return bars as the rows of a table, with whole labels as text beside them, as HTML.
+
+    ``title`` is the id of the heading.
+    """
+    ends = [end for bar in bars for end in (bar.value, bar.lower, bar.upper) if end is not None]
+    low, high = min([0.0, *ends]), max([0.0, *ends])
+    span = (high - low) or 1.0
+    shares = any(bar.share for bar in bars)
+    rows = "".join(_bar_row(about, bar, low, span, shares) for bar in bars)
+    share_head = "<th scope='col' class='number share'>Share</th>" if shares else ""
     return (
-        f"<section aria-labelledby='largest-title'><h2 id='largest-title'>{title}</h2>{table}"
-        f"<p class='note below'>{' '.join(notes)}</p></section>"
+        f"<table class='bars' aria-labelledby='{title}'><thead><tr>"
+        f"<th scope='col'>{about.level_name}</th>"
+        "<th class='drawn' aria-hidden='true'></th>"
+        f"<th scope='col' class='number'><bdi>{html.escape(about.what)}</bdi></th>"
+        f"{share_head}</tr></thead><tbody>{rows}</tbody></table>"
     )
+
+
+def _bar_row(about: _Question, bar: Bar, low: float, span: float, shares: bool) -> str:
+    def at(value: float) -> float:
+        return round(100 * (value - low) / span, 3)
+
+    left, right = sorted((at(0.0), at(bar.value)))
+    parts = [
+        f"<rect class='bar' x='{left}' y='0' width='{max(right - left, 0.3):.3f}' height='16'/>"
+    ]
+    if bar.lower is not None and bar.upper is not None:
+        start, wide = at(bar.lower), max(at(bar.upper) - at(bar.lower), 0.35)
+        parts.append(f"<rect class='whisker' x='{start}' y='6' width='{wide:.3f}' height='4'/>")
+    share = "<td class='number share'></td>" if shares else ""
+    if bar.share is not None and shares:
+        part, least, most = _percents(bar.share)
+        between = f"<small>{least.removesuffix(' %')} to {most}</small>"
+        share = f"<td class='number share'>{part}{between}</td>"
+    return (
+        f"<tr><th scope='row'><bdi>{html.escape(bar.label)}</bdi></th>"
+        "<td class='drawn' aria-hidden='true'><svg viewBox='0 0 100 16' "
+        f"preserveAspectRatio='none'>{''.join(parts)}</svg></td>"
+        f"<td class='number'>{about.number(bar.value)}"
+        f"<small>{about.ends(bar.lower, bar.upper)}</small></td>{share}</tr>"
+    )
+
+
+# -- lines and grids -----------------------------------------------------------------------------
+
+
+def point_text(point: Point, digits: int) -> str:
+    """Write a number and its interval for a tooltip."""
+    ends = ("…" if end is None else figure_text(end, digits) for end in (point.lower, point.upper))
+    return f"{figure_text(point.value, digits)} ({' to '.join(ends)})"
+
+
+def _lines_section(shown: Chartable, measures: Sequence[DrawnMeasure]) -> str:
+    """Return the section of lines over time, as HTML."""
+    rows, moments, undated = dated_rows(shown)
+    rows, moments = rows.tail(PERIODS), moments[-PERIODS:]
+    labels = rows["prefix"].astype(str).tolist()
+    places = [time.ordinal - moments[0].ordinal for time in moments]
+    if places[-1] >= 2 * PERIODS:  # too many empty periods to draw each
+        places = list(range(len(places)))
+    at = dict(zip(places, range(len(places)), strict=True))
+    periods = [labels[at[i]] if i in at else str(moments[0] + i) for i in range(places[-1] + 1)]
+    figures = []
+    for measure in measures[:PANELS]:
+        known = measure_points(rows, measure)
+        points = [known[at[i]] if i in at else None for i in range(len(periods))]
+        label = f"{measure.name}, {periods[0]} to {periods[-1]}"
+
+        def said(point: Point, digits: int = measure.digits) -> str:
+            return point_text(point, digits)
+
+        drawings = "".join(
+            draw_lines(periods, points, frozenset(), label=label, said=said, size=size)
+            for size in (WIDE, NARROW)
+        )
+        name = f"<figcaption><bdi>{html.escape(measure.name)}</bdi></figcaption>"
+        caption = name if shown.is_rollup else ""
+        figures.append(f"<figure class='time'>{caption}{drawings}</figure>")
+    assert shown.date_level is not None
+    step = html.escape(shown.hierarchy.level_names[shown.date_level - 1])
+    notes = [f"A point is one <bdi>{step}</bdi>."]
+    if len(periods) > len(places):
+        notes.append("The line breaks where nothing was reported, which is not zero.")
+    if undated:
+        notes.append("What has no date is in the table only.")
+    if len(measures) > PANELS:
+        notes.append(f"The other {len(measures) - PANELS} measures are in the table.")
+    legend = (
+        "<p class='legend'><span class='key line'>noisy number</span>"
+        f"<span class='key band'>interval, {confidence_percent(shown.receipt)}</span></p>"
+    )
+    return _section("picture", "Over time", f"{HATCH}{legend}{''.join(figures)}", notes)
+
+
+def _grid_section(shown: Chartable, measure: DrawnMeasure) -> str:
+    """Return the section of the first column by the second, as HTML."""
+    grid = grid_of(shown, measure)
+    cells = dict(zip(grid.pairs, grid.numbers.tolist(), strict=True))
+    columns, lines = grid.across[: GRID[0]], grid.down[: GRID[1]]
+    most = max((abs(n) for n in cells.values() if not np.isnan(n)), default=0.0) or 1.0
+    names = [f"<bdi>{html.escape(name)}</bdi>" for name in shown.hierarchy.level_names]
+    heads = "".join(f"<th scope='col'><bdi>{html.escape(label)}</bdi></th>" for label in columns)
+    body = "".join(
+        f"<tr><th scope='row'><bdi>{html.escape(label)}</bdi></th>"
+        + "".join(_grid_cell(cells.get((label, column)), most, measure) for column in columns)
+        + "</tr>"
+        for label in lines
+    )
+    notes = ["Stronger colour is more; empty cells were not reported, which is not zero."]
+    for axis, some, name in ((grid.down, lines, names[0]), (grid.across, columns, names[1])):
+        if len(axis) > len(some):
+            notes.append(
+                f"Of {len(axis):,} values of {name} the {len(some)} largest are here, the others "
+                "in the table."
+            )
+    table = (
+        "<div class='scrolling' tabindex='0'><table class='grid' aria-labelledby='picture-title'>"
+        f"<thead><tr><td></td>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+    return _section("picture", f"{names[0]} by {names[1]}", table, notes)
+
+
+def _grid_cell(value: float | None, most: float, measure: DrawnMeasure) -> str:
+    if value is None or np.isnan(value):
+        return "<td></td>"
+    step = min(STEPS, int(np.ceil(STEPS * abs(value) / most)))
+    kind = "below" if value < 0 and measure.signed else "above"
+    return f"<td class='{kind} s{step}'>{figure_text(value, measure.digits)}</td>"

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import html
 import ipaddress
-import json
 from dataclasses import dataclass
-from string import Template
 from typing import TYPE_CHECKING, Any
 
 from dpframe.asking.call_arguments import known_choice
@@ -15,16 +13,20 @@ from dpframe.asking.released_measures import receipt_measures
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy, as_hierarchies
 from dpframe.pages.page_parts import (
-    asset,
     budget_figure,
     budget_words,
+    check_columns,
+    decimals,
+    extract_remark,
     figure_text,
-    hash_of,
+    fill_asset,
+    finite_numbers,
     html_document,
+    intervals_sentence,
     plain_words,
     released_part,
+    table_section,
 )
-from dpframe.pages.rollups import check_measure_columns, decimals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,6 +50,9 @@ class _CellNumber:
     digits: int
     adds_up: bool = True
 
+    def write(self, value: float) -> str:
+        return figure_text(value, self.digits)
+
 
 def _shown_number(frame: pd.DataFrame, receipt: Receipt, measure: str | None) -> _CellNumber:
     """Return the residual; for a rollup, the named measure, or the first that adds up."""
@@ -61,7 +66,7 @@ def _shown_number(frame: pd.DataFrame, receipt: Receipt, measure: str | None) ->
     if measure is not None:
         wanted = known_choice("measure", measure, names)
     one = several[names.index(wanted)]
-    check_measure_columns(frame, [one])
+    check_columns(frame, one.columns)
     return _CellNumber(
         title=one.name, columns=one.columns, digits=decimals(frame, one), adds_up=one.adds_up
     )
@@ -78,36 +83,27 @@ def cells_page(
     frame, extract = released_part(frame, receipt, "report")
     number = _shown_number(frame, receipt, measure)
     cells = as_hierarchies(receipt["hierarchy"])
-    wanted = ["level", "prefix", *number.columns, *(WHOLE if "whole_counts" in receipt else ())]
-    for name in (*wanted, *cells.names, *(f"{name}_level" for name in cells.names)):
-        if name not in frame.columns:
-            raise ParameterError(f"the frame has no column {name!r}. Pass the result unchanged.")
-    shown = zip(("residual", "lower", "upper"), number.columns, strict=True)
-    frame = frame.assign(**{name: frame[column] for name, column in shown})
-    some = bool((frame["level"] > 0).any())
-    script = asset("cells.js")
-    said = "".join(f"<p class='notice'>{html.escape(n)}</p>" for n in receipt.get("notices", ()))
-    lead = f'<p class="lead">{_cells_answer(frame, number)}</p>{said}'
-    if extract:
-        lead += f'<p class="lead">{extract[:1].upper()}{extract[1:]}.</p>'
+    whole = WHOLE if "whole_counts" in receipt else ()
+    levels = (f"{name}_level" for name in cells.names)
+    check_columns(frame, ["level", "prefix", *number.columns, *whole, *cells.names, *levels])
+    renamed = zip(("residual", "lower", "upper"), number.columns, strict=True)
+    frame = frame.assign(**{name: frame[column] for name, column in renamed})
+    is_matrix = len(cells.dimensions) == 2 and number.adds_up and bool((frame["level"] > 0).any())
+    heads = [(str(i), "", name) for i, name in enumerate(cells.names)]
+    heads += [("level", "kind optional", "Kind"), ("residual", "number residual", number.title)]
+    heads += [("count", "number count", "Whole count")] if whole else []
+    notices = (f"<p class='notice'>{html.escape(n)}</p>" for n in receipt.get("notices", ()))
+    answer = f'<p class="lead">{_cells_answer(frame, number)}</p>'
     return html_document(
-        Template(asset("cells.html")).substitute(
-            flat="" if len(cells.dimensions) == 2 and number.adds_up and some else " hidden"
-        ),
+        fill_asset("cells.html", flat="" if is_matrix else " hidden")
+        + table_section("cells", "All cells", heads, "cells", levels=False),
         title=title or f"Heavy cells of {', '.join(cells.source_columns)}",
-        lead=lead,
+        lead=f"{answer}{''.join(notices)}{extract_remark(extract)}",
         figures=_cell_figures(frame, receipt, number),
         promise=_cells_promise(receipt),
-        heading="What the numbers mean and what is promised",
         receipt=receipt,
-        style=asset("page.css") + asset("cells.css"),
-        policy=f"; script-src 'sha256-{hash_of(script)}'",
         before='<a class="skip" href="#cells">Skip to the table</a>',
-        after=(
-            f'<script type="application/json" id="data">'
-            f"{_cells_json(_cell_facts(frame, receipt, cells, number))}"
-            f'</script>\n<script type="module">{script}</script>'
-        ),
+        script=("cells.js", _cell_facts(frame, receipt, cells, number)),
     )
 
 
@@ -131,22 +127,16 @@ def _cell_facts(
         pairs = zip(frame[name].astype(str), frame[f"{name}_level"].astype(int), strict=True)
         lines.append([lineage_labels(one, label, level) for label, level in pairs])
     whole = WHOLE if "whole_counts" in receipt else ()
-    numbers = {name: _known_or_none(frame[name]) for name in ("residual", "lower", "upper", *whole)}
+    numbers = {name: finite_numbers(frame[name]) for name in ("residual", "lower", "upper", *whole)}
     return {
         "names": list(cells.names),
         "ordered": [one.kind in ORDERED for one in cells.dimensions],
         "lines": lines,
         "kind": [receipt["levels"][n - 1] if n else "the rest" for n in frame["level"].astype(int)],
         "level": frame["level"].astype(int).tolist(),
-        "title": number.title,
         "digits": number.digits,
         **numbers,
     }
-
-
-def _known_or_none(column: pd.Series[Any]) -> list[float | None]:
-    """Return the numbers of a column, with None where nothing is known, as for some means."""
-    return [None if n != n else n for n in column.tolist()]
 
 
 def lineage_labels(one: Hierarchy, label: str, level: int) -> list[str]:
@@ -182,9 +172,7 @@ def _cells_answer(frame: pd.DataFrame, number: _CellNumber) -> str:
         return "No cell reached the threshold."
     largest = found[found["residual"].notna()].head(LARGEST)
     pairs = zip(largest["prefix"].astype(str), largest["residual"].tolist(), strict=True)
-    said = [
-        f"<strong>{html.escape(p)}</strong> ({figure_text(n, number.digits)})" for p, n in pairs
-    ]
+    said = [f"<strong>{html.escape(p)}</strong> ({number.write(n)})" for p, n in pairs]
     of = "" if number.title == "Residual" else f" by <bdi>{html.escape(number.title)}</bdi>"
     return f"The largest of {len(found):,} cells{of}: {', '.join(said)}."
 
@@ -192,42 +180,30 @@ def _cells_answer(frame: pd.DataFrame, number: _CellNumber) -> str:
 def _cell_figures(
     frame: pd.DataFrame, receipt: Receipt, number: _CellNumber
 ) -> list[tuple[str, str, str]]:
-    what, digits = receipt.count_noun, number.digits
-    own = what if number.title == "Residual" else number.title
-    of_own = f"residual {what}" if number.title == "Residual" else "from which a cell is shown"
+    is_count = number.title == "Residual"
     cells, rest = frame[frame["level"] > 0], frame[frame["level"] == 0]
     rows = [("Cells", f"{len(cells):,}", f"of {receipt['height']} kinds")]
     if number.adds_up:
-        rows.append(("In cells", figure_text(sum(cells["residual"].tolist()), digits), own))
+        total = number.write(sum(cells["residual"].tolist()))
+        rows.append(("In cells", total, receipt.count_noun if is_count else number.title))
     if len(rest) == 1 and rest["residual"].notna().all():
-        row = rest.iloc[0]
-        between = (
-            f"{figure_text(row['lower'].item(), digits)} to "
-            f"{figure_text(row['upper'].item(), digits)}"
-        )
-        rows.append(("In none", figure_text(row["residual"].item(), digits), between))
-    rows.append(("Threshold", figure_text(receipt["threshold"], receipt.digits), of_own))
-    return [*rows, budget_figure(receipt)]
+        value, *ends = (rest[name].tolist()[0] for name in ("residual", "lower", "upper"))
+        rows.append(("In none", number.write(value), " to ".join(map(number.write, ends))))
+    threshold = figure_text(receipt["threshold"], receipt.digits)
+    what = f"residual {receipt.count_noun}" if is_count else "from which a cell is shown"
+    return [*rows, ("Threshold", threshold, what), budget_figure(receipt)]
 
 
 def _cells_promise(receipt: Receipt) -> list[str]:
-    intervals, order = receipt["intervals"], receipt["order"]
+    order = receipt["order"]
     few = ", ".join(order if len(order) <= 4 else (*order[:3], "...", order[-1]))
     return [
         f"The numbers are of {receipt['counts']}. They carry noise on purpose, and can be "
         "negative.",
         "Each record counts in the first of its cells that is reported, in this order of kinds: "
         f"{few}. So rows are of disjoint records and add up; a cell can have more than its row.",
-        f"{intervals[:1].upper()}{intervals[1:]} ({100 * receipt['confidence']:.6g} %).",
+        intervals_sentence(receipt),
         f"The numbers on this page were released with {receipt['guarantee']}.",
         plain_words(receipt, "this page"),
         budget_words(receipt),
     ]
-
-
-def _cells_json(facts: dict[str, object]) -> str:
-    """Return JSON that no label can end: ASCII only, without signs that HTML reads as markup."""
-    text = json.dumps(facts, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    for sign in "<>&":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text

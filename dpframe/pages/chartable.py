@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.released_measures import receipt_measures
 from dpframe.errors import ParameterError
-from dpframe.hierarchy import OTHER, Hierarchy
+from dpframe.hierarchy import INVALID, OTHER, Hierarchy
+from dpframe.pages.drawings import Point
 from dpframe.pages.moments import periods_of_labels
-from dpframe.pages.rollups import check_measure_columns, decimals
-from dpframe.postprocess.flat import as_nodes
-from dpframe.postprocess.shown_nodes import tree_of_nodes
+from dpframe.pages.page_parts import check_columns, decimals, finite_numbers
+from dpframe.postprocess.shown_nodes import as_nodes, tree_of_nodes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +32,12 @@ KINDS: Mapping[Kind, str] = {
     "heatmap": "two columns against each other",
 }
 """Kinds of drawings, and what each shows."""
+
+BARS = 40
+"""Largest number of bars that are drawn: the first ones."""
+
+PANELS = 6
+"""Largest number of measures that are drawn beside or below each other."""
 
 FULL = 0.5
 """Two columns are drawn as a heatmap if at least this part of the cells of their grid is reported,
@@ -73,14 +79,14 @@ class Chartable:
         return self.nodes["level"].to_numpy(dtype=np.int64)
 
     @cached_property
-    def listed(self) -> int:
+    def bar_level(self) -> int:
         """The level whose nodes stand side by side: the coarsest that branches, else the first."""
         levels, times = np.unique(self.level[self.level > 0], return_counts=True)
         several = levels[times > 1]
         return int(several[0] if len(several) else levels[0]) if len(levels) else 1
 
     @cached_property
-    def timed(self) -> int | None:
+    def date_level(self) -> int | None:
         """The level of dates with the most nodes, the finest such level; None without dates."""
         if self.hierarchy.kind not in ("date", "columns"):
             return None
@@ -93,7 +99,7 @@ class Chartable:
         return max(found)[1] if found else None
 
     @cached_property
-    def crossed(self) -> bool:
+    def is_grid(self) -> bool:
         """Whether values of the second column repeat under the first, and fill most of a grid."""
         if self.hierarchy.kind != "columns" or self.hierarchy.height != 2:
             return False
@@ -105,8 +111,8 @@ class Chartable:
     @cached_property
     def is_dated(self) -> bool:
         """Whether the type of the hierarchy or of its only column says that values are dates."""
-        if self.timed is None or self.hierarchy.kind == "date":
-            return self.timed is not None
+        if self.date_level is None or self.hierarchy.kind == "date":
+            return self.date_level is not None
         from pandas.api import types
 
         column = self.nodes[self.hierarchy.label_columns[0]]
@@ -121,7 +127,7 @@ class Chartable:
         area = any(measure.area for measure in self.measures)
         can: dict[Kind, bool] = {
             "bar": True,
-            "line": self.timed is not None,
+            "line": self.date_level is not None,
             "icicle": area,
             "treemap": area,
             "heatmap": self.hierarchy.kind == "columns" and self.hierarchy.height > 1,
@@ -131,7 +137,7 @@ class Chartable:
             usual = "line"
         elif self.hierarchy.height == 1:
             usual = "bar"
-        elif self.crossed:
+        elif self.is_grid:
             usual = "heatmap"
         return (usual, *(kind for kind, fits in can.items() if fits and kind != usual))
 
@@ -151,7 +157,7 @@ class Chartable:
             f"{' or '.join(map(repr, fits))}."
         )
 
-    def chosen(self, asked: object) -> DrawnMeasure | None:
+    def find_measure(self, asked: object) -> DrawnMeasure | None:
         """Return the measure that was asked for, or None; ParameterError if it does not exist."""
         if asked is None:
             return None
@@ -182,7 +188,7 @@ def chartable(frame: pd.DataFrame, receipt: Receipt) -> Chartable:
     hierarchy = tree_of_nodes(receipt, "plot")
     nodes = as_nodes(frame, hierarchy.label_columns)
     named = receipt_measures(receipt)
-    check_measure_columns(nodes, named)
+    check_columns(nodes, (column for measure in named for column in measure.columns))
     counted = DrawnMeasure(
         name="count",
         columns=("count", "lower", "upper"),
@@ -190,9 +196,7 @@ def chartable(frame: pd.DataFrame, receipt: Receipt) -> Chartable:
         area=receipt.get("adds_up") is not False,
         signed=False,
     )
-    for column in ("level", "prefix", *(() if named else counted.columns)):
-        if column not in nodes.columns:
-            raise ParameterError(f"the frame has no column {column!r}. Pass the result unchanged.")
+    check_columns(nodes, ("level", "prefix", *(() if named else counted.columns)))
     measures = tuple(
         DrawnMeasure(
             name=measure.name,
@@ -223,27 +227,30 @@ def area_measure(shown: Chartable, kind: str, asked: DrawnMeasure | None) -> Dra
     )
 
 
-def reading_order(shown: Chartable, level: int) -> pd.DataFrame:
-    """Return the rows of a level in reading order, with ``<other>`` and ``<invalid>`` last.
+def level_order(
+    shown: Chartable, level: int, measure: DrawnMeasure | None = None
+) -> NDArray[np.int64]:
+    """Return the places of a level's nodes in reading order, ``<other>``, ``<invalid>`` last.
 
-    Numbers and dates are in their own order; other nodes by size, largest first.
+    Numbers and dates are in their own order; other nodes by size, largest first. If a measure is
+    named, all nodes are ordered by its size.
     """
-    rows = shown.nodes[shown.level == level]
+    places = np.flatnonzero(shown.level == level)
+    rows = shown.nodes.iloc[places]
     labels = rows["prefix"].astype(str).tolist()
-    values = rows[shown.measures[0].columns[0]].astype("Float64")
-    sizes = values.to_numpy(dtype=np.float64, na_value=-np.inf)
-    rest = np.array([label.endswith((OTHER, "<invalid>")) for label in labels], dtype=np.bool_)
-    if shown.hierarchy.kind == "number":
-        key = np.array([_interval_start(label) for label in labels])
-    elif shown.timed == level:
-        key = np.array(
-            [-np.inf if t is None else float(t.ordinal) for t in periods_of_labels(labels)]
-        )
+    key: list[float]
+    if measure is None and shown.hierarchy.kind == "number":
+        key = [_interval_start(label) for label in labels]
+    elif measure is None and shown.date_level == level:
+        key = [-np.inf if t is None else t.ordinal for t in periods_of_labels(labels)]
     else:
-        key = -sizes
-    order = np.lexsort((np.arange(len(rows)), key, rest))
-    ordered: pd.DataFrame = rows.iloc[order]
-    return ordered
+        sizes = finite_numbers(rows[(measure or shown.measures[0]).columns[0]])
+        key = [np.inf if n is None else -n for n in sizes]
+    rest = [label.endswith((OTHER, INVALID)) for label in labels]
+    order: NDArray[np.int64] = places[
+        np.lexsort((places, np.array(key), np.array(rest, dtype=np.bool_)))
+    ]
+    return order
 
 
 def _interval_start(label: str) -> float:
@@ -254,12 +261,59 @@ def _interval_start(label: str) -> float:
         return np.inf
 
 
-def finite_numbers(column: pd.Series[Any]) -> list[float | None]:
-    """Return the numbers of a column, with None for missing and infinite numbers."""
-    found = column.astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
-    return [float(n) if np.isfinite(n) else None for n in found]
+def measure_points(rows: pd.DataFrame, measure: DrawnMeasure) -> list[Point | None]:
+    """Return the number of each row with its interval, or None if it has no number."""
+    columns = (finite_numbers(rows[name]) for name in measure.columns)
+    return [
+        None if value is None else Point(value=value, lower=lower, upper=upper)
+        for value, lower, upper in zip(*columns, strict=True)
+    ]
 
 
-def number_text(number: float, digits: int) -> str:
-    """Write a released number for people."""
-    return f"{number:,.{digits}f}"
+def dated_rows(shown: Chartable) -> tuple[pd.DataFrame, list[pd.Period], int]:
+    """Return the rows of the level of dates in order, their periods, and how many have none."""
+    assert shown.date_level is not None
+    rows = shown.nodes.iloc[level_order(shown, shown.date_level)]
+    found = periods_of_labels(rows["prefix"].astype(str).tolist())
+    dated = [period is not None for period in found]
+    return rows[dated], [period for period in found if period is not None], dated.count(False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Grid:
+    """The first column against the second: the nodes of the second level, the values that each has
+    in both columns, its number (nan if unknown), and the values of each column, largest first."""
+
+    rows: pd.DataFrame
+    pairs: list[tuple[str, str]]
+    numbers: NDArray[np.float64]
+    down: list[str]
+    across: list[str]
+
+
+def grid_of(shown: Chartable, measure: DrawnMeasure) -> Grid:
+    """Return the first two columns of a release against each other."""
+    rows = shown.nodes[shown.level == 2]
+    first, second = (_values_as_text(rows, name) for name in shown.hierarchy.label_columns[:2])
+    known = finite_numbers(rows[measure.columns[0]])
+    numbers = np.array([np.nan if n is None else n for n in known], dtype=np.float64)
+    down, across = (_largest_labels(labels, numbers) for labels in (first, second))
+    pairs = list(zip(first, second, strict=True))
+    return Grid(rows=rows, pairs=pairs, numbers=numbers, down=down, across=across)
+
+
+def _values_as_text(rows: pd.DataFrame, column: str) -> list[str]:
+    """Return the values of a level as text; for a missing value, the end of the node's label."""
+    values = rows[column]
+    return [
+        str(label).rpartition(" / ")[2] if missing else str(value)
+        for value, missing, label in zip(values, values.isna(), rows["prefix"], strict=True)
+    ]
+
+
+def _largest_labels(labels: list[str], numbers: NDArray[np.float64]) -> list[str]:
+    """Return the different labels, ordered by the sum of their absolute values, largest first."""
+    sizes: dict[str, float] = {}
+    for label, number in zip(labels, np.nan_to_num(np.abs(numbers)), strict=True):
+        sizes[label] = sizes.get(label, 0.0) + number
+    return sorted(sizes, key=lambda label: (-sizes[label], label))

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpframe.pages.marginal_drawings import Tick, nice_ticks, plain_number
+from dpframe.pages.drawings import Tick, nice_ticks, plain_number
 
 Reals = NDArray[np.float64]
 

@@ -7,21 +7,25 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpframe._forks import no_fork
-from dpframe._paths import PAGES, check_target, local_file, replace_file
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.errors import ColumnError, ParameterError
+from dpframe.pages.drawings import draw_category_bars, draw_histogram, percent_of_rows
 from dpframe.pages.marginal_bins import Bins, bins_of, seconds_text
-from dpframe.pages.marginal_drawings import draw_category_bars, draw_histogram, percent_of_rows
-from dpframe.pages.page_parts import asset, budget_figure, budget_words, html_document, plain_words
-from dpframe.postprocess.as_numbers import kind_of, real_bound, reals
+from dpframe.pages.page_parts import (
+    budget_figure,
+    budget_words,
+    fill_asset,
+    html_document,
+    plain_words,
+    write_page,
+)
+from dpframe.postprocess.sample_distances import kind_of, real_bound, reals, wasserstein_distance
 
 MOST = 20
 """Largest number of categories that are drawn."""
@@ -49,7 +53,7 @@ def marginals_page(
     receipt: Receipt,
     bounds: Mapping[str, tuple[Any, Any]] | None = None,
 ) -> str:
-    """Return the page as text.
+    """Return the page as text: one HTML document without scripts, whose policy forbids requests.
 
     Parameters
     ----------
@@ -66,11 +70,6 @@ def marginals_page(
     bounds
         Columns to (lower, upper) of their drawings. By default the bounds that the receipt
         declares, else the range of both frames. Values outside are drawn in the nearest bin.
-
-    Returns
-    -------
-    str
-        One HTML document without scripts. Its own policy forbids every request.
 
     Raises
     ------
@@ -91,7 +90,8 @@ def marginals_page(
         raise ColumnError("real and synthetic have no column in common.")
     declared = {**_declared_bounds(receipt), **_finite_bounds(bounds or {})}
     found = [_column_marginal(str(n), real[n], synthetic[n], declared.get(str(n))) for n in names]
-    sections = Template(asset("marginals.html")).substitute(
+    sections = fill_asset(
+        "marginals.html",
         drawings="".join(_marginal_figure(m) for m in found),
         distances="".join(_distance_row(m) for m in found),
     )
@@ -105,9 +105,15 @@ def marginals_page(
             ("Columns", f"{len(names):,}", "in both"),
             budget_figure(receipt),
         ],
-        promise=_marginals_promise(receipt),
+        promise=[
+            f"The synthetic rows were drawn from a release with {receipt['guarantee']}.",
+            plain_words(receipt, "the synthetic rows"),
+            "The public sample and the distances to it are exact: nothing on this page protects "
+            "the sample.",
+            budget_words(receipt),
+        ],
+        heading="What is promised",
         receipt=receipt,
-        style=asset("page.css") + asset("marginals.css"),
     )
 
 
@@ -122,11 +128,13 @@ def write_marginals(
     bounds: Mapping[str, tuple[Any, Any]] | None = None,
 ) -> None:
     """Write :func:`marginals_page` to a file."""
-    path = local_file(path)
-    check_target("path", path, PAGES)
-    text = marginals_page(real, synthetic, title=title, note=note, receipt=receipt, bounds=bounds)
-    with replace_file(path, "the page") as file:
-        file.write(text.encode(errors="replace"))
+
+    def make() -> str:
+        return marginals_page(
+            real, synthetic, title=title, note=note, receipt=receipt, bounds=bounds
+        )
+
+    write_page(path, make)
 
 
 # -- one column ----------------------------------------------------------------------------------
@@ -148,9 +156,6 @@ def _column_marginal(
 
 
 def _number_marginal(name: str, real: Reals, synthetic: Reals, bins: Bins) -> Marginal:
-    with no_fork():
-        from dpframe.postprocess.sample_distances import wasserstein_distance
-
     apart = wasserstein_distance(real, synthetic)
     drawing = draw_histogram(
         bins.edges.tolist(),
@@ -189,8 +194,7 @@ def _printable(label: str) -> str:
 
 def _declared_bounds(receipt: Receipt) -> dict[str, tuple[float, float]]:
     """Return the bounds of numbers and times from the specification in the receipt."""
-    with no_fork():
-        from dpframe.domains import NumberAxis, TimeAxis, as_domain
+    from dpframe.domains import NumberAxis, TimeAxis, as_domain
 
     found = {}
     for spec in str(receipt["hierarchy"]).split("; "):
@@ -239,14 +243,3 @@ def _distance_row(marginal: Marginal) -> str:
         f"<td class='number'>{html.escape(marginal.distance)}</td>"
         f"<td class='number'>{html.escape(marginal.part)}</td></tr>"
     )
-
-
-def _marginals_promise(receipt: Receipt) -> list[str]:
-    """Return sentences with the guarantee in plain words, and what it does not cover."""
-    return [
-        f"The synthetic rows were drawn from a release with {receipt['guarantee']}.",
-        plain_words(receipt, "the synthetic rows"),
-        "The public sample and the distances to it are exact: nothing on this page protects the "
-        "sample.",
-        budget_words(receipt),
-    ]

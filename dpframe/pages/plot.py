@@ -2,19 +2,72 @@
 
 from __future__ import annotations
 
+import html
 import importlib
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+import numpy as np
 
+from dpframe._late_imports import import_extra
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.errors import DpframeError
-from dpframe.pages.chartable import Chartable, DrawnMeasure, Kind, area_measure, chartable
-from dpframe.pages.page_parts import released_part
-from dpframe.pages.plot_cells import heatmap
-from dpframe.pages.plot_rows import bar_figure, line_figure
-from dpframe.pages.plot_texts import plotly_text
-from dpframe.pages.plot_trees import tree_figure
+from dpframe.pages.chartable import (
+    BARS,
+    PANELS,
+    Chartable,
+    DrawnMeasure,
+    Kind,
+    area_measure,
+    chartable,
+    dated_rows,
+    grid_of,
+    level_order,
+    measure_points,
+)
+from dpframe.pages.moments import period_start_text
+from dpframe.pages.page_parts import (
+    confidence_percent,
+    figure_text,
+    finite_numbers,
+    released_part,
+)
+from dpframe.pages.widths import Block, blocks
+from dpframe.postprocess.shown_nodes import areas, label_joint, nearest_reported
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FILL = "#3b8bc4"
+"""Blue that stands out from white, from grey and from black (3:1), with any kind of sight."""
+
+BAND = "rgba(59,139,196,0.25)"
+GREY = "rgb(225,225,225)"
+
+SCALE = "Cividis"
+"""Even steps of lightness, in grey print and with any kind of sight (Nunez et al. 2018)."""
+
+SIGNED = [[0.0, "#8c510a"], [0.5, "#f5f5f5"], [1.0, "#01665e"]]
+"""Brown to green over nearly white (ColorBrewer BrBG), for measures of both signs."""
+
+CELLS, WRITTEN = 30, 16
+"""Largest number of values of a column in a heatmap, the largest ones; and with numbers in it."""
+
+NAMED = 12
+"""Largest number of nodes that the hover text of a block of several nodes names."""
+
+LONGEST, LONGEST_IN_GRID, LONGEST_IN_TEXT = 36, 28, 120
+"""Largest number of characters of a label beside a bar, beside a grid, and in hover texts: plotly
+neither wraps nor cuts text."""
+
+ACROSS = 112
+"""Characters that fit beside each other into a usual figure; the levels of a tree share them."""
+
+ROW, PANEL, TREE = 26, 240, 720
+"""Heights in pixels of a bar, of a panel of lines, and of a tree, whose least block has room for a
+line of text."""
+
+WIDENED = "small blocks are drawn larger than to scale, and hatched ones hold several nodes"
 
 
 def plot(
@@ -26,28 +79,10 @@ def plot(
 ) -> Any:
     """Return a plotly figure of the reported nodes, with error bounds in the hover text.
 
-    Parameters
-    ----------
-    frame
-        The frame of a release, or some of its rows in any order.
-    receipt
-        Its receipt, ``result.dp.receipt``.
-    kind
-        "bar": one level side by side, with intervals; the default for lists.
-        "line": over time, with the band of intervals; the default for dates.
-        "heatmap": the first column by the second; the default if most of that grid is reported.
-        "icicle" (the default for all other trees) or "treemap": parts of a whole.
-    measure
-        The measure of a rollup that is drawn, by its column. By default bars and lines show all
-        measures beside each other, and other drawings the first that they can show.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
-        Noisy children can sum up to more than their parent, and counts can be negative. Therefore
-        the area of a node in a tree is the larger of its count and the sum of its children's areas,
-        and never below 0. If small blocks are widened or drawn together, the subtitle says so.
-        Hover text shows the released numbers.
+    Arguments are those of ``result.dp.plot``. Noisy children can sum up to more than their parent,
+    and counts can be negative. Therefore the area of a node in a tree is the larger of its count
+    and the sum of its children's areas, and never below 0. If small blocks are widened or drawn
+    together, the subtitle says so.
 
     Raises
     ------
@@ -63,25 +98,27 @@ def plot(
     """
     frame, extract = released_part(frame, receipt, "plot")
     shown = chartable(frame, receipt)
-    asked = shown.chosen(measure)
+    asked = shown.find_measure(measure)
     form = shown.kind(kind)
     graph = plotly_objects()
     if form in ("bar", "line"):
         measures = shown.measures if asked is None else (asked,)
-        draw = bar_figure if form == "bar" else line_figure
+        draw = _bar_figure if form == "bar" else _line_figure
         figure, said = draw(shown, measures, graph)
     else:
         measures = (area_measure(shown, form, asked),)
         if form == "heatmap":
-            figure, said = heatmap(shown, measures[0], graph)
+            figure, said = _heatmap_figure(shown, measures[0], graph)
         else:
-            figure, said = tree_figure(shown, measures[0], form, graph)
+            figure, said = _tree_figure(shown, measures[0], form, graph)
+    columns = ", ".join(shown.hierarchy.source_columns)
+    named = f": {measures[0].name}" if shown.is_rollup and len(measures) == 1 else ""
     promise = f"Noisy {'numbers' if shown.is_rollup else 'counts'} with {receipt['guarantee']}"
     subtitle = [promise, extract, "; ".join(said)]
     figure.update_layout(
         title={
-            "text": plotly_text(_subject(shown, measures)),
-            "subtitle": {"text": "<br>".join(plotly_text(line, 200) for line in subtitle if line)},
+            "text": _plotly_text(f"{receipt.subject} of {columns}{named}"),
+            "subtitle": {"text": "<br>".join(_plotly_text(line, 200) for line in subtitle if line)},
             "yref": "container",
             "y": 1,
             "yanchor": "top",
@@ -92,15 +129,316 @@ def plot(
     return figure
 
 
-def _subject(shown: Chartable, measures: tuple[DrawnMeasure, ...]) -> str:
-    columns = ", ".join(shown.hierarchy.source_columns)
-    named = f": {measures[0].name}" if shown.is_rollup and len(measures) == 1 else ""
-    return f"{shown.receipt.subject} of {columns}{named}"
-
-
 def plotly_objects() -> Any:
     """Return plotly's module of figures; DpframeError if plotly is not installed."""
-    try:
-        return importlib.import_module("plotly.graph_objects")
-    except ImportError:
-        raise DpframeError("plot needs plotly. Run pip install 'dpframe[plots]'.") from None
+    missing = "plot needs plotly. Run pip install 'dpframe[plots]'."
+    return import_extra("plotly.graph_objects", missing)
+
+
+# -- bars and lines --------------------------------------------------------------------------------
+
+
+def _bar_figure(
+    shown: Chartable, measures: Sequence[DrawnMeasure], graph: Any
+) -> tuple[Any, list[str]]:
+    """Return a figure of bars, one panel per measure, and remarks for its subtitle."""
+    places = level_order(shown, shown.bar_level)
+    drawn, panels = shown.nodes.iloc[places[:BARS]], measures[:PANELS]
+    figure = _panels(graph, [m.name for m in panels] if shown.is_rollup else [], across=True)
+    for at, measure in enumerate(panels, 1):
+        points = measure_points(drawn, measure)
+        more = [None if p is None or p.upper is None else p.upper - p.value for p in points]
+        less = [None if p is None or p.lower is None else p.value - p.lower for p in points]
+        figure.add_trace(
+            graph.Bar(
+                x=[None if p is None else p.value for p in points],
+                y=list(range(len(drawn))),
+                orientation="h",
+                marker={"color": FILL},
+                error_x={"type": "data", "array": more, "arrayminus": less, "thickness": 1.5},
+                hovertext=_hover_texts(drawn, shown),
+                hovertemplate="%{hovertext}<extra></extra>",
+            ),
+            **({"row": 1, "col": at} if shown.is_rollup else {}),
+        )
+    ticks = max(3, 10 // max(1, len(panels)))
+    figure.update_xaxes(rangemode="tozero", tickformat=",", nticks=ticks, tickangle=0)
+    figure.update_yaxes(
+        tickvals=list(range(len(drawn))),
+        ticktext=[_plotly_text(label, LONGEST) for label in drawn["prefix"].astype(str)],
+        range=[max(len(drawn), 1) - 0.5, -0.5],
+        automargin=True,
+        showgrid=False,
+        zeroline=False,
+    )
+    figure.update_layout(showlegend=False, bargap=0.25, height=150 + ROW * max(len(drawn), 4))
+    said = []
+    if shown.hierarchy.height > 1:
+        said.append(f"level {shown.bar_level} ({shown.hierarchy.level_names[shown.bar_level - 1]})")
+    if len(places) > BARS:
+        said.append(f"the first {BARS} of {len(places):,}")
+    return figure, said + _measures_remark(measures)
+
+
+def _line_figure(
+    shown: Chartable, measures: Sequence[DrawnMeasure], graph: Any
+) -> tuple[Any, list[str]]:
+    """Return a figure of lines, one panel per measure, and remarks for its subtitle."""
+    drawn, moments, undated = dated_rows(shown)
+    starts = [period_start_text(time) for time in moments]
+    runs = _consecutive_runs([time.ordinal for time in moments])
+    panels = measures[:PANELS]
+    figure = _panels(graph, [m.name for m in panels] if shown.is_rollup else [], across=False)
+    texts = _hover_texts(drawn, shown)
+    for at, measure in enumerate(panels, 1):
+        where = {"row": at, "col": 1} if shown.is_rollup else {}
+        value, lower, upper = (finite_numbers(drawn[name]) for name in measure.columns)
+        figure.add_trace(_band_trace(starts, lower, upper, runs, graph), **where)
+        x, y, said = (_break_between_runs(column, runs) for column in (starts, value, texts))
+        figure.add_trace(
+            graph.Scatter(
+                x=x,
+                y=y,
+                mode="lines+markers" if len(starts) <= 3 * BARS else "lines",
+                line={"color": FILL, "width": 2},
+                marker={"size": 5},
+                connectgaps=False,
+                hovertext=said,
+                hovertemplate="%{hovertext}<extra></extra>",
+            ),
+            **where,
+        )
+    figure.update_yaxes(rangemode="tozero", tickformat=",", automargin=True)
+    figure.update_layout(showlegend=False, height=140 + PANEL * max(1, len(panels)))
+    assert shown.date_level is not None
+    said = [f"a point is one {shown.hierarchy.level_names[shown.date_level - 1]}"]
+    if len(runs) > 1:
+        said.append("the line breaks where nothing was reported, which is not zero")
+    if undated:
+        said.append(f"not drawn: {undated:,} without a date")
+    return figure, said + _measures_remark(measures)
+
+
+def _panels(graph: Any, names: list[str], *, across: bool) -> Any:
+    if not names:
+        return graph.Figure()
+    subplots = importlib.import_module("plotly.subplots")
+    shape = {"rows": 1, "cols": len(names)} if across else {"rows": len(names), "cols": 1}
+    shared = {"shared_yaxes": True} if across else {"shared_xaxes": True}
+    spacing = {"horizontal_spacing": 0.04} if across else {"vertical_spacing": 0.08}
+    titles = [_plotly_text(name, LONGEST) for name in names]
+    return subplots.make_subplots(**shape, **shared, **spacing, subplot_titles=titles)
+
+
+def _measures_remark(measures: Sequence[DrawnMeasure]) -> list[str]:
+    if len(measures) <= PANELS:
+        return []
+    return [f"the first {PANELS} of {len(measures)} measures: pass measure= for another one"]
+
+
+def _consecutive_runs(ordinals: Sequence[int]) -> list[tuple[int, int]]:
+    """Return stretches of consecutive periods, as places of their start and end."""
+    cuts = [i for i in range(1, len(ordinals)) if ordinals[i] != ordinals[i - 1] + 1]
+    ends = [0, *cuts, len(ordinals)]
+    return [(a, b) for a, b in pairwise(ends) if a < b]
+
+
+def _break_between_runs(column: Sequence[Any], runs: Sequence[tuple[int, int]]) -> list[Any]:
+    """Put a None between runs, at which plotly breaks a line."""
+    out: list[Any] = []
+    for start, end in runs:
+        out += ([None] if out else []) + list(column[start:end])
+    return out
+
+
+def _band_trace(
+    starts: Sequence[str],
+    lower: Sequence[float | None],
+    upper: Sequence[float | None],
+    runs: Sequence[tuple[int, int]],
+    graph: Any,
+) -> Any:
+    """Return polygons between the ends of the intervals, one per run; a stroke for one point."""
+    x: list[Any] = []
+    y: list[Any] = []
+    for start, end in runs:
+        there = [i for i in range(start, end) if lower[i] is not None and upper[i] is not None]
+        if there:
+            x += ([None] if x else []) + [starts[i] for i in (*there, *there[::-1], there[0])]
+            y += [None] if y else []
+            y += [*(upper[i] for i in there), *(lower[i] for i in there[::-1]), upper[there[0]]]
+    return graph.Scatter(
+        x=x,
+        y=y,
+        mode="lines",
+        fill="toself",
+        fillcolor=BAND,
+        line={"color": BAND, "width": 1},
+        hoverinfo="skip",
+    )
+
+
+# -- grid ------------------------------------------------------------------------------------------
+
+
+def _heatmap_figure(shown: Chartable, measure: DrawnMeasure, graph: Any) -> tuple[Any, list[str]]:
+    """Return a figure of the first level by the second, and remarks for its subtitle."""
+    found = grid_of(shown, measure)
+    x, y = (
+        {label: i for i, label in enumerate(axis[:CELLS])} for axis in (found.across, found.down)
+    )
+    grid = np.full((len(y), len(x)), np.nan)
+    texts = np.full(grid.shape, "not reported", dtype=object)
+    said = _hover_texts(found.rows, shown)
+    for (a, b), number, text in zip(found.pairs, found.numbers, said, strict=True):
+        if a in y and b in x:
+            grid[y[a], x[b]], texts[y[a], x[b]] = number, text
+    trace = graph.Heatmap(
+        z=grid,
+        colorscale=SIGNED if measure.signed else SCALE,
+        zmid=0 if measure.signed else None,
+        xgap=1,
+        ygap=1,
+        text=texts,
+        texttemplate="%{z:.3~s}" if max(grid.shape) <= WRITTEN else None,
+        hovertemplate="%{text}<extra></extra>",
+        hoverongaps=False,
+        colorbar={
+            "title": {"text": _plotly_text(measure.name, LONGEST_IN_GRID)},
+            "tickformat": ",",
+        },
+    )
+    figure = graph.Figure(trace)
+    names = shown.hierarchy.level_names
+    figure.update_xaxes(**_heatmap_axis(list(x), names[1]), tickangle=-45 if len(x) > 6 else 0)
+    figure.update_yaxes(**_heatmap_axis(list(y), names[0]), autorange="reversed")
+    figure.update_layout(height=260 + 22 * max(len(y), 4))
+    notes = ["empty cells were not reported, which is not zero"] if np.isnan(grid).any() else []
+    notes += [
+        f"the {CELLS} largest of {len(axis):,} values of {_plotly_text(name)}"
+        for axis, name in ((found.down, names[0]), (found.across, names[1]))
+        if len(axis) > CELLS
+    ]
+    return figure, notes
+
+
+def _heatmap_axis(labels: list[str], name: str) -> dict[str, Any]:
+    return {
+        "tickvals": list(range(len(labels))),
+        "ticktext": [_plotly_text(label, LONGEST_IN_GRID) for label in labels],
+        "title": {"text": _plotly_text(name, LONGEST_IN_GRID)},
+        "automargin": True,
+        "showgrid": False,
+        "zeroline": False,
+    }
+
+
+# -- trees -----------------------------------------------------------------------------------------
+
+
+def _tree_figure(
+    shown: Chartable, measure: DrawnMeasure, kind: str, graph: Any
+) -> tuple[Any, list[str]]:
+    """Return a figure with one trace, and remarks for its subtitle."""
+    ancestor = nearest_reported(shown.nodes, shown.hierarchy)
+    area = areas(shown.nodes, ancestor, measure.columns[0])
+    in_order = shown.hierarchy.kind in ("date", "number")
+    drawn = blocks(area, ancestor, in_order=in_order)
+    longest = max(8, ACROSS // (len(set(shown.level.tolist())) or 1)) if kind == "icicle" else 60
+    labels = _block_labels(shown, ancestor.tolist(), longest)
+    said = _hover_texts(shown.nodes, shown)
+    level = shown.level.tolist()
+    kinds = {"icicle": graph.Icicle, "treemap": graph.Treemap}
+    ids = [f"more in {b.inside}" if b.several else str(b.node) for b in drawn]
+    trace = kinds[kind](
+        ids=ids,
+        parents=[ids[block.inside] if block.inside >= 0 else "" for block in drawn],
+        labels=[f"{len(b.several):,} more" if b.several else labels[b.node] for b in drawn],
+        values=[block.value for block in drawn],
+        branchvalues="total",
+        sort=False,
+        marker={
+            "colors": [
+                GREY if block.several else _level_colour(level[block.node], shown.hierarchy.height)
+                for block in drawn
+            ],
+            "line": {"color": "white", "width": 1},
+            "pattern": {"shape": ["/" if block.several else "" for block in drawn]},
+        },
+        hovertext=[_block_hover_text(block, said, labels) for block in drawn],
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+    figure = graph.Figure(trace)
+    figure.update_layout(uniformtext={"minsize": 11, "mode": "hide"}, height=TREE)
+    if kind == "icicle":
+        figure.update_traces(tiling={"orientation": "h"}, leaf={"opacity": 1})
+    widened = any(block.widened for block in drawn)
+    return figure, [WIDENED] if widened else []
+
+
+def _block_labels(shown: Chartable, ancestor: list[int], longest: int) -> list[str]:
+    """Return labels without the beginning that the label of the node above already has."""
+    between = label_joint(shown.hierarchy)
+    levels, whole = shown.level.tolist(), shown.nodes["prefix"].astype(str).tolist()
+    out = []
+    for label, above in zip(whole, ancestor, strict=True):
+        start = whole[above] + between if between and above >= 0 and levels[above] else ""
+        out.append(_plotly_text(label.removeprefix(start), longest))
+    return ["Everything" if level == 0 else label for level, label in zip(levels, out, strict=True)]
+
+
+def _block_hover_text(block: Block, said: list[str], labels: list[str]) -> str:
+    if not block.several:
+        wider = "<br>drawn wider than to scale" if block.widened else ""
+        return said[block.node] + wider
+    names = [labels[i] for i in block.several[:NAMED]]
+    more = ["…"] if len(block.several) > NAMED else []
+    return "<br>".join([f"<b>{len(block.several):,} smaller nodes</b>", *names, *more])
+
+
+def _level_colour(level: int, height: int) -> str:
+    """Return the colour of a level, from light blue for the root to green for the finest; dark text
+    is legible on all of them."""
+    ends = zip((202, 222, 255), (131, 179, 168), strict=True)
+    r, g, b = (round(a + (z - a) * level / height) for a, z in ends)
+    return f"rgb({r},{g},{b})"
+
+
+# -- texts -----------------------------------------------------------------------------------------
+
+
+def _plotly_text(text: object, longest: int = LONGEST_IN_TEXT) -> str:
+    """Escape and cut a text for plotly, which reads tags in it and shows any length."""
+    whole = str(text)
+    return html.escape(whole if len(whole) <= longest else f"{whole[: longest - 1]}…", quote=False)
+
+
+def _hover_texts(rows: pd.DataFrame, shown: Chartable) -> list[str]:
+    """Return the hover text of each row, with all its released numbers."""
+    percent = f"({confidence_percent(shown.receipt)})"
+    names = shown.hierarchy.level_names
+    said = [list(_hover_lines(rows, one, percent, shown.is_rollup)) for one in shown.measures]
+    if not shown.is_rollup and "residual" in rows.columns:
+        known = finite_numbers(rows["residual"])
+        digits = shown.measures[0].digits
+        said.append([f"residual {'' if n is None else figure_text(n, digits)}" for n in known])
+    out = []
+    for label, level, *lines in zip(rows["prefix"], rows["level"].tolist(), *said, strict=True):
+        where = f"level {level}" + (f", {_plotly_text(names[level - 1])}" if level else "")
+        out.append("<br>".join([f"<b>{_plotly_text(label)}</b>", *lines, where]))
+    return out
+
+
+def _hover_lines(
+    rows: pd.DataFrame, measure: DrawnMeasure, percent: str, named: bool
+) -> Iterator[str]:
+    columns = (finite_numbers(rows[name]) for name in measure.columns)
+    for value, low, high in zip(*columns, strict=True):
+        number, lower, upper = (
+            "" if n is None else figure_text(n, measure.digits) for n in (value, low, high)
+        )
+        between = f"between {lower} and {upper}"
+        if high is None:
+            between = f"at least {lower}" if lower else "interval unknown"
+        name = f"{_plotly_text(measure.name)} {number}, " if named else f"count {number}<br>"
+        yield f"{name}{between} {percent}"

@@ -3,61 +3,59 @@
 from __future__ import annotations
 
 import html
-import json
+from collections.abc import Mapping
 from pathlib import Path
-from string import Template
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from dpframe._paths import PAGES, check_target, local_file, replace_file
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.released_measures import ReleasedMeasure, receipt_measures
 from dpframe.errors import ParameterError
-from dpframe.hierarchy import Hierarchy
 from dpframe.pages.answers import answer_sections
 from dpframe.pages.cells_page import cells_page, check_plain
 from dpframe.pages.chartable import Chartable, Kind, area_measure, chartable
 from dpframe.pages.page_parts import (
-    asset,
     budget_figure,
     budget_words,
+    check_columns,
+    confidence_percent,
+    decimals,
+    extract_remark,
     figure_text,
     figures_list,
-    hash_of,
+    fill_asset,
+    finite_numbers,
     html_document,
+    intervals_sentence,
     plain_words,
     released_part,
+    sentence,
+    table_section,
+    write_page,
 )
-from dpframe.pages.rollups import (
-    drawing_hint,
-    drawn_measure,
-    measure_facts,
-    measure_heads,
-    measure_sentences,
-    total_figures,
-)
-from dpframe.postprocess.lineages import areas, label_joint, nearest_reported
+from dpframe.postprocess.shown_nodes import areas, label_joint, nearest_reported
 
-NUMBERS = ("residual", "count", "lower", "upper")
-SCRIPTS = ("nodes.js", "drawing.js", "table.js", "page.js")
-TITLES = ("Count", "Lower", "Upper", "Residual")
-HEAD = (
-    '<th scope="col" role="columnheader" data-by="{}" class="number">'
-    '<button type="button">{}</button></th>'
-)
+if TYPE_CHECKING:
+    import pandas as pd
+
+NUMBERS = ("count", "lower", "upper", "residual")
+TOTALS = 6
+"""Largest number of measures whose total stands at the top of a page; the table has the rest."""
+
 UNDRAWN = "Choose a name in the table to see what is below it."
+NO_WIDTHS = (
+    "No measure of this rollup has parts that are never more than the whole, so nothing is drawn "
+    f"to scale. {UNDRAWN}"
+)
 HINT = (
-    "Width is the noisy count, of small blocks more than that, so that they can be read; a hatched "
-    "block holds several nodes. Choose a block to zoom "
-    "in, one above it to zoom out. With the keyboard: arrow keys, Enter, Escape."
+    "Width is {}, of small blocks more than that, so that they can be read; a hatched block holds "
+    "several nodes. Choose a block to zoom in, one above it to zoom out. With the keyboard: arrow "
+    "keys, Enter, Escape."
 )
 SHARED = (
     "A user with many records counts no more than one with few, and is divided over the nodes of "
     "their records: a node may have many more users than its number, each with a small part. How "
     "many different users a node has, a rollup says with dp.distinct of the user."
 )
-LEAD = '<p class="lead">Noisy {} with <strong>{}</strong>.</p>'
 
 
 def report_page(
@@ -68,27 +66,10 @@ def report_page(
     kind: Kind | None = None,
     measure: str | None = None,
 ) -> str:
-    """Return the page as text.
+    """Return the page as text: one HTML document, whose policy forbids all but its own script.
 
-    Parameters
-    ----------
-    frame
-        The frame of a release, or some of its rows in any order.
-    receipt
-        Its receipt, ``result.dp.receipt``.
-    title
-        Heading of the page; by default what was counted, "Heavy hitters of" or "Counts of", and
-        the columns.
-    kind
-        The drawing: "bar", "line", "heatmap" or "icicle"; by default one that fits the release.
-    measure
-        The measure of a rollup for the answer and the drawing; by default the first.
-
-    Returns
-    -------
-    str
-        One HTML document. It loads nothing: its policy forbids every request, and every script but
-        its own.
+    Arguments are those of ``result.dp.report``; by default the title is what was counted and the
+    columns, and the drawing one that fits.
 
     Raises
     ------
@@ -105,76 +86,30 @@ def report_page(
         return cells_page(frame, receipt, title=title, measure=measure)
     frame, extract = released_part(frame, receipt, "report")
     shown = chartable(frame, receipt)
-    asked = shown.chosen(measure)
+    asked = shown.find_measure(measure)
     form = shown.kind(kind)
     if form == "treemap":
         raise ParameterError("kind ('treemap') is not for pages. Use 'icicle', or result.dp.plot.")
-    first = asked or shown.measures[0]
-    hierarchy, measures = shown.hierarchy, receipt_measures(receipt)
+    measures = receipt_measures(receipt)
     if form == "icicle" and asked is not None:
         measures.sort(key=lambda one: one.name != area_measure(shown, form, asked).name)
-    nodes = _node_facts(shown.nodes, receipt, hierarchy, measures)
-    script = "\n".join(asset(name) for name in SCRIPTS)
+    first = asked or shown.measures[0]
     told, top = answer_sections(frame, shown, first, form, (asked,) if asked else shown.measures)
+    facts = figures_list(_report_figures(shown, measures))
+    numbers = "numbers" if measures else "counts"
+    guarantee = html.escape(receipt["guarantee"])
     return html_document(
-        top + _report_sections(shown, measures, form) + _facts_section(shown, receipt, measures),
-        title=title or f"{receipt.subject} of {', '.join(hierarchy.source_columns)}",
-        lead=told
-        + _notices(receipt)
-        + LEAD.format("numbers" if measures else "counts", html.escape(receipt["guarantee"]))
-        + _extract_remark(extract),
-        promise=_report_promise(receipt, measures),
-        heading="What the numbers mean and what is promised",
-        receipt=receipt,
-        style=asset("page.css") + asset("lines.css") + asset("charts.css"),
-        policy=f"; script-src 'sha256-{hash_of(script)}'",
-        before='<a class="skip" href="#nodes">Skip to the table</a>',
-        after=(
-            f'<script type="application/json" id="data">{_nodes_json(nodes)}</script>\n'
-            f'<script type="module">{script}</script>'
-        ),
-    )
-
-
-def _report_sections(shown: Chartable, measures: list[ReleasedMeasure], form: str) -> str:
-    """Return the sections of drawing and table, which the script fills with numbers."""
-    counted = "\n".join(HEAD.format(title.lower(), title) for title in TITLES)
-    drawn = form == "icicle"
-    return Template(asset("page.html")).substitute(
-        columns="measures" if measures else "counts",
-        heads=measure_heads(measures) if measures else counted,
-        hierarchy="Parts of the whole" if drawn else "One node at a time",
-        hint=(drawing_hint(measures) if measures else HINT) if drawn else UNDRAWN,
-        undrawn="" if drawn else " hidden",
-        flat=" hidden" if not drawn and shown.hierarchy.height == 1 else "",
-    )
-
-
-def _facts_section(shown: Chartable, receipt: Receipt, measures: list[ReleasedMeasure]) -> str:
-    figures = figures_list(_report_figures(shown.nodes, receipt, measures))
-    return (
+        f"{top}{_tree_sections(shown, measures, form)}"
         "<section aria-labelledby='facts-title'><h2 id='facts-title'>This release</h2>"
-        f"{figures}</section>"
+        f"{facts}</section>",
+        title=title or f"{receipt.subject} of {', '.join(shown.hierarchy.source_columns)}",
+        lead=f'{told}{_notices(receipt)}<p class="lead">Noisy {numbers} with <strong>{guarantee}'
+        f"</strong>.</p>{extract_remark(extract)}",
+        promise=_report_promise(receipt, measures),
+        receipt=receipt,
+        before='<a class="skip" href="#nodes">Skip to the table</a>',
+        script=("report.js", _node_facts(shown, measures)),
     )
-
-
-def _notices(receipt: Receipt) -> str:
-    """Return the notices of a receipt as HTML: why numbers are poor, and what to change."""
-    found = []
-    notices = [line for line in receipt.card_lines if line.id == "notice"]
-    for line in notices[: len(receipt.get("notices", ()))]:  # a measure can have this name
-        head, said = (
-            f"{text[:1].upper()}{text[1:]}" for text in (line.value_text, line.meaning_text)
-        )
-        end = "" if said.endswith((".", "?")) else "."
-        found.append(
-            f"<p class='notice'><strong>{html.escape(head)}</strong> {html.escape(said)}{end}</p>"
-        )
-    return "".join(found)
-
-
-def _extract_remark(extract: str) -> str:
-    return f'<p class="lead">{extract[:1].upper()}{extract[1:]}.</p>' if extract else ""
 
 
 def write_report(
@@ -187,108 +122,150 @@ def write_report(
     measure: str | None = None,
 ) -> None:
     """Write the page of a release to a file, completely or not at all."""
-    path = local_file(path, "report")
-    check_target("report", path, PAGES)
-    text = report_page(frame, receipt, title=title, kind=kind, measure=measure)
-    with replace_file(path, "the report") as file:
-        file.write(text.encode(errors="replace"))
+
+    def make() -> str:
+        return report_page(frame, receipt, title=title, kind=kind, measure=measure)
+
+    write_page(path, make, "report")
+
+
+# -- sections ------------------------------------------------------------------------------------
+
+
+def _tree_sections(shown: Chartable, measures: list[ReleasedMeasure], form: str) -> str:
+    """Return the sections of drawing and table, which the script fills with numbers."""
+    is_drawn = form == "icicle"
+    drawn = _drawn_measure(measures)
+    if not is_drawn:
+        hint = UNDRAWN
+    elif measures and drawn is None:
+        hint = NO_WIDTHS
+    else:
+        name = (
+            "the noisy count"
+            if drawn is None
+            else f"<bdi>{html.escape(drawn.name)}</bdi>, which is noisy"
+        )
+        hint = HINT.format(name)
+    tree = fill_asset(
+        "report.html",
+        hierarchy="Parts of the whole" if is_drawn else "One node at a time",
+        hint=hint,
+        undrawn="" if is_drawn else " hidden",
+        flat=" hidden" if not is_drawn and shown.hierarchy.height == 1 else "",
+    )
+    heads = [("prefix", "", "Node"), ("level", "number level", "Level")]
+    heads += [(f"m{i}", "number measure", one.name) for i, one in enumerate(measures)]
+    if not measures:
+        heads += [(name, f"number {name}", name.capitalize()) for name in NUMBERS]
+    kind = f"narrows {'measures' if measures else 'counts'}"
+    return tree + table_section("nodes", "All numbers", heads, kind, levels=True)
+
+
+def _notices(receipt: Receipt) -> str:
+    """Return the notices of a receipt as HTML: why numbers are poor, and what to change."""
+    found = []
+    notices = [line for line in receipt.card_lines if line.id == "notice"]
+    for line in notices[: len(receipt.get("notices", ()))]:  # a measure can have this name
+        head = html.escape(sentence(line.value_text, ""))
+        said = html.escape(line.meaning_text)
+        end = "" if said.endswith((".", "?")) else "."
+        found.append(f"<p class='notice'><strong>{head}</strong> {sentence(said, end)}</p>")
+    return "".join(found)
+
+
+def _drawn_measure(measures: list[ReleasedMeasure]) -> ReleasedMeasure | None:
+    """Return the first measure that widths can show, or None."""
+    return next((measure for measure in measures if measure.has_areas), None)
 
 
 # -- data ----------------------------------------------------------------------------------------
 
 
-def _node_facts(
-    frame: pd.DataFrame,
-    receipt: Receipt,
-    hierarchy: Hierarchy,
-    measures: list[ReleasedMeasure],
-) -> dict[str, object]:
+def _node_facts(shown: Chartable, measures: list[ReleasedMeasure]) -> dict[str, object]:
     """Return the released numbers as a list per column, and the parent and area of each node."""
+    frame, hierarchy, receipt = shown.nodes, shown.hierarchy, shown.receipt
     ancestor = nearest_reported(frame, hierarchy)
-    if measures:
-        drawn, numbers = drawn_measure(measures), measure_facts(frame, measures)
-    else:
-        drawn, numbers = None, _count_columns(frame)
+    drawn = _drawn_measure(measures)
+    width = "count" if not measures else None if drawn is None else drawn.name
     return {
         "kind": hierarchy.kind,
         "joint": label_joint(hierarchy),
         "levels": list(hierarchy.level_names),
-        "confidence": _confidence_percent(receipt),
+        "confidence": confidence_percent(receipt),
         "level": frame["level"].astype("int64").tolist(),
         "prefix": frame["prefix"].astype(str).tolist(),
         "digits": receipt.digits,
-        **numbers,
+        **(_measure_facts(frame, measures) if measures else _count_facts(frame)),
         "parent": ancestor.tolist(),
-        "area": areas(frame, ancestor, _width_column(measures, drawn)).tolist(),
+        "area": areas(frame, ancestor, width).tolist(),
     }
 
 
-def _whole_numbers(column: pd.Series[Any]) -> list[float | None]:
-    """Return the numbers of a column, whole numbers as int; None where nothing is known."""
-    pairs = zip(column.tolist(), column.isna(), strict=True)
-    return [None if missing else int(n) if n == int(n) else n for n, missing in pairs]
+def _count_facts(frame: pd.DataFrame) -> dict[str, Any]:
+    check_columns(frame, ("residual",))
+    return {name: finite_numbers(frame[name]) for name in NUMBERS}
 
 
-def _width_column(measures: list[ReleasedMeasure], drawn: ReleasedMeasure | None) -> str | None:
-    """Return the column that widths show, or None if no measure can be shown as widths."""
-    if measures:
-        return None if drawn is None else drawn.name
-    return "count"
-
-
-def _count_columns(frame: pd.DataFrame) -> dict[str, object]:
-    missing = [name for name in NUMBERS if name not in frame.columns]
-    if missing:
-        raise ParameterError(f"the frame has no column {missing[0]!r}. Pass the result unchanged.")
-    return {name: _whole_numbers(frame[name]) for name in NUMBERS}
-
-
-def _nodes_json(facts: dict[str, object]) -> str:
-    """Return JSON that no label can end: ASCII only, without signs that HTML reads as markup."""
-    text = json.dumps(facts, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    for sign in "<>&":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text
+def _measure_facts(frame: pd.DataFrame, measures: list[ReleasedMeasure]) -> dict[str, Any]:
+    """Return a list of numbers for each column, and the facts that a page needs of each measure."""
+    drawn = _drawn_measure(measures)
+    facts: dict[str, Any] = {
+        "measures": [
+            {"key": f"m{i}", "title": one.name, "digits": decimals(frame, one)}
+            for i, one in enumerate(measures)
+        ],
+        "drawn": None if drawn is None else f"m{measures.index(drawn)}",
+    }
+    for i, measure in enumerate(measures):
+        for end, column in zip(("", "_lower", "_upper"), measure.columns, strict=True):
+            facts[f"m{i}{end}"] = finite_numbers(frame[column])
+    return facts
 
 
 # -- words ---------------------------------------------------------------------------------------
 
 
 def _report_figures(
-    frame: pd.DataFrame, receipt: Receipt, measures: list[ReleasedMeasure]
+    shown: Chartable, measures: list[ReleasedMeasure]
 ) -> list[tuple[str, str, str]]:
-    rows = total_figures(frame, measures, _confidence_percent(receipt))
-    what, digits = receipt.count_noun, receipt.digits
+    frame, receipt = shown.nodes, shown.receipt
     total = frame[frame["level"] == 0]
-    if len(total) == 1 and not measures:
-        numbers = (_whole_numbers(total[name])[0] for name in ("count", "lower", "upper"))
-        count, lower, upper = ("" if n is None else figure_text(n, digits) for n in numbers)
-        between = f"{lower} {f'to {upper}' if upper else 'upwards'}, {_confidence_percent(receipt)}"
-        rows.append((what.capitalize(), count, between))
-    nodes = len(frame) - len(total)
+    rows, sure = [], confidence_percent(receipt)
+    if len(total) == 1 and measures:
+        for measure in measures[:TOTALS]:
+            digits = decimals(frame, measure)
+            value, lower, upper = (f"{total[c].iloc[0]:,.{digits}f}" for c in measure.columns)
+            rows.append((measure.name, value, f"{lower} to {upper}, {sure}"))
+    elif len(total) == 1:
+        numbers = (finite_numbers(total[name])[0] for name in ("count", "lower", "upper"))
+        count, lower, upper = ("" if n is None else figure_text(n, receipt.digits) for n in numbers)
+        between = f"{lower} {f'to {upper}' if upper else 'upwards'}, {sure}"
+        rows.append((receipt.count_noun.capitalize(), count, between))
     levels = "1 level" if receipt["height"] == 1 else f"{receipt['height']} levels"
-    rows.append(("Nodes", f"{nodes:,}", f"in {levels}"))
+    rows.append(("Nodes", f"{len(frame) - len(total):,}", f"in {levels}"))
     if receipt["threshold"] is not None:
         noisy = receipt["mechanism"].startswith("tree-") or receipt.get("adds_up") is False
         kind = "noisy" if noisy else "residual"
-        rows.append(("Threshold", figure_text(receipt["threshold"], digits), f"{kind} {what}"))
+        threshold = figure_text(receipt["threshold"], receipt.digits)
+        rows.append(("Threshold", threshold, f"{kind} {receipt.count_noun}"))
     return [*rows, budget_figure(receipt)]
 
 
 def _report_promise(receipt: Receipt, measures: list[ReleasedMeasure]) -> list[str]:
     """Return the guarantee in plain words; all numbers and reservations are from the receipt."""
     card = {line.name: line for line in receipt.card_lines}
-    intervals = receipt["intervals"]
     about = [f"The counts are of {receipt['counts']}. {_about_noise(receipt)}"]
     words = [
-        *(measure_sentences(receipt, measures) if measures else about),
-        f"{intervals[:1].upper()}{intervals[1:]} ({_confidence_percent(receipt)}).",
+        *(_measure_sentences(receipt, measures) if measures else about),
+        intervals_sentence(receipt),
     ]
     if receipt.get("user") is not None and receipt.get("contribution") == "share":
         words.append(SHARED)
     if {"certainly reported", "never reported"} <= card.keys():
+        what = "a number" if receipt.get("adds_up") is False else "a residual"
         words.append(
-            f"A node that was not reported need not be empty: {_tested_number(receipt)} of "
+            f"A node that was not reported need not be empty: {what} of "
             f"{card['certainly reported'].value_text} or more is certainly reported, one below "
             f"{card['never reported'].value_text} never is."
         )
@@ -299,10 +276,6 @@ def _report_promise(receipt: Receipt, measures: list[ReleasedMeasure]) -> list[s
     if receipt.get("local_guarantee"):
         words.append(f"Whoever sees single reports of devices: {receipt['local_guarantee']}.")
     return [*words, budget_words(receipt)]
-
-
-def _tested_number(receipt: Receipt) -> str:
-    return "a number" if receipt.get("adds_up") is False else "a residual"
 
 
 def _about_noise(receipt: Receipt) -> str:
@@ -316,5 +289,26 @@ def _about_noise(receipt: Receipt) -> str:
     return "They carry noise on purpose, and can be negative."
 
 
-def _confidence_percent(receipt: Receipt) -> str:
-    return f"{100 * receipt['confidence']:.6g} %"
+def _measure_sentences(receipt: Receipt, measures: list[ReleasedMeasure]) -> list[str]:
+    """Return sentences that explain the measures."""
+    out = [
+        f"Counts are of {receipt['counts']}. All numbers carry noise on purpose, and can be "
+        "negative where the true ones are not."
+    ]
+    if not all(measure.adds_up for measure in measures):
+        out.append(
+            "Counts and sums of a node hold what is below it; means and numbers of different "
+            "values do not add up."
+        )
+    for name, facts in receipt["measures"].items():
+        if facts["lower"] is not None:
+            what = "everything a user adds up to was" if _by_user(receipt, facts) else "values were"
+            out.append(
+                f"For {name}, {what} cut to {facts['lower']:,g} from below and to "
+                f"{facts['upper']:,g} from above; no interval covers what that takes away."
+            )
+    return out
+
+
+def _by_user(receipt: Receipt, facts: Mapping[str, Any]) -> bool:
+    return receipt["user"] is not None and str(facts["spec"]).startswith("sum")

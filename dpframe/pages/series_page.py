@@ -7,28 +7,29 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import pandas as pd
 
-from dpframe._paths import PAGES, check_target, local_file, replace_file
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.released_measures import receipt_measures
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import as_hierarchy
-from dpframe.pages.changes_table import changes_of, changes_table, finite_or_none
-from dpframe.pages.line_drawings import HATCH, NARROW, SMALL, WIDE, Point, draw_lines
+from dpframe.pages.drawings import HATCH, NARROW, SMALL, WIDE, Point, Size, draw_lines
 from dpframe.pages.page_parts import (
-    asset,
     budget_figure,
     budget_words,
+    confidence_percent,
+    decimals,
     figure_text,
+    fill_asset,
+    finite_numbers,
     html_document,
+    intervals_sentence,
     plain_words,
+    write_page,
 )
-from dpframe.pages.rollups import decimals
-from dpframe.postprocess.flat import as_nodes
+from dpframe.postprocess.shown_nodes import as_nodes
 
 NODES = 12
 """Largest number of nodes with a drawing: the largest nodes."""
@@ -36,11 +37,13 @@ NODES = 12
 PERIODS = 120
 """Largest number of periods that are drawn: the last ones."""
 
+CHANGES = 15
+"""Largest number of rows in the table of changes."""
+
 Node = tuple[int, str]
 """Level and label of a node."""
 
 ROOT = (0, "*")
-
 
 Changes = pd.DataFrame | str
 """The result of ``dp.change``, or a sentence that says why there is none."""
@@ -52,7 +55,7 @@ def series_page(
     *,
     title: str,
 ) -> str:
-    """Return the page as text.
+    """Return the page as text: one HTML document without scripts, whose policy forbids requests.
 
     Parameters
     ----------
@@ -65,11 +68,6 @@ def series_page(
     title
         Heading.
 
-    Returns
-    -------
-    str
-        One HTML document without scripts. Its own policy forbids every request.
-
     Raises
     ------
     ParameterError
@@ -79,38 +77,50 @@ def series_page(
     -------
     Post-processing of releases: free.
     """
-    shown = dict(list(releases.items())[-PERIODS:])
-    drawn = {period: made for period, made in shown.items() if made is not None}
+    periods = dict(list(releases.items())[-PERIODS:])
+    drawn = {period: made for period, made in periods.items() if made is not None}
     if not drawn:
         raise ParameterError("no period of the series is drawn. Draw one first.")
     frame, receipt = list(drawn.values())[-1]
     if "hierarchy" not in receipt or receipt["mechanism"].startswith("synthetic"):
         raise ParameterError("pages over time need a hierarchy. Leave pages out.")
-    gaps, confidence = frozenset(shown.keys() - drawn.keys()), _percent_text(receipt["confidence"])
-    all_of_them = _series_measures(frame, receipt)
-    parts, rows = [], []
-    for number, (columns, digits, what) in enumerate(all_of_them):
-        found = {period: _node_points(made[0], receipt, columns) for period, made in drawn.items()}
-        told = _NumberWriter(digits=digits, confidence=confidence)
-        over = _PointsOverTime(periods=tuple(shown), found=found, gaps=gaps, told=told)
-        own = changes.get(columns[0], "") if isinstance(changes, Mapping) else changes
-        whose = html.escape(what) if len(all_of_them) > 1 else ""
-        parts.append(_measure_sections(over, own, number, html.escape(what), whose))
-        rows += _series_figures(over, own, what, several=bool(whose))
-    periods = (
-        "Periods",
-        f"{len(drawn):,}",
-        f"{len(gaps):,} not drawn" if gaps else "none is missing",
-    )
+    measures = receipt_measures(receipt)
+    asked = [(one.columns, decimals(frame, one), one.name) for one in measures]
+    asked = asked or [(("count", "lower", "upper"), receipt.digits, receipt.count_noun)]
+    gaps = frozenset(periods.keys() - drawn.keys())
+    sections, figures = [], []
+    for place, (columns, digits, name) in enumerate(asked):
+        over = _MeasureOverTime(
+            name=name,
+            place=place,
+            is_only=len(asked) == 1,
+            digits=digits,
+            confidence=confidence_percent(receipt),
+            periods=tuple(periods),
+            points={
+                period: _node_points(made[0], receipt, columns) for period, made in drawn.items()
+            },
+            gaps=gaps,
+            changes=changes.get(columns[0], "") if isinstance(changes, Mapping) else changes,
+        )
+        sections.append(_measure_sections(over))
+        figures += _series_figures(over)
+    missing = f"{len(gaps):,} not drawn" if gaps else "none is missing"
+    guarantee = html.escape(receipt["guarantee"])
     return html_document(
-        _measure_links([what for *_, what in all_of_them]) + "".join(parts),
+        _measure_links([name for *_, name in asked]) + "".join(sections),
         title=title,
-        lead=f'<p class="lead">Every release with <strong>{html.escape(receipt["guarantee"])}'
-        "</strong>.</p>",
-        figures=[*rows, periods, budget_figure(receipt)],
-        promise=_series_promise(receipt, told),
+        lead=f'<p class="lead">Every release with <strong>{guarantee}</strong>.</p>',
+        figures=[*figures, ("Periods", f"{len(drawn):,}", missing), budget_figure(receipt)],
+        promise=[
+            f"Each of these releases has {receipt['guarantee']}; the card is that of the newest.",
+            plain_words(receipt, "one of them"),
+            "Whoever sees several of them: what they cost together is in the ledger.",
+            intervals_sentence(receipt),
+            budget_words(receipt),
+        ],
+        heading="What is promised",
         receipt=receipt,
-        style=asset("page.css") + asset("lines.css") + asset("series.css"),
         before=HATCH,
     )
 
@@ -123,24 +133,10 @@ def write_series_page(
     title: str,
 ) -> None:
     """Write :func:`series_page` to a file, completely or not at all."""
-    path = local_file(path)
-    check_target("path", path, PAGES)
-    text = series_page(releases, changes, title=title)
-    with replace_file(path, "the page") as file:
-        file.write(text.encode(errors="replace"))
+    write_page(path, lambda: series_page(releases, changes, title=title))
 
 
 # -- numbers -------------------------------------------------------------------------------------
-
-
-def _series_measures(
-    frame: pd.DataFrame, receipt: Receipt
-) -> list[tuple[tuple[str, str, str], int, str]]:
-    """Return for each measure its columns of value and ends, its decimals, and its name."""
-    measures = receipt_measures(receipt)
-    if not measures:
-        return [(("count", "lower", "upper"), receipt.digits, receipt.count_noun)]
-    return [(one.columns, decimals(frame, one), one.name) for one in measures]
 
 
 def _node_points(
@@ -150,71 +146,61 @@ def _node_points(
     missing = [name for name in ("level", "prefix", *columns) if name not in nodes.columns]
     if missing:
         raise ParameterError(f"a release of the series has no column {missing[0]!r}.")
-    rows = zip(*(nodes[name].tolist() for name in ("level", "prefix", *columns)), strict=True)
-    out = {}
-    for level, prefix, value, lower, upper in rows:
-        if (number := finite_or_none(value)) is not None:
-            point = Point(value=number, lower=finite_or_none(lower), upper=finite_or_none(upper))
-            out[int(level), str(prefix)] = point
-    return out
-
-
-def _nodes_to_draw(found: Mapping[str, dict[Node, Point]]) -> list[Node]:
-    """Return the nodes with the largest numbers in any period."""
-    size: dict[Node, float] = {}
-    for points in found.values():
-        for node, point in points.items():
-            size[node] = max(size.get(node, -math.inf), point.value)
-    nodes = sorted((node for node in size if node[0] > 0), key=lambda node: (-size[node], node))
-    return nodes[:NODES]
-
-
-# -- words ---------------------------------------------------------------------------------------
+    keys = zip(nodes["level"].astype(int), nodes["prefix"].astype(str), strict=True)
+    numbers = zip(*(finite_numbers(nodes[name]) for name in columns), strict=True)
+    return {
+        node: Point(value=value, lower=lower, upper=upper)
+        for node, (value, lower, upper) in zip(keys, numbers, strict=True)
+        if value is not None
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _NumberWriter:
-    """How the page writes numbers."""
+class _MeasureOverTime:
+    """A measure: how it is written, its points in every period that was drawn, its changes."""
 
+    name: str
+    place: int
+    is_only: bool
     digits: int
     confidence: str
+    periods: tuple[str, ...]
+    points: Mapping[str, dict[Node, Point]]
+    gaps: frozenset[str]
+    changes: Changes
 
-    def number(self, value: float) -> str:
+    def write(self, value: float) -> str:
         return figure_text(round(value, self.digits) if self.digits else round(value), self.digits)
 
-    def signed(self, value: float) -> str:
-        return f"{'+' if value > 0 else ''}{self.number(value)}".replace("-", "−")
+    def write_signed(self, value: float) -> str:
+        return f"{'+' if value > 0 else ''}{self.write(value)}".replace("-", "−")
 
-    def between(self, lower: float | None, upper: float | None, sign: bool = False) -> str:
-        write = self.signed if sign else self.number
-        ends = ("…" if end is None else write(end) for end in (lower, upper))
-        return " to ".join(ends)
+    def write_ends(self, lower: float | None, upper: float | None, *, sign: bool = False) -> str:
+        write = self.write_signed if sign else self.write
+        return " to ".join("…" if end is None else write(end) for end in (lower, upper))
 
-    def point(self, point: Point) -> str:
-        return f"{self.number(point.value)} ({self.between(point.lower, point.upper)})"
+    def write_point(self, point: Point) -> str:
+        return f"{self.write(point.value)} ({self.write_ends(point.lower, point.upper)})"
+
+    def points_of(self, node: Node) -> list[Point | None]:
+        return [self.points.get(period, {}).get(node) for period in self.periods]
+
+    def draw(self, node: Node, size: Size, name: str) -> str:
+        label = f"{name}, {self.periods[0]} to {self.periods[-1]}"
+        points, said = self.points_of(node), self.write_point
+        return draw_lines(self.periods, points, self.gaps, label=label, said=said, size=size)
+
+    def largest_nodes(self) -> list[Node]:
+        """Return the nodes with the largest numbers in any period."""
+        size: dict[Node, float] = {}
+        for points in self.points.values():
+            for node, point in points.items():
+                size[node] = max(size.get(node, -math.inf), point.value)
+        nodes = sorted((node for node in size if node[0] > 0), key=lambda node: (-size[node], node))
+        return nodes[:NODES]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PointsOverTime:
-    """The points of every period, and the periods that were not drawn."""
-
-    periods: tuple[str, ...]
-    found: Mapping[str, dict[Node, Point]]
-    gaps: frozenset[str]
-    told: _NumberWriter
-
-    def of(self, node: Node) -> list[Point | None]:
-        return [self.found.get(period, {}).get(node) for period in self.periods]
-
-    def drawn(self, node: Node, size: Any, name: str) -> str:
-        return draw_lines(
-            self.periods,
-            self.of(node),
-            self.gaps,
-            label=f"{name}, {self.periods[0]} to {self.periods[-1]}",
-            said=self.told.point,
-            size=size,
-        )
+# -- sections ------------------------------------------------------------------------------------
 
 
 def _measure_links(names: list[str]) -> str:
@@ -222,82 +208,156 @@ def _measure_links(names: list[str]) -> str:
     if len(names) < 2:
         return ""
     links = "".join(
-        f'<a href="#time-{number}" dir="auto">{html.escape(name)}</a>'
-        for number, name in enumerate(names)
+        f'<a href="#time-{place}" dir="auto">{html.escape(name)}</a>'
+        for place, name in enumerate(names)
     )
-    return f'<nav class="measures" aria-label="Measures">{links}</nav>'
+    return f'<nav class="links" aria-label="Measures">{links}</nav>'
 
 
-def _measure_sections(
-    over: _PointsOverTime, changes: Changes, number: int, what: str, whose: str
-) -> str:
+def _measure_sections(over: _MeasureOverTime) -> str:
     """Return the sections of one measure: its total over time, largest changes, largest nodes."""
-    last, told = tuple(over.found)[-2:], over.told
-    if isinstance(changes, str):
-        table = f"<p>{html.escape(changes)}</p>"
-    else:
-        table = changes_table(changes, (last[0], last[-1]), number=told.number, signed=told.signed)
-    nodes = "".join(_node_figure(node, over) for node in _nodes_to_draw(over.found))
-    return Template(asset("series.html")).substitute(
-        number=number,
-        whose=f'<span class="whose" dir="auto">{whose}</span> ' if whose else "",
-        what=what,
-        confidence=told.confidence,
+    name, changes = html.escape(over.name), over.changes
+    table = (
+        f"<p>{html.escape(changes)}</p>"
+        if isinstance(changes, str)
+        else _changes_table(over, changes)
+    )
+    total = "<p>No total was released.</p>"
+    if any(over.points_of(ROOT)):
+        total = (
+            f"<figure>{''.join(over.draw(ROOT, size, 'Total') for size in (WIDE, NARROW))}</figure>"
+        )
+    return fill_asset(
+        "series.html",
+        number=str(over.place),
+        whose="" if over.is_only else f'<span class="whose" dir="auto">{name}</span> ',
+        what=name,
+        confidence=over.confidence,
         gap_key='<span class="key gap">not drawn</span>' if over.gaps else "",
-        total=_total_drawing(over),
+        total=total,
         changes=table,
-        nodes=nodes or "<p>None reported.</p>",
+        nodes="".join(_node_figure(node, over) for node in over.largest_nodes())
+        or "<p>None reported.</p>",
     )
 
 
-def _total_drawing(over: _PointsOverTime) -> str:
-    if not any(over.of(ROOT)):
-        return "<p>No total was released.</p>"
-    drawings = "".join(over.drawn(ROOT, size, "Total") for size in (WIDE, NARROW))
-    return f"<figure>{drawings}</figure>"
-
-
-def _node_figure(node: Node, over: _PointsOverTime) -> str:
-    last = next(period for period in list(over.found)[::-1] if node in over.found[period])
-    said = over.told.point(over.found[last][node])
-    if last != list(over.found)[-1]:
+def _node_figure(node: Node, over: _MeasureOverTime) -> str:
+    newest = list(over.points)[::-1]
+    last = next(period for period in newest if node in over.points[period])
+    said = over.write_point(over.points[last][node])
+    if last != newest[0]:
         said = f"last reported in {last}: {said}"
-    label = html.escape(node[1])
     return (
-        f"<figure><figcaption><h3 dir='auto'>{label}</h3>"
-        f"<span>{html.escape(said)}</span></figcaption>"
-        f"{over.drawn(node, SMALL, node[1])}</figure>"
+        f"<figure><figcaption><h3 dir='auto'>{html.escape(node[1])}</h3>"
+        f"<span>{html.escape(said)}</span></figcaption>{over.draw(node, SMALL, node[1])}</figure>"
     )
 
 
-def _series_figures(
-    over: _PointsOverTime, changes: Changes, what: str, *, several: bool
-) -> list[tuple[str, str, str]]:
+def _series_figures(over: _MeasureOverTime) -> list[tuple[str, str, str]]:
     """Return figures of a measure: its total and, if it is the only one, its change."""
-    last = list(over.found)[-1]
+    last = list(over.points)[-1]
     rows = []
-    total = over.found[last].get(ROOT)
+    total = over.points[last].get(ROOT)
     if total is not None:
-        between = f"{over.told.between(total.lower, total.upper)}, {over.told.confidence}"
-        rows.append((f"{what.capitalize()}, {last}", over.told.number(total.value), between))
-    known_changes = [] if isinstance(changes, str) or several else changes_of(changes)
-    whole = next((change for change in known_changes if change.level == 0), None)
-    if whole is not None and whole.change is not None:
-        remark = over.told.between(whole.lower, whole.upper, sign=True)
-        rows.append(("Change", over.told.signed(whole.change), remark))
+        between = f"{over.write_ends(total.lower, total.upper)}, {over.confidence}"
+        rows.append((f"{over.name.capitalize()}, {last}", over.write(total.value), between))
+    if over.is_only and not isinstance(over.changes, str):
+        whole = next((one for one in _changes_of(over.changes) if one.level == 0), None)
+        if whole is not None and whole.change is not None:
+            remark = over.write_ends(whole.lower, whole.upper, sign=True)
+            rows.append(("Change", over.write_signed(whole.change), remark))
     return rows
 
 
-def _series_promise(receipt: Receipt, told: _NumberWriter) -> list[str]:
-    intervals = receipt["intervals"]
-    return [
-        f"Each of these releases has {receipt['guarantee']}; the card is that of the newest.",
-        plain_words(receipt, "one of them"),
-        "Whoever sees several of them: what they cost together is in the ledger.",
-        f"{intervals[:1].upper()}{intervals[1:]} ({told.confidence}).",
-        budget_words(receipt),
+# -- changes -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """The numbers of a node in two periods, None where it was not reported, and their change.
+
+    ``lower`` and ``upper`` are the ends of the interval of the change.
+    """
+
+    label: str
+    level: int
+    before: Point | None
+    after: Point | None
+    change: float | None
+    lower: float | None
+    upper: float | None
+    ratio: float | None
+    is_more_than_noise: bool
+
+    @property
+    def at_least(self) -> float:
+        """The least size of the change by its interval; 0 if it may be noise."""
+        if not self.is_more_than_noise:
+            return 0.0
+        return min(abs(end) for end in (self.lower, self.upper) if end is not None)
+
+
+def _changes_of(found: pd.DataFrame) -> list[_Change]:
+    """Read the rows of ``dp.change``; sort them by the least size of the change, largest first."""
+    out = [
+        _Change(
+            label=str(row["prefix"]),
+            level=int(row["level"]),
+            before=_change_point(row, "before"),
+            after=_change_point(row, "after"),
+            change=_finite_or_none(row["change"]),
+            lower=_finite_or_none(row["change_lower"]),
+            upper=_finite_or_none(row["change_upper"]),
+            ratio=_finite_or_none(row["ratio"]),
+            is_more_than_noise=bool(row["more_than_noise"]),
+        )
+        for row in found.to_dict("records")
     ]
+    return sorted(out, key=lambda c: (-c.at_least, -abs(c.change or 0.0), c.level, c.label))
 
 
-def _percent_text(confidence: float) -> str:
-    return f"{100 * confidence:.6g} %"
+def _change_point(row: Mapping[Any, Any], side: str) -> Point | None:
+    value, *ends = (_finite_or_none(row[f"{side}{end}"]) for end in ("", "_lower", "_upper"))
+    return None if value is None else Point(value=value, lower=ends[0], upper=ends[1])
+
+
+def _finite_or_none(number: Any) -> float | None:
+    return None if pd.isna(number) or not math.isfinite(number) else number
+
+
+def _changes_table(over: _MeasureOverTime, found: pd.DataFrame) -> str:
+    """Return the table of the largest changes, and a note on its intervals, as HTML."""
+    periods = tuple(over.points)[-2:]
+    before, after = html.escape(periods[0]), html.escape(periods[-1])
+    rows = "".join(_change_row(change, over) for change in _changes_of(found)[:CHANGES])
+    sure = f"{100 * found.attrs['dp_change']['confidence']:.6g} %"
+    return (
+        "<div class='scrolling'><table class='changes' "
+        f"aria-labelledby='changes-{over.place}'><thead><tr>"
+        f"<th scope='col'>Node</th><th scope='col' class='number optional'>{before}</th>"
+        f"<th scope='col' class='number optional'>{after}</th>"
+        "<th scope='col' class='number'>Change</th><th scope='col' class='number optional'>Ratio"
+        f"</th></tr></thead><tbody>{rows}</tbody></table></div>"
+        f"<p class='note below'>From {before} to {after}, of {len(found):,} nodes. The intervals "
+        f"of all changes hold together with confidence {sure}. Changes that noise alone may "
+        "explain stand below the others, in grey. Where a period does not report a node, its "
+        "interval is made of bounds from threshold and noise: what is not reported is not zero."
+        "</p>"
+    )
+
+
+def _change_row(change: _Change, over: _MeasureOverTime) -> str:
+    kind = "" if change.is_more_than_noise else " class='within'"
+    ends = over.write_ends(change.lower, change.upper, sign=True)
+    sides = "".join(
+        f"<td class='number optional'>{'not reported' if p is None else over.write(p.value)}</td>"
+        for p in (change.before, change.after)
+    )
+    moved = "" if change.change is None else over.write_signed(change.change)
+    ratio = "" if change.ratio is None else f"× {change.ratio:.2f}"
+    name = "Total" if change.label == "*" else html.escape(change.label)
+    return (
+        f"<tr{kind}><th scope='row' dir='auto'>{name}</th>{sides}"
+        f"<td class='number'>{moved}<small>{ends}</small></td>"
+        f"<td class='number optional'>{ratio}</td></tr>"
+    )

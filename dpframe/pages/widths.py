@@ -44,7 +44,7 @@ def blocks(
     ----------
     area
         Shape (n,), not negative, children never more than their parent
-        (:func:`dpframe.postprocess.lineages.areas`).
+        (:func:`dpframe.postprocess.shown_nodes.areas`).
     ancestor
         int64, shape (n,): the parent of each node, -1 for none.
     in_order

@@ -1,33 +1,201 @@
-"""One of the two releases that a change compares: its number of every node, drawn or bounded."""
+"""A side of a change: numbers of a release, and bounds on nodes that it does not report.
+
+A node is tested by its residual F, the records under it that no reported node below it covers: it
+is reported if F + W >= threshold, W its own test noise. So the true count of a node that is not
+reported is F plus the true counts of the topmost reported nodes below it, whose noisy counts are
+released. For every u the chance that a node with F > u is not reported is at most
+P(W < threshold - u), whatever other nodes do: F <= u except with this chance. For chance 0, u is
+``threshold - lowest W - 1``: one below "certainly reported".
+
+The chance is of both events together, that the node is not reported and that F > u, for a node that
+was named without the noise of this release, such as a node that another release reports. Over many
+such nodes chances add up, whatever the dependence.
+
+Privacy
+-------
+Post-processing of what was reported and of public laws: no budget.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpframe.budget import SHARE_GRID
 from dpframe.errors import ParameterError
-from dpframe.noise import NoiseTable
+from dpframe.noise import NoiseTable, UnboundedNoise, law_of_facts
 from dpframe.postprocess.half_widths import half_width, table_of
-from dpframe.postprocess.hidden_bounds import HiddenBound, Place, hidden_bound, topmost_below
 from dpframe.postprocess.joint_noise import Noise
-from dpframe.postprocess.known_noise import NOMINAL, SUMMED, KnownNoise, known_noise, number_law
-from dpframe.postprocess.legacy import PlanAgain
-from dpframe.postprocess.mean_noise import MeanNoise, mean_noise
-from dpframe.postprocess.rollup_noise import rollup_noise
+from dpframe.postprocess.known_noise import (
+    NOMINAL,
+    SUMMED,
+    KnownNoise,
+    MeanNoise,
+    is_exact,
+    known_noise,
+    mean_noise,
+    number_law,
+    rollup_noise,
+)
+from dpframe.postprocess.legacy import (
+    PlanAgain,
+    certain_of_printed,
+    planned_test_law,
+    selects_by_number,
+)
 from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes
 from dpframe.steps import Steps
 
+Place = tuple[int, Hashable]
+"""A node: its level, and the last entry of its lineage, None for the root."""
+
+TESTED = ("offline", "offline-gaussian", "paper", "tree-hhh", "rollup")
+"""Mechanisms that test residuals."""
+
+BY_LEVEL = ("tree-laplace", "tree-gaussian", "tree-laplace-gaussian")
+"""Mechanisms that compare the noisy count of every node with the threshold of its level."""
+
+
+def node_place(lineage: tuple[Hashable, ...]) -> Place:
+    """The place of a node, from its lineage: the nodes above it and the node itself."""
+    return len(lineage), lineage[-1] if lineage else None
+
+
+def most_hidden(test: NoiseTable, threshold: int, chance: float) -> int:
+    """The least u so that P(W < threshold - F) <= ``chance`` for every F > u; in units."""
+    passed = test.cumulative_chances()  # P(W < lowest + i)
+    step = int(np.searchsorted(passed, chance, side="right")) - 1
+    return threshold - (test.lowest + max(0, step)) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HiddenBound:
+    """How much the nodes can hold that one release does not report.
+
+    ``laws`` are those of its tests of residuals, one for all levels, or of noisy counts, one a
+    level; none if the receipt does not tell them. ``certain`` is the most that is hidden with
+    certainty, in units, None if not known. ``grid`` units are 1 in the numbers of the release.
+    """
+
+    certain: int | None = None
+    grid: int | Fraction = 1
+    laws: tuple[NoiseTable, ...] = ()
+    threshold: int = 0
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether a bound that may fail with some chance can be lower than the certain bound."""
+        return bool(self.laws)
+
+    def at(self, level: int, chance: float) -> int | None:
+        """The most units that a node of this level hides, except with probability ``chance``; None
+        without a bound: level 0 is never tested."""
+        if level == 0:
+            return None
+        if not self.laws:
+            return self.certain
+        law = self.laws[level] if len(self.laws) > 1 else self.laws[0]
+        return most_hidden(law, self.threshold, chance)
+
+
+def hidden_bound(nodes: ShownNodes, plan_again: PlanAgain | None = None) -> HiddenBound:
+    """The bound on nodes that a release does not report, by its receipt, in units of the noise that
+    decides; without any bound where nothing is tested or told."""
+    receipt, nothing = nodes.receipt, HiddenBound()
+    mechanism, noise = str(receipt["mechanism"]), receipt.get("noise") or {}
+    if receipt.get("keys") is not None or receipt.get("threshold") is None:
+        return nothing
+    if mechanism in BY_LEVEL:
+        return _hidden_bound_by_level(receipt, noise)
+    facts = _test_facts(receipt)
+    if not facts:
+        return nothing
+    grid, lowest = Fraction(int(facts["grid"])) / Fraction(_worth(receipt)), float(facts["lowest"])
+    threshold = math.ceil(Fraction(receipt["threshold"]) * grid)
+    if mechanism == "paper":
+        if "shared" not in noise:
+            reported = certain_of_printed(receipt)
+            certain = None if reported is None else math.ceil(reported * grid) - 1
+            return HiddenBound(certain=certain, grid=grid)
+        lowest += float(noise["shared"]["lowest"])
+    certain = threshold - round(lowest * float(grid)) - 1
+    law = law_of_tests(receipt, plan_again)
+    laws = () if law is None else (law,)
+    return HiddenBound(certain=certain, grid=grid, laws=laws, threshold=threshold)
+
+
+def law_of_tests(receipt: Mapping[str, Any], plan_again: PlanAgain | None) -> NoiseTable | None:
+    """Return the law of one test of a residual; None if the receipt does not say enough.
+
+    None for the printed algorithm, too: each of its tests adds a second draw, which all share.
+    """
+    facts = _test_facts(receipt)
+    if not facts or receipt["mechanism"] == "paper":
+        return None
+    if is_exact(facts):
+        return table_of(law_of_facts(facts, _worth(receipt)))
+    return None if plan_again is None else planned_test_law(receipt, plan_again)
+
+
+def _test_facts(receipt: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The facts on the law of tests of residuals; none if a measure selects the nodes of a rollup,
+    or if an earlier version tested a measure."""
+    mechanism, noise = receipt["mechanism"], receipt.get("noise") or {}
+    if mechanism not in TESTED:
+        return None
+    if mechanism == "rollup":
+        return noise if noise and selects_by_number(receipt) else None
+    facts: Mapping[str, Any] = noise.get("test") or {}
+    return facts if receipt.get("weight") is None or is_exact(facts) else None
+
+
+def _worth(receipt: Mapping[str, Any]) -> float:
+    """What ``grid`` units are in the numbers of the release: 1, or ``max_weight`` of a measure."""
+    return 1.0 if receipt.get("weight") is None else float(receipt["max_weight"])
+
+
+def _hidden_bound_by_level(receipt: Mapping[str, Any], noise: Mapping[str, Any]) -> HiddenBound:
+    """The bound by tests of noisy counts. No level has a larger threshold than the receipt."""
+    facts = noise.get("levels") or []
+    laws: tuple[NoiseTable | UnboundedNoise, ...] = ()
+    with suppress(ParameterError):  # an earlier version did not tell the law
+        laws = tuple(map(number_law, facts))
+    grid = int(facts[0]["grid"]) if facts else 1
+    threshold = int(receipt["threshold"]) * grid
+    lowest = [fact["lowest"] for fact in facts]
+    if not lowest or None in lowest:
+        return HiddenBound(grid=grid)
+    certain = threshold - round(float(min(lowest)) * grid) - 1
+    tables = tuple(law for law in map(table_of, laws) if law is not None)
+    return HiddenBound(certain=certain, grid=grid, threshold=threshold, laws=tables)
+
+
+def topmost_below(nodes: ShownNodes) -> dict[Place, list[int]]:
+    """For every node that is not reported and has reported nodes below it: the rows of the topmost
+    of these reported nodes."""
+    found: dict[Place, list[int]] = defaultdict(list)
+    lines = nodes.lineages
+    for row, (lineage, above) in enumerate(zip(lines, nodes.ancestor.tolist(), strict=True)):
+        reported = len(lines[above]) if above >= 0 else -1
+        for depth in range(reported + 1, len(lineage)):
+            found[node_place(lineage[:depth])].append(row)
+    return dict(found)
+
+
+# -------------------------------------------------------------------------------------------------
+# One of the two releases that a change compares: its number of every node, drawn or bounded.
+
+
 Numbers = list[Any]
 """A list with one number per row; None where the number is not known."""
-
-EndsAtConfidence = Callable[[float], tuple[Numbers, Numbers]]
-"""Returns lower and upper ends for a confidence; None at nodes that a release does not report."""
 
 SELECTED_UPON = (*NOMINAL, "streaming")
 """Mechanisms that compare the released number itself with a threshold, so that its noise decides
@@ -50,7 +218,7 @@ class DrawnNumbers:
     low: list[int]
     high: list[int]
     noise: list[Noise] | None
-    variance: NDArray[np.float64] | None
+    variance: list[float]
     scale: Fraction
     decimals: int | None = None
     adjusted: bool = False
@@ -66,9 +234,8 @@ class SmallestShown:
 
     def at(self, chance: float) -> int:
         """The most that a value that is not shown counts, except with probability ``chance``."""
-        return self.least + (
-            half_width(self.noise, 1, 1 - chance) if chance else self.noise.highest
-        )
+        most = half_width(self.noise, 1, 1 - chance) if chance else self.noise.highest
+        return self.least + most
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -79,7 +246,7 @@ class Side:
     ``worth`` has the least and the most that a unit of the selection adds to a number. ``covers``
     has the rows of unreported nodes with reported nodes below, if there are no ``drawn`` numbers.
     ``drawn`` is None if the receipt does not tell the law of the noise, and ``unknown`` says why;
-    ``told`` then gives ends for any confidence, if these are known. ``selected`` says why the
+    ``means`` then gives ends for any confidence, if these are known. ``selected`` says why the
     intervals do not all hold together, if they do not.
     """
 
@@ -96,43 +263,22 @@ class Side:
     kept: SmallestShown | None = None
     covers: frozenset[int] = frozenset()
     drawn: DrawnNumbers | None = None
-    told: EndsAtConfidence | None = None
+    means: Callable[[float], tuple[Numbers, Numbers]] | None = None
     unknown: str = ""
     selected: str = ""
 
-    @property
-    def scale(self) -> Fraction | None:
-        return None if self.drawn is None else self.drawn.scale
-
-    @property
-    def shown(self) -> list[bool]:
-        return [value is not None for value in self.value]
-
-    def rounded(self, value: Any) -> Any:
-        """Round a difference of shown numbers to the decimals of these numbers, if known."""
-        decimals = None if self.drawn is None else self.drawn.decimals
-        return value if decimals is None else round(value, decimals)
-
-    def hides(self, row: int, chance: float) -> tuple[Fraction, Fraction] | None:
+    def hides(self, row: int, chance: float) -> tuple[Fraction | float, Fraction | float]:
         """The least and the most that a true number has beside its drawn part, in the numbers of
-        the frame, except with probability ``chance``; None without a bound."""
+        the frame, except with probability ``chance``; infinite without a bound."""
         if self.value[row] is not None:
             return Fraction(0), Fraction(0)
         least = chance if self.kept is None else chance / 2
         units = self.hidden.at(self.levels[row], least)
         if units is None or self.worth is None or row in self.covers:
-            return None
+            return -math.inf, math.inf
         if self.kept is not None:
             units = max(units, self.kept.at(least))
         return self.worth[0] * units, self.worth[1] * units
-
-
-def check_together(before: Side, after: Side, simultaneous: bool) -> None:
-    """Raise ParameterError if intervals should all hold together (``simultaneous``) and do not,
-    whatever their confidence."""
-    for side in (before, after):
-        if simultaneous and side.selected:
-            raise ParameterError(f"simultaneous=True does not hold: {side.selected}.")
 
 
 def side_of(
@@ -146,10 +292,10 @@ def side_of(
     """A release as one side of a change. For each node of ``places``, ``at`` has its row in the
     frame of the release, or -1 if the release does not report the node."""
     hidden, kind = hidden_bound(nodes, plan_again), columns.kind
-    drawn, told, unknown, selected = None, None, "", ""
+    drawn, means, unknown, selected = None, None, "", ""
     try:
         if kind == "mean":
-            told = _mean_ends_at(mean_noise(nodes, name), at)
+            means = partial(_mean_ends, mean_noise(nodes, name), at)
             unknown = f"measure ({name!r}) is a mean, and what it is a quotient of is not shown."
         elif nodes.is_rollup:
             drawn = _drawn_numbers(nodes, rollup_noise(nodes, name)[0], at, places)
@@ -186,7 +332,7 @@ def side_of(
         kept=_smallest_shown(nodes),
         covers=covers,
         drawn=drawn,
-        told=told,
+        means=means,
         unknown=unknown,
         selected=selected,
     )
@@ -224,13 +370,13 @@ def _drawn_numbers(
     rows = [
         [row] if row >= 0 else below.get(node, []) for row, node in zip(at, places, strict=True)
     ]
-    noise, variance = None, None
+    noise, variance = None, [0.0] * len(rows)
     if known.variance is None:
         laws = [known.laws[int(known.law[own[0]]) if own else 0] for own in rows]
         draws = [sum(int(known.terms[i]) for i in own) for own in rows]
         noise = [Noise(law, terms) for law, terms in zip(laws, draws, strict=True)]
     else:
-        variance = np.array([sum(known.variance[i] for i in own) for own in rows], np.float64)
+        variance = [float(sum(known.variance[i] for i in own)) for own in rows]
     return DrawnNumbers(
         low=[sum(int(known.low[i]) for i in own) for own in rows],
         high=[sum(int(known.high[i]) for i in own) for own in rows],
@@ -242,14 +388,10 @@ def _drawn_numbers(
     )
 
 
-def _mean_ends_at(means: MeanNoise, at: Sequence[int]) -> EndsAtConfidence:
-    def told(confidence: float) -> tuple[Numbers, Numbers]:
-        lower, upper = (
-            [None if r < 0 else float(end[r]) for r in at] for end in means.ends(confidence)
-        )
-        return lower, upper
-
-    return told
+def _mean_ends(means: MeanNoise, at: Sequence[int], confidence: float) -> tuple[Numbers, Numbers]:
+    ends = means.ends(confidence)
+    lower, upper = ([None if r < 0 else float(end[r]) for r in at] for end in ends)
+    return lower, upper
 
 
 def _worth_of_unit(

@@ -39,10 +39,143 @@ References
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from dpframe.postprocess.forest import check_tree, downward_pass, upward_pass
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from dpframe.errors import ParameterError
+from dpframe.tree import ListedNodes, NoisyTree
+
+_Number = TypeVar("_Number", np.float64, np.int64, np.object_)
+
+_LARGEST = 2.0**61
+"""Sums of whole numbers below this fit int64 with room to spare. Float64 rounds from 2**53 on."""
+
+_VARIANCES = (1e-100, 1e100)
+"""Within these, no product or quotient of a count and variances leaves float64."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Forest:
+    """Nodes renumbered level by level, in their old order within a level.
+
+    ``order`` and ``up``: int64, shape (n,); for each node its old position, and the new position of
+    its parent, -1 for a root. ``starts``: new position where each level starts, n at the end.
+    """
+
+    order: NDArray[np.intp]
+    up: NDArray[np.int64]
+    starts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, parent: NDArray[np.int64]) -> Forest:
+        depth = (parent >= 0).astype(np.int64)
+        ancestor = parent.astype(np.int64)
+        below = np.flatnonzero(depth)
+        while below.size:  # depth = steps to an ancestor + its steps upwards
+            above = ancestor[below]
+            depth[below] += depth[above]
+            ancestor[below] = ancestor[above]
+            below = below[ancestor[below] >= 0]
+        order = np.argsort(depth, kind="stable")
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        up = parent[order]
+        up[up >= 0] = place[up[up >= 0]]
+        starts = np.cumsum(np.bincount(depth, minlength=1))
+        return cls(order=order, up=up, starts=(0, *starts.tolist()))
+
+    def levels(self) -> Iterator[tuple[slice, slice, NDArray[np.intp]]]:
+        """From the top down: the new positions of a level and of the next level, and for each node
+        of the next level the place of its parent within the upper level."""
+        for lo, mid, hi in zip(self.starts, self.starts[1:], self.starts[2:], strict=False):
+            yield slice(lo, mid), slice(mid, hi), self.up[mid:hi] - lo
+
+    def restore(self, x: NDArray[_Number]) -> NDArray[_Number]:
+        """Return values of the renumbered nodes in the caller's numbering."""
+        out = np.empty_like(x)
+        out[self.order] = x
+        return out
+
+
+def check_tree(
+    parent: ArrayLike, noisy: ArrayLike, variance: ArrayLike, complete: ArrayLike
+) -> tuple[Forest, NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Check the arguments of :mod:`.consistency`. Return the forest, and by level the counts, the
+    variances, and which nodes with children are complete, and which incomplete."""
+    above, counts, var, flags = map(np.asarray, (parent, noisy, variance, complete))
+    if above.ndim != 1 or not above.shape == counts.shape == var.shape == flags.shape:
+        raise ParameterError("tree arrays must be one-dimensional, one value a node each.")
+    if above.dtype.kind != "i" or (above < -1).any() or (above >= np.arange(len(above))).any():
+        raise ParameterError(
+            "parent must hold whole numbers with -1 <= parent[i] < i. List parents before children."
+        )
+    if flags.dtype != np.bool_:
+        raise ParameterError("complete must be an array of booleans, one a node.")
+    if counts.dtype.kind not in "if" or not np.abs(counts.astype(np.float64)).sum() < _LARGEST:
+        raise ParameterError("counts must be finite numbers with absolute sum below 2**61.")
+    if var.dtype.kind not in "if" or not ((var >= _VARIANCES[0]) & (var <= _VARIANCES[1])).all():
+        raise ParameterError("variance must hold numbers from 1e-100 to 1e100.")
+    inner = np.zeros(len(above), dtype=np.bool_)
+    inner[above[above >= 0]] = True
+    forest = Forest.of(above)
+    order = forest.order
+    y, v = counts[order].astype(np.float64), var[order].astype(np.float64)
+    return forest, y, v, (inner & flags)[order], (inner & ~flags)[order]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SubtreeEstimates:
+    """What the subtree of each node alone tells of the node, given which nodes are ``tied`` to the
+    sum of their children: float64 or bool, shape (n,), by level.
+
+    ``z`` and ``s``: best estimate and its variance. ``sums`` and ``below``: sums of ``z`` and of
+    ``s`` over the children.
+    """
+
+    z: NDArray[np.float64]
+    s: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    below: NDArray[np.float64]
+    tied: NDArray[np.bool_]
+
+
+def upward_pass(
+    forest: Forest,
+    y: NDArray[np.float64],
+    var: NDArray[np.float64],
+    tied: NDArray[np.bool_],
+    undecided: NDArray[np.bool_] | None = None,
+) -> SubtreeEstimates:
+    """Estimate nodes from the leaves up. An undecided node becomes tied if its own value is below
+    the sum of its children's estimates."""
+    z, s, sums, below, tied = y.copy(), var.copy(), np.zeros_like(y), np.zeros_like(y), tied.copy()
+    for top, here, group in reversed(list(forest.levels())):
+        sums[top] = np.bincount(group, z[here], top.stop - top.start)
+        below[top] = np.bincount(group, s[here], top.stop - top.start)
+        if undecided is not None:
+            tied[top] |= undecided[top] & (y[top] < sums[top])
+        gain = np.where(tied[top], var[top] / (var[top] + below[top]), 0.0)
+        z[top] += gain * (sums[top] - z[top])
+        s[top] = np.where(tied[top], gain * below[top], s[top])
+    return SubtreeEstimates(z=z, s=s, sums=sums, below=below, tied=tied)
+
+
+def downward_pass(forest: Forest, up: SubtreeEstimates) -> NDArray[np.float64]:
+    """Return the least squares solution for these tied nodes, by level, from the roots down."""
+    x = up.z.copy()
+    for top, here, group in forest.levels():
+        gap = np.where(up.tied[top], x[top] - up.sums[top], 0.0)
+        x[here] += up.s[here] / up.below[top][group] * gap[group]
+    return x
+
+
+# -- Noisy counts of all nodes of a tree that add up: least squares, then whole numbers -----------
+
 
 _BINDS = 0.5
 """In records: `consistent_whole_counts` treats an incomplete node whose remainder is below this as
@@ -66,30 +199,12 @@ def consistent_counts(
     true)**2 / variance) <= sum((noisy - true)**2 / variance)``, for every noise: x is the
     projection onto a convex set in which the true counts lie.
 
-    Parameters
-    ----------
-    parent
-        int64, shape (n,); position of the parent, -1 for a root. ``parent[i] < i``, as in
-        preorder. Several roots are several trees.
-    noisy
-        float64 or int64, shape (n,); units of the count. The sum of absolute values is below
-        2**61; from 2**53 on float64 rounds to a few units.
-    variance
-        float64, shape (n,); units of the count squared, from 1e-100 to 1e100. Only ratios matter.
-        Almost 0 for a count that is known, very large for one that was not measured.
-    complete
-        bool, shape (n,); True where the listed children are all there are. Not used at a node
-        without listed children.
-
-    Returns
-    -------
-    NDArray[np.float64]
-        Shape (n,). Sums hold up to rounding of float64. May be negative.
-
-    Raises
-    ------
-    ParameterError
-        If an argument breaks a rule above.
+    Arrays have one value a node; ParameterError if one breaks a rule. ``parent``: the position of
+    the parent, ``parent[i] < i``, -1 for a root; several roots are several trees. ``noisy``: the
+    sum of absolute values is below 2**61; from 2**53 on float64 rounds to a few units.
+    ``variance``: from 1e-100 to 1e100; only ratios matter. ``complete``: True where the listed
+    children are all there are. Sums of the result hold up to rounding of float64; it may be
+    negative.
 
     Notes
     -----
@@ -146,32 +261,14 @@ def consistent_counts(
 
 
 def consistent_variance(
-    parent: NDArray[np.int64],
-    variance: NDArray[np.float64],
-    *,
-    complete: NDArray[np.bool_],
+    parent: NDArray[np.int64], variance: NDArray[np.float64], *, complete: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
     """Variance of every count of `consistent_counts` if complete nodes alone tie their children.
 
     It is the variance of the least squares estimate with the equations of complete nodes and no
     inequality, for independent noises with the given variances; exact where every node with
-    children is complete.
-
-    Parameters
-    ----------
-    parent, variance, complete
-        As for `consistent_counts`.
-
-    Returns
-    -------
-    NDArray[np.float64]
-        Shape (n,); units of the count squared. Errors of rounding are those of float64 for the
-        largest variance among siblings.
-
-    Raises
-    ------
-    ParameterError
-        If an argument breaks a rule of `consistent_counts`.
+    children is complete. Arguments are those of `consistent_counts`. Errors of rounding are those
+    of float64 for the largest variance among siblings.
 
     Notes
     -----
@@ -216,25 +313,10 @@ def consistent_whole_counts(
     half a record beside its children. The c are rounded by largest remainder: to the sum t, or, if
     the node is not complete, to the whole number nearest to their sum.
 
-    Parameters
-    ----------
-    parent, variance, complete
-        As for `consistent_counts`.
-    values
-        float64 or int64, shape (n,); units of the count; usually the result of `consistent_counts`.
-        The sum of absolute values is below 2**61. From 2**53 on, counts are the closest ones up to
-        rounding; sums hold exactly.
-
-    Returns
-    -------
-    NDArray[np.int64]
-        Shape (n,). Values that already satisfy these rules come back unchanged. Ties (of float64)
-        go to the sibling listed first; apart from ties the order of the nodes does not matter.
-
-    Raises
-    ------
-    ParameterError
-        If an argument breaks a rule above.
+    Arguments are those of `consistent_counts`, and ``values`` usually its result. From 2**53 on,
+    counts are the closest ones up to rounding; sums hold exactly. Values that already satisfy these
+    rules come back unchanged. Ties (of float64) go to the sibling listed first; apart from ties the
+    order of the nodes does not matter.
 
     Notes
     -----
@@ -324,3 +406,121 @@ def _largest_remainder(
     out = np.empty_like(base)
     out[order] = base
     return out
+
+
+# -------------------------------------------------------------------------------------------------
+# Counts of a tree that add up, with an ``<other>`` row for what no released child covers.
+
+
+def tree_in_records(noisy: NoisyTree, grid: int) -> NoisyTree:
+    """Convert units to whole records: counts to the nearest, halves up, and intervals outwards."""
+    rest = noisy.rest
+    return replace(
+        noisy,
+        count=(2 * noisy.count + grid) // (2 * grid),
+        lower=noisy.lower // grid,
+        upper=-(-noisy.upper // grid),
+        rest=None if rest is None else (rest[0] // grid, -(-rest[1] // grid)),
+    )
+
+
+def consistent_tree(noisy: NoisyTree, grid: int) -> NoisyTree:
+    """Non-negative whole records in which every node is the sum of its children.
+
+    Weighted least squares, then the nearest whole numbers (:mod:`.consistency`); where a node may
+    have children that are not released, an ``<other>`` child takes what the released children
+    leave, and is never negative. Post-processing: free. The counts are no longer unbiased.
+
+    Intervals are computed from the noise in the counts before they are adjusted. Two changes keep
+    their confidence: ends are raised to 0, as true counts are not negative, and intervals are
+    widened where needed to hold the adjusted count. The interval of an ``<other>`` row is ``rest``,
+    or goes from 0 to the upper end of its parent if there is no ``rest``.
+    """
+    variance = noisy.variance
+    if variance is None:
+        half = (noisy.upper - noisy.lower) / 2
+        variance = np.maximum(half, 1.0) ** 2
+    closed = ~noisy.open
+    values = consistent_counts(noisy.parent, noisy.count, variance, complete=closed) / grid
+    count = consistent_whole_counts(noisy.parent, values, variance / grid**2, complete=closed)
+    exact = replace(tree_in_records(noisy, grid), count=count)
+    full = _append_rests(exact)
+    lower = np.minimum(np.maximum(full.lower, 0), full.count)
+    return replace(full, lower=lower, upper=np.maximum(full.upper, full.count))
+
+
+def _append_rests(noisy: NoisyTree) -> NoisyTree:
+    """Append an ``<other>`` child to every open node that has children."""
+    n = len(noisy.level)
+    covered = np.zeros(n, dtype=np.int64)
+    np.add.at(covered, noisy.parent[1:], noisy.count[1:])
+    has_child = np.zeros(n, dtype=np.bool_)
+    has_child[noisy.parent[1:]] = True
+    above = np.flatnonzero(has_child & noisy.open)
+    if noisy.rest is None:
+        low, high = np.zeros(len(above), dtype=np.int64), noisy.upper[above]
+    else:
+        low, high = noisy.rest[0][above], noisy.rest[1][above]
+    places = pa.array(np.concatenate([np.arange(n), above]))
+    return NoisyTree(
+        level=_append_values(noisy.level, noisy.level[above] + 1),
+        parent=_append_values(noisy.parent, above),
+        count=_append_values(noisy.count, (noisy.count - covered)[above]),
+        lower=_append_values(noisy.lower, low),
+        upper=_append_values(noisy.upper, high),
+        other=np.concatenate([noisy.other, np.ones(len(above), dtype=np.bool_)]),
+        open=np.zeros(n + len(above), dtype=np.bool_),
+        keys=tuple(column.take(places) for column in noisy.keys),
+    )
+
+
+def _append_values(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([a, b.astype(np.int64)])
+
+
+# -------------------------------------------------------------------------------------------------
+# How to divide a budget over levels when the tree is public: least error of the worst node.
+
+
+LARGEST_TREE = 20_000
+"""The most nodes of a tree for which weights are searched. In larger trees nodes have many
+children, and weights gain nothing."""
+
+RATIOS = (1.0, 0.8, 0.9, 1.1, 1.25, 1.4, 1.6, 1.8, 2.0, 2.5)
+"""Weight of a level over the weight of the level above; 1 first, so that it wins ties."""
+
+
+def deepest_level(listed: ListedNodes) -> int:
+    """The last level that has listed or ``<other>`` nodes."""
+    return int((listed.level + listed.rest).max())
+
+
+def best_weights(listed: ListedNodes, height: int, *, squared: bool) -> tuple[float, ...]:
+    """Weights of levels 0 to ``height``, a geometric series, that leave the least variance of the
+    worst node after least squares.
+
+    An ``<other>`` node of the public nodes counts as one more child. ``squared``: whether the
+    variance of a level is proportional to 1 / weight (Gaussian), and not the standard deviation
+    (Laplace). All are 1 if the tree is larger than ``LARGEST_TREE``, or if no other weights lower
+    the largest variance of a node by at least 1 %. Without least squares equal weights are best: of
+    numbers with a given sum of inverses the largest is least if all are equal.
+    """
+    equal = (1.0,) * (height + 1)
+    if len(listed.level) > LARGEST_TREE:
+        return equal
+    n, rests = len(listed.level), np.flatnonzero(listed.rest)
+    parent = np.concatenate([listed.parent, rests])
+    level = np.concatenate([listed.level, listed.level[rests] + 1])
+    complete = np.ones(n + len(rests), dtype=np.bool_)
+
+    def worst(ratio: float) -> float:
+        weights = ratio ** np.arange(height + 1)
+        share = weights / weights.sum()
+        variance = 1 / share if squared else 1 / share**2
+        return float(consistent_variance(parent, variance[level], complete=complete).max())
+
+    errors = [worst(ratio) for ratio in RATIOS]
+    best = RATIOS[int(np.argmin(errors))]
+    if min(errors) > 0.99 * errors[0]:
+        return equal
+    return tuple(float(best**depth) for depth in range(height + 1))

@@ -11,7 +11,6 @@ A function of public laws and released numbers: no budget.
 References
 ----------
 .. [1] Fieller, "Some Problems in Interval Estimation" (1954).
-.. [2] Birnbaum, "On Random Variables with Comparable Peakedness", Ann. Math. Stat. 19 (1948).
 """
 
 from __future__ import annotations
@@ -24,7 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.noise import NoiseTable, UnboundedNoise
-from dpframe.postprocess.half_widths import scale_of, table_of
+from dpframe.postprocess.half_widths import (
+    least_width,
+    pmf_of_weights,
+    round_up_draws,
+    scale_of,
+    table_of,
+)
 
 Real = NDArray[np.float64]
 
@@ -55,10 +60,9 @@ class Noise:
     terms: int = 1
 
     @property
-    def tabled(self) -> bool:
+    def has_table(self) -> bool:
         """Whether the law is written as a table here."""
-        scale = scale_of(self.law)
-        return scale is None or scale <= WIDEST
+        return (scale_of(self.law) or 0.0) <= WIDEST
 
     @property
     def variance(self) -> float:
@@ -72,7 +76,7 @@ class Noise:
         table, scale = table_of(self.law), scale_of(self.law)
         law = table.weights.tobytes() if table is not None else scale
         assert law is not None
-        return law, _round_up_draws(self.terms)
+        return law, round_up_draws(self.terms)
 
 
 def difference_half_width(one: Noise, other: Noise, confidence: float) -> int:
@@ -81,33 +85,21 @@ def difference_half_width(one: Noise, other: Noise, confidence: float) -> int:
     The least w, to 1e-12 in probability, if both have up to 32 terms; with more, at most 5 % more.
     """
     first, last = sorted((one.key, other.key), key=lambda key: (isinstance(key[0], bytes), key))
-    return _cached_difference_width(
-        first, last, confidence
-    )  # sorted: the same, to the bit, in either order
+    return _cached_difference_width(first, last, confidence)  # to the bit, in either order
 
 
 @lru_cache(maxsize=8192)
 def _cached_difference_width(one: Key, other: Key, c: float) -> int:
     law = _joint_law(one, other)
     middle = len(law) // 2
-    inside = law[middle] + 2 * np.concatenate([[0.0], np.cumsum(law[middle + 1 :])])
-    if middle == 0:
-        return 0
-    return min(middle, int(np.searchsorted(inside, c + FLOOR)))
-
-
-def _round_up_draws(k: int) -> int:
-    """Round up to one of 8 sizes an octave above 32, as in :mod:`.noise_sums`: one more symmetric
-    unimodal draw never makes a sum more peaked [2]_."""
-    return k if k <= 32 else math.ceil(2 ** (math.ceil(8 * math.log2(k) - 1e-9) / 8))
+    return min(middle, least_width(law[middle:], c + FLOOR))
 
 
 @lru_cache(maxsize=64)
 def _law_of_draw(law: bytes | float) -> Real:
     """The probabilities of the values of one draw, from -bound to bound."""
     if isinstance(law, bytes):
-        whole: Real = np.frombuffer(law, dtype=np.uint64).astype(np.float64) / 2**64
-        return whole
+        return pmf_of_weights(law)
     z = np.abs(np.arange(-math.ceil(40 * law) - 1, math.ceil(40 * law) + 2))
     ratio = math.exp(-1 / law)
     found: Real = (1 - ratio) / (1 + ratio) * np.exp(-z / law)
@@ -148,23 +140,12 @@ def quotient_ends(
     below: Noise,
     confidence: float,
 ) -> tuple[Real, Real]:
-    """Ends of intervals for quotients n / d of true numbers, n >= 0 and d > 0.
+    """Ends of intervals for quotients n / d of true numbers, n >= 0 and d > 0, each on its own.
 
-    Parameters
-    ----------
-    numerator, denominator
-        Least and largest noisy numbers, N = n + X and D = d + Y; float64, shape (m,).
-    above, below
-        The laws of X and of Y, independent.
-    confidence
-        Of each interval on its own.
-
-    Returns
-    -------
-    tuple
-        Lower and upper ends, float64, shape (m,): 0 and infinity where D is not clearly above 0.
-        The lower end is for the least N and the largest D, the upper end for the largest N and the
-        least D.
+    ``numerator`` and ``denominator`` are the least and the largest noisy numbers, N = n + X and
+    D = d + Y; X has the law ``above`` and Y, independent, the law ``below``. Ends are 0 and
+    infinity where D is not clearly above 0. The lower end is for the least N and the largest D, the
+    upper end for the largest N and the least D.
 
     Notes
     -----
@@ -212,15 +193,7 @@ def _survival(law: bytes | float, terms: int) -> Real:
 
 
 def _search_quotients(
-    n: Real,
-    d: Real,
-    y: Real,
-    mass: Real,
-    rest: float,
-    survival: Real,
-    a: float,
-    *,
-    upper: bool,
+    n: Real, d: Real, y: Real, mass: Real, rest: float, survival: Real, a: float, *, upper: bool
 ) -> Real:
     """The least q from which on all quotients are refused if ``upper``, else the largest q up to
     which all are refused."""

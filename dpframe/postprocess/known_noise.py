@@ -20,10 +20,14 @@ from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
 from dpframe.noise import NoiseTable, UnboundedNoise, law_of_facts
+from dpframe.postprocess.consistency import Forest
 from dpframe.postprocess.half_widths import half_width
 from dpframe.postprocess.legacy import law_by_spread
+from dpframe.postprocess.mean_intervals import mean_ends, spread_from_end
 from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes
-from dpframe.postprocess.weighted_laplace import whole_half_width
+from dpframe.postprocess.tree_squares import largest_shares, variances
+from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
+from dpframe.steps import Steps
 
 Whole = NDArray[np.int64]
 Objects = NDArray[np.object_]
@@ -95,15 +99,12 @@ class KnownNoise:
             return whole_half_width(self.variance, confidence, self.largest).astype(object)
         draws = np.stack([self.law, self.terms if terms is None else terms])
         pairs, where = np.unique(draws, axis=1, return_inverse=True)
-        halves = [self._half(law, k, confidence, strict) for law, k in pairs.T.tolist()]
+        halves = []
+        for number, k in pairs.T.tolist():
+            law = self.laws[number]
+            more = FINEST if strict and law.ends is not None else 0.0
+            halves.append(half_width(law, k, min(1.0, confidence + more)) if k else 0)
         return np.array(halves, dtype=self.low.dtype)[where.reshape(-1)]
-
-    def _half(self, law: int, terms: int, confidence: float, strict: bool) -> int:
-        if not terms:
-            return 0
-        noise = self.laws[law]
-        more = FINEST if strict and noise.ends is not None else 0.0
-        return half_width(noise, terms, min(1.0, confidence + more))
 
     def ends(self, confidence: float, *, strict: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
         """Lower and upper ends of intervals for the true numbers, as the frame shows ends."""
@@ -249,15 +250,12 @@ def _terms_of_counts(nodes: ShownNodes) -> Whole:
     """Number of draws in each count: one for every row at and below its node where counts are sums
     of residuals, else 1."""
     out = np.ones_like(nodes.level)
-    if nodes.receipt["mechanism"] in (*NOMINAL, *COUNTED):
+    if nodes.receipt["mechanism"] not in SUMMED:
         return out
     for depth in range(int(nodes.level.max(initial=0)), 0, -1):
         here = np.flatnonzero((nodes.level == depth) & (nodes.ancestor >= 0))
         np.add.at(out, nodes.ancestor[here], out[here])
     return out
-
-
-COUNT = MeasureColumns(value="count", lower="lower", upper="upper")
 
 
 def _noise_of_counts(
@@ -272,7 +270,7 @@ def _noise_of_counts(
     unknown = np.full_like(count, FAR)
     low, high = (-unknown, unknown) if consistent else drawn_range(count, grid)
     return KnownNoise(
-        columns=COUNT,
+        columns=nodes.measures["count"],
         unit=grid,
         low=low,
         high=high,
@@ -294,7 +292,7 @@ def _noise_of_measure(nodes: ShownNodes, facts: Mapping[str, Any]) -> KnownNoise
     step = worth / int(facts["grid"])
     units = np.rint(nodes.numbers("count") / step).astype(np.int64)
     return KnownNoise(
-        columns=COUNT,
+        columns=nodes.measures["count"],
         unit=1,
         step=step,
         low=units,
@@ -303,3 +301,220 @@ def _noise_of_measure(nodes: ShownNodes, facts: Mapping[str, Any]) -> KnownNoise
         law=np.zeros_like(nodes.level),
         terms=_terms_of_counts(nodes),
     ).within_intervals(nodes)
+
+
+# -------------------------------------------------------------------------------------------------
+# The noise in every number of a measure, from a rollup and its receipt, for new intervals.
+#
+# The receipt tells the scales of the noise on parts and on levels, and the frame tells the tree.
+# From these follow the variances of the estimates by least squares, to the last bit, in whichever
+# order rows are. Shown numbers are the drawn numbers but for counts of users, which are shown in
+# whole users: drawn counts are known up to a range then, and an interval covers the whole range.
+# The intervals that the frame shows must be those of the noise that the receipt tells; if not,
+# ParameterError is raised.
+
+
+PARTS = "parts"
+"""Key of the scale of the noise on parts, beside the scales of levels."""
+
+
+def rollup_noise(nodes: ShownNodes, name: str) -> tuple[KnownNoise, ...]:
+    """The noise in the columns of one measure, which is no mean, in a whole rollup: of its value
+    and, if they are counted, of its clipped values. ParameterError where frame and receipt do not
+    say enough."""
+    facts, columns = nodes.receipt["measures"][name], nodes.measures[name]
+    if "noise" not in facts:
+        raise ParameterError(
+            f"the receipt lacks the noise of measure {name!r}, as those of older versions do: "
+            f"{NEW_RELEASE}."
+        )
+    _check_rows(nodes)
+    clipped = replace(
+        columns,
+        value=f"{name}_clipped",
+        lower=f"{name}_clipped_lower",
+        upper=f"{name}_clipped_upper",
+    )
+    return tuple(
+        _column_noise(nodes, said, each)
+        for said, each in zip(facts["noise"], (columns, clipped), strict=False)
+    )
+
+
+def largest_shares_of_rollup(nodes: ShownNodes, scales: Mapping[str, float]) -> NDArray[np.float64]:
+    """The largest share that one draw of noise has in the variance of an estimate, for each row of
+    a whole rollup and noise of these scales; ParameterError where the frame does not say enough."""
+    _check_rows(nodes)
+    return _estimate_variances(nodes, scales)[1]
+
+
+def _check_rows(nodes: ShownNodes) -> None:
+    check_whole(nodes)
+    if nodes.alike.any():
+        raise ParameterError(
+            "some rows of this release read alike, so that the noise in them is not known: "
+            f"{NEW_RELEASE}."
+        )
+
+
+def _column_noise(
+    nodes: ShownNodes, facts: Mapping[str, Any], columns: MeasureColumns
+) -> KnownNoise:
+    unit, decimals = int(facts["unit"]), facts["decimals"]
+    low, high = _drawn_range(nodes.frame[columns.value].to_numpy(), unit, decimals)
+    variance, largest = None, None
+    if "law" not in facts:
+        variance, largest = _estimate_variances(nodes, facts["scales"])
+    noise = KnownNoise(
+        columns=columns,
+        unit=unit,
+        decimals=decimals,
+        low=low,
+        high=high,
+        laws=(number_law(facts["law"]),) if "law" in facts else (),
+        law=np.zeros_like(nodes.level),
+        terms=np.ones_like(nodes.level),
+        variance=variance,
+        largest=largest,
+    )
+    return noise.within_intervals(nodes)
+
+
+def _estimate_variances(
+    nodes: ShownNodes, scales: Mapping[str, float]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The variances of the estimates, in units squared, and the largest share of one draw in
+    each."""
+    spread = {at: 2 * float(scale) ** 2 for at, scale in scales.items()}
+    total = np.full(len(nodes.level), np.inf)
+    for at, own in spread.items():
+        if at != PARTS:
+            total[nodes.level == int(at)] = own
+    parts, forest = np.full(len(total), spread[PARTS]), Forest.of(nodes.ancestor)
+    return variances(forest, parts, total)[1], largest_shares(forest, parts, total)
+
+
+def _drawn_range(value: NDArray[Any], unit: int, decimals: int | None) -> tuple[Objects, Objects]:
+    """The range of drawn numbers that the shown numbers leave, in units."""
+    if decimals is None:
+        return drawn_range(value.astype(np.int64).astype(object), unit)
+    steps = [round(Fraction(x) * Fraction(10) ** decimals) for x in value.tolist()]
+    doubt = [0 if abs(s) < PRECISE else abs(s) // PRECISE + 1 for s in steps]
+    whole, left = np.array(steps, dtype=object), np.array(doubt, dtype=object)
+    return whole - left, whole + left
+
+
+# -- The noise in the means of a rollup, as far as the rollup shows it, for new intervals ---------
+#
+# A rollup shows neither the two numbers that a mean is a quotient of nor the noise in them. An
+# interval depends on them only through t, the standard deviation of the noisy number of values
+# over that number, and through the largest share of one noise (:mod:`.mean_intervals`). One end
+# that is not a bound tells t. The shares follow from the tree and from the scales that the
+# receipt tells. Receipts of older versions do not say that their intervals are made with shares:
+# one factor then serves all values. Where nothing tells t, an interval that holds is kept: the
+# shown ends for a smaller confidence, the bounds for a larger one.
+
+
+Reals = NDArray[np.float64]
+
+ROUNDING = 2.0**-50
+"""How far a shown end can be off, in parts of the larger bound: float64 rounds several times."""
+
+BY_VALUE = {"intervals": "by the value of a mean"}
+"""What the receipt says beside the noise of a mean whose intervals are made by
+:mod:`.mean_intervals` with the shares of its noises."""
+
+AGREEMENT = 1e-6
+"""Relative difference up to which the values of t that both ends tell are one number."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MeanNoise:
+    """The noise in the means of one measure.
+
+    ``value``, ``lower`` and ``upper``: float64, shape (n,), as shown; NaN for missing values.
+    ``told`` is t of the module's docstring, NaN where no end tells it; ``largest`` is the largest
+    share of one noise, None where shares are not known; ``confidence`` is the confidence of each
+    shown interval.
+    """
+
+    columns: MeasureColumns
+    steps: Steps
+    confidence: float
+    value: Reals
+    lower: Reals
+    upper: Reals
+    told: Reals
+    largest: Reals | None
+
+    def ends(self, confidence: float, *, strict: bool = False) -> tuple[Reals, Reals]:
+        """Intervals for the true means; ``strict`` makes no difference to a law without ends."""
+        if confidence == self.confidence:
+            return self.lower, self.upper
+        low, high, middle, half, doubt = _scale_of_values(self.steps)
+        known = ~np.isnan(self.told)
+        lower, upper = mean_ends(
+            np.where(known, self.value - middle, 0.0),
+            self.told,
+            self.largest,
+            confidence,
+            half=half,
+            within=(low - middle, high - middle),
+        )
+        ratio = deviation_factor(confidence) / deviation_factor(self.confidence)
+        doubt *= 2 * max(1.0, ratio)
+        lower = np.minimum(np.maximum(middle + lower - doubt, low), self.value)
+        upper = np.maximum(np.minimum(middle + upper + doubt, high), self.value)
+        kept = confidence < self.confidence
+        return (
+            np.where(known, lower, self.lower if kept else low),
+            np.where(known, upper, self.upper if kept else high),
+        )
+
+
+def mean_noise(nodes: ShownNodes, name: str) -> MeanNoise:
+    """The noise in the means of one measure of a whole rollup. Raises ParameterError if the shown
+    intervals are not the intervals that such noise gives."""
+    check_whole(nodes)
+    facts, columns = nodes.receipt["measures"][name], nodes.measures[name]
+    steps = Steps(float(facts["lower"]), float(facts["upper"]))
+    value, lower, upper = (
+        nodes.numbers(column) for column in (columns.value, columns.lower, columns.upper)
+    )
+    low, high, middle, half, doubt = _scale_of_values(steps)
+    inside = (value > low) & (value < high)
+    own, confidence = value - middle, each_confidence(nodes.receipt)
+    said, largest = (facts.get("noise") or [{}])[0], None
+    if BY_VALUE.items() <= said.items():
+        largest = largest_shares_of_rollup(nodes, said["scales"])
+    fewest, most = np.full(len(own), np.nan), np.full(len(own), np.nan)
+    for end in (lower, upper):
+        known = inside & (end > low) & (end < high)
+        least, last = spread_from_end(own, end - middle, largest, confidence, half=half)
+        fewest = np.where(known, np.fmax(fewest, least), fewest)
+        most = np.where(known, np.fmin(most, last), most)
+    apart = fewest - most > AGREEMENT * fewest + 64 * doubt / half
+    outside = (lower > value) | (value > upper) | (lower < low) | (upper > high)
+    if (apart | outside | (np.abs(own) > half + doubt)).any():
+        raise ParameterError(
+            f"the intervals of {name!r} are not those of a mean with the bounds in its receipt: "
+            f"{NEW_RELEASE}."
+        )
+    return MeanNoise(
+        columns=columns,
+        steps=steps,
+        confidence=confidence,
+        value=value,
+        lower=lower,
+        upper=upper,
+        told=np.fmax(fewest, most),
+        largest=largest,
+    )
+
+
+def _scale_of_values(steps: Steps) -> tuple[float, float, float, float, float]:
+    """Both bounds and their middle, as the frame of a rollup has them; half the distance of the
+    bounds after each is rounded to whole steps, as values are; how far a shown end can be off."""
+    middle, half = (steps.lower + steps.upper) / 2, steps.width * steps.step / 2
+    doubt = ROUNDING * max(abs(steps.lower), abs(steps.upper))
+    return steps.lower, steps.upper, middle, half, doubt

@@ -1,6 +1,11 @@
-"""Intervals of means, with a factor for each value that the mean could have.
+"""Intervals of quotients of noisy numbers, and of means, whose factor depends on the mean.
 
-Source: Fieller (1954), as in :mod:`.ratios`. A mean is a quotient of A and A + B: A is by how much
+Source: Fieller, "Some Problems in Interval Estimation" (1954). For N = n + X and D = d + Y, with
+independent noises X and Y, the number N - m D at the true m = n/d is X - m Y, a weighted sum of
+noises: it is within f sd with the confidence of f (:mod:`.weighted_laplace`). The interval is the
+set of all m for which N - m D is within f sd; nothing is linearised.
+
+A mean is a quotient of A and A + B: A is by how much
 its values are above the lower bound, B by how much they are below the upper bound. Both have the
 same weighted sums of noises, eA and eB, drawn apart. If the true mean is the part u of the way from
 the lower to the upper bound, then its interval is made of the sum (1 - u) eA - u eB. The noise with
@@ -20,7 +25,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.postprocess.ratios import ratio_interval
 from dpframe.postprocess.weighted_laplace import CELLS, deviation_factor, share_factor
 
 Reals = NDArray[np.float64]
@@ -28,6 +32,43 @@ Reals = NDArray[np.float64]
 BOUNDARY = 1e-9
 """Ends this near to a distance at which the factor changes are taken to be there; in parts of half
 the distance of the bounds."""
+
+
+def ratio_interval(
+    numerator: Reals,
+    numerator_variance: Reals,
+    denominator: Reals,
+    denominator_variance: Reals,
+    *,
+    factor: float,
+    within: tuple[float, float],
+) -> tuple[Reals, Reals]:
+    """Ends of intervals for quotients that are known to lie ``within`` two numbers.
+
+    Numbers are unbiased, with independent noise. ``factor`` is f with P(|Z| <= f sd(Z)) >=
+    confidence for weighted sums Z of the noises. All of ``within`` is the answer where the
+    denominator is not clearly above 0, or where no quotient between them fits. An interval holds
+    the true quotient with the confidence of ``factor``, where the true denominator is above 0.
+    """
+    a = denominator**2 - factor**2 * denominator_variance
+    of_ends = numerator_variance * denominator**2 + denominator_variance * numerator**2
+    of_ends -= factor**2 * numerator_variance * denominator_variance
+    product = numerator * denominator
+    bounded = (a > 0) & (denominator > 0)
+    safe = np.where(bounded, a, 1.0)
+    root = factor * np.sqrt(np.maximum(of_ends, 0.0))  # as a discriminant it would cancel
+    lower, upper = (product - root) / safe, (product + root) / safe
+    return _cut_to_bounds(lower, upper, within, where=bounded)
+
+
+def _cut_to_bounds(
+    lower: Reals, upper: Reals, within: tuple[float, float], *, where: NDArray[np.bool_]
+) -> tuple[Reals, Reals]:
+    """Intervals cut to bounds; the bounds themselves elsewhere, and where nothing fits them."""
+    low, high = within
+    fits = where & (lower <= high) & (upper >= low)
+    lower = np.where(fits, np.maximum(lower, low), low)
+    return lower, np.where(fits, np.minimum(upper, high), high)
 
 
 def mean_ends(
@@ -41,24 +82,12 @@ def mean_ends(
 ) -> tuple[Reals, Reals]:
     """Ends of intervals for means, as distances from the middle of the bounds.
 
-    Parameters
-    ----------
-    quotient
-        float64, shape (n,): the noisy mean, less the middle.
-    told
-        float64, shape (n,): the standard deviation of the noisy number of values over that number;
-        NaN where it is not known or not above 0.
-    largest
-        float64, shape (n,), above 0 and at most 1: L of the module's docstring; None where it is
-        not known; one factor then serves all values.
-    confidence
-        As for :func:`.weighted_laplace.share_factor`.
-    half
-        Half the distance of the bounds.
-    within
-        The bounds; the answer where nothing is known, or where no value between them fits.
+    ``quotient`` is the noisy mean, less the middle; ``told`` the standard deviation of the noisy
+    number of values over that number, NaN where it is not known or not above 0; ``largest`` is L of
+    the module's docstring, None where it is not known: one factor then serves all values. ``half``
+    is half the distance of the bounds; the bounds, ``within``, are the answer where nothing is
+    known, or where no value between them fits.
     """
-    low, high = within
     known = ~np.isnan(told)
     own = np.where(known, quotient, 0.0)
     spread = np.where(known, told, 1.0) ** 2
@@ -87,8 +116,7 @@ def mean_ends(
             fits = one <= other
             least[here] = np.where(fits, np.minimum(least[here], one), least[here])
             most[here] = np.where(fits, np.maximum(most[here], other), most[here])
-    fits = known & (least <= high) & (most >= low)
-    return np.where(fits, np.maximum(least, low), low), np.where(fits, np.minimum(most, high), high)
+    return _cut_to_bounds(least, most, within, where=known)
 
 
 def spread_from_end(

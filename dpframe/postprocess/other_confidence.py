@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpframe._known_arguments import shown_value
 from dpframe.budget import as_float
 from dpframe.digest import seal_frame
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.postprocess.known_noise import NOMINAL, KnownNoise, known_noise
-from dpframe.postprocess.mean_noise import MeanNoise, mean_noise
-from dpframe.postprocess.rollup_noise import rollup_noise
-from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes, shown_nodes
+from dpframe.postprocess.known_noise import (
+    NOMINAL,
+    KnownNoise,
+    MeanNoise,
+    known_noise,
+    mean_noise,
+    rollup_noise,
+)
+from dpframe.postprocess.shown_nodes import ShownNodes, shown_nodes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,23 +26,6 @@ LOWEST, HIGHEST = 0.5, 0.999999
 
 LINE = "new intervals"
 """The name of the card's line on intervals that were computed after the release."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class NewEnds:
-    """The frame with the columns that are kept, and the noise that gives new ends for some of them;
-    ``left_out`` names the measures that are not kept."""
-
-    frame: pd.DataFrame
-    columns: list[MeasureColumns]
-    noises: Sequence[KnownNoise | MeanNoise]
-    left_out: list[str]
-
-    @property
-    def adjusted(self) -> bool:
-        """Whether drawn numbers are not shown, so that intervals computed again at the confidence
-        of the release differ from the released ones."""
-        return any(isinstance(n, KnownNoise) and n.adjusted is not None for n in self.noises)
 
 
 def other_confidence(
@@ -56,47 +43,46 @@ def other_confidence(
         raise ParameterTypeError(
             f"simultaneous must be True or False; got {shown_value(simultaneous)}."
         )
-    new = (
-        _new_measure_ends(nodes, measures) if nodes.is_rollup else _new_count_ends(nodes, measures)
-    )
-    each, intervals = wanted, len(nodes.frame) * len(new.columns)
+    kept, noises, left_out = _noises(nodes, measures)
+    each, intervals = wanted, len(nodes.frame) * len(noises)
     if simultaneous:
         _check_simultaneous(nodes)
         each = 1 - (1 - wanted) / max(1, intervals)
-    out = new.frame.copy()
-    for columns, noise in zip(new.columns, new.noises, strict=True):
-        out[columns.lower], out[columns.upper] = noise.ends(each, strict=simultaneous)
-    facts = _interval_facts(receipt, wanted, each if simultaneous else None, intervals, new)
+    out = kept.copy()
+    for noise in noises:
+        lower, upper = noise.ends(each, strict=simultaneous)
+        out[noise.columns.lower], out[noise.columns.upper] = lower, upper
+    adjusted = any(isinstance(n, KnownNoise) and n.adjusted is not None for n in noises)
+    facts = _interval_facts(
+        receipt, wanted, each if simultaneous else None, intervals, left_out, adjusted
+    )
     return seal_frame(out, facts)
 
 
-def _new_count_ends(nodes: ShownNodes, measures: object) -> NewEnds:
-    if measures is not None:
-        raise ParameterError(
-            f"measures ({measures!r}) is for rollups, and this release has one number a row. "
-            "Leave it out."
-        )
-    noise = known_noise(nodes)
-    return NewEnds(frame=nodes.frame, columns=[noise.columns], noises=[noise], left_out=[])
-
-
-def _new_measure_ends(nodes: ShownNodes, measures: object) -> NewEnds:
+def _noises(
+    nodes: ShownNodes, measures: object
+) -> tuple[pd.DataFrame, Sequence[KnownNoise | MeanNoise], list[str]]:
+    """The columns that are kept, the noise in the measures that the caller chose, and the names of
+    the other measures, which are left out."""
+    if not nodes.is_rollup:
+        if measures is not None:
+            raise ParameterError(
+                f"measures ({measures!r}) is for rollups, and this release has one number a row. "
+                "Leave it out."
+            )
+        return nodes.frame, [known_noise(nodes)], []
     chosen = _choose_measures(nodes, measures)
-    noises = [
-        noise
-        for name in chosen
-        for noise in (
-            (mean_noise(nodes, name),)
-            if nodes.measures[name].kind == "mean"
-            else rollup_noise(nodes, name)
-        )
-    ]
-    columns = [noise.columns for noise in noises]
-    kept = {name for own in columns for name in (own.value, own.lower, own.upper)}
-    kept |= {"level", "prefix", *nodes.hierarchy.label_columns}
+    noises: list[KnownNoise | MeanNoise] = []
+    for name in chosen:
+        if nodes.measures[name].kind == "mean":
+            noises.append(mean_noise(nodes, name))
+        else:
+            noises.extend(rollup_noise(nodes, name))
+    kept = {"level", "prefix", *nodes.hierarchy.label_columns}
+    for columns in (noise.columns for noise in noises):
+        kept |= {columns.value, columns.lower, columns.upper}
     names = [name for name in nodes.frame.columns if name in kept]
-    left_out = [name for name in nodes.measures if name not in chosen]
-    return NewEnds(frame=nodes.frame[names], columns=columns, noises=noises, left_out=left_out)
+    return nodes.frame[names], noises, [name for name in nodes.measures if name not in chosen]
 
 
 def _choose_measures(nodes: ShownNodes, measures: object) -> list[str]:
@@ -144,14 +130,16 @@ def _interval_facts(
     confidence: float,
     each: float | None,
     intervals: int,
-    new: NewEnds,
+    left_out: list[str],
+    adjusted: bool,
 ) -> dict[str, Any]:
-    """The receipt, changed to say what the intervals are now."""
+    """The receipt, changed to say what the intervals are now. ``adjusted``: drawn numbers are not
+    shown, so that intervals computed again differ from the released ones at the same confidence."""
     facts = {key: value for key, value in receipt.items() if key not in ("frame", "simultaneous")}
     first = facts.get("released_confidence", receipt["confidence"])
     card = [line for line in facts["card"] if line[0] != LINE]
     how = f"confidence {confidence:g}"
-    if left_out := new.left_out:
+    if left_out:
         known, before = facts["measures"], facts.get("measures_left_out", {})
         facts["measures"] = {n: said for n, said in known.items() if n not in left_out}
         facts["measures_left_out"] = {**before, **{n: known[n] for n in left_out}}
@@ -159,7 +147,7 @@ def _interval_facts(
     if each is not None:
         how += f", all {intervals} together"
         facts["simultaneous"] = {"intervals": intervals, "each": each}
-    if each is None and confidence == first and not missing and not new.adjusted:
+    if each is None and confidence == first and not missing and not adjusted:
         facts.pop("released_confidence", None)
         return {**facts, "confidence": confidence, "card": card}
     why = f"of lower and upper, computed after the release, which said {first:g}"

@@ -2,7 +2,7 @@
 
 Numbers of a node are counts (or sums) of all records under it, the same set of records whatever
 else a release reports: residuals, which depend on that, are not compared. A node that one release
-does not report has bounds there (:mod:`.hidden_bounds`), never 0.
+does not report has bounds there (:mod:`.change_sides`), never 0.
 
 How intervals are made, ``how``:
 
@@ -17,6 +17,8 @@ How intervals are made, ``how``:
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,18 +27,152 @@ import numpy as np
 from dpframe._known_arguments import shown_value
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import OTHER
-from dpframe.postprocess.change_ends import ChangeEnds
-from dpframe.postprocess.change_sides import Side, side_of
-from dpframe.postprocess.comparability import check_comparable, check_measure
-from dpframe.postprocess.hidden_bounds import Place, node_place
-from dpframe.postprocess.joint_changes import joint_ends
+from dpframe.postprocess.change_ends import ChangeEnds, joint_ends, shown_ends
+from dpframe.postprocess.change_sides import Place, Side, node_place, side_of
 from dpframe.postprocess.legacy import PlanAgain
 from dpframe.postprocess.other_confidence import checked_confidence
-from dpframe.postprocess.shown_changes import shown_ends
-from dpframe.postprocess.shown_nodes import ShownNodes, shown_nodes
+from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes, shown_nodes
 
 if TYPE_CHECKING:
     import pandas as pd
+
+# What is compared are true numbers of nodes: both releases need one hierarchy, one counted unit
+# and, for a measure, the same bounds. Noise, budget, mechanism and what is shown may differ.
+
+
+COUNTED = {
+    "user": "who is protected",
+    "contribution": "what a user counts for",
+    "max_contributions": "how many records of a user count",
+    "weight": "for how much a row counts",
+    "max_weight": "for how much a row or user counts at most",
+}
+"""Facts of a receipt that say what a number counts, and the words for them in messages."""
+
+SHARE = re.compile(r"(?:, |(?<=\())share=[^,)]*")
+"""The share of the budget in the text of a measure, which says nothing about what is measured."""
+
+
+def check_comparable(before: ShownNodes, after: ShownNodes) -> None:
+    """Raise ParameterError for two releases whose numbers count different things, or whose noise
+    is the same."""
+    one, other = before.receipt, after.receipt
+    if one["release_id"] == other["release_id"]:
+        raise ParameterError(
+            f"before and after are the same release ({_release_label(one)}), or a replay of it. "
+            "Pass "
+            "releases of two periods or states of the data, drawn under two names."
+        )
+    for nodes, role in ((before, "before"), (after, "after")):
+        if not nodes.whole:
+            raise ParameterError(
+                f"{role} has only some rows of a release. Pass the whole frame that dpframe "
+                "returned, and choose rows of the change."
+            )
+    if before.is_rollup != after.is_rollup:
+        raise ParameterError(
+            f"before and after answer different questions ({_question_words(one)} and "
+            f"{_question_words(other)}). "
+            "Compare rollups with rollups, counts with counts."
+        )
+    _check_fact(one, other, "hierarchy", "the nodes", "Release both with one hierarchy")
+    for fact, what in COUNTED.items():
+        _check_fact(one, other, fact, what, "Release both with the same arguments")
+    _check_fact(one, other, "counts", "what is counted", "Release both with the same arguments")
+    if one.get("user") is not None and one.get("contribution") not in (None, "share"):
+        counted = (
+            "each release found its own values, and a user with many of them counts less at each"
+            if one["mechanism"] == "rounds"
+            else "each release drew a sample of its own of every user's records"
+        )
+        raise ParameterError(
+            f"contribution is {one.get('contribution')!r}: {counted}. "
+            "Release both with contribution='share', or without user."
+        )
+    _check_periods(one.get("period"), other.get("period"))
+
+
+def check_measure(name: str, one: ShownNodes, other: ShownNodes) -> MeasureColumns:
+    """Return the columns of a measure of both releases. Raise ParameterError if a release lacks it,
+    if definitions differ in more than the share of the budget, or if each release counts the
+    measure in a sample of its own."""
+    if name not in other.measures:
+        raise ParameterError(
+            f"measure ({name!r}) is in one release only. Both have "
+            f"{', '.join(n for n in one.measures if n in other.measures) or 'none alike'}."
+        )
+    columns = one.measures[name]
+    if not one.is_rollup:
+        return columns
+    first, second = (side.receipt["measures"][name] for side in (one, other))
+    was, now = (_spec_without_share(facts["spec"]) for facts in (first, second))
+    if was != now:
+        raise ParameterError(
+            f"measure ({name!r}) is {was} before and {now} after. Release both with one definition "
+            "and the same bounds."
+        )
+    ends = [(facts["lower"], facts["upper"]) for facts in (first, second)]
+    if ends[0] != ends[1]:
+        raise ParameterError(
+            f"measure ({name!r}) was cut to bounds {_bounds_text(ends[0])} before and "
+            f"{_bounds_text(ends[1])} after, found by 'auto'. Release both with the same "
+            "numbers as "
+            "bounds."
+        )
+    if columns.kind == "distinct" and one.receipt.get("user") is not None:
+        raise ParameterError(
+            f"measure ({name!r}) counts values in a sample of its own in each release. Name "
+            "another measure: no interval covers how samples differ."
+        )
+    return columns
+
+
+def _check_fact(
+    one: Mapping[str, Any], other: Mapping[str, Any], fact: str, what: str, help_: str
+) -> None:
+    if one.get(fact) != other.get(fact):
+        raise ParameterError(
+            f"{fact} is {one.get(fact)!r} before and {other.get(fact)!r} after ({what}). {help_}."
+        )
+
+
+def _check_periods(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> None:
+    """Raise ParameterError if periods are of different columns or zones, which have no order, or if
+    the later period is given first."""
+    if one is None or other is None:
+        return
+    for fact in ("column", "zone"):
+        _check_fact(
+            one, other, fact, "of the periods", "Release both by one column of times and zone"
+        )
+    starts, ends = ([side[end] or "" for side in (one, other)] for end in ("start", "end"))
+    if all(starts) and starts[0] > starts[1] and ends[0] >= ends[1]:
+        raise ParameterError(
+            f"before is a release of {one['text']} and after one of {other['text']}. Write the "
+            "earlier one first."
+        )
+
+
+def _spec_without_share(spec: str) -> str:
+    return SHARE.sub("", spec).replace("(, ", "(").replace("()", "")
+
+
+def _bounds_text(ends: tuple[object, object]) -> str:
+    return " to ".join(f"{end:g}" if isinstance(end, float) else str(end) for end in ends)
+
+
+def _release_label(receipt: Mapping[str, Any]) -> str:
+    return repr(receipt.get("release") or receipt["release_id"])
+
+
+def _question_words(receipt: Mapping[str, Any]) -> str:
+    return "a rollup" if receipt["mechanism"] == "rollup" else "counts"
+
+
+# -------------------------------------------------------------------------------------------------
+# What changed between two releases: nodes of both, with intervals by the joint law of both
+# noises.
+
 
 CHANGE = "dp_change"
 """The key of ``attrs`` that says what the intervals mean."""
@@ -79,17 +215,12 @@ def change_frame(
     rows = _change_rows(first, second)
     sides = [
         side_of(nodes, name, columns, at, [row[2] for row in rows], plan_again)
-        for nodes, at in (
-            (first, [row[0] for row in rows]),
-            (second, [row[1] for row in rows]),
-        )
+        for nodes, at in ((first, [row[0] for row in rows]), (second, [row[1] for row in rows]))
     ]
     why = next((side.unknown for side in sides if side.unknown), "")
-    if not why and sides[0].scale != sides[1].scale:
+    if not why and len({side.drawn.scale for side in sides if side.drawn is not None}) > 1:
         why = "the noise of both releases is in different units."
-    if not why:
-        ends = joint_ends(*sides, confidence=wanted, simultaneous=simultaneous)
-    else:
+    if why:
         ends = shown_ends(
             *sides,
             confidence=wanted,
@@ -97,7 +228,9 @@ def change_frame(
             simultaneous=simultaneous,
             why=why,
         )
-    anew = all(side.told is not None for side in sides)
+    else:
+        ends = joint_ends(*sides, confidence=wanted, simultaneous=simultaneous)
+    anew = all(side.means is not None for side in sides)
     how = "joint" if not why else "widened" if anew else "as shown"
     out = _frame_of_change(first, second, rows, sides, ends)
     nominal = any(side.selected for side in sides)
@@ -212,37 +345,36 @@ def _frame_of_change(
     )
     out = out.iloc[order].reset_index(drop=True)
     out.attrs = {}
-    for role, side in zip(("before", "after"), sides, strict=True):
+    whole, drawn = sides[0].whole, sides[0].drawn
+    decimals = None if drawn is None else drawn.decimals
+    for (role, intervals), side in zip(ends.sides.items(), sides, strict=True):
         out[role] = nullable_column(side.value, side.whole)
-        for end, values in zip(("lower", "upper"), ends.of_side(role), strict=True):
+        for end, values in zip(("lower", "upper"), intervals, strict=True):
             out[f"{role}_{end}"] = nullable_column(values, side.whole)
     pairs = zip(sides[0].value, sides[1].value, strict=True)
-    out["change"] = nullable_column(
-        [None if b is None or a is None else sides[0].rounded(a - b) for b, a in pairs],
-        sides[0].whole,
-    )
-    out["change_lower"] = nullable_column(ends.lower, sides[0].whole)
-    out["change_upper"] = nullable_column(ends.upper, sides[0].whole)
-    for name, found in zip(("ratio", "ratio_lower", "ratio_upper"), ends.ratio, strict=True):
-        out[name] = nullable_column(found, False)
-    out["more_than_noise"] = pd.array(
-        [
-            (low is not None and low > 0) or (high is not None and high < 0)
-            for low, high in zip(ends.lower, ends.upper, strict=True)
-        ],
-        dtype="bool",
-    )
+    changes = [None if b is None or a is None else a - b for b, a in pairs]
+    if decimals is not None:
+        changes = [None if change is None else round(change, decimals) for change in changes]
+    for name, values in (("", changes), ("_lower", ends.lower), ("_upper", ends.upper)):
+        out[f"change{name}"] = nullable_column(values, whole)
+    for name, values in zip(("ratio", "ratio_lower", "ratio_upper"), ends.ratio, strict=True):
+        out[name] = nullable_column(values, False, infinite=True)
+    certain = [low > 0 or high < 0 for low, high in zip(ends.lower, ends.upper, strict=True)]
+    out["more_than_noise"] = pd.array(certain, dtype="bool")
     return out
 
 
-def nullable_column(values: Sequence[Any], whole: bool) -> Any:
-    """A column of type Int64 if ``whole``, else Float64; missing where a value is None or NaN."""
+def nullable_column(values: Sequence[Any], whole: bool, *, infinite: bool = False) -> Any:
+    """A column of type Int64 if ``whole``, else Float64; missing where a value is None or NaN, and
+    where it is infinite unless ``infinite`` values are shown."""
     import pandas as pd
 
-    found = [None if value is None or value != value else value for value in values]
-    if whole:
-        return pd.array([None if v is None else int(v) for v in found], dtype="Int64")
-    return pd.array([None if v is None else float(v) for v in found], dtype="Float64")
+    def is_shown(value: Any) -> bool:
+        return value is not None and value == value and (infinite or abs(value) != math.inf)
+
+    of, dtype = (int, "Int64") if whole else (float, "Float64")
+    cells = [of(value) if is_shown(value) else None for value in values]
+    return pd.array(cells, dtype=dtype)  # type: ignore[call-overload]
 
 
 def _change_facts(

@@ -32,8 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.noise import NoiseTable
-from dpframe.postprocess.half_widths import half_width
-from dpframe.postprocess.noise_sums import sum_widths
+from dpframe.postprocess.half_widths import half_width, sum_widths
 
 _Interval = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -58,33 +57,14 @@ def plain_interval(noise: NoiseTable, noisy: NDArray[np.int64], confidence: floa
 
 
 def selected_interval(
-    noise: NoiseTable,
-    threshold: int,
-    noisy: NDArray[np.int64],
-    confidence: float,
-    least: int = 1,
+    noise: NoiseTable, threshold: int, noisy: NDArray[np.int64], confidence: float, least: int = 1
 ) -> _Interval:
     """Exact intervals for nodes that are shown only because their noisy count is large enough.
 
-    Parameters
-    ----------
-    noise
-        The law of V.
-    threshold
-        A node is shown if n + V >= threshold.
-    noisy
-        int64, shape (m,); n + V of shown nodes.
-    confidence
-        Within 0 to 1.
-    least
-        True counts are known to be at least this.
-
-    Returns
-    -------
-    tuple
-        Lower and upper ends, int64, shape (m,), around the noisy count. For each n >= least, given
-        that the node is shown, n is below the interval with probability at most
-        (1 - confidence)/2, and above it with probability at most (1 - confidence)/2.
+    V has the law ``noise``, and ``noisy`` has n + V of shown nodes. True counts are known to be at
+    least ``least``. For each n >= least, given that the node is shown, n is below the interval with
+    probability at most (1 - confidence)/2, and above it with probability at most
+    (1 - confidence)/2. Ends are around the noisy count.
 
     Notes
     -----
@@ -163,32 +143,13 @@ def remainder_interval(
 ) -> _Interval:
     """Intervals for what parents count beside their shown children, r = n_p - sum of the n_c.
 
-    Parameters
-    ----------
-    parents, children
-        Laws of the noise of parents and of children.
-    noisy
-        int64, shape (m,); noisy counts of the parents, each shown because a child is.
-    shown
-        int64, shape (c,); noisy counts of all their shown children.
-    group
-        int64, shape (c,); position of a child's parent in ``noisy``.
-    cut
-        bool, shape (c,); True for a child that is shown because of its own count only, False for
-        one with a shown descendant.
-    threshold
-        A child is shown for its own count if its noisy count reaches this.
-    confidence
-        Within 0 to 1.
-    least
-        True counts of shown children are known to be at least this.
-
-    Returns
-    -------
-    tuple
-        Lower and upper ends, int64, shape (m,), at least 0. Given which nodes are shown and why,
-        r is below the interval with probability at most (1 - confidence)/2, and above it with
-        probability at most (1 - confidence)/2.
+    ``parents`` and ``children`` are the laws of their noise. ``noisy`` has the noisy counts of
+    parents, each shown because a child is; ``shown`` those of all their shown children, ``group``
+    the position of each child's parent, and ``cut`` whether a child is shown because of its own
+    count only, which reached the threshold, and has no shown descendant. True counts of shown
+    children are known to be at least ``least``. Ends are at least 0. Given which nodes are shown
+    and why, r is below the interval with probability at most (1 - confidence)/2, and above it with
+    probability at most (1 - confidence)/2.
 
     Notes
     -----

@@ -23,12 +23,13 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpframe.errors import ParameterError
-from dpframe.postprocess.forest import Forest
+from dpframe.postprocess.consistency import Forest
 
 Reals = NDArray[np.float64]
 
@@ -72,30 +73,14 @@ def least_squares(
 ) -> Estimates:
     """The best linear unbiased estimates of all parts and totals, for independent noises.
 
-    Parameters
-    ----------
-    ancestor
-        int64, shape (n,); position of the nearest reported ancestor, -1 for a root, and
-        ``ancestor[i] < i`` as in preorder. Or what :func:`checked_forest` made of it.
-    part, total
-        float64 or int64, shape (n,); measured values, in units of the measure. Values whose
-        variance is infinite are not read.
-    part_variance, total_variance
-        float64, shape (n,); units of the measure squared, from 1e-100 to 1e100, or inf where
-        nothing was measured.
+    Arrays have one value a node; ParameterError if one breaks a rule. ``ancestor``: the position of
+    the nearest reported ancestor, ``ancestor[i] < i``, -1 for a root; or what
+    :func:`checked_forest` made of it. Variances are from 1e-100 to 1e100, or inf where nothing was
+    measured: such values are not read.
 
-    Returns
-    -------
-    Estimates
-        Sums hold up to rounding of float64: give differences from whole numbers that add up if
-        values are so large that this matters (:func:`.whole_parts.whole_estimates` does). A value
-        that nothing tells apart from others shares what is left with them equally, and has
-        variance inf.
-
-    Raises
-    ------
-    ParameterError
-        If an argument breaks a rule above.
+    Sums hold up to rounding of float64: give differences from whole numbers that add up if values
+    are so large that this matters (`whole_estimates` does). A value that nothing
+    tells apart from others shares what is left with them equally, and has variance inf.
 
     Notes
     -----
@@ -145,18 +130,7 @@ def least_squares(
 
 def variances(forest: Forest, part_variance: Reals, total_variance: Reals) -> tuple[Reals, Reals]:
     """Variance of every part and of every total as `least_squares` estimates them: exact.
-
-    Parameters
-    ----------
-    forest
-        From :func:`checked_forest`, made once for many calls.
-    part_variance, total_variance
-        As for `least_squares`, already arrays; not checked.
-
-    Returns
-    -------
-    tuple
-        Variances of parts, then of totals; float64, shape (n,), in the order of the nodes.
+    Arguments are as there, but not checked.
 
     Notes
     -----
@@ -261,3 +235,219 @@ def _read_tree_variances(values: ArrayLike, n: int, name: str) -> Reals:
             f"{name} must hold numbers from 1e-100 to 1e100, or inf where nothing was measured."
         )
     return array
+
+
+# -- The largest share that one noise has in the variance of an estimate, node by node ------------
+#
+# The noise in an estimate by least squares is a weighted sum of independent noises. Its half
+# width depends on the variance, and on whether one noise makes up most of the variance
+# (:mod:`.weighted_laplace`).
+
+
+def largest_shares(forest: Forest, part_variance: Reals, total_variance: Reals) -> Reals:
+    """The largest share that one measurement has in the variance of every total: above 0 and at
+    most 1, and the same to the last bit in whichever order siblings are listed.
+
+    Arguments are as for `variances`, all parts measured.
+
+    Notes
+    -----
+    With z_v the estimate from the subtree of v, x_v = a_v z_v + r_v, and r_v is independent of the
+    subtree. z_v = (1 - g) T + g t with T the sum of its part and its children's z, t its own
+    measurement, g its gain; a child k of v has x_k = z_k + c_k (x_v - T), so that
+
+        a_k = 1 + c_k d,    r_k = c_k (d (T - z_k) + a_v g t + r_v),    d = a_v (1 - g) - 1.
+
+    The largest squared weight times variance follows down the tree, by maxima alone; and the
+    variance itself by the same recursion, with sums (`variances`).
+    """
+    vp, vt = part_variance[forest.order], total_variance[forest.order]
+    n = len(vp)
+    measured = np.isfinite(vt)
+    own = np.where(measured, vt, 0.0)
+    terms, summed = vp.copy(), vp.copy()  # the largest, and the variance, of T
+    second = np.zeros(n)  # the second largest
+    gain, s, most = np.zeros(n), np.empty(n), np.empty(n)
+
+    def merge(top: slice) -> None:
+        gain[top] = np.divide(
+            summed[top], summed[top] + own[top], out=np.zeros(n)[top], where=measured[top]
+        )
+        s[top] = np.where(measured[top], gain[top] * own[top], summed[top])
+        most[top] = np.maximum((1 - gain[top]) ** 2 * terms[top], gain[top] ** 2 * own[top])
+
+    merge(slice(0, n))
+    for top, here, group in reversed(list(forest.levels())):
+        size = top.stop - top.start
+        by_value = np.lexsort((s[here], group))
+        summed[top] += np.bincount(group[by_value], s[here][by_value], size)
+        first, later = _two_largest(group, most[here], size)
+        second[top] = np.maximum(np.minimum(terms[top], first), later)
+        terms[top] = np.maximum(terms[top], first)
+        merge(top)
+    weight, rest, rest_variance = np.ones(n), np.zeros(n), np.zeros(n)
+    for top, here, group in forest.levels():
+        d = (weight[top] * (1 - gain[top]) - 1)[group]
+        c = s[here] / summed[top][group]
+        others = np.where(most[here] >= terms[top][group], second[top][group], terms[top][group])
+        of_own = (weight[top] * gain[top]) ** 2 * own[top]
+        weight[here] = 1 + c * d
+        rest[here] = c**2 * np.maximum(d**2 * others, np.maximum(of_own, rest[top])[group])
+        apart = np.maximum(summed[top][group] - s[here], 0.0)
+        rest_variance[here] = c**2 * (d**2 * apart + (of_own + rest_variance[top])[group])
+    largest = np.maximum(weight**2 * most, rest)
+    found = largest / (weight**2 * s + rest_variance)
+    return forest.restore(np.minimum(found, 1.0))
+
+
+def _two_largest(group: NDArray[np.intp], values: Reals, size: int) -> tuple[Reals, Reals]:
+    """The two largest values of every group; 0 where there are fewer."""
+    first, later = np.zeros(size), np.zeros(size)
+    np.maximum.at(first, group, values)
+    at = np.lexsort((values, group))
+    ends = np.flatnonzero(np.diff(np.append(group[at], -1)))
+    rest = np.delete(at, ends)
+    np.maximum.at(later, group[rest], values[rest])
+    return first, later
+
+
+# -- Whole parts and totals of a tree that add up, each less than 1 from its estimate -------------
+#
+# Estimates of whole values are fractions. Parts are rounded in preorder, cumulatively: every
+# total sums a stretch of this order, so at any depth it is as close to its estimate as a part is.
+# Arithmetic on values is in whole numbers; only differences from measured values, which are as
+# small as the noise, are ever floats.
+
+
+Whole = NDArray[np.int64]
+
+_Number = TypeVar("_Number", np.int64, np.object_)
+
+_LARGEST = 2.0**62
+"""Sums of absolute values below this leave int64 room for noise and rounding."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class WholeEstimates:
+    """Shape (n,), in the order of the nodes: values int64, which add up exactly, and float64
+    variances of the estimates before rounding (inf: no measurement tells the value)."""
+
+    part: Whole
+    total: Whole
+    part_variance: NDArray[np.float64]
+    total_variance: NDArray[np.float64]
+
+
+def whole_estimates(
+    ancestor: Whole | Forest,
+    *,
+    part: Whole,
+    part_variance: ArrayLike,
+    total: Whole,
+    total_variance: ArrayLike,
+) -> WholeEstimates:
+    """Least squares of `least_squares`, then whole numbers that add up.
+
+    Arguments are as there, but measured values are whole; the absolute values of all parts,
+    measured and estimated, and of the largest total sum up to less than 2**62. Every part and total
+    is less than 1 from the least squares estimate (as computed in float64 from differences, which
+    are as large as noise is). Without measured totals, parts come back unchanged.
+
+    Notes
+    -----
+    The estimate is linear and keeps what adds up: for measured values less any values b that add
+    up, it is the estimate less b. First b is made of the measured parts, which differ from the
+    measured totals by noise. Where parts were not measured the difference is not small, and b
+    becomes the rounded estimate, twice.
+
+    Examples
+    --------
+    >>> found = whole_estimates(
+    ...     np.array([-1, 0, 0]), part=np.array([0, 2**60, 6]), part_variance=np.ones(3),
+    ...     total=np.array([2**60 + 10, 0, 0]), total_variance=np.array([1, np.inf, np.inf]),
+    ... )
+    >>> found.part - np.array([0, 2**60, 6]), int(found.total[0] - 2**60)
+    (array([1, 1, 1]), 9)
+    """
+    forest = checked_forest(ancestor)
+    n = len(forest.order)
+    vp, vt = np.asarray(part_variance), np.asarray(total_variance)
+    p, t = (_check_measured(*given, n) for given in ((part, vp, "part"), (total, vt, "total")))
+    base = p
+    for _ in range(1 if np.isfinite(vp).all() else 3):
+        _check_fits(base, t)
+        found = least_squares(
+            forest,
+            part=np.where(np.isfinite(vp), p - base, 0),
+            part_variance=vp,
+            total=np.where(np.isfinite(vt), t - totals_of(forest, base), 0),
+            total_variance=vt,
+        )
+        _check_fits(base.astype(np.float64) + found.part, t)
+        base = base + rounded_parts(forest, found.part)
+    return WholeEstimates(
+        part=base,
+        total=totals_of(forest, base),
+        part_variance=found.part_variance,
+        total_variance=found.total_variance,
+    )
+
+
+def rounded_parts(forest: Forest, part: NDArray[np.float64]) -> Whole:
+    """Round parts, below 2**62, to whole numbers: every part and every total moves by less than 1.
+
+    Notes
+    -----
+    With F the sums of fractions of the parts in preorder and R(x) = floor(x + 1/2), the i-th part
+    becomes its floor + R(F_i) - R(F_{i-1}). A total sums a stretch of the order: it changes by
+    (R(F_j) - F_j) - (R(F_i) - F_i), a difference of two numbers in (-1/2, 1/2].
+    """
+    place = _preorder(forest)
+    floor = np.floor(part)
+    fractions = np.empty_like(part)
+    fractions[place] = part - floor
+    steps = np.diff(np.floor(np.cumsum(fractions) + 0.5), prepend=0.0)
+    return floor.astype(np.int64) + steps[place].astype(np.int64)
+
+
+def totals_of(forest: Forest, part: NDArray[_Number]) -> NDArray[_Number]:
+    """Exact totals of whole parts, in the order of the nodes; in int64 sums must be below 2**63."""
+    total = part[forest.order]
+    for top, here, group in reversed(list(forest.levels())):
+        np.add.at(total[top], group, total[here])
+    return forest.restore(total)
+
+
+def _preorder(forest: Forest) -> NDArray[np.int64]:
+    """For each node, in the order of the nodes, its place in a preorder: there every subtree is one
+    stretch."""
+    size = np.ones(len(forest.order), dtype=np.int64)
+    for top, here, group in reversed(list(forest.levels())):
+        np.add.at(size[top], group, size[here])
+    place = np.zeros_like(size)
+    roots = slice(0, forest.starts[1])
+    place[roots] = np.cumsum(size[roots]) - size[roots]
+    for top, here, group in forest.levels():  # siblings stand side by side if sorted by parent
+        by_parent = np.argsort(group, kind="stable")
+        before = np.cumsum(size[here][by_parent]) - size[here][by_parent]
+        family = group[by_parent]
+        first = np.searchsorted(family, family)  # where the family begins
+        place[here.start + by_parent] = place[top][family] + 1 + before - before[first]
+    return forest.restore(place)
+
+
+def _check_fits(part: NDArray[np.float64] | Whole, total: Whole) -> None:
+    if (
+        not np.abs(part.astype(np.float64)).sum() + np.abs(total.astype(np.float64)).max()
+        < _LARGEST
+    ):
+        raise ParameterError(
+            "absolute values of parts and the largest total must sum to less than 2**62."
+        )
+
+
+def _check_measured(values: Whole, variance: NDArray[np.float64], name: str, n: int) -> Whole:
+    array = np.asarray(values)
+    if array.shape != (n,) or variance.shape != (n,) or array.dtype.kind != "i":
+        raise ParameterError(f"{name} needs one whole number and one variance for each node.")
+    return np.where(np.isfinite(variance), array.astype(np.int64), 0)

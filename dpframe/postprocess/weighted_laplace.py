@@ -28,6 +28,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from dpframe.accounting.search import closest_numbers, least_integer
 from dpframe.errors import ParameterError
 
 MARGIN = 1.001
@@ -47,22 +48,9 @@ _TERMS = 10**6
 def deviation_factor(confidence: float) -> float:
     """Some f with P(|X| <= f sd(X)) >= confidence for every weighted sum X of Laplace noises.
 
-    Parameters
-    ----------
-    confidence
-        Above 0 and below 1.
-
-    Returns
-    -------
-    float
-        For X any sum of independent centered continuous Laplace and normal variables, of any
-        scales. At most 0.1 % above what one Laplace variable, an equal sum of few or a normal
-        variable needs.
-
-    Raises
-    ------
-    ParameterError
-        If the confidence is not within its range.
+    X is any sum of independent centered continuous Laplace and normal variables, of any scales; f
+    is at most 0.1 % above what one Laplace variable, an equal sum of few or a normal variable
+    needs. ParameterError if the confidence is not between 0 and 1.
 
     Notes
     -----
@@ -97,25 +85,8 @@ SURE = 0.9999
 
 
 def share_factor(confidence: float, largest: float) -> float:
-    """As `deviation_factor`, for sums in which the largest share of the variance is known.
-
-    Parameters
-    ----------
-    confidence
-        As for `deviation_factor`.
-    largest
-        The largest share of the variance that one noise has, above 0 and at most 1.
-
-    Returns
-    -------
-    float
-        At most the factor of `deviation_factor`. For X a sum of Laplace variables whose largest
-        share of the variance is ``largest``.
-
-    Raises
-    ------
-    ParameterError
-        If an argument is not within its range.
+    """As `deviation_factor`, and at most that, for sums of Laplace variables in which ``largest``,
+    above 0 and at most 1, is the largest share of the variance that one noise has.
 
     Notes
     -----
@@ -180,29 +151,15 @@ def _quantile(shares: tuple[float, ...], confidence: float) -> float:
 
 
 def whole_half_width(
-    variance: NDArray[np.float64],
-    confidence: float,
-    largest: NDArray[np.float64] | None = None,
+    variance: NDArray[np.float64], confidence: float, largest: NDArray[np.float64] | None = None
 ) -> NDArray[np.int64]:
-    """Half widths for whole estimates made of unbounded discrete Laplace noise.
+    """Half widths for whole estimates made of unbounded discrete Laplace noise: ceil(f sd + 1/2).
 
-    Parameters
-    ----------
-    variance
-        float64, shape (n,), below 2**120: the variance of each estimate as if noises were
-        continuous, where a noise of scale b has 2 b**2.
-    confidence
-        As for `deviation_factor`.
-    largest
-        The largest share of each, as for `share_factor`; None where it is not known.
-
-    Returns
-    -------
-    NDArray[np.int64]
-        ceil(f sd + 1/2), shape (n,), for weighted sums X of discrete Laplace noises of scales
-        b_i >= 1 with weights of at most 1 in absolute value, as those of least squares are.
-        P(|X| <= f sd + 1/2) >= confidence; so P(|X'| <= w) >= confidence for the error X' of any
-        whole estimate that is less than 1 from the sum.
+    ``variance`` is below 2**120, as if noises were continuous: a noise of scale b has 2 b**2.
+    ``largest`` is as for `share_factor`, None where it is not known. Noises are discrete Laplace of
+    scales b_i >= 1, with weights of at most 1 in absolute value, as those of least squares are. For
+    their sum X, P(|X| <= f sd + 1/2) >= confidence; so P(|X'| <= w) >= confidence for the error X'
+    of any whole estimate that is less than 1 from the sum.
 
     Notes
     -----
@@ -229,25 +186,8 @@ def whole_half_width(
 def sum_half_width(scale: Fraction | float, terms: int, confidence: float) -> int:
     """Least w with P(|D_1 + ... + D_terms| <= w) >= confidence, for discrete Laplace D.
 
-    Parameters
-    ----------
-    scale
-        b > 0, in units of the count: P(D = x) is proportional to exp(-abs(x) / b) on all whole
-        numbers.
-    terms
-        1 to 10**6.
-    confidence
-        As for `deviation_factor`.
-
-    Returns
-    -------
-    int
-        In units of the count; exact but where the probability meets the confidence to 1e-9.
-
-    Raises
-    ------
-    ParameterError
-        If an argument is not within its range.
+    P(D = x) is proportional to exp(-abs(x) / scale) on all whole numbers. ``terms`` are 1 to 10**6.
+    Exact but where the probability meets the confidence to 1e-9.
 
     Notes
     -----
@@ -279,13 +219,7 @@ def _sum_half_width(scale: float, terms: int, confidence: float) -> int:
     low, high = -1, math.ceil(2 * scale * math.sqrt(terms)) + 1
     while _sum_tail(high, rate, before) > refused:
         low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _sum_tail(middle, rate, before) > refused:
-            low = middle
-        else:
-            high = middle
-    return high
+    return least_integer(lambda w: _sum_tail(w, rate, before) <= refused, low, high)
 
 
 def _failures_between(rate: float, k: int) -> NDArray[np.float64]:
@@ -324,13 +258,12 @@ def _equal_factor(k: int, confidence: float) -> float:
     """
     chance = np.log((k + np.arange(1, k) - 1) / np.arange(1, k) / 2)
     reversed_ = np.cumsum(_from_ratios(-k * math.log(2), chance))[::-1]
-    low, high = 0.0, 60.0 * math.sqrt(k)
-    while high - low > 1e-12 * high:
-        x = (low + high) / 2
+
+    def enough(x: float) -> bool:
         events = np.log(x / np.arange(1, k))
-        enough = 2 * float(_from_ratios(-x, events) @ reversed_) <= 1 - confidence
-        low, high = (low, x) if enough else (x, high)
-    return high / math.sqrt(2 * k)
+        return 2 * float(_from_ratios(-x, events) @ reversed_) <= 1 - confidence
+
+    return closest_numbers(enough, 0.0, 60.0 * math.sqrt(k), part=1e-12)[1] / math.sqrt(2 * k)
 
 
 def _check_confidence(confidence: float) -> None:

@@ -13,8 +13,6 @@ from dpframe._progress import step
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, ReleaseNameError
 from dpframe.ledger import Ledger, chosen_ledger, history, store
 from dpframe.ledger.open_file import BUSY
-from dpframe.publishing.families import family_tables
-from dpframe.publishing.measure_columns import measure_meanings, measures_table
 from dpframe.publishing.names import name_tables
 from dpframe.publishing.results_files import (
     Target,
@@ -27,7 +25,9 @@ from dpframe.publishing.results_tables import (
     LEDGER_KEY,
     Table,
     budget_table,
-    release_table,
+    family_tables,
+    measures_table,
+    published_release,
     releases_table,
     results_script,
 )
@@ -148,9 +148,9 @@ def _tables_to_publish(
         if wanted is None or name.release in wanted:
             found = ledger.find(name.release)
             assert found is not None  # nothing is ever removed from a ledger
-            published.append((name, found, release_table(found, name, measure_meanings)))
-    tables = [table for _, _, table in published]
-    latest = {name.view: table for name, _, table in published}  # oldest first: the newest stays
+            published.append(published_release(found, name))
+    tables = [one.table for one in published]
+    latest = {one.names.view: one.table for one in published}  # oldest first: the newest stays
     tables += family_tables(published)
     measures = measures_table(published)
     tables += [] if measures is None else [measures]

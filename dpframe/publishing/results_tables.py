@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dpframe._sql import identifier, literal
+from dpframe.asking.released_measures import ReleasedMeasure, receipt_measures
 from dpframe.ledger import StoredResult
 from dpframe.publishing.names import TableNames
 
@@ -29,7 +30,10 @@ MEASURES = "dp_measures"
 
 _TEXT, _WHOLE, _REAL = pa.string(), pa.int64(), pa.float64()
 
-RELEASE_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
+Columns = tuple[tuple[str, pa.DataType, str], ...]
+"""Name, type and meaning of every column of a table."""
+
+RELEASE_COLUMNS: Columns = (
     ("release", _TEXT, "Name of the release in the ledger"),
     ("family", _TEXT, "The name without the numbers at its end"),
     ("table_name", _TEXT, "Table that holds the release"),
@@ -71,7 +75,7 @@ RELEASE_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("receipt", _TEXT, "The whole receipt as JSON"),
 )
 
-BUDGET_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
+BUDGET_COLUMNS: Columns = (
     ("ledger_id", _TEXT, "Random id of the ledger"),
     ("accountant", _TEXT, "How releases compose: sum, or pld, where they can be reserved"),
     ("epsilon", _REAL, "Total epsilon of the ledger"),
@@ -88,6 +92,28 @@ BUDGET_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("unread_delta", _REAL, "Delta left for a period that no release has read"),
     ("protects", _TEXT, "What the totals hold for: who or what is protected"),
 )
+
+MEASURE_COLUMNS: Columns = (
+    ("release", _TEXT, "Name of the release in the ledger"),
+    ("table_name", _TEXT, "Table that holds the release, with a column a measure"),
+    ("release_id", _TEXT, "Random id of the release"),
+    ("level", _WHOLE, "Level of the node: 0 is everything"),
+    ("prefix", _TEXT, "Label of the node; * is everything, <invalid> what is missing"),
+    ("measure", _TEXT, "Name of the measure, as its column in the table of the release"),
+    ("kind", _TEXT, "count, sum, mean, distinct, or clipped: values beyond the bounds"),
+    ("source_column", _TEXT, "Column that was measured; NULL for what counts rows"),
+    ("unit", _TEXT, "What the value is a number of, or in the unit of which column it is"),
+    ("adds_up", pa.bool_(), "Whether the value of a node is that of its parts together"),
+    ("value", _REAL, "Noisy value; may be negative"),
+    ("lower", _REAL, "Lower end of its interval; what clipping takes away is not covered"),
+    ("upper", _REAL, "Upper end of its interval; what clipping takes away is not covered"),
+)
+
+FAMILY_COLUMNS = {
+    "release": "Name of the release in the ledger",
+    "period": "The period that was counted, or the numbers at the end of the name of the release",
+}
+"""Columns that a table of a family has beside those of its releases, with their meanings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,25 +134,37 @@ class Table:
         return on
 
 
-def release_table(
-    stored: StoredResult, name: TableNames, measured: Callable[[Mapping[str, Any]], dict[str, str]]
-) -> Table:
-    """Make the table of a release from its stored frame; ``measured`` returns the meanings of its
-    measures."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedRelease:
+    """A release to publish: its names, as the ledger stores it, its receipt and its table."""
+
+    names: TableNames
+    stored: StoredResult
+    facts: Mapping[str, Any]
+    table: Table
+
+    @property
+    def period(self) -> str | None:
+        """The period of the release: from its receipt, or else from the end of its name."""
+        period = self.facts.get("period")
+        return self.names.numbers if period is None else str(period["text"])
+
+
+def published_release(stored: StoredResult, names: TableNames) -> PublishedRelease:
+    """Make the table of a release from its stored frame."""
     rows, facts = stored.to_arrow(), json.loads(stored.receipt)
-    return Table(
-        name=name.table,
+    table = Table(
+        name=names.table,
         rows=rows,
         comment=f"Release {stored.name!r}: {facts.get('guarantee')}. Hierarchy "
         f"{facts.get('hierarchy')}, {facts.get('time')}. Its receipt is in {RELEASES}",
-        meanings=_column_meanings(rows.schema, facts, measured(facts)),
+        meanings=_column_meanings(rows.schema, facts),
     )
+    return PublishedRelease(names=names, stored=stored, facts=facts, table=table)
 
 
-def _column_meanings(
-    schema: pa.Schema, facts: dict[str, Any], measured: dict[str, str]
-) -> tuple[str, ...]:
-    columns = schema.names
+def _column_meanings(schema: pa.Schema, facts: Mapping[str, Any]) -> tuple[str, ...]:
+    columns, measured = schema.names, _measure_meanings(facts)
     unit = f"Counts {facts.get('counts')}"
     interval = f"at confidence {facts.get('confidence')}: {facts.get('intervals')}"
     adds_up = bool(facts.get("consistent"))
@@ -134,10 +172,13 @@ def _column_meanings(
     labels = "* is everything, <invalid> what is missing or malformed"
     if "consistent" in facts:
         labels += ", <other> what no other row covers"
+    residual = "Noisy number under the node that no reported node below covers."
+    if facts.get("adds_up") is False:
+        residual = "The same as count: these numbers do not add up."
     known = {
         "level": f"Level of the node: 0 is everything, {facts.get('height')} the finest",
         "prefix": f"Label of the node; {labels}",
-        "residual": f"{_residual_meaning(facts)} {unit}",
+        "residual": f"{residual} {unit}",
         "count": f"Noisy number under the node; {signed}. {unit}",
         "lower": f"Lower end of the interval for the true count, {interval}. {unit}",
         "upper": f"Upper end of the interval for the true count, {interval}. {unit}",
@@ -161,7 +202,7 @@ def _column_meanings(
     return tuple(out)
 
 
-def _item_meanings(facts: dict[str, Any]) -> dict[str, str]:
+def _item_meanings(facts: Mapping[str, Any]) -> dict[str, str]:
     """Return the meanings that differ because nodes are items of a prefix tree."""
     cut = f"an ellipsis at its end stands for what {facts.get('length')} bits do not hold"
     counts = f"Counts {facts.get('counts')}"
@@ -173,37 +214,55 @@ def _item_meanings(facts: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def period_of(name: TableNames, facts: Mapping[str, Any]) -> str | None:
-    """Return the period of a release: from its receipt, or else from the end of its name."""
-    period = facts.get("period")
-    return name.numbers if period is None else str(period["text"])
+def _measure_meanings(facts: Mapping[str, Any]) -> dict[str, str]:
+    """Return the meanings of the columns of measures; none for releases that are no rollups."""
+    at = f"at confidence {facts.get('confidence')}: {facts.get('intervals')}"
+    out = {}
+    for measure in receipt_measures(facts):
+        value, lower, upper = measure.columns
+        what = f"{measure.spec}, in {_measure_unit(measure, facts)}"
+        if measure.kind == "clipped":
+            what = (
+                f"Values that {measure.spec} cut to its bounds, as {_measure_unit(measure, facts)}"
+            )
+        sums = "adds up" if measure.adds_up else "does not add up"
+        out[value] = f"Noisy number: {what}; {sums}, may be negative"
+        out[lower] = f"Lower end of the interval for the true {value}, {at}"
+        out[upper] = f"Upper end of the interval for the true {value}, {at}"
+    return out
 
 
-def releases_table(
-    published: Sequence[tuple[TableNames, StoredResult, Table]], charges: pd.DataFrame
-) -> Table:
+def _measure_unit(measure: ReleasedMeasure, facts: Mapping[str, Any]) -> str:
+    if measure.kind == "distinct":
+        return f"different values of {measure.of}"
+    if measure.kind in ("sum", "mean"):
+        return f"the unit of {measure.of}"
+    return str(facts.get("counts"))
+
+
+def releases_table(published: Sequence[PublishedRelease], charges: pd.DataFrame) -> Table:
     """Make ``dp_releases``: a row for each published release, oldest first."""
     sources = dict(zip(charges["release_id"], charges["source"], strict=True))
     numbers = dict(zip(charges["release_id"], charges["number"], strict=True))
-    newest = {name.view: stored.release_id for name, stored, _ in published}
+    newest = {one.names.view: one.stored.release_id for one in published}
     rows = []
-    for name, stored, table in published:
-        facts = json.loads(stored.receipt)
+    for one in published:
+        names, facts, release_id = one.names, one.facts, one.stored.release_id
         own = {
-            "release": stored.name,
-            "family": name.family,
-            "table_name": name.table,
-            "latest_view": name.view,
-            "all_table": name.whole,
-            "period": period_of(name, facts),
-            "is_latest": newest[name.view] == stored.release_id,
-            "charge": int(numbers[stored.release_id]),
-            "time": _utc(facts["time"]),
+            "release": one.stored.name,
+            "family": names.family,
+            "table_name": names.table,
+            "latest_view": names.view,
+            "all_table": names.whole,
+            "period": one.period,
+            "is_latest": newest[names.view] == release_id,
+            "charge": int(numbers[release_id]),
+            "time": datetime.fromisoformat(facts["time"]).astimezone(UTC).replace(tzinfo=None),
             "levels": ", ".join(facts.get("levels") or ()),
-            "source": sources[stored.release_id],
+            "source": sources[release_id],
             "user_column": facts.get("user"),
-            "row_count": table.rows.num_rows,
-            "receipt": stored.receipt,
+            "row_count": one.table.rows.num_rows,
+            "receipt": one.stored.receipt,
         }
         rows.append({column: own.get(column, facts.get(column)) for column, *_ in RELEASE_COLUMNS})
     return _table_from_rows(
@@ -229,7 +288,7 @@ def _table_from_rows(
     name: str,
     comment: str,
     rows: list[dict[str, Any]],
-    columns: tuple[tuple[str, pa.DataType, str], ...],
+    columns: Columns,
 ) -> Table:
     schema = pa.schema([(column, kind) for column, kind, _ in columns])
     return Table(
@@ -238,10 +297,6 @@ def _table_from_rows(
         comment=comment,
         meanings=tuple(meaning for *_, meaning in columns),
     )
-
-
-def _utc(text: str) -> datetime:
-    return datetime.fromisoformat(text).astimezone(UTC).replace(tzinfo=None)
 
 
 def results_script(tables: Sequence[Table], latest: dict[str, Table]) -> str:
@@ -257,7 +312,110 @@ def results_script(tables: Sequence[Table], latest: dict[str, Table]) -> str:
     return "\n".join([*statements, "COMMIT;"])
 
 
-def _residual_meaning(facts: Mapping[str, Any]) -> str:
-    if facts.get("adds_up") is False:
-        return "The same as count: these numbers do not add up."
-    return "Noisy number under the node that no reported node below covers."
+def measures_table(published: Sequence[PublishedRelease]) -> Table | None:
+    """Make ``dp_measures``: a row for each release, node and measure, oldest release first.
+
+    Returns None if no release is a rollup: such results files had no ``dp_measures`` before.
+    """
+    schema = pa.schema([(name, kind) for name, kind, _ in MEASURE_COLUMNS])
+    parts = []
+    for one in published:
+        rows = one.table.rows
+        for measure in receipt_measures(one.facts):
+            value, lower, upper = measure.columns
+            own = {"level": "level", "prefix": "prefix", "value": value}
+            own |= {"lower": lower, "upper": upper}
+            shared = {
+                "release": one.stored.name,
+                "table_name": one.names.table,
+                "release_id": one.stored.release_id,
+                "measure": measure.name,
+                "kind": measure.kind,
+                "source_column": measure.of,
+                "unit": _measure_unit(measure, one.facts),
+                "adds_up": measure.adds_up,
+            }
+            columns = [
+                rows[own[name]].cast(kind)
+                if name in own
+                else pa.chunked_array([pa.array([shared[name]] * rows.num_rows, kind)])
+                for name, kind, _ in MEASURE_COLUMNS
+            ]
+            parts.append(pa.table(columns, schema=schema))
+    if not parts:
+        return None
+    return Table(
+        name=MEASURES,
+        rows=pa.concat_tables(parts),
+        comment="Measures of all rollups: one row a release, node and measure. Do not add up over "
+        "all rows: choose a measure and a level",
+        meanings=tuple(meaning for *_, meaning in MEASURE_COLUMNS),
+    )
+
+
+def family_tables(published: Sequence[PublishedRelease]) -> list[Table]:
+    """Return a table for each family: the rows of its releases, oldest first.
+
+    Views would be too slow: DuckDB takes 5 s to read a view of 2,000 tables, minutes for 9,000.
+    """
+    families: dict[str, list[PublishedRelease]] = {}
+    for one in published:
+        families.setdefault(one.names.whole, []).append(one)
+    return [_family_table(name, members) for name, members in families.items()]
+
+
+def _family_table(name: str, members: Sequence[PublishedRelease]) -> Table:
+    parts: list[dict[str, pa.ChunkedArray]] = []
+    called = {column: column for column in FAMILY_COLUMNS}
+    meanings = dict(FAMILY_COLUMNS)
+    for one in members:
+        rows = one.table.rows
+        part = {
+            column: pa.chunked_array([pa.array([text] * rows.num_rows, _TEXT)])
+            for column, text in zip(FAMILY_COLUMNS, (one.stored.name, one.period), strict=True)
+        }
+        renamed = _rename_reserved_columns(rows.column_names)
+        for own, values, meaning in zip(renamed, rows.columns, one.table.meanings, strict=True):
+            # DuckDB takes City and city for one column
+            column = called.setdefault(own.casefold(), own)
+            part[column], meanings[column] = values, meaning
+        parts.append(part)
+    lengths = [one.table.rows.num_rows for one in members]
+    return Table(
+        name=name,
+        rows=pa.table(
+            {
+                column: _stack_columns(
+                    part.get(column, pa.chunked_array([pa.nulls(n)]))
+                    for part, n in zip(parts, lengths, strict=True)
+                )
+                for column in meanings
+            }
+        ),
+        comment=f"All releases of the family {members[0].names.family!r}, oldest first: one row a "
+        "release and node. A node that only some of them report is no zero in the others. Comments "
+        "on columns are those of the newest release that has them; guarantees are in dp_releases",
+        meanings=tuple(meanings.values()),
+    )
+
+
+def _rename_reserved_columns(columns: Sequence[str]) -> list[str]:
+    """Name a release's columns in the table: a name that is ours already gets ``_`` at its end."""
+    taken = {column.casefold() for column in columns}
+    out = []
+    for column in columns:
+        name = column
+        while name.casefold() in FAMILY_COLUMNS or (name != column and name.casefold() in taken):
+            name += "_"
+        out.append(name)
+    return out
+
+
+def _stack_columns(parts: Iterable[pa.ChunkedArray]) -> pa.ChunkedArray:
+    """Concatenate columns in a type that holds all of them: text, if no other does."""
+    tables = [pa.table({"": part}) for part in parts]
+    try:
+        return pa.concat_tables(tables, promote_options="permissive").column(0)
+    except (pa.ArrowTypeError, pa.ArrowInvalid):
+        texts = [pa.table({"": table.column(0).cast(pa.string())}) for table in tables]
+        return pa.concat_tables(texts).column(0)

@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from dpframe.errors import DpframeError
+from dpframe._late_imports import import_extra
 
-try:
-    import numba
-except ImportError:
-    raise DpframeError(
-        "sketches need numba, which compiles them: pip install 'dpframe[streams]'."
-    ) from None
+numba = import_extra(
+    "numba", "sketches need numba, which compiles them: pip install 'dpframe[streams]'."
+)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe._forks import no_fork
 from dpframe._unicode import unicode
 from dpframe.sketches._batches import ARROW_TYPES, Column, Kind
 
@@ -54,8 +53,7 @@ def encode_keys(column: Column) -> EncodedKeys:
         return EncodedKeys(column.values, np.zeros(0, np.int64), np.zeros(0, np.uint64))
     if column.kind == "words":
         return _encode_words(column.values)
-    with no_fork():
-        from dpframe.sketches._encode import encode
+    from dpframe.sketches._encode import encode
 
     array = column.values
     _, offsets, data = array.buffers()
@@ -75,13 +73,19 @@ def encode_keys(column: Column) -> EncodedKeys:
 
 
 def _encode_words(array: pa.Array) -> EncodedKeys:
-    """Return numbers of 128 bits, and NULLs, as keys. Where the second word is negative, a mark in
-    ``long`` tells numbers from NULLs."""
+    """Return numbers of 128 bits, and NULLs, as keys."""
     missing = array.is_null().to_numpy(zero_copy_only=False)
     raw = b"".join(key or b"\xff" * 16 for key in array.to_pylist())
-    words = np.frombuffer(raw, np.int64).reshape(-1, 2)
+    return keys_of_words(np.frombuffer(raw, np.int64).reshape(-1, 2), missing)
+
+
+def keys_of_words(words: NDArray[np.int64], missing: NDArray[np.bool_]) -> EncodedKeys:
+    """Return numbers of 128 bits, lower word first, as keys; the words of a ``missing`` one are -1.
+    Where the second word is negative, a mark in ``long`` tells numbers from missing ones."""
     negative = words[:, 1] < 0
-    places = np.concatenate([[0], np.cumsum(2 * negative)])
+    places = np.zeros(len(words) + 1, np.int64)
+    if negative.any():
+        np.cumsum(2 * negative, out=places[1:])
     long = np.zeros(int(places[-1]), np.uint64)
     long[::2] = np.where(missing[negative], WORDS_MISSING, WORDS_NUMBER)
     return EncodedKeys(words, places, long)
@@ -158,8 +162,7 @@ class Table:
         return self.words.reshape(-1), self.over, self.listed, self.meta
 
     def update(self, keys: EncodedKeys, counters: int) -> None:
-        with no_fork():
-            from dpframe.sketches import _kernels
+        from dpframe.sketches import _kernels
 
         self._open()
         step = len(keys) // (1 + len(keys.long) // ROOM) + 1
@@ -172,8 +175,7 @@ class Table:
     def update_users(
         self, keys: EncodedKeys, room: int, ends: NDArray[np.int64], counters: int
     ) -> None:
-        with no_fork():
-            from dpframe.sketches import _kernels
+        from dpframe.sketches import _kernels
 
         self._open()
         text = (keys.places, keys.long, self._arena(room))
@@ -184,8 +186,7 @@ class Table:
         to a new arena."""
         used = int(self.meta[4])
         if used + words > len(self.arena):
-            with no_fork():
-                from dpframe.sketches import _kernels
+            from dpframe.sketches import _kernels
 
             kept = np.zeros(used, np.uint64)
             _kernels.compact(self.words.reshape(-1), self.meta, self.arena, kept)
@@ -235,8 +236,7 @@ class Table:
         """Build the table from the entries of a file, before the first update."""
         if self.held is None:
             return
-        with no_fork():
-            from dpframe.sketches import _kernels
+        from dpframe.sketches import _kernels
 
         held = self.held
         self._make(held.room)

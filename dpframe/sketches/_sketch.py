@@ -9,14 +9,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe import _compute as pc
 from dpframe._known_arguments import known_arguments
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.sketches import sketch_files, streams
 from dpframe.sketches._batches import Kind, single_column
-from dpframe.sketches._state import SketchState
+from dpframe.sketches._counters import Table
+from dpframe.sketches._state import SketchState, no_entries
 
 DEFAULT_COUNTERS = 2000
 """Counters of the sketch of a level, if the caller does not say how many."""
@@ -187,7 +188,7 @@ class Sketch:
             If there is no such file, or it is truncated, damaged, written by a newer version, or
             holds a sketch of another class.
         """
-        return sketch_files.read_sketch(path, cls._NAME, cls.__name__, cls._from_file)
+        return sketch_files.read_sketch(path, cls._NAME, cls._from_file)
 
     @classmethod
     def _from_file(cls, facts: dict[str, Any], state: SketchState) -> Self:
@@ -197,6 +198,43 @@ class Sketch:
         sketch._resumed = check_integer("resumed", facts.get("resumed", 0), 0, sketch._released)
         sketch._streams = streams.read_streams(facts)
         return sketch
+
+
+class CountingSketch(Sketch):
+    """A sketch that counts what goes in, in a table of its own."""
+
+    __slots__ = ("_table", "_total")
+
+    _table: Table | None
+    """None before the first key, whose kind is the kind of the table."""
+    _total: int
+
+    def _new(self, counters: int, unit: str) -> None:
+        super()._new(counters, unit)
+        self._table, self._total = None, 0
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the counters and their keys, at most proportional to k and to the length of
+        keys. Raw data if keys are text of more than 15 bytes."""
+        return 0 if self._table is None else self._table.nbytes
+
+    @property
+    def decrements(self) -> int:
+        """alpha: how far an estimate can be below the true count. Raw data."""
+        return 0 if self._table is None else self._table.decrements
+
+    @property
+    def total(self) -> int:
+        """Records that went in; for a sketch of users, items, each once a user. Raw data."""
+        return self._total
+
+    @property
+    def _kind(self) -> Kind | None:
+        return None if self._table is None else self._table.kind
+
+    def _entries(self) -> tuple[Kind | None, pa.Array, NDArray[np.int64]]:
+        return self._kind, *(no_entries() if self._table is None else self._table.entries())
 
 
 def check_integer(name: str, value: object, low: int, high: int | None = None) -> int:

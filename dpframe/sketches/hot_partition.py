@@ -18,15 +18,12 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe._forks import no_fork
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.sketches import sketch_files
 from dpframe.sketches._sketch import check_integer
 
 DEEPEST = 60
@@ -171,8 +168,6 @@ class HotPartition:
 
     __slots__ = ("_cells", "_shape", "_tables")
 
-    _NAME = "hot-partition"
-
     def __init__(self, depth: int, hot: int, width: int, rows: int = 1, *, seed: int) -> None:
         self._shape = Shape(depth, hot, width, rows, seed)
         s = self._shape
@@ -229,8 +224,7 @@ class HotPartition:
             return
         if int(codes.max()) >> self._shape.depth:
             raise ParameterError(f"codes must be below 2**{self._shape.depth} (depth).")
-        with no_fork():
-            from dpframe.sketches import _partition_kernels
+        from dpframe.sketches import _partition_kernels
 
         s = self._shape
         keys = _hash_keys(s.seed, s.depth, s.rows)[s.exact + 1 :].copy()
@@ -258,36 +252,6 @@ class HotPartition:
         np.add(self._cells, other._cells, out=both._cells)
         np.add(self._tables, other._tables, out=both._tables)
         return both
-
-    def save(self, path: str | Path) -> None:
-        """Write the sketch to a file, which then holds raw data.
-
-        The file appears as a whole or not at all, readable by the owner only. It replaces a file of
-        that name.
-
-        Raises
-        ------
-        ParameterError, ParameterTypeError
-            If the path is an address such as ``s3://...``, or neither text nor ``pathlib.Path``.
-        SourceError
-            If the file cannot be written.
-        """
-        facts = {"sketch": self._NAME, **asdict(self._shape)}
-        sketch_files.write_counts(path, facts, [self._cells, self._tables])
-
-    @classmethod
-    def load(cls, path: str | Path) -> HotPartition:
-        """Read a sketch that ``save`` wrote.
-
-        Raises
-        ------
-        ParameterError, ParameterTypeError
-            As in ``save``.
-        SourceError
-            If there is no such file, or it is truncated, damaged, written by a newer version, or
-            holds a sketch of another class.
-        """
-        return sketch_files.read_counts(path, cls._NAME, cls.__name__, cls._restore)
 
     @classmethod
     def _restore(cls, facts: dict[str, Any], counts: Counts) -> HotPartition:

@@ -59,7 +59,7 @@ class MergedSketch(Sketch):
         raise ParameterTypeError("MergedSketch cannot be called: use dp.merge_sketches.")
 
     @classmethod
-    def _made(
+    def _from_state(
         cls, content: SketchState, *, counters: int, sketches: int, method: Method, unit: str
     ) -> Self:
         new = object.__new__(cls)
@@ -99,10 +99,6 @@ class MergedSketch(Sketch):
             "a merged sketch takes no records: update a new sketch and merge it."
         )
 
-    def merge(self, other: Sketch) -> MergedSketch:
-        """Merge this and another sketch with as many counters, by the method of this sketch."""
-        return merge_raw_sketches([self, other], method=self._method)
-
     @property
     def _lattice(self) -> int:
         return self._content.lattice
@@ -133,47 +129,16 @@ class MergedSketch(Sketch):
             raise ValueError("no sketch has these counters")
         if method == "sum":
             state = replace(state, lattice=k + 1)
-        return cls._made(state, counters=k, sketches=sketches, method=method, unit=unit)
+        return cls._from_state(state, counters=k, sketches=sketches, method=method, unit=unit)
 
 
 Made = TypeVar("Made", bound=MergedSketch)
 
 
 def merge_raw_sketches(sketches: Iterable[Sketch], *, method: str = "bounded") -> MergedSketch:
-    """Merge sketches of one class, number of counters and kind of key.
+    """Merge raw sketches as ``dpframe.merge_sketches`` does. With "bounded" a generator can yield
+    them, and only one is held at a time.
 
-    Parameters
-    ----------
-    sketches
-        The sketches, in an order that does not depend on the data. They do not change. Merged
-        sketches can be among them if their method is ``method``. With "bounded" a generator can
-        yield them, and only one is held at a time.
-    method
-        "bounded", with k counters, or "sum", with up to k counters for each sketch and the
-        sensitivity of one post-processed sketch. Sketches of users can only be merged by "bounded".
-
-    Returns
-    -------
-    MergedSketch
-
-    Raises
-    ------
-    ParameterError, ParameterTypeError
-        If there is no sketch, a stream occurs twice (a sketch, its copy, its file, a merge that
-        holds it), or the sketches differ in class, counters, kind of key, unit or method.
-
-    Privacy
-    -------
-    None: the result is raw data. Each record must have entered exactly one of the sketches, chosen
-    independently of all other records.
-
-    References
-    ----------
-    Agarwal et al.: Mergeable Summaries, 2013. Lebeda, Tetek: Better Differentially Private
-    Approximate Histograms and Heavy Hitters using the Misra-Gries Sketch, sections 6 and 7.
-
-    Examples
-    --------
     >>> from dpframe.sketches import MisraGries
     >>> monday, tuesday = MisraGries(counters=2), MisraGries(counters=2)
     >>> monday.update([4, 4, 4, 7])
@@ -214,7 +179,7 @@ def merge_into(sketches: Iterable[Sketch], method: str, made: type[Made]) -> Mad
     if first is None:
         raise ParameterError("sketches is empty: give at least one.")
     content = total.content(kind, first._counters)
-    new = made._made(
+    new = made._from_state(
         content, counters=first._counters, sketches=count, method=chosen, unit=first._unit
     )
     new._released, new._streams = released, seen

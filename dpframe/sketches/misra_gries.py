@@ -29,17 +29,15 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from dpframe.errors import ParameterTypeError
 from dpframe.sketches._batches import Kind, check_batch_order, key_columns
 from dpframe.sketches._counters import EncodedKeys, Table, encode_keys
-from dpframe.sketches._sketch import LARGEST, Sketch, check_integer
-from dpframe.sketches._state import SketchState, no_entries, sort_entries
-from dpframe.sketches.merged_sketch import MergedSketch, merge_raw_sketches
+from dpframe.sketches._sketch import LARGEST, CountingSketch, check_integer
+from dpframe.sketches._state import SketchState, sort_entries
 
 
-class MisraGries(Sketch):
+class MisraGries(CountingSketch):
     """Approximate counts of the keys of a stream, in k counters.
 
     Parameters
@@ -79,7 +77,7 @@ class MisraGries(Sketch):
     (2, 1, 5)
     """
 
-    __slots__ = ("_standard", "_table", "_total")
+    __slots__ = ("_standard",)
 
     _NAME = "misra-gries"
 
@@ -88,8 +86,6 @@ class MisraGries(Sketch):
         if not isinstance(standard, bool):
             raise ParameterTypeError(f"standard must be True or False; got {standard!r}.")
         self._standard = standard
-        self._table: Table | None = None
-        self._total = 0
 
     def __repr__(self) -> str:
         standard = ", standard=True" if self._standard else ""
@@ -99,22 +95,6 @@ class MisraGries(Sketch):
     def standard(self) -> bool:
         """Whether keys at zero are removed at once. Public."""
         return self._standard
-
-    @property
-    def memory(self) -> int:
-        """Bytes of the counters and their keys, at most proportional to k and to the length of
-        keys. Raw data if keys are text of more than 15 bytes."""
-        return 0 if self._table is None else self._table.nbytes
-
-    @property
-    def decrements(self) -> int:
-        """alpha: how far an estimate can be below the true count. Raw data."""
-        return 0 if self._table is None else self._table.decrements
-
-    @property
-    def total(self) -> int:
-        """Records that went in. Raw data."""
-        return self._total
 
     def update(self, batch: object) -> None:
         """Count records, each of weight one, in their order.
@@ -159,13 +139,6 @@ class MisraGries(Sketch):
             added += len(part)
         self._table, self._total = table, self._total + added
 
-    def merge(self, other: MisraGries | MergedSketch) -> MergedSketch:
-        """Merge with another sketch with as many counters, in bounded memory.
-
-        See :func:`.merged_sketch.merge_raw_sketches`.
-        """
-        return merge_raw_sketches([self, other])
-
     def _update_words(self, keys: EncodedKeys) -> None:
         """Count keys of kind "words"; call ``_rename`` first if the sketch holds another kind."""
         if self._table is None:
@@ -182,20 +155,11 @@ class MisraGries(Sketch):
                 kind, self._counters, renamed(keys), counts, self._table.decrements
             )
 
-    def _entries(self) -> tuple[Kind | None, pa.Array, NDArray[np.int64]]:
-        if self._table is None:
-            return None, *no_entries()
-        return self._table.kind, *self._table.entries()
-
     def _state(self) -> SketchState:
         """Return all k entries, dummies and keys at zero included. A standard sketch has only the
         entries above zero."""
-        k, table = self._counters, self._table
-        if table is None:
-            keys, counts, decrements = *no_entries(), 0
-        else:
-            keys, counts = sort_entries(*table.entries())
-            decrements = table.decrements
+        k, (kind, *entries) = self._counters, self._entries()
+        keys, counts = sort_entries(*entries)
         free = k - int((counts > 0).sum())
         zeros = np.flatnonzero(counts == 0)
         lost = zeros if self._standard else zeros[: max(0, len(zeros) - free)]
@@ -203,11 +167,11 @@ class MisraGries(Sketch):
         dummies = 0 if self._standard else k - len(kept)
         return SketchState(
             counters=k,
-            kind=None if table is None else table.kind,
+            kind=kind,
             keys=pa.concat_arrays([pa.nulls(dummies, keys.type), keys.take(pa.array(kept))]),
             counts=np.concatenate([np.zeros(dummies, np.int64), counts[kept]]),
             dummies=dummies,
-            decrements=decrements,
+            decrements=self.decrements,
             total=self._total,
         )
 

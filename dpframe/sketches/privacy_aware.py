@@ -16,9 +16,9 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe import _compute as pc
 from dpframe.errors import ParameterError
 from dpframe.sketches._batches import (
     ARROW_TYPES,
@@ -29,9 +29,8 @@ from dpframe.sketches._batches import (
     single_column,
 )
 from dpframe.sketches._counters import Table, encode_keys
-from dpframe.sketches._sketch import LARGEST, Sketch, check_integer
-from dpframe.sketches._state import SketchState, key_order, no_entries, sort_entries
-from dpframe.sketches.merged_sketch import MergedSketch, merge_raw_sketches
+from dpframe.sketches._sketch import LARGEST, CountingSketch, check_integer
+from dpframe.sketches._state import SketchState, key_order, sort_entries
 
 UNSORTED = (
     "users must ascend over all calls, all rows of a user in one call: sort by user first, so that "
@@ -39,7 +38,7 @@ UNSORTED = (
 )
 
 
-class PrivacyAwareMisraGries(Sketch):
+class PrivacyAwareMisraGries(CountingSketch):
     """Approximate numbers of users with an item, in k counters, decremented at most once a user.
 
     Parameters
@@ -78,15 +77,13 @@ class PrivacyAwareMisraGries(Sketch):
     [('a', 3)]
     """
 
-    __slots__ = ("_last", "_max_items", "_table", "_total")
+    __slots__ = ("_last", "_max_items")
 
     _NAME = "privacy-aware-misra-gries"
 
     def __init__(self, counters: int, max_items: int) -> None:
         self._new(check_integer("counters", counters, 2, LARGEST), "user")
         self._max_items = check_integer("max_items", max_items, 1, LARGEST)
-        self._table: Table | None = None
-        self._total = 0
         self._last: tuple[Kind, int | str | bytes] | None = None
 
     def __repr__(self) -> str:
@@ -99,21 +96,6 @@ class PrivacyAwareMisraGries(Sketch):
     def max_items(self) -> int:
         """Largest number of items of a user. Public."""
         return self._max_items
-
-    @property
-    def memory(self) -> int:
-        """Bytes of the counters and their keys. Raw data if keys are text of more than 15 bytes."""
-        return 0 if self._table is None else self._table.nbytes
-
-    @property
-    def decrements(self) -> int:
-        """How far an estimate can be below the true count. Raw data."""
-        return 0 if self._table is None else self._table.decrements
-
-    @property
-    def total(self) -> int:
-        """Number of items that went in; repeated items of a user count once. Raw data."""
-        return self._total
 
     def update(self, items: object) -> None:
         """Count one user, who must not come again.
@@ -177,17 +159,6 @@ class PrivacyAwareMisraGries(Sketch):
         self._add(np.concatenate([[0], np.cumsum(new)]), what)
         self._last = who.kind, ids[-1].as_py()
 
-    def merge(self, other: PrivacyAwareMisraGries | MergedSketch) -> MergedSketch:
-        """Merge with another sketch with as many counters, in bounded memory.
-
-        See :func:`.merged_sketch.merge_raw_sketches`.
-        """
-        return merge_raw_sketches([self, other])
-
-    @property
-    def _kind(self) -> Kind | None:
-        return None if self._table is None else self._table.kind
-
     def _add(self, users: NDArray[np.int64], items: Column) -> None:
         """Count items; ``users`` numbers the user of each row from 0, in ascending order."""
         codes = items.to_arrow().dictionary_encode()
@@ -215,17 +186,10 @@ class PrivacyAwareMisraGries(Sketch):
             start = stop
         self._table, self._total = table, self._total + len(users)
 
-    def _entries(self) -> tuple[Kind | None, pa.Array, NDArray[np.int64]]:
-        if self._table is None:
-            return None, *no_entries()
-        return self._table.kind, *self._table.entries()
-
     def _state(self) -> SketchState:
-        kind, (keys, counts) = self._kind, no_entries()
-        if self._table is not None:
-            keys, counts = self._table.entries()
-            kept = np.flatnonzero(counts > 0)
-            keys, counts = sort_entries(keys.take(pa.array(kept)), counts[kept])
+        kind, keys, counts = self._entries()
+        kept = np.flatnonzero(counts > 0)
+        keys, counts = sort_entries(keys.take(pa.array(kept)), counts[kept])
         return SketchState(
             counters=self._counters,
             kind=kind,

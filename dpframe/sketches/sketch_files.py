@@ -13,8 +13,8 @@
 The header holds the fields that all sketches have and the parameters of the class. Tables are not
 stored: equal states give equal files, however they came about. A file with one sketch for each
 level has counters and keys level by level; ``levels`` in its header describes each level. The file
-of a sketch that never stores keys, such as ``HotPartition``, has counters only, in an order that
-follows from the parameters.
+of a sketch that never stores keys, such as ``PrivHP``, has counters only, in an order that follows
+from the parameters.
 """
 
 from __future__ import annotations
@@ -90,19 +90,17 @@ def _write_content(path: str | os.PathLike[str], facts: dict[str, Any], body: by
 def read_sketch(
     path: str | os.PathLike[str],
     name: str,
-    class_name: str,
     restored: Callable[[dict[str, Any], SketchState], T],
 ) -> T:
     """Read a sketch whose header says ``name``; ``restored`` makes it from header and state."""
     return _read_content(
-        path, name, class_name, lambda facts, body: restored(facts, _section_state(facts, body))
+        path, name, lambda facts, body: restored(facts, _section_state(facts, body))
     )
 
 
 def read_levels(
     path: str | os.PathLike[str],
     name: str,
-    class_name: str,
     restored: Callable[[dict[str, Any], list[SketchState]], T],
 ) -> T:
     """Read one sketch for each level, as ``read_sketch`` does."""
@@ -116,13 +114,12 @@ def read_levels(
         _check_section_size(len(body), 0)
         return restored(facts, states)
 
-    return _read_content(path, name, class_name, levels)
+    return _read_content(path, name, levels)
 
 
 def read_counts(
     path: str | os.PathLike[str],
     name: str,
-    class_name: str,
     restored: Callable[[dict[str, Any], NDArray[np.int64]], T],
 ) -> T:
     """Read counters, all in one array, as ``read_sketch`` does."""
@@ -130,13 +127,12 @@ def read_counts(
     def whole(facts: dict[str, Any], body: memoryview) -> T:
         return restored(facts, np.frombuffer(body, "<i8").astype(np.int64))
 
-    return _read_content(path, name, class_name, whole)
+    return _read_content(path, name, whole)
 
 
 def _read_content(
     path: str | os.PathLike[str],
     name: str,
-    class_name: str,
     made: Callable[[dict[str, Any], memoryview], T],
 ) -> T:
     file = local_file(path)
@@ -146,7 +142,7 @@ def _read_content(
         raise _damage_error(str(file))
     if found != name:
         raise SourceError(
-            f"{str(file)!r} holds no {class_name}: read it with {CLASSES[found]}.load."
+            f"{str(file)!r} holds no {CLASSES[name]}: read it with {CLASSES[found]}.load."
         )
     why = _damage_error(str(file))
     try:
@@ -162,7 +158,6 @@ CLASSES = {
     "misra-gries": "MisraGries",
     "privacy-aware-misra-gries": "PrivacyAwareMisraGries",
     "merged": "MergedSketch",
-    "hot-partition": "HotPartition",
     "streaming-hhh": "StreamingHHH",
     "privhp": "PrivHP",
 }

@@ -1,8 +1,8 @@
 """Addresses as sketches count them fastest: numbers of 128 bits in two words, never texts.
 
-Compiled code reads the bytes of a batch; the statement reads the texts that this code does not
-know. At the end each number becomes the one text that :mod:`dpframe.sources.stream_sql` has for the
-node, so that a sketch is as if it had counted texts from the start.
+The bytes of a batch are read; the statement reads the texts that the readers of bytes do not know.
+At the end each number becomes the one text that :mod:`dpframe.sources.stream_sql` has for the node,
+so that a sketch is as if it had counted texts from the start.
 """
 
 from __future__ import annotations
@@ -13,99 +13,104 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe import _compute as pc
 from dpframe._duck import VIEW, register_table
-from dpframe._forks import no_fork
 from dpframe._unicode import unicode
-from dpframe.hierarchy import Hierarchy
-from dpframe.hierarchy._ip import Ip
+from dpframe.hierarchy._ip import MAPPED, Ip
 from dpframe.hierarchy.stream_keys import INVALID_KEY, VALUE
 from dpframe.sketches import MisraGries
-from dpframe.sketches._counters import NUMBERS, WORDS_MISSING, WORDS_NUMBER, EncodedKeys
+from dpframe.sketches._counters import NUMBERS, keys_of_words
+from dpframe.sources.address_bytes import parse_dotted, parse_groups
+from dpframe.sources.record_leaves import add_key_steps
 
-PIECE = 65_536
+PIECE = 32_768
 """How many rows are counted at a time: their words stay in the processor's cache."""
 
 ALL = 2**64 - 1
+
+INVALID, FOUR, SIX = 0, 1, 2
+"""What a text is: no address, IPv4 or IPv6."""
+
+Words = NDArray[np.uint64]
+"""Numbers of 128 bits, shape (n, 2), the lower word first."""
+
+Kinds = NDArray[np.uint8]
 
 
 class AddressCounter:
     """Counts batches of one column of texts into sketches of addresses."""
 
     def __init__(self, sketches: Sequence[MisraGries], hierarchy: Ip) -> None:
-        self._sketches, self._hierarchy = sketches, hierarchy
+        self._hierarchy = hierarchy
+        self._pairs = list(zip(sketches, _level_masks(hierarchy), strict=True))
         for sketch in sketches:
             sketch._rename("words", _words_of)
 
     def update(self, batch: pa.RecordBatch) -> None:
         """Count the rows of a batch."""
-        with no_fork():
-            from dpframe.sources import _address_kernels as kernels
-
-        texts = batch.column(0).cast(pa.large_string())
-        numbers = np.zeros((len(texts), 2), np.uint64)
-        kinds = np.zeros(len(texts), np.uint8)
-        if kernels.parse_addresses(*text_bytes_with_nulls(texts), numbers, kinds):
-            odd = np.flatnonzero(kinds == kernels.ODD)
-            numbers[odd], kinds[odd] = _read_by_statement(
-                texts.take(pa.array(odd)), self._hierarchy
-            )
-        wanted = self._hierarchy.version
-        if wanted is not None:
-            kinds[kinds != wanted] = kernels.INVALID
-        rows = min(PIECE, len(texts))
-        words, places = np.empty((rows, 2), np.int64), np.empty(rows + 1, np.int64)
-        long = np.empty(2 * rows, np.uint64)
-        for start in range(0, len(texts), PIECE):
-            piece = slice(start, start + PIECE)
-            for sketch, (reached, masks) in zip(self._sketches, self._levels(), strict=True):
-                n, used = kernels.level_words(
-                    numbers[piece], kinds[piece], reached, masks, words, places, long
-                )
-                if n:
-                    sketch._update_words(EncodedKeys(words[:n], places[: n + 1], long[:used]))
-
-    def _levels(self) -> list[tuple[NDArray[np.uint8], NDArray[np.uint64]]]:
-        """For each level: which address families occur, and their prefix masks."""
-        four, six = self._hierarchy.prefixes, self._hierarchy.prefixes6
-        out = []
-        for level in range(1, self._hierarchy.height + 1):
-            reached = np.zeros(10, np.uint8)
-            if level == 1 and self._hierarchy.on_invalid == "count":
-                reached[0] = WORDS_MISSING
-            reached[4] = WORDS_NUMBER * (level <= len(four))
-            reached[6] = WORDS_NUMBER * (level <= len(six))
-            bits = 96 + four[min(level, len(four)) - 1], six[min(level, len(six)) - 1]
-            whole = [(1 << n) - 1 << 128 - n for n in bits]
-            masks = [half for mask in whole for half in (mask & ALL, mask >> 64)]
-            out.append((reached, np.array(masks, np.uint64)))
-        return out
+        read = read_addresses(batch.column(0).cast(pa.large_string()), self._hierarchy)
+        for start in range(0, batch.num_rows, PIECE):
+            numbers, kinds = (column[start : start + PIECE] for column in read)
+            alike = (kinds == kinds[0]).all()
+            for sketch, (reached, masks) in self._pairs:
+                here = slice(len(kinds) * reached[kinds[0]]) if alike else reached[kinds]
+                own = kinds[here]
+                words, missing = numbers[here] & masks[own[:1] if alike else own], own == INVALID
+                words[missing] = ALL
+                if len(words):
+                    sketch._update_words(keys_of_words(words.view(np.int64), missing))
 
     def finish(self) -> None:
         """Make the sketches hold texts from here on."""
-        for sketch in self._sketches:
+        for sketch, _ in self._pairs:
             sketch._rename("text", _texts_of_words)
 
 
-def text_bytes_with_nulls(texts: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The bytes of texts, and where each text begins, then where the last one ends. NULL becomes
-    empty text."""
-    if texts.null_count:
-        texts = pc.fill_null(texts, "")
-    _, offsets, data = texts.buffers()
-    starts = np.frombuffer(offsets, np.int64, len(texts) + 1, 8 * texts.offset)
-    return np.frombuffer(data or b"", np.uint8), starts
+def _level_masks(hierarchy: Ip) -> list[tuple[NDArray[np.bool_], Words]]:
+    """For each level, by kind of text: whether it has a node there, and the mask of its prefix."""
+    four, six = hierarchy.prefixes, hierarchy.prefixes6
+    out = []
+    for level in range(1, hierarchy.height + 1):
+        invalid = level == 1 and hierarchy.on_invalid == "count"
+        reached = [invalid, level <= len(four), level <= len(six)]
+        bits = 128, 96 + four[min(level, len(four)) - 1], six[min(level, len(six)) - 1]
+        whole = [(1 << n) - 1 << 128 - n for n in bits]
+        masks = [(mask & ALL, mask >> 64) for mask in whole]
+        out.append((np.array(reached), np.array(masks, np.uint64)))
+    return out
 
 
-def _read_by_statement(
-    texts: pa.Array, hierarchy: Hierarchy
-) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
+def read_addresses(texts: pa.Array, hierarchy: Ip) -> tuple[Words, Kinds]:
+    """Numbers and kinds of texts."""
+    numbers, kinds = np.zeros((len(texts), 2), np.uint64), np.full(len(texts), FOUR, np.uint8)
+    four, plain = parse_dotted(texts)
+    if plain is None:
+        numbers[:, 0] = four | np.uint64(MAPPED)
+    else:
+        numbers[plain, 0] = four | np.uint64(MAPPED)
+        others = np.flatnonzero(~plain)
+        words, whole = parse_groups(texts.take(pa.array(others)))
+        known, odd = others[whole], others[~whole]
+        numbers[known] = words[:, ::-1]
+        kinds[known] = _address_kinds(words[:, 1], words[:, 0])
+        if len(odd):
+            read = _read_by_statement(texts.take(pa.array(odd)), hierarchy)
+            numbers[odd], kinds[odd] = read
+    if hierarchy.version is not None:
+        kinds[kinds != (FOUR if hierarchy.version == 4 else SIX)] = INVALID
+    return numbers, kinds
+
+
+def _address_kinds(low: NDArray[np.uint64], high: NDArray[np.uint64]) -> Kinds:
+    """IPv4 for 10.0.0.1 and for ::ffff:a00:1, which are one host."""
+    mapped = (high == 0) & (low >> np.uint64(32) == 0xFFFF)
+    return np.where(mapped, FOUR, SIX).astype(np.uint8)
+
+
+def _read_by_statement(texts: pa.Array, hierarchy: Ip) -> tuple[Words, Kinds]:
     """Numbers and kinds of texts; the statement reads each different text once."""
     coded = texts.dictionary_encode("encode")
-    query = f"(SELECT i, c0 COLLATE C AS c0 FROM {VIEW})"
-    for step in hierarchy.key_steps(("c0",), ("VARCHAR",)):
-        added = ", ".join(f"{sql} AS {name}" for name, sql in step.items())
-        query = f"(SELECT *, {added} FROM {query})"
+    rows = f"(SELECT i, c0 COLLATE C AS c0 FROM {VIEW})"
+    query = add_key_steps(hierarchy, ("c0",), ("VARCHAR",), rows)
     halves = f"(k1 & {ALL}::UHUGEINT)::UBIGINT AS low, (k1 >> 64)::UBIGINT AS high"
     distinct = pa.table({"i": np.arange(len(coded.dictionary)), "c0": unicode(coded.dictionary)})
     with register_table(distinct, "the texts of a batch") as relation:
@@ -114,7 +119,7 @@ def _read_by_statement(
     kinds = np.zeros(len(distinct), np.uint8)
     places, low, high = (column.to_numpy() for column in found.columns)
     numbers[places, 0], numbers[places, 1] = low, high
-    kinds[places] = np.where((high == 0) & (low >> np.uint64(32) == 0xFFFF), 4, 6)
+    kinds[places] = _address_kinds(low, high)
     rows = coded.indices.to_numpy()
     return numbers[rows], kinds[rows]
 

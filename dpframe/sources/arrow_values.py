@@ -1,19 +1,21 @@
 """Change values of Arrow arrays so that DuckDB can hold them, and none makes a statement fail.
 
-Arrow does not check what it is given: anything can stand below a NULL, a decimal can be larger than
-its type, a map can name a key twice. DuckDB computes with such values, raises, or closes its
-database. So each value is mapped by itself, before anything is counted (docs/known_limits.md).
+Arrow does not check what it is given: anything can stand below a NULL, text can be no UTF-8, a
+decimal can be larger than its type, a map can name a key twice. DuckDB computes with such values,
+raises, or closes its database. So each value is mapped by itself, before anything is counted
+(docs/known_limits.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Context, Decimal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dpframe import _compute as pc
-from dpframe._nested_arrays import children, has_children, with_children
+from dpframe._unicode import is_arrow_text, unicode
 from dpframe.errors import ColumnError
 
 EARLIEST, LATEST, INFINITY = -9_223_372_022_400_000_000, 2**63 - 2, 2**63 - 1
@@ -43,8 +45,19 @@ def readable_table(table: pa.Table) -> pa.Table:
             column = pa.chunked_array(map(pc.run_end_decode, column.chunks), column.type.value_type)
         _check_arrow_type(field.name, column.type)
         empty = _readable_array(pa.nulls(0, column.type))
-        columns.append(pa.chunked_array(map(_readable_array, column.chunks), empty.type))
+        columns.append(pa.chunked_array(_readable_chunks(column), empty.type))
     return pa.Table.from_arrays(columns, names=table.column_names)
+
+
+MANY = 1_000_000
+"""Rows from which pieces are looked at by several threads; starting these takes a millisecond."""
+
+
+def _readable_chunks(column: pa.ChunkedArray) -> list[pa.Array]:
+    if len(column) < MANY:
+        return [_readable_array(chunk) for chunk in column.chunks]
+    with ThreadPoolExecutor(min(pa.cpu_count(), column.num_chunks)) as threads:
+        return list(threads.map(_readable_array, column.chunks))
 
 
 def _check_arrow_type(name: str, kind: pa.DataType) -> None:
@@ -165,6 +178,7 @@ def _time_limits(kind: pa.DataType) -> tuple[int, int]:
 
 
 CHANGES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], pa.Array]], ...] = (
+    (is_arrow_text, unicode),
     (pa.types.is_float16, lambda array: array.cast(pa.float32())),
     (pa.types.is_map, _list_of_pairs),
     (pa.types.is_decimal128, _bound_decimals),
@@ -174,3 +188,58 @@ CHANGES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], pa.Arra
     (pa.types.is_duration, _bound_times),
     (pa.types.is_time, _bound_times),
 )
+
+
+# -- arrays with other children ------------------------------------------------------------------
+
+LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_map)
+
+
+def has_children(kind: pa.DataType) -> bool:
+    """Whether ``with_children`` can change the children of a type."""
+    wraps = pa.types.is_dictionary(kind) or isinstance(kind, pa.BaseExtensionType)
+    return wraps or pa.types.is_struct(kind) or any(is_kind(kind) for is_kind in LISTS)
+
+
+def children(kind: pa.DataType) -> list[pa.DataType]:
+    """The types inside of a type."""
+    if pa.types.is_dictionary(kind):
+        return [kind.value_type]
+    if isinstance(kind, pa.BaseExtensionType):
+        return [kind.storage_type]
+    return [kind.field(i).type for i in range(kind.num_fields)]
+
+
+def with_children(array: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """An array whose children are changed, of a slice too; itself if it has none. What holds the
+    children stays as it is, so that a value beside a changed one is the same value."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        values = change(array.dictionary)
+        return pa.DictionaryArray.from_arrays(array.indices, values, ordered=kind.ordered)
+    if isinstance(kind, pa.BaseExtensionType):
+        storage = change(array.storage)
+        same = storage.type == kind.storage_type
+        return pa.ExtensionArray.from_storage(kind, storage) if same else storage
+    if pa.types.is_struct(kind):
+        fields = [change(array.field(i)) for i in range(kind.num_fields)]
+        there = array.is_valid().to_numpy(zero_copy_only=False)  # fields of a slice start at 0
+        nulls = int((~there).sum())  # counted: Arrow must know that entries of a map have none
+        own = [pa.array(there).buffers()[1] if nulls else None]
+        named = [pa.field(kind.field(i).name, field.type) for i, field in enumerate(fields)]
+        return pa.Array.from_buffers(pa.struct(named), len(array), own, nulls, children=fields)
+    if any(is_kind(kind) for is_kind in LISTS):
+        own = array.buffers()[: 1 if pa.types.is_fixed_size_list(kind) else 2]
+        values = change(array.values)  # all of them, also of a slice
+        kind = _list_of(kind, values.type)
+        return pa.Array.from_buffers(kind, len(array), own, offset=array.offset, children=[values])
+    return array
+
+
+def _list_of(kind: pa.DataType, inside: pa.DataType) -> pa.DataType:
+    """The same kind of list with another type inside; a map keeps its own."""
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(inside, kind.list_size)
+    if pa.types.is_map(kind):
+        return kind
+    return pa.large_list(inside) if pa.types.is_large_list(kind) else pa.list_(inside)

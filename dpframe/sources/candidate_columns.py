@@ -9,9 +9,9 @@ from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe import _compute as pc
 from dpframe import _duck
 from dpframe._sql import identifier
 from dpframe.errors import ColumnError, ParameterTypeError, SourceError

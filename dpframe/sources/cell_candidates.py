@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dpframe import _compute as pc
 from dpframe import _duck
 from dpframe._sql import identifier
 from dpframe.dialects import Dialect

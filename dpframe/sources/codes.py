@@ -13,7 +13,7 @@ from dpframe.noise import random_seed
 from dpframe.sketches.hot_partition import HotPartition
 from dpframe.sources.record_stream import report_progress
 from dpframe.sources.rollup_statement import exact_column_sql
-from dpframe.sources.source_relations import canonical, open_source
+from dpframe.sources.source_relations import open_source, relation_types
 from dpframe.sources.user_shares import row_hash
 
 RECORD = PrivacyUnit()
@@ -40,7 +40,7 @@ def counted_codes(
         _domain_schema(relation, domain)
         statement = _domain_rows_sql(domain)
         if unit.user is not None:
-            types = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
+            types = relation_types(relation)
             check_writable(unit.user, types[unit.user])
             statement = _user_sample_sql(domain, unit, types, random_seed())
         for batch in report_progress(relation.batches(statement), progress):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe import _compute as pc
 from dpframe.hierarchy import Hierarchy
 from dpframe.sources.cell_leaves import cell_result_columns, places_in
 from dpframe.sources.record_leaves import one_to

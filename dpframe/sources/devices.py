@@ -9,16 +9,16 @@ from dpframe import _duck
 from dpframe.federated.encoding import Encoding
 from dpframe.federated.population import Population
 from dpframe.hierarchy import Hierarchy
-from dpframe.hierarchy._base import check_writable
+from dpframe.sources.record_leaves import add_key_steps
 from dpframe.sources.rollup_statement import exact_column_sql
-from dpframe.sources.source_relations import canonical, open_source
+from dpframe.sources.source_relations import level_and_user_types, open_source
 
 
 def count_devices(source: object, hierarchy: Hierarchy, user: str) -> int:
     """How many different users a source has; NULL is one. Public: neighbours have as many."""
     with open_source(source, [*hierarchy.source_columns, user]) as relation:
-        read = _device_column_types(relation, hierarchy, user)
-        distinct = f"(SELECT DISTINCT {exact_column_sql(user, read[user])} AS u FROM {_duck.VIEW})"
+        _, kind = level_and_user_types(relation, hierarchy, user)
+        distinct = f"(SELECT DISTINCT {exact_column_sql(user, kind)} AS u FROM {_duck.VIEW})"
         counted = relation.query(f'SELECT count(*) AS "n" FROM {distinct}', False)
     return int(counted["n"][0].as_py())
 
@@ -65,7 +65,7 @@ def population_of(
     ``devices`` is how many devices there are. Texts with equal bits are one item; texts that the
     encoding leaves out are no items.
     """
-    packed, readable = encoding.packed(texts, length)
+    packed, readable = encoding.pack_items(texts, length)
     held = readable[item]
     device, item, times = device[held], item[held], times[held]
     code = np.zeros(len(texts), dtype=np.int64)
@@ -90,31 +90,21 @@ def population_of(
     )
 
 
-def _device_column_types(
-    relation: _duck.Relation, hierarchy: Hierarchy, user: str
-) -> dict[str, str]:
-    types = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
-    hierarchy.check_types(tuple(types[c] for c in hierarchy.source_columns))
-    check_writable(user, types[user])
-    return types
-
-
 def _devices_statement(relation: _duck.Relation, hierarchy: Hierarchy, user: str) -> str:
     """A statement that reads the source once and returns two kinds of rows. The first kind has the
     numbers of a user and of an item (NULL for none) and how often the user has the item; the second
     kind has the number of an item and its text. Users are numbered in the order of their ids, so
     that every door numbers them alike."""
-    types = _device_column_types(relation, hierarchy, user)
+    types, user_type = level_and_user_types(relation, hierarchy, user)
     (column,) = hierarchy.source_columns
-    rows = (
-        f"(SELECT {exact_column_sql(user, types[user])} AS u, "
-        f"{exact_column_sql(column, types[column])} AS c0 "
-        f"FROM {_duck.VIEW})"
+    rows = add_key_steps(
+        hierarchy,
+        ("c0",),
+        types,
+        f"(SELECT {exact_column_sql(user, user_type)} AS u, "
+        f"{exact_column_sql(column, *types)} AS c0 FROM {_duck.VIEW})",
     )
-    for step in hierarchy.key_steps(("c0",), (types[column],)):
-        added = ", ".join(f"{sql} AS {name}" for name, sql in step.items())
-        rows = f"(SELECT *, {added} FROM {rows})"
-    (text,) = hierarchy.texts(1, ("k1",), (types[column],))
+    (text,) = hierarchy.texts(1, ("k1",), types)
     return (
         f"WITH pairs AS MATERIALIZED (SELECT u, CAST({text} AS VARCHAR) AS t, "
         f"least(count(*), {2**32 - 1}) AS times FROM {rows} GROUP BY ALL), "

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dpframe._duck import Relation, register_table
-from dpframe._forks import no_fork
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
@@ -46,8 +45,7 @@ def exact_counts(
     Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
     """
     if is_spark(source):
-        with no_fork():
-            from dpframe.sources.spark_counts import counts_by_spark
+        from dpframe.sources.spark_counts import counts_by_spark
 
         counts = counts_by_spark(source, hierarchy, unit, band, listed=listed, sums=sums)
         return counts if listed is None else listed_counts(counts.axes[0], listed)
@@ -69,16 +67,14 @@ def exact_counts(
         if listed is not None:
             check_key_types(listed, hierarchy, read)
         elif isinstance(hierarchy, Ip) and not sums:
-            with no_fork():
-                from dpframe.sources.address_levels import address_nodes
+            from dpframe.sources.address_levels import address_nodes
 
             nodes = address_nodes(relation, hierarchy, unit, read, band, progress=progress)
             if nodes is not None:
                 return counts_of(nodes, hierarchy, read)
         user_type, known = types.get(unit.user or ""), None
         if unit.user is not None:
-            with no_fork():
-                from dpframe.sources.user_rows import user_leaves
+            from dpframe.sources.user_rows import user_leaves
 
             known = user_leaves(
                 relation, hierarchy, unit, read, user_type, seed=seed, progress=progress
@@ -106,8 +102,7 @@ def exact_counts(
 def check_readable(source: object, hierarchy: Hierarchy, unit: PrivacyUnit) -> None:
     """Raise ColumnError if a source lacks a column, or has one of a type that cannot be read."""
     if is_spark(source):
-        with no_fork():
-            from dpframe.sources.spark_counts import check_spark
+        from dpframe.sources.spark_counts import check_spark
 
         check_spark(source, hierarchy, unit)
         return

@@ -1,21 +1,38 @@
-"""Turn frames in memory into Arrow tables, without guessing a type from values."""
+"""Read frames of any library into Arrow tables, without guessing a type from values.
+
+Frames are those of pandas, Polars and Arrow, objects with an Arrow stream, and what narwhals reads.
+Columns are read once and held. Error texts of other libraries are dropped: they can quote rows.
+"""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from dpframe._unicode import unicode_table
-from dpframe.errors import DpframeError, ParameterTypeError, SourceError
+from dpframe.errors import DpframeError, ParameterTypeError, SourceError, class_name
 from dpframe.sources.arrow_values import readable_table
 from dpframe.sources.columns import check_arrow_types, require_columns
-from dpframe.sources.foreign import foreign_table, foreign_types, is_foreign, source_type_error
 from dpframe.sources.objects import each_as_text, texts_of_objects
 from dpframe.sources.period_source import PeriodSource
+
+IN_MEMORY = ("pandas", "polars")
+"""Packages whose ``DataFrame`` knows its length."""
+
+_read: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()
+"""Arrow readers that were read: a second reading would give no rows, and no error."""
+
+
+def package_of(source: object) -> str:
+    """The package of an object's class."""
+    return type(source).__module__.partition(".")[0]
 
 
 def arrow_table(source: Any, wanted: Sequence[str]) -> pa.Table:
@@ -24,42 +41,92 @@ def arrow_table(source: Any, wanted: Sequence[str]) -> pa.Table:
     Values that SQL cannot hold are changed, and no value is an error. Raises ColumnError for a type
     whose values cannot be changed.
     """
-    return unicode_table(readable_table(_frame_table(source, wanted)))
+    return readable_table(_frame_table(source, wanted))
 
 
 def _frame_table(source: Any, wanted: Sequence[str]) -> pa.Table:
     columns = list(dict.fromkeys(wanted))
-    if type(source).__module__.split(".")[0] == "narwhals":
+    if package_of(source) == "narwhals":
         source = source.to_native()  # so that Python objects are read as for the native frame
-    kind = type(source).__module__.split(".")[0]
+    package = package_of(source)
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
     if isinstance(source, pa.Table):
         require_columns(columns, source.column_names, alone=True)
         return source.select(columns)
-    if kind == "pandas" and hasattr(source, "columns"):
+    if package == "pandas" and hasattr(source, "columns"):
         require_columns(columns, list(source.columns), alone=True, index=list(source.index.names))
         return pa.table({name: from_pandas(source[name]) for name in columns})
-    if kind == "polars" and hasattr(source, "collect_schema"):
-        return _from_polars(source, columns)
-    refuse_spark(source)
-    if not is_foreign(source):
-        raise source_type_error(source)
-    return foreign_table(source, columns)
+    read, what = _foreign_table, class_name(source)
+    failures: tuple[type[BaseException], ...] = (Exception,)
+    if package == "polars" and hasattr(source, "collect_schema"):
+        read, what = _polars_table, "Polars frame"
+        failures = (Exception, import_module("polars").exceptions.PanicException)
+    else:
+        refuse_spark(source)
+        if not is_foreign(source):
+            raise source_type_error(source)
+    try:
+        return read(source, columns)
+    except DpframeError:
+        raise
+    except failures as raised:
+        error = type(raised).__name__
+    # outside of the handler: no context holds the original
+    raise SourceError(f"reading the {what} failed ({error}; its text is withheld).")
+
+
+def _polars_table(source: Any, columns: list[str]) -> pa.Table:
+    """Columns of an eager or lazy frame."""
+    schema = source.collect_schema()
+    require_columns(columns, schema.names(), alone=True)
+    check_arrow_types({name: schema[name] for name in columns})
+    frame = source.lazy().select(columns).collect()
+    objects = {  # Arrow would hold their memory addresses
+        name: texts_of_objects(frame[name].to_list())
+        for name in columns
+        if str(schema[name]).startswith("Object")
+    }
+    typed = frame.drop(*objects).to_arrow()
+    return pa.table({n: objects[n] if n in objects else typed[n] for n in columns})
+
+
+def _foreign_table(source: Any, columns: list[str]) -> pa.Table:
+    if _is_arrow_dataset(source):
+        if hasattr(source, "to_reader"):  # a scanner
+            return _read_stream(source.to_reader(), columns)
+        require_columns(columns, source.schema.names, alone=True)
+        return source.to_table(columns)
+    if isinstance(source, pa.RecordBatchReader):
+        _check_first_read(source)
+    if hasattr(source, "collect_schema"):
+        schema = source.collect_schema()
+        check_arrow_types({name: schema[name] for name in columns if name in schema})
+    if hasattr(source, "__arrow_c_stream__"):
+        return _read_stream(pa.RecordBatchReader.from_stream(source), columns)
+    frame = _narwhals_frame(source)
+    require_columns(columns, frame.collect_schema().names(), alone=True)
+    chosen = frame.select(*columns)
+    chosen = chosen.collect("pyarrow") if hasattr(chosen, "collect") else chosen
+    return chosen.to_arrow()
+
+
+def is_foreign(source: object) -> bool:
+    """Whether a source has an Arrow stream or is read by narwhals, and is no Arrow table, no frame
+    of pandas, Polars or Spark, and no relation of DuckDB."""
+    own = ("pandas", "polars", "pyspark", "duckdb", "_duckdb", "dpframe", "builtins")
+    if package_of(source) in own or isinstance(source, pa.Table | pa.RecordBatch):
+        return False
+    streams = _is_arrow_dataset(source) or hasattr(source, "__arrow_c_stream__")
+    return streams or _narwhals_frame(source) is not None
 
 
 def rows_of_frame(source: Any) -> int | None:
     """The number of rows of a frame in memory; None for any other source."""
     if isinstance(source, pa.Table | pa.RecordBatch):
         return int(source.num_rows)
-    kind = type(source)
-    if kind.__name__ == "DataFrame" and kind.__module__.split(".")[0] in IN_MEMORY:
-        return len(source)
-    return None
-
-
-IN_MEMORY = ("pandas", "polars")
-"""Packages whose ``DataFrame`` knows its length."""
+    in_memory = type(source).__name__ == "DataFrame" and package_of(source) in IN_MEMORY
+    return len(source) if in_memory else None
 
 
 def collect_lazy(source: object, wanted: Sequence[str]) -> object:
@@ -67,44 +134,19 @@ def collect_lazy(source: object, wanted: Sequence[str]) -> object:
     is returned unchanged."""
     if isinstance(source, PeriodSource):
         return replace(source, source=collect_lazy(source.source, [*wanted, source.column]))
-    kind = type(source)
-    lazy = kind.__name__ == "LazyFrame" and kind.__module__.partition(".")[0] == "polars"
+    lazy = type(source).__name__ == "LazyFrame" and package_of(source) == "polars"
     return arrow_table(source, wanted) if lazy or is_foreign(source) else source
 
 
 def refuse_spark(source: object) -> None:
     """Raise ParameterTypeError for a frame of Spark, in questions that Spark does not count."""
-    where, name = type(source).__module__, type(source).__name__
-    if where.startswith("pyspark.pandas"):
+    if type(source).__module__.startswith("pyspark.pandas"):
         raise ParameterTypeError("a pandas-on-Spark frame is no source. Pass frame.to_spark().")
-    if where.split(".")[0] == "pyspark" and name == "DataFrame":
+    if package_of(source) == "pyspark" and type(source).__name__ == "DataFrame":
         raise ParameterTypeError(
             "a Spark DataFrame is a source for hhh, heavy_hitters, tree_counts and rollup alone. "
             "Here pass frame.toArrow() if it fits into memory, or write Parquet and pass its path."
         )
-
-
-def _from_polars(source: Any, columns: list[str]) -> pa.Table:
-    """Columns of an eager or lazy frame. Polars' own messages are dropped: they can quote rows."""
-    import polars
-
-    try:
-        schema = source.collect_schema()
-        require_columns(columns, schema.names(), alone=True)
-        check_arrow_types({name: schema[name] for name in columns})
-        frame = source.lazy().select(columns).collect()
-        objects = {  # Arrow would hold their memory addresses
-            name: texts_of_objects(frame[name].to_list())
-            for name in columns
-            if schema[name] == polars.Object
-        }
-        typed = frame.drop(*objects).to_arrow()
-        return pa.table({n: objects[n] if n in objects else typed[n] for n in columns})
-    except DpframeError:
-        raise
-    except (Exception, polars.exceptions.PanicException) as raised:
-        error = type(raised).__name__
-    raise SourceError(f"reading the Polars frame failed ({error}; its text is withheld).")
 
 
 def from_pandas(series: Any) -> pa.Array:
@@ -131,7 +173,7 @@ OWN_TYPES = ("PeriodDtype", "IntervalDtype")
 def pandas_types(source: Any, wanted: Sequence[str]) -> dict[str, str]:
     """Columns of a pandas frame that are read as text because Arrow lacks their dtype: each with
     the name that hierarchies know for the type. The dtype is public."""
-    if type(source).__module__.split(".")[0] != "pandas":
+    if package_of(source) != "pandas":
         return {}
     found = {}
     for name in wanted:
@@ -157,9 +199,82 @@ def without_rows(source: Any) -> Any:
     """
     if isinstance(source, pa.Table | pa.RecordBatch):
         return source.slice(0, 0)
-    package = type(source).__module__.partition(".")[0]
+    package = package_of(source)
     if package == "pandas" and hasattr(source, "iloc"):
         return source.iloc[:0]
     if package == "polars" and hasattr(source, "clear"):
         return source.clear()
-    return foreign_types(source) if is_foreign(source) else source
+    return _foreign_types(source) if is_foreign(source) else source
+
+
+def _foreign_types(source: Any) -> pa.Table:
+    """An empty table with the types of a foreign frame; no row is read, even from a reader."""
+    try:
+        if _is_arrow_dataset(source) or isinstance(source, pa.RecordBatchReader):
+            schema = getattr(source, "projected_schema", None) or source.schema  # of a scanner
+            return schema.empty_table()
+        frame = _narwhals_frame(source)
+        if frame is not None:
+            return frame.collect_schema().to_arrow().empty_table()
+        return pa.RecordBatchReader.from_stream(source).schema.empty_table()
+    except Exception as raised:
+        error = type(raised).__name__
+    raise SourceError(f"the types of the {class_name(source)} cannot be read ({error}).")
+
+
+def source_type_error(source: object) -> ParameterTypeError:
+    """The error to raise for an object that is no source; it says what to pass."""
+    instead = INSTEAD.get(
+        type(source).__name__,
+        "Pass a frame (pandas, Polars, narwhals), an Arrow table or stream, a DuckDB relation, or "
+        "the path of a Parquet or CSV file.",
+    )
+    if isinstance(source, list | tuple) and all(isinstance(one, str | Path) for one in source):
+        instead = INSTEAD["paths"]
+    return ParameterTypeError(f"source cannot be {class_name(source)}. {instead}")
+
+
+INSTEAD = {
+    **dict.fromkeys(
+        ("dict", "list", "tuple", "ndarray"), "Make a frame of it, pandas.DataFrame(...)."
+    ),
+    **dict.fromkeys(("DataFrameGroupBy", "GroupBy"), "Pass the frame that is grouped."),
+    "DuckDBPyConnection": "Pass a relation of it: con.table('NAME') or con.sql('SELECT ...').",
+    "NoneType": "Pass the frame or the path.",
+    "Series": "Pass the frame it is a column of, or its to_frame().",
+    "Styler": "Pass the frame itself: styler.data.",
+    "TextIOWrapper": "Pass the path of the file.",
+    "BufferedReader": "Pass the path of the file.",
+    "bytes": "Pass the path as text: os.fsdecode(path).",
+    "paths": "Pass one pattern, 'logs/*.parquet', or for Parquet pyarrow.dataset.dataset([...]).",
+}
+"""What to pass in place of an object that is no source, by the name of its class."""
+
+
+def _check_first_read(reader: pa.RecordBatchReader) -> None:
+    if reader in _read:
+        raise SourceError(
+            "this Arrow reader has no rows left. Pass reader.read_all() to ask more than once."
+        )
+    _read.add(reader)
+
+
+def _read_stream(reader: pa.RecordBatchReader, columns: Sequence[str]) -> pa.Table:
+    """A table read batch by batch, so that only the wanted columns are ever held."""
+    require_columns(columns, reader.schema.names, alone=True)
+    schema = pa.schema([reader.schema.field(name) for name in columns])
+    return pa.Table.from_batches([batch.select(columns) for batch in reader], schema)
+
+
+def _is_arrow_dataset(source: object) -> bool:
+    """Whether a source is a dataset or a scanner of Arrow; pyarrow.dataset is not imported."""
+    return any(kind.__module__ == "pyarrow._dataset" for kind in type(source).__mro__)
+
+
+def _narwhals_frame(source: object) -> Any:
+    """The source as a frame of narwhals; None if narwhals does not read it or is not installed."""
+    if find_spec("narwhals") is None:
+        return None
+    nw = import_module("narwhals")
+    frame = nw.from_native(source, pass_through=True)
+    return frame if isinstance(frame, nw.DataFrame | nw.LazyFrame) else None

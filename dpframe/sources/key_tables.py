@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy
-from dpframe.sources.frames import arrow_table, from_pandas
+from dpframe.sources.frames import arrow_table, from_pandas, package_of
 from dpframe.sources.objects import texts_of_objects
 
 MOST = 2_000_000
@@ -61,7 +61,7 @@ def _name_columns(names: Sequence[str]) -> str:
 
 def _column_names(keys: Any) -> list[object] | None:
     """Names of the columns of a frame; None for any other object."""
-    module = type(keys).__module__.split(".")[0]
+    module = package_of(keys)
     if isinstance(keys, pa.Table | pa.RecordBatch):
         return list(keys.schema.names)
     if module == "polars" and hasattr(keys, "collect_schema"):
@@ -71,7 +71,7 @@ def _column_names(keys: Any) -> list[object] | None:
 
 def _key_values(keys: Any) -> tuple[pa.Array | None, list[Any]]:
     """An Arrow array and an empty list if the keys have a type, otherwise None and a list."""
-    module = type(keys).__module__.split(".")[0]
+    module = package_of(keys)
     if isinstance(keys, list | tuple):
         return None, list(keys)
     if isinstance(keys, pa.Array | pa.ChunkedArray):

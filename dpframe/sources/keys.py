@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe import _compute as pc
 from dpframe import _duck
 from dpframe._sql import ascending_order, identifier
 from dpframe.budget import PrivacyUnit
@@ -26,9 +26,9 @@ from dpframe.hierarchy._date import Date
 from dpframe.hierarchy._types import REAL
 from dpframe.period_texts import is_written, read_unit_period
 from dpframe.sources.key_tables import MOST, key_table, quote_key
-from dpframe.sources.malformed_rows import malformed_sql
-from dpframe.sources.rollup_statement import rollup_statement
-from dpframe.sources.source_relations import canonical
+from dpframe.sources.record_leaves import keyed_sql
+from dpframe.sources.rollup_statement import rollup_statement, source_sql
+from dpframe.sources.source_relations import level_and_user_types
 from dpframe.tree import CountTree, ListedNodes, python_integers
 
 DOMAIN = "domain"
@@ -133,9 +133,7 @@ def _count_key_nodes(table: pa.Table, hierarchy: Hierarchy) -> tuple[CountTree, 
     invalid: dict[str, Any] = {"invalid": "count"}  # malformed keys must be seen
     hierarchy = replace(hierarchy, **invalid)
     with _duck.register_table(table, "the keys") as relation:
-        seen = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
-        types = tuple(seen[c] for c in hierarchy.source_columns)
-        hierarchy.check_types(types)
+        types, _ = level_and_user_types(relation, hierarchy)
         unit = PrivacyUnit()
         found = relation.query(
             rollup_statement(hierarchy, unit, band=1, types=types, seed=0), False
@@ -143,12 +141,26 @@ def _count_key_nodes(table: pa.Table, hierarchy: Hierarchy) -> tuple[CountTree, 
         level = found["level"].cast(pa.int64()).to_numpy()
         texts = tuple(found[name].cast(pa.string()) for name in found.column_names[2:])
         if any(text.null_count > (level <= i).sum() for i, text in enumerate(texts)):
-            _refuse_key(relation.query(malformed_sql(hierarchy, unit, types), False), hierarchy)
+            _refuse_key(relation.query(_malformed_sql(hierarchy, unit, types), False), hierarchy)
     count = found["n"].cast(pa.int64()).to_numpy()
     tree = CountTree.from_preorder(level=level, count=count, keys=texts)
     own = tree.count.copy()
     np.subtract.at(own, tree.parent[1:], tree.count[1:])
     return tree, own
+
+
+def _malformed_sql(hierarchy: Hierarchy, unit: PrivacyUnit, types: tuple[str, ...]) -> str:
+    """A query of the values, as text, of one key that has no node at some level; empty without such
+    a key. The hierarchy must count malformed values."""
+    source, types = source_sql(hierarchy, unit, types=types, user_type=None, view=_duck.VIEW)
+    values = [f"c{i}" for i in range(len(types))]
+    rows = keyed_sql(hierarchy, types, "source", ", ".join(values))
+    missing = " OR ".join(f"k{i} IS NULL" for i in range(1, hierarchy.key_width + 1))
+    texts = ", ".join(f"CAST({value} AS VARCHAR) AS v{i}" for i, value in enumerate(values))
+    return (
+        f"WITH {source} SELECT {texts} FROM ({rows}) WHERE {missing} "
+        f"ORDER BY {ascending_order(*(f'v{i}' for i in range(len(values))))} LIMIT 1"
+    )
 
 
 def _refuse_key(malformed: pa.Table, hierarchy: Hierarchy) -> None:

@@ -1,25 +1,24 @@
-"""Keys of columns of numbers and texts, as sketches count them fastest: one number per node.
+"""Keys of columns of whole numbers, as sketches count them fastest: one number per node.
 
-A node of level l is the codes of its first l columns, in separate bits. The code of a whole number
-is its distance from a low number, the code of a text its place among the texts so far. Columns get
-the bits that the first batch needs, and share what is left of 63. If later values do not fit, or
-there are too many texts to remember, sketches go on with texts. At the end each number becomes the
-one text that :mod:`dpframe.sources.stream_sql` has for the node, so that a sketch is as if it had
+A node of level l is the codes of its first l columns, in separate bits. The code of a number is its
+distance from a low number. Columns get the bits that the first batch needs, and share what is left
+of 63. If later values do not fit, sketches go on with texts. At the end each number becomes the one
+text that :mod:`dpframe.sources.stream_sql` has for the node, so that a sketch is as if it had
 counted texts from the start.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe import _compute as pc
 from dpframe._duck import VIEW, register_table
 from dpframe._unicode import unicode
 from dpframe.hierarchy import Hierarchy
@@ -31,30 +30,19 @@ from dpframe.sources.stream_sql import stream_sql
 BITS = 63
 """Bits of a key; with one more bit a key could be negative."""
 
-REMEMBERED_BYTES = 2**27
-"""The most bytes of a column's texts that are remembered."""
-
 NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 """Types whose values are whole numbers from -2^63 to 2^63 - 1."""
 
-TEXT = "VARCHAR"
-
 
 def packable(hierarchy: Hierarchy, types: tuple[str, ...]) -> bool:
-    """Whether every level has its own column, of whole numbers or texts."""
-    return isinstance(hierarchy, Columns) and all(kind in (*NUMBERS, TEXT) for kind in types)
+    """Whether every level has its own column, of whole numbers."""
+    return isinstance(hierarchy, Columns) and set(types) <= set(NUMBERS)
 
 
 def values_sql(hierarchy: Hierarchy, types: tuple[str, ...], *, view: str = VIEW) -> str:
-    """A query of the columns of the levels, with NULL in place of empty texts, of the rows that the
-    hierarchy keeps."""
+    """A query of the columns of the levels, of the rows that the hierarchy keeps."""
     named = zip(hierarchy.source_columns, types, strict=True)
-    read = [
-        f"nullif({exact_column_sql(name, kind)}, '')"
-        if kind == TEXT
-        else f"{exact_column_sql(name, kind)}::BIGINT"
-        for name, kind in named
-    ]
+    read = [f"{exact_column_sql(name, kind)}::BIGINT" for name, kind in named]
     where = ""
     if hierarchy.on_invalid == "drop":
         where = " WHERE " + " AND ".join(f"{sql} IS NOT NULL" for sql in read)
@@ -62,91 +50,57 @@ def values_sql(hierarchy: Hierarchy, types: tuple[str, ...], *, view: str = VIEW
     return f"SELECT {chosen} FROM {view}{where}"
 
 
-class Codes(Protocol):
-    """The codes of one column, of ``bits`` bits each; the largest code stands for NULL."""
-
-    bits: int
-
-    def of(self, column: pa.Array) -> NDArray[np.int64] | None:
-        """The code of every value; None if some value does not fit."""
-        ...
-
-    def values(self, codes: NDArray[np.int64], missing: NDArray[np.bool_]) -> pa.Array:
-        """The values that the codes stand for."""
-        ...
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class NumberCodes:
-    """Codes of whole numbers: the numbers less ``low``."""
+    """Codes of a column: its numbers less ``low``, in ``bits`` bits; the largest code is NULL."""
 
     low: int
     bits: int
 
-    def of(self, column: pa.Array) -> NDArray[np.int64] | None:
-        low, high = _value_range(column)
-        if low < self.low or high > self.low + 2**self.bits - 2:
-            return None
-        numbers = column.fill_null(self.low).to_numpy(zero_copy_only=False)
-        return _mark_nulls(numbers - np.int64(self.low), column, self.bits)
+    @property
+    def null(self) -> int:
+        return (1 << self.bits) - 1
 
-    def values(self, codes: NDArray[np.int64], missing: NDArray[np.bool_]) -> pa.Array:
+    def of(self, column: pa.Array) -> NDArray[np.int64] | None:
+        """The code of every value; None if some value does not fit."""
+        low, high = value_range(column)
+        if low < self.low or high - self.low >= self.null:
+            return None
+        return self.of_fitting(column)
+
+    def of_fitting(self, column: pa.Array) -> NDArray[np.int64]:
+        """The code of every value of a column whose values all fit."""
+        filled = column.fill_null(self.low).to_numpy(zero_copy_only=False)
+        numbers: NDArray[np.int64] = filled.astype(np.int64)
+        numbers -= np.int64(self.low)
+        if column.null_count:
+            numbers[column.is_null().to_numpy(zero_copy_only=False)] = self.null
+        return numbers
+
+    def values(self, codes: NDArray[np.int64]) -> pa.Array:
+        """The values that the codes stand for."""
+        missing = codes == self.null
         return pa.array(np.where(missing, 0, codes) + np.int64(self.low), pa.int64(), mask=missing)
 
 
-@dataclass(slots=True)
-class TextCodes:
-    """Codes of texts: their places in ``known``."""
-
-    bits: int
-    known: pa.Array = field(default_factory=lambda: pa.array([], pa.large_string()))
-
-    def of(self, column: pa.Array) -> NDArray[np.int64] | None:
-        coded = column.cast(pa.large_string()).dictionary_encode()
-        texts = unicode(coded.dictionary)
-        new = pc.unique(texts.filter(pc.index_in(texts, self.known).is_null()))
-        size = self.known.nbytes + new.nbytes
-        if len(self.known) + len(new) > 2**self.bits - 1 or size > REMEMBERED_BYTES:
-            return None
-        if len(new):
-            self.known = pa.concat_arrays([self.known, new])
-        places = pc.index_in(texts, self.known).cast(pa.int64())
-        codes = places.take(coded.indices).fill_null(0)
-        return _mark_nulls(codes.to_numpy(zero_copy_only=False), column, self.bits)
-
-    def values(self, codes: NDArray[np.int64], missing: NDArray[np.bool_]) -> pa.Array:
-        return self.known.take(pa.array(codes, mask=missing))
-
-
-def _mark_nulls(codes: NDArray[np.int64], column: pa.Array, bits: int) -> NDArray[np.int64]:
-    if column.null_count:
-        return np.where(column.is_null().to_numpy(zero_copy_only=False), 2**bits - 1, codes)
-    return codes
-
-
-def _value_range(column: pa.Array) -> tuple[int, int]:
+def value_range(column: pa.Array | pa.ChunkedArray) -> tuple[int, int]:
     """The smallest and the largest value; 0 and 0 if there is no value."""
     found = pc.min_max(column).as_py()
     return (0, 0) if found["min"] is None else (found["min"], found["max"])
 
 
-def codes_for(batch: pa.RecordBatch) -> list[Codes] | None:
+def codes_for(batch: pa.RecordBatch) -> list[NumberCodes] | None:
     """Codes with room for a batch, and for similar batches; None if 63 bits are too few."""
-    is_number = [pa.types.is_integer(column.type) for column in batch.columns]
-    pairs = list(zip(batch.columns, is_number, strict=True))
-    ends = [
-        _value_range(column) if number else (0, len(pc.unique(column.cast(pa.large_string()))))
-        for column, number in pairs
-    ]
+    ends = [value_range(column) for column in batch.columns]
     needed = [(high - low + 2).bit_length() for low, high in ends]
     spare = (BITS - sum(needed)) // len(needed)
     if spare < 0:
         return None
-    out: list[Codes] = []
-    for number, (low, high), least in zip(is_number, ends, needed, strict=True):
+    out = []
+    for (low, high), least in zip(ends, needed, strict=True):
         bits = least + spare
         start = max(low - (2**bits - 2 - (high - low)) // 2, -(2**63))
-        out.append(NumberCodes(start, bits) if number else TextCodes(bits))
+        out.append(NumberCodes(start, bits))
     return out
 
 
@@ -155,7 +109,7 @@ class PackedKeyCounter:
 
     def __init__(self, sketches: Sequence[MisraGries], hierarchy: Hierarchy) -> None:
         self._sketches, self._hierarchy = sketches, hierarchy
-        self._codes: list[Codes] | None = None
+        self._codes: list[NumberCodes] | None = None
         self._texts = False
 
     def update(self, batch: pa.RecordBatch) -> None:
@@ -196,8 +150,7 @@ class PackedKeyCounter:
         assert self._codes is not None
         numbers, values = keys.to_numpy(zero_copy_only=False), []
         for codes in reversed(self._codes[:level]):
-            own = numbers & np.int64(2**codes.bits - 1)
-            values.append(codes.values(own, own == 2**codes.bits - 1))
+            values.append(codes.values(numbers & np.int64(codes.null)))
             numbers = numbers >> np.int64(codes.bits)
         below = [pa.nulls(len(keys), pa.int64()) for _ in self._codes[level:]]
         return texts_by_level(self._hierarchy, [*reversed(values), *below])[level - 1]
@@ -207,7 +160,7 @@ def texts_by_level(hierarchy: Hierarchy, values: Sequence[pa.Array]) -> list[pa.
     """The texts of the nodes of rows, one array per level, from the values of the columns."""
     assert isinstance(hierarchy, Columns)
     every = replace(hierarchy, invalid="count")  # rows to drop are gone already
-    types = tuple("BIGINT" if pa.types.is_integer(v.type) else TEXT for v in values)
+    types = ("BIGINT",) * len(values)
     table = pa.table(dict(zip(hierarchy.source_columns, values, strict=True)))
     with register_table(table, "the keys of a batch") as relation:
         batches = list(relation.batches(stream_sql(every, types=types)))

@@ -9,7 +9,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from dpframe import _duck
-from dpframe._paths import quoted_path
 from dpframe._sql import identifier
 from dpframe.errors import ColumnError, SourceError
 from dpframe.sources.columns import require_columns
@@ -17,28 +16,29 @@ from dpframe.sources.frames import arrow_table
 
 
 def open_parquet(
-    files: Sequence[Path], listed: str, wanted: Sequence[str], path: str
+    files: Mapping[Path, str], listed: str, wanted: Sequence[str], label: str
 ) -> _duck.OwnRelation:
-    """The wanted columns of the files, which ``listed`` names in SQL and ``path`` in messages.
+    """The wanted columns of files with labels for messages; ``listed`` names all of them
+    in SQL, ``label`` in messages.
 
     DuckDB streams the columns. Arrow reads them into memory if one has a type that allows values at
     which DuckDB's reader fails.
     """
     scan = f"read_parquet({listed}, utf8_validation = 'replace')"
-    with _parquet_relation(scan, path, files) as opened:
+    with _parquet_relation(scan, label, files) as opened:
         types = dict(zip(opened.columns, opened.types, strict=True))
     require_columns(wanted, [*types])
-    failing = {name for each in files for name in _failing_columns(each, types)}
+    failing = {name for each in files.items() for name in _failing_columns(*each, types)}
     types = {name: types[name] for name in dict.fromkeys(wanted or types)}
     # DuckDB reads the statistics of every column that it gets, so it gets only wanted ones
     if failing.isdisjoint(types):
         chosen = ", ".join(map(identifier, types))
-        return _duck.scan(f"(SELECT {chosen} FROM {scan})", repr(path))
-    table = _read_by_arrow(files, types, path)
-    return _duck.register_table(arrow_table(table, [*types]), repr(path))
+        return _duck.scan(f"(SELECT {chosen} FROM {scan})", label)
+    table = _read_by_arrow([*files], types, label)
+    return _duck.register_table(arrow_table(table, [*types]), label)
 
 
-def _failing_columns(file: Path, types: Mapping[str, str]) -> Iterator[str]:
+def _failing_columns(file: Path, label: str, types: Mapping[str, str]) -> Iterator[str]:
     """Columns whose types allow values at which DuckDB's reader fails."""
     from pyarrow import parquet
 
@@ -51,9 +51,7 @@ def _failing_columns(file: Path, types: Mapping[str, str]) -> Iterator[str]:
         ]
         names = [name.casefold() for name in opened.schema_arrow.names] if paths else []
     if len({*names}) < len(names):  # DuckDB gives some of them other names
-        raise ColumnError(
-            f"{quoted_path(file)} has columns of one name, but for capital letters. Rename them."
-        )
+        raise ColumnError(f"{label} has columns of one name, but for capital letters. Rename them.")
     yield from (n for p in paths for n in types if f"{p}.".startswith(f"{n.casefold()}."))
     yield from (name for name, kind in types.items() if "MAP(" in kind)
 
@@ -68,17 +66,17 @@ UNLIKE = r"INTERVAL|.UUID|UUID.|\["
 fails at arrays with a NULL."""
 
 
-def _read_by_arrow(files: Sequence[Path], types: Mapping[str, str], path: str) -> pa.Table:
+def _read_by_arrow(files: Sequence[Path], types: Mapping[str, str], label: str) -> pa.Table:
     """The columns in ``types``, which has their DuckDB types, in memory. Arrow checks no value."""
     from pyarrow import dataset
 
     for name, kind in types.items():
         if re.search(UNLIKE, kind):
             raise ColumnError(
-                f"column {name!r} of {quoted_path(path)} has type {kind}, not read beside JSON, "
+                f"column {name!r} of {label} has type {kind}, not read beside JSON, "
                 "times of the day, or timestamps in milliseconds or INT96. Write it as text."
             )
-    _check_alike(files, types, path)
+    _check_alike(files, types, label)
     exact = dataset.ParquetReadOptions(coerce_int96_timestamp_unit="us")  # nanoseconds end in 2262
     form = dataset.ParquetFileFormat(read_options=exact)
     try:
@@ -90,10 +88,10 @@ def _read_by_arrow(files: Sequence[Path], types: Mapping[str, str], path: str) -
         return table
     except pa.ArrowException as raised:
         error = type(raised).__name__
-    raise SourceError(f"reading {path!r} failed ({error}; its text is withheld).")
+    raise SourceError(f"reading {label} failed ({error}; its text is withheld).")
 
 
-def _check_alike(files: Sequence[Path], types: Mapping[str, str], path: str) -> None:
+def _check_alike(files: Sequence[Path], types: Mapping[str, str], label: str) -> None:
     """Raise ColumnError unless each file has the columns with one type: Arrow fails at a value that
     does not fit the type in the first file. Columns named by folders (``name=value``) are refused,
     too."""
@@ -107,22 +105,22 @@ def _check_alike(files: Sequence[Path], types: Mapping[str, str], path: str) -> 
         kinds = {schema.field(name).type if name in schema.names else None for schema in schemas}
         if len(kinds) > 1 or None in kinds or name in folders:
             raise ColumnError(
-                f"column {name!r} of {quoted_path(path)} is not in each file with one type. "
+                f"column {name!r} of {label} is not in each file with one type. "
                 "Write the files alike, or pass a relation."
             )
 
 
-def _parquet_relation(scan: str, path: str, files: Sequence[Path]) -> _duck.OwnRelation:
+def _parquet_relation(scan: str, label: str, files: Mapping[Path, str]) -> _duck.OwnRelation:
     """The files as a relation. SourceError names the first file that is no Parquet file."""
     try:
-        return _duck.scan(scan, repr(path))
+        return _duck.scan(scan, label)
     except SourceError as error:
         failed = error
-    faults = filter(None, map(_parquet_fault, files))
+    faults = filter(None, map(_parquet_fault, files, files.values()))
     raise next(map(SourceError, faults), failed)
 
 
-def _parquet_fault(file: Path) -> str | None:
+def _parquet_fault(file: Path, label: str) -> str | None:
     """The message about a file that is no readable Parquet file; None if it seems to be one, or is
     no file. Only the first and last bytes are read, which hold no record."""
     if not file.is_file():
@@ -135,9 +133,8 @@ def _parquet_fault(file: Path) -> str | None:
         return None
     if last == b"PARE":
         return (
-            f"{quoted_path(file)} is encrypted Parquet. Pass a DuckDB relation that reads it "
-            "with its "
-            "key, read_parquet(..., encryption_config = ...)."
+            f"{label} is encrypted Parquet. Pass a DuckDB relation that reads it with its key, "
+            " read_parquet(..., encryption_config = ...)."
         )
     what = "is empty" if not first else "is no Parquet file, or only a part of one"
-    return f"{quoted_path(file)} {what}. Write it again, or correct its ending."
+    return f"{label} {what}. Write it again, or correct its ending."

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from dpframe._forks import no_fork
 from dpframe._unicode import unicode
 from dpframe.hierarchy._path import Path
 from dpframe.hierarchy.stream_keys import INVALID_KEY, VALUE
 from dpframe.sketches import MisraGries
-from dpframe.sources.address_keys import text_bytes_with_nulls
+from dpframe.sources.address_bytes import text_bytes
 
 PIECE = 32_768
 """Rows whose keys are made at a time."""
@@ -37,10 +36,9 @@ class PathCounter:
             self._count(texts.slice(start, PIECE))
 
     def _count(self, texts: pa.Array) -> None:
-        with no_fork():
-            from dpframe.sources import _path_kernels as kernels
+        from dpframe.sources import _path_kernels as kernels
 
-        data, starts = text_bytes_with_nulls(texts)
+        data, starts = text_bytes(texts)
         size, rows = int(starts[-1] - starts[0]), len(texts)
         normal, counts = np.empty(size, np.uint8), np.empty(rows, np.int64)
         ends = np.empty((rows, self._hierarchy.height + 1), np.int64)

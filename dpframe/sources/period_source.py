@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, Literal
 
-from dpframe._forks import no_fork
 from dpframe._sql import identifier, literal
 from dpframe.errors import ColumnError, SourceError
 from dpframe.hierarchy._base import has_zone
@@ -83,7 +82,7 @@ class PeriodReading:
         return f"{self.period.column} {WORDS[self.how]}{finer}"
 
     @property
-    def meaning(self) -> str:
+    def description(self) -> str:
         """How the column is read, for people."""
         zone = self.period.zone or "UTC"
         return {
@@ -198,8 +197,7 @@ def _restrict_spark(frame: Any, reading: PeriodReading) -> Any:
     """A DataFrame of the rows in a period."""
     from pyspark.sql import functions as F
 
-    with no_fork():
-        from dpframe.sources.spark import withhold_spark_errors
+    from dpframe.sources.spark import withhold_spark_errors
 
     period = reading.period
     column = F.col("`" + period.column.replace("`", "``") + "`")

@@ -32,7 +32,7 @@ def portable_groups(
     for (i, level), name in reached.items():
         there = f"CASE WHEN depth_{i} >= {level} THEN 1 ELSE 0 END"
         by = ", ".join([there, *level_key_names(several[i - 1].width, i, level)])
-        counted.append(f"{d.whole(f'sum(n) OVER (PARTITION BY {by})')} AS {name}")
+        counted.append(f"{d.to_integer(f'sum(n) OVER (PARTITION BY {by})')} AS {name}")
     query = f"SELECT {', '.join([*have, *counted])} FROM {d.rows(query)}"
     chosen = []
     for i in numbers:
@@ -50,7 +50,7 @@ def portable_groups(
                 for level in levels[i]
             )
             texts.append(f"CASE l{i} {cases} END")
-        nothing += one.nothing()
+        nothing += one.root_key()
     names = group_columns(len(several), keys.width)
     own, t = names[: len(several)], names[len(several) :]
     shown = ", ".join([*own, *(f"{sql} AS {name}" for sql, name in zip(texts, t, strict=True))])
@@ -64,8 +64,8 @@ def portable_groups(
     parts = [
         f"placed AS ({query})",
         f"parted AS (SELECT {shown}, n{more} FROM placed\n"
-        f"UNION ALL SELECT {none}, {d.whole('0')} AS n{zeros})",
-        f"candidates AS (SELECT {', '.join(names)}, {d.whole('sum(n)')} AS n{summed} "
+        f"UNION ALL SELECT {none}, {d.to_integer('0')} AS n{zeros})",
+        f"candidates AS (SELECT {', '.join(names)}, {d.to_integer('sum(n)')} AS n{summed} "
         f"FROM parted GROUP BY {', '.join(names)})",
     ]
     result = ["n", *own, *(f"{d.cast_text(name)} AS {name}" for name in t)]

@@ -116,7 +116,7 @@ def portable_source_sql(
     d = keys.dialect
 
     def read(column: str, kind: str) -> str:
-        return d.declared(d.identifier(names.get(column, column)), kind)
+        return d.typed_column(d.identifier(names.get(column, column)), kind)
 
     columns = list(map(read, keys.hierarchy.source_columns, keys.types))
     chosen = {f"c{i}": sql for i, sql in enumerate(keys.values(columns))}
@@ -130,7 +130,7 @@ def portable_source_sql(
     scaled = {}
     for name, value in values.items():
         kind = value_types[value.column]
-        scaled[name] = value.scaled(d, d.as_real(read(value.column, kind), kind))
+        scaled[name] = value.scale_sql(d, d.as_real(read(value.column, kind), kind))
     first = ", ".join(f"{sql} AS {name}" for name, sql in {**chosen, **scaled}.items())
     if not scaled:
         return f"source AS (SELECT {first} FROM {view})"
@@ -157,8 +157,8 @@ def _portable_weight_sql(d: Dialect, column: str, kind: str, most: int) -> str:
     elif kind not in WHOLE:  # a decimal, which engines round in comparisons
         whole = f"{whole} AND {d.matches(d.cast_text(column), DIGITS)}"
     return (
-        f"CASE WHEN {whole} THEN CASE WHEN {number} >= {most} THEN {d.whole(str(most))} "
-        f"ELSE {d.whole(number)} END ELSE {d.whole('0')} END"
+        f"CASE WHEN {whole} THEN CASE WHEN {number} >= {most} THEN {d.to_integer(str(most))} "
+        f"ELSE {d.to_integer(number)} END ELSE {d.to_integer('0')} END"
     )
 
 
@@ -180,7 +180,7 @@ def portable_keyed_sql(keys: Keys | CellKeys, rows: str, kept: str, where: str =
 
 
 def _whole_sum_sql(keys: Keys | CellKeys, column: str) -> str:
-    return keys.dialect.whole(f"sum({column})")
+    return keys.dialect.to_integer(f"sum({column})")
 
 
 def _record_leaf_ctes(
@@ -243,11 +243,11 @@ def _share_ctes(keys: Keys | CellKeys, grid: int, seed: int) -> list[str]:
             f"keyed AS ({portable_keyed_sql(keys, 'source', 'u')})",
             f"pairs AS (SELECT u, {names}, count(*) AS m FROM keyed GROUP BY u, {names})",
         ]
-    upto = d.whole(
+    upto = d.to_integer(
         f"sum(m) OVER (PARTITION BY u ORDER BY {order} "
         "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
     )
-    total = d.whole("sum(m) OVER (PARTITION BY u)")
+    total = d.to_integer("sum(m) OVER (PARTITION BY u)")
     units = [d.quotient(f"({grid} * {cut} + h)", "total") for cut in ("upto", "(upto - m)")]
     offset = d.remainder(d.hash_of(["u"], seed), "total")
     return [
@@ -285,13 +285,13 @@ def _node_ctes(keys: Keys, added: tuple[str, ...]) -> list[str]:
     names, texts = ", ".join(key_names(keys)), [f"t{i}" for i in range(1, keys.width + 1)]
     depth = keys.depth() or str(height)
     shown = ", ".join(f"{sql} AS {t}" for sql, t in zip(keys.at_level(), texts, strict=True))
-    none = ", ".join(f"{sql} AS {t}" for sql, t in zip(keys.nothing(), texts, strict=True))
+    none = ", ".join(f"{sql} AS {t}" for sql, t in zip(keys.root_key(), texts, strict=True))
     more = "".join(f", {name}" for name in added)
     zeros = "".join(f", {d.addable('0')} AS {name}" for name in added)
     return [
         f"deep AS (SELECT {names}, n{more}, {d.small(depth)} AS d FROM leaves)",
         f"nodes AS (SELECT level, {shown}, n{more} FROM {d.with_levels('deep', 'd', height)}\n"
-        f"UNION ALL SELECT 0 AS level, {none}, {d.whole('0')} AS n{zeros})",
+        f"UNION ALL SELECT 0 AS level, {none}, {d.to_integer('0')} AS n{zeros})",
         f"candidates AS (SELECT level, {', '.join(texts)}, {_whole_sum_sql(keys, 'n')} AS "
         f"n{_sum_list(added)} "
         f"FROM nodes GROUP BY level, {', '.join(texts)})",

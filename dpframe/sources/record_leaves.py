@@ -36,11 +36,9 @@ def keyed_sql(hierarchy: Hierarchy, types: tuple[str, ...], rows: str, kept: str
     several = len(hierarchy.dimensions) > 1
     for one in hierarchy.dimensions:
         here = slice(read, read := read + len(one.source_columns))
-        made: list[str] = []
-        for step in one.key_steps(source_columns(hierarchy)[here], types[here]):
-            added = ", ".join(f"{sql} AS {name}" for name, sql in step.items())
-            query = f"(SELECT *, {added} FROM {query})"
-            made += step
+        own = source_columns(hierarchy)[here], types[here]
+        query = add_key_steps(one, *own, query)
+        made = [name for step in one.key_steps(*own) for name in step]
         named = [
             f"{'q' if several else 'k'}{i}" for i in range(width + 1, width + one.key_width + 1)
         ]
@@ -56,6 +54,21 @@ def keyed_sql(hierarchy: Hierarchy, types: tuple[str, ...], rows: str, kept: str
     select = ", ".join([*keys, kept] if kept else keys)
     where = f" WHERE {' AND '.join(valid)}" if valid else ""
     return f"SELECT {select} FROM {query}{where}"
+
+
+def add_key_steps(
+    hierarchy: Hierarchy, columns: tuple[str, ...], types: tuple[str, ...], query: str
+) -> str:
+    """A subquery with the columns of ``key_steps`` beside the columns of a query."""
+    for step in hierarchy.key_steps(columns, types):
+        query = add_columns(query, step)
+    return query
+
+
+def add_columns(query: str, columns: Mapping[str, str]) -> str:
+    """A subquery with more columns, from their SQL by name."""
+    added = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
+    return f"(SELECT *, {added} FROM {query})"
 
 
 def source_columns(hierarchy: Hierarchy) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dpframe import _compute as pc
 from dpframe._duck import VIEW, DuckDBPyRelation, GivenRelation, Relation, register_table
 from dpframe._progress import step
 from dpframe._unicode import unicode
@@ -24,11 +24,11 @@ from dpframe.hierarchy._path import Path
 from dpframe.sketches import MisraGries
 from dpframe.sketches._state import SketchState
 from dpframe.sources.address_keys import AddressCounter
-from dpframe.sources.foreign import is_foreign
+from dpframe.sources.frames import is_foreign, package_of
 from dpframe.sources.packed_keys import PackedKeyCounter, packable, values_sql
 from dpframe.sources.path_keys import PathCounter, splits_by_byte
 from dpframe.sources.period_source import whole_source
-from dpframe.sources.source_relations import canonical, open_source
+from dpframe.sources.source_relations import level_and_user_types, open_source
 from dpframe.sources.spark import is_spark
 from dpframe.sources.stream_sql import keys_sql, stream_sql, texts_sql
 
@@ -72,13 +72,12 @@ def updated_sketches(
 def check_eager(source: object) -> None:
     """Raise SourceError for a lazy frame, a foreign frame, or a frame of Spark."""
     source = whole_source(source)
-    kind = type(source)
     if is_spark(source):
         raise SourceError(
             "a sketch needs ordered rows, and a Spark DataFrame has no order. Use "
             "dp.hhh(frame, ..., mechanism='streaming')."
         )
-    if kind.__module__.split(".")[0] == "polars" and kind.__name__ == "LazyFrame":
+    if package_of(source) == "polars" and type(source).__name__ == "LazyFrame":
         raise SourceError(
             "a sketch needs ordered rows, and a lazy frame has no order. Pass frame.collect(), or "
             "use mechanism='offline' of hhh."
@@ -98,9 +97,7 @@ def update_sketches(
     progress: bool = False,
 ) -> None:
     """Update one sketch per level with the rows of a relation."""
-    types = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
-    read = tuple(types[c] for c in hierarchy.source_columns)
-    hierarchy.check_types(read)
+    read, _ = level_and_user_types(relation, hierarchy)
     if packable(hierarchy, read) and not any(sketch.total for sketch in sketches):
         _update_packed(sketches, relation, hierarchy, read, progress=progress)
         return

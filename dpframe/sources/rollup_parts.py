@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe._forks import no_fork
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
@@ -224,8 +223,7 @@ def _hierarchy_column_types(
 ) -> tuple[str, ...]:
     """Types of the hierarchy's columns; ColumnError for a column that cannot be read."""
     if is_spark(source):
-        with no_fork():
-            from dpframe.sources.spark_counts import check_spark
+        from dpframe.sources.spark_counts import check_spark
 
         found = check_spark(source, hierarchy, unit).types
         return tuple(found[c] for c in hierarchy.source_columns)

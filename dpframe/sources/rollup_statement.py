@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dpframe._duck import VIEW
-from dpframe._forks import no_fork
 from dpframe._sql import identifier
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
@@ -87,8 +86,7 @@ def rollup_statement(
     columns. ``leaves`` is a query of the finest keys and their counts, n, where these are known.
     """
     if dialect is not None:
-        with no_fork():
-            from dpframe.sources.portable_sql import portable_sql
+        from dpframe.sources.portable_sql import portable_sql
 
         return portable_sql(
             hierarchy,

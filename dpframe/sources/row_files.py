@@ -81,10 +81,13 @@ class File(str):
             name,
         )
         if path.lower().endswith(PARQUET) and (self.delimiter, self.encoding) != (None, UTF_8):
-            raise ParameterError(
-                f"{quoted_path(path)} is no CSV file. Leave delimiter and encoding out."
-            )
+            raise ParameterError(f"{self.label} is no CSV file. Leave delimiter and encoding out.")
         return self
+
+    @property
+    def label(self) -> str:
+        """The name or the path, as messages quote it."""
+        return self.name or quoted_path(self)
 
     @property
     def reading(self) -> str:
@@ -160,24 +163,25 @@ def open_file(file: File, wanted: Sequence[str], opening: ExitStack) -> _duck.Ow
     if ending is None or (ADDRESS.match(path) and not os.path.exists(path)):
         raise SourceError(_unreadable_path_message(path))
     files = matching_files(path)
+    labels = {each: file.name or quoted_path(each) for each in files}
     listed = f"[{', '.join(_duckdb_path(file) for file in files)}]"
     if ending in PARQUET:
-        return open_parquet(files, listed, wanted, path)
+        return open_parquet(labels, listed, wanted, file.label)
     delimiter = file.delimiter or SEPARATORS[ending]
-    names = _header_names(files[0], delimiter, file.encoding)
+    names = _header_names(files[0], labels[files[0]], delimiter, file.encoding)
     for other in files[1:]:
-        if _header_names(other, delimiter, file.encoding) != names:
+        if _header_names(other, labels[other], delimiter, file.encoding) != names:
             raise SourceError(
-                f"{str(other)!r} and {str(files[0])!r} have different first lines. Give both the "
+                f"{labels[other]} and {labels[files[0]]} have different first lines. Give both the "
                 "same columns in the same order."
             )
-    _check_delimiter(wanted, names, delimiter, path)
+    _check_delimiter(wanted, names, delimiter, file.label)
     require_columns(wanted, names, listed=False)
     copies = [_utf_8_copy(each, file.encoding, opening) for each in files]
     listed = f"[{', '.join(map(_duckdb_path, copies))}]"
     types = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
     options = f"columns = {{{types}}}, delim = {literal(delimiter)}, {LENIENT}"
-    return _duck.scan(f"read_csv({listed}, {options})", repr(path))
+    return _duck.scan(f"read_csv({listed}, {options})", file.label)
 
 
 def _unreadable_path_message(path: str) -> str:
@@ -214,13 +218,13 @@ def _duckdb_path(file: Path) -> str:
     return literal("".join(f"[{c}]" if c in "*?[" else c for c in path))
 
 
-def _check_delimiter(wanted: Sequence[str], names: list[str], delimiter: str, path: str) -> None:
+def _check_delimiter(wanted: Sequence[str], names: list[str], delimiter: str, label: str) -> None:
     """Raise ColumnError if the header lacks a column and seems to use another delimiter."""
     other = next((d for d in OTHER_DELIMITERS if len(names) == 1 and d in names[0]), None)
     if other is not None and other != delimiter and not set(wanted) <= set(names):
         raise ColumnError(
-            f"{quoted_path(path)} has one column at delimiter {delimiter!r}. Pass "
-            f"dp.csv_file({quoted_path(path)}, delimiter={other!r}), or --delimiter."
+            f"{label} has one column at delimiter {delimiter!r}. Pass "
+            f"dp.csv_file({label}, delimiter={other!r}), or --delimiter."
         )
 
 
@@ -263,10 +267,10 @@ def _open_bytes(file: Path) -> IO[bytes]:
     return gzip.open(file) if file.name.lower().endswith(".gz") else file.open("rb")  # type: ignore[return-value]
 
 
-def _header_names(path: Path, separator: str, encoding: str) -> list[str]:
+def _header_names(path: Path, label: str, separator: str, encoding: str) -> list[str]:
     """The names in the first line of a text file."""
     if path.is_dir():
-        raise SourceError(f"{str(path)!r} is a folder. Name its files, as '*.csv'.")
+        raise SourceError(f"{label} is a folder. Name its files, as '*.csv'.")
     opened = gzip.open if path.name.lower().endswith(".gz") else open
     known = "utf-8-sig" if encoding == UTF_8 else encoding
     with opened(path, "rt", encoding=known, errors=ESCAPES, newline="") as lines:
@@ -276,16 +280,16 @@ def _header_names(path: Path, separator: str, encoding: str) -> list[str]:
     ]  # utf-16-le and utf-16-be keep the mark
     if any("\0" in name for name in names) or (names and names[0].startswith((r"\xFF", r"\xFE"))):
         raise SourceError(
-            f"{str(path)!r} is no text in {encoding}. Pass dp.csv_file(..., encoding='utf-16'), or "
+            f"{label} is no text in {encoding}. Pass dp.csv_file(..., encoding='utf-16'), or "
             "--encoding utf-16."
         )
     if names and names[0].startswith("sep=") and len(separator.join(names)) <= len("sep=;"):
         raise SourceError(
-            f"{str(path)!r} begins with {separator.join(names)!r}, which names no columns. Remove "
+            f"{label} begins with {separator.join(names)!r}, which names no columns. Remove "
             "that line, and pass delimiter to dp.csv_file or --delimiter."
         )
     if not names:
-        raise SourceError(f"{str(path)!r} is empty. The first line must name columns.")
+        raise SourceError(f"{label} is empty. The first line must name columns.")
     if len({name.lower() for name in names}) < len(names) or not all(names):
-        raise SourceError(f"{str(path)!r} must name each column once, in its first line.")
+        raise SourceError(f"{label} must name each column once, in its first line.")
     return names

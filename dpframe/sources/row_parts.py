@@ -11,13 +11,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe import _duck
-from dpframe._forks import no_fork
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.noise import random_seed
 from dpframe.sources.node_places import ReportedNodes
-from dpframe.sources.source_relations import canonical, open_source
+from dpframe.sources.source_relations import open_source, relation_types
 from dpframe.sources.spark import is_spark
 from dpframe.tree import python_integers
 from dpframe.vectors import LARGEST, LEAST, AutoBound, Distinct, Vector
@@ -38,13 +37,11 @@ class RowParts:
     def of_rows(self, vectors: Sequence[Vector], nodes: ReportedNodes) -> list[NDArray[np.object_]]:
         """For every vector, an array with one number per node."""
         if is_spark(self.source):
-            with no_fork():
-                from dpframe.sources.spark_parts import parts_by_spark
+            from dpframe.sources.spark_parts import parts_by_spark
 
             table = parts_by_spark(self.source, self.hierarchy, self.unit, vectors, nodes)
             return [_numbers_by_node(table, "part", f"v{i}", nodes) for i in range(len(vectors))]
-        with no_fork():
-            from dpframe.sources.parts_statement import parts_statement
+        from dpframe.sources.parts_statement import parts_statement
 
         wanted = [*self.hierarchy.source_columns, *vector_columns(vectors)]
         with self._open_parts(wanted) as (relation, types):
@@ -62,13 +59,11 @@ class RowParts:
     def distinct(self, distinct: Distinct, nodes: ReportedNodes) -> NDArray[np.object_]:
         """The number of different values at every node."""
         if is_spark(self.source):
-            with no_fork():
-                from dpframe.sources.spark_parts import distinct_by_spark
+            from dpframe.sources.spark_parts import distinct_by_spark
 
             table = distinct_by_spark(self.source, self.hierarchy, self.unit, distinct, nodes)
             return _numbers_by_node(table, "place", "n", nodes)
-        with no_fork():
-            from dpframe.sources.distinct_values import distinct_statement
+        from dpframe.sources.distinct_values import distinct_statement
 
         wanted = [*self.hierarchy.source_columns, distinct.column]
         with self._open_parts(wanted) as (relation, types):
@@ -88,13 +83,11 @@ class RowParts:
     def magnitudes(self, searched: AutoBound) -> NDArray[np.int64]:
         """The number of records, or of users, in every bin of magnitudes from LEAST to LARGEST."""
         if is_spark(self.source):
-            with no_fork():
-                from dpframe.sources.spark_parts import magnitudes_by_spark
+            from dpframe.sources.spark_parts import magnitudes_by_spark
 
             table = magnitudes_by_spark(self.source, self.unit, searched)
         else:
-            with no_fork():
-                from dpframe.sources.magnitudes import magnitudes_statement
+            from dpframe.sources.magnitudes import magnitudes_statement
 
             with self._open_parts([searched.column]) as (relation, types):
                 statement = magnitudes_statement(
@@ -109,8 +102,7 @@ class RowParts:
     def _open_parts(self, wanted: Sequence[str]) -> Iterator[tuple[_duck.Relation, dict[str, str]]]:
         own = [] if self.unit.user is None else [self.unit.user]
         with open_source(self.source, list(dict.fromkeys([*wanted, *own]))) as relation:
-            seen = zip(relation.columns, map(canonical, relation.types), strict=True)
-            yield relation, dict(seen)
+            yield relation, relation_types(relation)
 
     def _user_type(self, types: Mapping[str, str]) -> str | None:
         return None if self.unit.user is None else types[self.unit.user]

@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from dpframe._late_imports import import_extra
 from dpframe._sql import identifier
 from dpframe._unicode import decode_bytes
 from dpframe.errors import ParameterError, SourceError
@@ -95,12 +96,8 @@ Other types are read as text."""
 def read_postgres(address: str, query: str) -> pa.Table:
     """The rows of a query of a PostgreSQL server. SourceError, which quotes no value, if the query
     cannot be read."""
-    try:
-        import psycopg
-    except ImportError:
-        raise ParameterError(
-            "a source in PostgreSQL needs psycopg. Run pip install 'psycopg[binary]'."
-        ) from None
+    missing = "a source in PostgreSQL needs psycopg. Run pip install 'psycopg[binary]'."
+    psycopg = import_extra("psycopg", missing, ParameterError)
     try:
         with psycopg.connect(address, client_encoding="UTF8", autocommit=False) as db:
             db.execute("SET TRANSACTION READ ONLY")

@@ -14,12 +14,20 @@ from pathlib import Path
 import pyarrow as pa
 
 from dpframe import _duck
-from dpframe._paths import file_of_path, quoted_path
+from dpframe._paths import file_of_path
 from dpframe._sql import identifier
 from dpframe.errors import DpframeError, SourceError
+from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy._base import check_writable
 from dpframe.periods import Period
 from dpframe.sources.columns import require_columns
-from dpframe.sources.frames import arrow_table, pandas_types, rows_of_frame, without_rows
+from dpframe.sources.frames import (
+    arrow_table,
+    package_of,
+    pandas_types,
+    rows_of_frame,
+    without_rows,
+)
 from dpframe.sources.period_source import PeriodReading, PeriodSource, whole_source
 from dpframe.sources.row_files import PARQUET, File, open_file
 from dpframe.sources.spark import SparkFrame, is_spark
@@ -64,7 +72,7 @@ def read_small_frame(source: object, wanted: Sequence[str], most: int) -> object
 
 
 def _read_frame(source: object, wanted: Sequence[str]) -> HeldColumns:
-    what = f"the {type(source).__module__.split('.')[0]} {type(source).__name__}"
+    what = f"the {package_of(source)} {type(source).__name__}"
     return HeldColumns(arrow_table(source, wanted), what, pandas_types(source, wanted))
 
 
@@ -72,7 +80,7 @@ def _read_frame(source: object, wanted: Sequence[str]) -> HeldColumns:
 def _open_period(source: PeriodSource, wanted: Sequence[str]) -> Iterator[_duck.Relation]:
     """The records of a period as a relation."""
     with open_source(source.source, list(dict.fromkeys([*wanted, source.column]))) as relation:
-        yield relation.within(source.condition(_type_of_column(relation, source.column)))
+        yield relation.restrict(source.condition(_type_of_column(relation, source.column)))
 
 
 def period_reading(source: object, period: Period) -> PeriodReading:
@@ -104,9 +112,7 @@ def _open_file(path: File, wanted: Sequence[str], opening: ExitStack) -> _duck.R
         raise
     except (OSError, EOFError, ValueError, csv.Error, zlib.error) as error:
         said = getattr(error, "strerror", None) or UNREADABLE.get(type(error), "it is damaged")
-    raise SourceError(
-        f"{quoted_path(path)} cannot be read: {said[:1].lower()}{said[1:]}. Check the path."
-    )
+    raise SourceError(f"{path.label} cannot be read: {said[:1].lower()}{said[1:]}. Check the path.")
 
 
 UNREADABLE = {
@@ -143,7 +149,25 @@ def describe_source(source: object) -> str:
         return f"file {os.path.abspath(file_of_path(source))}"
     if isinstance(source, _duck.DuckDBPyRelation):
         return "DuckDB relation"
-    return f"{type(source).__module__.split('.')[0]} {type(source).__name__}"
+    return f"{package_of(source)} {type(source).__name__}"
+
+
+def relation_types(relation: _duck.Relation) -> dict[str, str]:
+    """The names of the types of a relation, by column."""
+    return dict(zip(relation.columns, map(canonical, relation.types), strict=True))
+
+
+def level_and_user_types(
+    relation: _duck.Relation, hierarchy: Hierarchy, user: str | None = None
+) -> tuple[tuple[str, ...], str | None]:
+    """The types of the columns of a hierarchy and of users. ColumnError if one cannot be read."""
+    types = relation_types(relation)
+    read = tuple(types[column] for column in hierarchy.source_columns)
+    hierarchy.check_types(read)
+    if user is None:
+        return read, None
+    check_writable(user, types[user])
+    return read, types[user]
 
 
 def canonical(duckdb_type: str) -> str:

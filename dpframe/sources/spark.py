@@ -136,7 +136,7 @@ class SparkFrame:
             return F.when(F.is_valid_utf8(column), F.concat(F.lit("="), column)).otherwise(written)
         return column.cast("string") if kind in ("DATE", "TIMESTAMP") else column
 
-    def beside(self, statement: str, table: pa.Table) -> pa.Table:
+    def rows_with_table(self, statement: str, table: pa.Table) -> pa.Table:
         """The rows of a statement that also reads a public table, as the view ``self.listed``."""
         session = self._frame.sparkSession
 

@@ -88,7 +88,7 @@ def parts_by_spark(
         f"(SELECT part{shown} FROM {'users' if by_user else 'sums'}) GROUP BY part"
     )
     with source:
-        return source.beside(statement, _reported_table(keys, nodes))
+        return source.rows_with_table(statement, _reported_table(keys, nodes))
 
 
 def distinct_by_spark(
@@ -106,7 +106,7 @@ def distinct_by_spark(
     own = ["v"] if unit.user is None else ["u", "v"]
     pair, levels = ", ".join(own), reported_levels(nodes)
     several = isinstance(keys, CellKeys)  # every row is in one segment
-    each = ["part"] if several else [d.whole("0"), *(f"n{level}" for level in levels)]
+    each = ["part"] if several else [d.to_integer("0"), *(f"n{level}" for level in levels)]
     at_each = f"posexplode(array({', '.join(each)}))"
     parts = [
         _spark_source_cte(source, keys, unit, beside={"v": value}),
@@ -129,7 +129,7 @@ def distinct_by_spark(
         f"WITH {', '.join(parts)} SELECT place, count(DISTINCT v) AS n FROM {rows} GROUP BY place"
     )
     with source:
-        return source.beside(statement, _reported_table(keys, nodes))
+        return source.rows_with_table(statement, _reported_table(keys, nodes))
 
 
 def magnitudes_by_spark(frame: object, unit: PrivacyUnit, searched: AutoBound) -> pa.Table:
@@ -219,7 +219,7 @@ def _row_places_sql(
     for level, same in zip(levels, matched, strict=True):
         nodes_there = f"SELECT {_node_texts_sql(keys)}, place FROM {listed} WHERE level = {level}"
         joins += f" LEFT JOIN ({nodes_there}) AS p{level} ON {' AND '.join(same)}"
-    part = ", ".join([*(f"p{level}.place" for level in reversed(levels)), d.whole("0")])
+    part = ", ".join([*(f"p{level}.place" for level in reversed(levels)), d.to_integer("0")])
     places = "".join(f", p{level}.place AS n{level}" for level in levels)
     own = "".join(f"named.{name}, " for name in kept)
     return f"SELECT {own}coalesce({part}) AS part{places} FROM ({rows}) AS named{joins}"

@@ -45,10 +45,10 @@ from dpframe.sketches._state import sort_entries
 from dpframe.sketches.merged_sketch import merge_raw_sketches
 from dpframe.sources.frames import arrow_table
 from dpframe.sources.record_stream import update_sketches
-from dpframe.sources.source_relations import canonical
+from dpframe.sources.sketch_states import UserSketches
+from dpframe.sources.source_relations import level_and_user_types
 from dpframe.sources.spark import OTHER_VERSION, SparkFrame, fetch_table
 from dpframe.sources.stream_sql import users_sql
-from dpframe.sources.user_stream import UserSketches
 
 COUNTED = pa.schema(
     {"part": pa.int32(), "level": pa.int32(), "key": pa.binary(), "value": pa.int64()}
@@ -165,7 +165,7 @@ def _partition_sketch(table: pa.Table, level: int, plan: PartitionedPlan) -> Mer
         decrements=0,
         total=int(counts.sum()),
     )
-    return MergedSketch._made(
+    return MergedSketch._from_state(
         state, counters=plan.counters, sketches=1, method="bounded", unit="user"
     )
 
@@ -201,11 +201,13 @@ class Worker:
             here = rows.column(0)[0].as_py()
             if sketches is None or here != part:
                 if sketches is not None:
-                    yield self._counted(part, sketches)
+                    yield self._positive_counters(part, sketches)
                 part, sketches = here, self._new()
-            self._feed(sketches, pa.Table.from_batches([rows]).select(rows.schema.names[2:]))
+            self._update_sketches(
+                sketches, pa.Table.from_batches([rows]).select(rows.schema.names[2:])
+            )
         if sketches is not None:
-            yield self._counted(part, sketches)
+            yield self._positive_counters(part, sketches)
 
     def _new(self) -> list[MisraGries] | UserSketches:
         height = self.hierarchy.height
@@ -213,7 +215,7 @@ class Worker:
             return [MisraGries(self.counters) for _ in range(height)]
         return UserSketches(height, self.counters, self.unit, by_sets=self.by_sets)
 
-    def _feed(self, sketches: list[MisraGries] | UserSketches, rows: pa.Table) -> None:
+    def _update_sketches(self, sketches: list[MisraGries] | UserSketches, rows: pa.Table) -> None:
         names = [*self.hierarchy.source_columns, *([self._user()] if self.unit.user else [])]
         table = arrow_table(rows.rename_columns(names), names)
         with register_table(table, "a partition") as relation:
@@ -230,16 +232,13 @@ class Worker:
         return name
 
     def _users(self, relation: Relation) -> str:
-        types = {c: canonical(t) for c, t in zip(relation.columns, relation.types, strict=True)}
-        return users_sql(
-            self.hierarchy,
-            replace(self.unit, user=self._user()),
-            types=tuple(types[c] for c in self.hierarchy.source_columns),
-            user_type=types[self._user()],
-            seed=self.seed,
-        )
+        types, user_type = level_and_user_types(relation, self.hierarchy, self._user())
+        unit = replace(self.unit, user=self._user())
+        return users_sql(self.hierarchy, unit, types=types, user_type=user_type, seed=self.seed)
 
-    def _counted(self, part: int, sketches: list[MisraGries] | UserSketches) -> pa.RecordBatch:
+    def _positive_counters(
+        self, part: int, sketches: list[MisraGries] | UserSketches
+    ) -> pa.RecordBatch:
         """The positive counters of all levels; after Algorithm 3, unless ``by_sets``."""
         if isinstance(sketches, UserSketches):
             states = sketches.states()

@@ -26,7 +26,7 @@ from dpframe.hierarchy._base import (
     real_text,
     utc_sql,
 )
-from dpframe.hierarchy._types import KNOWN, type_label
+from dpframe.hierarchy._types import KNOWN
 from dpframe.periods import Period
 from dpframe.sources.columns import require_columns
 from dpframe.sources.keys import check_key_types
@@ -201,13 +201,14 @@ def valid_sql(
     for one in hierarchy.dimensions:
         if len(one.source_columns) > 1:  # of kind columns, which reads every type that has texts
             continue
-        check = _refusal_cases(lambda kind, one=one: one.check_types((kind,)))  # type: ignore[misc]
-        cases.setdefault(one.source_columns[0], []).append(check)
+        column = one.source_columns[0]
+        check = _refusal_cases(column, lambda kind, one=one: one.check_types((kind,)))  # type: ignore[misc]
+        cases.setdefault(column, []).append(check)
     for text in (*hierarchy.source_columns, unit.user):
         if text is not None and text not in typed:
             cases.setdefault(text, []).append(_unwritable_sql(text))
     if unit.weight is not None:
-        check = _refusal_cases(partial(check_weight_type, unit))
+        check = _refusal_cases(unit.weight, partial(check_weight_type, unit))
         cases.setdefault(unit.weight, []).append(check)
     asked = [(column, " ".join(parts)) for column, parts in cases.items() if any(parts)]
     if not asked:
@@ -243,16 +244,14 @@ ASKED = (*KNOWN, FRACTIONS, UNKNOWN := "\ufffc")
 """Types for which a check is called; the last stands for unknown types."""
 
 
-def _refusal_cases(check: Callable[[str], None]) -> str:
+def _refusal_cases(column: str, check: Callable[[str], None]) -> str:
     """Cases of SQL that raise the error of ``check`` for the type of VALUE."""
-    words: dict[tuple[str, str], list[str]] = {}
+    refused: dict[str, list[str]] = {}
     for name in ASKED:
-        example = EXAMPLES.get(name, name)
         try:
-            check(example)
+            check(EXAMPLES.get(name, name))
         except ColumnError as error:
-            before, _, after = str(error).partition(f" has type {type_label(example)}")
-            words.setdefault((f"{before} has type ", after), []).append(name)
+            refused.setdefault(error.behind_type, []).append(name)
     kind = f"typeof({VALUE})"
     name = f"split_part({kind}, '(', 1)"
     family = (
@@ -263,8 +262,8 @@ def _refusal_cases(check: Callable[[str], None]) -> str:
     )
     return " ".join(
         f"WHEN {family} IN ({', '.join(map(literal, names))}) "
-        f"THEN error({literal(before)} || {name} || {literal(after)})"
-        for (before, after), names in words.items()
+        f"THEN {_type_error_sql(column, behind)}"
+        for behind, names in refused.items()
     )
 
 
@@ -306,8 +305,13 @@ def _is_unwritable(kind: str) -> str:
 def _unwritable_sql(column: str) -> str:
     """A case of SQL that raises the error of ``check_writable`` for the type of VALUE."""
     kind = f"typeof({VALUE})"
-    said = f"{literal(f'column {column!r} has type ')} || split_part({kind}, '(', 1)"
-    return f"WHEN {_is_unwritable(kind)} THEN error({said} || {literal(NO_TEXT)})"
+    return f"WHEN {_is_unwritable(kind)} THEN {_type_error_sql(column, NO_TEXT)}"
+
+
+def _type_error_sql(column: str, behind_type: str) -> str:
+    """SQL that raises the error of ``column_type_error`` for the type of VALUE."""
+    name = f"split_part(typeof({VALUE}), '(', 1)"
+    return f"error({literal(f'column {column!r} has type ')} || {name} || {literal(behind_type)})"
 
 
 def _is_zoned(name: str) -> str:

@@ -15,7 +15,7 @@ from typing import IO, TextIO
 
 import pyarrow as pa
 
-from dpframe.errors import DpframeError, ParameterError, SourceError
+from dpframe.errors import ParameterError, SourceError
 from dpframe.sources.row_files import UTF_8, File
 
 STANDARD_INPUT = "standard input"
@@ -53,16 +53,10 @@ def piped_rows(
             raise SourceError(
                 f"{STANDARD_INPUT} cannot be copied to a temporary file: {error.strerror}."
             ) from None
-        try:
-            if path.suffix in ("", ".arrow"):
-                yield _mapped_arrow_table(path)
-            else:
-                yield File(str(path), name=STANDARD_INPUT, delimiter=delimiter, encoding=encoding)
-        except DpframeError as error:
-            said = str(error)
-            for shown in (repr(str(path)), str(path)):
-                said = said.replace(shown, STANDARD_INPUT)
-            raise type(error)(said) from None
+        if path.suffix in ("", ".arrow"):
+            yield _mapped_arrow_table(path)
+        else:
+            yield File(str(path), name=STANDARD_INPUT, delimiter=delimiter, encoding=encoding)
 
 
 def _copy_stream(stream: IO[bytes], folder: Path) -> Path:

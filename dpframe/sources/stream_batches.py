@@ -231,7 +231,7 @@ class StreamingHHH:
         SourceError if there is no such file, or it is truncated, damaged, of a newer version, or of
         another class.
         """
-        return sketch_files.read_levels(path, NAME, cls.__name__, cls._restore)
+        return sketch_files.read_levels(path, NAME, cls._restore)
 
     @classmethod
     def _restore(cls, facts: dict[str, Any], states: list[SketchState]) -> Self:

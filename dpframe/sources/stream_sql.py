@@ -14,6 +14,12 @@ from dpframe._sql import ascending_order
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.stream_keys import level_key_sql, pack_key
+from dpframe.sources.record_leaves import (
+    add_columns,
+    add_key_steps,
+    finest_columns,
+    source_columns,
+)
 from dpframe.sources.rollup_statement import exact_column_sql, source_sql, user_pairs
 from dpframe.sources.user_shares import user_sample_ctes
 
@@ -26,7 +32,7 @@ def stream_sql(hierarchy: Hierarchy, *, types: tuple[str, ...], view: str = VIEW
         f"{exact_column_sql(column, t)} AS c{i}" for i, (column, t) in enumerate(named)
     )
     keyed = (
-        f"(SELECT {', '.join(_finest_names(hierarchy))} FROM "
+        f"(SELECT {', '.join(finest_columns(hierarchy))} FROM "
         f"{_finest_key_query(hierarchy, chosen, types, view)})"
     )
     return _level_keys_query(hierarchy, types, keyed, "")
@@ -42,7 +48,7 @@ def keys_sql(hierarchy: Hierarchy, *, view: str = VIEW) -> str:
     """A query of the keys of distinct texts ``c0``, numbered by ``i``, without dropped texts."""
     types = ("VARCHAR",)
     keyed = _finest_key_query(hierarchy, "i, c0 COLLATE C AS c0", types, view)
-    finest = ", ".join(_finest_names(hierarchy))
+    finest = ", ".join(finest_columns(hierarchy))
     return f"WITH keyed AS MATERIALIZED (SELECT i, {finest} FROM {keyed}) " + _level_keys_query(
         hierarchy, types, "keyed", 'i AS "i", '
     )
@@ -53,7 +59,7 @@ def users_sql(
     unit: PrivacyUnit,
     *,
     types: tuple[str, ...],
-    user_type: str,
+    user_type: str | None,
     seed: int,
     view: str = VIEW,
 ) -> str:
@@ -63,7 +69,7 @@ def users_sql(
     order of some users' rows tells nothing about another user.
     """
     source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=view)
-    keys = ", ".join(_finest_names(hierarchy))
+    keys = ", ".join(finest_columns(hierarchy))
     pairs = user_pairs(hierarchy, types)
     if unit.contribution == "items":  # each item once, however often it comes
         pairs[-1] = f"pairs AS (SELECT DISTINCT u, {keys}, 1 AS m FROM keyed)"
@@ -76,22 +82,15 @@ def users_sql(
     return f"WITH {', '.join(parts)} {rows} ORDER BY {order}"
 
 
-def _finest_names(hierarchy: Hierarchy) -> tuple[str, ...]:
-    return tuple(f"k{i + 1}" for i in range(hierarchy.key_width))
-
-
 def _finest_key_query(hierarchy: Hierarchy, chosen: str, types: tuple[str, ...], view: str) -> str:
     """A subquery of the chosen columns and the finest key."""
     query = f"(SELECT {chosen} FROM {view})"
-    columns = tuple(f"c{i}" for i in range(len(hierarchy.source_columns)))
-    for step in hierarchy.key_steps(columns, types):
-        query = _add_columns(query, step)
-    return query
+    return add_key_steps(hierarchy, source_columns(hierarchy), types, query)
 
 
 def _level_keys_query(hierarchy: Hierarchy, types: tuple[str, ...], query: str, kept: str) -> str:
     """A query of the keys of all levels, from the finest key."""
-    finest = _finest_names(hierarchy)
+    finest = finest_columns(hierarchy)
     where = ""
     if hierarchy.on_invalid == "drop":
         where = " WHERE " + " AND ".join(f"{key} IS NOT NULL" for key in finest)
@@ -101,11 +100,6 @@ def _level_keys_query(hierarchy: Hierarchy, types: tuple[str, ...], query: str, 
 
     steps, keys = level_key_sql(hierarchy, finest, key)
     for step in steps:
-        query = _add_columns(query, step)
+        query = add_columns(query, step)
     selects = [f'{sql} AS "l{level}"' for level, sql in enumerate(keys, 1)]
     return f"SELECT {kept}{', '.join(selects)} FROM {query}{where}"
-
-
-def _add_columns(query: str, columns: dict[str, str]) -> str:
-    added = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
-    return f"(SELECT *, {added} FROM {query})"

@@ -49,7 +49,7 @@ class Summand:
             return present_sql(column)
         return value_sql(column, self.steps, clipped=self.clipped)
 
-    def scaled(self, d: Dialect, number: str) -> str:
+    def scale_sql(self, d: Dialect, number: str) -> str:
         """The SQL for another engine, from the SQL of the double ``number``: the double that
         ``rounded_sql`` rounds; NULL where there is no value."""
         most = d.real(sys.float_info.max)
@@ -84,6 +84,6 @@ def rounded_sql(d: Dialect, scaled: str) -> str:
     sums do not overflow. NULL stays NULL."""
     size = f"abs({scaled})"
     up = f"CASE WHEN {size} - floor({size}) >= {d.real(0.5)} THEN 1 ELSE 0 END"
-    rounded = f"({d.whole(f'floor({size})')} + {up})"
+    rounded = f"({d.to_integer(f'floor({size})')} + {up})"
     signed = f"CASE WHEN {scaled} < {d.real(0.0)} THEN -{rounded} ELSE {rounded} END"
     return d.addable(f"CASE WHEN {scaled} IS NOT NULL THEN {signed} END")

@@ -26,18 +26,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe import _compute as pc
 from dpframe._duck import VIEW
 from dpframe._sql import ascending_order
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
-from dpframe.hierarchy._base import check_writable
 from dpframe.noise import random_seed
 from dpframe.sources.record_leaves import finest_columns, keyed_sql
 from dpframe.sources.rollup_statement import source_sql
-from dpframe.sources.source_relations import canonical, open_source
+from dpframe.sources.source_relations import level_and_user_types, open_source
 from dpframe.sources.spark import fetch_table, is_spark
 from dpframe.sources.spark_counts import check_spark
 from dpframe.user_items import UserItems
@@ -57,13 +56,8 @@ def user_items(
     if is_spark(source):
         source = _pairs_of_spark(source, hierarchy, unit)
     with open_source(source, list(dict.fromkeys([*hierarchy.source_columns, user]))) as relation:
-        seen = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
-        types = tuple(seen[c] for c in hierarchy.source_columns)
-        hierarchy.check_types(types)
-        check_writable(user, seen[user])
-        statement = items_sql(
-            hierarchy, unit, types=types, user_type=seen[user], seed=random_seed()
-        )
+        types, kind = level_and_user_types(relation, hierarchy, user)
+        statement = items_sql(hierarchy, unit, types=types, user_type=kind, seed=random_seed())
         table = relation.query(statement, progress)
     return _user_items_of_rows(table, items, types)
 
@@ -78,7 +72,12 @@ def _pairs_of_spark(frame: Any, hierarchy: Hierarchy, unit: PrivacyUnit) -> pa.T
 
 
 def items_sql(
-    hierarchy: Hierarchy, unit: PrivacyUnit, *, types: tuple[str, ...], user_type: str, seed: int
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    *,
+    types: tuple[str, ...],
+    user_type: str | None,
+    seed: int,
 ) -> str:
     """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``, which have one
     level."""

@@ -18,12 +18,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe import _compute as pc
 from dpframe._duck import VIEW, Relation, register_table
 from dpframe._duck.memory_limits import read_limits
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
-from dpframe.sources.packed_keys import BITS, NUMBERS
+from dpframe.sources.packed_keys import BITS, NUMBERS, NumberCodes, value_range
 from dpframe.sources.record_leaves import finest_columns, keyed_sql
 from dpframe.sources.rollup_statement import source_sql
 from dpframe.sources.user_shares import row_hash, user_hash
@@ -35,18 +34,6 @@ BLOCK = 2**20
 """About how many rows are bounded at once; users are not divided."""
 
 Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Field:
-    """A column in a packed number: codes are values less ``low``; the largest code is NULL."""
-
-    low: int
-    bits: int
-
-    @property
-    def null(self) -> int:
-        return (1 << self.bits) - 1
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -100,26 +87,22 @@ def user_leaves(
 class RowHashes:
     """DuckDB's hashes of packed rows; ``kinds`` are the types by name, the user's first."""
 
-    fields: Sequence[Field]
+    fields: Sequence[NumberCodes]
     kinds: Mapping[str, str]
     seed: int
 
     def users(self, codes: Ints) -> NDArray[np.uint64]:
         """The hashes of users, from their codes."""
-        return self._hashes({"u": self._values(codes, 0)}, user_hash)
+        return self._hashes({"u": self.fields[0].values(codes)}, user_hash)
 
     def rows(self, packed: Ints, number: Ints) -> NDArray[np.uint64]:
         """The hashes of rows, each with its number among equal rows."""
         values, columns = packed, {}
         for place, name in reversed(list(enumerate(self.kinds))):
-            columns[name] = self._values(values & self.fields[place].null, place)
+            columns[name] = self.fields[place].values(values & self.fields[place].null)
             values = values >> self.fields[place].bits
         own = {name: columns[name] for name in self.kinds}
         return self._hashes({**own, "i": pa.array(number)}, row_hash)
-
-    def _values(self, codes: Ints, place: int) -> pa.Array:
-        field = self.fields[place]
-        return pa.array(codes + np.int64(field.low), mask=codes == field.null)
 
     def _hashes(
         self, columns: Mapping[str, pa.Array], hashed: Callable[[str, int], str]
@@ -134,13 +117,12 @@ class RowHashes:
         return out
 
 
-def _packed_field(column: pa.ChunkedArray) -> Field:
-    ends = pc.min_max(column).as_py()
-    low, high = (0, 0) if ends["min"] is None else (ends["min"], ends["max"])
-    return Field(low, (high - low + 1).bit_length())  # room for NULL
+def _packed_field(column: pa.ChunkedArray) -> NumberCodes:
+    low, high = value_range(column)
+    return NumberCodes(low, (high - low + 1).bit_length())  # room for NULL
 
 
-def packed_rows(rows: pa.Table, fields: Sequence[Field]) -> Ints:
+def packed_rows(rows: pa.Table, fields: Sequence[NumberCodes]) -> Ints:
     """One number per row, with the first column in the highest bits."""
     out, start = np.zeros(rows.num_rows, dtype=np.int64), 0
     for batch in rows.to_batches():
@@ -148,19 +130,11 @@ def packed_rows(rows: pa.Table, fields: Sequence[Field]) -> Ints:
         start += batch.num_rows
         for column, field in zip(batch.columns, fields, strict=True):
             part <<= field.bits
-            part |= _codes(column, field)
+            part |= field.of_fitting(column)
     return out
 
 
-def _codes(column: pa.Array, field: Field) -> Ints:
-    codes: Ints = column.fill_null(field.low).to_numpy(zero_copy_only=False).astype(np.int64)
-    codes -= np.int64(field.low)
-    if column.null_count:
-        codes[column.is_null().to_numpy(zero_copy_only=False)] = field.null
-    return codes
-
-
-def _unpack_sql(fields: Sequence[Field], names: Sequence[str], types: Sequence[str]) -> str:
+def _unpack_sql(fields: Sequence[NumberCodes], names: Sequence[str], types: Sequence[str]) -> str:
     """A query that returns the columns of the unpacked keys, by name, and n."""
     chosen, below = [], sum(field.bits for field in fields)
     for field, name, kind in zip(fields, names, types, strict=True):

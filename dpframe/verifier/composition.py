@@ -14,18 +14,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 
-from dpframe.verifier.laws import Law
 from dpframe.verifier.numbers import BITS, ONE, TABLE, divide_up, exp_below
-from dpframe.verifier.verdict import NotVerifiedError, check_time
+from dpframe.verifier.proof import Law
+from dpframe.verifier.verdict import NotVerifiedError, check_time, refine_bound
 
 POINTS = (1_000, 4_000, 16_000, 64_000)
 """About how many points a grid has; the next number is tried only if the bound is not small enough
 yet."""
-
-COARSE = 1_000
-"""Up to this many points a grid says nothing about what more points would gain."""
 
 TRIMMED = 10**8
 """Ends of a convolution are raised if they weigh at most the delta that would be enough, divided by
@@ -89,23 +87,20 @@ def divergence_bound(
 ) -> Fraction:
     """Upper bound as from `composed_bound`, with ``start``, in parts of ONE, in the place of
     e^epsilon."""
-    bound, epsilon = Fraction(0), math.log(max(start, 1) / ONE)
+    epsilon, ends = math.log(max(start, 1) / ONE), int(enough * ONE) // TRIMMED
+
+    def bound_on(points: int, more_first: bool) -> Fraction:
+        grid, whole = loss_grid(laws, abs(epsilon) or 1.0, points), Losses(0, [ONE], 0)
+        for law, times in laws:
+            one = _count_losses(law, grid, more_first=more_first)
+            whole = convolve_losses(whole, repeat_losses(one, times, ends), ends)
+        return Fraction(delta_at(whole, grid, start), ONE)
+
     ways = (False,) if all(law.symmetric for law, _ in laws) else (False, True)
-    for more_first in ways:
-        before = Fraction(2)
-        for points in POINTS:
-            grid = loss_grid(laws, abs(epsilon) or 1.0, points)
-            whole, ends = Losses(0, [ONE], 0), int(enough * ONE) // TRIMMED
-            for law, times in laws:
-                one = _count_losses(law, grid, more_first=more_first)
-                whole = convolve_losses(whole, repeat_losses(one, times, ends), ends)
-            found = Fraction(delta_at(whole, grid, start), ONE)
-            hopeless = points > COARSE and found - (before - found) / 4 > enough
-            if hopeless or found <= enough:
-                break  # what finer grids gain falls with the square of their points
-            before = found
-        bound = max(bound, found)
-    return min(Fraction(1), bound)
+    bounds = (
+        refine_bound(partial(bound_on, more_first=way), POINTS, POINTS[0], enough) for way in ways
+    )
+    return min(Fraction(1), max(bounds))
 
 
 def loss_grid(laws: Sequence[tuple[Law, int]], epsilon: float, points: int) -> Grid:
@@ -229,3 +224,37 @@ def delta_at(losses: Losses, grid: Grid, start: int) -> int:
         if high > start:
             total += divide_up(losses.masses[i - losses.lowest] * (high - start), high)
     return min(ONE, total)
+
+
+# -- Check that one count tells tables apart no better than another one, at every epsilon ---------
+#
+# A curve of losses on a grid, as a function of u = e^epsilon, is linear between two points of the
+# grid, and beyond its ends. If the curve of one count is nowhere above the curve of another by
+# more than c, then delta of n counts like the first, even if each is chosen after looking at the
+# ones before, exceeds delta of n counts like the other by at most n c: the rest of a composition
+# is convex in the likelihood ratio of a count, with slopes from 0 to 1.
+
+
+def is_below(one: Losses, other: Losses, grid: Grid, crossing: int) -> bool:
+    """Whether the curve of ``one`` is nowhere above the curve of ``other`` by more than
+    ``crossing``."""
+    lowest = min(one.lowest, other.lowest) - 1
+    highest = max(each.lowest + len(each.masses) for each in (one, other))
+    above = _curve_bounds(other, grid, lowest, highest, more=False)
+    below = _curve_bounds(one, grid, lowest, highest, more=True)
+    return all(high <= low + crossing for high, low in zip(below, above, strict=True))
+
+
+def _curve_bounds(
+    losses: Losses, grid: Grid, lowest: int, highest: int, *, more: bool
+) -> list[int]:
+    """Bounds on delta at all powers of rho from the highest to the lowest, and at 0: from above if
+    ``more``, else from below."""
+    out, mass, moved = [losses.infinite], 0, 0
+    for i in range(highest, lowest, -1):
+        at = i - losses.lowest
+        here = losses.masses[at] if 0 <= at < len(losses.masses) else 0
+        mass, moved = mass + here, moved + here
+        moved = (moved << BITS) // grid.rho if more else divide_up(moved << BITS, grid.rho)
+        out.append(losses.infinite + mass - moved)
+    return [*out, losses.infinite + mass]

@@ -9,9 +9,8 @@ from typing import Any
 
 from dpframe.verifier import linear_losses
 from dpframe.verifier.composition import composed_bound
-from dpframe.verifier.laws import BrokenProofError
-from dpframe.verifier.proof import Proof, positive_number
-from dpframe.verifier.verdict import DeltaBound, ProofStep, check_claim
+from dpframe.verifier.proof import BrokenProofError, Proof, positive_number
+from dpframe.verifier.verdict import DeltaBound, ProofStep, check_claim, check_loss
 
 COUNTS = "docs/guarantees.md, Counts of every node"
 PUBLIC = f"{COUNTS}, listed keys; Why it holds: cells, whole counts"
@@ -22,7 +21,7 @@ ROUNDING = "docs/guarantees.md, Integer noise, exactly"
 def bound_counts_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaBound:
     """Bound delta where a record moves one count of each level by one, and a user of shares moves
     the counts of a level by one in all: docs/guarantees.md, "Counts of every node"."""
-    levels, units = read_levels(proof), proof.whole("units", 1)
+    levels, units = read_levels(proof), proof.whole_number("units", 1)
     hidden = ProofStep("a node that only one table has is never shown", BASELINES)
     if all(level.get("least") is None for level in levels):
         hidden = ProofStep("which nodes are shown is public, or was released before", PUBLIC)
@@ -39,9 +38,7 @@ def bound_counts_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> Delt
     if all("scale" in level for level in levels):
         scales = [positive_number(level["scale"], "scale") for level in levels]
         loss = sum((1 / scale for scale in scales), Fraction(0))
-        check_claim(
-            loss <= epsilon, f"levels lose {float(loss):.9g}, more than {float(epsilon):.9g}"
-        )
+        check_loss("levels", loss, epsilon)
         slips = {
             pair: linear_losses.slip_of_release(law, scale, units)
             for pair, law, scale in zip(_tables_and_scales(levels), laws, scales, strict=True)
@@ -65,9 +62,7 @@ def bound_counts_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> Delt
 
 def read_levels(proof: Proof) -> list[Mapping[str, Any]]:
     """Read the levels of the game; BrokenProofError if they are malformed."""
-    levels = proof.game.get("levels")
-    if not isinstance(levels, list) or not levels:
-        raise BrokenProofError("the game needs a list of levels")
+    levels = proof.entries("levels")
     for level in levels:
         if not isinstance(level, dict) or not set(level) <= {"table", "scale", "least", "moves"}:
             raise BrokenProofError("a level can have table, scale, least and moves, and no more")
@@ -95,7 +90,7 @@ def _bound_unbounded_noise(
     scales = [positive_number(level["scale"], "scale") for level in levels]
     moves = [level.get("moves", 1) * units for level in levels]
     loss = sum((m / scale for m, scale in zip(moves, scales, strict=True)), Fraction(0))
-    check_claim(loss <= epsilon, f"levels lose {float(loss):.9g}, more than {float(epsilon):.9g}")
+    check_loss("levels", loss, epsilon)
     return DeltaBound(
         Fraction(0),
         ProofStep("every node of a public list is shown", COUNTS),

@@ -9,21 +9,19 @@ from functools import lru_cache, partial
 from typing import Any
 
 from dpframe.verifier import (
-    adaptive,
     counts,
     gaussian_paths,
     measure_game,
+    path_game,
     relative_game,
     reports,
     rounds_game,
-    selections,
     sketch_games,
     sketch_sums,
 )
-from dpframe.verifier.laws import BrokenProofError
 from dpframe.verifier.numbers import bound_text, exp_above, exp_below
-from dpframe.verifier.proof import Proof, read_proof
-from dpframe.verifier.receipts import check_receipt
+from dpframe.verifier.proof import BrokenProofError, Proof, bound_steps_game, read_proof
+from dpframe.verifier.receipt_facts import check_receipt
 from dpframe.verifier.verdict import (
     DeltaBound,
     FailedClaimError,
@@ -34,9 +32,9 @@ from dpframe.verifier.verdict import (
 )
 
 SINGLE_GAMES: Mapping[str, Callable[[Proof, Fraction, Fraction], DeltaBound]] = {
-    "path": selections.bound_path_game,
+    "path": path_game.bound_path_game,
     "measures": measure_game.bound_measures_game,
-    "shares": selections.bound_shares_game,
+    "shares": path_game.bound_shares_game,
     "counts": counts.bound_counts_game,
     "sketches": sketch_games.bound_sketches_game,
     "merged": sketch_games.bound_merged_game,
@@ -51,7 +49,7 @@ argument is the delta that would be enough; a function may stop there, and may g
 
 GAMES: Mapping[str, Callable[[Proof, Fraction, Fraction], DeltaBound]] = {
     **SINGLE_GAMES,
-    "steps": partial(adaptive.bound_steps_game, SINGLE_GAMES),
+    "steps": partial(bound_steps_game, SINGLE_GAMES),
 }
 """The same functions, and the one for several games in sequence."""
 

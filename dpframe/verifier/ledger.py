@@ -2,15 +2,191 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from decimal import MAX_EMAX, ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
-from dpframe.verifier.curves import BoundAt, Points, is_law, law_breach, reservation_bound
-from dpframe.verifier.period_charges import Block, Cost, block_mismatch, largest_charge
+from dpframe.verifier.composition import Grid, delta_at, losses_on_grid, repeat_losses
+from dpframe.verifier.numbers import ONE, divide_up, exp_above, exp_below
 from dpframe.verifier.verdict import ProofStep, Verdict
+
+EPOCH = datetime(1970, 1, 1)
+
+READ = {"instants": "as instants", "dates": "as dates", "text": "as text", "written": "as written"}
+"""How an axis names the way in which times are read: periods that are read in another way may share
+records."""
+
+FINER = " in nanoseconds"
+
+NULL = (-(2**47), 1 - 2**47)
+"""The one second that stands for records without a time."""
+
+Cost = tuple[Fraction, Fraction]
+"""Epsilon and delta."""
+
+
+class Block(NamedTuple):
+    """A stretch of an axis, which is a column and how its times are read: from ``first`` to before
+    ``last``, in whole seconds since 1970."""
+
+    axis: str
+    first: int
+    last: int
+
+
+def largest_charge(charges: Iterable[tuple[Block | None, Cost]]) -> Cost:
+    """The sum of all costs without a block and, for every axis, of the most that is charged at any
+    moment; epsilons and deltas are added separately."""
+    total, axes = (Fraction(0), Fraction(0)), dict[str, list[tuple[int, Cost]]]()
+    for block, cost in charges:
+        if block is None:
+            total = _add_costs(total, cost)
+            continue
+        ends = axes.setdefault(block.axis, [])
+        ends += [(block.first, cost), (block.last, (-cost[0], -cost[1]))]
+    for ends in axes.values():
+        at, most = (Fraction(0), Fraction(0)), (Fraction(0), Fraction(0))
+        costs: dict[int, Cost] = {}
+        for moment, cost in ends:
+            costs[moment] = _add_costs(costs.get(moment, (Fraction(0), Fraction(0))), cost)
+        for moment in sorted(costs):
+            at = _add_costs(at, costs[moment])
+            most = max(most[0], at[0]), max(most[1], at[1])
+        total = _add_costs(total, most)
+    return total
+
+
+def _add_costs(one: Cost, other: Cost) -> Cost:
+    return one[0] + other[0], one[1] + other[1]
+
+
+def block_mismatch(receipt: Mapping[str, Any], block: Block | None) -> str | None:
+    """Why a release does not read the block that it was charged for; None if it does."""
+    told = receipt.get("period")
+    if block is None:
+        return None  # it was charged for all records
+    if block.first >= block.last:
+        return "it was charged for no time at all"
+    if not isinstance(told, Mapping):
+        return "it was charged for a period, and its receipt says that it reads all records"
+    own = f"{told.get('column')} {READ.get(str(told.get('read')))}"
+    if block.axis.removesuffix(FINER if told.get("read") == "instants" else "") != own:
+        return f"it reads {told.get('column')!r}, and was charged for {block.axis!r}"
+    start, end = told.get("start"), told.get("end")
+    if start is None or end is None:
+        null = start is None and end is None and (block.first, block.last) == NULL
+        return None if null else "it was charged for another period than that without a time"
+    zone = str(told.get("zone") or "UTC") if told.get("read") == "instants" else None
+    try:
+        read = tuple(_epoch_seconds(str(each), zone) for each in (start, end))
+    except (ValueError, OSError):
+        return "its period cannot be read"
+    if read != (block.first, block.last):
+        return f"it reads from {start} to before {end}, and was charged for other moments"
+    return None
+
+
+def _epoch_seconds(text: str, zone: str | None) -> int:
+    at = datetime.fromisoformat(text)
+    if zone is None:
+        return (at - EPOCH) // timedelta(seconds=1)
+    return int(at.replace(tzinfo=ZoneInfo(zone)).timestamp())
+
+
+# -------------------------------------------------------------------------------------------------
+# The cost of releases of one law, reserved together: docs/guarantees.md, "Several releases".
+#
+# A law is a list of points (epsilon, delta) that every release of it keeps, in both directions.
+# The divergence D at t = e^epsilon is convex, D(0) = 1 and D(1 / t) = 1 - 1 / t + D'(t) / t, with
+# D' the divergence in the other direction. So the lower convex hull of all these points is above
+# D. The hull is itself the curve of two laws whose losses are at its corners
+# (docs/decisions/0011): these two dominate every release of the law, and their losses convolve.
+
+
+Points = Sequence[tuple[Fraction, Fraction]]
+
+BoundAt = Callable[[Fraction, Fraction], Fraction | None]
+"""Takes an epsilon and a delta that would be enough, and gives an upper bound on delta, which need
+not be below what would be enough; None where there is no bound."""
+
+TRIMMED = 10**8
+"""Ends of a convolution are raised if they weigh at most delta, divided by this and by the number
+of releases."""
+
+
+def is_law(law: Points) -> bool:
+    """Whether a curve can go through the points: epsilons grow, and are from 0 to
+    ``MOST_LAW_EPSILON``; deltas are from 0 to 1. The last point is the promise, whose epsilon may
+    be anywhere in the range."""
+    epsilons = [epsilon for epsilon, _ in law[:-1]]
+    grow = all(less < more for less, more in pairwise(epsilons))
+    within = all(0 <= epsilon <= MOST_LAW_EPSILON and 0 <= delta <= 1 for epsilon, delta in law)
+    return grow and within
+
+
+MOST_LAW_EPSILON = 1000
+"""The largest epsilon of a law."""
+
+
+def law_breach(law: Points, bound_at: BoundAt) -> str | None:
+    """Why a release does not keep a law; None if it keeps every point."""
+    for epsilon, delta in law:
+        bound = bound_at(epsilon, delta)
+        if bound is None or bound > delta:
+            found = "nothing" if bound is None else f"{float(bound):.6g}"
+            return f"{float(delta):.6g} is reserved at epsilon {float(epsilon):g}, proved {found}"
+    return None
+
+
+def reservation_bound(law: Points, times: int, epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Upper bound on delta, at an epsilon, of ``times`` releases that keep a law."""
+    points = _law_hull(law)
+    slopes = [(there[1] - here[1]) / (there[0] - here[0]) for here, there in pairwise(points)]
+    second = [more - less for less, more in zip(slopes, [*slopes[1:], Fraction(0)], strict=True)]
+    first = [q * t for q, (t, _) in zip(second, points[1:], strict=True)]
+    step = max(float(law[-1][0]) / max(1, len(law) - 1), 1e-9)
+    grid = Grid(exp_below(Fraction(step)))
+    one = losses_on_grid(
+        [divide_up(p.numerator * ONE, p.denominator) for p in first],
+        [math.floor(q * ONE) for q in second],
+        grid,
+        divide_up(points[-1][1].numerator * ONE, points[-1][1].denominator),
+    )
+    ends = max(1, math.floor(delta * ONE) // (TRIMMED * times))
+    whole = repeat_losses(one, times, ends)
+    return Fraction(delta_at(whole, grid, exp_below(epsilon)), ONE)
+
+
+def _law_hull(law: Points) -> list[tuple[Fraction, Fraction]]:
+    """The lower convex hull of D(0) = 1, of the points, and of what they give below t = 1. Each t
+    is rounded up, where D is no larger."""
+    right = sorted((Fraction(exp_above(epsilon), ONE), delta) for epsilon, delta in law)
+    left = [(1 / t, 1 - 1 / t + delta / t) for t, delta in reversed(right) if t > 1]
+    found: list[tuple[Fraction, Fraction]] = []
+    for point in [(Fraction(0), Fraction(1)), *left, *right]:
+        while len(found) >= 2 and _is_above_chord(found[-2], found[-1], point):
+            found.pop()
+        found.append(point)
+    return found
+
+
+Point = tuple[Fraction, Fraction]
+
+
+def _is_above_chord(a: Point, b: Point, c: Point) -> bool:
+    """Whether b lies on or above the chord from a to c."""
+    return (b[1] - a[1]) * (c[0] - a[0]) >= (c[1] - a[1]) * (b[0] - a[0])
+
+
+# -------------------------------------------------------------------------------------------------
+# The verdict on all releases of a ledger together: docs/guarantees.md, "Several releases".
+
 
 SEVERAL = "docs/guarantees.md, Several releases"
 PERIODS = "docs/guarantees.md, Periods"

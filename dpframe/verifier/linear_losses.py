@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from itertools import pairwise
 
-from dpframe.verifier.laws import Law
 from dpframe.verifier.numbers import ONE, TABLE, exp_above, exp_below
+from dpframe.verifier.proof import Law
 from dpframe.verifier.verdict import check_claim
 
 
@@ -70,7 +70,5 @@ def selection_loss(
     released."""
     seen = Fraction(0) if release is None else 1 / release
     return max(
-        1 / right + seen,
-        (height - 1) / left + seen,
-        height / left + (seen if remainder else 0),
+        1 / right + seen, (height - 1) / left + seen, height / left + (seen if remainder else 0)
     )

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dpframe.verifier.adaptive import games_of_proof
 from dpframe.verifier.facts import (
     DOUBLE,
     FREE,
@@ -21,10 +20,9 @@ from dpframe.verifier.facts import (
     scale_facts,
     table_facts,
 )
-from dpframe.verifier.laws import BrokenProofError
 from dpframe.verifier.measure_game import MeasureDraw, draws_of_game, move_of_values, sums_of_means
 from dpframe.verifier.numbers import is_number
-from dpframe.verifier.proof import Proof
+from dpframe.verifier.proof import BrokenProofError, Proof, games_of_proof
 from dpframe.verifier.verdict import check_claim
 
 TEXT = re.compile(
@@ -118,9 +116,9 @@ def rollup_facts(receipt: Receipt, proof: Proof) -> Facts:
 def _selecting_facts(receipt: Receipt, proof: Proof, epsilon: Fraction) -> Facts:
     """Epsilon, height, threshold and noise: in records or users, or in the unit of a sum that
     selects."""
-    threshold, law, noise = proof.whole("threshold"), proof.law("test"), receipt["noise"]
-    units = proof.whole("units", 1) if proof.game["kind"] == "shares" else 1
-    yield "height", proof.whole("height", 1)
+    threshold, law, noise = proof.whole_number("threshold"), proof.law("test"), receipt["noise"]
+    units = proof.whole_number("units", 1) if proof.game["kind"] == "shares" else 1
+    yield "height", proof.whole_number("height", 1)
     check_claim(
         receipt["user"] is None or units > 1,
         "the receipt has users, the proof one record, which it does not divide",
@@ -156,7 +154,7 @@ def _measures_facts(receipt: Receipt, proof: Proof) -> Facts:
     names = sorted({each.measure for each in drawn} | set(read))
     listed = ", ".join(names)
     yield "measures", Fact(listed, lambda told: isinstance(told, dict) and sorted(told) == names)
-    yield "height", proof.whole("height", 1)
+    yield "height", proof.whole_number("height", 1)
     segments = "segments" in proof.game and proof.flag("segments")
     if segments or "segments" in receipt:
         yield "segments", segments

@@ -12,9 +12,15 @@ from fractions import Fraction
 from typing import Any
 
 from dpframe.verifier.composition import composed_bound
-from dpframe.verifier.laws import BrokenProofError, Law
-from dpframe.verifier.proof import MOST_HEIGHT, Proof, positive_number, zero_or_positive
-from dpframe.verifier.verdict import DeltaBound, ProofStep, check_claim
+from dpframe.verifier.proof import (
+    MOST_HEIGHT,
+    BrokenProofError,
+    Law,
+    Proof,
+    positive_number,
+    zero_or_positive,
+)
+from dpframe.verifier.verdict import DeltaBound, ProofStep, check_claim, check_loss
 
 MEASURES = "docs/guarantees.md, Measures on the parts of a selection"
 
@@ -65,7 +71,7 @@ def bound_measures_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> De
     shown."""
     drawn = draws_of_game(proof)
     loss = sum((each.loss for each in drawn), Fraction(0))
-    check_claim(loss <= epsilon, f"measures lose {float(loss):.9g}, more than {float(epsilon):.9g}")
+    check_loss("measures", loss, epsilon)
     bound, said = Fraction(0), list[ProofStep]()
     for each in drawn:
         if each.table is not None:
@@ -101,13 +107,11 @@ def draws_of_game(proof: Proof) -> list[MeasureDraw]:
 
     Segments of cells are one level with nothing above it: their height is 0 here.
     """
-    told, height = proof.game.get("drawn"), proof.whole("height", 1)
+    height = proof.whole_number("height", 1)
     check_claim(height <= MOST_HEIGHT, f"there are more than {MOST_HEIGHT} levels")
     if "segments" in proof.game and proof.flag("segments"):
         height = 0
-    if not isinstance(told, list) or not told:
-        raise BrokenProofError("the game needs a list of what is drawn")
-    drawn = [_read_draw(proof, each, height) for each in told]
+    drawn = [_read_draw(proof, each, height) for each in proof.entries("drawn", "what is drawn")]
     means = {each.measure for each in drawn if each.of == "mean"}
     for name, of in sums_of_means(proof).items():
         if of not in means:
@@ -161,11 +165,11 @@ def _read_draw(proof: Proof, told: Any, height: int) -> MeasureDraw:
 def _move_of_draw(part: Proof, kind: str, height: int) -> int:
     """By how much one record, or user, moves a draw in total, in its units or steps."""
     if kind in COUNTED:
-        return part.whole("unit", 1) * part.whole("at_most", 1)
+        return part.whole_number("unit", 1) * part.whole_number("at_most", 1)
     if kind in VALUED:
         return move_of_values(kind, _whole_bound(part, "low"), _whole_bound(part, "high"))
     if kind == "distinct":  # ``most`` at every level; at the root 1, or as many
-        most = part.whole("at_most", 1)
+        most = part.whole_number("at_most", 1)
         if not height:
             return most
         return height * most + (1 if part.flag("singly") else most)

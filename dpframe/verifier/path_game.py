@@ -1,4 +1,4 @@
-"""A selection along one path, as a game: the largest divergence that any residuals give.
+"""The games of offline heavy hitters: along a path, by the worst residuals; or by shares.
 
 docs/guarantees.md, "Why it holds: one record". The state of the game is how many tests remain and
 what the answers so far have made of the likelihood ratio u, at first e^epsilon. Before the next
@@ -19,11 +19,20 @@ import math
 from bisect import bisect_right
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 
-from dpframe.verifier.laws import Law
+from dpframe.verifier import linear_losses
 from dpframe.verifier.numbers import BITS, ONE, TABLE, divide_up, exp_below
-from dpframe.verifier.verdict import check_time
+from dpframe.verifier.proof import MOST_HEIGHT, Law, Proof
+from dpframe.verifier.verdict import (
+    DeltaBound,
+    ProofStep,
+    check_claim,
+    check_loss,
+    check_time,
+    refine_bound,
+)
 
 POINTS = (120, 480, 1920, 7680)
 """About how many points a grid has; the next number is tried only if the bound is not small enough
@@ -58,19 +67,16 @@ def path_bound(game: PathGame, epsilon: Fraction, enough: Fraction = Fraction(0)
     """Upper bound on delta at epsilon: the larger of both directions. Finer grids are tried until
     the bound is at most ``enough``, or cannot get there."""
     corners = polygon(selection_pairs(game.test, game.threshold))
-    start, bound = exp_below(epsilon), Fraction(0)
-    for more_first in (False, True):
-        before = Fraction(2)
-        for points in POINTS:
-            found = Fraction(
-                _direction_bound(game, corners, start, points, more_first=more_first), ONE
-            )
-            hopeless = points > COARSE and found - (before - found) / 4 > enough
-            if hopeless or found <= enough:
-                break  # what finer grids gain falls with the square of their points
-            before = found
-        bound = max(bound, found)
-    return bound
+    start = exp_below(epsilon)
+
+    def bound_on(points: int, more_first: bool) -> Fraction:
+        found = _direction_bound(game, corners, start, points, more_first=more_first)
+        return Fraction(found, ONE)
+
+    return max(
+        refine_bound(partial(bound_on, more_first=way), POINTS, COARSE, enough)
+        for way in (False, True)
+    )
 
 
 def selection_pairs(test: Law, threshold: int) -> list[tuple[int, int]]:
@@ -159,7 +165,7 @@ class ShiftDivergence:
             self._p.append(self._p[-1] + p)
             self._q.append(self._q[-1] + q)
 
-    def apart(self, mass: int, u: int, other: int) -> int:
+    def divergence(self, mass: int, u: int, other: int) -> int:
         """The sum for ``mass`` times the first law and ``u other`` times the second, rounded up;
         mass, u and other in parts of ONE."""
         if mass == 0:
@@ -204,7 +210,7 @@ def _direction_bound(
     )
     grid = _ratio_grid(steps, game.height, start, n, more_first=more_first)
     if game.remainder:
-        values = [seen.apart(ONE, u, ONE) for u in grid]
+        values = [seen.divergence(ONE, u, ONE) for u in grid]
     else:
         values = [max(ONE - u, 0) for u in grid]
     shifts = [_step_on_grid(step, seen, grid) for step in steps]
@@ -230,7 +236,7 @@ def _step_on_grid(
     points, out = [0, *grid], []
     check_time()
     for u in grid:
-        added = seen.apart(step.top, u, step.top_other) + 1
+        added = seen.divergence(step.top, u, step.top_other) + 1
         if step.bot == 0:
             out.append((0, 0, 0, added))
             continue
@@ -278,3 +284,70 @@ def _log_ratio(step: SelectionStep) -> float:
     if step.bot_other == 0:
         return 0.0
     return abs(math.log(step.bot / ONE) - math.log(step.bot_other / ONE))
+
+
+# -- The games of offline heavy hitters: along a path, or by shares -------------------------------
+
+
+ONE_RECORD = "docs/guarantees.md, Why it holds: one record"
+
+
+SHARES = "docs/mechanism.md, Users as shares"
+
+
+def bound_path_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaBound:
+    """Bound delta of one record along one path: docs/guarantees.md, "Why it holds: one record"."""
+    check_claim(
+        proof.whole_number("height", 1) <= MOST_HEIGHT, f"there are more than {MOST_HEIGHT} tests"
+    )
+    game = PathGame(
+        test=proof.law("test"),
+        release=proof.law_or_none("release"),
+        height=proof.whole_number("height", 1),
+        threshold=proof.whole_number("threshold"),
+        remainder=proof.flag("remainder"),
+    )
+    hidden = game.test.highest + 1 < game.threshold
+    alone = "is never selected" if hidden else "can be selected, which is counted in full"
+    return DeltaBound(
+        path_bound(game, epsilon, enough),
+        ProofStep("a node that only one table has " + alone, f"{ONE_RECORD}, after step 4"),
+        ProofStep(
+            f"the worst residuals of {game.height} tests, then "
+            f"{'the remainder' if game.remainder else 'nothing'}: T_{game.height} from T_0",
+            f"{ONE_RECORD}, steps 1 to 4",
+        ),
+    )
+
+
+def bound_shares_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaBound:
+    """Bound delta of all units of a record or user, wherever they lie: docs/mechanism.md, "Users as
+    shares"."""
+    test, release = proof.law("test"), proof.law_or_none("release")
+    height, units, threshold = (
+        proof.whole_number("height", 1),
+        proof.whole_number("units", 1),
+        proof.whole_number("threshold"),
+    )
+    left, right = proof.scale("left"), proof.scale("right")
+    scale = None if release is None else proof.scale("release_scale")
+    check_claim(scale is not None or proof.game.get("release_scale") is None, "nothing is released")
+    check_claim(
+        test.highest + units < threshold,
+        f"threshold {threshold} is no more than {units} units above {test.highest}, the most that "
+        "the test noise adds: a node that only one table has could be selected",
+    )
+    loss = linear_losses.selection_loss(
+        left=left, right=right, release=scale, height=height, remainder=proof.flag("remainder")
+    )
+    check_loss("the scales", loss, epsilon)
+    bot, top = linear_losses.selection_slips(test, left=left, right=right, units=units)
+    ends = Fraction(0)
+    if release is not None and scale is not None:
+        ends = linear_losses.slip_of_release(release, scale, units)
+    return DeltaBound(
+        height * max(bot, top) + ends,
+        ProofStep("a node that only one table has is never selected", f"{SHARES}, after step 4"),
+        ProofStep(f"a unit loses at most {float(loss):.9g} / {units}", f"{SHARES}, step 4"),
+        ProofStep("slips of all levels and of what is released, added", f"{SHARES}, steps 1 to 3"),
+    )

@@ -1,19 +1,95 @@
-"""A proof as it is written: the promise, the game, and its tables of noise.
+"""A proof as it is written: the promise, the game, its steps, and its tables of noise.
 
 docs/verifying.md says what each part is; ``proof.schema.json`` is its JSON schema.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import itertools
 import json
 import math
 import re
-from collections.abc import Mapping
+import sys
+from array import array
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
-from dpframe.verifier.laws import BrokenProofError, Law, read_law
+from dpframe.verifier.numbers import TABLE
+from dpframe.verifier.verdict import DeltaBound, NotVerifiedError, ProofStep, check_loss
+
+
+class BrokenProofError(ValueError):
+    """A malformed proof or receipt; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """P(noise = lowest + i) = weights[i] / 2**64."""
+
+    lowest: int
+    weights: Sequence[int]
+
+    @property
+    def highest(self) -> int:
+        return self.lowest + len(self.weights) - 1
+
+    @cached_property
+    def sums(self) -> list[int]:
+        """2**64 P(noise < lowest + i) for i = 0 .. len(weights)."""
+        return list(itertools.accumulate(self.weights, initial=0))
+
+    @cached_property
+    def symmetric(self) -> bool:
+        weights = list(self.weights)
+        return self.lowest == -self.highest and weights == weights[::-1]
+
+    @cached_property
+    def variance(self) -> Fraction:
+        """The variance, exactly."""
+        first = sum(i * w for i, w in enumerate(self.weights))
+        second = sum(i * i * w for i, w in enumerate(self.weights))
+        return Fraction(second, TABLE) - Fraction(first, TABLE) ** 2
+
+    def cumulative(self, x: int) -> int:
+        """2**64 P(noise < x)."""
+        return self.sums[min(max(x - self.lowest, 0), len(self.weights))]
+
+    def at_least(self, x: int) -> int:
+        """2**64 P(noise >= x)."""
+        return TABLE - self.cumulative(x)
+
+
+def read_law(number: int, told: object) -> Law:
+    """Read a table of a proof: weights in base64, eight bytes each, the lowest byte first.
+    BrokenProofError if it is malformed or its weights do not sum to 2**64."""
+    if not isinstance(told, dict) or set(told) != {"lowest", "weights"}:
+        raise BrokenProofError(f"table {number} must have 'lowest' and 'weights' and nothing else")
+    lowest, text = told["lowest"], told["weights"]
+    if type(lowest) is not int or not isinstance(text, str):
+        raise BrokenProofError(f"table {number} must have a whole number and a text")
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise BrokenProofError(f"the weights of table {number} are no base64") from None
+    if not raw or len(raw) % 8:
+        raise BrokenProofError(f"the weights of table {number} are not of eight bytes each")
+    weights = array("Q", raw)
+    if sys.byteorder == "big":
+        weights.byteswap()
+    law = Law(lowest, weights)
+    if law.sums[-1] != TABLE:
+        raise BrokenProofError(f"the weights of table {number} do not sum to 2**64")
+    return law
+
+
+# -- A proof as it is written: the promise, the game, and its tables of noise ---------------------
+#
+
 
 VERSION = 1
 """The version of the format; a reader refuses all other versions."""
@@ -29,7 +105,7 @@ class Proof:
     game: Mapping[str, Any]
     laws: tuple[Law, ...]
 
-    def whole(self, name: str, least: int = 0) -> int:
+    def whole_number(self, name: str, least: int = 0) -> int:
         """A whole number of the game, from ``least`` on; BrokenProofError if there is none."""
         value = self.game.get(name)
         if type(value) is not int or value < least:
@@ -41,6 +117,13 @@ class Proof:
         value = self.game.get(name)
         if type(value) is not bool:
             raise BrokenProofError(f"the game needs true or false as {name!r}")
+        return value
+
+    def entries(self, name: str, what: str = "") -> list[Any]:
+        """A list of the game with at least one entry."""
+        value = self.game.get(name)
+        if not isinstance(value, list) or not value:
+            raise BrokenProofError(f"the game needs a list of {what or name}")
         return value
 
     def law(self, name: str) -> Law:
@@ -186,3 +269,52 @@ def read_proof(text: str) -> Proof:
         game=game,
         laws=tuple(read_law(number, each) for number, each in enumerate(tables)),
     )
+
+
+# -- Games in sequence, each of which may depend on what the games before it showed ---------------
+
+
+SEVERAL = "docs/guarantees.md, Several releases"
+
+Game = Callable[[Proof, Fraction, Fraction], DeltaBound]
+
+
+def games_of_proof(proof: Proof) -> list[tuple[Fraction, Fraction, Proof]]:
+    """The games of a proof, each with its epsilon and delta: its only game, or its steps."""
+    if proof.game.get("kind") != "steps":
+        return [(proof.epsilon / proof.group, proof.delta, proof)]
+    return [_read_step(proof, each) for each in proof.entries("steps")]
+
+
+def _read_step(proof: Proof, told: Any) -> tuple[Fraction, Fraction, Proof]:
+    if not isinstance(told, dict) or set(told) != {"epsilon", "delta", "game"}:
+        raise BrokenProofError("a step must have epsilon, delta and game, and no more")
+    if not isinstance(told["game"], dict):
+        raise BrokenProofError("the game of a step must be an object")
+    check_game_fields(told["game"])
+    delta = zero_or_positive(told["delta"], "delta")
+    return positive_number(told["epsilon"], "epsilon"), delta, proof.of(told["game"])
+
+
+def bound_steps_game(
+    games: Mapping[str, Game], proof: Proof, epsilon: Fraction, enough: Fraction
+) -> DeltaBound:
+    """Bound delta of all games of a proof by adaptive composition: their epsilons must add up to at
+    most the promised epsilon, and the deltas that are found add up to the bound. The delta of a
+    step says how finely that step is bounded."""
+    each = games_of_proof(proof)
+    spent = sum((own for own, _, _ in each), Fraction(0))
+    check_loss("steps", spent, epsilon)
+    bound, said = Fraction(0), list[ProofStep]()
+    for own, delta, part in each:
+        kind = part.game.get("kind")
+        game = games.get(kind) if isinstance(kind, str) else None
+        if game is None:
+            raise NotVerifiedError(f"this verifier knows no game {kind!r} as a step")
+        found = game(part, own, min(delta, enough))
+        bound += found.bound
+        said += found.steps
+    whole = ProofStep(
+        f"{len(each)} steps: epsilons add up to {float(spent):.9g}, deltas too", SEVERAL
+    )
+    return DeltaBound(bound, whole, *said)

@@ -6,11 +6,11 @@ rely on all facts before it. FailedClaimError says where a proof does not fit wh
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Mapping
 from fractions import Fraction
 from math import isqrt
+from typing import Any
 
-from dpframe.verifier.adaptive import games_of_proof
 from dpframe.verifier.counts import read_levels
 from dpframe.verifier.facts import (
     DECLARED,
@@ -18,18 +18,19 @@ from dpframe.verifier.facts import (
     FREE,
     Fact,
     Facts,
+    Path,
     Receipt,
     Want,
+    are_cut_gaussian,
     level_noise,
     table_facts,
 )
 from dpframe.verifier.measure_facts import rollup_facts
 from dpframe.verifier.numbers import ONE, exp_below
-from dpframe.verifier.proof import MOST_HEIGHT, Proof, positive_number
+from dpframe.verifier.proof import MOST_HEIGHT, Proof, games_of_proof, positive_number
 from dpframe.verifier.relative_game import relative_steps
 from dpframe.verifier.reports import HOLDER_CHANCE, OFF
 from dpframe.verifier.rounds_game import read_gaussian
-from dpframe.verifier.table_halves import are_cut_gaussian
 from dpframe.verifier.verdict import NotVerifiedError, check_claim
 
 WHOLE_USERS = ("rounds", "items", "tree-items-laplace", "tree-items-gaussian", "rollup")
@@ -109,8 +110,7 @@ def receipt_facts(receipt: Receipt, proof: Proof) -> Facts:
     elif "items" in mechanism.split("-"):
         yield from _user_count_facts(receipt, proof)
     elif mechanism.startswith("streaming"):
-        facts = _stream_facts if mechanism == "streaming" else _merged_stream_facts
-        yield from facts(receipt, proof)
+        yield from _stream_facts(receipt, proof)
     elif kind == "counts":
         yield from _level_facts(receipt, proof, units)
     elif mechanism != "rollup":
@@ -123,7 +123,7 @@ def _label_facts(receipt: Receipt, proof: Proof) -> Facts:
     yield "epsilon", proof.epsilon
     yield "delta", delta
     yield "computed_delta", Fact.number(f"up to {float(delta):g}", lambda told: 0 <= told <= delta)
-    yield "height", None if height is None else Fact.whole(MOST_HEIGHT + 1)
+    yield "height", None if height is None else Fact.whole_number(MOST_HEIGHT + 1)
     yield "levels", None if height is None else Fact.size(height)
     for name in ("ledger", "period"):
         yield name, Fact("an object", lambda told: isinstance(told, dict | None))
@@ -156,7 +156,7 @@ def _unit_facts(
         if mechanism.startswith("privacy-aware"):
             sentence, own_way = "adding or removing one user with all their items", "records"
         elif number is not None:
-            counted, own_way, records = Fact.whole(), "records", number
+            counted, own_way, records = Fact.whole_number(), "records", number
             sentence = "adding or removing one user with all their records, of which there are at "
             sentence += f"most {number} (promised by the caller)"
     else:
@@ -168,7 +168,7 @@ def _unit_facts(
             sentence = f"adding or removing one row, which counts for at most {text} of column "
             sentence = f"{sentence}{weight!r}" if user is None else one_user
         elif most is not None:
-            yield from (("user", None), ("max_weight", Fact.whole()))
+            yield from (("user", None), ("max_weight", Fact.whole_number()))
             records, sentence = most, "adding or removing one row, which stands for at most "
             sentence += f"{most} records (column {weight!r})"
         elif weight is not None:
@@ -181,13 +181,13 @@ def _unit_facts(
         elif user is not None:
             own_way = "records" if way == "records" and kind != "merged" else "items"
             which = "of whose different values" if own_way == "items" else "of which"
-            counted, records = Fact.whole(), 1 if kind == "merged" else number
+            counted, records = Fact.whole_number(), 1 if kind == "merged" else number
             sentence = f"{one_user}, {which} at most {number} are counted"
     yield "contribution", own_way
     if mechanism != "rounds":  # whose proof says of how many
         yield "max_contributions", counted
     yield from _sentence_facts(receipt, proof, sentence)
-    own = proof.group if kind != "normal" else proof.group * proof.whole("moves", 1)
+    own = proof.group if kind != "normal" else proof.group * proof.whole_number("moves", 1)
     check_claim(
         own == records and (kind != "normal" or proof.group == 1),
         f"the receipt has {records} records of a user or row, the proof {own}",
@@ -237,10 +237,10 @@ def _whole_count_facts(proof: Proof) -> Generator[tuple[Want, object], None, Pro
 def _selection_facts(proof: Proof, units: int, worth: Fraction) -> Facts:
     """A selection: height, remainder, threshold and noise."""
     yield "keys", None
-    yield "height", proof.whole("height", 1)
+    yield "height", proof.whole_number("height", 1)
     if "remainder" in proof.game:
         yield "remainder", proof.flag("remainder")
-    one, exact = worth / units, proof.whole("threshold") * worth / units
+    one, exact = worth / units, proof.whole_number("threshold") * worth / units
     most = exact * (1 + DOUBLE) * (1 if worth == 1 else Fraction(1001, 1000))  # four digits
     told = Fact.number(f"{float(exact):g}", lambda told: exact - one < told <= most)
     yield "threshold", told  # counts are whole units
@@ -278,7 +278,7 @@ def _generator_facts(receipt: Receipt, proof: Proof) -> Facts:
     """Synthetic rows: a record moves one count on each level down to floor(log2 k), and one cell of
     every row of a sketch on each level below."""
     levels = read_levels(proof)
-    yield from ((name, Fact.whole()) for name in ("k", "rows"))
+    yield from ((name, Fact.whole_number()) for name in ("k", "rows"))
     yield "height", len(levels) - 1
     exact, moved = receipt["k"].bit_length(), [each.get("moves", 1) for each in levels]
     wanted = [1 if level < exact else receipt["rows"] for level in range(len(levels))]
@@ -292,11 +292,11 @@ def _user_count_facts(receipt: Receipt, proof: Proof) -> Facts:
     ``at_most`` counts, or all listed nodes if these are fewer. With listed keys every count is
     shown; else only the total is always shown."""
     levels, listed = read_levels(proof), receipt["mechanism"] != "items"
-    yield from ((name, Fact.whole(10**6)) for name in ("height", "at_most"))
+    yield from ((name, Fact.whole_number(10**6)) for name in ("height", "at_most"))
     height, most = receipt["height"], receipt["at_most"]
     if listed:
         yield "keys", Fact("a digest", lambda told: told is not None)
-        yield "listed", Fact.items([Fact.whole()] * height)
+        yield "listed", Fact.items([Fact.whole_number()] * height)
         yield ("noise", "levels"), Fact.size(height + 1)
     nodes = receipt["listed"] if listed else [most] * height
     times = [1, *(min(most, number) for number in nodes)]
@@ -318,7 +318,7 @@ def _user_count_facts(receipt: Receipt, proof: Proof) -> Facts:
 def _relative_facts(proof: Proof) -> Facts:
     """Counts with a relative error: what is drawn in each step."""
     steps = relative_steps(proof)
-    yield from (("height", Fact.whole()), ("keys", None))
+    yield from (("height", Fact.whole_number()), ("keys", None))
     yield ("noise", "steps"), len(steps)
     for name, of in (("tops", "tops"), ("bounds", "bound"), ("scales", "tests")):
         yield ("noise", name), Fact.items([Fact.near(Fraction(getattr(one, of))) for one in steps])
@@ -329,50 +329,41 @@ def _relative_facts(proof: Proof) -> Facts:
 
 
 def _stream_facts(receipt: Receipt, proof: Proof) -> Facts:
-    """One sketch a level. One record or user moves one number of a sketch, or up to ``changed``
-    counts in the game "merged"."""
-    merged = proof.game["kind"] == "merged"
+    """One sketch a level, of one stream or merged. One record or user moves one number of a sketch,
+    or up to ``changed`` counts in the game "merged".
+
+    Counters below ``least`` are not looked at. Which nodes are shown follows from the others, so
+    that any threshold is private. Receipts of earlier versions tell one number for ``least`` and
+    the threshold.
+    """
+    kind, single = proof.game["kind"], receipt["mechanism"] == "streaming"
     check_claim(proof.game.get("standard") is None, "sketches of a stream remove zeros late")
-    yield "height", proof.whole("sketches", 1)
-    yield from _hidden_facts(receipt, Fraction(proof.whole("least" if merged else "theta")))
-    if merged:
-        yield "counters", proof.whole("changed", 1)
-    for name in ("test", "release"):
-        yield from table_facts(("noise", name), proof.law("noise"))
-
-
-def _hidden_facts(receipt: Receipt, least: Fraction) -> Facts:
-    """Counters below ``least`` are not looked at. Which nodes are shown follows from the others, so
-    that any threshold is private. Receipts of earlier versions tell one number for
-    ``least`` and the threshold."""
+    parts = 1
+    if kind != "sketches":
+        k = proof.whole_number("changed" if kind == "merged" else "counters", 1)
+        parts = k + 1 if kind == "sums" else 1
+        yield "counters", k
+    if not single:
+        yield "universe", None
+    yield "height", proof.whole_number("sketches", 1)
+    least = Fraction(proof.whole_number("least" if kind == "merged" else "theta"), parts)
     if receipt["hidden_below"] is None:
         yield "threshold", least
     else:
-        yield from (("threshold", Fact.whole()), ("hidden_below", Fact.near(least)))
-
-
-def _merged_stream_facts(receipt: Receipt, proof: Proof) -> Facts:
-    """Merged sketches, one per level."""
-    whole = proof.game["kind"] == "merged"
-    k = proof.whole("changed" if whole else "counters", 1)
-    parts = 1 if whole else k + 1
-    yield "height", proof.whole("sketches", 1)
-    yield "counters", k
-    yield "universe", None
-    least = Fraction(proof.whole("least" if whole else "theta"), parts)
-    yield from _hidden_facts(receipt, least)
-    yield from table_facts(("noise", "release"), proof.law("noise"), parts)
+        yield from (("threshold", Fact.whole_number()), ("hidden_below", Fact.near(least)))
+    for name in ("test", "release") if single else ("release",):
+        yield from table_facts(("noise", name), proof.law("noise"), parts)
 
 
 def _sketch_facts(receipt: Receipt, proof: Proof) -> Facts:
     """A sketch that an application keeps: counters, threshold and noise, and how far a record moves
     its counts. With a list of keys the noise of each key has no bounds."""
-    yield "counters", Fact.whole()
+    yield "counters", Fact.whole_number()
     k, game, mechanism = receipt["counters"], proof.game, receipt["mechanism"]
     own = mechanism.removesuffix("-universe")
     whole, parts = own in WHOLE_COUNTS, 1 if own in WHOLE_COUNTS else k + 1
     if own != mechanism:
-        yield from (("universe", Fact.whole()), ("threshold", None))
+        yield from (("universe", Fact.whole_number()), ("threshold", None))
         levels = read_levels(proof)
         check_claim(len(levels) == 1, f"the receipt is of one list, the proof of {len(levels)}")
         moved = levels[0].get("moves", 1)
@@ -383,12 +374,12 @@ def _sketch_facts(receipt: Receipt, proof: Proof) -> Facts:
     check_claim(game.get("sketches") == 1, "the receipt is of one sketch, the proof of others")
     if own in ("merged-sum", "misra-gries-standard") or whole:
         fields = {"merged-sum": "counters", "misra-gries-standard": "standard"}
-        yield "counters", proof.whole(fields.get(own, "changed"), 1)
+        yield "counters", proof.whole_number(fields.get(own, "changed"), 1)
     if own.startswith("misra-gries"):
         late, parts = own == "misra-gries", 1
         check_claim(not late or game.get("standard") is None, f"a {own} removes zeros late")
         yield from table_facts(("noise", "sketch_error"), proof.law("shared"))
-    least = proof.whole("least" if whole else "theta")
+    least = proof.whole_number("least" if whole else "theta")
     yield "threshold", Fact.near(Fraction(least, parts))
     yield from table_facts(("noise", "count"), proof.law("noise"), parts)
 
@@ -400,11 +391,11 @@ def _rounds_facts(receipt: Receipt, proof: Proof) -> Facts:
     """Values of users: the noise of every round, of the sizes and of the counts. A user moves
     ``at_most`` counts together by a vector of at most the norm in the proof. Where a release has to
     find ``at_most``, the norm is divided only then."""
-    game, unit, most = proof.game, proof.whole("unit", 1), receipt["at_most"]
+    game, unit, most = proof.game, proof.whole_number("unit", 1), receipt["at_most"]
     rounds = game["rounds"] if isinstance(game.get("rounds"), list) else []
-    yield "max_contributions", proof.whole("items", 1)
-    yield "at_most", None if most is None else Fact.whole()
-    grid = isqrt(proof.whole("norm", 1) ** 2 // (most or 1))
+    yield "max_contributions", proof.whole_number("items", 1)
+    yield "at_most", None if most is None else Fact.whole_number()
+    grid = isqrt(proof.whole_number("norm", 1) ** 2 // (most or 1))
     check_claim(grid > 0 and bool(rounds), f"{most!r} counts of a user move by more than the norm")
     yield ("noise", "rounds"), Fact.size(len(rounds))
     for number, each in enumerate(rounds):
@@ -415,7 +406,7 @@ def _rounds_facts(receipt: Receipt, proof: Proof) -> Facts:
     else:
         yield from _gaussian_facts(("sizes",), game["sizes"], 1)
     parts = sum(read_gaussian(each, 1, 1).part for each in rounds)
-    yield "threshold", Fact.at_least(-(-proof.whole("threshold") // (unit * parts)))
+    yield "threshold", Fact.at_least(-(-proof.whole_number("threshold") // (unit * parts)))
 
 
 def _gaussian_facts(place: tuple[str | int, ...], told: object, units: int) -> Facts:
@@ -436,7 +427,7 @@ def _prefix_facts(receipt: Receipt, proof: Proof) -> Facts:
     """Reports of devices, or counts of them: a device sends one report in every round of every
     iteration. A device that is replaced moves two counts each time."""
     names = ("iterations", "rounds", "devices")
-    yield from ((name, Fact.whole()) for name in names)
+    yield from ((name, Fact.whole_number()) for name in names)
     iterations, rounds, devices = (receipt[name] for name in names)
     times, promise, who = iterations * rounds, None, f"one user ({receipt['user']!r})"
     yield from (("user", DECLARED), ("reports", times))
@@ -473,10 +464,13 @@ def _report_facts(proof: Proof) -> Facts:
     silence, chance, devices = (
         proof.scale("silence"),
         proof.scale("participation"),
-        proof.whole("devices", 1),
+        proof.whole_number("devices", 1),
     )
     yield from (("devices", devices), ("participation", chance), ("noise", None))
-    yield from (("reporting", proof.whole("counted", 1)), ("reports", proof.whole("reports", 1)))
+    yield from (
+        ("reporting", proof.whole_number("counted", 1)),
+        ("reports", proof.whole_number("reports", 1)),
+    )
     odds = (1 / silence - 1) * ONE
 
     def is_local(told: Fraction) -> bool:
@@ -486,3 +480,95 @@ def _report_facts(proof: Proof) -> Facts:
     others = max(1, round(devices * chance)) - 1
     square = (Fraction(1, 4) + others * silence * (1 - silence)) / (HOLDER_CHANCE - silence) ** 2
     yield "standard_error", Fact.root(square, OFF)
+
+
+# -- Compare a receipt with the facts that its proof shows ----------------------------------------
+#
+# Every field of a receipt is compared with a fact, or free by its name, or unknown. An unknown
+# field is a claim that nobody checked.
+
+
+FREE_FIELDS: Mapping[str, str] = {
+    "": "release release_id time version replayed data paper counts hierarchy levels confidence "
+    "intervals released_confidence budget notices card frame frame_changed frame_extract "
+    "noise_source "
+    "proof proof.version proof.sha256 proof.text proof.why proof.question proof.arguments "
+    "ledger ledger.id ledger.accountant ledger.epsilon ledger.delta ledger.left_epsilon "
+    "ledger.left_delta ledger.protects ledger.charged_epsilon ledger.charged_delta steps "
+    "ledger.reservation period period.column period.text period.zone "
+    "period.start period.end period.read order dimensions",
+    "tree-": "level_weights consistent",
+    "stream": "counters method",
+    "offline-gaussian": "remainder",
+    "synthetic-": "columns width split",
+    "prefix-": "accountant encoding length limit segments false_positives selection conditioned "
+    "left_out denied",
+    **dict.fromkeys(
+        ("misra-gries", "merged-", "privacy-aware-misra-gries", "streaming"),
+        "sketches sensitivity records sketch_error unpublished_at_most release_number",
+    ),
+}
+"""Fields that say nothing of privacy or noise, by the beginning of a mechanism's name. They are
+names, sentences, times and versions, arguments that no noise depends on, and what was released."""
+
+FREE_PATHS = ("proof.arguments.", "ledger.reservation.", "levels_measured.")
+"""Beginnings of free paths: the arguments from which the proof can be made again, what a ledger
+says of its reservation, and the weight of every level that was measured, from which scales
+follow."""
+
+
+def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:
+    """Check that every leaf of the receipt follows from the proof or is free: FailedClaimError
+    names a leaf that says something else, NotVerifiedError a leaf that nobody knows.
+
+    A fact is compared before the next one is derived, which may rely on it.
+    """
+    plain = PlainReceipt(_plain(receipt))
+    fields, compared = dict(_fields(plain)), set[Path]()
+    for place, proved in receipt_facts(plain, proof):
+        path = (place,) if isinstance(place, str) else place
+        fact = proved if isinstance(proved, Fact) else Fact.exactly(proved)
+        told, name = fields.get(path), ".".join(map(str, path))
+        text = f"the receipt has {name} {told!r:.200}, the proof {fact.text:.200}"
+        check_claim(fact.holds(told), text)
+        compared.add(path)
+    mechanism = str(plain["mechanism"])
+    starts = (names for start, names in FREE_FIELDS.items() if mechanism.startswith(start))
+    free = {name for names in starts for name in names.split()}
+    for path, value in fields.items():
+        name = ".".join(each for each in path if isinstance(each, str))
+        known = path in compared or name in free or f"{name}.".startswith(FREE_PATHS)
+        if not known and not _parts(value):
+            raise NotVerifiedError(
+                f"the receipt has {name!r}, which this verifier does not know: a later version "
+                f"of dpframe than {plain['version']!r} may have written it"
+            )
+
+
+class PlainReceipt(dict[str, Any]):
+    """A receipt in which a field that is missing is None."""
+
+    def __missing__(self, name: str) -> None:
+        return None
+
+
+def _plain(value: Any) -> Any:
+    """A value of a receipt as JSON has it."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inside) for name, inside in value.items()}
+    return [*map(_plain, value)] if isinstance(value, list | tuple) else value
+
+
+def _parts(value: Any) -> list[tuple[str | int, Any]]:
+    """What is in an object, or in a list of objects, by name or number; else nothing."""
+    if isinstance(value, dict):
+        return [*value.items()]
+    objects = isinstance(value, list) and any(isinstance(one, dict) for one in value)
+    return [*enumerate(value)] if objects else []
+
+
+def _fields(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Everything inside a value, objects too, each with its path."""
+    for name, inside in _parts(value):
+        yield (*path, name), inside
+        yield from _fields(inside, (*path, name))

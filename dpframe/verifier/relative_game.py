@@ -12,10 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpframe.verifier.laws import BrokenProofError
 from dpframe.verifier.numbers import ONE, exp_above, exp_between
-from dpframe.verifier.proof import Proof
-from dpframe.verifier.verdict import DeltaBound, ProofStep, check_claim
+from dpframe.verifier.proof import BrokenProofError, Proof
+from dpframe.verifier.verdict import DeltaBound, ProofStep, check_claim, check_loss
 
 RELATIVE = "docs/guarantees.md, Counts with a relative error"
 
@@ -64,7 +63,7 @@ def bound_relative_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> De
             f"{one.bound}, and {one.cut} are needed",
         )
     loss = sum((one.loss for one in steps), Fraction(0))
-    check_claim(loss <= epsilon, f"steps lose {float(loss):.9g}, more than {float(epsilon):.9g}")
+    check_loss("steps", loss, epsilon)
     return DeltaBound(
         sum((one.tops * one.end for one in steps), Fraction(0)),
         ProofStep("a node that only one table has never passes a test", f"{RELATIVE}, point 4"),
@@ -78,16 +77,13 @@ def bound_relative_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> De
 
 def relative_steps(proof: Proof) -> list[RelativeStep]:
     """Read the steps of the game; BrokenProofError if they are malformed."""
-    told = proof.game.get("steps")
-    if not isinstance(told, list) or not told:
-        raise BrokenProofError("the game needs a list of steps")
     names = {"tops", "bound", "cut", *SCALES}
     out = []
-    for each in told:
+    for each in proof.entries("steps"):
         if not isinstance(each, dict) or set(each) != names:
             raise BrokenProofError(f"a step must have {', '.join(sorted(names))}, and no more")
         part = proof.of(each)
         scales = {name: part.scale(name) for name in SCALES}
-        whole = {name: part.whole(name, 1) for name in ("tops", "bound", "cut")}
+        whole = {name: part.whole_number(name, 1) for name in ("tops", "bound", "cut")}
         out.append(RelativeStep(**whole, **scales))  # type: ignore[arg-type]
     return out

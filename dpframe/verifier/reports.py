@@ -1,24 +1,112 @@
-"""Sums of randomised one-hot reports: docs/guarantees.md, "Federated prefix trees"."""
+"""Reports of devices: what their sums tell, and the law of successes in independent trials."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
-from dpframe.verifier.binomials import BinomialLaw, binomial_law
 from dpframe.verifier.composition import (
     Grid,
     Losses,
     convolve_losses,
     delta_at,
+    is_below,
     losses_on_grid,
     repeat_losses,
     trim_losses,
 )
-from dpframe.verifier.dominance import is_below
-from dpframe.verifier.numbers import ONE, TABLE, exp_above, exp_below
+from dpframe.verifier.numbers import ONE, TABLE, divide_up, exp_above, exp_below
 from dpframe.verifier.proof import Proof
-from dpframe.verifier.verdict import DeltaBound, ProofStep, check_claim
+from dpframe.verifier.verdict import (
+    DeltaBound,
+    NotVerifiedError,
+    ProofStep,
+    check_claim,
+    refine_bound,
+)
+
+FINE = 1 << 176
+"""The weight of the likeliest value, before all are divided by their sum."""
+
+LEAST_WEIGHT = 1 << 60
+"""In the scale of ``FINE``: all values beyond one that weighs less are bounded together, in
+``rest``."""
+
+MOST_VALUES = 2_000_000
+"""The most values that are looked at one by one."""
+
+
+@dataclass(frozen=True)
+class BinomialLaw:
+    """Bounds in parts of ONE: P(successes = lowest + i) is from ``low[i]`` to ``high[i]``, and all
+    other values together have at most ``rest``."""
+
+    lowest: int
+    low: list[int]
+    high: list[int]
+    rest: int
+
+    def with_one(self, chance: Fraction, *, more: bool) -> list[int]:
+        """Bounds on the law with one more trial, of another chance: from above if ``more``, else
+        from below."""
+        own = self.high if more else self.low
+        over, under = chance.numerator, chance.denominator
+        parts = zip([*own, 0], [0, *own], strict=True)
+        sums = ((under - over) * no + over * yes for no, yes in parts)
+        return [divide_up(each, under) if more else each // under for each in sums]
+
+    def cumulative(self, x: int) -> int:
+        """An upper bound on P(successes < x)."""
+        return min(ONE, sum(self.high[: max(0, x - self.lowest)]) + self.rest)
+
+
+@lru_cache(maxsize=8)
+def binomial_law(n: int, chance: Fraction) -> BinomialLaw:
+    """The law of n trials, 0 < chance < 1, from the likeliest value outwards by the ratios of
+    neighbouring probabilities."""
+    if 30 * math.sqrt(n * float(chance) * (1 - float(chance))) > MOST_VALUES:
+        raise NotVerifiedError(f"sums of {n} reports have too many values to check")
+    odds = chance / (1 - chance)
+    over, under = odds.numerator, odds.denominator
+    mode = min(n, math.floor((n + 1) * chance))
+    up, beyond = _weights_by_ratios(mode, n, lambda k: ((n - k) * over, (k + 1) * under), 1)
+    down, before = _weights_by_ratios(mode, 0, lambda k: (k * under, (n - k + 1) * over), -1)
+    weights = [*reversed(down), (FINE, FINE), *up]
+    least = sum(low for low, _ in weights)
+    rest = beyond + before
+    most = sum(high for _, high in weights) + rest
+    return BinomialLaw(
+        lowest=mode - len(down),
+        low=[low * ONE // most for low, _ in weights],
+        high=[divide_up(high * ONE, least) for _, high in weights],
+        rest=divide_up(rest * ONE, least),
+    )
+
+
+def _weights_by_ratios(
+    start: int, end: int, ratio: Callable[[int], tuple[int, int]], step: int
+) -> tuple[list[tuple[int, int]], int]:
+    """The weights of the values after ``start`` towards ``end``, each between two bounds, and an
+    upper bound on the weight of all values beyond these: ratios fall from value to value."""
+    low = high = FINE
+    out: list[tuple[int, int]] = []
+    for k in range(start, end, step):
+        over, under = ratio(k)
+        low, high = low * over // under, divide_up(high * over, under)
+        out.append((low, high))
+        if high < LEAST_WEIGHT:
+            if k + step == end:
+                return out, 0
+            over, under = ratio(k + step)
+            return out, divide_up(high * over, under - over)
+    return out, 0
+
+
+# -- Sums of randomised one-hot reports: docs/guarantees.md, "Federated prefix trees" -------------
+
 
 PREFIX_TREES = "docs/guarantees.md, Federated prefix trees"
 REPORTS = "docs/verifying.md, reports"
@@ -43,8 +131,8 @@ yet."""
 def bound_reports_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaBound:
     """Bound delta where a device changes one or two cells of every sum, and other devices hide
     which."""
-    counted, spared = proof.whole("counted", 1), proof.whole("spared")
-    times, devices = proof.whole("reports", 1), proof.whole("devices", 1)
+    counted, spared = proof.whole_number("counted", 1), proof.whole_number("spared")
+    times, devices = proof.whole_number("reports", 1), proof.whole_number("devices", 1)
     silence, replaced = proof.scale("silence"), proof.flag("replaced")
     check_claim(
         silence < HOLDER_CHANCE,
@@ -88,7 +176,7 @@ def _absence_chance(proof: Proof, devices: int, counted: int, times: int) -> Fra
     check_claim(chance <= 1, "a chance is at most 1")
     if chance == 1:
         return Fraction(0)
-    return times * Fraction(binomial_law(devices, chance).below(counted), ONE)
+    return times * Fraction(binomial_law(devices, chance).cumulative(counted), ONE)
 
 
 def _reports_delta(
@@ -104,25 +192,18 @@ def _reports_delta(
     """An upper bound on delta of all reports, at the worst number of holders."""
     steps = times * (2 if replaced else 1)
     crossing = max(1, math.floor(enough * ONE) // (CROSSING_PART * steps))
-    bound, ends = Fraction(2), max(1, crossing // 100)
-    for points in POINTS:
+    ends = max(1, crossing // 100)
+
+    def bound_on(points: int) -> Fraction:
         grid = _reports_grid(silence, steps, math.log(max(start, 1) / ONE), points)
         came = _dominating_losses(here, there, (silence, HOLDER_CHANCE), grid, crossing)
         went = _dominating_losses(here, there, (HOLDER_CHANCE, silence), grid, crossing)
-        if replaced:
-            ways = [
-                convolve_losses(
-                    repeat_losses(went, times, ends), repeat_losses(came, times, ends), ends
-                )
-            ]
-        else:
-            ways = [repeat_losses(went, times, ends), repeat_losses(came, times, ends)]
+        gone, new = (repeat_losses(one, times, ends) for one in (went, came))
+        ways = [convolve_losses(gone, new, ends)] if replaced else [gone, new]
         most = max(delta_at(whole, grid, start) for whole in ways) + steps * crossing
-        found, gained = Fraction(most, ONE), bound - Fraction(most, ONE)
-        bound = min(bound, found)
-        if bound <= enough or (points > POINTS[0] and found - gained / 4 > enough):
-            break  # what finer grids gain falls with the square of their points
-    return min(Fraction(1), bound)
+        return Fraction(most, ONE)
+
+    return min(Fraction(1), refine_bound(bound_on, POINTS, POINTS[0], enough))
 
 
 def _reports_grid(silence: Fraction, steps: int, epsilon: float, points: int) -> Grid:

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpframe.verifier.gaussian_bounds import normal_bound, normal_tail, upper_root
-from dpframe.verifier.laws import BrokenProofError
+from dpframe.verifier.gaussian_paths import normal_bound, normal_tail, upper_root
 from dpframe.verifier.numbers import ONE, exp_above
-from dpframe.verifier.proof import Proof, positive_number
+from dpframe.verifier.proof import BrokenProofError, Proof, positive_number
 from dpframe.verifier.verdict import DeltaBound, ProofStep, check_claim
 
 USERS = "docs/guarantees.md, Why it holds: users, Values in rounds"
@@ -58,13 +57,10 @@ class CutGaussian:
 def bound_rounds_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaBound:
     """Bound delta where a user moves noisy weights by a vector of bounded norm in each round, and
     counts at the end."""
-    items, threshold = proof.whole("items", 1), proof.whole("threshold", 1)
-    unit = proof.whole("unit", 1)
-    told = proof.game.get("rounds")
-    if not isinstance(told, list) or not told:
-        raise BrokenProofError("the game needs a list of rounds")
-    weighed = [read_gaussian(each, unit, items) for each in told]
-    norm = proof.whole("norm", 1)
+    items, threshold = proof.whole_number("items", 1), proof.whole_number("threshold", 1)
+    unit = proof.whole_number("unit", 1)
+    weighed = [read_gaussian(each, unit, items) for each in proof.entries("rounds")]
+    norm = proof.whole_number("norm", 1)
     drawn = [*weighed, read_gaussian(proof.game.get("count"), norm, norm * norm)]
     if proof.game.get("sizes") is not None:
         drawn.append(read_gaussian(proof.game["sizes"], 1, 1))

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from dpframe.verifier.composition import composed_bound, divergence_bound
-from dpframe.verifier.laws import Law
 from dpframe.verifier.numbers import BITS, ONE, TABLE, divide_up, exp_below
-from dpframe.verifier.proof import Proof
+from dpframe.verifier.proof import Law, Proof
 from dpframe.verifier.verdict import DeltaBound, NotVerifiedError, ProofStep, check_claim
 
 SKETCHES = "docs/guarantees.md, Streams and sketches"
@@ -24,8 +23,8 @@ def bound_sketches_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> De
     counter U, or the error alpha. Keys that only one of two neighbouring sketches has may pass the
     threshold."""
     noise, shared = proof.law("noise"), proof.law("shared")
-    number, theta = proof.whole("sketches", 1), proof.whole("theta")
-    standard = None if proof.game.get("standard") is None else proof.whole("standard", 1)
+    number, theta = proof.whole_number("sketches", 1), proof.whole_number("theta")
+    standard = None if proof.game.get("standard") is None else proof.whole_number("standard", 1)
     check_claim(number <= MOST_COUNTS, f"there are more than {MOST_COUNTS} sketches")
     if (noise.lowest, list(noise.weights)) != (shared.lowest, list(shared.weights)):
         raise NotVerifiedError("counters and errors have different noise, which has no proof here")
@@ -50,11 +49,11 @@ def bound_merged_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> Delt
     move by one, grows with j. So for all j of a run the largest D_j is a bound, with the least or
     the largest lone.
     """
-    noise, number = proof.law("noise"), proof.whole("sketches", 1)
-    total, least = number * proof.whole("changed", 1), proof.whole("least", 1)
+    noise, number = proof.law("noise"), proof.whole_number("sketches", 1)
+    total, least = number * proof.whole_number("changed", 1), proof.whole_number("least", 1)
     if total > MOST_COUNTS:
         raise NotVerifiedError(f"{total} counts that move together take too long: at most 1,024")
-    psi = noise.below(least - 1) * (ONE // TABLE)
+    psi = noise.cumulative(least - 1) * (ONE // TABLE)
     start = exp_below(epsilon)
     worst = ONE - _power_below(psi, total)
     for first, last in _count_runs(total):
@@ -99,7 +98,7 @@ def passing_chance(
         eta = shared.lowest + i
         none = ONE
         for value, times in unshared:
-            hidden = noise.below(theta + eta - value) * (ONE // TABLE)
+            hidden = noise.cumulative(theta + eta - value) * (ONE // TABLE)
             none = none * _power_below(hidden, times) >> BITS
         total += weight * (ONE - none)
     return Fraction(total, TABLE * ONE)

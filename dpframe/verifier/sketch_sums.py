@@ -10,16 +10,21 @@ from dpframe.verifier.composition import (
     Losses,
     convolve_losses,
     delta_at,
+    is_below,
     loss_grid,
     losses_on_grid,
     repeat_losses,
     trim_losses,
 )
-from dpframe.verifier.dominance import is_below
-from dpframe.verifier.laws import Law
 from dpframe.verifier.numbers import BITS, ONE, TABLE, exp_below
-from dpframe.verifier.proof import Proof
-from dpframe.verifier.verdict import DeltaBound, NotVerifiedError, ProofStep, check_claim
+from dpframe.verifier.proof import Law, Proof
+from dpframe.verifier.verdict import (
+    DeltaBound,
+    NotVerifiedError,
+    ProofStep,
+    check_claim,
+    refine_bound,
+)
 
 SKETCHES = "docs/guarantees.md, Streams and sketches, merged sketches"
 SUMS = "docs/verifying.md, sums"
@@ -41,8 +46,8 @@ def bound_sums_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaB
     """Bound delta of sums of sketches with k = ``counters``. In units of 1 / (k + 1) of a count, a
     record moves one value of a sketch by up to k, and up to k - 1 others by up to 1. One key of
     value k, or k keys of value 1, may be stored on one side alone."""
-    noise, counters = proof.law("noise"), proof.whole("counters", 1)
-    number, theta = proof.whole("sketches", 1), proof.whole("theta")
+    noise, counters = proof.law("noise"), proof.whole_number("counters", 1)
+    number, theta = proof.whole_number("sketches", 1), proof.whole_number("theta")
     check_claim(noise.symmetric, "the noise must be symmetric: values move up and down")
     if number * counters * len(noise.weights) > MOST_MOVES:
         raise NotVerifiedError(f"moves of {counters} counters take too long to compare")
@@ -63,8 +68,8 @@ def bound_sums_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaB
 def _hidden_chance(noise: Law, theta: int, counters: int) -> Fraction:
     """A lower bound on the chance that value + Z < theta for all of k + 1 keys: one of value k, and
     k of value 1, with k = ``counters``."""
-    out = noise.below(theta - counters) * (ONE // TABLE)
-    one = noise.below(theta - 1) * (ONE // TABLE)
+    out = noise.cumulative(theta - counters) * (ONE // TABLE)
+    one = noise.cumulative(theta - 1) * (ONE // TABLE)
     for _ in range(counters):
         out = out * one >> BITS
     return Fraction(out, ONE)
@@ -76,23 +81,20 @@ def _sums_delta(
     """An upper bound on delta of all moves, in both directions, which symmetric noise makes equal.
     FailedClaimError if a smaller move tells more."""
     crossing = max(1, math.floor(enough * ONE) // (SUMS_CROSSING_PART * number))
-    bound, ends = Fraction(2), max(1, crossing // 100)
-    start = exp_below(epsilon)
-    for points in POINTS:
+    start, ends, last = exp_below(epsilon), max(1, crossing // 100), list[tuple[Grid, Losses]]()
+
+    def bound_on(points: int) -> Fraction:
         grid = loss_grid([(noise, number * counters)], float(epsilon), points)
-        far = _moved_losses(noise, counters, grid, ends)
-        near = (
-            repeat_losses(_moved_losses(noise, 1, grid, ends), counters - 1, ends)
-            if counters > 1
-            else None
-        )
-        one = far if near is None else convolve_losses(far, near, ends)
-        found = Fraction(
-            delta_at(repeat_losses(one, number, ends), grid, start) + number * crossing, ONE
-        )
-        gained, bound = bound - found, min(bound, found)
-        if bound <= enough or (points > POINTS[0] and found - gained / 4 > enough):
-            break
+        one = far = _moved_losses(noise, counters, grid, ends)
+        last[:] = [(grid, far)]
+        if counters > 1:
+            near = repeat_losses(_moved_losses(noise, 1, grid, ends), counters - 1, ends)
+            one = convolve_losses(far, near, ends)
+        delta = delta_at(repeat_losses(one, number, ends), grid, start)
+        return Fraction(delta + number * crossing, ONE)
+
+    bound = refine_bound(bound_on, POINTS, POINTS[0], enough)
+    ((grid, far),) = last
     for less in range(1, counters):
         check_claim(
             is_below(_moved_losses(noise, less, grid, ends), far, grid, crossing),

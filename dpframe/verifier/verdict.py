@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -63,6 +63,27 @@ def check_claim(holds: bool, otherwise: str) -> None:
     """Check one claim: if it does not hold, raise FailedClaimError with the text ``otherwise``."""
     if not holds:
         raise FailedClaimError(otherwise)
+
+
+def check_loss(what: str, loss: Fraction, epsilon: Fraction) -> None:
+    """Check the claim that ``what`` loses at most ``epsilon``."""
+    check_claim(loss <= epsilon, f"{what} lose {float(loss):.9g}, more than {float(epsilon):.9g}")
+
+
+def refine_bound(
+    bound_on: Callable[[int], Fraction], points: Sequence[int], coarse: int, enough: Fraction
+) -> Fraction:
+    """The least bound on grids with ever more ``points``: as many as it takes to be at most
+    ``enough``, unless finer grids cannot get there. What finer grids gain falls with the square of
+    their points; up to ``coarse`` points a grid says nothing about that."""
+    bound = Fraction(2)
+    for number in points:
+        found = bound_on(number)
+        hopeless = number > coarse and found - (bound - found) / 4 > enough
+        bound = min(bound, found)
+        if hopeless or bound <= enough:
+            break
+    return bound
 
 
 @dataclass(frozen=True)

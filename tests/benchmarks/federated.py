@@ -24,10 +24,10 @@ import pyarrow.parquet as pq
 
 from dpframe.accounting.aggregate import local_epsilon, silence
 from dpframe.accounting.shuffle import shuffle_local_epsilon
-from dpframe.accounting.trie import triehh_rate, triehhpp_rate
-from dpframe.evaluation.compare_prefix import _plan_method, compare_methods
+from dpframe.evaluation.compare import _plan_method, compare_methods
 from dpframe.federated.encoding import LETTERS, BinaryEncoding, Encoding, HuffmanEncoding
 from dpframe.federated.population import Population
+from dpframe.papers.comparisons import triehh_rate, triehhpp_rate
 from tests.benchmarks.speed import SHARED
 
 USERS, DELTA = 1_600_000, 1e-6
@@ -162,7 +162,7 @@ def baselines(repeats: int) -> None:
 
 def real(repeats: int) -> None:
     """The users of git_words_rails themselves."""
-    from dpframe.evaluation.compare_prefix import METHODS, compare_prefix_trees
+    from dpframe.evaluation.compare import METHODS, compare_prefix_trees
 
     frame = pd.read_parquet(SHARED / "git_words_rails.parquet", columns=["user_id", "word"])
     methods = {

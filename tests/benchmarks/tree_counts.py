@@ -23,8 +23,12 @@ from dpframe.accounting.levels import level_laws
 from dpframe.accounting.tree_levels import TreeLaws
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
-from dpframe.postprocess.consistency import consistent_counts, consistent_whole_counts
-from dpframe.postprocess.consistent_trees import consistent_tree, tree_in_records
+from dpframe.postprocess.consistency import (
+    consistent_counts,
+    consistent_tree,
+    consistent_whole_counts,
+    tree_in_records,
+)
 from dpframe.questions.tree_counts.plan import TreePlan, make_tree_plan
 from dpframe.sources.exact_trees import exact_counts
 from dpframe.sources.keys import listed_nodes

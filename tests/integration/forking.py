@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import builtins
 import json
 import multiprocessing
 import os
@@ -10,14 +10,15 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import duckdb
 import pandas as pd
+import pyarrow as pa
 
 import dpframe as dp
-from dpframe import _forks
+from dpframe import _forks, _late_imports, testing
 
 FRAME = pd.DataFrame({"src": ["10.1.2.3"] * 900 + ["10.9.0.1 "] * 300, "x": range(1200)})
 """With texts that DuckDB reads, however few the rows."""
@@ -74,6 +75,26 @@ def used(folder: str, *methods: str) -> object:
     return {"before": before, "found": found, "after": after, "charges": charged}
 
 
+def forked(work: Callable[[], object]) -> int:
+    """Start a child that works and ends: with code 0, or TOLD if it is told to be spawned."""
+    child = os.fork()
+    if child:
+        return child
+    signal.alarm(SHORT)  # ends a child that hangs
+    try:
+        work()
+    except dp.DpframeError as error:
+        os._exit(TOLD if "Start it with spawn" in str(error) else 1)
+    sys.exit(0)
+
+
+def ended(child: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+SHORT, TOLD = 20, 3
+
+
 def beside(folder: str, times: str) -> object:
     """Forks while other threads count, charge, and draw by name; how the children end."""
     ledger = dp.Ledger(Path(folder, "budget.db"), epsilon=100.0, delta=1e-4)
@@ -85,66 +106,115 @@ def beside(folder: str, times: str) -> object:
             name = f"thread {next(numbers)}" if named else None
             dp.hhh(rows, ["x"], **BUDGET, ledger=ledger, release=name)  # type: ignore[arg-type]
 
+    def draw(child: str) -> None:
+        for name in (None, child):
+            dp.hhh(FRAME, "ip:src", **BUDGET, ledger=ledger, release=name)  # type: ignore[arg-type]
+
     threads = [threading.Thread(target=work, args=(named,)) for named in (True, True, False)]
     for thread in threads:
         thread.start()
     codes = []
     for i in range(int(times)):
         time.sleep(0.1)
-        child = os.fork()
-        if not child:
-            for name in (None, f"child {i}"):
-                dp.hhh(FRAME, "ip:src", **BUDGET, ledger=ledger, release=name)  # type: ignore[arg-type]
-            sys.exit(0)
-        codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        codes.append(ended(forked(lambda i=i: draw(f"child {i}"))))  # type: ignore[misc]
     over.set()
     for thread in threads:
         thread.join()
+    codes.append(ended(forked(lambda: draw("child at the end"))))
     names = dp.Ledger(ledger.path).names()
     return {"codes": codes, "children": sum(name.startswith("child") for name in names)}
 
 
-def loading(folder: str, planted: str = "") -> object:
-    """A child that needs a module which another thread loads when it is forked: how it ends."""
+def inside(folder: str, where: str, planted: str = "") -> object:
+    """How a child ends that is forked while another thread is inside a call, which draws by name
+    and waits for its data, or loads a module; what the parent has charged then."""
+    ledger = dp.Ledger(Path(folder, "budget.db"), epsilon=100.0, delta=1e-4)
+    _forks.others_inside = (lambda: False) if planted else _forks.others_inside
+    entered, go_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        entered.set()
+        go_on.wait()
+
+    def draw(name: str, meanwhile: Callable[[], object]) -> None:
+        dp.hhh(rows(meanwhile), "ip:src", **BUDGET, ledger=ledger, release=name)  # type: ignore[arg-type]
+
+    def load() -> None:
+        Path(folder, "slow_to_load.py").write_text("import builtins\nbuiltins.wait()\nready = 1\n")
+        sys.path.insert(0, folder)
+        vars(builtins)["wait"] = wait
+        _late_imports.load_name("slow_to_load", "ready")
+
+    def need_module() -> None:
+        _late_imports.load_name("slow_to_load", "ready")
+
+    draws = where == "drawing"
+    thread = threading.Thread(target=(lambda: draw("parent", wait)) if draws else load)
+    thread.start()
+    entered.wait()
+    child = forked((lambda: draw("child", lambda: None)) if draws else need_module)
     if planted:
-        _forks._others_load = lambda: False
-    Path(folder, "slow_to_load.py").write_text("import time\ntime.sleep(0.5)\nready = True\n")
-    sys.path.insert(0, folder)
-    thread = threading.Thread(target=importlib.import_module, args=("slow_to_load",))
-    thread.start()
-    time.sleep(0.2)
-    child = os.fork()
-    if not child:
-        signal.alarm(2)
-        os._exit(0 if importlib.import_module("slow_to_load").ready else 1)
+        time.sleep(3)
+        os.kill(child, signal.SIGTERM)
+    code = ended(child)
+    go_on.set()
     thread.join()
-    return {"code": os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}
+    return {"code": code, "charges": len(ledger.releases())}
 
 
-def late() -> object:
-    """What is called around a fork of something that registers while the fork waits."""
-    called: list[str] = []
+def rows(meanwhile: Callable[[], object]) -> pa.RecordBatchReader:
+    """Rows that call something while they are read."""
+    table = pa.Table.from_pandas(FRAME)
 
-    def register() -> None:
-        with _forks.no_fork():
-            time.sleep(0.3)
-            _forks.at_fork(*(lambda name=name: called.append(name) for name in NAMES))
+    def batches() -> Iterator[pa.RecordBatch]:
+        meanwhile()
+        yield from table.to_batches()
 
-    thread = threading.Thread(target=register)
-    thread.start()
-    time.sleep(0.1)
-    child = os.fork()
-    if not child:
-        os._exit(0 if called == ["before", "in child"] else 1)
-    thread.join()
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return {"code": code, "called": called}
+    return pa.RecordBatchReader.from_batches(table.schema, batches())
 
 
-NAMES = ("before", "in parent", "in child")
+def within(folder: str) -> object:
+    """A thread that forks inside its own call, with the lock of its ledger: its child draws."""
+    ledger = dp.Ledger(Path(folder, "budget.db"), epsilon=100.0, delta=1e-4)
+    codes: list[int] = []
+
+    def draw(name: str, source: object) -> None:
+        dp.hhh(source, "ip:src", **BUDGET, ledger=ledger, release=name)  # type: ignore[arg-type]
+
+    def fork() -> None:
+        draws = lambda: (draw("child", FRAME), os._exit(0))  # noqa: E731
+        codes.append(forked(draws))
+
+    draw("parent", rows(fork))
+    return {"codes": [ended(child) for child in codes], "names": sorted(ledger.names())}
+
+
+def noise(planted: str = "") -> object:
+    """Sums with noise of one parent and two children: how many differ."""
+
+    def draw() -> list[int]:
+        frame = dp.tree_counts(
+            FRAME, dp.number("x", lower=0, upper=1200, depth=4), epsilon=0.01, keys="domain"
+        )
+        return [int(count) for count in frame["count"]]
+
+    def run() -> set[tuple[int, ...]]:
+        draw()  # the parent has drawn before
+        found = []
+        for _ in range(2):
+            read, write = os.pipe()
+            child = forked(lambda end=write: os.write(end, json.dumps(draw()).encode()))  # type: ignore[misc]
+            found.append(json.loads(os.read(read, 10**5)))
+            assert ended(child) == 0
+        return {tuple(one) for one in [*found, draw()]}
+
+    if not planted:
+        return len(run())
+    with testing.seeded_noise(1):
+        return len(run())
 
 
 if __name__ == "__main__":
-    ways: list[Callable[..., object]] = [used, beside, loading, late]
+    ways: list[Callable[..., object]] = [used, beside, inside, within, noise]
     runs = {way.__name__: way for way in ways}
     print(json.dumps(runs[sys.argv[1]](*sys.argv[2:])))

@@ -21,7 +21,7 @@ import pyarrow as pa
 import dpframe as dp
 from dpframe.errors import DpframeError
 from dpframe.questions.hhh.offline import OfflinePlan
-from dpframe.questions.hhh.partition_plan import PartitionPlan
+from dpframe.questions.hhh.sketch_plans import MergedStreamPlan
 from dpframe.testing import seeded_noise
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
@@ -103,7 +103,7 @@ def main(ledger: str, file: str, marker: str) -> None:
     def killed(*_: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    OfflinePlan.run = PartitionPlan.run = killed  # type: ignore[assignment, method-assign]
+    OfflinePlan.run = MergedStreamPlan.run = killed  # type: ignore[assignment, method-assign]
     dp.hhh(rows, "path:path", ledger=ledger, release="killed", **BUDGET)
 
 

@@ -53,6 +53,6 @@ def test_the_matrix_adds_up_at_every_step_and_leads_back(chromium: Any, tmp_path
     chromium.execute_script("document.querySelector('#trail-0 button').click()")
     chromium.execute_script("document.querySelector('#trail-1 button')?.click()")
     assert sums(chromium) == (total, total)
-    listed = "document.querySelectorAll('#list tbody tr').length"
-    assert chromium.execute_script(f"return {listed}") == min(100, len(result))
+    listed = "document.querySelectorAll('#table tbody tr').length"
+    assert chromium.execute_script(f"return {listed}") == min(50, len(result))
     assert chromium.get_log("browser") == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import base64
 import io
 import json
@@ -16,10 +17,8 @@ import pytest
 import dpframe as dp
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.release import Release
-from dpframe.doors.cli.formats import escape_for_spreadsheets
 from dpframe.doors.cli.main import main
-from dpframe.doors.cli.output import PrintSettings, deliver
-from dpframe.doors.cli.terminal_lines import say
+from dpframe.doors.cli.output import deliver, escape_for_spreadsheets, say
 
 SPEND = ["--epsilon", "1", "--delta", "1e-6"]
 
@@ -102,9 +101,9 @@ def test_a_rescue_that_fails_is_rescued(capsys: pytest.CaptureFixture[str]) -> N
     def fails(_: object = None) -> str:
         raise NotImplementedError("no such type")
 
-    quiet = PrintSettings(rows=None, card=False)
+    quiet = argparse.Namespace(output="a.csv", format=None, quiet=True, json=False, unescaped=False)
     result = Release(pd.DataFrame({"count": [41]}), Receipt({"epsilon": 1.0}))
-    assert deliver({"a.csv": fails}, lambda: result, fails, "It follows", quiet) == 1
+    assert deliver(quiet, {"a.csv": fails}, lambda: result, fails, "It follows") == 1
     out = capsys.readouterr().out
     assert "41" in out
     assert '{"epsilon": 1.0}' in out

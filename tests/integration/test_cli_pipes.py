@@ -21,8 +21,8 @@ import pytest
 
 import dpframe as dp
 from dpframe.asking.release import receipt_in_metadata
-from dpframe.doors.cli.formats import FORMATS, _sheet_value
 from dpframe.doors.cli.main import main
+from dpframe.doors.cli.output import FORMATS, _sheet_value
 from tests.doors import in_this_process
 
 pytestmark = pytest.mark.engines  # processes of their own, most of them

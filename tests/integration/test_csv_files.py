@@ -129,7 +129,7 @@ def test_series_read_other_delimiters(folder: Path) -> None:
     (folder / "rows.csv").write_text(TEXT.replace(",", ";"), encoding="latin-1")
     how = {"delimiter": ";", "encoding": "latin-1"}
     for given in ({"file": "rows.csv", **how}, dp.csv_file("rows.csv", **how)):  # type: ignore[arg-type]
-        with as_source(given, folder, "source").opened("2026-11") as source:
+        with as_source(given, folder, "source").open("2026-11") as source:
             near(counts(source), EXACT)
 
 

@@ -103,7 +103,7 @@ def stepped(engine: Any, added: Summand, rounded: Any = rounded_sql) -> list[int
     """The hard values as the engine reads them."""
     d = engine.dialect
     engine.load("hard", pa.table({"i": range(len(HARD)), "x": pa.array(HARD, pa.float64())}))
-    scaled = f"SELECT i, {added.scaled(d, 'x')} AS s FROM hard"
+    scaled = f"SELECT i, {added.scale_sql(d, 'x')} AS s FROM hard"
     shown = d.cast_text(rounded(d, "s"))
     found = engine.query(f"SELECT i, {shown} AS v FROM ({scaled}) AS step ORDER BY i ASC")
     return [None if v is None else int(v) for v in found["v"].to_pylist()]

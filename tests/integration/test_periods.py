@@ -114,7 +114,7 @@ CALLS: dict[str, Any] = {
 }
 
 
-@some(5)
+@some("hhh", "hhh by records of a user", "hhh of users in a stream", "rollup", "synthesize")
 @pytest.mark.parametrize("question", CALLS)
 def test_a_question_of_a_period_is_the_question_of_its_records(
     question: str, frame: pd.DataFrame
@@ -141,7 +141,7 @@ def test_records_without_a_time_are_a_period_of_their_own(frame: pd.DataFrame) -
     pd.testing.assert_frame_equal(found, wanted)
 
 
-@some(2)
+@some("hhh", "rollup by user")
 @pytest.mark.parametrize("question", ["hhh", "hhh in a stream", "rollup by user"])
 def test_sources_of_every_kind(question: str, frame: pd.DataFrame, tmp_path: Path) -> None:
     """Law: whatever holds the rows, with the same noise it is the same frame."""
@@ -194,7 +194,7 @@ def test_front_doors_answer_alike(frame: pd.DataFrame, tmp_path: Path) -> None:
     assert written.to_dict("list") == wanted[0].to_dict("list")
 
 
-@some(2)
+@some("dp_rollup-['place'], ['count', 'sum(amount, 0, 50)']", "dp_heavy_hitters-'place'")
 @pytest.mark.parametrize(
     ("ask", "about"),
     [

@@ -18,7 +18,7 @@ from pandas.testing import assert_frame_equal
 import dpframe as dp
 from dpframe import publish
 from dpframe.asking.release import receipt_in_metadata
-from dpframe.publishing.measure_columns import MEASURE_COLUMNS
+from dpframe.publishing.results_tables import MEASURE_COLUMNS
 from tests.published import (
     NOVEMBER,
     OCTOBER,

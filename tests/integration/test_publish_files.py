@@ -17,7 +17,6 @@ import sqlalchemy as sa
 
 import dpframe as dp
 from dpframe import publish
-from tests.members import some
 from tests.published import (
     BUDGET,
     OCTOBER,
@@ -124,7 +123,6 @@ publish(ledger, to, releases=[name])
 """
 
 
-@some(2)
 @pytest.mark.parametrize("step", range(5))
 def test_a_crash_leaves_one_state_and_the_next_publish_cleans_up(
     ledger: dp.Ledger, results: Path, step: int

@@ -371,7 +371,7 @@ def test_small_nodes_are_drawn_together_and_open(page: Page) -> None:
     rest.click()
     assert page.trail == ["Everything", "1,000 smaller nodes"]
     assert page.text("#tally") == "1,000 of 1,002 rows, within 1,000 smaller nodes of Everything"
-    assert "Counts together\n12" in page.text("#readout")  # the block now under the pointer
+    assert "Counts together\n13" in page.text("#readout")  # the block now under the pointer
     assert 50 < len(page.cells) < 100  # a pixel each is still too narrow: a dozen a block
     page.click(".cell.rest", 3)
     assert page.trail[1].endswith("smaller nodes")

@@ -235,7 +235,7 @@ ASKED: dict[str, dict[str, Any]] = {
 }
 
 
-@some(2)
+@some("tree-counts", "rollup")
 @pytest.mark.parametrize("question", ASKED)
 def test_every_question_can_be_asked_every_week(question: str, tmp_path: Path) -> None:
     """Law: what a function needs is enough, and a rehearsal says what its run does. Of a prefix
@@ -533,5 +533,5 @@ def test_postgres_is_read_by_declared_types(tmp_path: Path) -> None:
             read_postgres(address, "SELECT 1 / (i - 1) FROM odd")
         secret = f"postgresql://{info.user}:geheim@db.example/{info.dbname}"
         made = DatabaseSource(database=secret, query="SELECT * FROM odd")
-        said = made.described("2026-W40")
+        said = made.describe("2026-W40")
         assert said == "SELECT * FROM odd in PostgreSQL db.example/postgres"

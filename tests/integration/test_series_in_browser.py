@@ -172,11 +172,9 @@ def test_every_measure_of_a_rollup_has_its_lines_and_changes(page: Page, width: 
     page.command("Emulation.setDeviceMetricsOverride", **_screen(width))
     page.driver.get(file.as_uri())
     assert page.fits()
-    assert page.js("[...document.querySelectorAll('.measures a')].map(e => e.textContent)") == [
-        *names
-    ]
+    assert page.js("[...document.querySelectorAll('.links a')].map(e => e.textContent)") == [*names]
     targets = page.js(
-        "[...document.querySelectorAll('.measures a')].map(e => "
+        "[...document.querySelectorAll('.links a')].map(e => "
         "document.querySelector(e.getAttribute('href'))?.textContent.trim())"
     )
     assert targets == [f"{name} over time" for name in names]
@@ -184,6 +182,14 @@ def test_every_measure_of_a_rollup_has_its_lines_and_changes(page: Page, width: 
     assert page.js("document.querySelectorAll('.changes').length") == 3
     ids = page.js("[...document.querySelectorAll('[id]')].map(e => e.id)")
     assert len(ids) == len(set(ids))
+    assert (
+        page.js(
+            "[...document.querySelectorAll('[aria-labelledby], [aria-describedby]')].filter("
+            "e => ![e.getAttribute('aria-labelledby'), e.getAttribute('aria-describedby')]"
+            ".filter(Boolean).every(id => document.getElementById(id))).map(e => e.outerHTML)"
+        )
+        == []
+    )
     whole = page.js("document.querySelector('main, body').innerText")
     frame = last[-1]
     basket = frame.loc[frame["level"] == 0, "basket"].item()

@@ -82,7 +82,16 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, obje
 CASES = [(h, unit, i + j) for i, h in enumerate(HIERARCHIES) for j, unit in enumerate(UNITS)]
 
 
-@some(8)
+@some(
+    "ip:ip-records",
+    "ip:ip-bounded",
+    "path:path-bounded",
+    "columns:year,host,zip-shares",
+    "domain:host-shares",
+    "date:when-shares",
+    "code:zip?lengths=1,3,5-records",
+    "number:amount?lower=0&upper=40&depth=4-records",
+)
 @pytest.mark.parametrize(
     ("hierarchy", "unit", "chosen"),
     [
@@ -284,7 +293,7 @@ CALLS: dict[str, tuple[object, dict[str, Any]]] = {
 }
 
 
-@some(3)
+@some("hhh", "tree_counts", "prefix_tree")
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.name)
 def test_the_rows_of_a_source_are_read_once(question: Question[Any, Any]) -> None:
     """Law: whatever has to be known of a source first, its rows come out of it a single time."""

@@ -32,7 +32,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.errors import ColumnError, ParameterTypeError, SourceError
 from dpframe.hierarchy import as_hierarchy
 from dpframe.ledger import Ledger
-from dpframe.questions.hhh.partition_plan import partition_plan
+from dpframe.questions.hhh.sketch_plans import partition_plan
 from dpframe.sketches import MisraGries, merge_raw_sketches
 from dpframe.sources.exact_trees import exact_counts
 from dpframe.sources.record_stream import update_sketches
@@ -340,9 +340,8 @@ def test_the_band_of_a_stream_follows_the_threshold(session: Any, paths: Path) -
     for threshold in (300, 900):
         asked = dp.explain("path:path", **{**STREAM, "threshold": threshold}).plan
         plan = partition_plan(asked, 3)
-        merged = plan.merged
-        assert plan.band - 1 + merged.sketch.laws.noise.highest < threshold * merged.grid
-        assert plan.band + merged.sketch.laws.noise.highest >= threshold * merged.grid
+        assert plan.band - 1 + plan.laws.noise.highest < threshold * plan.grid
+        assert plan.band + plan.laws.noise.highest >= threshold * plan.grid
         found.append((plan.band, partitioned_states(rows, plan)))
     (_, small), (band, large) = found
     for more, fewer in zip(small, large, strict=True):

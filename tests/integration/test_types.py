@@ -113,7 +113,7 @@ DOORS: dict[str, Ask] = {
 }
 
 
-@some(4)
+@some("pandas", "Polars", "SQL", "explain")
 @pytest.mark.parametrize("door", DOORS)
 def test_a_type_that_cannot_be_read_costs_nothing(world: World, door: str) -> None:
     """Law: the same words at every door, with what to do, and nothing in the ledger."""

@@ -27,7 +27,7 @@ from dpframe.sources.source_relations import canonical
 from dpframe.testing import seeded_noise
 from tests import engines
 from tests.hostile import COLUMNS, DATES, DOMAINS, IPS, NUMBERS, PATHS, TYPED
-from tests.members import in_turn, some
+from tests.members import in_turn
 
 pytestmark = pytest.mark.engines
 
@@ -128,7 +128,6 @@ HOSTILE = [
 OPTIONS = {"number": "lower=-3&upper=7.5&depth=6", "code": "lengths=1,4"}
 
 
-@some(19)
 @pytest.mark.parametrize(("table", "spec"), HOSTILE, ids=[spec for _, spec in HOSTILE])
 def test_hostile_values_are_the_same_nodes(engine: Any, table: pa.Table, spec: str) -> None:
     """Whatever a value is, no engine fails, and it counts where it counts in DuckDB."""
@@ -218,7 +217,6 @@ USERS = [
 ]
 
 
-@some(3)
 @pytest.mark.parametrize(("name", "user", "spec"), USERS)
 def test_shares_of_users_are_the_same(engine: Any, name: str, user: str, spec: str) -> None:
     """With one hash in all engines, every user's 256 units fall on the same nodes."""
@@ -238,7 +236,6 @@ SAMPLED = [
 ]
 
 
-@some(2)
 @pytest.mark.parametrize(("name", "user", "spec"), SAMPLED)
 def test_sampled_records_of_users_are_the_same(
     engine: Any, name: str, user: str, spec: str
@@ -512,7 +509,6 @@ REAL = [
 ]
 
 
-@some(5)
 @pytest.mark.parametrize(
     ("name", "spec", "rows"),
     [
@@ -553,7 +549,6 @@ TREES: list[tuple[str, list[str], dict[str, Any]]] = [
 ]
 
 
-@some(2)
 @pytest.mark.parametrize(("name", "columns", "more"), TREES)
 def test_tree_counts_of_real_data_are_the_same_frame(
     engine: Any, name: str, columns: list[str], more: dict[str, Any]
@@ -586,7 +581,6 @@ UNITS: tuple[dict[str, Any], ...] = (
 )
 
 
-@some(6)
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.parametrize(
     "unit",
@@ -656,7 +650,6 @@ PERIODS = [
 ]
 
 
-@some(3)
 @pytest.mark.parametrize("period", PERIODS, ids=map(str, PERIODS))
 def test_a_statement_of_a_period_reads_its_records_alone(
     engine: Any, tmp_path: Path, period: tuple[str | None, ...]

@@ -33,8 +33,13 @@ from dpframe.noise import NoiseTable, gaussian_table, halves, laplace_table
 from dpframe.testing import seeded_noise
 from dpframe.tree import CountTree, NoisyNodes, chosen_nodes, nearest_chosen
 from dpframe.verifier.judge import bound_at, verify_proof
-from dpframe.verifier.ledger import LedgerRelease, ReservedLaw, decimal_value, verify_releases
-from dpframe.verifier.period_charges import Block
+from dpframe.verifier.ledger import (
+    Block,
+    LedgerRelease,
+    ReservedLaw,
+    decimal_value,
+    verify_releases,
+)
 from tests.privacy.enumerate_outputs import (
     NoNoise,
     Script,

@@ -87,7 +87,36 @@ def charged(tmp_path: Path) -> Ledger:
     return ledger
 
 
-@some(28)
+@some(
+    0,
+    2,
+    4,
+    5,
+    7,
+    10,
+    12,
+    13,
+    15,
+    18,
+    20,
+    23,
+    25,
+    26,
+    28,
+    31,
+    33,
+    34,
+    36,
+    38,
+    39,
+    41,
+    44,
+    46,
+    47,
+    49,
+    52,
+    54,
+)
 @pytest.mark.parametrize(
     ("damage", "level"),
     [pair for pair in product(DAMAGE, range(8)) if pair != ("a digest", 0)],  # moments have none

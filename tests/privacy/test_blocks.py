@@ -377,7 +377,7 @@ def insist(answers: tuple[int, ...]) -> tuple[int, int]:
     return day, day + 1
 
 
-@some(3)
+@some("1-follow", "2-follow", "3-insist")
 @pytest.mark.parametrize("policy", [follow, insist])
 @pytest.mark.parametrize("total", [1, 2, 3])
 def test_the_total_holds_for_a_record_whatever_is_read_next(policy: Any, total: int) -> None:

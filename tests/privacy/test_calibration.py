@@ -378,7 +378,7 @@ def test_every_shift_of_the_test_law_costs_the_same() -> None:
     plan = plan_of(4)
     assert isinstance(plan.laws, Laws)
     for threshold in (plan.threshold, 2 * plan.threshold, 1000):
-        drawn = plan.laws.centred(threshold)
+        drawn = plan.laws.median_test(threshold)
         assert (
             path_delta(
                 drawn,

@@ -136,7 +136,7 @@ def claim_of(remainder: bool) -> tuple[float, float]:
     return claimed(laws_of(GRID, remainder), height=HEIGHT, grid=GRID)
 
 
-@some(2)
+@some("row-True", "user-True")
 @pytest.mark.parametrize("remainder", [True, False])
 @pytest.mark.parametrize(("more", "by_user"), [(ROWS, False), (USERS, True)], ids=["row", "user"])
 def test_no_row_or_user_costs_more_than_one_record(

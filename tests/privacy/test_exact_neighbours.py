@@ -99,7 +99,7 @@ def key(table: dict[str, int]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(table.items()))
 
 
-@some(2)
+@some("three values-True-2", "four values-False-2")
 @in_turn(
     (
         ("law", "remainder"),

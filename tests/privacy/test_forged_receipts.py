@@ -26,7 +26,7 @@ import pytest
 import dpframe as dp
 from dpframe.asking.proofs import proof_text
 from dpframe.doors import verify
-from dpframe.questions.hhh.partition_plan import partition_plan
+from dpframe.questions.hhh.sketch_plans import partition_plan
 from dpframe.verifier import receipt_facts, verdict
 from dpframe.verifier.facts import FREE
 from dpframe.verifier.judge import verify_proof, verify_receipt

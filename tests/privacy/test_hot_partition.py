@@ -258,7 +258,10 @@ def twin(codes: Sequence[int], shape: Shape, laws: PartitionLaws, noise: Vector)
     return grow(*noisy(*counted(codes, shape), noise.tolist()), shape)
 
 
-@some(2)
+@some(
+    "Shape(depth=2, hot=1, width=2, rows=1, seed=0)-range(-1, 3)",
+    "Shape(depth=1, hot=1, width=1, rows=3, seed=1)-range(-1, 3)",
+)
 @pytest.mark.parametrize(
     "values", [VALUES, pytest.param(range(-1, 4), marks=pytest.mark.evidence)], ids=str
 )

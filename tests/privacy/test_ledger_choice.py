@@ -1,23 +1,21 @@
-"""``use_ledger``: a call charges the ledger of its own context, or is refused; never another's."""
+"""``use_ledger``: a call charges the ledger of its own context or none, never another's."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
 import copy
-import gc
 import pickle
-import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
 import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.ledger import Ledger, current, current_ledger
+from dpframe.ledger import Ledger, chosen_ledger, current_ledger
 
 FRAME = pd.DataFrame({"a": ["x"] * 900})
 
@@ -32,8 +30,8 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
     return Ledger(tmp_path_factory.mktemp("two") / "two.db", epsilon=9.0, delta=1e-4)
 
 
-def refused() -> Any:
-    return pytest.raises(dp.LedgerError, match=r"the ledger to charge is unclear.*Pass ledger=")
+def refused(why: str = "a generator cannot choose a ledger") -> Any:
+    return pytest.raises(dp.LedgerError, match=rf"{why}.*Pass ledger=")
 
 
 def in_thread(work: Callable[[], Any]) -> Any:
@@ -45,21 +43,20 @@ def in_thread(work: Callable[[], Any]) -> Any:
 def released() -> str:
     """The ledger that a release of here charged."""
     held = dp.hhh(FRAME, ["a"], epsilon=0.1, delta=1e-8).dp.receipt["ledger"]
-    return str(held["id"])
+    return "untracked" if held is None else str(held["id"])
 
 
 # -- tasks, threads and executors ------------------------------------------------------------------
 
 
 def test_tasks_that_work_through_executors(one: Ledger, two: Ledger) -> None:
-    """Law: a worker without a context is refused; with one it charges the ledger of its task."""
+    """Law: a worker without a context is untracked; with one it charges the ledger of its task."""
 
     async def tenant(ledger: Ledger, met: asyncio.Barrier) -> list[str]:
         loop = asyncio.get_running_loop()
         with dp.use_ledger(ledger):
             await met.wait()  # both have chosen
-            with refused():
-                await loop.run_in_executor(None, released)
+            assert await loop.run_in_executor(None, released) == "untracked"
             handed = contextvars.copy_context().run
             ids = [
                 await loop.run_in_executor(None, handed, released),
@@ -81,16 +78,13 @@ def test_tasks_that_work_through_executors(one: Ledger, two: Ledger) -> None:
     assert in_thread(current_ledger) is None  # when nobody uses one any more
 
 
-@pytest.mark.parametrize("way", ["block", "statement", "block of none"])
-def test_who_chose_nothing_is_refused_while_another_chose(one: Ledger, way: str) -> None:
-    """Law: one tenant alone is not taken for everybody; ledger= and an own choice go before."""
+@pytest.mark.parametrize("way", ["block", "statement"])
+def test_who_chose_nothing_is_untracked_while_another_chose(one: Ledger, way: str) -> None:
+    """Law: one tenant is not taken for everybody, as the receipt says; an own choice counts."""
+    before = one.spent.epsilon
 
     def other() -> None:
-        if way == "block of none":
-            assert in_thread(current_ledger) is None  # none is what everybody has
-            return
-        with refused():
-            in_thread(current_ledger)
+        assert released() == "untracked"
         with dp.use_ledger(None):
             assert current_ledger() is None
         with dp.use_ledger(one):
@@ -101,11 +95,12 @@ def test_who_chose_nothing_is_refused_while_another_chose(one: Ledger, way: str)
             dp.use_ledger(one)
             in_thread(other)
             return
-        with dp.use_ledger(None if way == "block of none" else one):
+        with dp.use_ledger(one):
             in_thread(other)
 
     contextvars.Context().run(tenant)
     assert in_thread(current_ledger) is None
+    assert one.spent.epsilon == before
 
 
 def test_a_task_keeps_the_ledger_it_was_started_with(one: Ledger) -> None:
@@ -131,28 +126,28 @@ def at_top_level(statement: str, **names: object) -> None:
 
 
 @pytest.fixture
-def no_program(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nobody has chosen: neither a context of another test that something keeps, nor a statement of
-    another test in this very context, which a block would make anew when it ends."""
-    monkeypatch.setattr(current, "_choices", weakref.WeakSet())
-    monkeypatch.setattr(current, "_here", contextvars.ContextVar("dpframe_ledger", default=()))
+def no_program() -> Iterator[None]:
+    """The program has chosen nothing before and after."""
+    dp.default_ledger(None)
     yield
-    at_top_level("dp.use_ledger(None)")
+    dp.default_ledger(None)
 
 
 def test_a_statement_at_the_top_level_is_the_choice_of_the_program(
     one: Ledger, two: Ledger, no_program: None
 ) -> None:
-    """Law: later cells and plain threads use it, the last one counts, other choices contest it."""
+    """Law: later cells and plain threads use it, the last one counts, also of ``default_ledger``;
+    a context that chose has its own."""
     for ledger in (one, two):
         at_top_level("dp.use_ledger(ledger)", ledger=ledger)
         assert contextvars.Context().run(current_ledger) is ledger
         assert in_thread(current_ledger) is ledger
     with dp.use_ledger(one):
         assert current_ledger() is one
-        with refused():
-            in_thread(current_ledger)
-    at_top_level("with dp.use_ledger(ledger): pass", ledger=one)
+        assert in_thread(current_ledger) is two
+    with dp.use_ledger(None):
+        assert current_ledger() is None
+    at_top_level("with dp.use_ledger(ledger): dp.use_ledger(None)", ledger=one)
     assert in_thread(current_ledger) is two
     shell = contextvars.Context()  # some kernels run cells in one context, and those that await not
     shell.run(exec, "dp.use_ledger(ledger)", {"__name__": "__main__", "dp": dp, "ledger": one})
@@ -160,156 +155,91 @@ def test_a_statement_at_the_top_level_is_the_choice_of_the_program(
     assert shell.run(current_ledger) is two
     contextvars.Context().run(lambda: dp.use_ledger(one))  # in a function: not the program
     assert in_thread(current_ledger) is two
-
-
-def test_a_context_that_is_over_contests_nothing(one: Ledger) -> None:
-    """Not even while the garbage of a failed call, a cycle with its traceback, holds it."""
-
-    def fails() -> None:
-        dp.use_ledger(one)
-        raise KeyError
-
-    context = contextvars.Context()
-    gc.disable()
-    try:
-        try:
-            context.run(fails)
-        except KeyError as error:
-            cycle: list[object] = [error, context]
-            cycle.append(cycle)
-        with refused():
-            in_thread(current_ledger)  # it could still run
-        del cycle, context
-        assert in_thread(current_ledger) is None
-    finally:
-        gc.enable()
+    dp.default_ledger(one.path)
+    found = in_thread(current_ledger)
+    assert found is not None
+    assert found.path == one.path
+    assert shell.run(current_ledger) is found
+    at_top_level("use = dp.use_ledger(ledger)\ndp.use_ledger(None)\nwith use: pass", ledger=two)
+    assert in_thread(current_ledger) is None  # the second statement stands
 
 
 # -- generators ------------------------------------------------------------------------------------
 
 
-def charging(ledger: Ledger | None) -> Iterator[Ledger | None]:
-    with dp.use_ledger(ledger):
-        while True:
+def test_a_generator_cannot_choose(one: Ledger, two: Ledger) -> None:
+    """Law: code of others runs while a generator waits, and would charge its ledger; so neither a
+    block nor a statement nor an object from elsewhere chooses there, and nothing changes."""
+    use = contextvars.Context().run(dp.use_ledger, two)
+
+    def block(ledger: Ledger) -> Iterator[Ledger | None]:
+        with dp.use_ledger(ledger):
             yield current_ledger()
 
+    def statement(ledger: Ledger) -> Iterator[Ledger | None]:
+        dp.use_ledger(ledger)
+        yield current_ledger()
 
-def test_interleaved_generators_never_charge_each_other(one: Ledger, two: Ledger) -> None:
-    """Law: a generator in whose block another one has entered its own is refused, until it left."""
-    first, second = charging(one), charging(two)
-    assert next(first) is next(first) is one
-    assert next(second) is two
-    other = charging(one)
-    assert next(other) is one
-    with refused():
-        next(second)  # `other` entered later
-    other.close()
-    with refused():
-        current_ledger()  # of whom it is, between them, nobody can say
-    del first, second
-    assert current_ledger() is None
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_generators_may_end_in_any_order(one: Ledger, two: Ledger, order: int) -> None:
-    """Law: whoever ends takes along its own choice and no other one."""
-    with dp.use_ledger(one):
-        first, second = [charging(one), charging(two)][::order]
-        next(first), next(second)
-        first.close()
-        assert next(second) is (two if order == 1 else one)
-        second.close()
-        assert current_ledger() is one
-    assert current_ledger() is None
-
-
-def test_a_suspended_generator_does_not_switch_the_ledger_off(one: Ledger) -> None:
-    """Law: beside a suspended ``use_ledger(None)`` no release goes untracked."""
-    with dp.use_ledger(one):
-        untracked = charging(None)
-        next(untracked)
-        with refused():
-            released()
-        with dp.use_ledger(one):
-            assert current_ledger() is one
-        untracked.close()
-        assert current_ledger() is one
-
-
-def test_a_generator_read_in_a_block_of_another(one: Ledger, two: Ledger) -> None:
-    """Law: the text of the generator says one ledger, the context another: refused."""
-    rows = charging(one)
-    assert next(rows) is one
-    with dp.use_ledger(two), refused():
-        next(rows)
-    assert current_ledger() is None
-
-
-async def charging_slowly(ledger: Ledger) -> AsyncIterator[Ledger | None]:
-    with dp.use_ledger(ledger):
-        while True:
-            await asyncio.sleep(0)
+    def elsewhere(ledger: Ledger) -> Iterator[Ledger | None]:
+        with use:
             yield current_ledger()
 
+    def stacked(ledger: Ledger) -> Iterator[Ledger | None]:
+        with ExitStack() as stack:
+            stack.enter_context(dp.use_ledger(ledger))
+            yield current_ledger()
 
-@pytest.mark.parametrize("outer", [False, True])
-def test_an_async_generator_closed_by_another_task(one: Ledger, two: Ledger, outer: bool) -> None:
-    """Law: it ends without an error, its choice is gone, and no other one is."""
+    def nested(ledger: Ledger) -> Iterator[Ledger | None]:
+        with tenant(ledger):
+            yield current_ledger()
 
-    async def close(rows: Any) -> Ledger | None:
+    async def slowly(ledger: Ledger) -> AsyncIterator[Ledger | None]:
+        with dp.use_ledger(ledger):
+            yield current_ledger()
+
+    async def read() -> Ledger | None:
+        return await anext(slowly(one))
+
+    with dp.use_ledger(two):
+        for rows in (block, statement, elsewhere, stacked, nested):
+            with refused():
+                next(rows(one))
+            assert current_ledger() is two
+        with refused():
+            asyncio.run(read())
+        with refused():
+            next(dp.use_ledger(one) for _ in range(1))
+        assert current_ledger() is two
+
+
+@contextmanager
+def tenant(ledger: Ledger | None) -> Iterator[None]:
+    with dp.use_ledger(ledger):
+        yield
+
+
+def test_generators_charge_the_ledger_of_who_reads_them(one: Ledger, two: Ledger) -> None:
+    """Law: what is read in turns charges the reader, or the ledger that the generator passes."""
+
+    def rows(ledger: Ledger | None) -> Iterator[Ledger | None]:
+        while True:
+            yield chosen_ledger(ledger)
+
+    def here() -> Iterator[Ledger | None]:
+        return rows(None)
+
+    fixed, free = rows(two), here()
+    with dp.use_ledger(one):
+        assert [next(fixed), next(free), next(fixed)] == [two, one, two]
         with dp.use_ledger(two):
-            await rows.aclose()
-            return current_ledger()
-
-    async def main() -> None:
-        rows = charging_slowly(one)
-        assert await anext(rows) is one
-        with refused():
-            current_ledger()
-        copied = contextvars.copy_context()
-        assert await asyncio.create_task(close(rows)) is two
-        assert current_ledger() is (two if outer else None)
-        with refused():
-            copied.run(current_ledger)  # a copy of the time when it was open
-
-    async def within() -> None:
-        if not outer:
-            return await main()
-        with dp.use_ledger(two):
-            await main()
-        return None
-
-    asyncio.run(within())
-    assert current_ledger() is None
-
-
-def test_an_async_generator_read_by_another_task(one: Ledger, two: Ledger) -> None:
-    """Law: with nothing chosen there, its own block counts; beside another choice it is refused."""
-
-    async def read(rows: Any, ledger: Ledger | None) -> Ledger | None:
-        if ledger is not None:
-            dp.use_ledger(ledger)
-        found: Ledger | None = await anext(rows)
-        return found
-
-    async def main() -> None:
-        rows = charging_slowly(one)
-        fresh = contextvars.Context()
-        assert await asyncio.create_task(read(rows, None), context=fresh) is one
-        assert await asyncio.create_task(read(rows, None), context=contextvars.Context()) is one
-        with refused():
-            await asyncio.create_task(read(rows, two), context=contextvars.Context())
-
-    asyncio.run(main())
+            assert [next(fixed), next(free)] == [two, two]
+        with dp.use_ledger(None):
+            assert [next(fixed), next(free)] == [two, None]
+    assert next(free) is None
 
 
 def test_context_managers_made_of_generators_nest(one: Ledger, two: Ledger) -> None:
     """Law: what contextlib makes of a generator is a block like any other."""
-
-    @contextmanager
-    def tenant(ledger: Ledger) -> Iterator[None]:
-        with dp.use_ledger(ledger):
-            yield
 
     @asynccontextmanager
     async def guest(ledger: Ledger) -> AsyncIterator[None]:
@@ -317,10 +247,6 @@ def test_context_managers_made_of_generators_nest(one: Ledger, two: Ledger) -> N
         with dp.use_ledger(ledger):
             yield
         await asyncio.sleep(0)
-
-    def rows() -> Iterator[Ledger | None]:
-        with tenant(two):
-            yield current_ledger()
 
     async def main() -> None:
         async with guest(one):
@@ -334,13 +260,43 @@ def test_context_managers_made_of_generators_nest(one: Ledger, two: Ledger) -> N
         with tenant(two):
             assert current_ledger() is two
         assert current_ledger() is one
-        waiting = rows()
-        assert next(waiting) is two
-        with refused():
-            current_ledger()
-    assert list(waiting) == []
     assert current_ledger() is None
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_blocks_may_end_in_any_order(one: Ledger, two: Ledger, order: int) -> None:
+    """Law: whoever ends takes along its own choice and no other one."""
+    with dp.use_ledger(None):
+        ledgers = [one, two][::order]
+        first = dp.use_ledger(ledgers[0])
+        first.__enter__()
+        second = dp.use_ledger(ledgers[1])
+        second.__enter__()
+        first.__exit__()
+        assert current_ledger() is (two if order == 1 else one)
+        second.__exit__()
+        assert current_ledger() is None
+
+
+def test_a_block_that_another_context_leaves(one: Ledger, two: Ledger) -> None:
+    """Law: a context whose block was left elsewhere is refused until it chooses; no other one."""
+    block = contextvars.Context().run(dp.use_ledger, one)
+
+    def tenant() -> None:
+        block.__enter__()
+
+    left, entered = contextvars.Context(), contextvars.Context()
+    entered.run(tenant)
+    assert entered.run(current_ledger) is one
+    with dp.use_ledger(two):
+        left.run(block.__exit__)
+        assert current_ledger() is two
+        assert left.run(current_ledger) is None
+        with refused("the ledger to charge is unclear"):
+            entered.run(current_ledger)
+        entered.run(lambda: dp.use_ledger(None))
+        assert entered.run(current_ledger) is None
 
 
 # -- statements ------------------------------------------------------------------------------------

@@ -13,15 +13,14 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe._unicode import unicode
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
 from dpframe.sources import small_frames
+from dpframe.sources.arrow_values import readable_table
 from dpframe.testing import seeded_noise
 from tests.members import few, some
 from tests.rollups import exact_counts, exact_tree
@@ -47,7 +46,7 @@ FLOATS: dict[str, Callable[[], object]] = {
 }
 
 
-@some(2)
+@some("columns:x", "path:x?depth=1")
 @pytest.mark.parametrize("spec", ["columns:x", "code:x?lengths=1,3,17", "path:x?depth=1"])
 def test_a_null_changes_no_text_of_whole_numbers(spec: str) -> None:
     """Law: the nodes of integers are those of the floats that pandas makes of them for one NULL."""
@@ -168,7 +167,7 @@ NO_UTF8: dict[str, Callable[[], Any]] = {
 }
 
 
-@some(5)
+@some("pandas of a file", "ArrowDtype view", "Polars view", "Arrow", "Arrow chunks")
 @pytest.mark.parametrize("name", NO_UTF8)
 def test_text_that_is_no_utf8_is_repaired_in_every_frame(name: str) -> None:
     """Law: a bad value is repaired on its own, and is no error, by whichever door it comes."""
@@ -265,12 +264,14 @@ def leaves(array: pa.Array) -> list[list[Any]]:
     if pa.types.is_struct(array.type):
         return [column for field in array.flatten() for column in leaves(field)]
     if pa.types.is_map(array.type):
-        return leaves(pc.struct_field(array.cast(pa.list_(array.values.type)).flatten(), 1))
+        return leaves(array.cast(pa.list_(array.values.type)))
     if array.type.num_fields:
         return leaves(array.flatten())
     stored = array.storage if isinstance(array, pa.ExtensionArray) else array
     if pa.types.is_date32(stored.type):
-        return [stored.view(pa.int32()).to_pylist()]
+        stored = stored.view(pa.int32())  # days that Python cannot hold
+    if pa.types.is_integer(stored.type):
+        return [stored.to_pylist()]
     values = stored.cast(pa.large_binary()).to_pylist()
     return [[v if v is None else bad_bytes_as_hexadecimal(v) for v in values]]
 
@@ -280,9 +281,9 @@ def test_text_inside_is_repaired_without_touching_what_is_beside_it(name: str) -
     """Law: siblings, nulls and slices are the same before and after; no value is an error."""
     whole = nests()[name]
     for part in (whole, whole.slice(1), whole.slice(1, 3), whole.slice(5)):
-        repaired = unicode(part)
+        (repaired,) = readable_table(pa.table({"x": part}))["x"].chunks
         repaired.validate(full=True)
-        assert repaired.type == part.type
+        assert (repaired.type == part.type) == (name != "map")  # which becomes a list of pairs
         assert repaired.is_valid().equals(part.is_valid())
         assert leaves(repaired) == leaves(part)
     assert exact_counts(pa.table({"x": whole}), as_hierarchy(["x"]))[()] == 5
@@ -299,7 +300,7 @@ TIMES = [
 ]
 
 
-@some(3)
+@some("duration[s]", "time64[us]", "timestamp[us, tz=UTC]")
 @few(5, "kind", TIMES, ids=str)
 def test_no_time_is_an_error(kind: pa.DataType) -> None:
     """Law: a time out of range is moved to the nearest that is none, inside of others too, and

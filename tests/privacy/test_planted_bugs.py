@@ -18,9 +18,10 @@ import pytest
 from dpframe.accounting.calibrate import choose_laws, law_options, smallest_law_threshold
 from dpframe.accounting.levels import composed_delta, level_laws
 from dpframe.accounting.path_laws import Laws
-from dpframe.accounting.printed_algorithm import printed_delta, printed_lower_bound
-from dpframe.mechanisms import level_histograms, offline_hhh, printed_hhh
+from dpframe.mechanisms import level_histograms, offline_hhh
 from dpframe.noise import TOTAL, NoiseTable, halves, laplace_table
+from dpframe.papers import printed_hhh
+from dpframe.papers.printed_hhh import printed_delta, printed_lower_bound
 from dpframe.questions.hhh.offline import default_release_share
 from dpframe.tree import CountTree, NoisyNodes
 
@@ -168,7 +169,7 @@ class Setting:
 
     @property
     def test(self) -> NoiseTable:
-        return self.laws.centred(self.threshold)
+        return self.laws.median_test(self.threshold)
 
 
 @cache

@@ -60,7 +60,7 @@ def check(here: World, pairs: list[tuple[Held, Held]]) -> None:
         assert mine or not above(found, removed)
 
 
-@some(2)
+@some("nobody-True", "several-True")
 @pytest.mark.parametrize(
     ("others", "conditioned"),
     [("nobody", True), ("one each", True), ("several", True), ("several", False)],
@@ -133,7 +133,7 @@ def released(words: list[str | None], **more: Any) -> pd.DataFrame:
         return dp.prefix_tree(frame, "w", **{"limit": 2**12, **asked})
 
 
-@some(2)
+@some(0, 2)
 @pytest.mark.parametrize(
     "more",
     [{}, {"participation": 0.5}, {"devices": 500}, {"mechanism": "gaussian", "epsilon": 4.0}],

@@ -120,7 +120,7 @@ def coarse(step: Step, rule: Rule = AS_PRINTED) -> Noise:
     return replace(noise_of(step, rule), threshold=laplace_table(2 * float(step.scale), 1))
 
 
-@some(3)
+@some(0, 2, 5)
 @pytest.mark.parametrize(
     ("laws", "table"),
     [

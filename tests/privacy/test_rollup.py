@@ -153,7 +153,7 @@ def test_no_neighbour_of_listed_measures_loses_more_than_epsilon(user: str | Non
     assert max(largest_loss(p, q) for p, q in pairs) > plan.epsilon_spent / 2
 
 
-@some(3)
+@some("-30-None", "2-None", "49-u")
 @pytest.mark.parametrize("user", [None, "u"])
 @pytest.mark.parametrize("exponent", [FIRST, 2, LARGEST])
 def test_bounds_that_are_found_are_paid_for(user: str | None, exponent: int) -> None:

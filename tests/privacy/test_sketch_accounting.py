@@ -104,14 +104,14 @@ def test_calibrated_gaussian_noise_on_the_lattice(levels: int, sd: float, thresh
     """Law: at k = 1000 the post-processed sketch is released with at most this noise."""
     laws = lattice_laws(counters=1000, sketches=levels, **BUDGET, family="gaussian")
     assert laws.sd <= sd
-    assert laws.threshold <= threshold
+    assert laws.least / laws.unit <= threshold
 
 
 def test_exact_composition_beats_the_l1_sensitivity_on_the_lattice() -> None:
     """Law: the many small moves of a record average out: far less than Laplace of scale 2/eps."""
     laws = lattice_laws(counters=1000, sketches=1, **BUDGET, family="laplace")
     assert laws.scale < 0.6 * float(pure_scale(1000, 1.0))
-    assert (laws.threshold < 17, laws.sd < 1.6) == (True, True)
+    assert (laws.least < 17 * laws.unit, laws.sd < 1.6) == (True, True)
 
 
 def test_the_family_that_shows_smaller_counters_is_taken() -> None:
@@ -138,7 +138,7 @@ def test_visible_counters_are_published_as_often_as_they_say() -> None:
 GRID = list(itertools.product((0.1, 1.0, 5.0), (1e-9, 1e-6, 1e-2)))
 
 
-@some(3)
+@some("1-laplace", "2-laplace", "8-gaussian")
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
 @pytest.mark.parametrize("levels", [1, 2, 8, pytest.param(32, marks=pytest.mark.evidence)])
 def test_the_recomputed_cost_of_sketch_laws_is_within_the_budget(levels: int, family: str) -> None:
@@ -181,7 +181,7 @@ def test_the_recomputed_cost_of_lattice_laws_is_within_the_budget(
         assert laws.delta <= delta, at
 
 
-@some(2)
+@some("1", "50")
 @pytest.mark.parametrize("changed", [1, 2, 50, 1000])
 def test_the_recomputed_cost_of_gshm_laws_is_within_the_budget(changed: int) -> None:
     """Law: delta(calibrated) <= delta, for one and four levels."""

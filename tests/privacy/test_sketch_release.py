@@ -31,10 +31,10 @@ from dpframe.accounting.sketch_stream import (
 from dpframe.accounting.sparse_gaussian import GshmLaws, gshm_delta
 from dpframe.budget import Budget
 from dpframe.mechanisms import sketch_release
-from dpframe.mechanisms.sketch_release import NoisySketch, values_on_universe
+from dpframe.mechanisms.sketch_release import values_on_universe
 from dpframe.noise import TOTAL, NoiseTable, gaussian_table, laplace_table, replaced_bits
-from dpframe.questions.sketches.base_sketch_plan import SketchPlan
-from dpframe.questions.sketches.plan import make_sketch_plan
+from dpframe.questions.sketches.plan import SketchPlan, sketch_plan
+from dpframe.questions.sketches.sketch_request import SketchRequest
 from dpframe.sketches._state import SketchState
 from dpframe.testing import seeded_noise
 from tests.members import in_turn
@@ -80,9 +80,8 @@ def state_key(state: SketchState) -> Output:
 def shown(noisy: Any) -> Output:
     """All that is published."""
     keys = noisy.keys.to_pylist()
-    if isinstance(noisy, NoisySketch):
-        return noisy.decrements, tuple(zip(keys, noisy.upper.tolist(), strict=True))
-    return tuple(zip(keys, noisy.values.tolist(), strict=True))
+    values = tuple(zip(keys, noisy.values.tolist(), strict=True))
+    return values if noisy.decrements is None else (noisy.decrements, values)
 
 
 def law_of(release: Callable[[], Any], noise: NoiseTable, seen: Callable[[Any], Any]) -> Law:
@@ -107,11 +106,11 @@ def law_of(release: Callable[[], Any], noise: NoiseTable, seen: Callable[[Any], 
     return law
 
 
-def plan_with(structure: Any, laws: Any, **more: Any) -> SketchPlan[Any, Any]:
+def plan_with(structure: Any, laws: Any, **more: Any) -> SketchPlan[Any]:
     unit = "user" if structure == "users" else "record"
     budget = Budget(epsilon=1.0, delta=0.01)
-    plan = make_sketch_plan(structure=structure, unit=unit, counters=K, budget=budget, **more)
-    return replace(plan, laws=laws)
+    asked = SketchRequest(structure=structure, unit=unit, counters=K, budget=budget, **more)
+    return replace(sketch_plan(asked), laws=laws)
 
 
 def single_laws(noise: NoiseTable, family: Any, scale: float, theta: int) -> SketchLaws:
@@ -206,7 +205,8 @@ def test_the_front_door_publishes_what_the_plan_draws() -> None:
     """Law: nothing else is drawn or changed between the plan and the frame."""
     sketch = sketch_of((0,) * 300 + (1,) * 200 + (2,))
     budget = {"epsilon": 1.0, "delta": 1e-6}
-    plan = make_sketch_plan(structure="variant", unit="record", counters=K, budget=Budget(**budget))
+    asked = SketchRequest(structure="variant", unit="record", counters=K, budget=Budget(**budget))
+    plan = sketch_plan(asked)
     with seeded_noise(5):
         frame = sketch.release(**budget)
     with seeded_noise(5):
@@ -384,10 +384,11 @@ def test_values_of_bounded_merges_and_users_move_by_k() -> None:
             [values_on_universe(state, pa.array(range(9))) for state in pair] for pair in pairs
         ]
         assert max(int(np.abs(p - q).sum()) for p, q in values) == K
-    plan = make_sketch_plan(
+    asked = SketchRequest(
         structure="bounded", unit="record", counters=7,
         budget=Budget(epsilon=0.3, delta=0.0), universe=pa.array([1, 2]),
     )  # fmt: skip
+    plan = sketch_plan(asked)
     assert plan.laws.scale * plan.budget.epsilon >= 7  # type: ignore[operator, union-attr]
 
 
@@ -405,10 +406,11 @@ BEYOND = 4 * int(PURE.weights[:1][0]) / TOTAL
 def pure_law(state: SketchState, monkeypatch: pytest.MonkeyPatch, **broken: Any) -> Law:
     """Outputs of the real top-k, with the unbounded draw replaced by a table."""
     monkeypatch.setattr(sketch_release, "unbounded_laplace", lambda _, n: PURE.draw(n))
-    plan = make_sketch_plan(
+    asked = SketchRequest(
         structure="variant", unit="record", counters=K,
         budget=Budget(epsilon=1.0, delta=0.0), universe=broken.get("universe", pa.array(range(3))),
     )  # fmt: skip
+    plan = sketch_plan(asked)
     assert plan.laws.scale == 3  # type: ignore[union-attr]
     return law_of(lambda: plan.run(state), PURE, shown)
 
@@ -436,7 +438,7 @@ def test_the_largest_of_a_universe_are_released_purely(monkeypatch: pytest.Monke
 
 
 def misses(
-    plan: SketchPlan[Any, Any], sketch: Any, stream: Sequence[int], noise: NoiseTable
+    plan: SketchPlan[Any], sketch: Any, stream: Sequence[int], noise: NoiseTable
 ) -> dict[int, float]:
     """P(published, and the true count is not in the interval), by key."""
     state = sketch._state()
@@ -490,7 +492,7 @@ def test_intervals_that_forget_the_shared_draw_are_rejected() -> None:
     sketch = sketch_of(LATE)
     assert 0.02 < misses(plan, sketch, LATE, noise)[0] <= 0.05
     broken = replace(plan)
-    vars(broken)["below"] = plan.unpublished
+    vars(broken)["noise_below"] = plan.reach(plan._miss)
     assert misses(broken, sketch, LATE, noise)[0] > 0.05
 
 

@@ -21,7 +21,7 @@ from dpframe.accounting.sketch_lattice import LatticeLaws, lattice_delta, lattic
 from dpframe.accounting.sketch_stream import sketch_delta
 from dpframe.accounting.sparse_gaussian import GshmLaws, gshm_delta, gshm_laws
 from dpframe.hierarchy import as_hierarchy
-from dpframe.mechanisms import merged_streaming
+from dpframe.mechanisms import streaming_hhh
 from dpframe.noise import NoiseTable, gaussian_table, laplace_table
 from dpframe.sketches import SketchState
 
@@ -195,7 +195,9 @@ def test_a_run_draws_for_every_stored_counter_and_selects_from_what_it_publishes
     states = merged_states(((0, 0, 1), (0, 0)), (2, 2, 0, 0), method)
     assert 4 <= sum(len(stored(state)) for state in states) <= 6
     real = law_of(
-        lambda: merged_streaming.run(states, laws=laws, threshold=threshold, hierarchy=TREE),
+        lambda: streaming_hhh.run(
+            states, laws=laws, threshold=threshold, confidence=0.9, hierarchy=TREE
+        ),
         noise,
         shown,
     )
@@ -214,10 +216,10 @@ def test_laws_for_another_number_of_levels_are_refused(method: str) -> None:
     states = merged_states(SMALL, (0,), method)
     laws = laws_of(method, GAUSS, 3)
     with pytest.raises(ValueError, match="levels"):
-        merged_streaming.run(states[:1], laws=laws, threshold=3, hierarchy=TREE)
+        streaming_hhh.run(states[:1], laws=laws, threshold=3, confidence=0.9, hierarchy=TREE)
     other = merged_states(SMALL, (0,), "sum" if method == "bounded" else "bounded")
     with pytest.raises(ValueError, match="laws are"):
-        merged_streaming.run(other, laws=laws, threshold=3, hierarchy=TREE)
+        streaming_hhh.run(other, laws=laws, threshold=3, confidence=0.9, hierarchy=TREE)
 
 
 # -- neighbours ----------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ import pytest
 import dpframe as dp
 from dpframe.accounting.sketch_lattice import LatticeLaws
 from dpframe.budget import Budget
-from dpframe.questions.sketches.plan import make_sketch_plan
+from dpframe.questions.sketches.plan import sketch_plan
+from dpframe.questions.sketches.sketch_request import SketchRequest
 
 from .sketch_outputs import (
     Counters,
@@ -34,8 +35,8 @@ EPSILON, DELTA, K = 1.0, 1e-3, 2
 def test_a_stream_that_counts_twice_is_not_what_was_paid_for() -> None:
     """Law: the sum of a sketch and itself has delta 0.255 where 0.001 was paid; once is within."""
     budget = Budget(epsilon=EPSILON, delta=DELTA)
-    plan = make_sketch_plan(structure="sum", unit="record", counters=K, budget=budget)
-    laws = plan.laws
+    asked = SketchRequest(structure="sum", unit="record", counters=K, budget=budget)
+    laws = sketch_plan(asked).laws
     assert isinstance(laws, LatticeLaws)
 
     def released(stream: tuple[int, ...], times: int) -> Counters:

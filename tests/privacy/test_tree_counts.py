@@ -281,7 +281,7 @@ NEW = ["a", "aa", "aaz", "ab", "az", "b", "bz", "zz"]
 """Listed or not, below listed leaves and parents, beside everything, ending at an inner node."""
 
 
-@some(2)
+@some(0, 2)
 @pytest.mark.parametrize(
     ("name", "chosen"),
     [

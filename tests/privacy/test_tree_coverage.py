@@ -36,8 +36,8 @@ from dpframe.accounting.tree_levels import TreeLaws, tree_laws
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.mechanisms import hhh_counts, level_counts
 from dpframe.noise import UnboundedNoise, laplace_table
-from dpframe.postprocess import consistent_trees
-from dpframe.postprocess.consistent_trees import consistent_tree, tree_in_records
+from dpframe.postprocess import consistency
+from dpframe.postprocess.consistency import consistent_tree, tree_in_records
 from dpframe.postprocess.selection_intervals import plain_interval
 from dpframe.questions.tree_counts.ask import tree_counts
 from dpframe.questions.tree_counts.plan import TreePlan, make_tree_plan
@@ -99,10 +99,10 @@ def test_adding_up_sees_the_noisy_tree_and_the_grid_only() -> None:
     assert list(inspect.signature(consistent_tree).parameters) == ["noisy", "grid"]
     imported = {
         node.module
-        for node in ast.walk(ast.parse(Path(consistent_trees.__file__).read_text(encoding="utf-8")))
+        for node in ast.walk(ast.parse(Path(consistency.__file__).read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dpframe")
     }
-    assert imported == {"dpframe.postprocess.consistency", "dpframe.tree"}
+    assert imported == {"dpframe.tree"}
     assert not {f.name for f in fields(NoisyTree)} & {"true", "exact", "tree"}
 
 
@@ -491,7 +491,7 @@ def drawn(mechanism: str, copies: int, seed: int, confidence: float, consistent:
     else:
         assert isinstance(laws, Laws)
         assert plan.threshold is not None
-        test = laws.centred(plan.threshold)
+        test = laws.median_test(plan.threshold)
         kinds = families(plan.threshold, test.sd, test.highest)
     tree, kind = forest(kinds, copies)
     with seeded_noise(seed):

@@ -16,10 +16,17 @@ import pytest
 
 import dpframe as dp
 from dpframe.asking.proofs import proof_text
-from dpframe.verifier.curves import is_law, law_breach, reservation_bound
 from dpframe.verifier.judge import bound_at
-from dpframe.verifier.ledger import ReservedLaw, verify_releases
-from dpframe.verifier.period_charges import Block, block_mismatch, largest_charge
+from dpframe.verifier.ledger import (
+    Block,
+    ReservedLaw,
+    block_mismatch,
+    is_law,
+    largest_charge,
+    law_breach,
+    reservation_bound,
+    verify_releases,
+)
 from tests.privacy.mutants import book
 
 TIMES = pd.date_range("2026-01-01", "2026-02-28 23:00", freq="h")

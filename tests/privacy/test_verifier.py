@@ -25,14 +25,14 @@ import dpframe as dp
 from dpframe.accounting.binomial import binomial
 from dpframe.accounting.search import normal_delta
 from dpframe.asking.proofs import proof_text
-from dpframe.mechanisms.printed_hhh import printed_laws
 from dpframe.noise import NoiseTable, laplace_table, rounded_normal
-from dpframe.verifier.binomials import binomial_law
-from dpframe.verifier.gaussian_bounds import distribution_on_grid, normal_bound, normal_distribution
+from dpframe.papers.printed_hhh import printed_laws
+from dpframe.verifier.gaussian_paths import distribution_on_grid, normal_bound, normal_distribution
 from dpframe.verifier.judge import verify_proof, verify_receipt
-from dpframe.verifier.laws import Law
 from dpframe.verifier.numbers import ONE, TABLE
 from dpframe.verifier.path_game import PathGame, path_bound
+from dpframe.verifier.proof import Law
+from dpframe.verifier.reports import binomial_law
 from tests.privacy.naive_accounting import path_divergence
 from tests.privacy.told import told
 

@@ -32,7 +32,7 @@ def filled(con: duckdb.DuckDBPyConnection, stem: str) -> None:
     )
 
 
-@some(2)
+@some("addresses", "sales")
 @pytest.mark.parametrize("stem", STEMS)
 def test_the_pairs_of_a_file(stem: str, tmp_path: Path) -> None:
     """Law: the input answers with the rows of the expected statement, in their order."""

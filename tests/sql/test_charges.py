@@ -132,7 +132,7 @@ def in_turn(first: int) -> list[Any]:
     ]
 
 
-@some(7)
+@some(0, 2, 5, 7, 10, 13, 15)
 @pytest.mark.parametrize("construct", CONSTRUCTS)
 def test_what_a_construct_costs(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, construct: str

@@ -104,7 +104,10 @@ def test_tables_called_like_all_parts_of_our_sql_are_read(con: duckdb.DuckDBPyCo
             assert labels(con, call) == ["*", "right"]
 
 
-@some(2)
+@some(
+    "['level', 'n', 'k1', 't1', 's1', 'c0']",
+    "['h', 'total', 'upto', 'source', 'source_rows', 'moment']",
+)
 @pytest.mark.parametrize("names", [OUR_COLUMNS[i : i + 6] for i in range(0, 24, 6)], ids=str)
 def test_columns_called_like_ours_are_read(
     con: duckdb.DuckDBPyConnection, names: list[str]
@@ -243,9 +246,10 @@ def test_functions_behind_the_macros_say_nothing_of_use(
     foreign = [
         f"SELECT __dpframe_draw('no', '{{}}', {one}, '')",
         f"SELECT __dpframe_draw(1, '{{}}', {one}, '')",
-        "SELECT __dpframe_budget(NULL)",
-        "SELECT __dpframe_releases('x')",
-        "SELECT __dpframe_replay('x', '{\"release\": \"a\"}')",
+        "SELECT __dpframe_ledger(NULL, NULL)",
+        'SELECT __dpframe_read(NULL, \'{"read": "budget"}\')',
+        "SELECT __dpframe_read('x', '{\"read\": \"releases\"}')",
+        'SELECT __dpframe_read(\'x\', \'{"read": "replay", "release": "a"}\')',
     ]
     for statement in foreign:
         words = said(con, statement)
@@ -258,6 +262,8 @@ def test_functions_behind_the_macros_say_nothing_of_use(
         "SELECT __dpframe_ask(__dpframe_here(), '', 'no question', {'tbl': 'visits'})",
         "SELECT __dpframe_draw(__dpframe_here())",
         "SELECT __dpframe_explain(__dpframe_here(), 1)",
+        "SELECT __dpframe_ledger(__dpframe_here(), 'receipts')",
+        "SELECT __dpframe_read(__dpframe_here(), '{}')",
     ]
     for statement in here:
         assert "its text is withheld" in said(con, statement)

@@ -52,7 +52,7 @@ def asking(con: duckdb.DuckDBPyConnection, call: str) -> pd.DataFrame:
         return con.sql(f"FROM {call}").df()
 
 
-@some(3)
+@some("('day', '2024-06-03..2024-06-04')", "('coarse', '2024-W23')", "('text', '2024-06-05')")
 @pytest.mark.parametrize("period", PERIODS, ids=map(str, PERIODS))
 def test_what_only_this_connection_sees_is_restricted_as_a_table_is(
     ledger: dp.Ledger, tmp_path: Path, period: tuple[str | None, ...]

@@ -130,7 +130,7 @@ def test_a_release_here_shows_something(by_default: dict[str, pd.DataFrame]) -> 
     ] == []
 
 
-@some(2)
+@some("descending", "place")
 @few(3, "settings", SETTINGS.values(), ids=SETTINGS)
 def test_settings_change_no_release(
     by_default: dict[str, pd.DataFrame], settings: tuple[str, ...]

@@ -85,7 +85,7 @@ def test_a_temporary_table_hides_one_of_the_database(con: duckdb.DuckDBPyConnect
         assert labels(con, hhh("t", hierarchy))[1] in ("hiding", "h")
 
 
-@some(3)
+@some("DATE '2020-01-01'-'2020-01-01'", "1::DECIMAL(9, 2)-'a'", "1::UBIGINT-'x'::BLOB")
 @pytest.mark.parametrize(
     ("there", "here"),
     [
@@ -178,7 +178,7 @@ def test_a_view_means_the_tables_of_its_own_database(tmp_path: Path) -> None:
         assert labels(con, "heavy") == LABELS
 
 
-@some(3)
+@some("empty", "NULL", "no text")
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [

@@ -61,7 +61,7 @@ def test_a_law_that_was_centred_comes_back_where_it_is() -> None:
         release_scale=0.3,
         delta=1e-6,
     )
-    law = laws.centred(200)
+    law = laws.median_test(200)
     assert law.lowest != SKEWED.lowest
     found = law_of_facts(law_facts(law, 1))
     assert isinstance(found, NoiseTable)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from dpframe._paths import file_of_path
 from dpframe.asking.question import Question
+from dpframe.doors.cli.usage import Option, option
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import as_hierarchy
-from dpframe.periods import Period, period_from_option
+from dpframe.periods import period_from_option
 from dpframe.questions.hhh.heavy_hitters import FLAT_MECHANISMS
 from dpframe.questions.hhh.plan import MECHANISMS
 from dpframe.questions.prefix_tree.prefix_numbers import PREFIX_MECHANISMS
@@ -95,33 +97,25 @@ LEFT_OUT = ("synthesize.seed",)
 random; the option ``--seed`` is for drawing rows."""
 
 
-def add_options(command: argparse.ArgumentParser, question: Question[Any, Any]) -> None:
-    """Add the arguments that a question's plan takes: the first, what the question is about, by
-    position, and an option for every other argument."""
-    about = next(iter(question.plan_arguments))
-    command.add_argument(
-        about, help=_question_entry(question, about, HELP), **_option_reader(question, about).by
-    )
-    for name in _option_names(question):
-        if name != about:
-            _add_option(command, question, name)
-
-
-def _add_option(command: argparse.ArgumentParser, question: Question[Any, Any], name: str) -> None:
-    words, default = _question_entry(question, name, HELP), question.plan_arguments[name]
-    taken, kind, dashed = (
-        _option_reader(question, name),
-        argument_type(question, name),
-        name.replace("_", "-"),
-    )
-    option, by = f"{'-' if len(name) == 1 else '--'}{dashed}", dict(taken.by)
-    if kind == "bool":  # a flag turns on what is off by default, and otherwise off
-        option = option if default is False else f"--no-{dashed}"
-        by |= {"action": "store_const", "const": default is False}
-    else:
-        by |= {"type": {"int": int, "float": float}.get(kind, str)}
-        words = words if default is None else "; ".join([*filter(None, [words]), DEFAULT])
-    command.add_argument(taken.option or option, dest=name, default=default, help=words, **by)
+def question_options(
+    question: Question[Any, Any], helps: Mapping[str, str] = {}
+) -> Iterator[Option]:
+    """Yield the arguments that a question's plan takes: the first, what the question is about, by
+    position, and an option for every other argument. ``helps`` come before those of ``HELP``."""
+    about, *rest = _option_names(question)
+    yield option(about, _question_entry(question, about, HELP), **_reader(question, about).by)
+    for name in rest:
+        reader, default = _reader(question, name), question.plan_arguments[name]
+        words = helps.get(name) or _question_entry(question, name, HELP)
+        kind, dashed = argument_type(question, name), name.replace("_", "-")
+        called, by = f"{'-' if len(name) == 1 else '--'}{dashed}", dict(reader.by)
+        if kind == "bool":  # a flag turns on what is off by default, and otherwise off
+            called = called if default is False else f"--no-{dashed}"
+            by |= {"action": "store_const", "const": default is False}
+        else:
+            by["type"] = {"int": int, "float": float}.get(kind, str)
+            words = "; ".join(filter(None, [words, None if default is None else DEFAULT]))
+        yield option(reader.option or called, words or None, dest=name, default=default, **by)
 
 
 DEFAULT = "default: %(default)s"
@@ -140,14 +134,16 @@ def option_arguments(
     """Return the arguments of a question from a command's options, unchecked."""
     given = {name: getattr(options, name) for name in _option_names(question)}
     return {
-        name: None if value is None else _option_reader(question, name).value(name, value, options)
+        name: None if value is None else _reader(question, name).value(name, value, options)
         for name, value in given.items()
     }
 
 
-ERROR = (
+ERROR = option(
+    "--error",
     "largest half width of intervals, in the place of --epsilon: a number, or NAME=NUMBER for a "
-    "measure; repeatable"
+    "measure; repeatable",
+    action="append",
 )
 
 
@@ -199,47 +195,38 @@ class OptionReader:
     by: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _option_reader(question: Question[Any, Any], name: str) -> OptionReader:
+def _reader(question: Question[Any, Any], name: str) -> OptionReader:
     return _question_entry(question, name, OPTION_READERS) or OptionReader()
 
 
-def _number_list(name: str, text: str, options: argparse.Namespace) -> list[float]:
+def _number_list(text: str, kind: type[T], wrong: str) -> list[T]:
+    """Return numbers that are separated by commas; ParameterError ``wrong`` for another text."""
     try:
-        return [float(part) for part in text.split(",")]
+        return [kind(part) for part in text.split(",")]  # type: ignore[call-arg]  # int or float
     except ValueError:
-        raise ParameterError(
-            f"{name.replace('_', '-')} ({text!r}) must be numbers, such as 1,2,2."
-        ) from None
+        raise ParameterError(wrong) from None
 
 
-def _period_option(name: str, text: str, options: argparse.Namespace) -> Period:
-    return period_from_option(text)
+def _level_weights(name: str, text: str, options: argparse.Namespace) -> list[float]:
+    wrong = f"{name.replace('_', '-')} ({text!r}) must be numbers, such as 1,2,2."
+    return _number_list(text, float, wrong)
 
 
 def _segment_list(name: str, text: str, options: argparse.Namespace) -> str | list[int]:
     """Return a text without digits unchanged, and numbers separated by commas as a list."""
-    if not any(c.isdigit() for c in text):
-        return text
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise ParameterError(
-            f"{name} ({text!r}) must be adaptive, even, or numbers with commas, as 15,15,15,15."
-        ) from None
+    wrong = f"{name} ({text!r}) must be adaptive, even, or numbers with commas, as 15,15,15,15."
+    return _number_list(text, int, wrong) if any(c.isdigit() for c in text) else text
 
 
 def _item_lines(name: str, path: str, options: argparse.Namespace) -> list[str]:
     """Return the lines of a text file, without empty lines."""
     try:
         text = file_of_path(path).read_text("utf-8-sig")
-    except FileNotFoundError:
-        wrong = "does not exist"
-    except IsADirectoryError:
-        wrong = "is a folder"
     except UnicodeDecodeError:
         wrong = "is not UTF-8"
     except OSError as error:
-        wrong = f"cannot be read ({error.strerror})"
+        known = {errno.ENOENT: "does not exist", errno.EISDIR: "is a folder"}
+        wrong = known.get(error.errno or 0, f"cannot be read ({error.strerror})")
     else:
         return [line for line in text.split("\n") if line]
     raise ParameterError(f"{name} ({path!r}) {wrong}. Name a UTF-8 text file with one item a line.")
@@ -262,20 +249,15 @@ def _keys_from_file(name: str, given: str, options: argparse.Namespace) -> objec
 def _keys_by_column(name: str, files: list[str], options: argparse.Namespace) -> dict[str, object]:
     """Return the keys in files, by columns of categories: one file for each column, in the order
     of the columns."""
-    specs = [
-        as_hierarchy(c)
-        for c in options.columns
-        if c.partition(":")[0] not in ("number", "time", "ip")
-    ]
+    numbers = ("number", "time", "ip")
+    specs = [as_hierarchy(c) for c in options.columns if c.partition(":")[0] not in numbers]
     if len(specs) != len(files):
         raise ParameterError(
             f"{name} has {len(files)} files for {len(specs)} columns of categories. Name one for "
             "each, in their order."
         )
-    pairs = zip(specs, files, strict=True)
-    return {
-        ",".join(s.source_columns): read_public_file(file, s.source_columns) for s, file in pairs
-    }
+    pairs = [(spec.source_columns, file) for spec, file in zip(specs, files, strict=True)]
+    return {",".join(columns): read_public_file(file, columns) for columns, file in pairs}
 
 
 OPTION_READERS = {
@@ -285,8 +267,8 @@ OPTION_READERS = {
     "deny": OptionReader(_item_lines),
     "keys": OptionReader(_keys_from_file),
     "synthesize.keys": OptionReader(_keys_by_column, by={"action": "append"}),
-    "level_weights": OptionReader(_number_list),
-    "period": OptionReader(_period_option),
+    "level_weights": OptionReader(_level_weights),
+    "period": OptionReader(lambda name, text, options: period_from_option(text)),
     "public": OptionReader(_item_lines),
     "segments": OptionReader(_segment_list),
 }

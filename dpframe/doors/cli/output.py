@@ -1,31 +1,302 @@
-"""Write the results of commands to files and to the terminal."""
+"""What commands print and write: lines for people, rows in every format, files, and what follows if
+a result that is paid for cannot be written."""
 
 from __future__ import annotations
 
 import argparse
 import io
+import json
+import math
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from importlib.util import find_spec
+from typing import IO, TYPE_CHECKING, Any
 
-from dpframe._forks import no_fork
+from dpframe._late_imports import load_name
 from dpframe._paths import PAGES, check_target, file_of_path, matching_files, replace_file
-from dpframe.doors.cli.formats import ENDINGS, FORMATS, check_format, format_by_ending, table_text
-from dpframe.doors.cli.terminal_lines import (
-    NotPrintedError,
-    print_error,
-    print_failure,
-    print_text,
-    say,
-)
-from dpframe.errors import ParameterError, SourceError
+from dpframe._terminal import style_text, visible
+from dpframe.doors.cli.usage import option
+from dpframe.errors import DpframeError, ParameterError, SourceError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from dpframe.asking.release import Release
+
+# -- lines for people ----------------------------------------------------------------------------
+
+
+class NotPrintedError(DpframeError):
+    """Standard output cannot be written, for instance because the disk is full."""
+
+
+def say(text: object, file: IO[str] | None = None, styles: Mapping[int, str] = {}) -> None:
+    """Print lines for people; characters that the terminal's encoding lacks are escaped.
+
+    ``styles`` maps numbers of lines, from 0, to styles, for terminals that show styles.
+    """
+    out = sys.stdout if file is None else file
+    lines = _visible_lines(text, out)
+    print_text("\n".join(style_text(line, styles.get(n), out) for n, line in enumerate(lines)), out)
+
+
+def print_failure(text: object) -> None:
+    """Print on standard error what went wrong."""
+    said = "\n".join(_visible_lines(text, sys.stderr))
+    print_text(f"{style_text('dpframe:', 'wrong', sys.stderr)} {said}", sys.stderr)
+
+
+def _visible_lines(text: object, out: IO[str]) -> list[str]:
+    """Split a text into lines that a terminal shows and does not obey."""
+    encoding = getattr(out, "encoding", None) or "utf-8"
+    return [
+        visible(line).encode(encoding, "backslashreplace").decode(encoding)
+        for line in str(text).split("\n")
+    ]
+
+
+def print_text(text: str, out: IO[str]) -> None:
+    """Print a text unchanged, and a line break."""
+    _try_to_print(lambda: print(text, file=out, flush=True))
+
+
+def _try_to_print(act: Callable[[], object]) -> None:
+    """Print; NotPrintedError if the output cannot be written."""
+    try:
+        act()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise NotPrintedError(f"nothing can be printed ({error.strerror}).") from error
+
+
+# -- tables for people ---------------------------------------------------------------------------
+
+SHOWN = 40
+"""Most rows of a table on a terminal."""
+
+
+def first_rows_text(frame: pd.DataFrame, figures: Callable[[float], str] | None = None) -> str:
+    """Return the first rows as text, and say how many follow."""
+    rows = frame.head(SHOWN).to_string(index=False, na_rep="", float_format=figures)
+    rest = len(frame) - SHOWN
+    return rows + (f"\n... and {rest} more rows" if rest > 0 else "")
+
+
+def readable_numbers(frame: pd.DataFrame) -> pd.DataFrame:
+    """Round measures and their ends to the first two figures of the smallest half width, as text:
+    further digits are noise."""
+    from pandas import isna
+    from pandas.api.types import is_float_dtype
+
+    out = frame.copy()
+    for name in frame.columns:
+        ends = [f"{name}_lower", f"{name}_upper"]
+        if not is_float_dtype(frame[name]) or not {*ends} <= set(frame.columns):
+            continue
+        half = (frame[ends[1]] - frame[ends[0]]) / 2
+        narrowest = half[half > 0].min()
+        if not 0 < narrowest < math.inf:  # NaN where there is none
+            continue
+        digits = min(12, max(0, 1 - math.floor(math.log10(narrowest))))
+        for column in (name, *ends):
+            out[column] = ["" if isna(x) else f"{x:.{digits}f}" for x in frame[column].tolist()]
+    return out
+
+
+def table_text(result: Release, *, whole: bool) -> str:
+    """Return a result as a table of text: its first rows, or with ``whole`` all rows."""
+    frame, figures = readable_numbers(result.frame), None
+    if result.receipt.get("max_weight") is not None:
+        figures = f"{{:.{result.receipt.digits}f}}".format
+    if not whole:
+        return first_rows_text(frame, figures)
+    return str(frame.to_string(index=False, na_rep="", float_format=figures))
+
+
+def _write_table(result: Release, file: IO[bytes], escaped: bool) -> None:
+    lines = map(visible, table_text(result, whole=True).split("\n"))
+    file.write("".join(f"{line}\n" for line in lines).encode())
+
+
+MARKUP = re.compile(r"[\\|<>&*_\[\]`~]")
+"""Characters that Markdown, or HTML in Markdown, would not read as text."""
+
+
+def _write_markdown(result: Release, file: IO[bytes], escaped: bool) -> None:
+    """Write a table of GitHub's Markdown, in which labels cannot act as markup."""
+    from pandas.api.types import is_numeric_dtype
+
+    def text(cell: object) -> str:
+        said = "" if cell is None else visible(str(cell))
+        return MARKUP.sub(lambda found: f"\\{found[0]}", said)
+
+    frame = result.frame
+    names = [text(name) for name in frame.columns]
+    rules = ["---:" if is_numeric_dtype(kind) else "---" for kind in frame.dtypes]
+    rows = [[text(cell) for cell in row.values()] for row in table_rows(readable_numbers(frame))]
+    for line in (names, rules, *rows):
+        file.write(f"| {' | '.join(line)} |\n".encode())
+
+
+# -- data for programs ---------------------------------------------------------------------------
+
+
+def write_csv(frame: pd.DataFrame, file: IO[bytes], escaped: bool) -> None:
+    (escape_for_spreadsheets(frame) if escaped else frame).to_csv(file, index=False)
+
+
+def _write_parquet(result: Release, file: IO[bytes], escaped: bool) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(result.to_arrow(), file)
+
+
+def _write_arrow(result: Release, file: IO[bytes], escaped: bool) -> None:
+    import pyarrow as pa
+
+    table = result.to_arrow()
+    with pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+
+
+MOST_ROWS = 2**20 - 1
+"""Most rows of a sheet below its heading."""
+
+EXACT = 2**53
+"""Largest whole number that a sheet keeps exactly, as sheets hold floating-point numbers only."""
+
+
+def _write_xlsx(result: Release, file: IO[bytes], escaped: bool) -> None:
+    """Write two sheets, the rows and the card. No text becomes a formula."""
+    from openpyxl import Workbook
+    from openpyxl.cell import WriteOnlyCell
+
+    frame, receipt = result.frame, result.receipt
+    if len(frame) > MOST_ROWS:
+        raise SourceError(
+            f"a sheet of .xlsx holds at most {MOST_ROWS:,} rows. Write .parquet or .csv."
+        )
+    book = Workbook(write_only=True)
+    body = zip(*(frame[name] for name in frame.columns), strict=True)
+    card = [[q.name, q.value_text, q.meaning_text] for q in receipt.card_lines]
+    for title, rows in (
+        ("result", [[str(name) for name in frame.columns], *map(list, body)]),
+        ("privacy card", card),
+    ):
+        sheet = book.create_sheet(title)
+        for row in rows:
+            cells = [WriteOnlyCell(sheet, _sheet_value(value)) for value in row]
+            for cell in cells:
+                if isinstance(cell.value, str):
+                    cell.data_type = "s"  # else openpyxl makes a formula of a leading =
+            sheet.append(cells)
+    book.save(file)
+
+
+def _sheet_value(value: object) -> object:
+    if isinstance(value, date | datetime) and _json_value(value) is not None:
+        if getattr(value, "tzinfo", None) is None and value.year >= 1900:
+            return value
+        return str(value)
+    plain = _json_value(value)
+    if isinstance(plain, int) and abs(plain) > EXACT:
+        return str(plain)
+    return visible(plain) if isinstance(plain, str) else plain
+
+
+def result_json(result: Release, *, ascii_only: bool = True) -> str:
+    """Return a result as JSON: receipt and rows."""
+    whole = {"receipt": result.receipt.to_dict(), "rows": table_rows(result.frame)}
+    return json.dumps(whole, ensure_ascii=ascii_only, indent=1, allow_nan=False)
+
+
+def table_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return rows as mappings of column names to plain JSON types."""
+    columns = [map(_json_value, frame[name]) for name in frame.columns]
+    return [dict(zip(frame.columns, cells, strict=True)) for cells in zip(*columns, strict=True)]
+
+
+def _json_value(cell: Any) -> str | bool | int | float | None:
+    """Return a value as a JSON type: None if it is missing; text for times and infinity."""
+    from pandas import isna
+    from pandas.api.types import is_bool, is_float, is_integer, is_scalar
+
+    if is_scalar(cell) and isna(cell):
+        return None
+    if is_bool(cell):
+        return bool(cell)
+    if is_integer(cell):
+        return int(cell)
+    if is_float(cell) and math.isfinite(cell):
+        return float(str(cell))  # as few digits as the type of the column needs
+    return str(cell)
+
+
+FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""First characters of texts that a spreadsheet may run as formulas (OWASP, CSV injection)."""
+
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+"""Pattern of numbers, which may begin with a sign: no spreadsheet runs them as formulas."""
+
+
+def escape_for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
+    """Put an apostrophe before column names and texts that a spreadsheet may run as formulas."""
+    from pandas.api.types import is_numeric_dtype
+
+    out = frame.rename(columns={name: _escape_formula(name) for name in frame.columns})
+    for name in out.columns:
+        if not is_numeric_dtype(out[name].dtype):
+            texts = {text: _escape_formula(text) for text in out[name].unique()}
+            if any(text is not inert for text, inert in texts.items()):
+                out[name] = out[name].astype(object).map(lambda cell, to=texts: to.get(cell, cell))
+    return out
+
+
+def _escape_formula(text: object) -> object:
+    if isinstance(text, str) and text.startswith(FORMULAS) and not NUMBER.fullmatch(text):
+        return f"'{text}"
+    return text
+
+
+# -- the formats by name -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A way to write rows.
+
+    ``write`` takes a result, a file and whether texts are escaped for spreadsheets. ``endings`` are
+    the endings of file names that select the format. ``needs`` is a library that the format
+    needs; the extra of dpframe with the name of the format installs it.
+    """
+
+    endings: tuple[str, ...]
+    write: Callable[[Release, IO[bytes], bool], object]
+    is_text: bool = True
+    needs: str | None = None
+
+
+FORMATS = {
+    "table": Format((".txt",), _write_table),
+    "csv": Format((".csv",), lambda result, file, escaped: write_csv(result.frame, file, escaped)),
+    "json": Format(
+        (".json",),
+        lambda result, file, _: file.write(result_json(result, ascii_only=False).encode()),
+    ),
+    "markdown": Format((".md",), _write_markdown),
+    "parquet": Format((".parquet",), _write_parquet, is_text=False),
+    "arrow": Format((".arrow", ".feather"), _write_arrow, is_text=False),
+    "xlsx": Format((".xlsx",), _write_xlsx, is_text=False, needs="openpyxl"),
+}
+
+ENDINGS = tuple(ending for known in FORMATS.values() for ending in known.endings)
 
 STANDARD = "-"
 """Stands for standard input or output in place of a file's name."""
@@ -42,57 +313,46 @@ PROTECTED_FILES = {
 }
 """Arguments that name files which must not be written over, with words for messages."""
 
+UNESCAPED = option(
+    "--unescaped",
+    "in .csv leave texts as they are that a spreadsheet would run as formulas",
+    action="store_true",
+)
 
-def add_output_arguments(command: argparse.ArgumentParser) -> None:
-    """Add the options of every command that writes a result."""
-    add = command.add_argument
-    add(
+OUTPUT_OPTIONS = (
+    option(
         "--format",
+        f"{', '.join(FORMATS)}; default: what the name of -o ends in, or table",
         choices=tuple(FORMATS),
         metavar="FORMAT",
-        help=f"{', '.join(FORMATS)}; default: what the name of -o ends in, or table",
-    )
-    add(
-        "--unescaped",
-        action="store_true",
-        help="in .csv leave texts as they are that a spreadsheet would run as formulas",
-    )
-    add("--json", action="store_true", help="the receipt as a line of JSON, in place of the card")
-    add(
+    ),
+    UNESCAPED,
+    option("--json", "the receipt as a line of JSON, in place of the card", action="store_true"),
+    option(
         "--quiet",
+        "no card and no notices; no rows either where they are written or stored elsewhere",
         action="store_true",
-        help="no card and no notices; no rows either where they are written or stored elsewhere",
-    )
+    ),
+)
+"""Options of every command that writes a result."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrintSettings:
-    """What a command prints: rows to standard output, card or JSON to standard error.
-
-    ``rows`` is the format of the rows, or None for no rows.
-    """
-
-    rows: str | None
-    card: bool = True
-    json: bool = False
-    escaped: bool = True
+def _format_by_ending(path: str) -> str | None:
+    known = (name for name, f in FORMATS.items() if path.lower().endswith(f.endings))
+    return next(known, None)
 
 
-def choose_printing(
-    options: argparse.Namespace, files: Mapping[str, tuple[str, ...]] = FILES
-) -> PrintSettings:
-    """Decide from the options what a command prints."""
-    given = {name: getattr(options, name, None) for name in (*files, "release")}
-    elsewhere = any(path not in (None, STANDARD) for path in given.values())
-    rows = (options.format if _is_standard(given["output"]) else None) or "table"
-    if options.quiet and elsewhere and given["output"] != STANDARD:
-        rows = None
-    return PrintSettings(
-        rows=rows,
-        card=not options.quiet and not options.json,
-        json=options.json,
-        escaped=not options.unescaped,
-    )
+def _output_format(options: argparse.Namespace) -> str | None:
+    """Return the name of the output's format, from ``--format`` or the file's ending; None if
+    neither names a format."""
+    given: str | None = getattr(options, "format", None)
+    if given is None and not _is_standard(options.output):
+        return _format_by_ending(options.output)
+    return given
+
+
+def _is_standard(path: str | None) -> bool:
+    return path is None or path == STANDARD
 
 
 # -- before anything is spent --------------------------------------------------------------------
@@ -113,7 +373,7 @@ def check_files(options: argparse.Namespace, files: Mapping[str, tuple[str, ...]
         if real in taken:
             raise ParameterError(f"{name} ({path!r}) is the {taken[real]}. Choose another file.")
         taken[real] = name
-    _check_format(options)
+    _check_format(options, _output_format(options))
 
 
 def _endings(options: argparse.Namespace, endings: tuple[str, ...]) -> tuple[str, ...]:
@@ -122,7 +382,7 @@ def _endings(options: argparse.Namespace, endings: tuple[str, ...]) -> tuple[str
     path, given = options.output, getattr(options, "format", None)
     if given is None:
         return endings
-    if format_by_ending(path) in (None, given) and not path.lower().endswith(PAGES):
+    if _format_by_ending(path) in (None, given) and not path.lower().endswith(PAGES):
         return ("",)
     raise ParameterError(
         f"--format {given} and -o {path!r} contradict each other. Leave --format out, or end the "
@@ -130,31 +390,19 @@ def _endings(options: argparse.Namespace, endings: tuple[str, ...]) -> tuple[str
     )
 
 
-def _check_format(options: argparse.Namespace) -> None:
+def _check_format(options: argparse.Namespace, name: str | None) -> None:
     """Raise ParameterError for a format that lacks its library, or that would be printed to a
     terminal which cannot show it."""
-    name = output_format(options)
     if name is None:
         return
-    check_format(name)
+    needs = FORMATS[name].needs
+    if needs is not None and find_spec(needs) is None:
+        raise ParameterError(f"{name} needs {needs}. Run pip install 'dpframe[{name}]'.")
     if _is_standard(options.output) and not FORMATS[name].is_text and sys.stdout.isatty():
         raise ParameterError(
             f"--format {name} is nothing that a terminal can show. Name a file with -o, or pipe: "
             "dpframe ... | other."
         )
-
-
-def output_format(options: argparse.Namespace) -> str | None:
-    """Return the name of the output's format, from ``--format`` or the file's ending; None if
-    neither names a format."""
-    given: str | None = getattr(options, "format", None)
-    if given is None and not _is_standard(options.output):
-        return format_by_ending(options.output)
-    return given
-
-
-def _is_standard(path: str | None) -> bool:
-    return path is None or path == STANDARD
 
 
 def _protected_files(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
@@ -173,19 +421,22 @@ def _protected_files(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 
 def deliver(
+    options: argparse.Namespace,
     writers: Mapping[str | None, Callable[[str], None]],
     shown: Callable[[], Release],
     rescue: Callable[[], str],
     how: str,
-    printed: PrintSettings,
 ) -> int:
-    """Write every file and print the result; return the exit code.
+    """Write every file, print rows to standard output and the card or JSON to standard error;
+    return the exit code.
 
     If something fails, the code is 1 and the whole result is printed if possible, because it is
     paid for. NotPrintedError if standard output cannot be written.
 
     Parameters
     ----------
+    options
+        The options of the command, which say what is printed.
     writers
         For each path, the function that writes its file.
     shown
@@ -194,8 +445,6 @@ def deliver(
         Returns everything that was paid for as text, to be printed if a file cannot be written.
     how
         A sentence that says what the text of ``rescue`` is.
-    printed
-        What is printed, and in which format.
     """
     paths = [path for path in writers if path is not None and path != STANDARD]
     failed = [path for path in paths if not _try_to_write(partial(writers[path], path))]
@@ -203,10 +452,11 @@ def deliver(
         print_failure(f"the result is paid for. {how}.")
         print_text(_rescue_text(rescue, shown), sys.stdout)
         return 1
-    if printed.rows is None and not (printed.card or printed.json):
+    rows = _printed_format(options, paths)
+    if rows is None and options.quiet and not options.json:
         return 0
     try:
-        print_result(shown(), printed, *paths)
+        _print_result(shown(), rows, options, paths)
     except NotPrintedError:
         if not paths:
             print_text(_rescue_text(rescue, shown), sys.stderr)
@@ -218,6 +468,14 @@ def deliver(
         print_text(_rescue_text(rescue, shown), sys.stdout)
         return 1
     return 0
+
+
+def _printed_format(options: argparse.Namespace, paths: list[str]) -> str | None:
+    """Return the format in which rows are printed; None if they are quietly kept elsewhere."""
+    kept = paths or getattr(options, "release", None) not in (None, STANDARD)
+    if options.quiet and kept and options.output != STANDARD:
+        return None
+    return (options.format if _is_standard(options.output) else None) or "table"
 
 
 def _rescue_text(rescue: Callable[[], str], shown: Callable[[], Release]) -> str:
@@ -234,24 +492,25 @@ def _try_to_write(write: Callable[[], None]) -> bool:
     try:
         write()
     except Exception as error:  # whatever fails, the result must not be lost
-        print_failure(str(error))
+        print_failure(error)
         return False
     return True
 
 
-def print_result(result: Release, printed: PrintSettings, *paths: str) -> None:
+def _print_result(
+    result: Release, rows: str | None, options: argparse.Namespace, paths: list[str]
+) -> None:
     """Print the rows, and on standard error the receipt and the names of the files written."""
-    if printed.rows is not None:
-        _print_rows(result, printed.rows, escaped=printed.escaped)
-    if printed.json:
+    if rows is not None:
+        _print_rows(result, rows, escaped=not options.unescaped)
+    if options.json:
         print_text(result.receipt.to_json(), sys.stderr)
-    if not printed.card:
+    if options.quiet or options.json:
         return
     say(f"\n{result.receipt}", sys.stderr, {1: "strong", 2: "faint"})
     if result.receipt["replayed"]:
-        with no_fork():
-            from dpframe.asking.privacy_receipt import replay_words
-        say(f"\nreplayed: {replay_words(result.receipt)}", sys.stderr)
+        words = load_name("dpframe.asking.privacy_receipt", "replay_words")
+        say(f"\nreplayed: {words(result.receipt)}", sys.stderr)
     if paths:
         say(f"\nwritten to {' and '.join(paths)}", sys.stderr)
 
@@ -270,37 +529,28 @@ def _print_rows(result: Release, name: str, *, escaped: bool) -> None:
     if terminal:
         say(content.decode().removesuffix("\n"))
         return
-    try:
+
+    def pass_on() -> None:
         if hasattr(sys.stdout, "buffer"):
             sys.stdout.flush()
             sys.stdout.buffer.write(content)
         else:  # a replacement of stdout that takes only text
             sys.stdout.write(content.decode())
         sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise print_error(error) from error
+
+    _try_to_print(pass_on)
 
 
-# -- files ---------------------------------------------------------------------------------------
-
-
-def write_release(
-    result: Release, path: str, name: str | None = None, *, escaped: bool = True
-) -> None:
-    """Write a result in a format; by default the path's ending decides, also for a page."""
-    chosen = name or format_by_ending(path)
+def write_output(options: argparse.Namespace, result: Release, path: str) -> None:
+    """Write a result in the format of ``--format`` or of the path's ending, also as a page."""
+    chosen = _output_format(options)
     if chosen is None:
         write_result_page(result, path)
         return
     with replace_file(path, "the result") as file:
-        FORMATS[chosen].write(result, file, escaped)
+        FORMATS[chosen].write(result, file, not options.unescaped)
 
 
 def write_result_page(result: Release, path: str) -> None:
     """Write a result as a page for people."""
-    with no_fork():
-        from dpframe.pages import report
-
-    report.write_report(result.frame, result.receipt, path)
+    load_name("dpframe.pages.report", "write_report")(result.frame, result.receipt, path)

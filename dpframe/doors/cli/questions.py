@@ -1,13 +1,13 @@
-"""Two commands for every question, made from its declaration: one releases, one explains."""
+"""Commands of every question, made from its declaration: one releases, one explains, one plans a
+series."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -22,21 +22,27 @@ from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.question import Question
 from dpframe.asking.release import Release
 from dpframe.digest import RECEIPT
-from dpframe.doors.cli.formats import ENDINGS, result_json
-from dpframe.doors.cli.options import ERROR, add_options, option_arguments, parse_largest_errors
+from dpframe.doors.cli.options import (
+    ERROR,
+    option_arguments,
+    parse_largest_errors,
+    question_options,
+)
 from dpframe.doors.cli.output import (
+    ENDINGS,
+    OUTPUT_OPTIONS,
     STANDARD,
-    add_output_arguments,
     check_files,
-    choose_printing,
     deliver,
-    output_format,
-    write_release,
+    result_json,
+    say,
+    write_output,
     write_result_page,
 )
-from dpframe.doors.cli.terminal_lines import say
-from dpframe.ledger import chosen_ledger
-from dpframe.postprocess.flat import flat_frame
+from dpframe.doors.cli.usage import Command, option
+from dpframe.doors.planned_series import PLANNED, plan_series
+from dpframe.ledger import Ledger, chosen_ledger
+from dpframe.postprocess.shown_nodes import flat_frame
 from dpframe.questions.hhh.ask import HHH
 from dpframe.questions.prefix_tree.ask import PREFIX_TREE
 from dpframe.questions.question_list import QUESTIONS
@@ -52,11 +58,30 @@ SOURCE = (
 
 DELIMITER = r"the character between values of a CSV file, such as ';' or '\\t'"
 ENCODING = "the encoding of a CSV file, such as latin-1 or utf-16; default: %(default)s"
-
-CSV_ENCODING = ["--encoding", "--csv-encoding"]
-"""Names of an option. A question with an argument ``encoding`` gets the second name alone."""
-
 OUTPUT = f"write the rows: {', '.join(ENDINGS)}; - is standard output"
+DATA = option("--data", "your name for the state of the data, such as a date")
+
+ROW_OPTIONS = (
+    option("--ledger", "charge the release to this ledger before drawing"),
+    option("--release", "store the result in the ledger under this name, or replay"),
+    DATA,
+    option("-o --output", f"{OUTPUT}; .html is a page for people"),
+    option("--report", "write a page for people: hierarchy, table, privacy card"),
+    *OUTPUT_OPTIONS,
+)
+
+GENERATOR_OPTIONS = (
+    option("-n", "rows to draw", type=int),
+    option("--seed", "of the drawn rows, to draw the same again", type=int),
+    option("--ledger", "charge the generator to this ledger before drawing noise"),
+    option("--release", "store it in the ledger under this name, or take it there"),
+    DATA,
+    option("-o --output", OUTPUT),
+    option("--save", "write the generator: .parquet"),
+    *OUTPUT_OPTIONS,
+)
+
+SERIES_BUDGET = dict.fromkeys(("epsilon", "delta"), "total of all releases together; no default")
 
 
 def add_question_commands(
@@ -65,22 +90,29 @@ def add_question_commands(
     """Add both commands of every question to a parser's subcommands."""
     for question in questions:
         name = question.name.replace("_", "-")
-        summary = (question.ask.__doc__ or "").partition("\n")[0].replace("%", "%%")
-        run = commands.add_parser(name, help=summary, description=summary)
-        run.add_argument("file", help=SOURCE)
-        run.add_argument("--delimiter", help=f"{DELIMITER}; default: by the file's ending")
-        names = ["--csv-encoding"] if "encoding" in question.plan_arguments else CSV_ENCODING
-        run.add_argument(*names, dest="csv_encoding", help=ENCODING, default=UTF_8)
-        add_options(run, question)
-        answer = ANSWERS.get(question.name, ROWS)
-        answer.add_options(run)
-        run.set_defaults(run=partial(answer.run, question))
-        does = f"what {name} would do; reads no data, spends nothing"
-        explain = commands.add_parser(explain_command(question), help=does, description=does)
-        add_options(explain, question)
-        explain.add_argument("--error", action="append", help=ERROR)
-        explain.add_argument("--ledger", help="say what the release would find in this ledger")
-        explain.set_defaults(run=partial(_run_explain, question))
+        run, options = ANSWERS.get(question.name, (_run_rows, ROW_OPTIONS))
+        encoding = "--csv-encoding"  # a question can have an argument ``encoding`` of its own
+        Command(
+            (question.ask.__doc__ or "").partition("\n")[0].replace("%", "%%"),
+            partial(run, question),
+            option("file", SOURCE),
+            option("--delimiter", f"{DELIMITER}; default: by the file's ending"),
+            option(
+                encoding if "encoding" in question.plan_arguments else f"--encoding {encoding}",
+                ENCODING,
+                dest="csv_encoding",
+                default=UTF_8,
+            ),
+            *question_options(question),
+            *options,
+        ).add_to(commands, name)
+        Command(
+            f"what {name} would do; reads no data, spends nothing",
+            partial(_run_explain, question),
+            *question_options(question),
+            ERROR,
+            option("--ledger", "say what the release would find in this ledger"),
+        ).add_to(commands, explain_command(question))
 
 
 def explain_command(question: Question[Any, Any]) -> str:
@@ -99,9 +131,48 @@ def _run_explain(question: Question[Any, Any], options: argparse.Namespace) -> i
     return 0
 
 
+def add_plan_series_command(commands: Any, does: str) -> None:
+    """Add ``plan-series``, with a subcommand for each question; ``does`` is the command's help."""
+    command = commands.add_parser("plan-series", help=does, description=does)
+    command.set_defaults(parser=command)
+    questions = command.add_subparsers(required=True, metavar="QUESTION")
+    for question in PLANNED.values():
+        name = question.name.replace("_", "-")
+        Command(
+            f"releases of {name} within one total",
+            partial(_run_plan_series, question),
+            *question_options(question, SERIES_BUDGET),
+            option("--releases", "how many, such as 52", type=int, required=True),
+            option("--disjoint", "no record is in two of their periods", action="store_true"),
+            option("--ledger", "say how many of them it still holds"),
+            option("--every", "with --ledger: how often, such as week"),
+        ).add_to(questions, name)
+
+
+def _run_plan_series(question: Question[Any, Any], options: argparse.Namespace) -> int:
+    given = option_arguments(question, options)
+    about = given.pop(next(iter(question.plan_arguments)))
+    plan = plan_series(
+        options.releases,
+        question.name,
+        about,
+        total=(given.pop("epsilon"), given.pop("delta")),  # type: ignore[arg-type]  # checked there
+        disjoint=options.disjoint,
+        # what is left at its default is left out, so that the planner tries all laws
+        **{n: v for n, v in given.items() if v is not None and v != question.plan_arguments[n]},
+    )
+    say(plan)
+    if options.ledger is not None:
+        say(f"\n{Ledger(options.ledger).forecast(plan, every=options.every)}")
+    return 0
+
+
+# -- answers ---------------------------------------------------------------------------------------
+
+
 def _call_question(question: Question[Any, Any], options: argparse.Namespace) -> Any:
     """Call the function of a question with the options of a command."""
-    with command_source(options) as source:
+    with _command_source(options) as source:
         return question.ask(
             source,
             **option_arguments(question, options),
@@ -113,7 +184,7 @@ def _call_question(question: Question[Any, Any], options: argparse.Namespace) ->
 
 
 @contextmanager
-def command_source(options: argparse.Namespace) -> Iterator[object]:
+def _command_source(options: argparse.Namespace) -> Iterator[object]:
     """Yield the source of a command: the named file, or the rows piped into standard input."""
     delimiter = "\t" if options.delimiter == r"\t" else options.delimiter
     how = {"delimiter": delimiter, "encoding": options.csv_encoding}
@@ -122,19 +193,6 @@ def command_source(options: argparse.Namespace) -> Iterator[object]:
         return
     with piped_rows(sys.stdin, **how) as source:
         yield source
-
-
-# -- rows ------------------------------------------------------------------------------------------
-
-
-def _add_row_options(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument
-    add("--ledger", help="charge the release to this ledger before drawing")
-    add("--release", help="store the result in the ledger under this name, or replay")
-    add("--data", help="your name for the state of the data, such as a date")
-    add("-o", "--output", help=f"{OUTPUT}; .html is a page for people")
-    add("--report", help="write a page for people: hierarchy, table, privacy card")
-    add_output_arguments(command)
 
 
 def _run_rows(question: Question[Any, Any], options: argparse.Namespace) -> int:
@@ -151,7 +209,7 @@ def _run_items(question: Question[Any, Any], options: argparse.Namespace) -> int
     nodes."""
     check_files(options)
     arguments = option_arguments(question, options)
-    with command_source(options) as source:
+    with _command_source(options) as source:
         nodes = answer_checked(
             question,
             question.plan(arguments),
@@ -167,43 +225,21 @@ def _run_items(question: Question[Any, Any], options: argparse.Namespace) -> int
 
 def _deliver_rows(options: argparse.Namespace, result: Release, printed: Release) -> int:
     return deliver(
+        options,
         {
-            options.output: lambda path: _write_output(options, result, path),
+            options.output: partial(write_output, options, result),
             options.report: partial(write_result_page, result),
         },
         lambda: printed,
         lambda: result_json(result),
         "It follows on standard output, as JSON",
-        choose_printing(options),
     )
-
-
-def _write_output(options: argparse.Namespace, result: Release, path: str) -> None:
-    write_release(result, path, output_format(options), escaped=not options.unescaped)
-
-
-# -- a generator of rows ---------------------------------------------------------------------------
-
-GENERATED = {"output": ENDINGS, "save": (".parquet",)}
-"""Arguments that name a file to write, and the endings that its name may have."""
-
-
-def _add_generator_options(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument
-    add("-n", type=int, help="rows to draw")
-    add("--seed", type=int, help="of the drawn rows, to draw the same again")
-    add("--ledger", help="charge the generator to this ledger before drawing noise")
-    add("--release", help="store it in the ledger under this name, or take it there")
-    add("--data", help="your name for the state of the data, such as a date")
-    add("-o", "--output", help=OUTPUT)
-    add("--save", help="write the generator: .parquet")
-    add_output_arguments(command)
 
 
 def _run_generator(question: Question[Any, Any], options: argparse.Namespace) -> int:
     """Write the generator that the question's function returns, and rows drawn from it."""
     check_sample(options.n)
-    check_files(options, GENERATED)
+    check_files(options, {"output": ENDINGS, "save": (".parquet",)})
     generator = _call_question(question, options)
 
     @cache
@@ -213,28 +249,19 @@ def _run_generator(question: Question[Any, Any], options: argparse.Namespace) ->
         return Release(rows, generator.receipt)
 
     return deliver(
+        options,
         {
             options.save: generator.save,  # first: rows can be drawn again
-            options.output: lambda path: _write_output(options, drawn(), path),
+            options.output: lambda path: write_output(options, drawn(), path),
         },
         drawn,
         lambda: b64encode(generator.to_bytes()).decode("ascii"),
         "Its generator follows on standard output, a Parquet file in base64",
-        choose_printing(options, GENERATED),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerCommand:
-    """How a command answers a question and delivers the answer, and the options for this."""
-
-    add_options: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[Question[Any, Any], argparse.Namespace], int]
-
-
-ROWS = AnswerCommand(_add_row_options, _run_rows)
 ANSWERS = {
-    PREFIX_TREE.name: AnswerCommand(_add_row_options, _run_items),
-    SYNTHESIZE.name: AnswerCommand(_add_generator_options, _run_generator),
+    PREFIX_TREE.name: (_run_items, ROW_OPTIONS),
+    SYNTHESIZE.name: (_run_generator, GENERATOR_OPTIONS),
 }
-"""Commands of the questions, by name, whose answers are not delivered as ``ROWS`` does."""
+"""How a command answers and its options, by question; of other questions: the rows."""

@@ -1,4 +1,5 @@
-"""Messages for mistakes of usage: the command's usage, and options like an unknown option."""
+"""The parser of commands, and its messages for mistakes: the command's usage, and options like an
+unknown option."""
 
 from __future__ import annotations
 
@@ -8,24 +9,56 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from dpframe._known_arguments import argument_hint, nearest_name
 from dpframe._terminal import style_text, visible
 from dpframe.errors import ParameterError
 from dpframe.questions.question_list import ROOMS
 
+Option = tuple[tuple[str, ...], dict[str, Any]]
+"""An argument of a command: its names, and what argparse shall know of it."""
+
+
+def option(names: str, words: str | None, **settings: Any) -> Option:
+    """Return an option or an argument by position; several names are separated by spaces."""
+    return tuple(names.split()), {"help": words, **settings}
+
+
+class Command:
+    """A command: its help, the function that runs it and returns its exit code, its arguments, and
+    what else its parser shall know."""
+
+    def __init__(
+        self,
+        does: str,
+        run: Callable[[argparse.Namespace], int],
+        *options: Option,
+        **settings: Any,
+    ) -> None:
+        self._does, self._run, self._options, self._settings = does, run, options, settings
+
+    def add_to(self, commands: Any, name: str) -> None:
+        """Add the command to the subcommands of a parser."""
+        does = self._does
+        parser = commands.add_parser(name, help=does, description=does, **self._settings)
+        for names, settings in self._options:
+            parser.add_argument(*names, **settings)
+        parser.set_defaults(run=self._run, parser=parser)
+
+
 NEAREST = 3
 """Largest number of similar options that are shown for an unknown one."""
-
 
 CHOICE = re.compile(r"argument (COMMAND|QUESTION|SHELL): invalid choice: (.+?) \(choose from")
 """How argparse begins its message on an unknown command, before it lists all commands."""
 
 NUMBER = re.compile(r"argument (\S+): invalid (float|int) value: (.+)")
 """How argparse says that a text is no number."""
+
+NUMBERS = {"float": "a number, such as 0.5", "int": "a whole number, such as 10"}
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -35,22 +68,22 @@ class CommandParser(argparse.ArgumentParser):
     """
 
     def error(self, message: str) -> NoReturn:
-        chosen, number = CHOICE.match(message), NUMBER.match(message)
+        number, chosen = NUMBER.match(message), CHOICE.match(message)
         if number is not None:
-            what = "a number, such as 0.5" if number[2] == "float" else "a whole number, such as 10"
-            self.mistaken(f"{number[1]} ({number[3]}) must be {what}.", self._told_of(message))
+            message = f"{number[1]} ({number[3]}) must be {NUMBERS[number[2]]}."
+            self.mistaken(message, self._arguments_called(number[1].split("/")))
         if chosen is None:
-            self.mistaken(message, self._told_of(message))
+            lacks = re.match(r"the following arguments are required: (.+)", message)
+            about = re.match(r"argument ([^:]+): ", message)
+            names = lacks[1].split(", ") if lacks else about[1].split("/") if about else []
+            self.mistaken(message, self._arguments_called(names))
         kind, given = chosen[1].lower(), chosen[2].strip("'\"")
-        known = (
-            {
-                command.dest: command
-                for action in self._get_positional_actions()
-                for command in action._get_subactions()  # type: ignore[attr-defined]
-            }
-            if kind != "shell"
-            else {}
-        )
+        known = {
+            command.dest: command
+            for action in self._get_positional_actions()
+            if isinstance(action, argparse._SubParsersAction)
+            for command in action._get_subactions()
+        }
         self.mistaken(
             f"unknown {kind} {given}.{argument_hint(given, tuple(known))}",
             [known[name] for name in similar_names(given, known)],
@@ -58,18 +91,14 @@ class CommandParser(argparse.ArgumentParser):
 
     def mistaken(self, message: str, about: Iterable[argparse.Action]) -> NoReturn:
         """Exit with code 2, the usage, the message, and the helps of the arguments ``about``."""
+        places = [str(a.metavar or a.dest).upper() for a in self._get_positional_actions()]
         lines = [
-            f"usage: {self.prog} {self._short()}",
+            f"usage: {' '.join([self.prog, '[OPTIONS]', *places])}",
             f"{style_text(f'{self.prog}:', 'wrong', sys.stderr)} {visible(message)}",
             *map(self._line, about),
             f"more: {self.prog} --help",
         ]
         self.exit(2, "\n".join(lines) + "\n")
-
-    def _short(self) -> str:
-        """Return the usage without the names of options."""
-        named = [str(a.metavar or a.dest).upper() for a in self._get_positional_actions()]
-        return " ".join(["[OPTIONS]", *named])
 
     def _line(self, action: argparse.Action) -> str:
         """Return a line with an argument and its help."""
@@ -78,11 +107,7 @@ class CommandParser(argparse.ArgumentParser):
         words = formatter._expand_help(action) if action.help else ""
         return f"  {name:<24}  {words}".rstrip()
 
-    def _told_of(self, message: str) -> list[argparse.Action]:
-        """Return the arguments that a message of argparse is about."""
-        lacks = re.match(r"the following arguments are required: (.+)", message)
-        about = re.match(r"argument ([^:]+): ", message)
-        names = lacks[1].split(", ") if lacks else about[1].split("/") if about else []
+    def _arguments_called(self, names: Iterable[str]) -> list[argparse.Action]:
         return [
             action
             for action in self._actions
@@ -151,13 +176,16 @@ def _too_many_hint(
     about = [name for name in places if name != "file"]
     if len(about) != 1:
         return ""
-    if "file" not in places:  # explain rollup columns:a, where the question has a command
-        named = str(getattr(options, about[0])).replace("_", "-")
-        command = "explain" if named == "hhh" else f"explain-{named}"
-        known = [name.replace("_", "-") for _, name, _ in ROOMS.values()]
-        return f" Write dpframe {command} {unknown[0]}." if named in known else ""
-    columns = ",".join([str(getattr(options, about[0])).removeprefix("columns:"), *unknown])
-    return f" {about[0].upper()} is one argument: columns:{columns}."
+    given = str(getattr(options, about[0]))
+    if "file" in places:
+        columns = ",".join([given.removeprefix("columns:"), *unknown])
+        return f" {about[0].upper()} is one argument: columns:{columns}."
+    # explain rollup columns:a, where the question has a command
+    questions = [name for _, name, _ in ROOMS.values()]
+    if given.replace("-", "_") not in questions:
+        return ""
+    named = given.replace("_", "-")
+    return f" Write dpframe {'explain' if named == 'hhh' else f'explain-{named}'} {unknown[0]}."
 
 
 def check_one_file(

@@ -60,8 +60,8 @@ class Report:
         """Return the name under which a ledger stores the release of a period."""
         return f"{self.name}-{period}"
 
-    def about(self, period: str) -> DataScope:
-        """Return what the release of a period is about: the period and the state of the data."""
+    def data_scope(self, period: str) -> DataScope:
+        """Return what the release of a period says about its data: the period and their state."""
         return DataScope(data=self.data, period=self.timing.period(period))
 
 

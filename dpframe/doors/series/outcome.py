@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
@@ -56,10 +56,9 @@ class Outcome:
     @property
     def code(self) -> int:
         """0: all is done. 1: something failed. 3: only the budget did not suffice."""
-        gaps = [step for step in self.steps if step.state == "gap"]
-        if self.failures or any(not step.over_budget for step in gaps):
+        if self.failures or any(not step.over_budget for step in self.gaps):
             return FAILED
-        return OVER if gaps else DONE
+        return OVER if self.gaps else DONE
 
     @property
     def gaps(self) -> tuple[Step, ...]:
@@ -96,34 +95,22 @@ class Outcome:
 
     __repr__ = __str__
 
-    def _gap_lines(self) -> list[str]:
-        """Return lines about gaps; consecutive gaps of a report with the same reason share one."""
-        runs = [
-            list(steps)
-            for _, steps in groupby(self._by_report(), lambda step: (step.report, step.why))
-        ]
-        return [
-            f"gap: {_first_to_last([step.release for step in steps])}: {steps[0].why}"
-            for steps in runs
-            if steps[0].state == "gap"
-        ]
-
-    def _by_report(self) -> list[Step]:
-        reports = list(dict.fromkeys(step.report for step in self.steps))
-        return sorted(self.steps, key=lambda step: reports.index(step.report))
-
     def _lines(self) -> list[str]:
-        lines = []
         by_report: dict[str, list[Step]] = {}
         for step in self.steps:
             by_report.setdefault(step.report, []).append(step)
+        lines, gaps = [], []
         for name, steps in by_report.items():
             counts = {state: sum(s.state == state for s in steps) for state in WORDS}
             said = [f"{n} {WORDS[state]}" for state, n in counts.items() if n]
             lines.append(f"{name}: {steps[0].period} to {steps[-1].period}, {', '.join(said)}")
+            for why, alike in groupby(steps, lambda step: step.why):  # one line for gaps in a row
+                releases = [step.release for step in alike if step.state == "gap"]
+                more = f" to {releases[-1]} ({len(releases)})" if len(releases) > 1 else ""
+                gaps += [f"gap: {releases[0]}{more}: {why}"] if releases else []
         if not lines:
             lines.append("nothing is due yet: no first period is over, or until= is before it")
-        lines += self._gap_lines()
+        lines += gaps
         lines += [f"failed: {why}" for why in self.failures]
         verb, then = ("would cost", "then ") if self.dry_run else ("cost", "")
         lines.append(
@@ -144,10 +131,6 @@ WORDS: Mapping[State, str] = {
     "stored": "there already",
     "gap": "missing",
 }
-
-
-def _first_to_last(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]} ({len(names)})"
 
 
 def _budget_pair(amounts: tuple[float, float]) -> dict[str, float]:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dpframe._forks import no_fork
 from dpframe._paths import file_of_path
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.released_measures import receipt_measures
@@ -31,8 +30,7 @@ def write_report_page(
 
     The new page replaces the old one in one step.
     """
-    with no_fork():
-        from dpframe.pages.series_page import PERIODS, write_series_page  # not for `import dpframe`
+    from dpframe.pages.series_page import PERIODS, write_series_page  # not for `import dpframe`
 
     releases = {period: _stored_frame(report, period, ledger) for period in periods[-PERIODS:]}
     if not any(releases.values()):

@@ -17,7 +17,7 @@ from dpframe.doors.series.declaration import check_keys, reports_of
 from dpframe.doors.series.outcome import Outcome
 from dpframe.doors.series.pages import write_report_page
 from dpframe.doors.series.sources import path_from_base
-from dpframe.doors.series.tasks import Task, draw_tasks, due_tasks, rehearse_tasks
+from dpframe.doors.series.tasks import Task, due_tasks, run_tasks
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
 from dpframe.ledger import Ledger
 from dpframe.ledger.store import is_unmade
@@ -184,15 +184,15 @@ class Series:
         with ExitStack() as opened:
             if not dry_run:
                 ledger: Ledger = ResumingLedger(self._path, **self._totals)
-            elif is_unmade(self._path):
+            elif is_unmade(self._path) and {"epsilon", "delta"} <= self._totals.keys():
                 folder = opened.enter_context(TemporaryDirectory())
-                ledger = ResumingLedger(self._unmade(folder), **self._totals)
+                ledger = ResumingLedger(Path(folder, "rehearsal.db"), **self._totals)
             else:
                 now = ResumingLedger(self._path, **self._totals)
                 ledger = opened.enter_context(rehearsal(now))
             tasks = due_tasks(self._reports, ledger, last, clock)
             before = ledger.spent
-            steps = (rehearse_tasks if dry_run else draw_tasks)(tasks, ledger)
+            steps = run_tasks(tasks, ledger, dry_run=dry_run)
             spent, left = ledger.spent, ledger.left
             return Outcome(
                 dry_run=dry_run,
@@ -205,11 +205,6 @@ class Series:
                 left=(left.epsilon, left.delta),
                 **({} if dry_run else self._show(ledger, tasks)),
             )
-
-    def _unmade(self, folder: str) -> Path:
-        if not {"epsilon", "delta"} <= self._totals.keys():
-            return self._path  # opening it fails with the ledger's own message
-        return Path(folder, "rehearsal.db")
 
     def _show(self, ledger: Ledger, tasks: Sequence[Task]) -> dict[str, Any]:
         """Publish what the ledger stores now and write the pages; return fields of ``Outcome``."""

@@ -31,51 +31,47 @@ HOW_CSV = ("delimiter", "encoding")
 KEYS = ("file", *HOW_CSV, "database", "table", "sql")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileSource:
+class Source:
+    """Where the rows of a period are."""
+
+    def object_for(self, period: str) -> Any:
+        """Return an object from which a plan learns the types of columns without reading rows; None
+        if there is no such object."""
+        raise NotImplementedError
+
+    def describe(self, period: str) -> str:
+        return describe_source(self.object_for(period))
+
+    @contextmanager
+    def open(self, period: str) -> Iterator[object]:
+        yield self.object_for(period)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSource(Source):
     """A Parquet or CSV file, or a pattern of files; ``{period}`` stands for a period's text."""
 
     file: str
     delimiter: str | None = None
     encoding: str = UTF_8
 
-    def path(self, period: str) -> File:
-        """Return the file of a period, with the settings for reading it."""
+    def object_for(self, period: str) -> File:
         file = self.file.replace(PERIOD, period)
         return File(file, delimiter=self.delimiter, encoding=self.encoding)
 
-    def described(self, period: str) -> str:
-        return describe_source(self.path(period))
 
-    def stands_for(self, period: str) -> object:
-        """Return an object from which a plan learns the types of columns without reading rows; None
-        if there is no such object."""
-        return self.path(period)
-
-    @contextmanager
-    def opened(self, period: str) -> Iterator[object]:
-        yield self.path(period)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenSource:
+@dataclass(frozen=True, kw_only=True)
+class GivenSource(Source):
     """An object of Python that a question takes as its source."""
 
     given: Any
 
-    def described(self, period: str) -> str:
-        return describe_source(self.given)
-
-    def stands_for(self, period: str) -> object:
+    def object_for(self, period: str) -> Any:
         return self.given
 
-    @contextmanager
-    def opened(self, period: str) -> Iterator[object]:
-        yield self.given
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DatabaseSource:
+@dataclass(frozen=True, kw_only=True)
+class DatabaseSource(Source):
     """A table or the rows of a query, in a file of DuckDB or SQLite, or in PostgreSQL.
 
     DuckDB reads what a period needs; rows of SQLite and PostgreSQL stay in memory during a run.
@@ -84,17 +80,17 @@ class DatabaseSource:
     database: str
     query: str
 
-    def described(self, period: str) -> str:
+    def object_for(self, period: str) -> None:
+        return None
+
+    def describe(self, period: str) -> str:
         if self.database.startswith(ADDRESSES):
             at = urlsplit(self.database)  # leave out user and password
             return f"{self.query} in PostgreSQL {at.hostname or 'localhost'}{at.path}"
         return f"{self.query} in {os.path.abspath(file_of_path(self.database))}"
 
-    def stands_for(self, period: str) -> object:
-        return None
-
     @contextmanager
-    def opened(self, period: str) -> Iterator[object]:
+    def open(self, period: str) -> Iterator[object]:
         if self.database.startswith(ADDRESSES):
             yield read_postgres(self.database, self.query)
             return
@@ -108,9 +104,6 @@ class DatabaseSource:
             return
         with _duck.select_from_database(path, self.query) as relation:
             yield relation
-
-
-Source = FileSource | GivenSource | DatabaseSource
 
 
 def as_source(given: object, base: Path, where: str) -> Source:
@@ -141,7 +134,9 @@ def as_source(given: object, base: Path, where: str) -> Source:
         raise ParameterTypeError(
             f"table or sql of {where} must be text; got {shown_value(chosen)}."
         )
-    query = chosen if table is None else f"SELECT * FROM {_quoted_table(chosen)}"
+    query = chosen
+    if table is not None:
+        query = f"SELECT * FROM {'.'.join(map(identifier, chosen.split('.')))}"
     return DatabaseSource(database=path_from_base(database, base), query=query)
 
 
@@ -149,7 +144,3 @@ def path_from_base(path: str | Path, base: Path) -> str:
     """Return a path as a path below ``base``, unless it is absolute, an address or in ~."""
     text = os.fspath(path)
     return text if text.startswith("~") or ADDRESS.match(text) else os.path.join(base, text)
-
-
-def _quoted_table(table: str) -> str:
-    return ".".join(identifier(part) for part in table.split("."))

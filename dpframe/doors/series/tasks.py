@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from dpframe._progress import step
-from dpframe.asking.answer import answer_checked
-from dpframe.asking.release import count_and_charge, find_stored, named_request
+from dpframe.asking.answer import answer_checked, find_answer
+from dpframe.asking.release import count_and_charge
 from dpframe.doors.series.declaration import Report
 from dpframe.doors.series.due import Clock, due_periods
 from dpframe.doors.series.outcome import State, Step
@@ -51,32 +51,30 @@ class Task:
 
 
 def due_tasks(
-    reports: Sequence[Report], ledger: Ledger | None, until: str | None, clock: Clock
+    reports: Sequence[Report], ledger: Ledger, until: str | None, clock: Clock
 ) -> list[Task]:
     """Return a task for every period that is due, in the order in which the periods end.
 
     Raises ReleaseNameError, before anything is drawn, if the release that the ledger stores under
     the name of a task answered another declaration.
     """
-    names = [] if ledger is None else ledger.names()
+    names = ledger.names()
     there, out = set(names), []
     for report in reports:
         for period in due_periods(report, until, clock, names):
             name = report.release(period)
-            if ledger is not None and name in there:
+            if name in there:
                 _check_declaration(report, period, ledger)
             out.append(Task(report, period, name in there))
     return sorted(out, key=lambda task: task.report.timing.period(task.period).bounds[1])
 
 
 def _check_declaration(report: Report, period: str, ledger: Ledger) -> None:
-    what = report.question.fitted(report.asked, report.source.stands_for(period))
-    place, name = report.source.described(period), report.release(period)
-    about = report.about(period)
-    request, former = named_request(what.request, place, about), report.question.former(what)
-    before = None if former is None else named_request(former, place, about)
+    what = report.question.fitted(report.asked, report.source.object_for(period))
+    place, name = report.source.describe(period), report.release(period)
+    about = report.data_scope(period)
     try:
-        find_stored(request, ledger, name, before)
+        find_answer(report.question, what, place, about, ledger, name)
     except ReleaseNameError as error:
         raise ReleaseNameError(
             f"report {report.name!r} has changed since {name!r} was drawn. Give it another name. "
@@ -84,26 +82,22 @@ def _check_declaration(report: Report, period: str, ledger: Ledger) -> None:
         ) from None
 
 
-def draw_tasks(tasks: Sequence[Task], ledger: Ledger) -> list[Step]:
-    """Draw every release that is not stored. A release that cannot be drawn is a gap, and the next
-    one is tried."""
+def run_tasks(tasks: Sequence[Task], ledger: Ledger, *, dry_run: bool) -> list[Step]:
+    """Draw every release that is not stored; with ``dry_run``, charge a copy of the ledger for it.
+
+    A release that cannot be drawn is a gap, and the next one is tried.
+    """
+    act = _charge_task if dry_run else _draw_task
     with OpenSources() as opened:
-        return [_try_task(task, partial(_draw_task, opened), ledger) for task in tasks]
+        return [_try_task(task, partial(act, opened, task, ledger)) for task in tasks]
 
 
-def rehearse_tasks(tasks: Sequence[Task], copy: Ledger) -> list[Step]:
-    """Charge a copy of the ledger for every release that is not stored. Reads types of columns, but
-    no row."""
-    with OpenSources() as opened:
-        return [_try_task(task, partial(_charge_task, opened), copy) for task in tasks]
-
-
-def _try_task(task: Task, act: Callable[[Task, Ledger], State], ledger: Ledger) -> Step:
+def _try_task(task: Task, act: Callable[[], State]) -> Step:
     if task.stored:
         return task.step("stored")
     try:
         with step(task.name):
-            return task.step(act(task, ledger))
+            return task.step(act())
     except DpframeError as error:
         return task.step("gap", error)
 
@@ -118,11 +112,11 @@ class OpenSources(ExitStack):
     def source(self, task: Task) -> object:
         """Return the source of a task, which may hold rows of other periods too."""
         source, period = task.report.source, task.period
-        if isinstance(source, GivenSource):
+        if isinstance(source, GivenSource):  # two objects of one kind have the same description
             return source.given
-        key = source.described(period)
+        key = source.describe(period)
         if key not in self._there:
-            self._there[key] = self.enter_context(source.opened(period))
+            self._there[key] = self.enter_context(source.open(period))
         return self._there[key]
 
 
@@ -134,19 +128,20 @@ def _draw_task(opened: OpenSources, task: Task, ledger: Ledger) -> State:
         opened.source(task),
         ledger=ledger,
         name=task.name,
-        about=report.about(task.period),
+        about=report.data_scope(task.period),
         progress=False,
-        place=report.source.described(task.period),
+        place=report.source.describe(task.period),
     )
     return "stored" if answer.release.receipt["replayed"] else "drawn"
 
 
 def _charge_task(opened: OpenSources, task: Task, copy: Ledger) -> State:
+    """Charge a copy of the ledger. Reads types of columns, but no row."""
     report, source = task.report, without_rows(opened.source(task))  # types only
     plan = report.question.declared(report.asked)
     report.question.checked(plan, source)
-    about = report.about(task.period).read_in(source)
-    facts, place = plan.receipt(task.name), report.source.described(task.period)
+    about = report.data_scope(task.period).read_in(source)
+    facts, place = plan.receipt(task.name), report.source.describe(task.period)
     facts = facts.with_facts(about.facts(facts))
     count_and_charge(lambda: None, plan, facts, place, copy, task.name, about.blocks)
     return "due"

@@ -95,7 +95,7 @@ def _lists_nodes(question: Question[Any, Any]) -> bool:
 
 
 def _keys_in_table(name: str, hierarchy: Hierarchy, session: Session, path: str) -> pa.Table:
-    con = session.opened()
+    con = session.open_connection()
     wanted = hierarchy.source_columns
     if _duck.describe_relation(con, table_source(name).relation, path) is None:
         raise ParameterError(

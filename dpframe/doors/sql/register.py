@@ -18,28 +18,18 @@ from types import ModuleType
 from typing import Any, TypeVar, cast
 
 from dpframe import _duck
-from dpframe._known_arguments import bind_arguments, shorten_errors
+from dpframe._known_arguments import bind_arguments, inside_call, shorten_errors
 from dpframe._sql import literal
-from dpframe.doors.sql import engines
-from dpframe.doors.sql.call_text import ask_sql, explain_sql
 from dpframe.doors.sql.calls import as_parameters
-from dpframe.doors.sql.change_calls import change_rows, change_sql
-from dpframe.doors.sql.plan_series_calls import plan_series_sql
-from dpframe.doors.sql.run_calls import (
-    budget_lists,
-    draw_candidates,
-    draw_cells,
-    draw_from_relation,
-    draw_handed_nodes,
-    draw_handed_rows,
-    draw_measures,
-    release_lists,
-    replay,
-    replay_measured,
-    sample_rows,
+from dpframe.doors.sql.rows import TEXTS, draw_list, draw_relation, read_released
+from dpframe.doors.sql.sessions import Session, sessions, tokens
+from dpframe.doors.sql.statements import (
+    ask_sql,
+    change_sql,
+    explain_sql,
+    ledger_sql,
+    plan_series_sql,
 )
-from dpframe.doors.sql.sessions import Session, no_connection_message, sessions, tokens
-from dpframe.doors.sql.types import BUDGET, RELEASES, ROWS, TEXTS
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 from dpframe.ledger import Ledger, chosen_ledger
 from dpframe.questions.question_list import QUESTIONS
@@ -62,8 +52,8 @@ def _check_register_arguments(function: T) -> T:
     return cast(T, call)
 
 
-@_check_register_arguments
 @shorten_errors
+@_check_register_arguments
 def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     """Give a DuckDB connection the table functions of dpframe.
 
@@ -111,9 +101,10 @@ def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     ['10.0.0.0/32', '10.0.0.1/32', '10.0.0.2/32']
     """
     passed_on = sys.getrefcount(con) <= _TEMPORARY  # no caller keeps it: register(duckdb...())
-    if engines.is_engine(con):
+    alchemy = sys.modules.get("sqlalchemy")
+    if alchemy is not None and isinstance(con, alchemy.engine.Engine):
         charged = chosen_ledger(ledger)
-        engines.register_engine(
+        _register_engine(
             con, lambda one: _register_connection(_open_connection(one), charged, None)
         )
         return
@@ -127,7 +118,16 @@ def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
 def _open_connection(con: object) -> _duck.DuckDBPyConnection:
     opened = _duck.connection_in(con)
     if opened is None:
-        raise ParameterTypeError(no_connection_message(con))
+        kind = type(con)
+        if kind.__module__.startswith("sql.") and kind.__name__ == "DBAPIConnection":
+            raise ParameterTypeError(
+                "con runs every statement on a new cursor, which is not registered. Connect "
+                "jupysql by SQLAlchemy, as in %sql duckdb:///file.db."
+            )
+        raise ParameterTypeError(
+            f"con must be a DuckDB connection; got {kind.__name__}. Pass duckdb.connect(), the "
+            "module duckdb, or a connection of SQLAlchemy, ibis or jupysql to DuckDB."
+        )
     if not _duck.is_open(opened):
         raise ParameterError("con is closed. Open a connection, as with duckdb.connect().")
     return opened
@@ -151,6 +151,38 @@ def _register_connection(
     forgotten = [f"DROP MACRO TABLE IF EXISTS temp.main.{name};" for name in named]
     here = f"CREATE OR REPLACE TEMP MACRO __dpframe_here() AS {literal(token)};"
     _duck.run_script(opened, "\n".join([*forgotten, here, script]))
+
+
+_registering: weakref.WeakKeyDictionary[object, list[Callable[[object], None]]]
+_registering = weakref.WeakKeyDictionary()
+"""For each engine, a list with one function that registers a connection, of the last call."""
+
+
+def _register_engine(engine: Any, register_one: Callable[[object], None]) -> None:
+    """Register the connections of an engine of SQLAlchemy when they are taken from its pool.
+
+    A connection already in the pool is registered at its next use. Each connection is registered
+    once after a call: SQLAlchemy's record of the connection, which lives as long, notes it.
+    """
+    if engine.dialect.name != "duckdb":
+        raise ParameterTypeError(
+            f"con is an engine for {engine.dialect.name}, not for DuckDB. Use "
+            "sqlalchemy.create_engine('duckdb:///sales.db'); for other engines see "
+            "docs/warehouses.md."
+        )
+    now = _registering.get(engine)
+    if now is not None:
+        now[0] = register_one
+        return
+    _registering[engine] = now = [register_one]
+    key = (__name__, id(now))
+
+    def taken(connection: object, record: Any, _proxy: object) -> None:
+        if record.info.get(key) is not now[0]:
+            now[0](connection)
+            record.info[key] = now[0]
+
+    sys.modules["sqlalchemy"].event.listen(engine.pool, "checkout", taken)
 
 
 _TEMPORARY = _check_register_arguments(shorten_errors(lambda con, ledger: sys.getrefcount(con)))(
@@ -188,7 +220,8 @@ def _withhold_other_errors(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         answer: DpframeError
         try:
-            return function(*arguments)
+            with inside_call:
+                return function(*arguments)
         except DpframeError as error:
             answer = error
             answer.args = (as_parameters(str(error)),)
@@ -205,18 +238,13 @@ FUNCTIONS = {
     "__dpframe_explain": _withhold_other_errors(explain_sql),
     "__dpframe_change": _withhold_other_errors(change_sql),
     "__dpframe_plan_series": _withhold_other_errors(plan_series_sql),
+    "__dpframe_ledger": _withhold_other_errors(ledger_sql),
 }
+"""Functions that return the SQL of a statement while it is bound."""
+
 ARROW_FUNCTIONS = {
-    "__dpframe_draw": (_withhold_other_errors(draw_candidates), ROWS),
-    "__dpframe_draw_cells": (_withhold_other_errors(draw_cells), TEXTS),
-    "__dpframe_beside": (_withhold_other_errors(draw_from_relation), ROWS),
-    "__dpframe_rows": (_withhold_other_errors(sample_rows), TEXTS),
-    "__dpframe_replay": (_withhold_other_errors(replay), ROWS),
-    "__dpframe_replay_measured": (_withhold_other_errors(replay_measured), TEXTS),
-    "__dpframe_measured": (_withhold_other_errors(draw_measures), TEXTS),
-    "__dpframe_changed": (_withhold_other_errors(change_rows), TEXTS),
-    "__dpframe_handed_over": (_withhold_other_errors(draw_handed_rows), TEXTS),
-    "__dpframe_handed_nodes": (_withhold_other_errors(draw_handed_nodes), ROWS),
-    "__dpframe_budget": (_withhold_other_errors(budget_lists), BUDGET),
-    "__dpframe_releases": (_withhold_other_errors(release_lists), RELEASES),
+    "__dpframe_draw": (_withhold_other_errors(draw_list), TEXTS),
+    "__dpframe_beside": (_withhold_other_errors(draw_relation), TEXTS),
+    "__dpframe_read": (_withhold_other_errors(read_released), TEXTS),
 }
+"""Functions that return rows when a statement runs, with their types."""

@@ -30,20 +30,12 @@ class Session:
     receipts: list[tuple[Receipt, str]] = field(default_factory=list)
     listed: dict[str, ListedNodes] = field(default_factory=dict)
 
-    def opened(self) -> DuckDBPyConnection:
+    def open_connection(self) -> DuckDBPyConnection:
         """Return the connection; SourceError if it is closed."""
         con = self.connection()
         if con is None:
             raise SourceError("this connection is closed. Register an open one.")
         return con
-
-    def ledger_for(self, name: str) -> Ledger:
-        """Return the ledger that stores a release ``name``; ParameterError without a ledger."""
-        if self.ledger is None:
-            raise ParameterError(
-                f"release := {name!r} needs a ledger. Call dpframe.register(con, ledger=...)."
-            )
-        return self.ledger
 
 
 sessions: dict[str, Session] = {}
@@ -74,17 +66,3 @@ def columns_seen(session: Session, path: str, source: SqlSource) -> list[tuple[s
     con = session.connection()
     described = _duck.describe_relation(con, source.relation, path) if con is not None else None
     return None if described is None else sql_tables.described_columns(described)
-
-
-def no_connection_message(given: object) -> str:
-    """Return a message for an object that is no connection to DuckDB."""
-    kind = type(given)
-    if kind.__module__.startswith("sql.") and kind.__name__ == "DBAPIConnection":
-        return (
-            "con runs every statement on a new cursor, which is not registered. Connect jupysql "
-            "by SQLAlchemy, as in %sql duckdb:///file.db."
-        )
-    return (
-        f"con must be a DuckDB connection; got {kind.__name__}. Pass duckdb.connect(), the module "
-        "duckdb, or a connection of SQLAlchemy, ibis or jupysql to DuckDB."
-    )

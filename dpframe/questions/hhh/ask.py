@@ -17,7 +17,7 @@ from dpframe.questions.hhh.count import (
     hhh_for_source,
     hhh_rollup_plan,
 )
-from dpframe.questions.hhh.plan import hhh_plan
+from dpframe.questions.hhh.plan import CONSTRAINTS, hhh_plan
 
 if TYPE_CHECKING:
     from datetime import date
@@ -229,6 +229,7 @@ def hhh(
 HHH = Question(
     ask=hhh,
     planned=hhh_plan,
+    constraints=CONSTRAINTS,
     fitted=hhh_for_source,
     count=count,
     advice=advice,

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dpframe._forks import no_fork
 from dpframe.accounting.levels import LevelLaws, level_laws
 from dpframe.asking.card import Line, noise_line
 from dpframe.asking.draws import Draw, DrawList, counts_game
@@ -96,8 +95,7 @@ class CellsPlan(OfflinePlan):
         return cells_plan(asked)
 
     def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
-        with no_fork():
-            from dpframe.asking.node_frame import tidy  # loads pandas
+        from dpframe.asking.node_frame import tidy  # loads pandas
 
         return tidy(noisy, self, types, self.total_half_width if self.totals else 0)
 

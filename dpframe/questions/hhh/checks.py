@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpframe._forks import no_fork
-from dpframe.asking.call_arguments import CallArguments, bounded_number, column_name
+from dpframe.asking.call_arguments import CallArguments, bounded_number, column_name, whole_number
 from dpframe.asking.user_nodes import nodes_unit_from, with_contribution_bound
 from dpframe.budget import Budget, PrivacyUnit, as_written
 from dpframe.errors import ColumnError, ParameterError, ThresholdError
@@ -177,12 +176,12 @@ def check_hhh_arguments(given: CallArguments, mechanism: str) -> HhhArguments:
         budget=given.budget,
         mechanism=mechanism,
         threshold=_checked_threshold(given, unit),
-        remainder=not streaming if given["remainder"] is None else given.flag("remainder"),
-        release_share=given.number("release_share", 0.01, 0.99),
-        confidence=given.confidence,
-        acknowledge=given.flag("acknowledge"),
+        remainder=not streaming if given["remainder"] is None else given["remainder"],
+        release_share=given["release_share"],
+        confidence=given["confidence"],
+        acknowledge=given["acknowledge"],
         counters=_sketch_counters(given, streaming),
-        totals=given.flag("totals"),
+        totals=given["totals"],
     )
 
 
@@ -190,19 +189,19 @@ def _sketch_counters(given: CallArguments, streaming: bool) -> int | None:
     """Return the number of counters of a sketch; None without sketches."""
     if given["counters"] is None and not streaming:
         return None
-    with no_fork():
-        from dpframe.sketches import DEFAULT_COUNTERS, LARGEST
+    from dpframe.sketches import DEFAULT_COUNTERS, LARGEST
 
-    counters = given.whole_number("counters", 2, LARGEST)
-    return DEFAULT_COUNTERS if streaming and counters is None else counters
+    if given["counters"] is None:
+        return DEFAULT_COUNTERS
+    return whole_number("counters", given["counters"], 2, LARGEST)
 
 
 def _checked_threshold(given: CallArguments, unit: PrivacyUnit) -> float | None:
     """Return the threshold: whole records or users; for a measure, any number from one unit of the
     grid on. None if it was left out."""
-    if not unit.measured:
-        return given.whole_number("threshold", 1, 2**53)
     if (threshold := given["threshold"]) is None:
         return None
+    if not unit.measured:
+        return whole_number("threshold", threshold, 1, 2**53)
     most = 2**45 * unit.worth
     return bounded_number("threshold", threshold, unit.worth / unit.grid, most)

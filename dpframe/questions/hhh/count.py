@@ -4,23 +4,18 @@ a value."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dpframe._forks import no_fork
 from dpframe.asking.plan_protocols import MechanismInput
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.sources.exact_trees import exact_counts
 from dpframe.sources.spark import SparkFrame, is_spark, shuffle_partitions
 
-if TYPE_CHECKING:
-    from dpframe.questions.hhh.partition_plan import PartitionPlan
 
-
-def hhh_for_source(plan: Any, source: object) -> HhhPlan[Any, Any] | PartitionPlan:
+def hhh_for_source(plan: Any, source: object) -> HhhPlan[Any, Any]:
     """Return the plan for a source: on Spark, sketches are kept for each partition."""
     if plan.counters is not None and is_spark(source):
-        with no_fork():
-            from dpframe.questions.hhh.partition_plan import partition_plan
+        from dpframe.questions.hhh.sketch_plans import partition_plan
 
         return partition_plan(plan, shuffle_partitions(source))
     return plan  # type: ignore[no-any-return]
@@ -49,26 +44,22 @@ def count(source: object, plan: Any, progress: bool) -> MechanismInput[Any]:
     """Count a source for the mechanism of a plan."""
     if plan.counters is None:
         if plan.items is not None:
-            with no_fork():
-                from dpframe.sources.user_item_rows import user_items
+            from dpframe.sources.user_item_rows import user_items
 
             pairs = user_items(source, plan.hierarchy, plan.unit, plan.items, progress=progress)
             return MechanismInput(pairs, pairs.types)
         if plan.unit.nodes is not None:
-            with no_fork():
-                from dpframe.sources.node_user_counts import node_users
+            from dpframe.sources.node_user_counts import node_users
 
             users = node_users(source, plan.hierarchy, plan.unit, plan.band, progress=progress)
             return MechanismInput(users, users.types)
         counts = exact_counts(source, plan.hierarchy, plan.unit, plan.band, progress=progress)
         return MechanismInput(counts, counts.types)
     if plan.partitions is None:
-        with no_fork():
-            from dpframe.sources.sketch_states import sketch_states
+        from dpframe.sources.sketch_states import sketch_states
 
         return MechanismInput(*sketch_states(source, plan, progress=progress))
-    with no_fork():
-        from dpframe.sources.spark_stream import partitioned_states
+    from dpframe.sources.spark_stream import partitioned_states
 
     types = SparkFrame(source, plan.hierarchy.source_columns).types
     return MechanismInput(partitioned_states(source, plan), tuple(types.values()))

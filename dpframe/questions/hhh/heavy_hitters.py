@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpframe._forks import no_fork
 from dpframe._known_arguments import known_arguments, shown_value
 from dpframe.asking.answer import answer_call
-from dpframe.asking.call_arguments import CallArguments, MechanismArguments
+from dpframe.asking.call_arguments import CallArguments, MechanismArguments, choice, optional, whole
 from dpframe.asking.explain import make_explain
 from dpframe.asking.question import Question
 from dpframe.digest import RECEIPT, seal_frame
@@ -139,8 +138,7 @@ def heavy_hitters(
     >>> dp.heavy_hitters(words, "word", k=2, epsilon=1.0, delta=1e-6)["word"].tolist()
     ['fix', 'add']
     """
-    with no_fork():
-        from dpframe.postprocess.flat import cut_facts, flat_frame
+    from dpframe.postprocess.shown_nodes import cut_facts, flat_frame
 
     result = answer_call(
         HEAVY_HITTERS,
@@ -171,10 +169,9 @@ def heavy_hitters(
 
 def _heavy_hitters_plan(given: CallArguments) -> HhhPlan[Any, Any]:
     """Return the plan of heavy hitters of one level, without a remainder."""
-    given.whole_number("k", 1, 2**53)
     if given["user"] is None:
         given.unit  # noqa: B018  # refuses arguments that need user=
-        if given.whole_number("at_most", 1, 2**53) is not None:
+        if given["at_most"] is not None:
             raise ParameterError(
                 f"at_most ({shown_value(given['at_most'])}) needs user=. Name the column that "
                 "identifies "
@@ -183,9 +180,12 @@ def _heavy_hitters_plan(given: CallArguments) -> HhhPlan[Any, Any]:
     usual = given["mechanism"] is None
     if usual:
         given = given.but(mechanism="rounds" if rounds_by_default(given) else "offline")
-    mechanism = given.choice("mechanism", FLAT_MECHANISMS)
+    mechanism = given["mechanism"]
     given.goes(ROUNDS_ARGUMENTS, mechanism)
-    flat = HHH.call_arguments({**given, "hierarchy": given.column, "remainder": False})
+    way = "offline" if mechanism == "rounds" else mechanism
+    flat = HHH.call_arguments(
+        {**given, "hierarchy": given.column, "remainder": False, "mechanism": way}
+    )
     if mechanism == "offline" and given["contribution"] == "items":
         raise ParameterError(
             "contribution='items' of one column needs mechanism='rounds'. Leave mechanism out."
@@ -195,7 +195,7 @@ def _heavy_hitters_plan(given: CallArguments) -> HhhPlan[Any, Any]:
     plan = rounds_plan(flat)
     if not usual or given["contribution"] is not None or given["max_contributions"] is not None:
         return plan
-    shares = flat.but(mechanism="offline", contribution="share", at_most=None)
+    shares = flat.but(contribution="share", at_most=None)
     return replace(plan, former=check_hhh_arguments(shares, "offline").request)
 
 
@@ -209,6 +209,11 @@ def _former_request(plan: Any) -> Mapping[str, object] | None:
 HEAVY_HITTERS = Question(
     ask=heavy_hitters,
     planned=_heavy_hitters_plan,
+    constraints={
+        "k": whole(1, 2**53),
+        "at_most": whole(1, 2**53),
+        "mechanism": optional(choice(FLAT_MECHANISMS)),
+    },
     fitted=hhh_for_source,
     count=count,
     advice=advice,

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from dpframe._forks import no_fork
 from dpframe.asking.card import Line, Text, hierarchy_lines, typical_error_line, units_to_worth
 from dpframe.asking.draws import Draw
 from dpframe.asking.frame_notices import (
@@ -43,7 +42,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
     threshold: float
     laws: L
 
-    question = "hhh"
+    question: ClassVar[str | None] = "hhh"
 
     held: ClassVar[str] = (
         "lower and upper hold the true count with the stated confidence, given the selection"
@@ -59,14 +58,8 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
     coverage: ClassVar[bool] = True
     """Whether the card says which residuals are reported."""
 
-    by_user_sets: ClassVar[bool] = False
-    """Whether sketches take one user at a time, so that nothing released bounds their error."""
-
     listed_keys: ClassVar[ListedNodes | None] = None
     """Always None: no mechanism takes listed keys."""
-
-    partitions: ClassVar[int | None] = None
-    """The number of partitions of a source, if each partition has sketches; else None."""
 
     former: Mapping[str, object] | None = None
     """The request of the same call in earlier versions, which answered it by another mechanism;
@@ -87,6 +80,16 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
     def counters(self) -> int | None:
         """The number of counters of each sketch; None if the mechanism has no sketches."""
         return self.asked.counters
+
+    @property
+    def by_user_sets(self) -> bool:
+        """Whether sketches take one user at a time, so that nothing released bounds their error."""
+        return False
+
+    @property
+    def partitions(self) -> int | None:
+        """The number of partitions of a source, if each partition has sketches; else None."""
+        return None
 
     @property
     def request(self) -> dict[str, object]:
@@ -256,10 +259,9 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
 
     def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """The frame of released nodes, in natural order."""
-        with no_fork():
-            from dpframe.asking.node_frame import (
-                tidy,  # loads pandas, which `import dpframe` does not
-            )
+        from dpframe.asking.node_frame import (
+            tidy,  # loads pandas, which `import dpframe` does not
+        )
 
         return tidy(noisy, self, types)
 

@@ -28,7 +28,7 @@ class OfflinePlan(HhhPlan[Laws, Counts]):
 
     @cached_property
     def test_noise(self) -> NoiseTable:
-        return self.laws.centred(threshold_in_records(self.threshold, self.unit))
+        return self.laws.median_test(threshold_in_records(self.threshold, self.unit))
 
     @property
     def count_noise(self) -> NoiseTable:

@@ -8,8 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpframe._forks import load_name, no_fork
-from dpframe.asking.call_arguments import CallArguments, check_contribution
+from dpframe._late_imports import load_name
+from dpframe.asking.call_arguments import (
+    CallArguments,
+    Constraint,
+    check_contribution,
+    choice,
+    delta_amount,
+    flag,
+    optional,
+)
 from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy
@@ -49,12 +57,16 @@ MEASURES = "offline", "offline-gaussian"
 """Mechanisms that add up a weight."""
 
 
+CONSTRAINTS: Mapping[str, Constraint] = {
+    "mechanism": choice(tuple(MECHANISMS)),
+    "remainder": optional(flag),
+    "delta": delta_amount,
+}
+
+
 def hhh_plan(given: CallArguments) -> HhhPlan[Any, Any]:
-    """Make a plan from unchecked arguments."""
-    mechanism = given.choice("mechanism", tuple(MECHANISMS))
-    given.flag("acknowledge")
-    if given["remainder"] is not None:
-        given.flag("remainder")
+    """Make a plan from arguments that ``CONSTRAINTS`` checked."""
+    mechanism = given["mechanism"]
     own = (
         given.but(remainder=None) if mechanism == "paper" else given
     )  # the plan of "paper" refuses a remainder itself
@@ -87,8 +99,7 @@ def _plan_of_mechanism(asked: HhhArguments) -> HhhPlan[Any, Any]:
             raise ParameterError(
                 "contribution='items' takes one hierarchy. Pass one, or leave contribution out."
             )
-        with no_fork():
-            from dpframe.questions.hhh.nodes import nodes_plan
+        from dpframe.questions.hhh.nodes import nodes_plan
 
         return nodes_plan(asked, asked.unit.nodes)
     if asked.unit.measured and asked.mechanism not in MEASURES:
@@ -97,8 +108,7 @@ def _plan_of_mechanism(asked: HhhArguments) -> HhhPlan[Any, Any]:
             "mechanism='offline', or leave weight and max_weight out."
         )
     if asked.hierarchy.has_cells:
-        with no_fork():
-            from dpframe.questions.hhh.cells_plan import cells_plan
+        from dpframe.questions.hhh.cells_plan import cells_plan
 
         return cells_plan(asked)
     if asked.totals:

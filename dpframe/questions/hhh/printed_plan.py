@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from dpframe.accounting.printed_algorithm import printed_lower_bound
 from dpframe.asking.draws import Draw, DrawList
 from dpframe.budget import per_record
 from dpframe.errors import ParameterError
-from dpframe.mechanisms import printed_hhh
-from dpframe.mechanisms.printed_hhh import PrintedLaws
 from dpframe.noise import NoiseTable
+from dpframe.papers import printed_hhh
+from dpframe.papers.printed_hhh import PrintedLaws, printed_lower_bound
 from dpframe.questions.hhh.checks import HhhArguments
 from dpframe.questions.hhh.mechanism_plan import HhhPlan, test_and_release_draws
 from dpframe.tree import CountTree, NoisyNodes

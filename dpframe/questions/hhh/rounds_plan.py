@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpframe._forks import no_fork
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.weighted_round_noise import NORM, Law, RoundLaws, round_laws
-from dpframe.asking.call_arguments import CallArguments, column_name
+from dpframe.asking.call_arguments import CallArguments, column_name, whole
 from dpframe.asking.card import Line, Text, typical_error_line
 from dpframe.asking.draws import Draw, DrawList
 from dpframe.asking.frame_notices import (
@@ -158,8 +157,7 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
         return _values_at_threshold(released, counted.keys, self.asked.threshold)
 
     def frame(self, noisy: Any, types: tuple[str, ...] = (), /) -> pd.DataFrame:
-        with no_fork():
-            from dpframe.asking.node_frame import tidy
+        from dpframe.asking.node_frame import tidy
 
         size = len(noisy.count)
         nodes = NoisyNodes(
@@ -296,13 +294,13 @@ def rounds_plan(given: CallArguments) -> RoundsPlan:
             f"contribution={given['contribution']!r} does not go with mechanism='rounds'. Leave "
             "contribution out, or pass mechanism='offline'."
         )
-    items = given.whole_number("max_contributions", 1, MOST_ITEMS)
+    items = whole(1, MOST_ITEMS)("max_contributions", given["max_contributions"])
     user = column_name("user", given["user"])
     unit = ItemsUnit(
         user=user,
         contribution="items",
         max_contributions=items or DEFAULT_ITEMS,
-        at_most=given.whole_number("at_most", 1, NORM**2),
+        at_most=whole(1, NORM**2)("at_most", given["at_most"]),
         given=items,
     )
     asked = HhhArguments(
@@ -310,10 +308,10 @@ def rounds_plan(given: CallArguments) -> RoundsPlan:
         unit=unit,
         budget=given.budget,
         mechanism="rounds",
-        threshold=given.whole_number("threshold", 1, 2**53),
+        threshold=whole(1, 2**53)("threshold", given["threshold"]),
         remainder=False,
-        release_share=given.number("release_share", 0.01, 0.99),
-        confidence=given.confidence,
+        release_share=given["release_share"],
+        confidence=given["confidence"],
         at_most=unit.at_most,
     )
     return plan_rounds(asked)

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from dpframe._known_arguments import known_arguments
-from dpframe.asking.call_arguments import CallArguments
+from dpframe.asking.call_arguments import CallArguments, Constraint, delta_amount, whole
 from dpframe.budget import PrivacyUnit
-from dpframe.questions.hhh.mechanism_plan import HhhPlan
-from dpframe.questions.hhh.merged_streams import MergedStreamPlan, make_merged_stream_plan
-from dpframe.questions.hhh.plan import make_plan
+from dpframe.questions.hhh.checks import HhhArguments
+from dpframe.questions.hhh.sketch_plans import StreamingPlan, merged_stream_plan, streaming_plan
 from dpframe.questions.sketches.checks import known_records
 from dpframe.questions.sketches.numbered_releases import next_release
 from dpframe.sources import stream_batches as raw
@@ -158,34 +158,32 @@ class StreamingHHH(raw.StreamingHHH):
         ['10.0.0.1/32']
         """
         named = {"epsilon": epsilon, "delta": delta, "threshold": threshold}
-        plan = stream_plan(self, CallArguments({**named, "confidence": confidence}), records)
+        plan = stream_plan(
+            self, CallArguments({**named, "confidence": confidence}, RELEASE_CONSTRAINTS), records
+        )
         return next_release(self, self._states, plan, ledger)
 
 
-def stream_plan(
-    streams: raw.StreamingHHH, given: CallArguments, records: object
-) -> HhhPlan[Any, Any] | MergedStreamPlan:
-    """Make a plan from unchecked arguments and the public parameters of streams."""
+RELEASE_CONSTRAINTS: Mapping[str, Constraint] = {
+    "delta": delta_amount,
+    "threshold": whole(1, 2**53),
+}
+
+
+def stream_plan(streams: raw.StreamingHHH, given: CallArguments, records: object) -> StreamingPlan:
+    """Make a plan from checked arguments and the public parameters of streams."""
     method = streams.method
-    if method is None:
-        known_records(records, "variant", None)
-        return make_plan(
-            hierarchy=streams.hierarchy,
-            unit=PrivacyUnit(),
-            budget=given.budget,
-            mechanism="streaming",
-            threshold=given.whole_number("threshold", 1, 2**53),
-            remainder=False,
-            confidence=given.confidence,
-            counters=streams.counters,
-        )
-    return make_merged_stream_plan(
+    asked = HhhArguments(
         hierarchy=streams.hierarchy,
-        method=method,
-        counters=streams.counters,
-        sketches=streams.sketches,
+        unit=PrivacyUnit(),
         budget=given.budget,
-        threshold=given.whole_number("threshold", 1, 2**53),
-        records=known_records(records, method, None),
-        confidence=given.confidence,
+        mechanism="streaming",
+        threshold=given["threshold"],
+        remainder=False,
+        confidence=given["confidence"],
+        counters=streams.counters,
     )
+    known = known_records(records, method or "variant", None)
+    if method is None:
+        return streaming_plan(asked)
+    return merged_stream_plan(asked, method, streams.sketches, records=known)

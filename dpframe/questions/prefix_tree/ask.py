@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dpframe._forks import no_fork
 from dpframe._known_arguments import known_arguments
 from dpframe.asking.answer import answer_call
 from dpframe.asking.explain import make_explain
 from dpframe.asking.question import Question
 from dpframe.digest import RECEIPT, seal_frame
 from dpframe.federated.encoding import Encoding
-from dpframe.questions.prefix_tree.checks import prefix_request
+from dpframe.questions.prefix_tree.checks import CONSTRAINTS, prefix_request
 from dpframe.questions.prefix_tree.count import (
     count,
     declared_prefix_plan,
@@ -166,8 +165,7 @@ def prefix_tree(
     >>> found["word"].tolist()[:2]
     ['selfie', 'brunch']
     """
-    with no_fork():
-        from dpframe.postprocess.flat import flat_frame
+    from dpframe.postprocess.shown_nodes import flat_frame
 
     result = answer_call(
         PREFIX_TREE,
@@ -207,6 +205,7 @@ def prefix_tree(
 PREFIX_TREE = Question(
     ask=prefix_tree,
     planned=prefix_request,
+    constraints=CONSTRAINTS,
     opens=opens,
     sized=source_prefix_plan,
     count=count,

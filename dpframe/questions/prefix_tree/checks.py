@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from numbers import Integral
 from typing import Any
 
 from dpframe.accounting.aggregate import FEWEST, Neighbours
 from dpframe.asking.call_arguments import (
     CallArguments,
+    Constraint,
     bounded_number,
+    choice,
     column_name,
+    delta_amount,
     known_choice,
+    whole,
     whole_number,
 )
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.federated.bit_segments import Segments
 from dpframe.federated.encoding import (
     CHARACTERS,
     BinaryEncoding,
@@ -23,6 +27,7 @@ from dpframe.federated.encoding import (
     HuffmanEncoding,
     checked_items,
 )
+from dpframe.federated.server import Segments
 from dpframe.mechanisms.prefix_tree import Search
 from dpframe.questions.prefix_tree.prefix_numbers import (
     PREFIX_MECHANISMS,
@@ -37,17 +42,31 @@ LARGEST_LIMIT = 2**28
 """The most cells of an iteration: 1 GiB of sums."""
 
 
+CONSTRAINTS: Mapping[str, Constraint] = {
+    "mechanism": choice(PREFIX_MECHANISMS),
+    "neighbours": choice(("replace", "remove")),
+    "accountant": choice(("aggregate", "shuffle")),
+    "selection": choice(("unweighted", "weighted")),
+    "participation": partial(bounded_number, low=0.001, high=1.0),
+    "false_positives": partial(bounded_number, low=0.001, high=10.0),
+    "rounds": partial(whole_number, low=1, high=20),
+    "length": partial(whole_number, low=1, high=LONGEST_ITEM),
+    "limit": partial(whole_number, low=2, high=LARGEST_LIMIT),
+    "delta": delta_amount,
+}
+
+
 def prefix_request(given: CallArguments) -> PrefixRequest:
     """Check the arguments, and return the request."""
-    kind = given.choice("mechanism", PREFIX_MECHANISMS)
-    near: Neighbours = given.choice("neighbours", ("replace", "remove"))
-    book: Accountant = given.choice("accountant", ("aggregate", "shuffle"))
+    kind = given["mechanism"]
+    near: Neighbours = given["neighbours"]
+    book: Accountant = given["accountant"]
     if book == "shuffle" and (near != "replace" or kind != "reports"):
         raise ParameterError(
             "accountant='shuffle' needs neighbours='replace' and mechanism='reports'. Leave "
             "accountant out."
         )
-    part = bounded_number("participation", given["participation"], 0.001, 1.0)
+    part = given["participation"]
     if part < 1 and kind != "reports":
         # central noise claims nothing for sampling
         raise ParameterError(
@@ -61,20 +80,18 @@ def prefix_request(given: CallArguments) -> PrefixRequest:
         search=Search(
             encoding=encoding_from(given["encoding"], given["alphabet"], given["public"]),
             segments=_item_segments(given),
-            rounds=whole_number("rounds", given["rounds"], 1, 20),
-            false_positives=bounded_number(
-                "false_positives", given["false_positives"], 0.001, 10.0
-            ),
-            weighted=given.choice("selection", ("unweighted", "weighted")) == "weighted",
-            conditioned=given.flag("conditioned"),
+            rounds=given["rounds"],
+            false_positives=given["false_positives"],
+            weighted=given["selection"] == "weighted",
+            conditioned=given["conditioned"],
             deny=() if deny is None else tuple(sorted(set(checked_items("deny", deny)))),
             taking_part=part,
-            confidence=given.confidence,
+            confidence=given["confidence"],
         ),
         mechanism=kind,
         accountant=book,
         neighbours=near,
-        declared=given.whole_number("devices", FEWEST if kind == "reports" else 1, 10**10),
+        declared=whole(FEWEST if kind == "reports" else 1, 10**10)("devices", given["devices"]),
     )
 
 
@@ -110,8 +127,7 @@ def _device_user(user: object) -> str:
 
 def _item_segments(given: CallArguments) -> Segments:
     segments = given["segments"]
-    bits = whole_number("length", given["length"], 1, LONGEST_ITEM)
-    cells = whole_number("limit", given["limit"], 2, LARGEST_LIMIT)
+    bits, cells = given["length"], given["limit"]
     if isinstance(segments, str):
         kind = known_choice("segments", segments, ("adaptive", "even"))
         times = whole_number("iterations", given["iterations"], 1, min(bits, 100))

@@ -13,6 +13,8 @@ from dpframe.asking.call_arguments import (
     budget_amount,
     column_name,
     known_choice,
+    number,
+    whole,
 )
 from dpframe.budget import Budget, PrivacyUnit, as_float
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
@@ -28,7 +30,7 @@ NODE_COLUMNS = ("level", "prefix")
 
 
 def rollup_plan(given: CallArguments) -> RollupPlan:
-    """A plan from unchecked arguments."""
+    """A plan from arguments that the question checked one by one."""
     return make_rollup_plan(rollup_request(given))
 
 
@@ -50,14 +52,14 @@ def rollup_request(given: CallArguments) -> RollupRequest:
         hierarchy=hierarchy,
         measures=measures,
         unit=PrivacyUnit(user=user),
-        budget=Budget(epsilon=given.epsilon, delta=_rollup_delta(given["delta"], listed)),
-        threshold=given.whole_number("threshold", 1, 2**53)
-        if heavy is None
-        else given.number("threshold", 0, 1e300),
+        budget=Budget(epsilon=given["epsilon"], delta=_rollup_delta(given["delta"], listed)),
+        threshold=(whole(1, 2**53) if heavy is None else number(0, 1e300))(
+            "threshold", given["threshold"]
+        ),
         heavy=heavy,
         listed=listed,
-        selection_share=given.number("selection_share", 0.01, 0.99),
-        confidence=given.confidence,
+        selection_share=given["selection_share"],
+        confidence=given["confidence"],
     )
 
 

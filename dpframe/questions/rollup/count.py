@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dpframe._forks import no_fork
 from dpframe.asking.plan_protocols import MechanismInput
 from dpframe.errors import ParameterError
 from dpframe.mechanisms.rollup import Measurable
@@ -50,8 +49,7 @@ def rollup_result_types(plan: RollupPlan, stored: list[tuple[str, str]]) -> tupl
 
     Raises ColumnError for a column that the table lacks or whose type cannot be read.
     """
-    with no_fork():
-        from dpframe.sources.sql_tables import check_stored, level_types
+    from dpframe.sources.sql_tables import check_stored, level_types
 
     check_stored(plan.hierarchy, plan.unit, stored)
     adds_up, others = _measure_columns(plan)

@@ -9,7 +9,7 @@ from typing import assert_never
 
 from dpframe.asking.card import Line, Text, hierarchy_lines
 from dpframe.measures import Measure
-from dpframe.postprocess.measured_totals import PARTS, level_strategy
+from dpframe.postprocess.strategy import PARTS, level_strategy
 from dpframe.questions.rollup.rollup_numbers import MANY, RollupNumbers
 
 

@@ -16,7 +16,6 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dpframe._forks import no_fork
 from dpframe.asking.card import Line
 from dpframe.asking.draws import DrawList
 from dpframe.asking.level_plan import cell_facts
@@ -112,8 +111,7 @@ class RollupPlan(RollupNumbers):
 
     def frame(self, noisy: rollup.NoisyRollup, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """Reported nodes with their measures, in natural order."""
-        with no_fork():
-            from dpframe.questions.rollup.frame import rollup_frame  # loads pandas
+        from dpframe.questions.rollup.frame import rollup_frame  # loads pandas
 
         return rollup_frame(noisy, self, types)
 
@@ -121,8 +119,7 @@ class RollupPlan(RollupNumbers):
         self, facts: Receipt, noisy: rollup.NoisyRollup, frame: pd.DataFrame, /
     ) -> Receipt:
         """The receipt with the found bounds, the noise of each measure, and notices."""
-        with no_fork():
-            from dpframe.questions.rollup.rollup_notices import rollup_notices  # loads pandas
+        from dpframe.questions.rollup.rollup_notices import rollup_notices  # loads pandas
 
         facts = facts.with_bounds(released_bounds(self, noisy))
         facts = facts.with_release_facts({"measures": noise_facts(self, noisy, facts)}, [])

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.noise import law_facts
-from dpframe.postprocess.mean_noise import BY_VALUE
-from dpframe.postprocess.measured_totals import PARTS
+from dpframe.postprocess.known_noise import BY_VALUE
+from dpframe.postprocess.strategy import PARTS
 from dpframe.questions.rollup.rollup_numbers import RollupNumbers
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from dpframe.asking.frame_notices import (
 from dpframe.hierarchy import INVALID
 from dpframe.measures import Measure
 from dpframe.mechanisms.rollup import NoisyRollup
-from dpframe.postprocess.lineages import nearest_reported
+from dpframe.postprocess.shown_nodes import nearest_reported
 from dpframe.questions.rollup.frame import number_of_values
 from dpframe.questions.rollup.rollup_numbers import RollupNumbers
 

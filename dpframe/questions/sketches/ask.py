@@ -141,6 +141,11 @@ class _Releasable(Sketch):
         its sketches before. Public."""
         return self._released
 
+    def merge(self, other: Sketch) -> MergedSketch:
+        """Merge this and another sketch with equally many counters; see
+        :func:`dpframe.merge_sketches`."""
+        return merge_sketches([self, other])
+
     def resume(self) -> None:
         """Let a released sketch take records again.
 
@@ -166,10 +171,6 @@ class MergedSketch(_Releasable, raw.MergedSketch):
     __slots__ = ()
     __doc__ = raw.MergedSketch.__doc__
 
-    def merge(self, other: Sketch) -> MergedSketch:
-        """Merge this and another sketch with equally many counters, by this sketch's method."""
-        return merge_sketches([self, other], method=self._method)
-
 
 class MisraGries(_Releasable, raw.MisraGries):
     __slots__ = ()
@@ -180,11 +181,6 @@ class MisraGries(_Releasable, raw.MisraGries):
 
     update.__doc__ = raw.MisraGries.update.__doc__
 
-    def merge(self, other: Sketch) -> MergedSketch:
-        """Merge this and another sketch with equally many counters; see
-        :func:`dpframe.merge_sketches`."""
-        return merge_sketches([self, other])
-
 
 class PrivacyAwareMisraGries(_Releasable, raw.PrivacyAwareMisraGries):
     __slots__ = ()
@@ -194,11 +190,6 @@ class PrivacyAwareMisraGries(_Releasable, raw.PrivacyAwareMisraGries):
         super().update_users(ordered_keys(users), ordered_keys(items))
 
     update_users.__doc__ = raw.PrivacyAwareMisraGries.update_users.__doc__
-
-    def merge(self, other: Sketch) -> MergedSketch:
-        """Merge this and another sketch with equally many counters; see
-        :func:`dpframe.merge_sketches`."""
-        return merge_sketches([self, other])
 
 
 if TYPE_CHECKING:  # typing would keep every module alive until the interpreter is gone

@@ -16,9 +16,8 @@ from dpframe.asking.call_arguments import (
 )
 from dpframe.budget import Budget
 from dpframe.errors import BudgetError, DpframeError, ParameterError, ParameterTypeError
-from dpframe.questions.sketches.base_sketch_plan import SketchPlan
-from dpframe.questions.sketches.plan import make_sketch_plan
-from dpframe.questions.sketches.sketch_request import Structure
+from dpframe.questions.sketches.plan import SketchPlan, sketch_plan
+from dpframe.questions.sketches.sketch_request import SketchRequest, Structure
 from dpframe.sketches._batches import single_column as as_column
 from dpframe.sketches._sketch import LARGEST, Sketch
 from dpframe.sketches._state import key_order
@@ -35,20 +34,22 @@ def sketch_plan_from(
     records: object,
     max_contributions: object,
     confidence: object,
-) -> SketchPlan[Any, Any]:
+) -> SketchPlan[Any]:
     """A plan from unchecked arguments and the public parameters of a sketch."""
     structure = _sketch_structure(sketch)
     checked_epsilon = budget_amount("epsilon", epsilon, *EPSILON, "for example 1.0")
-    return make_sketch_plan(
-        structure=structure,
-        unit=sketch._unit,
-        counters=sketch.counters,
-        sketches=sketch.sketches if isinstance(sketch, MergedSketch) else 1,
-        max_contributions=_sketch_contributions(max_contributions, sketch._unit),
-        budget=Budget(epsilon=checked_epsilon, delta=_sketch_delta(delta, universe)),
-        universe=None if universe is None else _universe_keys(universe),
-        records=known_records(records, structure, universe),
-        confidence=bounded_number("confidence", confidence, 0.5, 0.999999),
+    return sketch_plan(
+        SketchRequest(
+            structure=structure,
+            unit=sketch._unit,
+            counters=sketch.counters,
+            sketches=sketch.sketches if isinstance(sketch, MergedSketch) else 1,
+            max_contributions=_sketch_contributions(max_contributions, sketch._unit),
+            budget=Budget(epsilon=checked_epsilon, delta=_sketch_delta(delta, universe)),
+            universe=None if universe is None else _universe_keys(universe),
+            records=known_records(records, structure, universe),
+            confidence=bounded_number("confidence", confidence, 0.5, 0.999999),
+        )
     )
 
 

@@ -1,7 +1,8 @@
 """A noisy sketch as a frame: keys, counts, intervals. Post-processing, free.
 
-*One stream.* Let q and Q be the plan's ``above`` and ``below``: ``P(Z < -q) + P(Z - eta > Q)`` is
-at most the chance to miss. The true count f is between C and C + alpha, and U = C + alpha + Z, so
+*One stream.* Let q and Q be the plan's ``noise_above`` and ``noise_below``: ``P(Z < -q) +
+P(Z - eta > Q)`` is at most the chance to miss. The true count f is between C and C + alpha, and
+U = C + alpha + Z, so
 
     f <= C + alpha = U - Z                        <= U + q                 unless Z < -q
     f >= C         = U - alpha_hat - (Z - eta)    >= U - (alpha_hat + Q)   unless Z - eta > Q
@@ -25,8 +26,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe.mechanisms.sketch_release import NoisyCounts, NoisySketch
-from dpframe.questions.sketches.sketch_request import SketchRequest
+from dpframe.mechanisms.sketch_release import NoisySketch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,33 +52,16 @@ def sketch_frame(keys: pa.Array, intervals: Intervals) -> pd.DataFrame:
     )
 
 
-def stream_intervals(noisy: NoisySketch, *, above: int, below: int) -> Intervals:
-    """Intervals of one stream."""
-    count = noisy.upper
-    lower = count - max(noisy.decrements + below, above)
-    return count, np.maximum(lower, 0), np.maximum(count + above, 0)
-
-
-def count_intervals(
-    noisy: NoisyCounts, asked: SketchRequest, *, above: int, below: int
-) -> Intervals:
-    """Intervals of merged sketches, sketches of users, and universes."""
-    g, values, most = noisy.unit, noisy.values, most_lost(noisy, asked)
+def count_intervals(noisy: NoisySketch, *, above: int, below: int, most: int | None) -> Intervals:
+    """Intervals of counts, in units: ``most`` is what the sketches can have lost, None if it is
+    private."""
+    g, values = noisy.unit, noisy.values
     count = (2 * values + g) // (2 * g)  # rounded after the noise
     lower = np.maximum(np.minimum(-((below - values) // g), count), 0)
     if most is None:
         return count, lower, None
     upper = np.maximum((values + above + most) // g, count)
     return count, lower, np.maximum(upper, 0)
-
-
-def most_lost(noisy: NoisyCounts, asked: SketchRequest) -> int | None:
-    """The most by which a released value is below the truth before noise, in units of the value.
-
-    None unless the caller declared a bound on the number of records."""
-    if asked.records is None:
-        return None
-    return asked.records if noisy.unit > 1 else asked.records // (asked.counters + 1)
 
 
 def _keys_series(keys: pa.Array) -> pd.Series:

@@ -1,51 +1,388 @@
-"""Choose the plan of a sketch's release by the structure of the sketch."""
+"""The plans of all releases of a sketch: noise, threshold, intervals, card. They see no sketch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import log, sqrt
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import numpy as np
+
+from dpframe.accounting.sketch_lattice import LARGEST_TABLE, LatticeLaws, lattice_laws
+from dpframe.accounting.sketch_pure import PureLaws, pure_laws
+from dpframe.accounting.sketch_stream import SketchLaws, sketch_laws
+from dpframe.accounting.sparse_gaussian import GshmLaws, gshm_laws
+from dpframe.asking.card import Line, Text
+from dpframe.asking.draws import Curve, Draw, DrawList, counts_game
+from dpframe.asking.level_plan import ReleasePlan
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget
-from dpframe.questions.sketches.base_sketch_plan import SketchPlan
-from dpframe.questions.sketches.lossy import SparsePlan, SumPlan, sparse_plan, sum_plan
-from dpframe.questions.sketches.single_stream import single_stream_plan
-from dpframe.questions.sketches.sketch_request import SketchRequest, Structure
-from dpframe.questions.sketches.universe import universe_plan
+from dpframe.errors import BudgetError
+from dpframe.mechanisms.sketch_release import (
+    NoisySketch,
+    SketchedLaws,
+    release_sketch,
+    release_universe_top,
+)
+from dpframe.noise import NoiseTable, UnboundedNoise
+from dpframe.questions.sketches.frame import Intervals, count_intervals, sketch_frame
+from dpframe.questions.sketches.sketch_request import (
+    NAMES,
+    PAPERS,
+    SOURCE,
+    SketchRequest,
+    SketchUnit,
+)
+from dpframe.sketches import SketchState
 
-RELEASES: Mapping[Structure, Callable[[SketchRequest], SketchPlan[Any, Any]]] = {
-    "variant": single_stream_plan,
-    "standard": single_stream_plan,
-    "sum": sum_plan,
-    "bounded": sparse_plan,
-    "users": sparse_plan,
-}
-"""For each structure, the function that plans a release without a universe."""
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROUNDING = 1e-12
+"""A bound on the rounding error of a convolved probability; subtracted from the chance to miss."""
+
+CHANCE = (
+    "for a key fixed beforehand, the chance that it is published with an interval that misses "
+    "the true count is at most one minus the confidence; given that a key near the threshold "
+    "was published, the confidence is nominal"
+)
+"""The promise on the intervals of every release."""
+
+L = TypeVar("L", bound=SketchedLaws | PureLaws)
 
 
-def make_sketch_plan(
-    *, structure: Structure, unit: str, counters: int, budget: Budget, **options: Any
-) -> SketchPlan[Any, Any]:
-    """Choose noise and threshold; ``options`` are the remaining fields of ``SketchRequest``.
+@dataclass(frozen=True, kw_only=True)
+class SketchPlan(ReleasePlan, Generic[L]):
+    """Merged sketches, and sketches of users: counts are too low by what the sketches dropped. How
+    much they dropped stays private.
 
-    Raises BudgetError if no noise reaches the budget."""
-    asked = SketchRequest(
-        structure=structure, unit=unit, counters=counters, budget=budget, **options
+    The plan draws as every plan does. It has no request, and its unit of privacy names no column:
+    only named releases and sources need these, and releases of a sketch are numbered.
+    """
+
+    asked: SketchRequest
+    laws: L
+
+    @property
+    def budget(self) -> Budget:
+        return self.asked.budget
+
+    @property
+    def unit(self) -> SketchUnit:
+        return self.asked.privacy_unit
+
+    @property
+    def mechanism_name(self) -> str:
+        return NAMES[self.asked.structure]
+
+    @property
+    def paper(self) -> str:
+        return PAPERS[self.asked.structure]
+
+    @property
+    def sensitivity(self) -> str:
+        """How far one record or user can change the values that get noise."""
+        asked, k = self.asked, self.asked.counters
+        levels = "" if asked.levels == 1 else f"on each of {asked.levels} levels "
+        if self.laws.unit == 1:
+            most = f"at most {k} counters by 1, all in one direction"
+            return f"{levels}one {asked.unit} moves {most}"
+        return (
+            f"{levels}one record moves the sum by at most {2 * k - 1}/{k + 1} (l1) and "
+            f"sqrt({k * k + k - 1})/{k + 1} (l2), however many sketches are in it"
+        )
+
+    @property
+    def intervals(self) -> str:
+        records = self.asked.records
+        if records is None:
+            return (
+                f"{CHANCE}. upper is missing: the number of records is private and was not declared"
+            )
+        return (
+            f"{CHANCE}. lower allows for the noise, upper also for the sketch, which loses at most "
+            f"{records / (self.asked.counters + 1):.6g} of a count if there were at most {records} "
+            "records"
+        )
+
+    @cached_property
+    def draws(self) -> DrawList:
+        laws = self.laws
+        assert not isinstance(laws, PureLaws)
+        standard = self.asked.counters if self.asked.structure == "standard" else None
+        return sketch_draws(laws, group=self.asked.max_contributions, standard=standard)
+
+    @property
+    def threshold(self) -> float | None:
+        """The count from which keys are shown, for one stream less the sketch error; None with a
+        universe."""
+        return None if isinstance(self.laws, PureLaws) else self.laws.least / self.laws.unit
+
+    # -- intervals, in units of the laws: how far the noise reaches ----------------------------
+
+    @property
+    def _miss(self) -> float:
+        return 1 - self.asked.confidence - ROUNDING
+
+    def reach(self, mass: float) -> int:
+        """The smallest q with P(Z > q) <= mass. Z is symmetric."""
+        if isinstance(self.laws, PureLaws):
+            return self.laws.reach(mass)
+        noise = self.laws.noise
+        return max(0, int(np.argmax(noise.at_least() <= mass)) + noise.lowest - 1)
+
+    @cached_property
+    def noise_above(self) -> int:
+        """The q with P(Z < -q) <= half the chance to miss."""
+        return self.reach(self._miss / 2)
+
+    @property
+    def most_lost(self) -> int | None:
+        """The most by which a value is below the truth before noise; None unless the caller
+        declared a bound on the number of records."""
+        records = self.asked.records
+        if records is None or self.laws.unit > 1:
+            return records
+        return records // (self.asked.counters + 1)
+
+    def counts(self, noisy: NoisySketch) -> Intervals:
+        """Counts, lower bounds on the true counts and, where known, upper bounds."""
+        return count_intervals(
+            noisy, above=self.noise_above, below=self.noise_above, most=self.most_lost
+        )
+
+    def unpublished_at_most(self, noisy: NoisySketch) -> int | None:
+        """An upper bound, at the confidence, on the true count of a key that is not published; None
+        if the release does not tell one."""
+        most = self.most_lost if noisy.decrements is None else noisy.decrements
+        if most is None or isinstance(self.laws, PureLaws):
+            return None
+        return max(0, (self.laws.least - 1 + self.reach(self._miss) + most) // self.laws.unit)
+
+    # -- the release --------------------------------------------------------------------------
+
+    def run(self, counted: SketchState, /) -> NoisySketch:
+        """The only noisy step."""
+        assert not isinstance(self.laws, PureLaws)
+        return release_sketch(counted, self.laws)
+
+    def key_lines(self) -> list[Line]:
+        """The card lines on which keys are published."""
+        less = " less the sketch error" if isinstance(self.laws, SketchLaws) else ""
+        shown = f"noisy count{less} from which keys are shown"
+        return [Line("threshold", self.threshold, shown), self.delta_line]
+
+    def lines(self) -> list[Line]:
+        """The card lines, all known before the sketch is released."""
+        asked = self.asked
+        return [
+            self.guarantee_line,
+            Line("mechanism", self.mechanism_name, self.paper),
+            Line("counts", self.unit.counts, self.unit.what_counts),
+            Line.of("counters", asked.counters, "of each of {n} sketches", n=asked.sketches),
+            Line("sensitivity", self.sensitivity, "what the noise has to cover"),
+            *self.draws.lines,
+            Line.of(
+                "noise error",
+                Text("+-{half_width} with confidence {confidence:g}"),
+                "of a count, from the noise alone",
+                half_width=-(-self.noise_above // self.laws.unit),
+                confidence=asked.confidence,
+            ),
+            *self.key_lines(),
+        ]
+
+    @property
+    def facts(self) -> dict[str, object]:
+        asked = self.asked
+        return {
+            "hierarchy": None,
+            "counters": asked.counters,
+            "sketches": asked.sketches,
+            "sensitivity": self.sensitivity,
+            "threshold": self.threshold,
+            "universe": None if asked.universe is None else len(asked.universe),
+            "records": asked.records,
+            "confidence": asked.confidence,
+            "sketch_error": None,
+            "unpublished_at_most": None,
+            "release_number": 1,
+        }
+
+    def frame(self, noisy: NoisySketch, types: tuple[str, ...] = (), /) -> pd.DataFrame:
+        """Columns key, count, lower, upper; sorted by key."""
+        return sketch_frame(noisy.keys, self.counts(noisy))
+
+    def finish_receipt(self, facts: Receipt, noisy: NoisySketch, frame: pd.DataFrame, /) -> Receipt:
+        """The receipt, with the released error and the bound on unpublished keys."""
+        error, unpublished = noisy.decrements, self.unpublished_at_most(noisy)
+        rows: list[list[object]] = []
+        if error is not None:
+            meaning = "released too: how far counts can be above the truth, itself noisy"
+            rows.append(["sketch error", error, meaning])
+        if unpublished is not None:
+            chance = f"{self.asked.confidence:g}"
+            meaning = f"true count of a key that is not published, confidence {chance}"
+            rows.append(["unpublished at most", unpublished, meaning])
+        own = {"sketch_error": error, "unpublished_at_most": unpublished}
+        return facts.with_facts({**own, "card": [*facts["card"], *rows]})
+
+
+@dataclass(frozen=True, kw_only=True)
+class SingleStreamPlan(SketchPlan[SketchLaws]):
+    """The sketch of one stream: its error, alpha_hat, is released with the counters."""
+
+    sensitivity = "one record moves one of k counters C + alpha, or alpha, by 1"
+    intervals = f"{CHANCE}. lower allows for the sketch error and the noise, upper for the noise"
+
+    @cached_property
+    def noise_below(self) -> int:
+        """The Q with P(Z - eta > Q) <= what ``noise_above`` leaves of the chance to miss."""
+        noise, shared = self.laws.noise, self.laws.shared
+        missed = float(noise.at_least()[self.noise_above + 1 - noise.lowest])
+        size = len(noise.weights) + len(shared.weights) - 1
+        # the law of Z - eta by Fourier transforms, whose rounding ROUNDING covers
+        product = np.fft.rfft(noise.pmf, size) * np.fft.rfft(shared.pmf[::-1], size)
+        law = np.maximum(np.fft.irfft(product, size), 0.0)
+        tails = np.append(np.cumsum(law[::-1])[::-1], 0.0)
+        lowest = noise.lowest - shared.highest
+        return max(0, int(np.argmax(tails <= self._miss - missed)) + lowest - 1)
+
+    def counts(self, noisy: NoisySketch) -> Intervals:
+        assert noisy.decrements is not None
+        below = max(noisy.decrements + self.noise_below, self.noise_above)
+        return count_intervals(noisy, above=self.noise_above, below=below, most=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniversePlan(SketchPlan[PureLaws]):
+    """The k largest noisy counts of a public universe: delta is 0 for every kind of sketch."""
+
+    @property
+    def mechanism_name(self) -> str:
+        return f"{super().mechanism_name}-universe"
+
+    @property
+    def paper(self) -> str:
+        where = "Algorithm 3" if self.laws.unit > 1 else "section 7"
+        return f"{SOURCE}, {where}, Laplace noise on every key of the universe"
+
+    @cached_property
+    def draws(self) -> DrawList:
+        laws, group = self.laws, self.asked.max_contributions
+        noise = _count_noise(UnboundedNoise(laws.scale), laws.unit, moves=laws.move.absolute)
+        return counts_game([noise], delta=0.0, group=group, curve=_curve_of(laws))
+
+    def key_lines(self) -> list[Line]:
+        keys = 0 if self.asked.universe is None else len(self.asked.universe)
+        largest = f"largest {self.asked.counters} of {keys} keys"
+        return [Line("published", largest, "keys that are not listed are never published")]
+
+    def run(self, counted: SketchState, /) -> NoisySketch:
+        return release_universe_top(counted, self.asked.universe, self.laws)
+
+
+# -- what is drawn -------------------------------------------------------------------------------
+
+
+def _curve_of(laws: SketchedLaws | PureLaws) -> Curve:
+    def curve(epsilons: Sequence[float]) -> list[tuple[float, float]]:
+        return [(epsilon, laws.cost(epsilon)) for epsilon in epsilons]
+
+    return curve
+
+
+def _count_noise(law: NoiseTable | UnboundedNoise, grid: int, **facts: Any) -> Draw:
+    names, applies_to = ("count",), "in every count"
+    return Draw(law=law, grid=grid, names=names, label="noise", applies_to=applies_to, **facts)
+
+
+def sketch_draws(
+    laws: SketchedLaws, *, group: int, by_level: bool = False, standard: int | None = None
+) -> DrawList:
+    """Return the draws of sketches: noise in counts and, for one stream, in the sketch error.
+
+    With ``by_level`` the sketches are of one stream in the levels of a hierarchy. ``group`` is 1
+    for whole users. ``standard`` is the number of counters of a sketch that removes zeros at once.
+
+    A record moves one value of a sum by at most k units, and at most k - 1 other values by 1 unit.
+    """
+    noise = _count_noise(laws.noise, laws.unit)
+    if by_level:
+        names, added = ("test", "release"), "added to what is reported"
+        noise = Draw(law=laws.noise, names=names, label="release noise", applies_to=added)
+    curve: Curve | None = _curve_of(laws)
+    draws: tuple[Draw, ...] = (noise,)
+    own: dict[str, object]
+    if isinstance(laws, SketchLaws):
+        shared = Draw(law=laws.shared, names=("sketch_error",))
+        if by_level:
+            added = "added to the sketch error of each level"
+            shared = Draw(law=laws.shared, label="error noise", applies_to=added)
+        own = {"standard": standard, "theta": laws.theta, "noise": noise, "shared": shared}
+        kind, draws = "sketches", (noise, shared)
+    elif isinstance(laws, LatticeLaws):
+        own = {"counters": laws.unit - 1, "theta": laws.theta, "noise": noise}
+        kind = "sums"
+    else:
+        own = {"changed": laws.changed, "least": laws.least, "noise": noise}
+        kind = "merged"
+        curve = None if by_level else curve
+    return DrawList(
+        kind=kind,
+        draws=draws,
+        facts={"sketches": laws.sketches, **own},
+        delta=laws.delta,
+        group=group,
+        curve=curve,
     )
+
+
+# -- the choice of noise and threshold -----------------------------------------------------------
+
+
+def sketch_plan(asked: SketchRequest) -> SketchPlan[Any]:
+    """Choose noise and threshold by the structure of the sketch; BudgetError if no noise reaches
+    the budget."""
+    streams, record = asked.structure in ("variant", "standard"), asked.record
     if asked.universe is not None:
-        return universe_plan(asked, asked.universe)
-    return RELEASES[structure](asked)
-
-
-def make_level_plan(
-    *,
-    structure: Literal["sum", "bounded", "users"],
-    unit: str,
-    counters: int,
-    budget: Budget,
-    **options: Any,
-) -> SumPlan | SparsePlan:
-    """Like ``make_sketch_plan`` without a universe, for structures with a sketch per level."""
-    asked = SketchRequest(
-        structure=structure, unit=unit, counters=counters, budget=budget, **options
+        post_processed = streams or asked.structure == "sum"
+        pure = pure_laws(
+            counters=asked.counters, epsilon=record.epsilon, post_processed=post_processed
+        )
+        return UniversePlan(asked=asked, laws=pure)
+    if not streams:
+        return table_plan(asked)
+    laws = sketch_laws(
+        sketches=1,
+        standard=asked.structure == "standard",
+        counters=asked.counters,
+        epsilon=record.epsilon,
+        delta=record.delta,
     )
-    return sum_plan(asked) if structure == "sum" else sparse_plan(asked)
+    return SingleStreamPlan(asked=asked, laws=laws)
+
+
+def table_plan(asked: SketchRequest) -> SketchPlan[LatticeLaws | GshmLaws]:
+    """Choose the noise for a merge, or for sketches of users, on each of ``levels`` levels."""
+    record, moved = asked.record, asked.counters * asked.levels
+    epsilon, delta = record.epsilon, record.delta
+    if asked.structure == "sum":
+        laws = lattice_laws(
+            counters=asked.counters,
+            sketches=asked.levels,
+            merged=True,
+            epsilon=epsilon,
+            delta=delta,
+        )
+        return SketchPlan(asked=asked, laws=laws)
+    # refuse before the table is built: counters that move together need a table this long
+    if 2 * (2 * sqrt(moved) * -log(delta) / epsilon) > LARGEST_TABLE:
+        raise BudgetError(
+            f"epsilon ({epsilon:g}) is too small for {moved} counters. Raise epsilon, or lower the "
+            "number of counters."
+        )
+    sparse = gshm_laws(changed=asked.counters, sketches=asked.levels, epsilon=epsilon, delta=delta)
+    return SketchPlan(asked=asked, laws=sparse)

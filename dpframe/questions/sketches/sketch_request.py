@@ -119,6 +119,6 @@ class SketchRequest:
         return record
 
     @property
-    def protected(self) -> SketchUnit:
+    def privacy_unit(self) -> SketchUnit:
         """The unit of privacy."""
         return SketchUnit(max_contributions=self.max_contributions, entry=self.unit)

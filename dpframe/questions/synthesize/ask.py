@@ -9,7 +9,7 @@ from dpframe._known_arguments import known_arguments
 from dpframe.asking.answer import answer_call
 from dpframe.asking.explain import make_explain
 from dpframe.asking.question import Question
-from dpframe.questions.synthesize.checks import SynthesisRequest, synthesis_request
+from dpframe.questions.synthesize.checks import CONSTRAINTS, SynthesisRequest, synthesis_request
 from dpframe.questions.synthesize.count import (
     check_synthesis_source,
     count,
@@ -152,6 +152,7 @@ def synthesize(
 SYNTHESIZE = Question(
     ask=synthesize,
     planned=synthesis_request,
+    constraints=CONSTRAINTS,
     fitted=fit_synthesis,
     sized=source_synthetic_plan,
     count=count,

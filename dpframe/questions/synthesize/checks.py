@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import pyarrow as pa
@@ -14,18 +15,17 @@ import pyarrow as pa
 from dpframe._unicode import is_arrow_text
 from dpframe.accounting.privhp_scales import Split
 from dpframe.asking.call_arguments import (
-    EPSILON,
     CallArguments,
-    budget_amount,
-    known_choice,
+    Constraint,
+    choice,
     user_unit,
+    whole,
     whole_number,
 )
 from dpframe.budget import Budget
 from dpframe.domains import Domain, ListedAxis, as_domain
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
-from dpframe.noise import random_seed
 from dpframe.questions.synthesize.plan import (
     DEFAULT_HOT,
     DEFAULT_WIDTH,
@@ -68,16 +68,24 @@ def _key_rows(table: pa.Table) -> list[list[str | None]]:
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def row_domain(columns: object, *, depth: object, keys: object) -> RowDomain:
-    """The domain of rows, from unchecked arguments."""
+CONSTRAINTS: Mapping[str, Constraint] = {
+    "depth": whole(1, 60),
+    "k": whole(1, LARGEST),
+    "width": whole(1, LARGEST),
+    "rows": partial(whole_number, low=1, high=99),
+    "split": choice(SPLITS),
+}
+
+
+def row_domain(columns: object, *, depth: int | None, keys: object) -> RowDomain:
+    """The domain of rows, from unchecked columns and keys."""
     if columns is None:
         raise ParameterTypeError(
             "columns is missing. Declare them, for example 'number:distance?lower=0&upper=5000'."
         )
-    levels = None if depth is None else whole_number("depth", depth, 1, 60)
     hierarchies = {",".join(h.source_columns): h for h in _category_hierarchies(columns)}
     if keys is None or not hierarchies:
-        domain = as_domain(columns, depth=levels, keys=keys)
+        domain = as_domain(columns, depth=depth, keys=keys)
         return RowDomain(_axis_specs(domain), {}, domain)
     if isinstance(keys, Mapping):
         named = {_keys_column(name): listed for name, listed in keys.items()}
@@ -94,7 +102,7 @@ def row_domain(columns: object, *, depth: object, keys: object) -> RowDomain:
     tables = {
         name: key_table(_single_values(listed), hierarchies[name]) for name, listed in named.items()
     }
-    domain = as_domain(columns, depth=levels, keys=tables)
+    domain = as_domain(columns, depth=depth, keys=tables)
     return RowDomain(_axis_specs(domain), tables, domain)
 
 
@@ -132,13 +140,11 @@ def _axis_specs(domain: Domain) -> tuple[str, ...]:
     )
 
 
-def shape_from(domain: Domain, *, k: object, width: object, rows: object, seed: object) -> Shape:
-    """Sizes and hash seed of the sketch, from unchecked arguments."""
-    hot = DEFAULT_HOT if k is None else whole_number("k", k, 1, LARGEST)
-    wide = DEFAULT_WIDTH if width is None else whole_number("width", width, 1, LARGEST)
-    tall = whole_number("rows", rows, 1, 99)
-    start = random_seed() if seed is None else whole_number("seed", seed, 0, 2**63 - 1)
-    return Shape(domain.depth, hot, wide, tall, start)
+def shape_from(domain: Domain, given: CallArguments, seed: int) -> Shape:
+    """Sizes and hash seed of the sketch, from checked arguments."""
+    hot = DEFAULT_HOT if given["k"] is None else given["k"]
+    wide = DEFAULT_WIDTH if given["width"] is None else given["width"]
+    return Shape(domain.depth, hot, wide, given["rows"], seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,21 +171,20 @@ class SynthesisRequest:
 
 
 def synthesis_request(given: CallArguments) -> SynthesisRequest:
-    """The request from unchecked arguments. Its plan has no schema, so the plan can only be
+    """The request from checked arguments. Its plan has no schema, so the plan can only be
     explained."""
     wanted = row_domain(given["columns"], depth=given["depth"], keys=given["keys"])
-    seed = given.whole_number("seed", 0, 2**63 - 1)
-    sizes = {name: given[name] for name in ("k", "width", "rows")}
-    shape = shape_from(wanted.domain, seed=0 if seed is None else seed, **sizes)
+    seed = given["seed"]
+    shape = shape_from(wanted.domain, given, 0 if seed is None else seed)
     return SynthesisRequest(
         wanted=wanted, plan=synthetic_plan(wanted, shape, None, given), seed=seed
     )
 
 
 def synthetic_plan(
-    wanted: RowDomain, shape: Shape, schema: pa.Schema | None, given: Mapping[str, object]
+    wanted: RowDomain, shape: Shape, schema: pa.Schema | None, given: CallArguments
 ) -> SyntheticPlan:
-    """The plan from unchecked arguments. Without a schema the plan can only be explained."""
+    """The plan from checked arguments. Without a schema the plan can only be explained."""
     user, most = given.get("user"), given.get("max_contributions")
     if user is not None and most is None:
         raise ParameterError(
@@ -191,8 +196,8 @@ def synthetic_plan(
         digest=wanted.digest,
         schema="" if schema is None else schema_text(schema),
         shape=shape,
-        split=known_choice("split", given["split"], SPLITS),
-        epsilon=budget_amount("epsilon", given["epsilon"], *EPSILON, "for example 1.0"),
+        split=given["split"],
+        epsilon=given["epsilon"],
         unit=user_unit(user, None if user is None else "records", most),
     )
 

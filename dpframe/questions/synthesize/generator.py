@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpframe._forks import no_fork
 from dpframe._known_arguments import known_arguments
 from dpframe._paths import local_file, replace_file
 from dpframe._progress import step
@@ -153,8 +152,7 @@ class Generator:
         n
             Synthetic rows to draw for the page.
         """
-        with no_fork():
-            from dpframe.pages.marginals import write_marginals
+        from dpframe.pages.marginals import write_marginals
 
         write_marginals(
             public,

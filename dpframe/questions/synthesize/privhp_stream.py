@@ -10,14 +10,16 @@ import numpy as np
 import pyarrow as pa
 
 from dpframe._known_arguments import known_arguments
-from dpframe.asking.call_arguments import flag
+from dpframe.asking.call_arguments import CallArguments, flag
 from dpframe.asking.plan_protocols import MechanismInput
 from dpframe.asking.release import make_release
 from dpframe.domains import IpAxis, ListedAxis, NumberAxis, TimeAxis
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.ledger import chosen_ledger
+from dpframe.noise import random_seed
 from dpframe.questions.synthesize.ask import DEFAULT_SPLIT
 from dpframe.questions.synthesize.checks import (
+    CONSTRAINTS,
     RowDomain,
     common_schema,
     read_schema,
@@ -82,8 +84,11 @@ class PrivHP:
         keys: object = None,
         seed: int | None = None,
     ) -> None:
-        self._asked = row_domain(columns, depth=depth, keys=keys)
-        shape = shape_from(self._asked.domain, k=k, width=width, rows=rows, seed=seed)
+        sizes = {"depth": depth, "k": k, "width": width, "rows": rows, "seed": seed}
+        given = CallArguments(sizes, CONSTRAINTS)
+        self._asked = row_domain(columns, depth=given["depth"], keys=keys)
+        start = random_seed() if seed is None else given["seed"]
+        shape = shape_from(self._asked.domain, given, start)
         self._state = _empty(shape)
         self._schema: pa.Schema | None = None
         self._dtypes: dict[str, str] = {}
@@ -177,9 +182,8 @@ class PrivHP:
         breaks its rule, and LedgerError if the ledger cannot be used; nothing is drawn then.
         """
         schema = self._schema or _usual_schema(self._asked)
-        plan = synthetic_plan(
-            self._asked, self._state.shape, schema, {"epsilon": epsilon, "split": split}
-        )
+        given = CallArguments({"epsilon": epsilon, "split": split}, CONSTRAINTS)
+        plan = synthetic_plan(self._asked, self._state.shape, schema, given)
         result = make_release(
             lambda: MechanismInput(self._state),
             plan,
@@ -217,7 +221,7 @@ class PrivHP:
     @classmethod
     def load(cls, path: str | Path) -> PrivHP:
         """Read a file that ``save`` wrote. Raises SourceError if the file is something else."""
-        return sketch_files.read_counts(path, NAME, cls.__name__, cls._restore)
+        return sketch_files.read_counts(path, NAME, cls._restore)
 
     @classmethod
     def _restore(cls, facts: dict[str, Any], counts: np.ndarray) -> PrivHP:

@@ -9,7 +9,7 @@ from dpframe._known_arguments import known_arguments
 from dpframe.asking.answer import answer_call
 from dpframe.asking.explain import make_explain
 from dpframe.asking.question import Question
-from dpframe.questions.tree_counts.checks import tree_plan
+from dpframe.questions.tree_counts.checks import CONSTRAINTS, tree_plan
 from dpframe.questions.tree_counts.count import columns, count, fit_tree_plan, tree_rollup_plan
 
 if TYPE_CHECKING:
@@ -183,6 +183,7 @@ def tree_counts(
 TREE_COUNTS = Question(
     ask=tree_counts,
     planned=tree_plan,
+    constraints=CONSTRAINTS,
     fitted=fit_tree_plan,
     count=count,
     rollup="tree_rollup_sql",

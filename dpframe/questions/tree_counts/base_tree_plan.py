@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from dpframe._forks import no_fork
 from dpframe.asking.card import Line, Text, hierarchy_line
 from dpframe.asking.frame_notices import (
     empty_result_notices,
@@ -20,7 +19,7 @@ from dpframe.asking.level_plan import LevelPlan
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.hierarchy import Hierarchy
-from dpframe.postprocess.level_weights import deepest_level
+from dpframe.postprocess.consistency import deepest_level
 from dpframe.tree import CountTree, ListedNodes, NoisyTree
 
 if TYPE_CHECKING:
@@ -265,8 +264,7 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
 
     def frame(self, noisy: NoisyTree, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """The frame of released counts, in natural order."""
-        with no_fork():
-            from dpframe.questions.tree_counts.frame import tree_frame  # loads pandas
+        from dpframe.questions.tree_counts.frame import tree_frame  # loads pandas
 
         return tree_frame(
             noisy,

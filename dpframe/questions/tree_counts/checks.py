@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpframe.asking.call_arguments import (
     DELTA,
     DELTA_ADVICE,
     CallArguments,
+    Constraint,
     budget_amount,
+    choice,
     column_name,
+    whole,
 )
 from dpframe.asking.user_nodes import nodes_unit_from, with_contribution_bound
 from dpframe.budget import LARGEST_WEIGHT, Budget, PrivacyUnit, as_float
@@ -22,24 +25,28 @@ from dpframe.questions.tree_counts.plan import ADDITIVE, GOES_WITH, TREE_MECHANI
 from dpframe.sources.keys import listed_nodes
 from dpframe.tree import ListedNodes
 
+CONSTRAINTS: Mapping[str, Constraint] = {
+    "mechanism": choice(TREE_MECHANISMS),
+    "threshold": whole(1, 2**53),
+}
+
 
 def tree_plan(given: CallArguments) -> TreePlan[Any]:
-    """A plan from unchecked arguments."""
-    levels = given.hierarchy
-    kind = given.choice("mechanism", TREE_MECHANISMS)
+    """A plan from arguments that ``CONSTRAINTS`` checked."""
+    levels, kind = given.hierarchy, given["mechanism"]
     given.goes(GOES_WITH, kind)
     return make_tree_plan(
         hierarchy=levels,
         unit=_tree_unit(given),
-        budget=Budget(epsilon=given.epsilon, delta=_tree_delta(given["delta"], given["keys"])),
+        budget=Budget(epsilon=given["epsilon"], delta=_tree_delta(given["delta"], given["keys"])),
         mechanism=kind,
         listed=_listed_tree_nodes(given["keys"], levels),
         level_weights=_level_weights(given["level_weights"], levels),
-        threshold=given.whole_number("threshold", 1, 2**53),
-        consistent=given.flag("consistent"),
-        confidence=given.confidence,
-        alpha=given.number("alpha", 0.01, 0.99),
-        largest=given.whole_number("largest", 1, 2**53),
+        threshold=given["threshold"],
+        consistent=given["consistent"],
+        confidence=given["confidence"],
+        alpha=given["alpha"],
+        largest=given["largest"],
     )
 
 
@@ -75,7 +82,7 @@ def _tree_unit(given: CallArguments) -> PrivacyUnit:
         # a row stands either for several records or for a part of a user
         raise ParameterError(f"weight ({weight!r}) excludes user ({user!r}). Leave one out.")
     given.unit  # noqa: B018  # what needs user= is refused
-    bound = given.whole_number("max_weight", 1, LARGEST_WEIGHT)
+    bound = whole(1, LARGEST_WEIGHT)("max_weight", max_weight)
     return PrivacyUnit(weight=weight, max_weight=bound)
 
 

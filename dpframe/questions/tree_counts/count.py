@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dpframe._forks import no_fork
 from dpframe.asking.plan_protocols import MechanismInput, RemoteSource
 from dpframe.questions.tree_counts.base_tree_plan import TreePlan
 from dpframe.sources.exact_trees import exact_counts
@@ -39,8 +38,7 @@ def columns(plan: TreePlan[Any]) -> Sequence[str] | None:
 def count(source: object, plan: TreePlan[Any], progress: bool) -> MechanismInput[CountTree]:
     """True counts of the nodes that can be shown."""
     if plan.unit.nodes is not None:
-        with no_fork():
-            from dpframe.sources.node_user_counts import node_users
+        from dpframe.sources.node_user_counts import node_users
 
         users = node_users(
             source, plan.hierarchy, plan.unit, plan.band, listed=plan.listed_keys, progress=progress

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe import _compute as pc
 from dpframe.hierarchy import OTHER, Hierarchy
-from dpframe.postprocess.consistent_trees import consistent_tree, tree_in_records
+from dpframe.postprocess.consistency import consistent_tree, tree_in_records
 from dpframe.postprocess.level_values import level_column, natural_order, text_column
-from dpframe.postprocess.lineages import label_joint
+from dpframe.postprocess.shown_nodes import label_joint
 from dpframe.tree import NoisyTree
 
 

@@ -37,7 +37,7 @@ class HeavyHittersPlan(TreePlan[Laws]):
     @cached_property
     def test_noise(self) -> NoiseTable:
         """The noise that decides what is reported, centred for the threshold."""
-        return self.laws.centred(self.threshold)
+        return self.laws.median_test(self.threshold)
 
     @cached_property
     def draws(self) -> DrawList:

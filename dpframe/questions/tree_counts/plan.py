@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpframe._forks import load_name, no_fork
+from dpframe._late_imports import load_name
 from dpframe.asking.call_arguments import check_contribution
 from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import BudgetError, ParameterError
@@ -81,8 +81,7 @@ def make_tree_plan(
         )
     check_contribution(unit, mechanism, CONTRIBUTIONS)
     if asked.listed is not None and unit.nodes is not None:
-        with no_fork():
-            from dpframe.questions.tree_counts.users_at_nodes import items_plan
+        from dpframe.questions.tree_counts.users_at_nodes import items_plan
 
         return items_plan(asked, asked.listed, unit.nodes)
     plan: TreePlan[Any] = load_name(*MECHANISMS[mechanism])(asked)

@@ -17,8 +17,8 @@ from dpframe.budget import per_record
 from dpframe.errors import ParameterError, ThresholdError, add_advice
 from dpframe.mechanisms import level_counts
 from dpframe.noise import NoiseTable, UnboundedNoise
+from dpframe.postprocess.consistency import best_weights
 from dpframe.postprocess.half_widths import half_width
-from dpframe.postprocess.level_weights import best_weights
 from dpframe.questions.tree_counts.base_tree_plan import SOURCE, TreePlan, TreeRequest
 from dpframe.tree import CountTree, ListedNodes, NoisyTree
 

@@ -51,7 +51,7 @@ def readable(folder: Path) -> list[Path]:
     return found
 
 
-@some(2)
+@some("nothing", "DuckDB's folder in it")
 @pytest.mark.parametrize("gone", ["nothing", "the folder", "DuckDB's folder in it"])
 def test_what_is_spilled_is_private_also_after_a_cleaner(folders: Path, gone: str) -> None:
     """Law: nothing that is spilled lies where others can reach it, also if the folder vanished

@@ -38,7 +38,7 @@ def exact_delta(laws: list[NoiseTable], epsilon: float) -> Fraction:
     return total
 
 
-@some(2)
+@some(0, 8)
 @in_turn(
     (
         "names",

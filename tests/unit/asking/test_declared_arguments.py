@@ -100,7 +100,7 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> dp.Ledger:
     return dp.Ledger(tmp_path_factory.mktemp("ledger") / "b.db", epsilon=100.0, delta=1e-2)
 
 
-@some(2)
+@some("hhh-hierarchy", "synthesize-ledger")
 @pytest.mark.parametrize(
     ("question", "argument"), DECLARED, ids=[f"{q.name}-{a}" for q, a in DECLARED]
 )

@@ -51,7 +51,7 @@ def result(**arguments: Any) -> pd.DataFrame:
 # -- the frame -----------------------------------------------------------------------------------
 
 
-@some(3)
+@some("True-offline", "True-gaussian", "False-gaussian")
 @pytest.mark.parametrize("mechanism", ["offline", "laplace", "gaussian"])
 @pytest.mark.parametrize("remainder", [True, False])
 def test_columns_and_types_never_change(mechanism: str, remainder: bool) -> None:
@@ -121,7 +121,7 @@ def test_levels_never_overwrite_columns_of_the_result() -> None:
     assert found["count"].dtype == "int64"
 
 
-@some(2)
+@some("path:country", "date:city")
 @pytest.mark.parametrize("spec", ["path:country", "columns:country,city", "date:city", "ip:city"])
 def test_an_empty_frame_gives_an_ordinary_result(spec: str) -> None:
     """A noisy root and a receipt; without remainder no rows, but all columns and types."""

@@ -34,7 +34,7 @@ def notices(frame: pd.DataFrame) -> list[str]:
     return list(frame.dp.receipt.get("notices", []))
 
 
-@some(3)
+@some("hhh", "laplace", "tree")
 @pytest.mark.parametrize("asked", ASKED)
 def test_where_nothing_is_shown_the_receipt_says_what_to_change(asked: str, tmp_path: Path) -> None:
     """Law: the threshold, and the smallest one that is allowed, which a call with it takes; on the

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpframe.domains import Domain, as_domain
-from dpframe.domains._bits import Moves, axis_turns
+from dpframe.domains._axis import Moves, axis_turns
 from dpframe.errors import ColumnError, DpframeError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import columns, ip, number, path
 from dpframe.sources.frames import arrow_table

@@ -42,7 +42,7 @@ def made(spec: Any = "columns:year,zip", **more: Any) -> Any:
     return dp.rollup_sql(spec, table="visits", dialect="duckdb", types=TYPES, **BUDGET, **more)
 
 
-@some(3)
+@some("None-ip:ip", "None-code:zip?lengths=1,3,5", "who-domain:host")
 @in_turn(("user", [None, "who"]), ("spec", SPECS))
 def test_a_statement_and_its_candidates_are_the_release(spec: str, user: str | None) -> None:
     """With the same noise, the frame of the candidates is that of the rows."""
@@ -59,7 +59,7 @@ def shuffled(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.sample(frac=1, random_state=2)
 
 
-@some(3)
+@some("rows", "objects", "none")
 @few(
     6,
     "form",
@@ -162,7 +162,7 @@ REFUSED: list[tuple[Callable[[pd.DataFrame], Any], str]] = [
 ]
 
 
-@some(10)
+@some("0", "2", "5", "7", "10", "13", "15", "18", "23", "26")
 @pytest.mark.parametrize(("change", "why"), REFUSED, ids=range(len(REFUSED)))
 def test_what_the_plan_does_not_allow_is_refused(
     change: Callable[[pd.DataFrame], Any], why: str, tmp_path: Path
@@ -181,7 +181,7 @@ def test_what_the_plan_does_not_allow_is_refused(
     assert ledger.spent.epsilon == 1.0
 
 
-@some(3)
+@some("ip:ip", "columns:year,zip", "date:when")
 @pytest.mark.parametrize("spec", SPECS)
 def test_keys_of_another_kind_are_refused(spec: str) -> None:
     """Keys that are no nodes, or nodes of another level, in every kind but columns of text."""

@@ -64,7 +64,7 @@ def test_what_is_encoded_is_what_comes_back(encoding: Encoding, item: str, lengt
     """Law: an item that fits comes back whole; one that is cut, as the characters that fit; one
     that cannot be written in the alphabet has no bits."""
     expected = slowly(encoding, item, length)
-    assert encoding.shown(item, length) == expected
+    assert encoding.label_of(item, length) == expected
     assert encoding.reads(item, length) == (expected is not None)
     if expected is None:
         with pytest.raises(ParameterError, match="outside of the alphabet"):
@@ -109,7 +109,7 @@ def test_packed_bits_are_those_of_single_items(
     encoding: Encoding, items: list[str], length: int
 ) -> None:
     """Law: many items at once have the bits that each has alone, and zeros after them."""
-    packed, readable = encoding.packed(items, length)
+    packed, readable = encoding.pack_items(items, length)
     assert packed.shape == (len(items), length // 64 + 2)
     assert readable.tolist() == [encoding.reads(item, length) for item in items]
     read = [item for item in items if encoding.reads(item, length)]
@@ -124,7 +124,7 @@ def test_next_bits_are_read_anywhere(
     """Law: bits of any range, also over the border of a word, are those of the text."""
     start = data.draw(st.integers(0, length - 1))
     size = data.draw(st.integers(1, min(62, length - start)))
-    packed, readable = encoding.packed(items, length)
+    packed, readable = encoding.pack_items(items, length)
     found = next_bits(packed[readable], start, size)
     read = [item for item in items if encoding.reads(item, length)]
     expected = [int(encoding.encode(item, length)[start : start + size], 2) for item in read]
@@ -173,10 +173,10 @@ def test_the_default_alphabet_covers_what_people_write() -> None:
     character; other scripts are left out by rule, and never shown as something else."""
     default = BinaryEncoding()
     for item in ("covid-19", "10.0.0.1", "a/b_c.txt", "who@example.org", "50% off!", "2026"):
-        assert default.shown(item, 600) == item
+        assert default.label_of(item, 600) == item
     assert {len(code) for code in default.codes.values()} == {6}
-    assert default.shown("Zürich", 600) is None
-    assert default.shown("mmmmmmmmmmmü", 60) == "mmmmmmmmmm\u2026"
+    assert default.label_of("Zürich", 600) is None
+    assert default.label_of("mmmmmmmmmmmü", 60) == "mmmmmmmmmm\u2026"
 
 
 def test_the_name_of_a_code_tells_codes_apart() -> None:

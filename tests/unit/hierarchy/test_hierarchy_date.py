@@ -69,7 +69,7 @@ def test_offsets_and_zones_are_read_in_utc(written: object) -> None:
     assert leaf(written, dp.date("t", levels=("day", "hour"))) == ("2013-05-02", "2013-05-02 01:00")
 
 
-@some(2)
+@some("2024-01-31T23:30:00Z", "written7")
 @few(
     3,
     "written",

@@ -13,12 +13,11 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from dpframe.federated import BinaryEncoding, Encoding, HuffmanEncoding
-from dpframe.federated.bit_segments import Segments
-from dpframe.federated.channels import SampledVotes
 from dpframe.federated.population import Population
-from dpframe.federated.server import largest
+from dpframe.federated.server import Segments, largest
 from dpframe.mechanisms import prefix_tree
 from dpframe.mechanisms.prefix_tree import FoundItems, Search, run
+from dpframe.papers.comparisons import SampledVotes
 from dpframe.sources.devices import population_of
 from tests.members import tries
 from tests.naive_prefixes import Fleet, heavy

@@ -26,7 +26,7 @@ from dpframe.errors import ParameterError
 from dpframe.mechanisms import relative_counts
 from dpframe.mechanisms.relative_counts import cost, run
 from dpframe.noise import unbounded_laplace
-from dpframe.postprocess.relative_error import alpha_rmse
+from dpframe.papers.comparisons import alpha_rmse
 from dpframe.testing import seeded_noise
 from dpframe.tree import CountTree, NoisyTree
 from tests.members import tries

@@ -15,13 +15,13 @@ import pytest
 import dpframe as dp
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.errors import ColumnError, ParameterError
-from dpframe.pages.marginal_bins import BINS, bins_of, seconds_text
-from dpframe.pages.marginal_drawings import (
+from dpframe.pages.drawings import (
     LONGEST_NAME,
     draw_category_bars,
     nice_ticks,
     percent_of_rows,
 )
+from dpframe.pages.marginal_bins import BINS, bins_of, seconds_text
 from dpframe.pages.marginals import MOST, marginals_page, write_marginals
 from tests.unit.pages.test_report import HOSTILE, Reading
 

@@ -15,6 +15,7 @@ from dpframe.asking.privacy_receipt import Receipt
 from dpframe.errors import DpframeError, ParameterError
 from dpframe.pages.moments import period_of_label, period_start_text
 from dpframe.pages.plot import plot
+from dpframe.pages.report import report_page
 from dpframe.pages.widths import LEAST
 
 HOSTILE = "<b>x</b><a href='javascript:alert(1)'>&amp;"
@@ -260,6 +261,13 @@ def test_without_plotly_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
     with pytest.raises(DpframeError, match=r"pip install 'dpframe\[plots\]'"):
         plot(*released(COUNTS))
+
+
+def test_a_heatmap_of_nothing_is_empty(graph: Any) -> None:
+    """An empty release is drawn and written as others are."""
+    frame = ROWS.head(3).dp.hhh(["a", "b"], epsilon=1.0, delta=1e-9)
+    assert plot(frame, frame.dp.receipt, kind="heatmap").data[0].z.shape == (0, 0)
+    assert "<table class='grid'" in report_page(frame, frame.dp.receipt, kind="heatmap")
 
 
 @pytest.mark.parametrize("consistent", [True, False])

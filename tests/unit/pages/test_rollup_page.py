@@ -10,6 +10,7 @@ import pytest
 import dpframe as dp
 from dpframe.asking.released_measures import digits_for_width, receipt_measures
 from dpframe.errors import ParameterError
+from dpframe.pages.report import report_page
 from dpframe.testing import seeded_noise
 from tests.unit.pages.test_report import HOSTILE, SALES, read
 
@@ -37,6 +38,16 @@ def test_the_numbers_are_those_of_the_frame() -> None:
     for place, name in enumerate(names):
         for end in ("", "_lower", "_upper"):
             assert data[f"m{place}{end}"] == frame[f"{name}{end}"].tolist()
+
+
+def test_a_measure_may_have_any_name() -> None:
+    """Law: no name of a measure is a column that a page makes for itself."""
+    for name in ("place", "mean", "label"):
+        with seeded_noise(3):
+            frame = dp.rollup(SALES, ["country"], {name: "count"}, epsilon=8.0, delta=1e-6)
+        largest = frame.loc[frame["level"] == 1, name].max()
+        text = report_page(frame, frame.dp.receipt)
+        assert f"<td class='number'>{largest:,}<small>" in text
 
 
 def test_figures_are_totals_with_thousands() -> None:

@@ -70,8 +70,8 @@ def test_noise_without_bounds_is_one_of_tables_up_to_a_scale() -> None:
         w = difference_half_width(noise, noise, confidence)
         assert both[middle - w : middle + w + 1].sum() >= confidence - 1e-10
         assert both[middle - w + 1 : middle + w].sum() < confidence
-    assert noise.tabled
-    assert not Noise(UnboundedNoise(Fraction(10**6))).tabled
+    assert noise.has_table
+    assert not Noise(UnboundedNoise(Fraction(10**6))).has_table
 
 
 def test_more_draws_never_have_less_width() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.postprocess.largest_share import largest_shares
-from dpframe.postprocess.tree_squares import checked_forest, least_squares
+from dpframe.postprocess.tree_squares import checked_forest, largest_shares, least_squares
 
 Reals = NDArray[np.float64]
 

@@ -18,7 +18,7 @@ import pytest
 import dpframe as dp
 from dpframe.doors.cli.main import main
 from dpframe.postprocess.level_values import TEXT
-from dpframe.postprocess.lineages import nearest_reported
+from dpframe.postprocess.shown_nodes import nearest_reported
 from tests.members import few, some
 
 N = 1200
@@ -72,7 +72,7 @@ def check(frame: pd.DataFrame, column: str) -> None:
         assert pd.isna(values.iloc[-1])
 
 
-@some(2)
+@some("whole", "day")
 @few(5, "column", KINDS)
 def test_types_and_order_are_those_of_the_source(column: str, tmp_path: Path) -> None:
     """Law: through frames, files, relations and sketches a level keeps its type and its order."""
@@ -97,7 +97,7 @@ def test_types_and_order_are_those_of_the_source(column: str, tmp_path: Path) ->
             assert values
 
 
-@some(2)
+@some("whole", "day")
 @pytest.mark.parametrize("column", ["whole", "yes", "day", "zoned"])
 def test_stored_and_written_results_keep_their_types(column: str, tmp_path: Path) -> None:
     """A replay is the frame that was released; files and published tables have typed columns."""

@@ -12,8 +12,8 @@ from scipy.stats import binom
 
 import dpframe as dp
 from dpframe.digest import seal_frame
+from dpframe.postprocess.known_noise import BY_VALUE
 from dpframe.postprocess.mean_intervals import mean_ends
-from dpframe.postprocess.mean_noise import BY_VALUE
 from dpframe.questions.rollup import frame as rollup_frame
 from dpframe.questions.rollup.ask import rollup
 from dpframe.testing import seeded_noise
@@ -49,7 +49,7 @@ def told_rows(frame: pd.DataFrame, name: str) -> Any:
     return strictly[name] & strictly.iloc[:, 1:].any(axis=1)
 
 
-@some(2)
+@some("selected-1", "users-1")
 @often(1, 3, "seeds")
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_the_interval_that_the_rollup_would_have_had(case: str, seeds: int) -> None:

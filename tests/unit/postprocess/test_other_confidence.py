@@ -82,7 +82,7 @@ def released(confidence: float, seed: int, arguments: dict[str, Any]) -> pd.Data
         return TRIPS.dp.tree_counts(BY, **asked) if "keys" in asked else TRIPS.dp.hhh(BY, **asked)
 
 
-@some(3)
+@some("offline", "sampled users", "listed, between")
 @pytest.mark.parametrize("case", EXACT)
 def test_it_is_the_interval_that_the_release_would_have_had(case: str) -> None:
     """Law: with the same noise, a release at another confidence is the frame of ``intervals``."""
@@ -96,7 +96,7 @@ def test_it_is_the_interval_that_the_release_would_have_had(case: str) -> None:
         assert back.dp.receipt.to_dict() == frame.dp.receipt.to_dict()
 
 
-@some(2)
+@some("shares of users", "adding up, users")
 @pytest.mark.parametrize("case", WIDER)
 def test_it_holds_that_interval_where_drawn_numbers_are_not_shown(case: str) -> None:
     """Law: the interval of the release at that confidence is inside of it, and where nothing was
@@ -128,7 +128,7 @@ def test_intervals_of_shares_of_users_are_asked_again(seeds: int) -> None:
             assert (again["upper"] - wanted["upper"]).between(0, 1).all()
 
 
-@some(2)
+@some(0, 5)
 @pytest.mark.parametrize("user", [None, "who"])
 @pytest.mark.parametrize("path", [(0.6,), (0.99, 0.8), (0.6, 0.7)])
 def test_adjusted_counts_are_asked_again(user: str | None, path: tuple[float, ...]) -> None:
@@ -231,7 +231,7 @@ BY_BOTH_ENDS = {case for case in (*EXACT, *WIDER) if case.startswith(("listed", 
 BY_BOTH_ENDS |= {"laplace", "gaussian"}
 
 
-@some(3)
+@some("offline", "sampled users", "adding up, users")
 @pytest.mark.parametrize("case", [*EXACT, *WIDER])
 def test_receipts_of_earlier_versions_answer_the_same(case: str) -> None:
     """Law: where family, spread and ends tell the law, intervals and shares are the same; where

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 
 from dpframe.postprocess import level_values
-from dpframe.postprocess.plain_texts import PLAIN, plain_values
+from dpframe.postprocess.level_values import PLAIN, plain_values
 from tests import strategies as nasty
 
 NUMBERS = st.integers(-(2**64), 2**64).map(str) | st.integers(-300, 300).map(str)

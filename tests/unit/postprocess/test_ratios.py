@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpframe.postprocess.ratios import ratio_interval
+from dpframe.postprocess.mean_intervals import ratio_interval
 from dpframe.postprocess.weighted_laplace import deviation_factor
 
 Reals = NDArray[np.float64]

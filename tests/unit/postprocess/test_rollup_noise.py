@@ -14,8 +14,7 @@ from scipy.stats import binom
 
 import dpframe as dp
 from dpframe.digest import seal_frame
-from dpframe.postprocess.known_noise import PRECISE, steps_to_floats
-from dpframe.postprocess.rollup_noise import _drawn_range
+from dpframe.postprocess.known_noise import PRECISE, _drawn_range, steps_to_floats
 from dpframe.postprocess.tree_squares import checked_forest, variances
 from dpframe.questions.rollup.ask import rollup
 from dpframe.testing import seeded_noise
@@ -69,7 +68,7 @@ def released(confidence: float, seed: int, asked: dict[str, Any]) -> pd.DataFram
         return rollup(SALES, **{"by": BY, "epsilon": 12.0, **asked, "confidence": confidence})
 
 
-@some(2)
+@some("selected", "users")
 @pytest.mark.parametrize("case", SHOWN)
 def test_it_is_the_interval_that_the_rollup_would_have_had(case: str) -> None:
     """Law: with the same noise, a rollup at another confidence is the frame of ``intervals``, to

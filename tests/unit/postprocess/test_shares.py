@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 import dpframe as dp
 from dpframe.digest import seal_frame
-from dpframe.postprocess.shares import ShareEnds, _share_quotients
+from dpframe.postprocess.shown_rows import ShareEnds, _share_quotients
 from dpframe.questions.rollup.ask import rollup
 from dpframe.testing import seeded_noise
 from tests.members import some
@@ -119,7 +119,7 @@ CASES: dict[str, tuple[Callable[[int], pd.DataFrame], str, float]] = {
 }
 
 
-@some(2)
+@some("parts", "adjusted")
 @pytest.mark.parametrize("case", CASES)
 def test_a_share_holds_the_true_share_as_often_as_it_says(case: str) -> None:
     """Law: intervals hold the true share with the confidence that is stated (level 1e-6 each);

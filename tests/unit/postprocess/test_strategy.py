@@ -10,14 +10,15 @@ import pytest
 from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
-from dpframe.postprocess.measured_totals import (
+from dpframe.postprocess.strategy import (
     LEAST_PARTS,
     PARTS,
+    STEEP,
+    best_strategy,
     consistent_totals,
     level_strategy,
     subtree_sums,
 )
-from dpframe.postprocess.strategy import STEEP, best_strategy
 from dpframe.postprocess.tree_squares import checked_forest, least_squares
 from tests.members import some
 
@@ -63,7 +64,7 @@ def error(
 CASES = [(1, 1), (2, 1), (5, 3), (40, 3), (300, 5), (200, 33)]
 
 
-@some(12)
+@some(0, 5, 13, 18, 26, 31, 34, 39, 47, 52, 60, 68)
 @pytest.mark.parametrize(("nodes", "levels"), CASES)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("least", [Fraction(0), LEAST_PARTS])

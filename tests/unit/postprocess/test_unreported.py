@@ -9,7 +9,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.noise import NoiseTable, halves
-from dpframe.postprocess.hidden_bounds import (
+from dpframe.postprocess.change_sides import (
     hidden_bound,
     law_of_tests,
     most_hidden,

@@ -9,8 +9,13 @@ import pytest
 from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
-from dpframe.postprocess.tree_squares import checked_forest, least_squares
-from dpframe.postprocess.whole_parts import rounded_parts, totals_of, whole_estimates
+from dpframe.postprocess.tree_squares import (
+    checked_forest,
+    least_squares,
+    rounded_parts,
+    totals_of,
+    whole_estimates,
+)
 from tests.naive_squares import covered_matrix
 
 TREES = {

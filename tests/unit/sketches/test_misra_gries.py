@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 from dpframe import MisraGries
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 from dpframe.sketches import _compile as compiled_module
-from dpframe.sketches import merge_raw_sketches
 from tests import naive
 from tests.members import in_turn, tries
 
@@ -508,12 +507,6 @@ def test_a_read_only_installation_compiles_without_a_cache(
 
     assert compiled_module.compile_loop(function) is function
     assert calls == [{"cache": True, "nogil": True}, {"nogil": True}]
-
-
-def test_merge_is_that_of_two() -> None:
-    """Law: ``a.merge(b)`` is ``merged([a, b])``."""
-    a, b = sketched([1, 1, 2]), sketched([1, 3])
-    assert a.merge(b).top() == merge_raw_sketches([a, b]).top() == [(1, 3), (2, 1), (3, 1)]
 
 
 def test_a_copy_is_a_sketch_of_its_own() -> None:

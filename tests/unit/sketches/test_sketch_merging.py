@@ -81,7 +81,8 @@ def test_merging_in_steps_is_merging_at_once(
     assert (values(both), both.sketches) == (values(at_once), len(streams))
     assert both.decrements == at_once.decrements
     if len(sketches) > 1:
-        pair = merge_raw_sketches(sketches[:1], method=method).merge(sketches[1])
+        first = merge_raw_sketches(sketches[:1], method=method)
+        pair = merge_raw_sketches([first, sketches[1]], method=method)
         assert values(pair) == values(merge_raw_sketches(sketches[:2], method=method))
         assert (pair.method, pair.sketches) == (method, 2)
 

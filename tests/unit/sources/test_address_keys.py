@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ import dpframe as dp
 from dpframe._duck import relations as duck_relations
 from dpframe.hierarchy import as_hierarchy
 from dpframe.sketches import MisraGries
-from dpframe.sources import _address_kernels, address_keys, record_stream
+from dpframe.sources import address_keys, record_stream
 from dpframe.sources.record_stream import sketch_source, updated_sketches
 from tests import strategies as nasty
 from tests.unit.sources.test_packed_keys import facts
@@ -77,27 +78,29 @@ def test_what_follows_is_counted_with_what_was_there(
 
 @nasty.examples(20, 1000, ADDRESSES)
 def test_what_is_read_is_what_the_standard_library_reads(texts: list[str | None]) -> None:
-    """What the compiled reader takes is an address, of this number; what it leaves is left."""
-    given = [text or "" for text in texts]
-    numbers, kinds = np.zeros((len(given), 2), np.uint64), np.zeros(len(given), np.uint8)
-    array = pa.array(given, pa.large_string())
-    odd = _address_kernels.parse_addresses(
-        *address_keys.text_bytes_with_nulls(array), numbers, kinds
-    )
-    assert odd == int((kinds == _address_kernels.ODD).sum())
-    for text, (low, high), kind in zip(given, numbers.tolist(), kinds.tolist(), strict=True):
+    """What the readers of bytes take is an address, of this number; all else is left to SQL."""
+    given, left = pa.array(texts, pa.large_string()), list[str | None]()
+
+    def statement(odd: pa.Array, _: object) -> Any:
+        left.extend(odd.to_pylist())
+        return np.zeros((len(odd), 2), np.uint64), np.full(len(odd), address_keys.INVALID)
+
+    with mock.patch.object(address_keys, "_read_by_statement", statement):
+        numbers, kinds = address_keys.read_addresses(given, as_hierarchy("ip:x"))
+    for text, (low, high), kind in zip(texts, numbers.tolist(), kinds.tolist(), strict=True):
         try:
-            address: Any = ipaddress.ip_address(text)
+            address: Any = ipaddress.ip_address(text or "")
         except ValueError:
-            assert kind == _address_kernels.ODD
+            assert kind == address_keys.INVALID
             continue
-        if kind == _address_kernels.ODD:
-            assert "%" in text or (":" in text and "." in text)
+        if kind == address_keys.INVALID:
+            assert "%" in (text or "") or (":" in (text or "") and "." in (text or ""))
             continue
         mapped = address.ipv4_mapped if address.version == 6 else address
-        assert kind == (4 if mapped is not None else 6)
+        assert kind == (address_keys.FOUR if mapped is not None else address_keys.SIX)
         number = int(address) if address.version == 6 else 0xFFFF << 32 | int(address)
         assert high << 64 | low == number
+    assert len(left) == kinds.tolist().count(address_keys.INVALID)
 
 
 def test_no_address_is_not_the_last_one() -> None:

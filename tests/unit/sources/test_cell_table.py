@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from dpframe.sources.cell_table import _positions_among
 from hypothesis import given
 from hypothesis import strategies as st
+
+from dpframe.sources.count_rows import _positions_among
 
 
 @given(

@@ -39,7 +39,7 @@ SOURCES: dict[str, Callable[[], Any]] = {
 }
 
 
-@some(3)
+@some("reader", "dataset", "narwhals, lazy")
 @pytest.mark.parametrize("kind", SOURCES)
 def test_a_frame_of_another_library_is_a_source(kind: str) -> None:
     """Law: the result of the same rows as an Arrow table; explained without a row being read; read

@@ -48,7 +48,7 @@ DOORS: dict[str, Callable[[str], Any]] = {
 }
 
 
-@some(4)
+@some("hhh-parquet", "streaming-parquet", "tree_counts-csv", "heavy_hitters-csv")
 @few(4, "ending", ["parquet", "csv"])
 @pytest.mark.parametrize("door", DOORS)
 def test_a_path_that_exists_is_that_file(twins: Path, door: str, ending: str) -> None:

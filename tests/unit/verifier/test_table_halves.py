@@ -17,8 +17,8 @@ from dpframe.noise import (
     laplace_table,
     rounded_normal,
 )
-from dpframe.verifier.laws import BrokenProofError, Law
-from dpframe.verifier.table_halves import are_cut_gaussian, has_halves
+from dpframe.verifier.facts import are_cut_gaussian, has_halves
+from dpframe.verifier.proof import BrokenProofError, Law
 
 Half = list[Any]
 

@@ -65,7 +65,7 @@ def test_the_largest_by_noise_are_said_to_be(mechanism: str) -> None:
 
 def test_equal_counts_are_sorted_by_value() -> None:
     """Ties come in the order of the values, whatever the order of the rows."""
-    from dpframe.postprocess.flat import flat_frame
+    from dpframe.postprocess.shown_nodes import flat_frame
 
     rows = pd.DataFrame({"level": [0, 1, 1, 1], "x": [None, "b", "c", "a"], "count": [9, 3, 5, 3]})
     rows = rows.assign(lower=0, upper=9)

@@ -120,7 +120,9 @@ def pieces(form: str, folder: Path) -> list[Any]:
     return [folder / f"part{i}.{form}" for i in range(4)]
 
 
-@some(3)
+@some(
+    "frames-hierarchy0", "arrow-path:city?separator=1&depth=3", "csv-path:city?separator=1&depth=3"
+)
 @in_turn(
     ("form", ["frames", "polars", "arrow", "relations", "parquet", "csv", "glob"]),
     ("hierarchy", [LEVELS, "ip:ip?version=4", "path:city?separator=1&depth=3"]),

@@ -17,7 +17,7 @@ from dpframe.accounting.aggregate import aggregate_delta
 from dpframe.accounting.binomial import binomial
 from dpframe.errors import BudgetError, ParameterError
 from dpframe.federated import local_epsilon, segment_length, standard_error
-from dpframe.federated.bit_segments import Segments
+from dpframe.federated.server import Segments
 from dpframe.questions.prefix_tree.ask import PREFIX_TREE
 from dpframe.questions.prefix_tree.plan import PrefixPlan
 from tests.members import some, tries
@@ -102,7 +102,7 @@ GRID: list[dict[str, Any]] = [
 ]
 
 
-@some(3)
+@some(0, 2, 5)
 @pytest.mark.parametrize(
     "more", [*GRID, pytest.param({"epsilon": 16.0}, marks=pytest.mark.evidence)]
 )

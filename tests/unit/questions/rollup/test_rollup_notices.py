@@ -45,7 +45,7 @@ def said(*names: str, by: Any = "columns:c", frame: pd.DataFrame = FRAME, **more
     return [line.partition(":")[0] for line in result.dp.receipt.get("notices", [])]
 
 
-@some(2)
+@some("nan", "kinds of nan")
 @pytest.mark.parametrize("name", MISSING)
 def test_a_column_without_values_is_noticed(name: str) -> None:
     """Law: with a count beside it and alone, of sums, means and different values."""

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
+from dpframe.asking.call_arguments import CallArguments
 from dpframe.budget import PrivacyUnit
 from dpframe.doors.cli.main import main
 from dpframe.questions.synthesize.checks import row_domain, shape_from, synthetic_plan
@@ -29,9 +30,9 @@ def cells(rows: pd.DataFrame, most: int) -> np.ndarray:
     wanted = row_domain(COLUMNS, depth=3, keys=None)
     plan = synthetic_plan(
         wanted,
-        shape_from(wanted.domain, k=8, width=1, rows=1, seed=1),
+        shape_from(wanted.domain, CallArguments({"k": 8, "width": 1, "rows": 1}), 1),
         None,
-        {"epsilon": 1.0, "split": "uniform", "user": "u", "max_contributions": most},
+        CallArguments({"epsilon": 1.0, "split": "uniform", "user": "u", "max_contributions": most}),
     )
     unit = PrivacyUnit(user="u", contribution="records", max_contributions=most)
     return counted_codes(rows, wanted.domain, plan.sketch(), unit).cells

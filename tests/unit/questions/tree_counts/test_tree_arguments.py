@@ -312,7 +312,7 @@ def _bytes(frame: pd.DataFrame) -> bytes:
     return sink.getvalue()
 
 
-@some(5)
+@some(0, 2, 5, 7, 10)
 @pytest.mark.parametrize(
     "other",
     [

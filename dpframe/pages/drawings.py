@@ -1,0 +1,341 @@
+"""Drawings as SVG text, without scripts, addresses or styles: lines over periods with the band of
+their intervals, and two distributions in one drawing."""
+
+from __future__ import annotations
+
+import html
+import math
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+WIDTH, HEIGHT = 480, 250
+"""Size of a histogram in units, which the page scales to its width."""
+
+LEFT, RIGHT, TOP, BOTTOM = 54, 12, 10, 30
+
+BAR, LETTER = 26, 9.0
+"""Height of a row of bars, and width of a letter of its label on a phone."""
+
+PERCENT = 56
+"""Room for the number at the end of a bar."""
+
+LONGEST_NAME = 20
+"""Largest width of a drawn label in letters, wide letters counting twice; the tooltip has all."""
+
+HATCH = (
+    "<svg width='0' height='0' aria-hidden='true'><defs><pattern id='hatch' width='7' height='7' "
+    "patternUnits='userSpaceOnUse' patternTransform='rotate(45)'>"
+    "<line class='hatch' x1='0' y1='0' x2='0' y2='7'/></pattern></defs></svg>"
+)
+"""The pattern behind periods that were not drawn; a page has it once."""
+
+DOTS = 60
+"""Up to this number of periods each has a dot; beyond it, only points without neighbours."""
+
+
+# -- axes and parts ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A place on an axis, in units of the axis, and the text there."""
+
+    at: float
+    text: str
+
+
+def nice_ticks(low: float, high: float, most: int) -> list[Tick]:
+    """Return ticks at round numbers from ``low`` to ``high``, at most ``most`` + 1."""
+    raw = (high - low) / most
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw * (1 - 1e-9))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [Tick(i * step, plain_number(i * step)) for i in range(first, last + 1)]
+
+
+def plain_number(value: float) -> str:
+    """Write a number for people: six digits, separators, an exponent only if it is needed."""
+    if value == 0 or 1e-4 <= abs(value) < 1e9:
+        text = f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
+        return text.replace("-", "−")
+    return f"{value:.3g}".replace("-", "−")
+
+
+def percent_of_rows(share: float) -> str:
+    """Write a share of rows as a percentage, with one or two decimals."""
+    if share == 0:
+        return "0 %"
+    if share < 0.0001:
+        return "< 0.01 %"
+    text = f"{100 * share:.{2 if share < 0.01 else 1}f} %"
+    return text.replace(".00 %", " %").replace(".0 %", " %")
+
+
+def _svg(kind: str, width: float, height: float, label: str, parts: Sequence[str]) -> str:
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' class='{kind}' viewBox='0 0 {width} {height}' "
+        f"role='img' aria-label='{html.escape(label)}'>{''.join(parts)}</svg>"
+    )
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    return f"<line class='{kind}' x1='{x1:.2f}' y1='{y1:.2f}' x2='{x2:.2f}' y2='{y2:.2f}'/>"
+
+
+def _text(x: float, y: float, text: str, anchor: str, kind: str = "tick") -> str:
+    return (
+        f"<text class='{kind}' x='{x:.2f}' y='{y:.2f}' text-anchor='{anchor}'>"
+        f"{html.escape(text)}</text>"
+    )
+
+
+def _box(x: float, y: float, width: float, height: float, attribute: str, inside: str = "") -> str:
+    return (
+        f"<rect {attribute} x='{x:.2f}' y='{y:.2f}' width='{width:.2f}' height='{height:.2f}'"
+        + (f"><title>{html.escape(inside)}</title></rect>" if inside else "/>")
+    )
+
+
+# -- lines over periods --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A released number and the ends of its interval; an unknown end is None."""
+
+    value: float
+    lower: float | None
+    upper: float | None
+
+
+Run = list[tuple[int, Point]]
+"""Consecutive periods that have a point."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """The size of a drawing in units, which the page scales; and of a letter on a phone."""
+
+    width: int
+    height: int
+    letter: float
+    kind: str
+
+
+WIDE = Size(width=960, height=300, letter=8, kind="wide")
+NARROW = Size(width=480, height=280, letter=10, kind="narrow")
+SMALL = Size(width=480, height=220, letter=9.5, kind="small")
+
+
+def draw_lines(
+    periods: Sequence[str],
+    points: Sequence[Point | None],
+    gaps: frozenset[str],
+    *,
+    label: str,
+    said: Callable[[Point], str],
+    size: Size,
+) -> str:
+    """Draw one line over all periods in their order; periods in ``gaps`` were not drawn.
+
+    A point is None where nothing was reported. ``label`` is for screen readers, and ``said``
+    returns a point in words, for its tooltip.
+    """
+    low, high = _axis_ends([point for point in points if point is not None])
+    ticks = nice_ticks(low, high, 4)
+    left = size.letter * max(7.5, *(len(tick.text) + 1 for tick in ticks))
+    right = size.width - 3.2 * size.letter
+    top, bottom = 12.0, size.height - 3 * size.letter
+    slot = (right - left) / len(periods)
+
+    def x(i: int) -> float:
+        return round(left + slot * (i + 0.5), 2)
+
+    def y(value: float) -> float:
+        return round(top + (bottom - top) * (high - value) / (high - low), 2)
+
+    def column(i: int, attribute: str, inside: str = "") -> str:
+        return _box(x(i) - slot / 2, top, slot, bottom - top, attribute, inside)
+
+    parts = []
+    for tick in ticks:
+        parts.append(_line(left, y(tick.at), right, y(tick.at), "grid"))
+        parts.append(_text(left - 7, y(tick.at) + 5, tick.text, "end"))
+    parts += [column(i, "fill='url(#hatch)'") for i, name in enumerate(periods) if name in gaps]
+    for run in _point_runs(points):
+        parts += _band_parts(run, x, y)
+        path = "L".join(f"{x(i)} {y(point.value)}" for i, point in run)
+        parts.append(f"<path class='line' d='M{path}'/>")
+        if len(periods) <= DOTS or len(run) == 1:
+            parts += [f"<circle class='dot' cx='{x(i)}' cy='{y(p.value)}' r='3'/>" for i, p in run]
+    base = y(max(low, 0.0))
+    parts.append(_line(left, base, right, base, "axis"))
+    for i, at, edge in _period_labels(periods, x, slot, size):
+        parts.append(_line(x(i), bottom, x(i), bottom + 4, "axis"))
+        parts.append(_text(at, bottom + 2.2 * size.letter, periods[i], edge))
+    for i, (period, point) in enumerate(zip(periods, points, strict=True)):
+        words = "not drawn" if period in gaps else "not reported" if point is None else said(point)
+        parts.append(column(i, "class='hit'", f"{period}: {words}"))
+    return _svg(f"lines {size.kind}", size.width, size.height, label, parts)
+
+
+def _axis_ends(points: Sequence[Point]) -> tuple[float, float]:
+    """Return the ends of the vertical axis, which holds 0, all points and their intervals."""
+    ends = [end for point in points for end in (point.value, point.lower, point.upper)]
+    drawn = [0.0, *(end for end in ends if end is not None)]
+    low, high = min(drawn), max(drawn)
+    room = 0.06 * (high - low) or 1.0
+    return (low - room if low < 0 else 0.0), high + room
+
+
+def _point_runs(points: Sequence[Point | None]) -> Iterator[Run]:
+    """Yield stretches of consecutive periods that have a point."""
+    for is_gap, run in groupby(enumerate(points), key=lambda pair: pair[1] is None):
+        if not is_gap:
+            yield [(i, point) for i, point in run if point is not None]
+
+
+def _band_parts(run: Run, x: Callable[[int], float], y: Callable[[float], float]) -> list[str]:
+    """Draw the area between the ends of the intervals; for a single period, a stroke."""
+    parts = []
+    ends = [None if p.lower is None or p.upper is None else (i, p.lower, p.upper) for i, p in run]
+    for is_open, group in groupby(ends, key=lambda end: end is None):
+        stretch = [end for end in group if end is not None]
+        if len(stretch) == 1:
+            ((i, lower, upper),) = stretch
+            parts.append(_line(x(i), y(lower), x(i), y(upper), "whisker"))
+        elif not is_open:
+            over = [f"{x(i)} {y(upper)}" for i, _, upper in stretch]
+            under = [f"{x(i)} {y(lower)}" for i, lower, _ in reversed(stretch)]
+            parts.append(f"<path class='band' d='M{'L'.join(over + under)}Z'/>")
+    return parts
+
+
+def _period_labels(
+    periods: Sequence[str], x: Callable[[int], float], slot: float, size: Size
+) -> list[tuple[int, float, str]]:
+    """Return the periods that are written below the axis, where, and from which end.
+
+    They stand at even distances, the last one included. The last one is moved inwards if it has no
+    room to the right, and takes the room of others then.
+    """
+    wide = max(map(len, periods)) * size.letter
+    every = max(1, math.ceil((wide + 2 * size.letter) / slot))
+    limit, out = float(size.width), []
+    for i in range(len(periods) - 1, -1, -every):
+        room = len(periods[i]) * size.letter / 2
+        at, edge = (x(i), "middle") if x(i) + room <= size.width else (size.width - 2.0, "end")
+        if at + (room if edge == "middle" else 0) <= limit and at >= room:
+            out.append((i, at, edge))
+            limit = at - (room if edge == "middle" else 2 * room) - size.letter
+    return out[::-1]
+
+
+# -- two distributions ---------------------------------------------------------------------------
+
+
+def draw_histogram(
+    edges: Sequence[float],
+    real: Sequence[float],
+    synthetic: Sequence[float],
+    *,
+    ticks: Sequence[Tick],
+    names: Sequence[str],
+    label: str,
+) -> str:
+    """Draw bars of the public sample and an outline of the synthetic rows.
+
+    ``edges`` ascend, one more than bins. ``real`` and ``synthetic`` are parts of the rows in each
+    bin, 0 to 1; ``names`` are the bins in their tooltips, and ``label`` is for screen readers.
+    """
+    low, high = edges[0], edges[-1]
+    most = max(*real, *synthetic, 1e-9) * 1.06
+    across, base = WIDTH - LEFT - RIGHT, float(HEIGHT - BOTTOM)
+
+    def x(value: float) -> float:
+        return round(LEFT + across * (value - low) / (high - low), 2)
+
+    def y(share: float) -> float:
+        return round(TOP + (base - TOP) * (1 - share / most), 2)
+
+    parts, steps, hits = [], [f"M{x(low)} {base}"], []
+    for tick in nice_ticks(0, most, 4):
+        parts.append(_line(LEFT, y(tick.at), WIDTH - RIGHT, y(tick.at), "grid"))
+        parts.append(_text(LEFT - 7, y(tick.at) + 4, percent_of_rows(tick.at), "end"))
+    bins = zip(pairwise(map(x, edges)), names, real, synthetic, strict=True)
+    for (left, right), name, a, b in bins:
+        if a > 0:
+            gap = min(0.5, (right - left) / 8)
+            parts.append(
+                _box(left + gap, y(a), right - left - 2 * gap, base - y(a), "class='real'")
+            )
+        steps.append(f"L{left} {y(b)}L{right} {y(b)}")
+        hits.append(_box(left, TOP, right - left, base - TOP, "class='hit'", _both(name, a, b)))
+    outline = "".join([*steps, f"L{x(high)} {base}"])
+    parts.append(f"<path class='under' d='{outline}Z'/><path class='synthetic' d='{outline}'/>")
+    parts.append(_line(LEFT, base, WIDTH - RIGHT, base, "axis"))
+    for tick in ticks:
+        parts.append(_line(x(tick.at), base, x(tick.at), base + 4, "axis"))
+        most_right = WIDTH - 2 - LETTER * len(tick.text) / 2
+        parts.append(_text(min(x(tick.at), most_right), base + 18, tick.text, "middle"))
+    return _svg("marginal", WIDTH, HEIGHT, label, parts + hits)
+
+
+def draw_category_bars(
+    names: Sequence[str],
+    real: Sequence[float],
+    synthetic: Sequence[float],
+    *,
+    label: str,
+    rest: tuple[str, float, float] | None = None,
+) -> str:
+    """Draw two bars for each category, one above the other, with their parts of the rows.
+
+    ``rest`` are all other categories together: a name and both parts, written and not drawn.
+    """
+    most = max(*real, *synthetic, 1e-9)
+    short = [_shorten_name(name) for name in names]
+    left = max(40.0, LETTER * max(map(_width_in_letters, short)) + 12)
+    across = WIDTH - left - RIGHT - PERCENT
+    parts = []
+    for i, (name, a, b) in enumerate(zip(names, real, synthetic, strict=True)):
+        y = 3.0 + BAR * i
+        parts.append(_text(left - 8, y + BAR / 2 + 4, short[i], "end", "name"))
+        for share, at, kind in ((a, 3, "real"), (b, BAR / 2, "fill")):
+            width = max(across * share / most, 0.8)
+            parts.append(_box(left, y + at, width, BAR / 2 - 3, f"class='{kind}'"))
+        end = left + across * max(a, b) / most + 6
+        parts.append(_text(end, y + BAR / 2 + 4, percent_of_rows(b), "start"))
+        parts.append(_box(0, y, WIDTH, BAR, "class='hit'", _both(name, a, b)))
+    if rest is not None:
+        name, a, b = rest
+        below = 3 + BAR * len(names) + BAR / 2 + 4
+        both = f"{percent_of_rows(a)} in the sample, {percent_of_rows(b)} synthetic"
+        parts += [_text(left - 8, below, name, "end"), _text(left, below, both, "start")]
+    height = BAR * (len(names) + (rest is not None)) + 6
+    return _svg("marginal", WIDTH, height, label, parts)
+
+
+def _both(name: str, real: float, synthetic: float) -> str:
+    """Return the tooltip of a bin or a category."""
+    return (
+        f"{name}: {percent_of_rows(real)} of rows in the sample, "
+        f"{percent_of_rows(synthetic)} synthetic"
+    )
+
+
+def _width_in_letters(text: str) -> int:
+    """Return the width of a text in letters: East Asian letters count twice, marks not at all."""
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
+
+
+def _shorten_name(name: str) -> str:
+    if _width_in_letters(name) <= LONGEST_NAME:
+        return name
+    end = next(
+        i for i in range(1, len(name) + 1) if _width_in_letters(name[:i]) >= LONGEST_NAME - 1
+    )
+    return name[:end].rstrip()[: 2 * LONGEST_NAME] + "…"

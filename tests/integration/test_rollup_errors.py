@@ -1,0 +1,143 @@
+"""Errors that a rollup must keep, at every door, and what the order of measures stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import dpframe as dp
+from tests.doors import (
+    World,
+    in_this_process,
+)
+from tests.integration.contract import LARGE, MEASURES, ROLLUP, flags_of, world_of
+
+"""What a receipt gains by the draw; ``dp_releases`` lists what was charged, before it."""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    made = world_of(ROLLUP, tmp_path_factory.mktemp("doors"))
+    yield made
+    made.con.close()
+
+
+ERRORS: list[tuple[object, str, list[str]]] = [
+    ({"paid": 300}, "{'paid': 300}", ["--error=paid=300"]),
+    ({"paid": 300, "n": 12}, "MAP {'paid': 300, 'n': 12}", ["--error=paid=300", "--error=n=12"]),
+]
+
+
+@pytest.mark.parametrize(("error", "in_sql", "flags"), ERRORS)
+def test_epsilon_is_found_alike_for_errors(
+    error: object, in_sql: str, flags: list[str], world: World, tmp_path: Path
+) -> None:
+    """Law: Python, SQL and the command line find one epsilon for the same errors, say the same of
+    it, and the plan with that epsilon keeps the errors, which one step less does not."""
+    first, *_ = dp.explain_rollup("columns:host", MEASURES, delta=1e-5, error=error).lines
+    with duckdb.connect() as con:
+        dp.register(con)
+        con.execute(f"CREATE TABLE t AS FROM '{world.parquet}'")
+        for about in ("'t', 'columns:host'", "\"by\" := 'columns:host'"):
+            told = con.execute(
+                f"FROM dp_explain_rollup({about}, measures := $m, delta := 1e-5, "
+                f"error := {in_sql})",
+                {"m": MEASURES},
+            ).fetchall()
+            assert told[0] == ("epsilon", str(first.value), first.meaning_text)
+    said = in_this_process(
+        *("explain-rollup", "--delta=1e-5", *flags),
+        *flags_of(world, "columns:host", {"measures": MEASURES}),
+        cwd=tmp_path,
+    )
+    assert said.returncode == 0, said.stderr
+    assert f"{first.value}  ({first.meaning_text})" in said.stdout
+    assert isinstance(first.value, float)
+    assert isinstance(error, dict)
+    for factor, kept in ((1.0, True), (0.99, False)):
+        budget = {"epsilon": first.value * factor, "delta": 1e-5}
+        errors = dp.explain_rollup("columns:host", MEASURES, **budget).plan.errors
+        assert all(errors[name] <= most for name, most in error.items()) == kept
+
+
+def test_one_error_is_enough_where_there_is_one_number() -> None:
+    """Law: a number stands for the only measure, and is told by its name; of a question that tells
+    no error before data are read, all doors refuse it in the same words."""
+    asked: dict[str, Any] = {"measures": "sum(paid, 0, 7) AS s", "delta": 1e-6, "error": 50}
+    (line, *_) = dp.explain_rollup("columns:host", **asked).lines
+    assert "keeps s within +-50" in line.meaning_text
+    with duckdb.connect() as con:
+        dp.register(con)
+        told = con.execute(
+            "FROM dp_explain(hierarchy := 'columns:host', delta := 1e-6, error := 50)"
+        ).fetchall()
+        (line, *_) = dp.explain(["host"], delta=1e-6, error=50).lines
+        assert told[0] == ("epsilon", str(line.value), line.meaning_text)
+        con.execute(
+            "FROM dp_explain_tree_counts(\"keys\" := ['a'], hierarchy := 'columns:host', "
+            "error := {'count': 3})"
+        )
+        with pytest.raises(duckdb.Error, match=r"error .* is not known here"):
+            con.execute(
+                "FROM dp_explain_synthesize(columns := 'number:a?lower=0&upper=9', error := 3)"
+            )
+
+
+WRONG_ERRORS = [
+    (["--error=many"], "must end in a number"),
+    (["--error=30", "--error=paid=300"], "one number alone"),
+    (["--error=paid=3", "--error=paid=4"], "each measure once"),
+    (["--error=30"], "must name one of"),
+    (["--error=price=30"], "error of 'price'"),
+    (["--error=paid=30", "--epsilon=1"], "Leave epsilon out"),
+    (["--error=paid=0"], "finite number"),
+    (["--error=paid=nan"], "finite number"),
+]
+
+
+@pytest.mark.parametrize(("flags", "said"), WRONG_ERRORS)
+def test_a_wrong_error_is_refused_on_the_command_line(
+    flags: list[str], said: str, world: World, tmp_path: Path
+) -> None:
+    own = flags_of(world, "columns:host", {"measures": MEASURES})
+    done = in_this_process("explain-rollup", "--delta=1e-5", *own, *flags, cwd=tmp_path)
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
+def test_the_command_line_writes_a_report(world: World, tmp_path: Path) -> None:
+    asked = {"measures": MEASURES, **LARGE}
+    flags = [*flags_of(world, "columns:host", asked), "--report", "page.html"]
+    said = in_this_process("rollup", str(world.parquet), *flags, cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    text = (tmp_path / "page.html").read_text("utf-8")
+    assert "Rollup of host" in text
+    assert '"title":"paid_clipped"' in text
+
+
+def test_measures_in_another_order_are_another_release(tmp_path: Path) -> None:
+    """Law: columns of a replay stand under the names that they were released with: what comes back
+    from a name in SQL has places, and so the order of measures is part of what was asked."""
+    ledger = dp.Ledger(tmp_path / "ledger.db", epsilon=100, delta=1e-3)
+    ask = (
+        "FROM dp_rollup('t', 'columns:a', $m, epsilon := 1, delta := 1e-6, release := 'weekly') "
+        "ORDER BY level LIMIT 1"
+    )
+    count, total = "count AS n", "sum(v, 0, 7) AS s"
+    with duckdb.connect() as con:
+        dp.register(con, ledger=ledger)
+        con.execute("CREATE TABLE t AS SELECT 'x' AS a, 7 AS v FROM range(900)")
+        first = con.execute(ask, {"m": [count, total]}).fetchall()
+        assert con.execute(ask, {"m": [count, total]}).fetchall() == first
+        with pytest.raises(duckdb.Error, match="weekly"):
+            con.execute(ask, {"m": [total, count]})
+        frame = con.sql("FROM t").df()
+    given: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "ledger": ledger, "release": "daily"}
+    dp.rollup(frame, ["a"], [count, total], **given)
+    with pytest.raises(dp.ReleaseNameError):
+        dp.rollup(frame, ["a"], [total, count], **given)
+    assert len(ledger.releases()) == 2
