@@ -97,7 +97,7 @@ def test_a_measure_of_each_kind_is_released_and_proved(kind: str, user: str | No
     check_release(kind, user)
 
 
-@pytest.mark.parametrize(("name", "kind"), [("whole", "mean"), ("adds_up", "distinct")])
+@pytest.mark.parametrize(("name", "kind"), [("has_whole_values", "mean"), ("adds_up", "distinct")])
 def test_a_kind_that_is_taken_for_another_is_noticed(
     name: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
