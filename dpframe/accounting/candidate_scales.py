@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -53,10 +53,23 @@ class ThresholdLaws:
     delta: float
     unit: int = 1
 
+    kind: ClassVar[str]
+    """The kind of the game of a proof."""
+
+    @property
+    def game(self) -> dict[str, object]:
+        """The numbers of the game of a proof, but for tables and ``sketches``."""
+        raise NotImplementedError
+
     @property
     def least(self) -> int:
         """The smallest noisy value that is published, in units."""
         raise NotImplementedError
+
+    @property
+    def error_noise(self) -> NoiseTable | None:
+        """The noise in the sketch error; None where it is not released."""
+        return None
 
     @property
     def lift(self) -> int:

@@ -74,6 +74,16 @@ class LatticeLaws(ThresholdLaws):
     theta: int
     merged: bool
 
+    kind = "sums"
+
+    @property
+    def game(self) -> dict[str, object]:
+        return {"counters": self.unit - 1, "theta": self.theta}
+
+    def covers(self, counters: int) -> bool:
+        """Whether the laws are for sums of sketches with k counters."""
+        return self.merged and counters < self.unit
+
     @property
     def least(self) -> int:
         return self.theta

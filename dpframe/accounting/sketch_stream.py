@@ -73,6 +73,18 @@ class SketchLaws(ThresholdLaws):
     theta: int
     unshared: Unshared
 
+    kind = "sketches"
+
+    @property
+    def game(self) -> dict[str, object]:
+        """``standard`` is the number of counters of a sketch that removes zeros at once."""
+        standard = self.unshared[0][1] if len(self.unshared) == 1 else None
+        return {"standard": standard, "theta": self.theta}
+
+    @property
+    def error_noise(self) -> NoiseTable:
+        return self.shared
+
     @property
     def least(self) -> int:
         """The smallest ``U + Z - alpha_hat`` that is published."""

@@ -68,6 +68,16 @@ class GshmLaws(ThresholdLaws):
     t: int
     changed: int
 
+    kind = "merged"
+
+    @property
+    def game(self) -> dict[str, object]:
+        return {"changed": self.changed, "least": self.least}
+
+    def covers(self, counters: int) -> bool:
+        """Whether the laws are for k counters that move by 1."""
+        return counters <= self.changed
+
     @property
     def least(self) -> int:
         return 1 + self.t

@@ -95,7 +95,7 @@ def _with_source_types(answer: Answer[Any], source: object) -> Release:
     levels = () if hierarchy is None else hierarchy.label_columns
     if not levels:
         return answer.release
-    from dpframe.postprocess.categories import with_categories  # loads pandas
+    from dpframe.postprocess.level_values import with_categories  # loads pandas
 
     frame = with_categories(answer.release.frame, source, levels)
     return Release(frame, answer.release.receipt)

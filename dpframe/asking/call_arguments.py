@@ -27,19 +27,19 @@ Constraint = Callable[[str, object], Any]
 """Checks the value of one argument by its name, and returns it with its type."""
 
 
-def optional(check: Constraint) -> Constraint:
+def none_or(check: Constraint) -> Constraint:
     """What ``check`` accepts, or None if it was left out."""
     return lambda name, value: None if value is None else check(name, value)
 
 
-def whole(low: int, high: int) -> Constraint:
+def optional_whole(low: int, high: int) -> Constraint:
     """A whole number within bounds, or None if it was left out."""
-    return optional(partial(whole_number, low=low, high=high))
+    return none_or(partial(whole_number, low=low, high=high))
 
 
-def number(low: float, high: float) -> Constraint:
+def optional_number(low: float, high: float) -> Constraint:
     """A number within bounds, or None if it was left out."""
-    return optional(partial(bounded_number, low=low, high=high))
+    return none_or(partial(bounded_number, low=low, high=high))
 
 
 def choice(known: Sequence[str]) -> Constraint:
@@ -284,11 +284,11 @@ def flat_hierarchy(column: object) -> Hierarchy:
 COMMON: Mapping[str, Constraint] = {
     "epsilon": lambda name, value: budget_amount(name, value, *EPSILON, "for example 1.0"),
     "confidence": lambda name, value: bounded_number(name, value, 0.5, 0.999999),
-    "release_share": number(0.01, 0.99),
-    "selection_share": number(0.01, 0.99),
-    "alpha": number(0.01, 0.99),
-    "largest": whole(1, 2**53),
-    "seed": whole(0, 2**63 - 1),
+    "release_share": optional_number(0.01, 0.99),
+    "selection_share": optional_number(0.01, 0.99),
+    "alpha": optional_number(0.01, 0.99),
+    "largest": optional_whole(1, 2**53),
+    "seed": optional_whole(0, 2**63 - 1),
     "acknowledge": flag,
     "totals": flag,
     "consistent": flag,

@@ -110,22 +110,35 @@ def make_explain(
             return explained(arguments, *kept)
 
     def explained(arguments: dict[str, Any], *kept: Any) -> Explanation[Any]:
-        from dpframe.asking.explanation import Explanation
-        from dpframe.asking.ledger_fit import ledger_fit_lines
-
         asked, found = plan_within_error(question, arguments, arguments.pop("error", None))
         plan = question.declared(asked)
         if arguments.get(source) is not None:
             question.checked(plan, without_rows(arguments[source]))
         about_it = _explained_scope(arguments, arguments.get(source))
-        afforded = tuple(ledger_fit_lines(plan, about_it, *kept))
-        return Explanation(plan, found, about_it, afforded, tuple(question.advice(plan)))
+        return explain_plan(question, plan, found, about_it, *kept)
 
     explain.__name__ = explain.__qualname__ = name
     explain.__module__ = question.ask.__module__
     explain.__doc__ = DOC.format(asked=question.name, example=example)
     explain.__signature__ = signature  # type: ignore[attr-defined]
     return explain
+
+
+def explain_plan(
+    question: Question[Any, Any],
+    plan: Any,
+    found: Line | None,
+    about: DataScope,
+    ledger: Ledger | None,
+    name: str | None = None,
+) -> Explanation[Any]:
+    """Return a plan for people, with what its release would find in the ledger; ``found`` is the
+    line of ``plan_within_error``."""
+    from dpframe.asking.explanation import Explanation
+    from dpframe.asking.ledger_fit import ledger_fit_lines
+
+    afforded = tuple(ledger_fit_lines(plan, about, ledger, name))
+    return Explanation(plan, found, about, afforded, tuple(question.advice(plan)))
 
 
 def plan_within_error(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpframe.accounting.node_user_laws import NodeLaws
-from dpframe.asking.call_arguments import CallArguments, column_name, whole, whole_number
+from dpframe.asking.call_arguments import CallArguments, column_name, optional_whole, whole_number
 from dpframe.asking.card import Line
 from dpframe.errors import ParameterError
 from dpframe.nodes_unit import AT_MOST, MOST, NodesUnit
@@ -33,7 +33,7 @@ def nodes_unit_from(given: CallArguments, *, exact: bool) -> NodesUnit | None:
     return NodesUnit(
         user=column_name("user", given["user"]),
         contribution="items",
-        at_most=whole(1, MOST)("at_most", given["at_most"]) or AT_MOST,
+        at_most=optional_whole(1, MOST)("at_most", given["at_most"]) or AT_MOST,
     )
 
 

@@ -287,7 +287,7 @@ class DpAccessor(ResultMethods):
 
 AS_FRAMES = (
     "dpframe.asking.node_frame",
-    "dpframe.postprocess.categories",
+    "dpframe.postprocess.level_values",
     "dpframe.questions.rollup.frame",
     "dpframe.questions.tree_counts.frame",
     "dpframe.questions.tree_counts.tree_histograms",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
 
 from dpframe.dialects import Dialect
 from dpframe.hierarchy._base import Hierarchy
@@ -112,11 +111,3 @@ def keys_of(hierarchy: Hierarchy, dialect: Dialect, types: tuple[str, ...]) -> K
 def dimensions(keys: Keys | CellKeys) -> tuple[Keys, ...]:
     """Return the keys of every dimension; for one hierarchy, ``keys`` alone."""
     return keys.of if isinstance(keys, CellKeys) else (keys,)
-
-
-def split_by_dimension(
-    keys: Keys | CellKeys, names: Sequence[str]
-) -> list[tuple[Keys, tuple[str, ...]]]:
-    """Return the keys of every dimension, with the names of its key columns."""
-    rest = iter(names)
-    return [(one, tuple(islice(rest, one.width))) for one in dimensions(keys)]

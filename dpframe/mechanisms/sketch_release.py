@@ -59,11 +59,9 @@ SketchedLaws = SketchLaws | LatticeLaws | GshmLaws
 
 def release_sketch(state: SketchState, laws: SketchedLaws) -> NoisySketch:
     """Release a sketch by its laws."""
-    if isinstance(laws, SketchLaws):
-        return single_stream(state, laws)
-    if isinstance(laws, LatticeLaws):
-        return release_sum(state, laws)
-    return release_sparse(state, laws)
+    return (
+        single_stream(state, laws) if isinstance(laws, SketchLaws) else release_counts(state, laws)
+    )
 
 
 def single_stream(state: SketchState, laws: SketchLaws) -> NoisySketch:
@@ -75,24 +73,15 @@ def single_stream(state: SketchState, laws: SketchLaws) -> NoisySketch:
     return NoisySketch(keys=keys.take(pa.array(kept)), values=upper[kept], decrements=decrements)
 
 
-def release_sum(state: SketchState, laws: LatticeLaws) -> NoisySketch:
-    """Release a sum of post-processed sketches; each record is in one sketch."""
-    if state.lattice != laws.unit or not laws.merged:
-        raise ValueError("laws are not for sums of these sketches.")
+def release_counts(state: SketchState, laws: LatticeLaws | GshmLaws) -> NoisySketch:
+    """Release a sum of post-processed sketches, of which a record enters one; or whole counts, of
+    which a record or user moves at most k by 1, in one direction."""
+    if state.lattice != laws.unit or not laws.covers(state.counters):
+        raise ValueError("laws are not for these sketches.")
     keys, counts = state.positive()
     values = counts + laws.noise.draw(len(counts))
     kept = np.flatnonzero(values >= laws.least)
     return NoisySketch(keys=keys.take(pa.array(kept)), values=values[kept], unit=laws.unit)
-
-
-def release_sparse(state: SketchState, laws: GshmLaws) -> NoisySketch:
-    """Release counts; a record or user moves at most k counts by 1, in one direction."""
-    if state.lattice != 1 or state.counters > laws.changed:
-        raise ValueError("laws are not for whole counts in k counters.")
-    keys, counts = state.positive()
-    values = counts + laws.noise.draw(len(counts))
-    kept = np.flatnonzero(values >= laws.least)
-    return NoisySketch(keys=keys.take(pa.array(kept)), values=values[kept])
 
 
 def release_universe_top(state: SketchState, universe: pa.Array, laws: PureLaws) -> NoisySketch:
@@ -121,14 +110,14 @@ def values_on_universe(state: SketchState, universe: pa.Array) -> NDArray[np.int
     if not len(keys) or (keys.type != universe.type and not all(numbers)):
         return values
     if keys.type != universe.type:  # signed and unsigned integers
-        keys, counts = _integers_in_both(keys, counts, universe.type)
+        keys, counts = _common_integers(keys, counts, universe.type)
     rows = pc.index_in(keys, value_set=universe)
     stored = np.flatnonzero(rows.is_valid().to_numpy(zero_copy_only=False))
     values[rows.take(pa.array(stored)).to_numpy()] = counts[stored]
     return values
 
 
-def _integers_in_both(
+def _common_integers(
     keys: pa.Array, counts: NDArray[np.int64], to: pa.DataType
 ) -> tuple[pa.Array, NDArray[np.int64]]:
     """Keep integers that both types can hold, as type ``to``, with their counts."""

@@ -102,8 +102,7 @@ def cells_page(
         figures=_cell_figures(frame, receipt, number),
         promise=_cells_promise(receipt),
         receipt=receipt,
-        before='<a class="skip" href="#cells">Skip to the table</a>',
-        script=("cells.js", _cell_facts(frame, receipt, cells, number)),
+        script=("cells.js", "cells", _cell_facts(frame, receipt, cells, number.digits)),
     )
 
 
@@ -119,7 +118,7 @@ def check_plain(**given: object) -> None:
 
 
 def _cell_facts(
-    frame: pd.DataFrame, receipt: Receipt, cells: Hierarchy, number: _CellNumber
+    frame: pd.DataFrame, receipt: Receipt, cells: Hierarchy, digits: int
 ) -> dict[str, object]:
     """Return the released numbers as a list per column, and the lines of nodes above every cell."""
     lines = []
@@ -127,15 +126,15 @@ def _cell_facts(
         pairs = zip(frame[name].astype(str), frame[f"{name}_level"].astype(int), strict=True)
         lines.append([lineage_labels(one, label, level) for label, level in pairs])
     whole = WHOLE if "whole_counts" in receipt else ()
-    numbers = {name: finite_numbers(frame[name]) for name in ("residual", "lower", "upper", *whole)}
+    levels = frame["level"].astype(int).tolist()
     return {
         "names": list(cells.names),
         "ordered": [one.kind in ORDERED for one in cells.dimensions],
         "lines": lines,
-        "kind": [receipt["levels"][n - 1] if n else "the rest" for n in frame["level"].astype(int)],
-        "level": frame["level"].astype(int).tolist(),
-        "digits": number.digits,
-        **numbers,
+        "kind": [receipt["levels"][level - 1] if level else "the rest" for level in levels],
+        "level": levels,
+        "digits": digits,
+        **{name: finite_numbers(frame[name]) for name in ("residual", "lower", "upper", *whole)},
     }
 
 

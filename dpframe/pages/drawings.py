@@ -272,7 +272,9 @@ def draw_histogram(
                 _box(left + gap, y(a), right - left - 2 * gap, base - y(a), "class='real'")
             )
         steps.append(f"L{left} {y(b)}L{right} {y(b)}")
-        hits.append(_box(left, TOP, right - left, base - TOP, "class='hit'", _both(name, a, b)))
+        hits.append(
+            _box(left, TOP, right - left, base - TOP, "class='hit'", _tooltip_text(name, a, b))
+        )
     outline = "".join([*steps, f"L{x(high)} {base}"])
     parts.append(f"<path class='under' d='{outline}Z'/><path class='synthetic' d='{outline}'/>")
     parts.append(_line(LEFT, base, WIDTH - RIGHT, base, "axis"))
@@ -308,7 +310,7 @@ def draw_category_bars(
             parts.append(_box(left, y + at, width, BAR / 2 - 3, f"class='{kind}'"))
         end = left + across * max(a, b) / most + 6
         parts.append(_text(end, y + BAR / 2 + 4, percent_of_rows(b), "start"))
-        parts.append(_box(0, y, WIDTH, BAR, "class='hit'", _both(name, a, b)))
+        parts.append(_box(0, y, WIDTH, BAR, "class='hit'", _tooltip_text(name, a, b)))
     if rest is not None:
         name, a, b = rest
         below = 3 + BAR * len(names) + BAR / 2 + 4
@@ -318,7 +320,7 @@ def draw_category_bars(
     return _svg("marginal", WIDTH, height, label, parts)
 
 
-def _both(name: str, real: float, synthetic: float) -> str:
+def _tooltip_text(name: str, real: float, synthetic: float) -> str:
     """Return the tooltip of a bin or a category."""
     return (
         f"{name}: {percent_of_rows(real)} of rows in the sample, "

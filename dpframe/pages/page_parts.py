@@ -36,7 +36,7 @@ def html_document(
     receipt: Receipt,
     heading: str = "What the numbers mean and what is promised",
     before: str = "",
-    script: tuple[str, Mapping[str, object]] | None = None,
+    script: tuple[str, str, Mapping[str, object]] | None = None,
 ) -> str:
     """Return one HTML document, whose own policy forbids every request.
 
@@ -51,17 +51,20 @@ def html_document(
     receipt
         The receipt whose card stands at the end.
     script
-        The name of a script beside ``shared.js``, and the data that both read.
+        The name of a script beside ``shared.js``, the id of the section of its table, and the data
+        that both read.
     """
     if not isinstance(title, str) or not is_unicode(title):
         raise ParameterError(f"title ({title!r}) must be text that UTF-8 can write.")
     said = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in promise)
     style, policy, after = _asset("page.css"), "", ""
     if script is not None:
-        code = _asset("shared.js") + _asset(script[0])
+        name, table, facts = script
+        code = _asset("shared.js") + _asset(name)
+        before += f'<a class="skip" href="#{table}">Skip to the table</a>'
         policy = f"; script-src 'sha256-{_hash_of(code)}'"
         after = (
-            f'<script type="application/json" id="data">{_data_text(script[1])}</script>\n'
+            f'<script type="application/json" id="data">{_data_text(facts)}</script>\n'
             f'<script type="module">{code}</script>'
         )
     return fill_asset(

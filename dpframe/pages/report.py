@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,8 +106,7 @@ def report_page(
         f"</strong>.</p>{extract_remark(extract)}",
         promise=_report_promise(receipt, measures),
         receipt=receipt,
-        before='<a class="skip" href="#nodes">Skip to the table</a>',
-        script=("report.js", _node_facts(shown, measures)),
+        script=("report.js", "nodes", _node_facts(shown, measures)),
     )
 
 
@@ -302,13 +300,10 @@ def _measure_sentences(receipt: Receipt, measures: list[ReleasedMeasure]) -> lis
         )
     for name, facts in receipt["measures"].items():
         if facts["lower"] is not None:
-            what = "everything a user adds up to was" if _by_user(receipt, facts) else "values were"
+            by_user = receipt["user"] is not None and str(facts["spec"]).startswith("sum")
+            what = "everything a user adds up to was" if by_user else "values were"
             out.append(
                 f"For {name}, {what} cut to {facts['lower']:,g} from below and to "
                 f"{facts['upper']:,g} from above; no interval covers what that takes away."
             )
     return out
-
-
-def _by_user(receipt: Receipt, facts: Mapping[str, Any]) -> bool:
-    return receipt["user"] is not None and str(facts["spec"]).startswith("sum")

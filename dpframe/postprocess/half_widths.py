@@ -14,7 +14,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.accounting.search import least_integer
 from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.postprocess.weighted_laplace import sum_half_width
 
@@ -58,13 +57,13 @@ def _half_width(weights: bytes, terms: int, confidence: float) -> int:
     seen = seen[: 1 + int(np.flatnonzero(np.abs(seen) > NOTHING)[-1])]
     frequency = np.arange(1, len(seen))
     rest = np.where(2 * frequency == size, 1, 2) * seen[1:] / np.sin(frequency * (np.pi / size))
-
-    def enough(w: int) -> bool:
-        turned = (2 * w + 1) * frequency % (2 * size)
-        inside = ((2 * w + 1) * seen[0] + rest @ np.sin(turned * (np.pi / size))) / size
-        return bool(inside >= wanted)
-
-    return least_integer(enough, -1, reach)
+    low, high = 0, reach
+    while low < high:
+        middle = (low + high) // 2
+        turned = (2 * middle + 1) * frequency % (2 * size)
+        inside = ((2 * middle + 1) * seen[0] + rest @ np.sin(turned * (np.pi / size))) / size
+        low, high = (low, middle) if inside >= wanted else (middle + 1, high)
+    return low
 
 
 NOTHING = 1e-18

@@ -28,7 +28,6 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.accounting.search import closest_numbers, least_integer
 from dpframe.errors import ParameterError
 
 MARGIN = 1.001
@@ -219,7 +218,13 @@ def _sum_half_width(scale: float, terms: int, confidence: float) -> int:
     low, high = -1, math.ceil(2 * scale * math.sqrt(terms)) + 1
     while _sum_tail(high, rate, before) > refused:
         low, high = high, 2 * high
-    return least_integer(lambda w: _sum_tail(w, rate, before) <= refused, low, high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _sum_tail(middle, rate, before) > refused:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 def _failures_between(rate: float, k: int) -> NDArray[np.float64]:
@@ -258,12 +263,13 @@ def _equal_factor(k: int, confidence: float) -> float:
     """
     chance = np.log((k + np.arange(1, k) - 1) / np.arange(1, k) / 2)
     reversed_ = np.cumsum(_from_ratios(-k * math.log(2), chance))[::-1]
-
-    def enough(x: float) -> bool:
+    low, high = 0.0, 60.0 * math.sqrt(k)
+    while high - low > 1e-12 * high:
+        x = (low + high) / 2
         events = np.log(x / np.arange(1, k))
-        return 2 * float(_from_ratios(-x, events) @ reversed_) <= 1 - confidence
-
-    return closest_numbers(enough, 0.0, 60.0 * math.sqrt(k), part=1e-12)[1] / math.sqrt(2 * k)
+        enough = 2 * float(_from_ratios(-x, events) @ reversed_) <= 1 - confidence
+        low, high = (low, x) if enough else (x, high)
+    return high / math.sqrt(2 * k)
 
 
 def _check_confidence(confidence: float) -> None:

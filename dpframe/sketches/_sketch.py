@@ -188,11 +188,11 @@ class Sketch:
             If there is no such file, or it is truncated, damaged, written by a newer version, or
             holds a sketch of another class.
         """
-        return sketch_files.read_sketch(path, cls._NAME, cls._from_file)
+        return sketch_files.read_file(path, cls._NAME, cls._from_file)
 
     @classmethod
-    def _from_file(cls, facts: dict[str, Any], state: SketchState) -> Self:
-        sketch = cls._restore(facts, state)
+    def _from_file(cls, facts: dict[str, Any], body: memoryview) -> Self:
+        sketch = cls._restore(facts, sketch_files.read_state(facts, body))
         # files written before releases were counted hold sketches without releases
         sketch._released = check_integer("released", facts.get("released", 0), 0)
         sketch._resumed = check_integer("resumed", facts.get("resumed", 0), 0, sketch._released)

@@ -87,54 +87,10 @@ def _write_content(path: str | os.PathLike[str], facts: dict[str, Any], body: by
         file.write(content + hashlib.sha256(content).digest())
 
 
-def read_sketch(
-    path: str | os.PathLike[str],
-    name: str,
-    restored: Callable[[dict[str, Any], SketchState], T],
+def read_file(
+    path: str | os.PathLike[str], name: str, restored: Callable[[dict[str, Any], memoryview], T]
 ) -> T:
-    """Read a sketch whose header says ``name``; ``restored`` makes it from header and state."""
-    return _read_content(
-        path, name, lambda facts, body: restored(facts, _section_state(facts, body))
-    )
-
-
-def read_levels(
-    path: str | os.PathLike[str],
-    name: str,
-    restored: Callable[[dict[str, Any], list[SketchState]], T],
-) -> T:
-    """Read one sketch for each level, as ``read_sketch`` does."""
-
-    def levels(facts: dict[str, Any], body: memoryview) -> T:
-        states = []
-        for own in facts["levels"]:
-            size = _check_record_number(own["bytes"])
-            states.append(_section_state({**own, "counters": facts["counters"]}, body[:size]))
-            body = body[size:]
-        _check_section_size(len(body), 0)
-        return restored(facts, states)
-
-    return _read_content(path, name, levels)
-
-
-def read_counts(
-    path: str | os.PathLike[str],
-    name: str,
-    restored: Callable[[dict[str, Any], NDArray[np.int64]], T],
-) -> T:
-    """Read counters, all in one array, as ``read_sketch`` does."""
-
-    def whole(facts: dict[str, Any], body: memoryview) -> T:
-        return restored(facts, np.frombuffer(body, "<i8").astype(np.int64))
-
-    return _read_content(path, name, whole)
-
-
-def _read_content(
-    path: str | os.PathLike[str],
-    name: str,
-    made: Callable[[dict[str, Any], memoryview], T],
-) -> T:
+    """Read a sketch whose header says ``name``; ``restored`` makes it from header and body."""
     file = local_file(path)
     facts, body = _split_content(content_of(file, MAGIC, "sketch"), str(file))
     found = facts.get("sketch")
@@ -146,7 +102,7 @@ def _read_content(
         )
     why = _damage_error(str(file))
     try:
-        return made(facts, body)
+        return restored(facts, body)
     except MemoryError:
         why = SourceError(f"{str(file)!r} needs more memory than there is.")
     except Exception:  # damaged content can raise anything, and the text could quote a key
@@ -192,7 +148,24 @@ def _damage_error(path: str) -> SourceError:
     )
 
 
-def _section_state(facts: dict[str, Any], body: memoryview) -> SketchState:
+def read_levels(facts: dict[str, Any], body: memoryview) -> list[SketchState]:
+    """Read the state of the sketch of each level."""
+    states = []
+    for own in facts["levels"]:
+        size = _check_record_number(own["bytes"])
+        states.append(read_state({**own, "counters": facts["counters"]}, body[:size]))
+        body = body[size:]
+    _check_section_size(len(body), 0)
+    return states
+
+
+def read_counts(body: memoryview) -> NDArray[np.int64]:
+    """Read counters, all in one array."""
+    return np.frombuffer(body, "<i8").astype(np.int64)
+
+
+def read_state(facts: dict[str, Any], body: memoryview) -> SketchState:
+    """Read the state of a sketch."""
     n, kind = _check_record_number(facts["entries"]), facts["kind"]
     counts = np.frombuffer(body, "<i8", n).astype(np.int64)
     keys = _bytes_keys(body[8 * n :], n, kind)

@@ -39,7 +39,7 @@ def packable(hierarchy: Hierarchy, types: tuple[str, ...]) -> bool:
     return isinstance(hierarchy, Columns) and set(types) <= set(NUMBERS)
 
 
-def values_sql(hierarchy: Hierarchy, types: tuple[str, ...], *, view: str = VIEW) -> str:
+def values_sql(hierarchy: Hierarchy, types: tuple[str, ...]) -> str:
     """A query of the columns of the levels, of the rows that the hierarchy keeps."""
     named = zip(hierarchy.source_columns, types, strict=True)
     read = [f"{exact_column_sql(name, kind)}::BIGINT" for name, kind in named]
@@ -47,7 +47,7 @@ def values_sql(hierarchy: Hierarchy, types: tuple[str, ...], *, view: str = VIEW
     if hierarchy.on_invalid == "drop":
         where = " WHERE " + " AND ".join(f"{sql} IS NOT NULL" for sql in read)
     chosen = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(read))
-    return f"SELECT {chosen} FROM {view}{where}"
+    return f"SELECT {chosen} FROM {VIEW}{where}"
 
 
 @dataclass(frozen=True, slots=True)

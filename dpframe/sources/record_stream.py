@@ -8,7 +8,8 @@ frame or a file, filtered and projected, and no query that joins, groups, sample
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -97,52 +98,56 @@ def update_sketches(
     progress: bool = False,
 ) -> None:
     """Update one sketch per level with the rows of a relation."""
-    read, _ = level_and_user_types(relation, hierarchy)
-    if packable(hierarchy, read) and not any(sketch.total for sketch in sketches):
-        _update_packed(sketches, relation, hierarchy, read, progress=progress)
-        return
-    if read == ("VARCHAR",) and (counting := _of_bytes(sketches, hierarchy)) is not None:
-        statement = texts_sql(hierarchy)
-        _check_operators(relation, statement)
-        for batch in report_progress(relation.batches(statement), progress):
-            counting.update(batch)
-        counting.finish()
-        return
-    again = hierarchy.reads_text and read == ("VARCHAR",)
-    statement = texts_sql(hierarchy) if again else stream_sql(hierarchy, types=read)
+    types, _ = level_and_user_types(relation, hierarchy)
+    counter, statement = _batch_counter(sketches, hierarchy, types)
     _check_operators(relation, statement)
-    keys = _TextKeys(hierarchy) if again else _text_columns
     for batch in report_progress(relation.batches(statement), progress):
-        for sketch, column in zip(sketches, keys(batch), strict=True):
+        counter.update(batch)
+    counter.finish()
+
+
+class BatchCounter(Protocol):
+    """Counts the batches of a statement into sketches, which hold texts before and afterwards."""
+
+    def update(self, batch: pa.RecordBatch) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+def _batch_counter(
+    sketches: Sequence[MisraGries], hierarchy: Hierarchy, types: tuple[str, ...]
+) -> tuple[BatchCounter, str]:
+    """The fastest counter for columns of these types, and the statement that it counts. Only types,
+    which are public, and whether the sketches are new decide."""
+    if packable(hierarchy, types) and not any(sketch.total for sketch in sketches):
+        return PackedKeyCounter(sketches, hierarchy), values_sql(hierarchy, types)
+    if not hierarchy.reads_text or types != ("VARCHAR",):
+        return TextCounter(sketches, _text_columns), stream_sql(hierarchy, types=types)
+    counter: BatchCounter = TextCounter(sketches, _TextKeys(hierarchy))
+    if isinstance(hierarchy, Ip):
+        counter = AddressCounter(sketches, hierarchy)
+    elif isinstance(hierarchy, Path) and splits_by_byte(hierarchy):
+        counter = PathCounter(sketches, hierarchy)
+    return counter, texts_sql(hierarchy)
+
+
+class TextCounter:
+    """Counts batches whose keys are texts."""
+
+    def __init__(
+        self,
+        sketches: Sequence[MisraGries],
+        keys: Callable[[pa.RecordBatch], Sequence[pa.Array]],
+    ) -> None:
+        self._sketches, self._keys = sketches, keys
+
+    def update(self, batch: pa.RecordBatch) -> None:
+        """Count the rows of a batch."""
+        for sketch, column in zip(self._sketches, self._keys(batch), strict=True):
             sketch.update(column.drop_null() if column.null_count else column)
 
-
-def _update_packed(
-    sketches: Sequence[MisraGries],
-    relation: Relation,
-    hierarchy: Hierarchy,
-    types: tuple[str, ...],
-    *,
-    progress: bool,
-) -> None:
-    """Update sketches that hold no record yet, for columns of numbers and texts."""
-    statement = values_sql(hierarchy, types)
-    _check_operators(relation, statement)
-    counting = PackedKeyCounter(sketches, hierarchy)
-    for batch in report_progress(relation.batches(statement), progress):
-        counting.update(batch)
-    counting.finish()
-
-
-def _of_bytes(
-    sketches: Sequence[MisraGries], hierarchy: Hierarchy
-) -> AddressCounter | PathCounter | None:
-    """The object that counts texts of the hierarchy by their bytes; None where SQL finds keys."""
-    if isinstance(hierarchy, Ip):
-        return AddressCounter(sketches, hierarchy)
-    if isinstance(hierarchy, Path) and splits_by_byte(hierarchy):
-        return PathCounter(sketches, hierarchy)
-    return None
+    def finish(self) -> None:
+        """Do nothing: the keys of these sketches are always texts."""
 
 
 def _check_operators(relation: Relation, statement: str) -> None:

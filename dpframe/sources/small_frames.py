@@ -1,4 +1,4 @@
-"""Count small frames in NumPy, by columns of texts and whole numbers.
+"""Count small frames in NumPy: by columns of texts and whole numbers, and by IPv4 addresses.
 
 DuckDB takes some milliseconds to plan a statement, however few rows there are. Here the place of a
 value among the values of its level stands for the value, and the place of a path for the node. The
@@ -20,6 +20,8 @@ from dpframe._duck.memory_limits import read_limits
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._columns import Columns
+from dpframe.hierarchy._ip import MAPPED, Ip
+from dpframe.sources.address_bytes import parse_dotted
 from dpframe.tree import CountTree
 
 MOST = 50_000
@@ -50,17 +52,23 @@ def counts_small(hierarchy: Hierarchy, unit: PrivacyUnit) -> bool:
     """Whether the hierarchy and unit can be counted here, if rows are few and types fit. If the
     environment sets limits, DuckDB counts, which heeds or refuses them, for any number of rows."""
     by_record = unit.user is None and unit.weight is None
-    return isinstance(hierarchy, Columns) and by_record and not read_limits()
+    return isinstance(hierarchy, Columns | Ip) and by_record and not read_limits()
 
 
 def small_counts(table: pa.Table, hierarchy: Hierarchy, band: int) -> CountTree | None:
     """True counts of the nodes at or above the band. Private. None where DuckDB has to count."""
     columns = [table[name].combine_chunks() for name in hierarchy.source_columns]
     kinds = tuple(KINDS.get(column.type, "") for column in columns)
-    few = table.num_rows <= MOST and table.num_rows * len(columns) ** 2 <= CELLS
+    by_address = isinstance(hierarchy, Ip)
+    levels = len(hierarchy.prefixes) if isinstance(hierarchy, Ip) else len(columns)
+    few = table.num_rows <= MOST and table.num_rows * levels**2 <= CELLS
     if not few or not all(kinds):
         return None
-    placed = [_value_places(column) for column in columns]
+    placed = (
+        _prefix_places(columns[0], hierarchy) if by_address else [_value_places(c) for c in columns]
+    )
+    if placed is None:
+        return None
     if hierarchy.on_invalid == "drop":
         valid = np.logical_and.reduce([place > 0 for place, _ in placed])
         placed = [(place[valid], values) for place, values in placed]
@@ -68,6 +76,8 @@ def small_counts(table: pa.Table, hierarchy: Hierarchy, band: int) -> CountTree 
     kept = (count >= band) | (level == 0)
     pairs = zip(placed, at[:, kept], strict=True)
     keys = [values.take(pa.array(own)) for (_, values), own in pairs]
+    if by_address:  # a node's own key is the finest key that it has
+        keys = [pc.coalesce(*reversed(keys))]
     return CountTree.from_preorder(
         level=level[kept],
         count=count[kept],
@@ -87,8 +97,30 @@ def _value_places(column: pa.Array) -> tuple[Ints, pa.Array]:
         known &= pc.binary_length(values).fill_null(0).to_numpy()[order] > 0
     places = np.empty(len(values), dtype=np.int64)
     places[order] = np.cumsum(known)
-    ordered = [pa.nulls(1, values.type), values.take(pa.array(order[known]))]
-    return places[coded.indices.to_numpy()], pa.concat_arrays(ordered)
+    return places[coded.indices.to_numpy()], _behind_null(values.take(pa.array(order[known])))
+
+
+def _behind_null(values: pa.Array) -> pa.Array:
+    return pa.concat_arrays([pa.nulls(1, values.type), values])
+
+
+def _prefix_places(column: pa.Array, hierarchy: Hierarchy) -> list[tuple[Ints, pa.Array]] | None:
+    """For every level the places and values that ``_value_places`` would return; values are the
+    texts of keys. None unless all texts are IPv4 addresses in dotted decimals without leading
+    zeros."""
+    assert isinstance(hierarchy, Ip)
+    if hierarchy.version == 6 or column.type not in TEXTS or column.null_count:
+        return None
+    coded = column.dictionary_encode()
+    numbers, others = parse_dotted(coded.dictionary)
+    if others is not None:
+        return None
+    addresses = numbers.astype(np.int64)
+    rows, out = coded.indices.to_numpy(), []
+    for bits in hierarchy.prefixes:
+        found, place = np.unique(addresses >> (32 - bits) << (32 - bits), return_inverse=True)
+        out.append((place[rows] + 1, _behind_null(pa.array(found + MAPPED).cast(pa.string()))))
+    return out
 
 
 def _preorder_nodes(places: Sequence[Ints], sizes: Sequence[int]) -> tuple[Ints, Ints, Ints]:

@@ -5,7 +5,7 @@ shuffles into, sorted within each partition, and sketched by the Python of the w
 dpframe.
 
 *Why neighbours stay neighbours.* The release of merged sketches protects a record that enters one
-sketch, if the order of the other records does not depend on that record (``merged_streaming``).
+sketch, if the order of the other records does not depend on that record (``streaming_hhh``).
 
 * Which partition: ``pmod(hash(record), partitions)``, a function of the record alone. Cutting by
   position would move rows of every partition after the record.
@@ -45,7 +45,7 @@ from dpframe.sketches._state import sort_entries
 from dpframe.sketches.merged_sketch import merge_raw_sketches
 from dpframe.sources.frames import arrow_table
 from dpframe.sources.record_stream import update_sketches
-from dpframe.sources.sketch_states import UserSketches
+from dpframe.sources.sketch_states import SketchingPlan, UserSketches
 from dpframe.sources.source_relations import level_and_user_types
 from dpframe.sources.spark import OTHER_VERSION, SparkFrame, fetch_table
 from dpframe.sources.stream_sql import users_sql
@@ -61,23 +61,14 @@ HELD_BYTES = 2**28
 """About how much a worker holds at a time, but at least all rows of one user."""
 
 
-class PartitionedPlan(Protocol):
+class PartitionedPlan(SketchingPlan, Protocol):
     """What this module needs to know about a plan."""
-
-    @property
-    def hierarchy(self) -> Hierarchy: ...
-
-    @property
-    def unit(self) -> PrivacyUnit: ...
 
     @property
     def counters(self) -> int: ...
 
     @property
     def partitions(self) -> int: ...
-
-    @property
-    def by_user_sets(self) -> bool: ...
 
     @property
     def method(self) -> Literal["sum", "bounded"]: ...

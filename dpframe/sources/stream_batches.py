@@ -231,7 +231,11 @@ class StreamingHHH:
         SourceError if there is no such file, or it is truncated, damaged, of a newer version, or of
         another class.
         """
-        return sketch_files.read_levels(path, NAME, cls._restore)
+        return sketch_files.read_file(
+            path,
+            NAME,
+            lambda facts, body: cls._restore(facts, sketch_files.read_levels(facts, body)),
+        )
 
     @classmethod
     def _restore(cls, facts: dict[str, Any], states: list[SketchState]) -> Self:

@@ -24,7 +24,7 @@ from dpframe.sources.rollup_statement import exact_column_sql, source_sql, user_
 from dpframe.sources.user_shares import user_sample_ctes
 
 
-def stream_sql(hierarchy: Hierarchy, *, types: tuple[str, ...], view: str = VIEW) -> str:
+def stream_sql(hierarchy: Hierarchy, *, types: tuple[str, ...]) -> str:
     """A query of the keys of every record; ``types`` are the DuckDB types of
     ``hierarchy.source_columns``."""
     named = zip(hierarchy.source_columns, types, strict=True)
@@ -33,21 +33,21 @@ def stream_sql(hierarchy: Hierarchy, *, types: tuple[str, ...], view: str = VIEW
     )
     keyed = (
         f"(SELECT {', '.join(finest_columns(hierarchy))} FROM "
-        f"{_finest_key_query(hierarchy, chosen, types, view)})"
+        f"{_finest_key_query(hierarchy, chosen, types)})"
     )
     return _level_keys_query(hierarchy, types, keyed, "")
 
 
-def texts_sql(hierarchy: Hierarchy, *, view: str = VIEW) -> str:
+def texts_sql(hierarchy: Hierarchy) -> str:
     """A query of the one text column of a hierarchy, for ``keys_sql``."""
     (column,) = hierarchy.source_columns
-    return f"SELECT {exact_column_sql(column, 'VARCHAR')} AS c0 FROM {view}"
+    return f"SELECT {exact_column_sql(column, 'VARCHAR')} AS c0 FROM {VIEW}"
 
 
-def keys_sql(hierarchy: Hierarchy, *, view: str = VIEW) -> str:
+def keys_sql(hierarchy: Hierarchy) -> str:
     """A query of the keys of distinct texts ``c0``, numbered by ``i``, without dropped texts."""
     types = ("VARCHAR",)
-    keyed = _finest_key_query(hierarchy, "i, c0 COLLATE C AS c0", types, view)
+    keyed = _finest_key_query(hierarchy, "i, c0 COLLATE C AS c0", types)
     finest = ", ".join(finest_columns(hierarchy))
     return f"WITH keyed AS MATERIALIZED (SELECT i, {finest} FROM {keyed}) " + _level_keys_query(
         hierarchy, types, "keyed", 'i AS "i", '
@@ -61,14 +61,13 @@ def users_sql(
     types: tuple[str, ...],
     user_type: str | None,
     seed: int,
-    view: str = VIEW,
 ) -> str:
     """A query of every user's counted rows (or different items), sampled as in the rollup.
 
     Column ``u`` numbers the users in ascending order. Rows are sorted by user and key, so that the
     order of some users' rows tells nothing about another user.
     """
-    source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=view)
+    source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=VIEW)
     keys = ", ".join(finest_columns(hierarchy))
     pairs = user_pairs(hierarchy, types)
     if unit.contribution == "items":  # each item once, however often it comes
@@ -82,9 +81,9 @@ def users_sql(
     return f"WITH {', '.join(parts)} {rows} ORDER BY {order}"
 
 
-def _finest_key_query(hierarchy: Hierarchy, chosen: str, types: tuple[str, ...], view: str) -> str:
+def _finest_key_query(hierarchy: Hierarchy, chosen: str, types: tuple[str, ...]) -> str:
     """A subquery of the chosen columns and the finest key."""
-    query = f"(SELECT {chosen} FROM {view})"
+    query = f"(SELECT {chosen} FROM {VIEW})"
     return add_key_steps(hierarchy, source_columns(hierarchy), types, query)
 
 

@@ -1,6 +1,6 @@
 """Derive from a proof, and from the arguments that a receipt declares, what the receipt must say.
 
-`receipts.check_receipt` compares each fact before the next one is derived, so that deriving may
+`check_receipt` compares each fact before the next one is derived, so that deriving may
 rely on all facts before it. FailedClaimError says where a proof does not fit what is declared.
 """
 

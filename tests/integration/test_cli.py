@@ -221,9 +221,9 @@ def test_a_new_question_has_its_commands_by_itself(
     assert cli.main([*command, "-o", str(out)]) == 0
     ((column, *values),) = pd.read_csv(out).to_numpy().tolist()
     assert (column, *values) == ("src", 2.0, 7, True, False)
-    monkeypatch.setattr(questions, "Explanation", lambda plan, *_: plan)
-    assert cli.main(["explain-medians", "src", "--bins=9"]) == 0
-    asked = {"column": "src", "epsilon": None, "bins": 9, "exact": False, "clipped": True}
+    monkeypatch.setattr(questions, "explain_plan", lambda question, plan, *_: plan)
+    assert cli.main(["explain-medians", "src", "--epsilon=2", "--bins=9"]) == 0
+    asked = {"column": "src", "epsilon": 2.0, "bins": 9, "exact": False, "clipped": True}
     assert capsys.readouterr().out.strip().endswith(str(asked))
 
 

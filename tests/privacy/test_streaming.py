@@ -542,7 +542,7 @@ def test_where_batches_end_makes_no_difference(size: int, monkeypatch: pytest.Mo
 def test_forgotten_texts_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: how many texts are remembered makes no difference."""
     monkeypatch.setattr("dpframe.sources.record_stream.REMEMBERED", 3)
-    monkeypatch.setattr("dpframe.sources.record_stream._of_bytes", lambda *_: None)
+    monkeypatch.setattr("dpframe.sources.record_stream.splits_by_byte", lambda *_: False)
     monkeypatch.setattr(duck_relations, "BATCH_ROWS", 10)
     frame = pd.DataFrame({"p": pd.Series(ROWS, dtype="str")})
     assert held(sketch_source(frame, DEEP, COUNTERS)) == one_at_a_time(ROWS)

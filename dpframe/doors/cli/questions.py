@@ -15,9 +15,7 @@ from dpframe._progress import step
 from dpframe.asking.answer import answer_checked
 from dpframe.asking.call_arguments import release_name
 from dpframe.asking.data_scope import DataScope
-from dpframe.asking.explain import plan_within_error
-from dpframe.asking.explanation import Explanation
-from dpframe.asking.ledger_fit import ledger_fit_lines
+from dpframe.asking.explain import explain_plan, plan_within_error
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.question import Question
 from dpframe.asking.release import Release
@@ -126,8 +124,7 @@ def _run_explain(question: Question[Any, Any], options: argparse.Namespace) -> i
     with step("planning the noise"):
         asked, found = plan_within_error(question, arguments, parse_largest_errors(options.error))
         plan, about = question.declared(asked), DataScope.of(arguments)
-    afforded = tuple(ledger_fit_lines(plan, about, chosen_ledger(options.ledger)))
-    say(Explanation(plan, found, about, afforded, tuple(question.advice(plan))))
+    say(explain_plan(question, plan, found, about, chosen_ledger(options.ledger)))
     return 0
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from dpframe.doors.series.declaration import Report, Schedule
 from dpframe.errors import ParameterError
+from dpframe.period_texts import read_unit_period
 from dpframe.periods import as_period, last_complete, periods_of, unit_of_period
 
 Clock = datetime
@@ -28,23 +29,22 @@ def due_periods(report: Report, until: str | None, clock: Clock, names: Sequence
     timing = report.timing
     last = asked = _last_period_over(timing, clock)
     if until is not None:
-        end = _bounds_of_text(until)[1]
-        asked = last_complete(timing.unit, end)
-        if _bounds_of_text(asked)[1] > _bounds_of_text(last)[1]:
+        asked = last_complete(timing.unit, _end(until))
+        if _end(asked) > _end(last):
             grace = f" with its grace of {timing.grace}" if timing.grace else ""
             raise ParameterError(
                 f"until ({until!r}) is not over{grace}: the last {timing.unit} of report "
                 f"{report.name!r} is {last}. Leave it out, or check the clock."
             )
     drawn = _last_drawn(report, names)
-    if drawn is not None and _bounds_of_text(asked)[1] < _bounds_of_text(drawn)[1]:
+    if drawn is not None and _end(asked) < _end(drawn.strip()):
         wrong = (
             f"{drawn} of report {report.name!r} is drawn, but not due by this machine's clock"
             if until is None
             else f"until ({until!r}) is before {drawn}, which report {report.name!r} has drawn"
         )
         raise ParameterError(f"{wrong}. Set the clock right, or name that period or a later one.")
-    if _bounds_of_text(asked)[1] < _bounds_of_text(timing.first)[1]:
+    if _end(asked) < _end(timing.first):
         return []
     texts = periods_of(timing.unit, timing.first, asked)
     return [text for text in texts if _clock_has_period(timing, text)]
@@ -74,22 +74,16 @@ def _clock_has_period(timing: Schedule, text: str) -> bool:
 
 
 def _last_drawn(report: Report, names: Sequence[str]) -> str | None:
-    start = report.release("")
-    texts = [name.removeprefix(start) for name in names if name.startswith(start)]
-    found = [text for text in texts if _has_unit(text, report.timing.unit)]
-    return max(found, key=_bounds_of_text, default=None)
+    start, found = report.release(""), []
+    for text in [name.removeprefix(start) for name in names if name.startswith(start)]:
+        with suppress(ParameterError):  # a name that ends in another way
+            unit, bounds = read_unit_period(text.strip())
+            found += [(bounds, text)] if unit == report.timing.unit else []
+    return max(found, default=(None, None))[1]
 
 
-def _has_unit(text: str, unit: str) -> bool:
-    with suppress(ParameterError):
-        return unit_of_period(text) == unit
-    return False
-
-
-def _bounds_of_text(text: str) -> tuple[datetime, datetime]:
-    period = as_period(("until", text))
-    assert period is not None
-    return period.bounds
+def _end(text: str) -> datetime:
+    return read_unit_period(text)[1][1]
 
 
 def as_until(given: object) -> str | None:

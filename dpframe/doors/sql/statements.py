@@ -20,9 +20,7 @@ from dpframe._sql import identifier, literal
 from dpframe.asking.answer import find_answer
 from dpframe.asking.call_arguments import data_name, release_name, whole_number
 from dpframe.asking.data_scope import DataScope
-from dpframe.asking.explain import plan_within_error
-from dpframe.asking.explanation import Explanation
-from dpframe.asking.ledger_fit import ledger_fit_lines
+from dpframe.asking.explain import explain_plan, plan_within_error
 from dpframe.asking.plan_protocols import Rollup
 from dpframe.asking.question import Question
 from dpframe.doors.planned_series import plan_series
@@ -127,9 +125,7 @@ def explain_sql(token: str, path: str, name: str, given: Given) -> str:
             question.result_types(asked, described)
             reading = _period_reading(about, described, explained=True)
     about = replace(about, reading=reading if isinstance(reading, PeriodReading) else None)
-    plan = question.declared(asked)
-    afforded = tuple(ledger_fit_lines(plan, about, session.ledger))
-    shown = Explanation(plan, found, about, afforded, tuple(question.advice(plan)))
+    shown = explain_plan(question, question.declared(asked), found, about, session.ledger)
     rows = ", ".join(
         f"({literal(q.name)}, {literal(q.value_text)}, {literal(q.meaning_text)})"
         for q in shown.lines

@@ -292,11 +292,8 @@ function neighbour(key, step) {
 }
 
 function firstInside(key) {
-  let found;
-  for (const [other, cell] of cells) {
-    if (cell.around === key && (!found || cell.x < cells.get(found).x)) found = other;
-  }
-  return found;
+  const inside = [...cells].filter(([, cell]) => cell.around === key);
+  return inside.sort((a, b) => a[1].x - b[1].x)[0]?.[0];
 }
 
 const MOVES = {
@@ -316,9 +313,7 @@ const addressOf = ({ node, from, to }) => `#n=${node}${to === undefined ? "" : `
 function viewAt(address) {
   const found = /^#n=(\d{1,9})(?::(\d{1,9})-(\d{1,9}))?$/.exec(address);
   if (!found) return address === "" || address === "#" ? { node: top } : null;
-  const [node, from, to] = found
-    .slice(1)
-    .map((text) => (text === undefined ? undefined : Number(text)));
+  const [node, from, to] = found.slice(1).map((text) => text && Number(text));
   if (node >= data.level.length) return null;
   if (to !== undefined && !(from < to && to <= children[node].length)) return null;
   return to === undefined ? { node } : { node, from, to };
@@ -381,24 +376,17 @@ function activate(key) {
 
 // -- what is under the pointer or the focus -------------------------------------------------------
 
-const fact = (name, value) => make("div", [make("dt", name), make("dd", value)]);
-
 function read(part) {
   const i = part.node;
+  const below = (known) => ["Reported below", figures.format(within(part).length - known)];
   const facts = [];
-  let heading;
   if (part.to !== undefined) {
     const nodes = children[i].slice(part.from, part.to);
-    heading = nameOfPart(part);
-    if (drawn) {
-      const title = data.measures ? `${drawn.title} together` : "Counts together";
-      const sum = nodes.reduce((sum, k) => sum + data[drawn.key][k], 0);
-      facts.push([title, drawn.numbers.format(sum)]);
-    }
-    facts.push(["Reported below", figures.format(within(part).length - nodes.length)]);
+    const sum = drawn && nodes.reduce((sum, k) => sum + data[drawn.key][k], 0);
+    const title = data.measures ? `${drawn?.title} together` : "Counts together";
+    if (drawn) facts.push([title, drawn.numbers.format(sum)]);
+    facts.push(below(nodes.length));
   } else {
-    heading = label(i);
-    const below = within(part).length - (i < released ? 1 : 0);
     if (i >= released) {
       facts.push([data.measures ? "Total" : "Count", "no total was released"]);
     } else if (data.measures) {
@@ -409,10 +397,11 @@ function read(part) {
       facts.push(["Residual", figures.format(data.residual[i])]);
     }
     facts.push(["Level", `${data.level[i]}${levelName(i) ? ` (${levelName(i)})` : ""}`]);
-    facts.push(["Reported below", figures.format(below)]);
+    facts.push(below(i < released ? 1 : 0));
   }
-  const list = make("dl", facts.map((pair) => fact(...pair)));
-  at("readout").replaceChildren(make("p", heading, { class: "reading" }), list);
+  const heading = part.to === undefined ? label(i) : nameOfPart(part);
+  const list = facts.map(([name, value]) => make("div", [make("dt", name), make("dd", value)]));
+  at("readout").replaceChildren(make("p", heading, { class: "reading" }), make("dl", list));
 }
 
 function stepsOf(view) {

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe._known_arguments import known_arguments, shown_value
 from dpframe.asking.answer import answer_call
-from dpframe.asking.call_arguments import CallArguments, MechanismArguments, choice, optional, whole
+from dpframe.asking.call_arguments import (
+    CallArguments,
+    MechanismArguments,
+    choice,
+    none_or,
+    optional_whole,
+)
 from dpframe.asking.explain import make_explain
 from dpframe.asking.question import Question
 from dpframe.digest import RECEIPT, seal_frame
@@ -210,9 +216,9 @@ HEAVY_HITTERS = Question(
     ask=heavy_hitters,
     planned=_heavy_hitters_plan,
     constraints={
-        "k": whole(1, 2**53),
-        "at_most": whole(1, 2**53),
-        "mechanism": optional(choice(FLAT_MECHANISMS)),
+        "k": optional_whole(1, 2**53),
+        "at_most": optional_whole(1, 2**53),
+        "mechanism": none_or(choice(FLAT_MECHANISMS)),
     },
     fitted=hhh_for_source,
     count=count,

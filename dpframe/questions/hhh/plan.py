@@ -16,7 +16,7 @@ from dpframe.asking.call_arguments import (
     choice,
     delta_amount,
     flag,
-    optional,
+    none_or,
 )
 from dpframe.budget import Budget, Contribution, PrivacyUnit
 from dpframe.errors import ParameterError
@@ -59,7 +59,7 @@ MEASURES = "offline", "offline-gaussian"
 
 CONSTRAINTS: Mapping[str, Constraint] = {
     "mechanism": choice(tuple(MECHANISMS)),
-    "remainder": optional(flag),
+    "remainder": none_or(flag),
     "delta": delta_amount,
 }
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.weighted_round_noise import NORM, Law, RoundLaws, round_laws
-from dpframe.asking.call_arguments import CallArguments, column_name, whole
+from dpframe.asking.call_arguments import CallArguments, column_name, optional_whole
 from dpframe.asking.card import Line, Text, typical_error_line
 from dpframe.asking.draws import Draw, DrawList
 from dpframe.asking.frame_notices import (
@@ -294,13 +294,13 @@ def rounds_plan(given: CallArguments) -> RoundsPlan:
             f"contribution={given['contribution']!r} does not go with mechanism='rounds'. Leave "
             "contribution out, or pass mechanism='offline'."
         )
-    items = whole(1, MOST_ITEMS)("max_contributions", given["max_contributions"])
+    items = optional_whole(1, MOST_ITEMS)("max_contributions", given["max_contributions"])
     user = column_name("user", given["user"])
     unit = ItemsUnit(
         user=user,
         contribution="items",
         max_contributions=items or DEFAULT_ITEMS,
-        at_most=whole(1, NORM**2)("at_most", given["at_most"]),
+        at_most=optional_whole(1, NORM**2)("at_most", given["at_most"]),
         given=items,
     )
     asked = HhhArguments(
@@ -308,7 +308,7 @@ def rounds_plan(given: CallArguments) -> RoundsPlan:
         unit=unit,
         budget=given.budget,
         mechanism="rounds",
-        threshold=whole(1, 2**53)("threshold", given["threshold"]),
+        threshold=optional_whole(1, 2**53)("threshold", given["threshold"]),
         remainder=False,
         release_share=given["release_share"],
         confidence=given["confidence"],

@@ -172,8 +172,14 @@ class MergedStreamPlan(StreamingPlan):
     """The plan for streams that are merged level by level, or for a source in partitions."""
 
     question = None
-    sketch: SketchPlan[Any]
+    sketch: SketchPlan
     partitioned: bool = False
+
+    @property
+    def request(self) -> Any:
+        """The request of a source in partitions; None of merged streams, whose releases are
+        numbered."""
+        return self.asked.request if self.partitioned else None
 
     @property
     def partitions(self) -> int | None:
@@ -212,7 +218,7 @@ class MergedStreamPlan(StreamingPlan):
         return self.laws.unit
 
     @property
-    def counted(self) -> str:
+    def count_noun(self) -> str:
         return "records"
 
     @property

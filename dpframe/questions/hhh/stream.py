@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dpframe._known_arguments import known_arguments
-from dpframe.asking.call_arguments import CallArguments, Constraint, delta_amount, whole
+from dpframe.asking.call_arguments import CallArguments, Constraint, delta_amount, optional_whole
 from dpframe.budget import PrivacyUnit
 from dpframe.questions.hhh.checks import HhhArguments
 from dpframe.questions.hhh.sketch_plans import StreamingPlan, merged_stream_plan, streaming_plan
@@ -166,7 +166,7 @@ class StreamingHHH(raw.StreamingHHH):
 
 RELEASE_CONSTRAINTS: Mapping[str, Constraint] = {
     "delta": delta_amount,
-    "threshold": whole(1, 2**53),
+    "threshold": optional_whole(1, 2**53),
 }
 
 

@@ -16,7 +16,7 @@ from dpframe.asking.call_arguments import (
     column_name,
     delta_amount,
     known_choice,
-    whole,
+    optional_whole,
     whole_number,
 )
 from dpframe.errors import ParameterError, ParameterTypeError
@@ -91,7 +91,9 @@ def prefix_request(given: CallArguments) -> PrefixRequest:
         mechanism=kind,
         accountant=book,
         neighbours=near,
-        declared=whole(FEWEST if kind == "reports" else 1, 10**10)("devices", given["devices"]),
+        declared=optional_whole(FEWEST if kind == "reports" else 1, 10**10)(
+            "devices", given["devices"]
+        ),
     )
 
 

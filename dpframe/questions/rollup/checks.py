@@ -13,8 +13,8 @@ from dpframe.asking.call_arguments import (
     budget_amount,
     column_name,
     known_choice,
-    number,
-    whole,
+    optional_number,
+    optional_whole,
 )
 from dpframe.budget import Budget, PrivacyUnit, as_float
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
@@ -53,7 +53,7 @@ def rollup_request(given: CallArguments) -> RollupRequest:
         measures=measures,
         unit=PrivacyUnit(user=user),
         budget=Budget(epsilon=given["epsilon"], delta=_rollup_delta(given["delta"], listed)),
-        threshold=(whole(1, 2**53) if heavy is None else number(0, 1e300))(
+        threshold=(optional_whole(1, 2**53) if heavy is None else optional_number(0, 1e300))(
             "threshold", given["threshold"]
         ),
         heavy=heavy,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
@@ -34,7 +32,7 @@ def sketch_plan_from(
     records: object,
     max_contributions: object,
     confidence: object,
-) -> SketchPlan[Any]:
+) -> SketchPlan:
     """A plan from unchecked arguments and the public parameters of a sketch."""
     structure = _sketch_structure(sketch)
     checked_epsilon = budget_amount("epsilon", epsilon, *EPSILON, "for example 1.0")

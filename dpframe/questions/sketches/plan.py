@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import log, sqrt
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpframe.accounting.sketch_lattice import LARGEST_TABLE, LatticeLaws, lattice_laws
+from dpframe.accounting.sketch_lattice import LARGEST_TABLE, lattice_laws
 from dpframe.accounting.sketch_pure import PureLaws, pure_laws
 from dpframe.accounting.sketch_stream import SketchLaws, sketch_laws
-from dpframe.accounting.sparse_gaussian import GshmLaws, gshm_laws
+from dpframe.accounting.sparse_gaussian import gshm_laws
 from dpframe.asking.card import Line, Text
 from dpframe.asking.draws import Curve, Draw, DrawList, counts_game
 from dpframe.asking.level_plan import ReleasePlan
@@ -50,11 +50,9 @@ CHANCE = (
 )
 """The promise on the intervals of every release."""
 
-L = TypeVar("L", bound=SketchedLaws | PureLaws)
-
 
 @dataclass(frozen=True, kw_only=True)
-class SketchPlan(ReleasePlan, Generic[L]):
+class SketchPlan(ReleasePlan):
     """Merged sketches, and sketches of users: counts are too low by what the sketches dropped. How
     much they dropped stays private.
 
@@ -63,7 +61,10 @@ class SketchPlan(ReleasePlan, Generic[L]):
     """
 
     asked: SketchRequest
-    laws: L
+    laws: Any
+
+    compared: ClassVar[str] = "noisy count"
+    """What the threshold is compared with, in words."""
 
     @property
     def budget(self) -> Budget:
@@ -109,16 +110,14 @@ class SketchPlan(ReleasePlan, Generic[L]):
 
     @cached_property
     def draws(self) -> DrawList:
-        laws = self.laws
-        assert not isinstance(laws, PureLaws)
-        standard = self.asked.counters if self.asked.structure == "standard" else None
-        return sketch_draws(laws, group=self.asked.max_contributions, standard=standard)
+        return sketch_draws(self.laws, group=self.asked.max_contributions)
 
     @property
     def threshold(self) -> float | None:
         """The count from which keys are shown, for one stream less the sketch error; None with a
         universe."""
-        return None if isinstance(self.laws, PureLaws) else self.laws.least / self.laws.unit
+        laws: SketchedLaws = self.laws
+        return laws.least / laws.unit
 
     # -- intervals, in units of the laws: how far the noise reaches ----------------------------
 
@@ -128,9 +127,7 @@ class SketchPlan(ReleasePlan, Generic[L]):
 
     def reach(self, mass: float) -> int:
         """The smallest q with P(Z > q) <= mass. Z is symmetric."""
-        if isinstance(self.laws, PureLaws):
-            return self.laws.reach(mass)
-        noise = self.laws.noise
+        noise: NoiseTable = self.laws.noise
         return max(0, int(np.argmax(noise.at_least() <= mass)) + noise.lowest - 1)
 
     @cached_property
@@ -157,21 +154,20 @@ class SketchPlan(ReleasePlan, Generic[L]):
         """An upper bound, at the confidence, on the true count of a key that is not published; None
         if the release does not tell one."""
         most = self.most_lost if noisy.decrements is None else noisy.decrements
-        if most is None or isinstance(self.laws, PureLaws):
+        if most is None:
             return None
-        return max(0, (self.laws.least - 1 + self.reach(self._miss) + most) // self.laws.unit)
+        laws: SketchedLaws = self.laws
+        return max(0, (laws.least - 1 + self.reach(self._miss) + most) // laws.unit)
 
     # -- the release --------------------------------------------------------------------------
 
     def run(self, counted: SketchState, /) -> NoisySketch:
         """The only noisy step."""
-        assert not isinstance(self.laws, PureLaws)
         return release_sketch(counted, self.laws)
 
     def key_lines(self) -> list[Line]:
         """The card lines on which keys are published."""
-        less = " less the sketch error" if isinstance(self.laws, SketchLaws) else ""
-        shown = f"noisy count{less} from which keys are shown"
+        shown = f"{self.compared} from which keys are shown"
         return [Line("threshold", self.threshold, shown), self.delta_line]
 
     def lines(self) -> list[Line]:
@@ -231,9 +227,12 @@ class SketchPlan(ReleasePlan, Generic[L]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SingleStreamPlan(SketchPlan[SketchLaws]):
+class SingleStreamPlan(SketchPlan):
     """The sketch of one stream: its error, alpha_hat, is released with the counters."""
 
+    laws: SketchLaws
+
+    compared = "noisy count less the sketch error"
     sensitivity = "one record moves one of k counters C + alpha, or alpha, by 1"
     intervals = f"{CHANCE}. lower allows for the sketch error and the noise, upper for the noise"
 
@@ -257,8 +256,12 @@ class SingleStreamPlan(SketchPlan[SketchLaws]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class UniversePlan(SketchPlan[PureLaws]):
+class UniversePlan(SketchPlan):
     """The k largest noisy counts of a public universe: delta is 0 for every kind of sketch."""
+
+    laws: PureLaws
+
+    threshold = None
 
     @property
     def mechanism_name(self) -> str:
@@ -274,6 +277,12 @@ class UniversePlan(SketchPlan[PureLaws]):
         laws, group = self.laws, self.asked.max_contributions
         noise = _count_noise(UnboundedNoise(laws.scale), laws.unit, moves=laws.move.absolute)
         return counts_game([noise], delta=0.0, group=group, curve=_curve_of(laws))
+
+    def reach(self, mass: float) -> int:
+        return self.laws.reach(mass)
+
+    def unpublished_at_most(self, noisy: NoisySketch) -> int | None:
+        return None
 
     def key_lines(self) -> list[Line]:
         keys = 0 if self.asked.universe is None else len(self.asked.universe)
@@ -299,51 +308,34 @@ def _count_noise(law: NoiseTable | UnboundedNoise, grid: int, **facts: Any) -> D
     return Draw(law=law, grid=grid, names=names, label="noise", applies_to=applies_to, **facts)
 
 
-def sketch_draws(
-    laws: SketchedLaws, *, group: int, by_level: bool = False, standard: int | None = None
-) -> DrawList:
+def sketch_draws(laws: SketchedLaws, *, group: int, by_level: bool = False) -> DrawList:
     """Return the draws of sketches: noise in counts and, for one stream, in the sketch error.
 
     With ``by_level`` the sketches are of one stream in the levels of a hierarchy. ``group`` is 1
-    for whole users. ``standard`` is the number of counters of a sketch that removes zeros at once.
-
-    A record moves one value of a sum by at most k units, and at most k - 1 other values by 1 unit.
+    for whole users.
     """
-    noise = _count_noise(laws.noise, laws.unit)
+    noise, error = _count_noise(laws.noise, laws.unit), laws.error_noise
+    shared = {} if error is None else {"shared": Draw(law=error, names=("sketch_error",))}
     if by_level:
         names, added = ("test", "release"), "added to what is reported"
         noise = Draw(law=laws.noise, names=names, label="release noise", applies_to=added)
-    curve: Curve | None = _curve_of(laws)
-    draws: tuple[Draw, ...] = (noise,)
-    own: dict[str, object]
-    if isinstance(laws, SketchLaws):
-        shared = Draw(law=laws.shared, names=("sketch_error",))
-        if by_level:
-            added = "added to the sketch error of each level"
-            shared = Draw(law=laws.shared, label="error noise", applies_to=added)
-        own = {"standard": standard, "theta": laws.theta, "noise": noise, "shared": shared}
-        kind, draws = "sketches", (noise, shared)
-    elif isinstance(laws, LatticeLaws):
-        own = {"counters": laws.unit - 1, "theta": laws.theta, "noise": noise}
-        kind = "sums"
-    else:
-        own = {"changed": laws.changed, "least": laws.least, "noise": noise}
-        kind = "merged"
-        curve = None if by_level else curve
+    if by_level and error is not None:
+        added = "added to the sketch error of each level"
+        shared = {"shared": Draw(law=error, label="error noise", applies_to=added)}
     return DrawList(
-        kind=kind,
-        draws=draws,
-        facts={"sketches": laws.sketches, **own},
+        kind=laws.kind,
+        draws=(noise, *shared.values()),
+        facts={"sketches": laws.sketches, **laws.game, "noise": noise, **shared},
         delta=laws.delta,
         group=group,
-        curve=curve,
+        curve=None if by_level and error is None else _curve_of(laws),
     )
 
 
 # -- the choice of noise and threshold -----------------------------------------------------------
 
 
-def sketch_plan(asked: SketchRequest) -> SketchPlan[Any]:
+def sketch_plan(asked: SketchRequest) -> SketchPlan:
     """Choose noise and threshold by the structure of the sketch; BudgetError if no noise reaches
     the budget."""
     streams, record = asked.structure in ("variant", "standard"), asked.record
@@ -365,7 +357,7 @@ def sketch_plan(asked: SketchRequest) -> SketchPlan[Any]:
     return SingleStreamPlan(asked=asked, laws=laws)
 
 
-def table_plan(asked: SketchRequest) -> SketchPlan[LatticeLaws | GshmLaws]:
+def table_plan(asked: SketchRequest) -> SketchPlan:
     """Choose the noise for a merge, or for sketches of users, on each of ``levels`` levels."""
     record, moved = asked.record, asked.counters * asked.levels
     epsilon, delta = record.epsilon, record.delta

@@ -18,8 +18,8 @@ from dpframe.asking.call_arguments import (
     CallArguments,
     Constraint,
     choice,
+    optional_whole,
     user_unit,
-    whole,
     whole_number,
 )
 from dpframe.budget import Budget
@@ -69,9 +69,9 @@ def _key_rows(table: pa.Table) -> list[list[str | None]]:
 
 
 CONSTRAINTS: Mapping[str, Constraint] = {
-    "depth": whole(1, 60),
-    "k": whole(1, LARGEST),
-    "width": whole(1, LARGEST),
+    "depth": optional_whole(1, 60),
+    "k": optional_whole(1, LARGEST),
+    "width": optional_whole(1, LARGEST),
     "rows": partial(whole_number, low=1, high=99),
     "split": choice(SPLITS),
 }

@@ -221,7 +221,9 @@ class PrivHP:
     @classmethod
     def load(cls, path: str | Path) -> PrivHP:
         """Read a file that ``save`` wrote. Raises SourceError if the file is something else."""
-        return sketch_files.read_counts(path, NAME, cls._restore)
+        return sketch_files.read_file(
+            path, NAME, lambda facts, body: cls._restore(facts, sketch_files.read_counts(body))
+        )
 
     @classmethod
     def _restore(cls, facts: dict[str, Any], counts: np.ndarray) -> PrivHP:

@@ -14,7 +14,7 @@ from dpframe.asking.call_arguments import (
     budget_amount,
     choice,
     column_name,
-    whole,
+    optional_whole,
 )
 from dpframe.asking.user_nodes import nodes_unit_from, with_contribution_bound
 from dpframe.budget import LARGEST_WEIGHT, Budget, PrivacyUnit, as_float
@@ -27,7 +27,7 @@ from dpframe.tree import ListedNodes
 
 CONSTRAINTS: Mapping[str, Constraint] = {
     "mechanism": choice(TREE_MECHANISMS),
-    "threshold": whole(1, 2**53),
+    "threshold": optional_whole(1, 2**53),
 }
 
 
@@ -82,7 +82,7 @@ def _tree_unit(given: CallArguments) -> PrivacyUnit:
         # a row stands either for several records or for a part of a user
         raise ParameterError(f"weight ({weight!r}) excludes user ({user!r}). Leave one out.")
     given.unit  # noqa: B018  # what needs user= is refused
-    bound = whole(1, LARGEST_WEIGHT)("max_weight", max_weight)
+    bound = optional_whole(1, LARGEST_WEIGHT)("max_weight", max_weight)
     return PrivacyUnit(weight=weight, max_weight=bound)
 
 

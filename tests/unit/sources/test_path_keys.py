@@ -34,7 +34,7 @@ SPECS = (
 
 def as_sql(texts: Sequence[str | None], spec: str, counters: int) -> list[tuple[Any, ...]]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record_stream, "_of_bytes", lambda *_: None)
+        patch.setattr(record_stream, "splits_by_byte", lambda *_: False)
         return facts(sketch_source(table_of(texts), as_hierarchy(spec), counters))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.budget import PrivacyUnit
+from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._columns import Columns
 from dpframe.sources import exact_trees, small_frames
 from tests import strategies as nasty
@@ -59,6 +61,10 @@ def test_small_frames_are_counted_as_the_statement_counts(
     """Law: the same nodes with the same counts in the same order, as DuckDB's statement finds them;
     below a band as if nodes had been left out of it."""
     hierarchy = Columns(tuple(table.column_names), "drop" if drop else "count")
+    expect_twins(table, hierarchy, band)
+
+
+def expect_twins(table: pa.Table, hierarchy: Hierarchy, band: int) -> None:
     small = small_frames.small_counts(table, hierarchy, 1)
     whole = exact_tree(table, hierarchy)
     assert small is not None
@@ -68,6 +74,44 @@ def test_small_frames_are_counted_as_the_statement_counts(
     kept = [n >= band or level == 0 for n, level in zip(whole.count, whole.level, strict=True)]
     shown = [[v for v, keep in zip(row, kept, strict=True) if keep] for row in said(whole)]
     assert [said(found)[0], *said(found)[2:]] == [shown[0], *shown[2:]]
+
+
+ADDRESSES = st.one_of(
+    st.integers(0, 2**32 - 1), st.integers(0, 9).map(lambda i: 0x0A000000 + 257 * i)
+).map(lambda number: str(ipaddress.IPv4Address(number)))
+BY_ADDRESS = [
+    dp.ip("x"),
+    dp.ip("x", invalid="drop"),
+    dp.ip("x", version=4),
+    dp.ip("x", prefixes=(1, 31), prefixes6=(127,)),
+    dp.ip("x", prefixes=(7, 9, 10, 11, 12, 13), version=4),
+    dp.ip("x", prefixes=(32,)),
+]
+
+
+@nasty.examples(
+    10, 1000, st.lists(ADDRESSES, max_size=40), st.sampled_from(BY_ADDRESS), st.integers(1, 4)
+)
+def test_small_frames_of_addresses_are_counted_as_the_statement_counts(
+    addresses: list[str], hierarchy: Hierarchy, band: int
+) -> None:
+    """Law: the same of IPv4 addresses."""
+    for kind in small_frames.TEXTS:
+        expect_twins(pa.table({"x": pa.array(addresses, kind)}), hierarchy, band)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [*("", " 1.2.3.4", "1.2.3.4 ", "1.2.3", "1.2.3.4.5", "01.2.3.4", "1.2.3.256", "1e2.3.4.5"),
+     *("::1", "::ffff:1.2.3.4", "1.2.3.4\n", "1.2.3.\u0664", "+1.2.3.4", "1..2.3", None)],
+)  # fmt: skip
+def test_other_texts_than_those_of_ipv4_are_left_to_the_statement(odd: str | None) -> None:
+    """One address that has other texts too, or none, decides that all are read by DuckDB."""
+    assert small_frames.small_counts(pa.table({"x": ["1.2.3.4", odd]}), dp.ip("x"), 1) is None
+    table = pa.table({"x": ["1.2.3.4"]})
+    assert small_frames.small_counts(table, dp.ip("x", version=6), 1) is None
+    numbers = pa.table({"x": pa.array([1, 2])})
+    assert small_frames.small_counts(numbers, dp.ip("x"), 1) is None
 
 
 @pytest.mark.parametrize("rows", [0, 7, 5000])

@@ -27,7 +27,8 @@ from dpframe.mechanisms.sketch_release import NoisySketch
 from dpframe.noise import laplace_table
 from dpframe.questions.hhh.ask import HHH
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
-from dpframe.sketches import SketchState
+from dpframe.questions.hhh.sketch_plans import partition_plan
+from dpframe.sketches import MisraGries, SketchState, merge_raw_sketches
 from dpframe.sources import source_relations
 from dpframe.sources.record_stream import sketch_source
 from dpframe.sources.stream_sql import stream_sql
@@ -546,3 +547,20 @@ def test_tables_that_a_second_connection_does_not_see_are_refused(tmp_path: Path
             con.execute(SQL.format(f"'{name}'", "path:path", "")).fetchall()
     assert len(ledger.releases()) == 0
     con.close()
+
+
+@pytest.mark.parametrize("threshold", [None, 900])
+def test_an_empty_result_names_the_threshold_of_the_merge(threshold: int | None) -> None:
+    """Law: the notice on partitions tells the threshold of their merge, not of one stream."""
+    asked = dp.explain(
+        ["a", "b"], mechanism="streaming", counters=20, threshold=threshold, **BUDGET
+    )
+    plan = partition_plan(asked.plan, 3)
+    parts = [[MisraGries(20) for _ in range(3)] for _ in range(2)]
+    noisy = plan.run([merge_raw_sketches(level, method="sum")._state() for level in parts])
+    receipt = plan.finish_receipt(plan.receipt(), noisy, plan.frame(noisy))
+    (notice,) = [row[2] for row in receipt["card"] if row[0] == "notice"]
+    least = -(-plan.laws.least // plan.laws.unit)
+    assert receipt["threshold"] == (least if threshold is None else threshold)
+    assert f"threshold of {receipt['threshold']} records" in notice
+    assert threshold is None or f"pass threshold={least}, the smallest allowed here" in notice
