@@ -60,7 +60,7 @@ class UserItems:
         return np.asarray(place < self.items)
 
     @property
-    def searched(self) -> NDArray[np.bool_]:
+    def is_searched(self) -> NDArray[np.bool_]:
         """Which values at least one user takes part with; one user adds at most ``items`` of them.
         Other values could be found by noise alone."""
         if (loops := _loops(len(self.value))) is not None:
@@ -93,7 +93,7 @@ class UserItems:
         bits = np.frexp(many[many > 0].astype(np.float64))[1]
         return np.bincount(np.minimum(bits, bins) - 1, minlength=bins).astype(np.int64)
 
-    def counted(self, found: NDArray[np.bool_], norm: int, at_most: int) -> Whole:
+    def count_users(self, found: NDArray[np.bool_], norm: int, at_most: int) -> Whole:
         """Weights of all users at the ``found`` values alone. A user with up to ``at_most`` of them
         gives the root of norm^2 / at_most to each, a user with n > at_most the root of norm^2 / n:
         rounded down, so that a user's Euclidean norm is at most ``norm``."""

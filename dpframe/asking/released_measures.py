@@ -38,12 +38,12 @@ class ReleasedMeasure:
         return self.kind in ("count", "sum", "clipped")
 
     @property
-    def whole(self) -> bool:
+    def has_whole_values(self) -> bool:
         """Whether its values are whole numbers."""
         return self.kind in ("count", "distinct", "clipped")
 
     @property
-    def drawn(self) -> bool:
+    def has_areas(self) -> bool:
         """Whether widths in a chart can show the measure: no part is ever more than the whole."""
         return self.adds_up and not self.signed
 

@@ -31,6 +31,17 @@ CELL_RESULT_COLUMNS = (
 )
 """Columns of the result besides the columns of the dimensions."""
 
+CELL_REFUSALS = {
+    "mechanism='streaming'": "a sketch does not know which records a finer cell has taken",
+    "other mechanisms": "it counts the nodes of one tree",
+    "contribution='items'": "a user would count at cells of every kind, each with noise",
+    "totals with user or weight": "whole counts are of single records",
+    "keys": "listed cells overlap, and only a selection decides which of them takes a record",
+    "series": "periods are compared node by node of one tree",
+    "other questions": "all cells would be counted, and cells that overlap do not add up",
+}
+"""Why several hierarchies are refused where one is taken; docs/cubes.md shows this table."""
+
 BETWEEN = " * "
 """Sign between the dimensions of a product, in specifications and labels."""
 

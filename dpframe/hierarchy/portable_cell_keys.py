@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from dpframe.dialects import Dialect
 from dpframe.hierarchy._base import Hierarchy
-from dpframe.hierarchy._cells import Cells
 from dpframe.hierarchy.portable import Keys
 from dpframe.hierarchy.portable_kinds import portable_keys
 
@@ -14,9 +13,9 @@ from dpframe.hierarchy.portable_kinds import portable_keys
 class CellKeys:
     """The keys of every dimension, in ``of``; k1, k2, ... are the finest keys of all dimensions."""
 
-    def __init__(self, cells: Cells, dialect: Dialect, types: tuple[str, ...]) -> None:
+    def __init__(self, cells: Hierarchy, dialect: Dialect, types: tuple[str, ...]) -> None:
         self.hierarchy, self.dialect, self.types = cells, dialect, types
-        pairs = zip(cells.of, cells.by_dimension(types), strict=True)
+        pairs = zip(cells.dimensions, cells.by_dimension(types), strict=True)
         self.of = tuple(portable_keys(one, dialect, own) for one, own in pairs)
 
     @property
@@ -104,7 +103,7 @@ def add_key_steps(keys: Keys, query: str) -> str:
 
 def keys_of(hierarchy: Hierarchy, dialect: Dialect, types: tuple[str, ...]) -> Keys | CellKeys:
     """Return the keys of one hierarchy, or of several at once."""
-    if isinstance(hierarchy, Cells):
+    if hierarchy.has_cells:
         return CellKeys(hierarchy, dialect, types)
     return portable_keys(hierarchy, dialect, types)
 

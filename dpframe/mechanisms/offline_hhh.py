@@ -145,10 +145,12 @@ def select(
 
     Cells are in the order of their kinds; nodes of one hierarchy are in the order of the tree.
     """
-    nested = len(counts.axes) == 1
+    nested, deepest = len(counts.axes) == 1, int(counts.axes[0].level.max(initial=0))
     able = [] if nested else _groups_at_band(counts, kinds, band)
     left, found = counts.own.copy(), list[tuple[Ints, Ints, Ints]]()
     for number, kind in enumerate(kinds):  # line 4
+        if nested and kind[0] > deepest:
+            continue  # nothing to test
         if nested:
             residual, take = _test_nodes(counts.axes[0], left, kind[0])  # line 5
         else:

@@ -54,13 +54,13 @@ class WeightSource(Protocol):
     def values(self) -> int: ...
 
     @property
-    def searched(self) -> NDArray[np.bool_]: ...
+    def is_searched(self) -> NDArray[np.bool_]: ...
 
     def weigh(self, importance: Whole, norm: int) -> Whole: ...
 
     def sizes(self, found: NDArray[np.bool_], bins: int) -> Whole: ...
 
-    def counted(self, found: NDArray[np.bool_], norm: int, at_most: int) -> Whole: ...
+    def count_users(self, found: NDArray[np.bool_], norm: int, at_most: int) -> Whole: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -88,7 +88,7 @@ def run(items: WeightSource, *, laws: RoundLaws, at_most: int | None) -> FoundVa
         at_most = at_most or 1  # nothing is counted
     if at_most is None:
         at_most = _choose_at_most(items, found, laws)
-    exact = items.counted(found, laws.count.norm, at_most)
+    exact = items.count_users(found, laws.count.norm, at_most)
     return FoundValues(
         found=np.flatnonzero(found),
         count=exact + laws.count.noise.draw(len(exact)),
@@ -115,7 +115,7 @@ def find_values(items: WeightSource, laws: RoundLaws) -> NDArray[np.bool_]:
         score += one.part * (weights + one.noise.draw(items.values))
         found |= score >= laws.threshold  # released, in thought, as is the score
         importance = _importance(score, found, laws.rounds[: t + 1], laws.rounds[t + 1 :], laws)
-    return found & items.searched
+    return found & items.is_searched
 
 
 def _importance(

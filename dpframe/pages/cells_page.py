@@ -11,7 +11,7 @@ from dpframe.asking.call_arguments import known_choice
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.released_measures import receipt_measures
 from dpframe.errors import ParameterError
-from dpframe.hierarchy import Cells, Hierarchy, as_hierarchies
+from dpframe.hierarchy import Hierarchy, as_hierarchies
 from dpframe.pages.page_parts import (
     budget_figure,
     budget_words,
@@ -83,13 +83,12 @@ def cells_page(
     frame, extract = released_part(frame, receipt, "report")
     number = _shown_number(frame, receipt, measure)
     cells = as_hierarchies(receipt["hierarchy"])
-    assert isinstance(cells, Cells)
     whole = WHOLE if "whole_counts" in receipt else ()
     levels = (f"{name}_level" for name in cells.names)
     check_columns(frame, ["level", "prefix", *number.columns, *whole, *cells.names, *levels])
     renamed = zip(("residual", "lower", "upper"), number.columns, strict=True)
     frame = frame.assign(**{name: frame[column] for name, column in renamed})
-    is_matrix = len(cells.of) == 2 and number.adds_up and bool((frame["level"] > 0).any())
+    is_matrix = len(cells.dimensions) == 2 and number.adds_up and bool((frame["level"] > 0).any())
     heads = [(str(i), "", name) for i, name in enumerate(cells.names)]
     heads += [("level", "kind optional", "Kind"), ("residual", "number residual", number.title)]
     heads += [("count", "number count", "Whole count")] if whole else []
@@ -119,18 +118,18 @@ def check_plain(**given: object) -> None:
 
 
 def _cell_facts(
-    frame: pd.DataFrame, receipt: Receipt, cells: Cells, digits: int
+    frame: pd.DataFrame, receipt: Receipt, cells: Hierarchy, digits: int
 ) -> dict[str, object]:
     """Return the released numbers as a list per column, and the lines of nodes above every cell."""
     lines = []
-    for one, name in zip(cells.of, cells.names, strict=True):
+    for one, name in zip(cells.dimensions, cells.names, strict=True):
         pairs = zip(frame[name].astype(str), frame[f"{name}_level"].astype(int), strict=True)
         lines.append([lineage_labels(one, label, level) for label, level in pairs])
     whole = WHOLE if "whole_counts" in receipt else ()
     levels = frame["level"].astype(int).tolist()
     return {
         "names": list(cells.names),
-        "ordered": [one.kind in ORDERED for one in cells.of],
+        "ordered": [one.kind in ORDERED for one in cells.dimensions],
         "lines": lines,
         "kind": [receipt["levels"][level - 1] if level else "the rest" for level in levels],
         "level": levels,

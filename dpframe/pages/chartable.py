@@ -202,7 +202,7 @@ def chartable(frame: pd.DataFrame, receipt: Receipt) -> Chartable:
             name=measure.name,
             columns=measure.columns,
             digits=decimals(nodes, measure),
-            area=measure.drawn,
+            area=measure.has_areas,
             signed=measure.signed,
         )
         for measure in named

@@ -177,7 +177,7 @@ def finite_numbers(column: pd.Series[Any]) -> list[float | None]:
 
 def decimals(frame: pd.DataFrame, measure: ReleasedMeasure) -> int:
     """Return how many decimals to show: two digits of the narrowest interval."""
-    if measure.whole or not len(frame):
+    if measure.has_whole_values or not len(frame):
         return 0
     _, lower, upper = measure.columns
     half = (frame[upper].astype(float) - frame[lower].astype(float)) / 2

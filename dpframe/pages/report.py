@@ -174,7 +174,7 @@ def _notices(receipt: Receipt) -> str:
 
 def _drawn_measure(measures: list[ReleasedMeasure]) -> ReleasedMeasure | None:
     """Return the first measure that widths can show, or None."""
-    return next((measure for measure in measures if measure.drawn), None)
+    return next((measure for measure in measures if measure.has_areas), None)
 
 
 # -- data ----------------------------------------------------------------------------------------

@@ -232,7 +232,7 @@ def _match_conditions(
     which a row is at a reported node."""
     if isinstance(keys, CellKeys):
         cells = keys.hierarchy
-        kinds = [cells.kinds[len(cells.kinds) - level] for level in levels]
+        kinds = [cells.kind_order[len(cells.kind_order) - level] for level in levels]
         numbered = list(enumerate(zip(*kinds, strict=True), 1))
         asked = {number: sorted({*own} - {0}) for number, own in numbered}
         rows, _ = keys.level_query("keyed", kept, asked)

@@ -201,7 +201,7 @@ def counts(releases: int) -> None:
                 continue
             truth = users[released.found]
             noise = laws.count.sigma / released.grid  # its spread, for both: draws vary more
-            exact = items.counted(
+            exact = items.count_users(
                 np.isin(np.arange(items.values), released.found), laws.count.norm, released.at_most
             )
             error = np.sqrt(np.mean((exact / released.grid - truth) ** 2) + noise**2)

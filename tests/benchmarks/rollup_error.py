@@ -221,7 +221,7 @@ class Listening:
     """True numbers of the parts, as the statements of a release returned them."""
 
     def __init__(self, counted: Any) -> None:
-        self._counted, self.tree = counted, counted.tree
+        self._counted, self.counts = counted, counted.counts
         self.seen: list[NDArray[np.object_]] = []
 
     def parts(self, *given: Any) -> list[NDArray[np.object_]]:

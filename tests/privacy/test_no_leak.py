@@ -366,7 +366,6 @@ def test_a_release_is_silent(
 
 
 OF_RELEASED_NUMBERS = {
-    "dpframe.asking.cell_frame",
     "dpframe.asking.node_frame",
     "dpframe.questions.hhh.advice",
     "dpframe.questions.hhh.plan",

@@ -89,7 +89,7 @@ def found(
         counted = sources.measure_parts(
             source, hierarchy, unit, 1, [] if late else wanted, listed=listed
         )
-        exact = counted.parts(wanted, nodes, np.arange(len(listed.level)))
+        exact = counted.parts(wanted, nodes, np.arange(len(listed.level))[:, None])
     return _paths(nodes, hierarchy), [[int(x) for x in entries] for entries in exact]
 
 
@@ -280,7 +280,7 @@ def test_values_at_the_limits_of_their_types_are_cut_and_never_an_error(
         for vector in flat(measure, by_user=unit.user is not None)
     ]
     counted = sources.measure_parts(con.table("t"), hierarchy, unit, 1, wanted, listed=listed)
-    exact = counted.parts(wanted, nodes, np.arange(3))
+    exact = counted.parts(wanted, nodes, np.arange(3)[:, None])
     units = 1000 * len(LIMITS[kind]) if unit is RECORD else 1000
     for vector, entries in zip(wanted, exact, strict=True):
         assert sum(abs(int(x)) for x in entries) <= units * vector.most
@@ -320,7 +320,7 @@ def test_users_of_every_type_of_ids_are_bounded(kind: str) -> None:
     wanted = [vector for m in several for vector in flat(m, by_user=True)]
     counted = sources.measure_parts(con.table("visits"), hierarchy, USER, 1, wanted, listed=listed)
     for vector, entries in zip(
-        wanted, counted.parts(wanted, nodes, np.arange(len(listed.level))), strict=True
+        wanted, counted.parts(wanted, nodes, np.arange(len(listed.level))[:, None]), strict=True
     ):
         total = sum(abs(int(x)) for x in entries)
         assert len(users) * (vector.most - 10) <= total <= len(users) * vector.most

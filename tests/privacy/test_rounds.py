@@ -264,7 +264,7 @@ def test_counts_of_found_values_are_within_their_claim(at_most: int) -> None:
     )
     found, others = np.array([True, True]), [[0, 1]] * 2
     exact = [
-        pairs(data, 2).counted(found, law.norm, at_most) for data in (others, [*others, [0, 1]])
+        pairs(data, 2).count_users(found, law.norm, at_most) for data in (others, [*others, [0, 1]])
     ]
     here, there = (_shifted(law.noise, each) for each in exact)
     for epsilon in EPSILONS:
@@ -349,7 +349,7 @@ def test_what_a_user_adds_is_within_the_norm_and_their_own(
 def test_what_a_user_counts_is_within_the_norm(held: Data, at_most: int, norm: int) -> None:
     """Law: as above, at the found values."""
     found = np.arange(10) % 3 != 0
-    added = pairs(held[:1], 10).counted(found, norm, at_most)
+    added = pairs(held[:1], 10).count_users(found, norm, at_most)
     assert sum(int(a) ** 2 for a in added) <= norm**2
     many = len([v for v in held[0] if found[v]])
     if 0 < many <= at_most:
@@ -367,9 +367,9 @@ def test_compiled_loops_give_the_same_numbers(
     def numbers() -> list[list[int]]:
         return [
             items.weigh(weighed, 4096).tolist(),
-            items.counted(found, 128, at_most).tolist(),
+            items.count_users(found, 128, at_most).tolist(),
             items.sizes(found, 4).tolist(),
-            items.searched.tolist(),
+            items.is_searched.tolist(),
         ]
 
     with pytest.MonkeyPatch.context() as patched:

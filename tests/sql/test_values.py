@@ -286,7 +286,7 @@ def test_a_failure_inside_of_python_quotes_nothing(
     dp.register(con, ledger=ledger)
     con.execute(f"CREATE TABLE t AS SELECT '{SECRET}' AS k FROM range(500)")
     with monkeypatch.context() as patch:
-        patch.setattr("dpframe.doors.sql.rows.tree_of", fails)
+        patch.setattr("dpframe.doors.sql.rows.counts_of", fails)
         words = said(con, f"FROM {hhh('t')}")
     assert "dpframe failed (ValueError; its text is withheld)" in words
     assert SECRET not in words

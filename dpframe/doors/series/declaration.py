@@ -15,7 +15,6 @@ from dpframe.asking.data_scope import DataScope
 from dpframe.asking.question import WAREHOUSE_ARGUMENTS, Question
 from dpframe.doors.series.sources import KEYS, GivenSource, Source, as_source
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
-from dpframe.hierarchy import Cells
 from dpframe.period_texts import Unit
 from dpframe.periods import OF_WEEKS, UNITS, Period, as_period, text_at, unit_of_period
 from dpframe.publishing.names import family, identifier_of
@@ -115,7 +114,7 @@ def _declared_report(given: object, i: int, source: object, period: object, base
         data = data_name(table.get("data"))
     except DpframeError as error:
         raise type(error)(f"{where}: {error}") from None
-    if isinstance(getattr(asked, "hierarchy", None), Cells):
+    if getattr(getattr(asked, "hierarchy", None), "has_cells", False):
         raise ParameterError(
             f"{where} asks for several hierarchies, which no series reports. Report one hierarchy, "
             "or release cells with period= and a name each."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpframe.accounting.levels import LevelLaws, level_laws
 from dpframe.asking.card import Line, noise_line
@@ -14,6 +14,7 @@ from dpframe.asking.level_plan import cell_columns
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget
 from dpframe.errors import ParameterError
+from dpframe.hierarchy._cells import CELL_REFUSALS
 from dpframe.noise import NoiseTable, law_facts
 from dpframe.postprocess.half_widths import half_width
 from dpframe.questions.hhh.checks import HhhArguments
@@ -145,10 +146,11 @@ class CellsPlan(OfflinePlan):
 def cells_plan(asked: HhhArguments) -> CellsPlan:
     """Choose the noise; ParameterError with the reason for a mechanism that cannot count cells."""
     if asked.mechanism != "offline":
+        named = f"mechanism={asked.mechanism!r}"
+        reason = CELL_REFUSALS.get(named, CELL_REFUSALS["other mechanisms"])
         raise ParameterError(
-            f"mechanism={asked.mechanism!r} takes one hierarchy, not {asked.hierarchy.spec!r}: "
-            f"{REFUSAL_REASONS.get(asked.mechanism, ONE_TREE_ONLY)}. Use mechanism='offline', "
-            "or pass one."
+            f"{named} takes one hierarchy, not {asked.hierarchy.spec!r}: {reason}. Use "
+            "mechanism='offline', or pass one."
         )
     if not asked.totals:
         laws, threshold = offline_laws(asked)
@@ -174,9 +176,3 @@ def cells_plan(asked: HhhArguments) -> CellsPlan:
 
 WHOLE_COUNT_COLUMNS = ("count", "count_lower", "count_upper")
 """Columns of whole counts."""
-
-ONE_TREE_ONLY = "it counts the nodes of one tree"
-REFUSAL_REASONS: dict[str, Any] = {
-    "streaming": "a sketch does not know which records a finer cell has taken",
-}
-"""Reasons why a mechanism counts no cells, if not ``ONE_TREE_ONLY``."""

@@ -66,8 +66,8 @@ def rollup_request(given: CallArguments) -> RollupRequest:
 def _listed_cells_refusal(cells: Hierarchy) -> str:
     """The message that refuses keys for cells.
 
-    Listed cells would overlap, and only a selection decides which of them takes a record. The
-    finest rows of one hierarchy of columns are disjoint, and add up to rows by any of its columns.
+    The finest rows of one hierarchy of columns are disjoint, and add up to rows by any of its
+    columns.
     """
     instead = "Leave keys out, or list keys of one hierarchy."
     if all(one.kind == "columns" for one in cells.dimensions):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import dpframe as dp
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable
+from dpframe.tree import CellCounts, CountTree, segments
 from tests.members import tries
 from tests.naive import heavy_hitters
 from tests.rollups import exact_tree, tree_paths
@@ -74,3 +75,37 @@ def test_selection_and_sums_are_those_of_the_definition(
         assert ancestor == (max(above) if above else -1)
     terms = [sum(q[: len(p)] == p for q in reported) for p in reported]
     assert noisy.terms.tolist() == terms
+
+
+class Silent:
+    """In place of a law: no noise."""
+
+    def draw(self, n: int) -> Any:
+        return np.zeros(n, dtype=np.int64)
+
+
+@tries(25, 60, deadline=None)
+@given(st.lists(st.text("ab/", max_size=9), max_size=60), st.integers(1, 8), st.integers(1, 8))
+def test_a_tree_beside_an_axis_without_nodes_is_the_same_tree(
+    values: list[str], threshold: int, band: int
+) -> None:
+    """One selection: walking a tree selects the nodes, with the residuals and the segments, that
+    cells by their numbers give."""
+    tree = exact_tree(pd.DataFrame({"p": pd.Series(values, dtype=object)}), dp.path("p"))
+    total, none = tree.count[:1], np.zeros(1, dtype=np.int64)
+    root = CountTree(level=none, parent=none - 1, count=total, keys=())
+    places = (*tree.places, np.zeros(len(tree.level), dtype=np.int32))
+    cells = CellCounts(axes=(tree, root), places=places, own=tree.own).check_sums()
+    kinds = offline_hhh.level_kinds(tree)
+    options: Any = {"test": Silent(), "threshold": max(threshold, band), "remainder": True}
+    nodes, residuals = offline_hhh.select(tree, kinds=kinds, band=band, **options)[1:]
+    beside = [(level, 0) for (level,) in kinds]
+    kind, both, others = offline_hhh.select(cells, kinds=beside, band=band, **options)
+    order = np.argsort(both[:, 0])
+    assert both[order, 0].tolist() == nodes[:, 0].tolist()
+    assert others[order].tolist() == residuals.tolist()
+    level = tree.level[nodes[:, 0]]
+    assert (level == len(kinds) - kind[order]).all()
+    part = segments(tree, kinds, level, nodes)
+    assert part.tolist() == segments(cells, beside, level, both[order]).tolist()
+    assert np.bincount(part, tree.own, len(nodes)).tolist() == residuals.tolist()

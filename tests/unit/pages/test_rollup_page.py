@@ -128,7 +128,7 @@ def test_an_extract_is_a_page_and_a_changed_frame_is_none() -> None:
 def test_measures_of_a_receipt() -> None:
     """Law: what is signed is what its bounds let be; a receipt of counts has none."""
     shown = {m.name: m for m in receipt_measures(result().dp.receipt)}
-    assert [m.name for m in shown.values() if m.drawn] == ["orders", "paid", "paid_clipped"]
+    assert [m.name for m in shown.values() if m.has_areas] == ["orders", "paid", "paid_clipped"]
     assert [m.name for m in shown.values() if m.signed] == ["change"]
     assert [m.name for m in shown.values() if not m.adds_up] == ["typical", "people"]
     with seeded_noise(3):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -15,6 +17,7 @@ import dpframe as dp
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Cells, as_hierarchies
+from dpframe.hierarchy._cells import CELL_REFUSALS
 from dpframe.mechanisms import offline_hhh
 from dpframe.sources.exact_trees import exact_counts
 from dpframe.tree import CellCounts, CountTree
@@ -126,6 +129,13 @@ def test_groups_that_do_not_add_up_are_refused() -> None:
     assert counts.check_sums().own.sum() == 3
     with pytest.raises(SourceError, match="do not add up"):
         replace(counts, own=counts.own * 2).check_sums()
+
+
+def test_the_document_tells_what_cells_refuse() -> None:
+    """Law: the table of docs/cubes.md is the table of the code, row by row."""
+    text = (Path(__file__).parents[3] / "docs" / "cubes.md").read_text("utf-8").replace("`", "")
+    rows = re.findall(r"^\| (.+) \| (.+) \|$", text.partition("## What it does not do")[2], re.M)
+    assert dict(rows[2:]) == CELL_REFUSALS
 
 
 def test_private_counts_do_not_show_themselves() -> None:

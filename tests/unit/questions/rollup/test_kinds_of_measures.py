@@ -76,10 +76,10 @@ def check_release(kind: str, user: str | None) -> None:
     (told,) = receipt_measures(receipt)
     assert (told.kind, told.spec) == (kind, text)
     columns = [*told.columns]
-    assert all((shown[name].dtype == "int64") == told.whole for name in columns)
+    assert all((shown[name].dtype == "int64") == told.has_whole_values for name in columns)
     plan = dp.explain_rollup(["a"], {"m": text}, epsilon=20.0, delta=1e-4, user=user).plan
     whole = {name: kind == "BIGINT" for name, kind in plan.types.items()}
-    assert whole == dict.fromkeys(columns, told.whole)
+    assert whole == dict.fromkeys(columns, told.has_whole_values)
     assert bool(vectors_of(parse_measure(text)[1], by_user=user is not None)) == (
         kind != "distinct"
     )
@@ -97,7 +97,7 @@ def test_a_measure_of_each_kind_is_released_and_proved(kind: str, user: str | No
     check_release(kind, user)
 
 
-@pytest.mark.parametrize(("name", "kind"), [("whole", "mean"), ("adds_up", "distinct")])
+@pytest.mark.parametrize(("name", "kind"), [("has_whole_values", "mean"), ("adds_up", "distinct")])
 def test_a_kind_that_is_taken_for_another_is_noticed(
     name: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
