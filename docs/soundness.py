@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpframe as dp
-from dpframe.accounting.path_laws import Laws
+from dpframe.accounting.path_recursion import Laws
 from dpframe.mechanisms.offline_hhh import cost
 
 Array = NDArray[np.float64]

@@ -10,20 +10,24 @@ needs is loaded when the name is first used.
 from typing import TYPE_CHECKING, Any
 
 from dpframe import errors as errors
-from dpframe._late_imports import load_name as _loaded
-from dpframe._late_imports import register_accessors as _register_accessors
 from dpframe._version import __version__
+from dpframe.common.calls import load_name as _loaded
+from dpframe.common.calls import register_accessors as _register_accessors
 from dpframe.questions import question_list as _listed
 
 _HOMES = {
-    "dpframe.asking.explanation": ("Explanation",),
+    "dpframe.asking.question": ("Explanation",),
     "dpframe.asking.privacy_receipt": ("Receipt",),
-    "dpframe.doors.change": ("change",),
-    "dpframe.doors.planned_series": ("plan_series",),
+    "dpframe.doors.result_methods": ("change",),
+    "dpframe.doors.warehouse": (
+        "measures_sql",
+        "plan_series",
+        "rollup_sql",
+        "tree_rollup_sql",
+    ),
     "dpframe.doors.series.series": ("Series",),
     "dpframe.doors.sql.register": ("register",),
     "dpframe.doors.verify": ("verify",),
-    "dpframe.doors.warehouse": ("measures_sql", "rollup_sql", "tree_rollup_sql"),
     "dpframe.errors": (
         "BudgetError",
         "ColumnError",
@@ -38,17 +42,31 @@ _HOMES = {
         "SourceError",
         "ThresholdError",
     ),
-    "dpframe.evaluation.compare": ("PrefixComparison", "compare", "compare_prefix_trees"),
+    "dpframe.evaluation.compare": (
+        "PrefixComparison",
+        "compare",
+        "compare_prefix_trees",
+    ),
     "dpframe.evaluation.row_distance": ("wasserstein",),
     "dpframe.hierarchy": (
         *("code", "columns", "cube", "date", "domain", "grouping_sets", "ip", "number", "path"),
         "product",
     ),
-    "dpframe.ledger": ("Ledger", "Spending", "default_ledger", "use_ledger"),
-    "dpframe.measures": ("count", "distinct", "mean", "sum"),
+    "dpframe.ledger": (
+        "Ledger",
+        "Spending",
+        "default_ledger",
+        "use_ledger",
+    ),
+    "dpframe.measures": (
+        "count",
+        "distinct",
+        "mean",
+        "sum",
+    ),
     "dpframe.publishing.publish": ("publish",),
     "dpframe.sources.row_files": ("csv_file",),
-    "dpframe.questions.hhh.stream": ("StreamingHHH",),
+    "dpframe.questions.hhh.sketch_plans": ("StreamingHHH",),
     "dpframe.questions.sketches.ask": (
         "MergedSketch",
         "MisraGries",
@@ -56,7 +74,7 @@ _HOMES = {
         "merge_sketches",
     ),
     "dpframe.questions.synthesize.generator": ("Generator",),
-    "dpframe.questions.synthesize.privhp_stream": ("PrivHP",),
+    "dpframe.questions.synthesize.ask": ("PrivHP",),
 }
 """Modules of the public names that are loaded on first use, except the questions."""
 
@@ -125,17 +143,18 @@ if not TYPE_CHECKING:  # a type checker would take any name for one that exists
     def __getattr__(name: str) -> Any:
         if name not in _HOME:
             hint = (
-                "" if name.startswith("_") else _loaded("dpframe.measure_texts", "instead_of")(name)
+                ""
+                if name.startswith("_")
+                else _loaded("dpframe.asking.measure_texts", "instead_of")(name)
             )
             raise AttributeError(f"module 'dpframe' has no attribute {name!r}.{hint}".rstrip("."))
         value = globals()[name] = _loaded(_HOME[name], name)
         return value
 
 else:
-    from dpframe.asking.explanation import Explanation
     from dpframe.asking.privacy_receipt import Receipt
-    from dpframe.doors.change import change
-    from dpframe.doors.planned_series import plan_series
+    from dpframe.asking.question import Explanation
+    from dpframe.doors.result_methods import change
     from dpframe.doors.series.series import Series
     from dpframe.doors.sql.register import register
     from dpframe.doors.statements import (
@@ -144,6 +163,7 @@ else:
         tree_rollup_sql,
     )
     from dpframe.doors.verify import verify
+    from dpframe.doors.warehouse import plan_series
     from dpframe.errors import (
         BudgetError,
         ColumnError,
@@ -175,7 +195,7 @@ else:
     from dpframe.ledger import Ledger, Spending, default_ledger, use_ledger
     from dpframe.measures import count, distinct, mean, sum
     from dpframe.publishing.publish import publish
-    from dpframe.questions.hhh.stream import StreamingHHH
+    from dpframe.questions.hhh.sketch_plans import StreamingHHH
     from dpframe.questions.question_list import *  # noqa: F403
     from dpframe.questions.sketches.ask import (
         MergedSketch,
@@ -183,8 +203,8 @@ else:
         PrivacyAwareMisraGries,
         merge_sketches,
     )
+    from dpframe.questions.synthesize.ask import PrivHP
     from dpframe.questions.synthesize.generator import Generator
-    from dpframe.questions.synthesize.privhp_stream import PrivHP
     from dpframe.sources.row_files import csv_file
 
 
@@ -196,6 +216,6 @@ def __dir__() -> list[str]:
 _register_accessors(
     {
         "pandas": ("dpframe.doors.accessor", "DpAccessor"),
-        "polars": ("dpframe.doors.polars_accessor", "PolarsAccessor"),
+        "polars": ("dpframe.doors.accessor", "PolarsAccessor"),
     }
 )

@@ -1,8 +1,23 @@
-"""What is measured at every node of a rollup: counts, sums, means, and how much one may add.
+"""Measures: what a rollup adds up, as whole numbers, and the vectors that this takes.
+
+Values as whole numbers: what a sum on the private side adds up, exactly.
+
+A value is clipped to its bounds and written as a multiple of a step, a power of ten that whole
+numbers and decimals are multiples of. No floating-point number is ever summed: adding such numbers
+rounds, and how it rounds depends on all rows (Mironov, "On Significance of the Least Significant
+Bits for Differential Privacy", 2012; Casacuberta et al., "Widespread Underestimation of
+Sensitivity in Differentially Private Libraries", 2022).
+
+What is measured at every node of a rollup: counts, sums, means, and how much one may add.
 
 A measure is public: what it is, of which column, and the bounds within which values count. It is
 written as an object, ``dp.sum("amount", lower=0, upper=500)``, or as the text
 ``sum(amount, 0, 500)``, which SQL and the command line take.
+
+What a measure adds up over the parts of a selection: vectors of whole numbers.
+
+A vector has one entry a part, and one record, or one user, moves it by at most ``most`` in total
+(L1). Several vectors of one release are paid for one by one.
 """
 
 from __future__ import annotations
@@ -10,13 +25,131 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
-from typing import Literal
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal, assert_never
 
-from dpframe._known_arguments import known_arguments
-from dpframe._unicode import is_unicode
 from dpframe.budget import as_float
+from dpframe.common.calls import known_arguments
+from dpframe.common.texts import is_unicode
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
-from dpframe.steps import Steps
+
+DIGITS = 10
+"""Decimal digits of the larger bound, in steps: a value is rounded by at most 5e-10 of it."""
+
+WHOLE_DIGITS = 13
+"""Digits up to which the step stays 1 for large bounds, so that whole numbers are exact."""
+
+FARTHEST = 10**15
+"""Steps beyond which a single value is cut before it enters the total of a user, whose bound cuts
+further: sums of all rows of all users fit 128 bits, times a bound."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How values between two bounds become whole numbers.
+
+    Parameters
+    ----------
+    lower, upper
+        Bounds, finite, the first below the second.
+    """
+
+    lower: float
+    upper: float
+
+    @cached_property
+    def decimals(self) -> int:
+        """The step is 10 ** -decimals."""
+        largest = max(abs(Fraction(self.lower)), abs(Fraction(self.upper)))
+        digits = 1
+        while Fraction(10) ** digits <= largest:
+            digits += 1
+        while Fraction(10) ** (digits - 1) > largest:
+            digits -= 1
+        if DIGITS <= digits <= WHOLE_DIGITS:
+            return 0
+        return (DIGITS if digits < DIGITS else WHOLE_DIGITS) - digits
+
+    def of(self, value: float) -> int:
+        """A value in steps, to the nearest: the same floating-point product, or quotient, and the
+        same rounding as in SQL. All three are monotone, so that a value between two others is
+        between them in steps, too."""
+        ten = 10.0 ** abs(self.decimals)
+        scaled = value * ten if self.decimals >= 0 else value / ten
+        whole = math.floor(abs(scaled))
+        return int(math.copysign(whole + (abs(scaled) - whole >= 0.5), scaled))
+
+    @property
+    def low(self) -> int:
+        return self.of(self.lower)
+
+    @property
+    def high(self) -> int:
+        return self.of(self.upper)
+
+    @property
+    def most(self) -> int:
+        """The largest absolute value, in steps."""
+        return max(abs(self.low), abs(self.high))
+
+    @property
+    def width(self) -> int:
+        """The distance of the bounds, in steps; 1 where both are one step."""
+        return max(self.high - self.low, 1)
+
+    @property
+    def step(self) -> float:
+        """The step in units of the value."""
+        return float(Fraction(10) ** -self.decimals)
+
+    def value(self, steps: float) -> float:
+        """Steps in units of the value."""
+        if self.decimals >= 0:
+            return float(Fraction(steps) / 10**self.decimals) if steps == steps else math.nan
+        return float(Fraction(steps) * 10**-self.decimals)
+
+
+def value_sql(column: str, steps: Steps, *, clipped: bool) -> str:
+    """SQL of a value in steps, BIGINT; NULL for what is no value: NULL, NaN, infinite, no number.
+
+    ``column`` is the SQL of a number, or of text that is read as one. Without ``clipped`` only
+    values beyond ``FARTHEST`` are cut. What a value becomes depends on this value alone.
+    """
+    low, high = reach(steps, clipped=clipped)
+    number, scale = f"TRY_CAST({column} AS DOUBLE)", _double_literal(10.0 ** abs(steps.decimals))
+    scaled = f"{number} {'*' if steps.decimals > 0 else '/'} {scale}" if steps.decimals else number
+    return (  # a value within its bounds, which most are, costs one product
+        f"CASE WHEN isfinite({number}) AND {number} BETWEEN {_double_literal(low)} AND "
+        f"{_double_literal(high)} "
+        f"THEN CAST(round({scaled}) AS BIGINT) WHEN isfinite({number}) "
+        f"THEN CASE WHEN {number} < {_double_literal(low)} THEN {steps.of(low)}::BIGINT "
+        f"ELSE {steps.of(high)}::BIGINT END END"
+    )
+
+
+def present_sql(column: str) -> str:
+    """SQL of whether there is a value, 1 or 0."""
+    return f"CASE WHEN isfinite(TRY_CAST({column} AS DOUBLE)) THEN 1 ELSE 0 END"
+
+
+def reach(steps: Steps, *, clipped: bool) -> tuple[float, float]:
+    """What a value is cut to: its bounds, or what sums can hold."""
+    if clipped:
+        return steps.lower, steps.upper
+    return steps.value(-FARTHEST), steps.value(FARTHEST)
+
+
+def outside_sql(column: str, steps: Steps) -> str:
+    """SQL of whether a value is beyond its bounds."""
+    number = f"TRY_CAST({column} AS DOUBLE)"
+    inside = f"BETWEEN {_double_literal(steps.lower)} AND {_double_literal(steps.upper)}"
+    return f"(isfinite({number}) AND {number} NOT {inside})"
+
+
+def _double_literal(value: float) -> str:
+    return f"({value!r})::DOUBLE"
+
 
 Kind = Literal["count", "sum", "mean", "distinct"]
 
@@ -315,3 +448,143 @@ def _bound_text(value: Bound) -> str:
     if isinstance(value, str):
         return value
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+
+
+GRID = 2**20
+"""Units that a user, or a row of a user, is divided into."""
+
+VectorKind = Literal["rows", "users", "sum", "above", "below", "outside"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vector:
+    """One vector.
+
+    ``kind`` is what it adds up: "rows", "users" (each 1 in total, divided over their rows), the
+    "sum" of a column, by how much its values are "above" the lower bound, by how much "below" the
+    upper one, or its values "outside" of the bounds. In the last three, by user, each user weighs 1
+    in total. ``unit`` is what one row, user or step of a value is divided into; ``most`` is in
+    these units.
+    """
+
+    kind: VectorKind
+    most: int
+    unit: int = 1
+    column: str | None = None
+    steps: Steps | None = None
+
+    @property
+    def of_total(self) -> bool:
+        """Whether the bounds are for a user's total, if users are protected."""
+        return self.kind in ("sum", "outside")
+
+    @property
+    def bounds(self) -> Steps:
+        """The steps of values; only for vectors of a column."""
+        assert self.steps is not None
+        return self.steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distinct:
+    """Numbers of different values of a column at every node, which add up to nothing.
+
+    Parameters
+    ----------
+    column
+        Whose values.
+    at_most
+        Pairs of node and value of one user that count at each level; None by record.
+    touched
+        By how much one record, or one user, moves all counts of all levels together.
+    singly
+        Whether each count moves by at most 1.
+    """
+
+    column: str
+    at_most: int | None
+    touched: int
+    singly: bool
+
+
+def distinct_of(measure: Measure, *, user: str | None, height: int | None) -> Distinct | None:
+    """What a measure counts node by node, if it does: at ``height`` levels and the root; if that is
+    None, in the segments of cells, where a record is in one segment."""
+    if measure.kind != "distinct" or measure.column is None:
+        return None
+    most = 1 if user is None else measure.at_most or 1
+    of_users = user is None or measure.column == user
+    root = 1 if of_users else most
+    return Distinct(
+        column=measure.column,
+        at_most=None if user is None else most,
+        touched=most if height is None else root + height * most,
+        singly=of_users,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutoBound:
+    """A bound that is searched: the upper one among what is above 0, or the lower one below.
+
+    ``of_total`` says that with users it bounds what a user adds up to; otherwise it bounds their
+    largest value.
+    """
+
+    column: str
+    side: Literal["upper", "lower"]
+    of_total: bool
+
+
+LEAST, LARGEST = -30, 49
+"""Exponents of the first and the last bin of magnitudes; these bins take what is beyond them, too.
+A value v above 0 is in bin floor(log2 v)."""
+
+
+def searches_of(measure: Measure) -> tuple[AutoBound, ...]:
+    """The bounds of a measure that are searched."""
+    own = (("lower", measure.lower), ("upper", measure.upper))
+    return tuple(
+        AutoBound(
+            column=str(measure.column),
+            side="upper" if side == "upper" else "lower",
+            of_total=measure.kind == "sum",
+        )
+        for side, bound in own
+        if bound == AUTO
+    )
+
+
+CUT = Fraction(1, 10)
+"""The part of a sum's epsilon that counts what was cut."""
+
+
+def vectors_of(
+    measure: Measure, *, by_user: bool
+) -> tuple[tuple[tuple[Vector, ...], Fraction], ...]:
+    """The vectors of a measure, in groups with their parts of the measure's epsilon; none for a
+    measure that does not add up. The vectors of a group together move by ``most``, not each of
+    them: they are paid for as one.
+
+    A mean is made of how far values are above the lower bound and below the upper one: for any one
+    value the two add up to the distance of the bounds. Their sum tells how many values there are,
+    their difference how far these are from the middle.
+    """
+    if measure.kind == "distinct":
+        return ()
+    unit = GRID if by_user else 1
+    if measure.kind == "count":
+        kind: VectorKind = "users" if by_user and measure.at_most is None else "rows"
+        most = unit * (measure.at_most or 1)
+        return (((Vector(kind=kind, most=most, unit=unit),), Fraction(1)),)
+    steps, column = measure.steps, measure.column
+    if measure.kind == "mean":
+        above = Vector(kind="above", most=steps.width, column=column, steps=steps)
+        return (((above, replace(above, kind="below")), Fraction(1)),)
+    if measure.kind != "sum":
+        assert_never(measure.kind)
+    vector = Vector(kind="sum", most=steps.most, column=column, steps=steps)
+    if not measure.clipped:
+        return (((vector,), Fraction(1)),)
+    cut = Vector(kind="outside", most=unit, unit=unit, column=column, steps=steps)
+    return ((vector,), 1 - CUT), ((cut,), CUT)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from dpframe.budget import PrivacyUnit
+from dpframe.counts import Counts
 from dpframe.hierarchy import Cells, Kind
 from dpframe.mechanisms.offline_hhh import select
 from dpframe.sources.exact_trees import exact_counts
-from dpframe.tree import Counts
 from tests.naive import Path
 from tests.naive_cells import Cell
 

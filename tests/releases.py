@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpframe.asking.answer import answer_checked
-from dpframe.asking.data_scope import DataScope
-from dpframe.asking.release import Release
+from dpframe.asking.release import DataScope, Release
 from dpframe.ledger import Ledger
 from dpframe.questions.hhh.ask import HHH
 from dpframe.questions.tree_counts.ask import TREE_COUNTS

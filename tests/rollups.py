@@ -6,12 +6,12 @@ import pandas as pd
 import pyarrow as pa
 
 from dpframe.budget import PrivacyUnit
+from dpframe.counts import CountTree
 from dpframe.hierarchy import Hierarchy
 from dpframe.sources import exact_trees as tables
 from dpframe.sources import source_relations
 from dpframe.sources.count_rows import tree_of
 from dpframe.sources.rollup_statement import rollup_statement
-from dpframe.tree import CountTree
 from tests.naive import Path
 
 RECORDS = PrivacyUnit()

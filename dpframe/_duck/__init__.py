@@ -2,30 +2,32 @@
 
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
-from dpframe._duck.connection_checks import check_collation
 from dpframe._duck.connections import (
     add_functions,
     connection_in,
     describe_relation,
+    guard_named_type,
     is_default,
     is_one_select,
     is_open,
+    one_task,
     run_script,
     sees_function,
     type_name,
 )
-from dpframe._duck.databases import create_database, open_database, select_from_database
-from dpframe._duck.guards import guard_named_type
-from dpframe._duck.process_database import one_task
 from dpframe._duck.relations import (
     VIEW,
     GivenRelation,
     OwnRelation,
     Relation,
+    check_collation,
+    create_database,
     join_batches,
+    open_database,
     register_table,
     scan,
     second_connection_relation,
+    select_from_database,
     without_views,
 )
 

@@ -1,20 +1,332 @@
-"""Connections of the caller: functions for their SQL, and what they can say about a relation."""
+"""Connections to DuckDB: our own database, the caller's, their settings, Ctrl-C and errors."""
 
 from __future__ import annotations
 
+import itertools
+import os
+import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from types import FrameType
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 from duckdb.func import ARROW, SPECIAL
+from duckdb.sqltypes import DuckDBPyType
 
-from dpframe._duck.ctrl_c import run_interruptibly
-from dpframe._duck.process_database import process_database
-from dpframe._forks import renew_in_child
-from dpframe._sql import literal
+from dpframe._duck.spill_folder import SpillFolder
+from dpframe.common.calls import renew_in_child
+from dpframe.common.texts import identifier, literal
+from dpframe.errors import DpframeError, ParameterError, SourceError
+
+LIMITS = {"DPFRAME_MEMORY_LIMIT": "memory_limit", "DPFRAME_THREADS": "threads"}
+"""Names in the environment, and the names of DuckDB's settings."""
+
+EXAMPLES = {"DPFRAME_MEMORY_LIMIT": "a size such as 4GB", "DPFRAME_THREADS": "a number such as 2"}
+
+
+def read_limits() -> dict[str, str]:
+    """The limits that the environment sets now; an empty value sets none."""
+    return {name: os.environ[name] for name in LIMITS if os.environ.get(name)}
+
+
+def set_limits(connection: DuckDBPyConnection, now: Mapping[str, str]) -> None:
+    """Set the limits of the environment, and DuckDB's own where it has none.
+
+    Raises:
+        ParameterError: for a value that DuckDB does not take.
+    """
+    for name, setting in LIMITS.items():
+        statement = f"SET {setting} = {literal(now[name])}" if name in now else f"RESET {setting}"
+        try:
+            run_interruptibly(partial(connection.execute, statement))
+        except duckdb.Error:
+            raise ParameterError(
+                f"{name} in the environment is {now.get(name)!r}. "
+                f"Give {EXAMPLES[name]}, or unset it."
+            ) from None
+
+
+T = TypeVar("T")
+
+
+@contextmanager
+def catch_ctrl_c(stop: Callable[[], None] | None = None) -> Iterator[list[BaseException]]:
+    """Collect what the handler of Ctrl-C raises in the block, usually KeyboardInterrupt: DuckDB
+    turns whatever a handler raises into a RuntimeError.
+
+    ``stop`` interrupts the connection that works: DuckDB's other threads hear no signal, and
+    without it the end of the statement waits until each has read its part.
+    """
+    raised: list[BaseException] = []
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield raised  # Python runs handlers in the main thread only
+        return
+
+    def listen(number: int, frame: FrameType | None) -> None:
+        try:
+            handler(number, frame)
+        except BaseException as error:
+            raised.append(error)
+            if stop is not None:
+                stop()
+            raise
+
+    signal.signal(signal.SIGINT, listen)
+    try:
+        yield raised
+    finally:
+        if signal.getsignal(signal.SIGINT) is listen:
+            signal.signal(signal.SIGINT, handler)
+
+
+def run_interruptibly(call: Callable[[], T], stop: Callable[[], None] | None = None) -> T:
+    """Run a call of DuckDB, and raise what the handler of Ctrl-C raised."""
+    with catch_ctrl_c(stop) as raised:
+        try:
+            result = call()
+        except Exception:
+            if not raised:
+                raise
+    if raised:  # outside of the except: DuckDB's own error can quote the data
+        raise raised[0].with_traceback(None) from None
+    return result
+
+
+MEMORY = (
+    "ran out of memory. Free memory or disk space, or raise DPFRAME_MEMORY_LIMIT (for a relation, "
+    "SET threads = 1 or a larger memory_limit on its connection), or use mechanism='streaming'"
+)
+
+
+def withhold_errors(
+    what: str,
+    call: Callable[[], T],
+    less: Callable[[], T] | None = None,
+    stop: Callable[[], None] | None = None,
+) -> T:
+    """Run a call, and if memory does not suffice the call that needs ``less``. DuckDB's errors
+    become an error that names the source and quotes nothing. ``stop`` interrupts the connection."""
+    failed = None
+    with catch_ctrl_c(stop) as raised:
+        try:
+            result = call()
+        except duckdb.InterruptException:
+            failed = "was interrupted"
+        except duckdb.OutOfMemoryException:
+            failed = MEMORY
+        except duckdb.ConnectionException:
+            failed = "failed: its connection is closed. Open one, and make the relation again"
+        except DpframeError:
+            raise
+        except Exception as error:  # in a stream Arrow passes on what DuckDB says
+            failed = f"failed ({type(error).__name__}; its text is withheld, it can quote the data)"
+            if type(error).__name__ == "ResourceInUseException":
+                failed = "failed: its connection has an unfinished result. Fetch all of that first"
+            if isinstance(error, duckdb.FatalException | duckdb.InternalException):
+                forget()  # that database answers no more
+    # outside of every handler: no traceback or context holds the original
+    if raised:
+        raise raised[0].with_traceback(None) from None
+    if failed is None:
+        return result
+    if failed == MEMORY and less is not None:
+        return withhold_errors(what, less, stop=stop)
+    raise SourceError(f"reading {what} {failed}.")
+
+
+def readable_columns(columns: Sequence[str], kinds: Sequence[DuckDBPyType]) -> str:
+    """SQL of all columns for a SELECT, with values that DuckDB can compute with, by type alone.
+
+    Columns of type JSON become texts: ``TRY_CAST`` of JSON to a number raises for a text that is no
+    JSON. Inside of other types JSON stays, because DuckDB would parse it when it casts back.
+    """
+    given = zip(map(identifier, columns), kinds, strict=True)
+    values = [
+        (name, f"CAST({name} AS VARCHAR)" if kind == "JSON" else guard_value(name, kind))
+        for name, kind in given
+    ]
+    changed = ", ".join(f"{value} AS {name}" for name, value in values if value != name)
+    return f"* REPLACE ({changed})" if changed else "*"
+
+
+def guard_value(value: str, kind: DuckDBPyType, depth: int = 0) -> str:
+    """SQL of a value on which no cast fails: DuckDB does not check values that Arrow gives it.
+
+    A time becomes the nearest time within the day; other malformed values become NULL.
+    """
+    if kind.id in ("time", "time_ns"):
+        first, last = (f"{kind} '{time}'" for time in ("00:00:00", "24:00:00"))
+        near = f"WHEN {value} > {last} THEN {last} WHEN {value} < {first} THEN {first}"
+        return f"CASE {near} ELSE {value} END"
+    if kind.id in VALID:
+        return f"CASE WHEN {VALID[kind.id].format(value)} THEN {value} END"
+    if kind.id == "decimal":
+        (_, precision), (_, scale) = _type_parts(kind)
+        digits = f"{'9' * (precision - scale)}.{'9' * scale}"
+        most = f"CAST('0{digits}' AS {kind})"
+        return f"CASE WHEN {value} BETWEEN -{most} AND {most} THEN {value} END"
+    if kind.id in ("list", "array"):
+        items = _guard_items(value, _type_parts(kind)[0][1], depth)
+        return value if items == value else f"CAST({items} AS {kind})"
+    if kind.id == "map":  # a changed key could be there twice, which no map allows
+        own, others = f"map_keys({value})", f"map_values({value})"
+        (_, key), (_, other) = _type_parts(kind)
+        keys, values = _guard_items(own, key, depth), _guard_items(others, other, depth)
+        guard = f"CASE WHEN {keys} IS NOT DISTINCT FROM {own} THEN map({own}, {values}) END"
+        return value if (keys, values) == (own, others) else guard
+    if kind.id == "struct":
+        fields = [
+            (name, f"struct_extract({value}, {literal(name)})") for name, _ in _type_parts(kind)
+        ]
+        inner = [
+            (name, field, guard_value(field, inside, depth))
+            for (name, field), (_, inside) in zip(fields, _type_parts(kind), strict=True)
+        ]
+        packed = ", ".join(f"{identifier(name)} := {one}" for name, _, one in inner)
+        guard = f"CASE WHEN {value} IS NOT NULL THEN struct_pack({packed}) END"
+        return value if all(field == one for _, field, one in inner) else guard
+    return value
+
+
+def _guard_items(value: str, kind: DuckDBPyType, depth: int) -> str:
+    """SQL of a list whose items have a type."""
+    item = f"x{depth}"
+    inside = guard_value(item, kind, depth + 1)
+    return value if inside == item else f"list_transform({value}, lambda {item}: {inside})"
+
+
+def guard_named_type(value: str, name: str) -> str:
+    """``guard_value`` for a value whose type is known by name; NULL where it has another type.
+
+    An ENUM, whose name has no values here, needs no guard: DuckDB writes each of its values.
+    """
+    if name == "ENUM":
+        return value
+    with process_database().connection.cursor() as cursor:
+        cast = f"TRY_CAST({value} AS {name})"
+        safe = guard_value(cast, cursor.sqltype(name))
+    return value if safe == cast else safe
+
+
+def _type_parts(kind: DuckDBPyType) -> list[tuple[str, Any]]:
+    """What a type is made of, by name: types, and the numbers of a decimal."""
+    return kind.children
+
+
+VALID = {
+    "bit": "octet_length({0}) > 0 AND 8 * octet_length({0}) - bit_length({0}) BETWEEN 0 AND 7",
+    "time with time zone": (
+        "CAST({0} AS TIME) BETWEEN TIME '00:00:00' AND TIME '24:00:00' "
+        "AND date_part('timezone', {0}) BETWEEN -57599 AND 57599"
+    ),
+}
+"""SQL by type: whether a value can be written as text. It fails on no value of the type."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessDatabase:
+    """A connection to the database of this process, and the folder that this database spills to."""
+
+    connection: DuckDBPyConnection
+    folder: SpillFolder
+    name: str
+    limits: dict[str, str] = field(default_factory=dict)
+    """Limits of the environment that are in force."""
+
+    def ready(self) -> str:
+        """Make the spill folder if a cleaner has removed it. To be called before each statement."""
+        return self.folder.ready(self.name)
+
+    @contextmanager
+    def one_thread(self) -> Iterator[None]:
+        """Run the block with one thread: each thread needs memory before it spills."""
+        with self.connection.cursor() as cursor:
+            found = cursor.execute("SELECT current_setting('threads')").fetchone()
+            assert found is not None
+            cursor.execute("SET threads = 1")
+            try:
+                yield
+            finally:
+                cursor.execute(f"SET threads = {found[0]}")
+
+
+IN_DOUBT = "in doubt"
+
+_databases: dict[int, ProcessDatabase] = {}
+"""Databases by process: one inherited from a parent is never used, nor destroyed."""
+
+_folders: dict[int, SpillFolder] = {}
+
+_names = map(str, itertools.count())
+
+_opening = threading.Lock()
+"""Held while a database is opened or closed, and while a process forks."""
+
+
+def process_database() -> ProcessDatabase:
+    """The database of this process, made if there is none yet."""
+    process = os.getpid()
+    with _opening:
+        if process not in _databases:
+            if process not in _folders:
+                _folders[process] = SpillFolder()
+            new = ProcessDatabase(duckdb.connect(":memory:"), _folders[process], next(_names))
+            setting = f"SET temp_directory = {literal(new.ready())}"
+            run_interruptibly(lambda: new.connection.execute(setting))
+            _databases[process] = new
+        found, limits = _databases[process], read_limits()
+        if limits != found.limits:
+            found.limits[IN_DOUBT] = ""  # until all are set
+            set_limits(found.connection, limits)
+            found.limits.clear()
+            found.limits.update(limits)
+        return found
+
+
+def forget() -> None:
+    """The next use opens another database; this one closes with its last cursor."""
+    _databases.pop(os.getpid(), None)
+
+
+@contextmanager
+def one_task() -> Iterator[None]:
+    """Run a task in a process that works beside others and may end without its exit: with one
+    thread, and leaving no files."""
+    connection = process_database().connection
+    connection.execute("SET threads = 1")
+    try:
+        yield
+    finally:
+        forget()
+        connection.close()
+        _folders.pop(os.getpid()).remove()
+
+
+# DuckDB's threads do not exist in a forked child, where the end of a database waits for them.
+# So a process forks without a database of ours, unless another thread is using it: that thread
+# does not exist in the child either, and what it uses is never destroyed there.
+
+
+def _close_before_fork() -> None:
+    _opening.acquire()
+    forget()
+
+
+def _start_child() -> None:
+    global _opening
+    _opening = threading.Lock()
+    for folder in _folders.values():
+        folder.let_go()
+
+
+renew_in_child(_start_child, before=_close_before_fork, in_parent=_opening.release)
 
 
 def add_functions(

@@ -1,30 +1,227 @@
-"""Sources as relations for statements. What DuckDB says about a row never leaves them."""
+"""Sources as relations for statements, after checks of the connection; and database files."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Self
+from pathlib import Path
+from typing import Any, Self
 
 import duckdb
 import pyarrow as pa
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
-from dpframe._duck.connection_checks import (
-    ORDERED,
-    check_collation,
-    check_row_order,
-    operators,
-    plan_operators,
+from dpframe._duck.connections import (
+    ProcessDatabase,
+    process_database,
+    readable_columns,
+    run_interruptibly,
+    withhold_errors,
 )
-from dpframe._duck.guards import readable_columns
-from dpframe._duck.process_database import ProcessDatabase, process_database
-from dpframe._duck.safe_calls import withhold_errors
-from dpframe._duck.statement_progress import percent_done, share_of_reading
-from dpframe._progress import goes_on, part
-from dpframe._sql import literal
+from dpframe.common.files import goes_on, part
+from dpframe.common.texts import identifier, literal
 from dpframe.errors import SourceError
+
+ORDERED = (
+    "SELECT current_setting('preserve_insertion_order') AS \"kept\", "
+    "current_setting('default_collation') AS \"collation\""
+)
+
+
+def check_row_order(setting: pa.Table) -> None:
+    """Raise SourceError if the order of rows is left to chance, or if different texts are equal."""
+    check_collation(setting["collation"][0].as_py())
+    if not setting["kept"][0].as_py():
+        raise SourceError(
+            "the connection reads rows in any order, but a sketch needs the table's order. "
+            "SET preserve_insertion_order = true first."
+        )
+
+
+def check_collation(name: str | None) -> None:
+    """Raise SourceError for a default collation under which different texts are equal."""
+    if name not in (None, "", "binary", "C", "c"):
+        raise SourceError(
+            "the connection has a default collation that makes different texts equal. "
+            "RESET default_collation first."
+        )
+
+
+def operators(ask: Callable[[str], DuckDBPyRelation | None], statement: str) -> set[str]:
+    """Names of the operators of a plan, as written and as it will run: optimising depends on the
+    data, and can hide what the statement does."""
+
+    def rows(query: str) -> list[tuple[Any, ...]]:
+        answer = ask(query)
+        return answer.fetchall() if answer is not None else []
+
+    ((before, locked),) = rows(
+        "SELECT current_setting('explain_output'), current_setting('lock_configuration')"
+    )
+    both = before.lower() == "all"
+    if locked and not both:
+        raise SourceError(
+            "a sketch cannot see what the source does: the configuration is locked. "
+            "SET explain_output = 'all' before locking it and pass a relation, or use "
+            "mechanism='offline'."
+        )
+    if not both:
+        rows("SET explain_output = 'all'")
+    try:
+        plans = rows(f"EXPLAIN (FORMAT json) {statement}")
+    finally:
+        if not both:
+            rows(f"SET explain_output = {literal(before)}")
+    plan = dict(plans)
+    if not {"logical_plan", "physical_plan"} <= plan.keys():
+        raise SourceError("DuckDB does not say what the source does. Use mechanism='offline'.")
+    inlined = {"CTE", "CTE_SCAN"}  # unless they are in the plan that runs
+    return (_operator_names(plan["logical_plan"]) - inlined) | _operator_names(
+        plan["physical_plan"]
+    )
+
+
+def plan_operators(ask: Callable[[str], DuckDBPyRelation | None], statement: str) -> set[str]:
+    """Names of the operators of a plan, as the connection explains it."""
+    answer = ask(f"EXPLAIN (FORMAT json) {statement}")
+    rows = answer.fetchall() if answer is not None else []
+    return set().union(*(_operator_names(plan) for _, plan in rows))
+
+
+def _operator_names(plan: str) -> set[str]:
+    waiting, found = json.loads(plan), set()
+    while waiting:
+        node = waiting.pop()
+        found.add(str(node["name"]))
+        if "Sample Method" in node.get("extra_info", {}):  # of a scan that samples by itself
+            found.add("SAMPLE")
+        waiting.extend(node.get("children", ()))
+    return found
+
+
+READING = 0.9
+"""What the steps before any grouping take of the whole, about."""
+
+BREAKS = ("GROUP_BY", "AGGREGATE", "ORDER_BY", "WINDOW", "TOP_N", "DISTINCT")
+"""Parts of names of operators that are read again when all rows have come."""
+
+GROUPS = ("GROUP_BY", "AGGREGATE", "DISTINCT", "CTE_SCAN")
+
+
+def share_of_reading(cursor: DuckDBPyConnection, statement: str) -> float:
+    """The share that DuckDB will report when a statement is at its first grouping; 1 if unknown."""
+    try:
+        rows = cursor.execute(f"EXPLAIN (FORMAT json) {statement}").fetchall()
+        steps = [step for root in json.loads(rows[-1][1]) for step in _plan_steps(root)]
+        before = sum(weight for weight, grouped in steps if not grouped)
+        return before / sum(weight for weight, _ in steps)
+    except (duckdb.Error, ValueError, LookupError, TypeError, ArithmeticError):
+        return 1.0  # another version's plan: DuckDB's percentage is shown as it is
+
+
+def percent_done(said: Callable[[], float], reading: float) -> Callable[[], float]:
+    """A function of what is done, in percent, from what DuckDB says, in percent."""
+
+    def done() -> float:
+        part = max(0.0, said()) / 100
+        if reading >= 1 or reading <= 0:
+            return 100 * part
+        after = max(0.0, part - reading) / (1 - reading)
+        return 100 * (READING * min(1.0, part / reading) + (1 - READING) * after)
+
+    return done
+
+
+def _plan_steps(node: dict[str, Any]) -> Iterator[tuple[int, bool]]:
+    """Weights of what DuckDB counts as steps, and whether they come after a grouping."""
+    children = node["children"]
+    if not children or any(name in node["name"] for name in BREAKS):
+        told = int(node["extra_info"].get("Estimated Cardinality") or 1)
+        yield max(1, told), _follows_grouping(node)
+    for child in children:
+        yield from _plan_steps(child)
+
+
+def _follows_grouping(node: dict[str, Any]) -> bool:
+    return any(name in node["name"] for name in GROUPS) or any(
+        map(_follows_grouping, node["children"])
+    )
+
+
+OLDEST = "v1.0.0"
+"""The oldest DuckDB that can read results files. Programs that show these files often have an older
+DuckDB than the one that writes them."""
+
+
+def create_database(path: Path, tables: Mapping[str, pa.Table], script: str) -> None:
+    """Make a database file of released tables and what a script of ours adds; OSError if not."""
+    try:
+        with duckdb.connect(path, config={"storage_compatibility_version": OLDEST}) as con:
+            for name, table in tables.items():
+                con.register("rows of the table", table)
+                create = f'CREATE TABLE {identifier(name)} AS FROM "rows of the table"'
+                run_interruptibly(partial(con.execute, create), con.interrupt)
+            con.unregister("rows of the table")
+            run_interruptibly(lambda: con.execute(script))
+            run_interruptibly(lambda: con.execute("CHECKPOINT"))  # all of it in the one file
+    except duckdb.Error as error:
+        raise OSError(str(error)) from error
+
+
+@contextmanager
+def open_database(path: Path, name: str) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
+    """Ask a file of released tables, read-only, under a name.
+
+    OSError says why it cannot be read, BlockingIOError that it is open for writing. For files of
+    public results only: nothing is withheld.
+    """
+    with duckdb.connect(":memory:") as con:
+        try:
+            # a type, or DuckDB would fetch extensions for files of other kinds
+            con.execute(
+                f"ATTACH {literal(str(path))} AS {identifier(name)} (TYPE duckdb, READ_ONLY)"
+            )
+            yield lambda statement: run_interruptibly(
+                lambda: con.execute(statement).fetchall(), con.interrupt
+            )
+        except duckdb.Error as error:
+            held = "lock on file" in str(error) or "already attached" in str(error)
+            raise (BlockingIOError if held else OSError)(str(error)) from error
+
+
+@contextmanager
+def select_from_database(path: Path, query: str) -> Iterator[duckdb.DuckDBPyRelation]:
+    """What a query selects in a database file of a caller, which is opened read-only.
+
+    SourceError if the file or the query cannot be read. DuckDB reads no rows to say so, but what
+    it says can quote a file that it looked into: its words are withheld, its kind of error is not.
+    """
+    try:
+        con = duckdb.connect(path, read_only=True)
+    except duckdb.Error as error:
+        raise SourceError(
+            f"{str(path)!r} cannot be opened as a database of DuckDB ({type(error).__name__}). "
+            "Check the path, and that nobody has it open for writing."
+        ) from None
+    with con:
+        with suppress(duckdb.Error):  # without ICU nothing depends on it
+            con.execute("SET TimeZone = 'UTC'")  # what a query casts is the same on every machine
+        failed = None
+        try:
+            relation = con.sql(query)
+        except duckdb.Error as error:
+            failed = type(error).__name__
+        if failed is not None:  # outside of the handler: no context holds the original
+            raise SourceError(
+                f"the query {query[:200]!r} cannot be read ({failed}). Try it in DuckDB on "
+                f"{str(path)!r}."
+            )
+        if relation is None:
+            raise SourceError(f"the query {query[:200]!r} selects nothing. Write one SELECT.")
+        yield relation
+
 
 VIEW = "dpframe_source"
 """Name under which a statement finds its source."""

@@ -1,4 +1,6 @@
-"""Privacy losses of integer noise on a grid, rounded up, and their composition.
+"""Privacy losses of integer noise on a grid, and composition of histograms a level.
+
+Privacy losses of integer noise on a grid, rounded up, and their composition.
 
 One count that moves by one, under a symmetric bounded law, loses log(p/q) at an outcome that has
 probability p for one of two neighbours and q for the other. Losses are put on multiples of
@@ -8,6 +10,12 @@ This module reads only the table that is drawn from, and not the budget that the
 Convolutions are fast Fourier transforms of *tilted* masses, proportional to exp(tilt loss) m(loss).
 The rounding of a transform is bounded in parts of all the mass, and a tilt puts the mass where
 delta is decided. The bound (`Losses.rounding`) is added to every delta, however small it is.
+
+Composition of one noisy histogram a level, for the baselines: exact pmfs, pessimistic grid.
+
+Each level adds one bounded law to every count it has; a record moves one count by 1 on each
+level. Privacy loss distributions give the h-fold composition; their discretisation rounds every
+loss up (:mod:`dpframe.accounting.losses`).
 """
 
 from __future__ import annotations
@@ -16,11 +24,15 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.noise import NoiseTable
+from dpframe.common.search import closest_numbers, least_integer
+from dpframe.errors import BudgetError
+from dpframe.noise import NoiseTable, gaussian_table, laplace_table
 
 FARTHEST = 200_000
 """Steps of the grid on each side of 0."""
@@ -193,3 +205,70 @@ def composed_profile(
     parts = [(losses_of(tables[key], step), times) for key, times in counted.items()]
     together = [compose_losses(parts, epsilon) for epsilon in {epsilons[0], epsilons[-1]}]
     return tuple((e, min(losses.delta(e) for losses in together)) for e in epsilons)
+
+
+LOSS_STEP = 1e-4
+"""Grid of the privacy loss."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelLaws:
+    """One law for every count, and the composed delta of all levels."""
+
+    noise: NoiseTable
+    scale: float
+    delta: float
+
+    @property
+    def threshold(self) -> int:
+        """Smallest noisy count shown: no empty or single-record node can reach it."""
+        return self.noise.highest + 2
+
+
+def composed_delta(noise: NoiseTable, *, levels: int, epsilon: float) -> float:
+    """Return delta at ``epsilon`` of ``levels`` independent counts that all move by one."""
+    return level_profile(noise, levels=levels, epsilons=(epsilon,))[0][1]
+
+
+def level_profile(
+    noise: NoiseTable, *, levels: int, epsilons: Sequence[float]
+) -> tuple[tuple[float, float], ...]:
+    """Return a point (epsilon, delta) for every one of ``epsilons``."""
+    return composed_profile((noise,) * levels, epsilons=epsilons, step=LOSS_STEP)
+
+
+@lru_cache(maxsize=64)
+def level_laws(
+    family: Literal["laplace", "gaussian"], *, levels: int, epsilon: float, delta: float
+) -> LevelLaws:
+    """Return the least noise of the family that composes over ``levels`` within the budget."""
+
+    def build(scale: float) -> NoiseTable:
+        tail = math.log(4 * levels / delta)
+        if family == "laplace":
+            return laplace_table(scale, math.ceil(scale * tail))
+        return gaussian_table(scale, math.ceil(scale * math.sqrt(2 * tail)))
+
+    def cost(scale: float) -> float:
+        return composed_delta(build(scale), levels=levels, epsilon=epsilon)
+
+    high = 1.01 * levels / epsilon
+    if family == "gaussian":
+        high = math.sqrt(2 * levels * math.log(2 / delta)) / epsilon
+    for _ in range(60):
+        if cost(high) <= delta:
+            break
+        high *= 1.1
+    else:
+        raise BudgetError(
+            f"no bounded {family} noise reaches delta={delta:g} at epsilon={epsilon:g} over "
+            f"{levels} levels. Raise delta, or use mechanism='offline'."
+        )
+    _, scale = closest_numbers(lambda b: cost(b) <= delta, high / 8, high, ratio=1.01)
+    law = laplace_table if family == "laplace" else gaussian_table
+
+    def spent(bound: int) -> float:
+        return composed_delta(law(scale, bound), levels=levels, epsilon=epsilon)
+
+    bound = least_integer(lambda b: spent(b) <= delta, 1, build(scale).highest)
+    return LevelLaws(noise=law(scale, bound), scale=scale, delta=spent(bound))

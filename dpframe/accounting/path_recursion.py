@@ -1,4 +1,25 @@
-"""What a bottom-up selection along one root path costs: the recursion, in upper bounds.
+"""What a bottom-up selection along one root path costs: the recursion, and bounds for linear laws.
+
+Geometric halves: a closed form, pure up to the cut ends, then trimmed.
+
+Scales in records, V the release noise and W the test noise::
+
+    b2 = 1 / (release_share * epsilon)          V: discrete Laplace
+    bR = 1 / (epsilon - 1/b2)                   W: right half, paid once
+    bL = h bR with remainder, else max(h/epsilon, (h - 1) bR)      W: left half, paid h times
+
+Valid for one record and for the shares of one user (:mod:`dpframe.accounting.path_recursion`).
+
+Accounting for laws whose log-likelihood ratios are linear in the amount that moved.
+
+Geometric halves lose at most ``s / b`` when a count moves by ``s`` records, plus a small mass
+``slip`` where the bounded table leaves the geometric law (its cut ends, its rounding). A user
+whose records weigh ``s_1, s_2, ...`` with sum at most 1 therefore loses the share-weighted mean
+of the losses of their paths, never more than one record's path, and slips at most once a level
+and once at the release (docs/guarantees.md gives the proof). One record is the special case
+of a single share, so the same bound serves tables too long for the recursion.
+
+What a bottom-up selection along one root path costs: the recursion, in upper bounds.
 
 A node is selected iff ``F + W >= threshold``; the first selected node on the path of the
 record releases ``F + V`` and ends the path; with ``remainder`` a path without a selected
@@ -19,14 +40,297 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.noise import TOTAL, NoiseTable
+from dpframe.common.search import least_bound, path_budget_error
+from dpframe.errors import BudgetError
+from dpframe.noise import TOTAL, NoiseTable, halves, laplace_table
+
+Shape = Literal["geometric", "gaussian-left", "gaussian", "normal"]
+
+SELECTED_AT_THRESHOLD = 1 / 4
+"""Least chance with which a residual equal to the threshold is selected. Where the threshold leaves
+room for it, the chance is 1/2."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Laws:
+    """A test law with its mode at 0, a release law, and the delta that both cost together.
+
+    Values count units of ``1 / grid`` record. ``left``, ``right`` and ``release_scale`` are the
+    scales of the halves of the test and of the release, in records. ``delta`` is the
+    accountant's upper bound, the larger of the two directions, at the epsilon of the request.
+    """
+
+    shape: Shape
+    test: NoiseTable
+    release: NoiseTable
+    grid: int
+    left: float
+    right: float
+    release_scale: float
+    delta: float
+
+    def shift_for(self, chance: float) -> int:
+        """Return the least shift of the test that makes P(W >= 0) at least ``chance``."""
+        at_least = self.test.at_least()
+        return -self.test.lowest - int(np.flatnonzero(at_least[:-1] >= chance)[-1])
+
+    def smallest_threshold(self, chance: float) -> int:
+        """Return the least threshold, in records, at which a residual equal to the threshold is
+        selected with at least ``chance``.
+
+        The threshold is two records above the reach of the noise, so that neither an empty node nor
+        a node of one record can be selected.
+        """
+        reach = self.test.highest + self.shift_for(chance)
+        return math.ceil(reach / self.grid) + 2
+
+    def median_test(self, threshold: int | Fraction) -> NoiseTable:
+        """Return the test law moved to its median: a residual equal to the threshold is a coin
+        flip.
+
+        The chance of selection is as near to 1/2 from above as integers allow. The move stops where
+        the noise could reach a node of fewer than two records. Every shift has the same cost, so
+        the shift may depend on the threshold freely. The threshold is a whole number of records, or
+        with a measure a fraction.
+        """
+        room = math.floor((threshold - 2) * self.grid) - self.test.highest
+        shift = min(self.shift_for(0.5), room)
+        return replace(self.test, lowest=self.test.lowest + shift)
+
+    def chance_at(self, threshold: int | Fraction) -> float:
+        """Return P(a residual equal to the threshold is selected)."""
+        test = self.median_test(threshold)
+        return float(test.at_least()[max(0, -test.lowest)])
+
+
+WIDEN = 1 + 1e-7
+"""Scales are this much wider than the closed form: float rounding then never costs privacy."""
+
+LONGEST_TABLE = 5_000
+"""Entries beyond which the recursion gives way to the linear bound."""
+
+RELEASE_PART = 1 / 30
+"""Part of delta left to the cut ends of the release noise; the test noise has the rest."""
+
+LEFT_PARTS = 64
+"""The search for the shortest left half starts from a bound, and ends within one of this many parts
+of it. The shortest right half, which thresholds follow, is found to a quarter of a record."""
+
+ROUNDS = 24
+"""Each half is trimmed while the other is fixed. Then a half is trimmed anew, or made longer, at
+most this many times."""
+
+LARGEST_TABLE = 8_000_000
+"""Entries beyond which a table would not fit comfortably in memory."""
+
+
+@lru_cache(maxsize=256)
+def geometric_laws(
+    *, height: int, epsilon: float, delta: float, remainder: bool, release_share: float, grid: int
+) -> Laws:
+    """Return the least geometric noise for the budget.
+
+    The right half of the test noise is trimmed by delta of the neighbour with the record from the
+    one without it, the left half by delta of the other direction.
+    """
+    release_scale = WIDEN / (release_share * epsilon)
+    right = WIDEN / (epsilon - 1 / release_scale)
+    left = WIDEN * (height * right if remainder else max(height / epsilon, (height - 1) * right))
+    pure = linear_epsilon(
+        right=right, left=left, release=release_scale, height=height, remainder=remainder
+    )
+    if pure > epsilon:
+        raise path_budget_error(epsilon, delta, height)
+
+    # what one record moves past the bound is (1 - exp(-1/b2))/2 exp((1 - bound)/b2), in records
+    spill = -math.expm1(-1 / release_scale) / 2
+    release_bound = math.ceil(
+        grid * (1 + release_scale * max(1.0, math.log(spill / (RELEASE_PART * delta))))
+    )
+    tail = math.log(2 * height / delta)
+    right_bound, left_bound = (math.ceil(b * grid * tail) + grid for b in (right, left))
+    entries = right_bound + left_bound + 2 * release_bound
+    if entries > LARGEST_TABLE:
+        raise BudgetError(
+            f"epsilon ({epsilon:g}{' per record' if grid == 1 else ''}) is too small for height "
+            f"{height}{' and parts of records' if grid > 1 else ''}: tables get {entries:.0e} "
+            "entries. Raise epsilon or lower the height."
+        )
+    release = laplace_table(release_scale * grid, release_bound)
+    exact = grid == 1 and right_bound + left_bound < LONGEST_TABLE
+
+    def test_law(right_bound: int, left_bound: int) -> NoiseTable:
+        return halves(
+            left=("geometric", left * grid, left_bound),
+            right=("geometric", right * grid, right_bound),
+            recentre=False,
+        )
+
+    def cost(right_bound: int, left_bound: int, more_first: bool) -> float:
+        test = test_law(right_bound, left_bound)
+        if exact:
+            return one_direction(
+                test,
+                release,
+                height=height,
+                epsilon=epsilon,
+                remainder=remainder,
+                more_first=more_first,
+            )
+        both = linear_delta(
+            test,
+            release,
+            right=right,
+            left=left,
+            release_scale=release_scale,
+            height=height,
+            grid=grid,
+        )
+        return both[more_first]
+
+    if not exact and max(cost(right_bound, left_bound, m) for m in (False, True)) > delta:
+        raise path_budget_error(
+            epsilon, delta, height
+        )  # the rounding of so long a table is too coarse
+    step, wide_step = max(1, grid // 4), max(1, left_bound // LEFT_PARTS)
+    widest = right_bound
+
+    def least_right(left_bound: int) -> int:
+        return least_bound(lambda b: cost(b, left_bound, True), widest, delta, step)
+
+    right_bound = least_right(left_bound)
+    left_bound = least_bound(lambda b: cost(right_bound, b, False), left_bound, delta, wide_step)
+    for _ in range(ROUNDS):
+        fewer, more = (cost(right_bound, left_bound, more_first) for more_first in (False, True))
+        if max(fewer, more) <= delta:
+            return Laws(
+                shape="geometric",
+                test=test_law(right_bound, left_bound),
+                release=release,
+                grid=grid,
+                left=left,
+                right=right,
+                release_scale=release_scale,
+                delta=max(fewer, more),
+            )
+        if more > delta:
+            right_bound = least_right(left_bound)
+        else:
+            left_bound += wide_step
+    raise path_budget_error(epsilon, delta, height)
+
+
+def linear_epsilon(
+    *, right: float, left: float, release: float, height: int, remainder: bool
+) -> float:
+    """Return the pure part of one record's loss; scales in records, as in docs/mechanism.md."""
+    selected_first = 1 / right + 1 / release
+    selected_last = (height - 1) / left + 1 / release
+    never = height / left + (1 / release if remainder else 0.0)
+    return max(selected_first, selected_last, never)
+
+
+def linear_delta(
+    test: NoiseTable,
+    release: NoiseTable,
+    *,
+    right: float,
+    left: float,
+    release_scale: float,
+    height: int,
+    grid: int,
+) -> tuple[float, float]:
+    """Return upper bounds on delta, ``(D from D', D' from D)``; tables count 1/grid of a record."""
+    bot, top = _test_slips(test, right=right, left=left, grid=grid)
+    slip_release = _release_slip(release, release_scale, grid)
+    slack = _slack(release_scale, height, grid)
+    fewer = height * bot + slip_release + slack
+    more = height * top + slip_release + slack
+    return min(1.0, fewer * (1 + 1e-9)), min(1.0, more * (1 + 1e-9))
+
+
+def linear_parts(
+    test: NoiseTable,
+    release: NoiseTable,
+    *,
+    right: float,
+    left: float,
+    release_scale: float,
+    height: int,
+    grid: int,
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return (epsilon, delta) of all tests, and (epsilon, delta) of all releases.
+
+    The tests keep theirs whatever the releases answer, and the releases whatever the tests answer.
+    For the tests, a unit of the grid pays at most (1 / right) / grid if it is selected, and
+    (height / left) / grid in the other direction. For the releases it pays
+    (1 / release_scale) / grid, once.
+    """
+    slack = _slack(release_scale, height, grid)
+    tests = height * max(_test_slips(test, right=right, left=left, grid=grid)) + slack
+    releases = _release_slip(release, release_scale, grid) + slack
+    return (
+        (max(1 / right, height / left), min(1.0, tests * (1 + 1e-9))),
+        (1 / release_scale, min(1.0, releases * (1 + 1e-9))),
+    )
+
+
+def _test_slips(test: NoiseTable, *, right: float, left: float, grid: int) -> tuple[float, float]:
+    """Return the slips of one level: of a node that is not selected, and of a selected node."""
+    top = _tail_slip(test.pmf, test.at_least()[1:], 1 / (right * grid))
+    bot = _tail_slip(test.pmf, test.cumulative_chances()[:-1], 1 / (left * grid))
+    return _whole_record(bot, 1 / left, grid), _whole_record(top, 1 / right, grid)
+
+
+def _slack(release_scale: float, height: int, grid: int) -> float:
+    """Return a bound above the rounding of floats."""
+    return (height + 1) * FLOAT_SLACK + math.exp(1 / release_scale) * grid * 2.0**-51
+
+
+@lru_cache(maxsize=4)  # a search tries many tests with one release
+def _release_slip(release: NoiseTable, scale: float, grid: int) -> float:
+    return table_slip(release.pmf, scale=scale, grid=grid)
+
+
+def table_slip(pmf: NDArray[np.float64], *, scale: float, grid: int) -> float:
+    """Return the slip of a bounded Laplace table whose counts move by one record, in any shares.
+
+    Moving by a unit of 1/grid record loses at most 1 / (scale grid), up to the mass by which the
+    table leaves the Laplace law; ``scale`` is in records.
+    """
+    atoms = np.concatenate([[0.0], pmf, [0.0]])
+    rate = math.exp(1 / (scale * grid))
+    apart = max(
+        float(np.maximum(atoms[1:] - rate * atoms[:-1], 0).sum()),
+        float(np.maximum(atoms[:-1] - rate * atoms[1:], 0).sum()),
+    )
+    return _whole_record(apart, 1 / scale, grid)
+
+
+def _tail_slip(atom: NDArray[np.float64], beyond: NDArray[np.float64], rate: float) -> float:
+    """Return max over x of (atom(x) + beyond(x)) - e^rate beyond(x), which is 0 for the exact law.
+
+    A tail that takes in one unit more gains an atom. The formula uses expm1, so that rounding stays
+    far below one unit's slip.
+    """
+    return float(np.max(np.maximum(atom - math.expm1(rate) * beyond, 0.0)))
+
+
+def _whole_record(slip: float, rate: float, grid: int) -> float:
+    """Return the slip of one record, however it is spread: slip (e^rate - 1)/(e^(rate/grid) - 1).
+
+    Moving by s units slips at most slip (1 + e^(rate/grid) + ... ) (s terms), which is convex in s.
+    """
+    return slip * math.expm1(rate) / math.expm1(rate / grid)
+
 
 MOST_CORNERS = 64
 """Corners of the polygon around the pairs (q, q'); more corners only tighten the bound."""

@@ -146,7 +146,7 @@ def least_truncation_bound(scale: Fraction, delta: float) -> int:
 def relative_delta(laws: RelativeLaws) -> float:
     """Return delta at ``laws.epsilon``, from the scales and bounds that are drawn from, rounded up.
 
-    A step costs 2 c/scale and c end masses (proof in ``mechanisms/relative_counts.py``). Returns 1
+    A step costs 2 c/scale and c end masses (proof in ``mechanisms/level_counts.py``). Returns 1
     if the scales do not keep epsilon, or if an empty node, or a node of one record, might become
     top.
     """

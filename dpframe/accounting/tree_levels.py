@@ -1,4 +1,16 @@
-"""Noise for the count of every node: one law a level, composed over the levels of a path.
+"""Noise for the count of every node, and of different users at nodes, composed over levels.
+
+Releases made of parts: the curve that all parts keep together, from the curve of each part.
+
+Parts may be asked in turns, each question chosen after earlier answers, as long as each part keeps
+its curve whatever it is asked. Then all parts together are dominated by the product of one pair of
+laws a part (interactive mechanisms that run concurrently: Vadhan, Zhang, "Concurrent Composition
+Theorems for Differential Privacy", 2023; Haney, Shoemate, Tian, Vadhan, Vyrros, Xu, Zhang 2023). A
+part of which only (epsilon, delta) is known is dominated by randomised response that fails with
+probability delta (Kairouz, Oh, Viswanath 2015). That is why three parts of a third of epsilon cost
+less, at every smaller epsilon, than their sum says.
+
+Noise for the count of every node: one law a level, composed over the levels of a path.
 
 A record moves one count on every level by 1, the total included; a user who weighs 1 moves several
 counts of a level, together by 1. Level l gets the share w_l of the budget (sum of w_l: 1).
@@ -6,8 +18,8 @@ counts of a level, together by 1. Level l gets the share w_l of the budget (sum 
 Laplace
     Scale b_l = 1 / (w_l epsilon). Moving counts of one level by s_1, s_2, ... with sum 1 costs at
     most sum s_i / b_l = w_l epsilon, and all levels together epsilon. Without bounds that is all
-    (delta = 0). A bounded table has in addition the slip of :mod:`dpframe.accounting.linear_slips`
-    on every level, and slips add up.
+    (delta = 0). A bounded table has in addition the slip of
+    :mod:`dpframe.accounting.path_recursion` on every level, and slips add up.
 Gaussian
     Variance proportional to 1 / w_l, so that w_l is the share of the zero-concentrated budget. The
     factor follows from privacy loss distributions of the tables themselves. Only for whole records.
@@ -22,26 +34,37 @@ Where keys are unknown, a node is shown if its noisy count reaches the threshold
 node that only one of two neighbours has can reach it, since the node counts at most one whole
 record or user. (Privacy needs one record less: an absent node counts 0, and no more must be hidden.
 The spare record keeps nodes of a single record, which are most nodes, out of the query.)
+
+Noise for numbers of different users at every node: what one user moves, composed.
+
+On each level l = 1, ..., h a user counts at no more than ``times[l]`` nodes, and once in the total:
+``times[0]`` is 1. So one user moves at most ``times[l]`` counts of level l, each by 1, whoever else
+is there: T = sum of ``times`` counts in all, with independent noise. This is the case of T levels
+on which one record moves one count each, and is paid for as such
+(:mod:`dpframe.accounting.tree_levels`): by privacy loss distributions of the tables that are drawn
+from, or for Laplace noise by the sum of 1 / b. A user with fewer nodes moves fewer counts, which is
+a part of this case.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpframe.accounting.compose import Profile
-from dpframe.accounting.linear_slips import table_slip
-from dpframe.accounting.losses import composed_profile
-from dpframe.accounting.part_curves import pure_profile
-from dpframe.accounting.path_recursion import FLOAT_SLACK
-from dpframe.accounting.search import closest_numbers, continuous_sigma
-from dpframe.errors import BudgetError
+from dpframe.accounting.compose import Profile, profile_hull
+from dpframe.accounting.losses import Losses, compose_losses, composed_profile, pair_losses
+from dpframe.accounting.path_recursion import FLOAT_SLACK, table_slip
+from dpframe.common.search import closest_numbers, continuous_sigma
+from dpframe.errors import BudgetError, ParameterError
 from dpframe.noise import (
     NoiseTable,
     UnboundedNoise,
@@ -49,6 +72,55 @@ from dpframe.noise import (
     laplace_gaussian_table,
     laplace_table,
 )
+
+STEP = 1e-4
+"""Grid of the privacy loss, relative to the epsilon of all parts together."""
+
+ROUNDING = 1e-14
+"""Delta added to every point, above the rounding of a pair of laws that is read off its curve."""
+
+Parts = Sequence[tuple[Losses, int]]
+"""Losses of a part, and how many such parts there are."""
+
+
+def pure_profile(epsilon: float, slip: float = 0.0) -> Profile:
+    """Return the profile of an (epsilon, slip)-private part."""
+    return ((epsilon * (1 + 1e-12), slip),)
+
+
+def pair_of(profile: Profile) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return two laws, outcome by outcome, whose divergence is the hull of a profile.
+
+    Where the slope of the hull changes by q at t, there is an outcome of probability q t under the
+    first law and q under the second. The first law has one more outcome, whose probability is the
+    last delta.
+    """
+    t, delta = profile_hull(profile)
+    slope = np.append(np.diff(delta) / np.diff(t), 0.0)
+    there = np.diff(slope, prepend=-1.0)
+    return np.append(t * there, delta[-1]), np.append(there, 0.0)
+
+
+def losses_of_profile(profile: Profile, step: float) -> Losses:
+    """Return losses, on a grid, of a pair that dominates every mechanism with this profile."""
+    here, there = pair_of(profile)
+    return pair_losses(np.maximum(here, 0.0), np.maximum(there, 0.0), step)
+
+
+def parts_curve(parts: Parts, epsilons: Sequence[float]) -> Iterable[tuple[float, float]]:
+    """Yield points of the curve of all parts together; ``epsilons`` increase."""
+    at = [compose_losses(parts, epsilon) for epsilon in {epsilons[0], epsilons[-1]}]
+    for epsilon in epsilons:
+        yield epsilon, min(1.0, min(losses.delta(epsilon) for losses in at) + ROUNDING)
+
+
+def profiles_together(
+    profiles: Iterable[tuple[Profile, int]], epsilons: Sequence[float], whole: float
+) -> Iterable[tuple[float, float]]:
+    """Yield points of the curve of parts with these profiles; ``whole`` is the epsilon of all."""
+    step = whole * STEP
+    return parts_curve([(losses_of_profile(p, step), times) for p, times in profiles], epsilons)
+
 
 Family = Literal["laplace", "gaussian", "laplace-gaussian"]
 
@@ -334,3 +406,98 @@ def _search_sigma(
         delta=min(cost(sigma, tail, coarse), cost(sigma, tail, fine)),
         between=between,
     )
+
+
+FEW = 40
+"""If one user moves more counts than this, Laplace noise is never smaller than Gaussian noise."""
+
+MOST = 2_000
+"""Most counts that one user may move."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeLaws:
+    """The law of every level; ``moved`` repeats it once for each count that one user moves."""
+
+    moved: TreeLaws
+    times: tuple[int, ...]
+
+    @property
+    def levels(self) -> TreeLaws:
+        """The laws with one table for each level."""
+        first = [sum(self.times[:level]) for level in range(len(self.times))]
+        return replace(
+            self.moved,
+            noises=tuple(self.moved.noises[i] for i in first),
+            scales=tuple(self.moved.scales[i] for i in first),
+        )
+
+    @property
+    def delta(self) -> float:
+        return self.moved.delta
+
+    @property
+    def tables(self) -> list[NoiseTable]:
+        """The tables of bounded noise, each as often as one user moves counts with it."""
+        return cast("list[NoiseTable]", list(self.moved.noises))
+
+    def profile(self, epsilons: Sequence[float], whole: float) -> Profile:
+        """Return points (epsilon, delta) of bounded noise at ``epsilons``, which are below
+        ``whole``, the epsilon of the budget."""
+        if self.moved.family == "laplace":
+            alike = Counter(laplace_parts(self.moved)).items()
+            return tuple(profiles_together(alike, epsilons, whole))
+        return composed_profile(self.tables, epsilons=epsilons, step=whole * FINE_STEP)
+
+
+def node_laws(
+    *,
+    times: Sequence[int],
+    weights: Sequence[float],
+    epsilon: float,
+    delta: float,
+    listed: bool,
+    family: Literal["laplace", "gaussian"] | None,
+) -> NodeLaws:
+    """Return the least noise within the budget of a user.
+
+    Parameters
+    ----------
+    times
+        How many counts of every level one user moves at most, level 0 first.
+    weights
+        How the budget is divided over levels; within a level, evenly over the counts that move.
+    delta
+        0 asks for noise without bounds.
+    listed
+        Whether keys are known. If not, families are compared by `worst_error`, which counts what
+        is hidden too.
+    family
+        "laplace", "gaussian", or None for the family with less noise.
+    """
+    if sum(times) > MOST:
+        raise ParameterError(
+            f"at_most is too large: a user would count at {sum(times)} nodes, over {MOST}. "
+            "Lower at_most, or ask for fewer levels."
+        )
+    each = tuple(
+        Fraction(weight) / number
+        for weight, number in zip(weights, times, strict=True)
+        for _ in range(number)
+    )
+
+    def laws(kind: Literal["laplace", "gaussian"]) -> TreeLaws:
+        return tree_laws(
+            weights=each, epsilon=epsilon, delta=delta, grid=1, listed=listed, family=kind
+        )
+
+    def error(made: TreeLaws) -> float:
+        return made.worst_sd if listed else worst_error(made)
+
+    if delta == 0 or family is not None:
+        return NodeLaws(moved=laws(family or "laplace"), times=tuple(times))
+    found = [laws("gaussian")]
+    if len(each) <= FEW:
+        with suppress(BudgetError):  # its tables can be too long
+            found.append(laws("laplace"))
+    return NodeLaws(moved=min(found, key=error), times=tuple(times))

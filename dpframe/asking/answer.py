@@ -1,24 +1,27 @@
-"""From a call to its release. Every front door in Python calls this module."""
+"""From a call to its release or its replay. Every front door in Python calls this module."""
 
 from __future__ import annotations
 
+import sys
+import warnings
 from contextlib import ExitStack
 from dataclasses import dataclass
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from dpframe._progress import part, step
 from dpframe.asking.call_arguments import flag, release_name
-from dpframe.asking.data_scope import DataScope
-from dpframe.asking.plan_protocols import MechanismInput
+from dpframe.asking.level_plan import MechanismInput
 from dpframe.asking.question import Question
 from dpframe.asking.release import (
+    DataScope,
     Release,
     make_release,
     named_request,
     replay_of_stored,
     require_ledger,
 )
-from dpframe.asking.replays import warn_of_replay
+from dpframe.common.files import part, step
+from dpframe.errors import ReplayedNotice
 from dpframe.ledger import chosen_ledger
 from dpframe.sources.source_relations import describe_source, open_source
 
@@ -28,6 +31,32 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dpframe.ledger import Ledger, StoredResult
+
+_warned_replays: set[tuple[object, ...]] = set()
+"""Replays that were warned of: the release id, and the file and line that asked. Python keeps a
+record of warnings, too, but pandas resets that record."""
+
+
+def warn_of_replay(result: Release) -> Release:
+    """Return ``result``, and warn if it is a replay, once for each line of code that asks."""
+    facts = result.receipt
+    if facts["replayed"]:
+        frame: FrameType | None = sys._getframe()
+        level = 1
+        while frame is not None and frame.f_globals.get("__name__", "").startswith("dpframe."):
+            frame, level = frame.f_back, level + 1
+        line = (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ()
+        if (facts["release_id"], *line) in _warned_replays:
+            return result
+        _warned_replays.add((facts["release_id"], *line))
+        warnings.warn(
+            f"release {facts['release']!r} is replayed: drawn on {facts['time']}, nothing was read "
+            "or charged. For other data use another name; data= tells states of the data apart.",
+            ReplayedNotice,
+            stacklevel=level,
+        )
+    return result
+
 
 A = TypeVar("A")
 

@@ -1,17 +1,30 @@
-"""Cards: lines on a release that are known before the data are read, as data and as text."""
+"""Cards: lines as data and as text, notices on released numbers, and what a plan draws.
+
+What a plan draws: one list, from which its proof, curve, receipt and card follow.
+
+A plan states once which noise it adds to which numbers, what one protected record or user moves
+there, and how the draws compose. ``asking/level_plan.py`` writes the proof from the list, the
+ledger takes the curve, the receipt its facts on noise, and the card its lines.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
-from dpframe._html import folded_html
-from dpframe._terminal import visible
-from dpframe.budget import Budget, PrivacyUnit
-from dpframe.hierarchy import Hierarchy
-from dpframe.noise import NoiseTable, UnboundedNoise
+import numpy as np
+
+from dpframe.accounting.compose import Profile, whole_profile
+from dpframe.budget import Budget, PrivacyUnit, as_written, group_delta
+from dpframe.common.texts import folded_html, visible
+from dpframe.hierarchy import INVALID, OTHER, Hierarchy
+from dpframe.noise import NoiseTable, UnboundedNoise, law_facts
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def budget_claim(budget: Budget, neighbours: str) -> str:
@@ -195,4 +208,343 @@ def html_card(title: str, lines: list[Line], first: Iterable[str]) -> str:
     rows = [(line.name, line.value_text, line.meaning_text) for line in lines]
     return folded_html(
         title, map(visible, first), "all of it", [[*map(visible, row)] for row in rows]
+    )
+
+
+Curve = Callable[[Sequence[float]], Iterable[tuple[float, float]]]
+"""The points (epsilon, delta) of one record, for increasing epsilons."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Draw:
+    """Noise of one law, and the numbers that it is added to.
+
+    Parameters
+    ----------
+    names
+        The names under which the receipt has the law; none where another draw tells it.
+    law
+        The noise, in units: ``grid`` units are ``worth`` records, users, or units of a measure.
+    label, applies_to
+        What a line of the card is about, and what the noise is added to: templates, filled with
+        ``values``. Without a label the card has no line.
+    moves
+        Units by which one record or user moves each number; None for one record, or for the shares
+        of one user on a level together.
+    times
+        How many numbers with this noise one record or user moves.
+    least
+        The smallest noisy number that is shown, in units; None where each is shown.
+    scale
+        The scale of a table of Laplace noise, in records, if the proof bounds losses by it.
+    """
+
+    law: NoiseTable | UnboundedNoise
+    names: tuple[str, ...] = ()
+    grid: int = 1
+    worth: float = 1
+    label: str = ""
+    applies_to: str = ""
+    moves: int | None = None
+    times: int = 1
+    least: int | None = None
+    scale: float | None = None
+    values: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The law as the receipt has it."""
+        return law_facts(self.law, self.grid, self.worth)
+
+    @property
+    def line(self) -> Line:
+        """The line of the card."""
+        grid = self.grid / self.worth
+        return noise_line(self.label, self.law, grid, self.applies_to, **self.values)
+
+    @property
+    def level(self) -> dict[str, object]:
+        """The draw as a level of a game of counts."""
+        unbounded = isinstance(self.law, UnboundedNoise)
+        scale = str(self.law.scale) if isinstance(self.law, UnboundedNoise) else self.scale
+        return {
+            **({} if unbounded else {"table": self}),
+            **({} if scale is None else {"scale": scale}),
+            **({} if self.moves is None else {"moves": self.moves}),
+            "least": self.least,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DrawList:
+    """The draws of a plan, and how they compose.
+
+    Parameters
+    ----------
+    kind
+        The kind of game in the proof (docs/verifying.md); None where no proof is written yet.
+    draws
+        Each kind of noisy number once.
+    facts
+        The numbers of the game, with draws in the places of their tables.
+    delta
+        The delta that the accountant computed for one record, or for a whole user.
+    group
+        How many records of one user the promise is for; 1 where the accounting covers a user.
+    curve
+        The curve of one record; None where only the budget is known.
+    """
+
+    kind: str | None
+    draws: tuple[Draw, ...]
+    facts: Mapping[str, object] = field(default_factory=dict)
+    delta: float = 0.0
+    group: int = 1
+    curve: Curve | None = None
+
+    @property
+    def noise(self) -> dict[str, Any]:
+        """The laws by the names that receipts have for them."""
+        return {name: draw.facts for draw in self.draws for name in draw.names}
+
+    @property
+    def lines(self) -> list[Line]:
+        """The lines of the card on noise."""
+        return [draw.line for draw in self.draws if draw.label]
+
+    def profile(self, budget: Budget) -> Profile:
+        """The points (epsilon, delta) that a release keeps, from which ledgers compose it."""
+        if self.curve is None:
+            return ((budget.epsilon, budget.delta),)
+        return whole_profile(budget, self.group, self.curve)
+
+    def delta_spent(self, budget: Budget) -> float:
+        """The computed delta for the unit of privacy, at most the delta of the budget."""
+        return group_delta(budget, self.group, self.delta)
+
+    def game(self) -> tuple[dict[str, object], list[NoiseTable]]:
+        """The game as plain JSON types, and the tables that it numbers, each different one once."""
+        tables: dict[tuple[int, bytes], tuple[int, NoiseTable]] = {}
+        return _game_facts(self, tables), [table for _, table in tables.values()]
+
+
+def counts_game(
+    draws: Sequence[Draw], *, units: int = 1, delta: float, group: int, curve: Curve | None = None
+) -> DrawList:
+    """Return the list of draws of noisy counts; each draw is for ``times`` counts in the game.
+
+    One record or user moves each count by one, or all counts of a level together by the shares of
+    one user. The game has the counts first that are always shown.
+    """
+    ordered = sorted(draws, key=lambda draw: draw.least is not None)
+    return DrawList(
+        kind="counts",
+        draws=tuple(draws),
+        facts={
+            "units": units,
+            "levels": [draw.level for draw in ordered for _ in range(draw.times)],
+        },
+        delta=delta,
+        group=group,
+        curve=curve,
+    )
+
+
+def _game_facts(value: Any, tables: dict[tuple[int, bytes], tuple[int, NoiseTable]]) -> Any:
+    """Return a game with numbers of tables in the places of draws; new tables are added."""
+    if isinstance(value, Draw):
+        assert isinstance(value.law, NoiseTable)
+        key = (value.law.lowest, value.law.weights.tobytes())
+        return tables.setdefault(key, (len(tables), value.law))[0]
+    if isinstance(value, DrawList):
+        return {"kind": value.kind, **_game_facts(value.facts, tables)}
+    if isinstance(value, Mapping):
+        return {name: _game_facts(each, tables) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_game_facts(each, tables) for each in value]
+    return value
+
+
+def invalid_notices(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[Line]:
+    """Return a line for every column in which most of what was counted is <invalid>."""
+    return [
+        _mostly_invalid_line(column, hierarchy.kind)
+        for column in _mostly_invalid_columns(frame, hierarchy)
+    ]
+
+
+def zero_weights_notices(frame: pd.DataFrame, column: str) -> list[Line]:
+    """Return a line for a column of weights that are texts, unless the total is certainly above 0:
+    texts that are no whole numbers count 0."""
+    total = frame.loc[frame["level"] == 0, "lower"]
+    if len(total) and total.min() > 0:
+        return []
+    return [
+        Line.of(
+            "notice",
+            "weights may all be 0",
+            (
+                "the interval of the total holds 0, and texts that are no whole number, such "
+                "as 12.50, count 0: does column {column!r} hold whole numbers?"
+            ),
+            column=column,
+        )
+    ]
+
+
+def zero_measure_notices(frame: pd.DataFrame, unit: PrivacyUnit) -> list[Line]:
+    """Return a line if the total of a measure may be 0.
+
+    The reason stays open: a bound far above all rows looks the same as a column without numbers.
+    """
+    total = frame.loc[frame["level"] == 0, "lower"]
+    if not len(total) or total.min() > 0:
+        return []
+    return [
+        Line.of(
+            "notice",
+            "nothing may be there",
+            (
+                "the interval of the total holds 0: does column {weight!r} hold positive "
+                "numbers, and is max_weight ({most}) not far above them?"
+            ),
+            weight=unit.weight,
+            most=as_written(unit.worth),
+        )
+    ]
+
+
+def empty_result_notices(
+    frame: pd.DataFrame,
+    *,
+    threshold: float | None,
+    smallest: float | None,
+    what: str,
+    certain: float | None = None,
+) -> list[Line]:
+    """Return a line if no node reached the threshold: how large a node can still be, and what to
+    change.
+
+    Parameters
+    ----------
+    frame
+        ``level`` and ``prefix`` of every row.
+    threshold
+        The count from which a node is shown, as the release counts; None if all are shown.
+    smallest
+        The least threshold that is private for what was asked; None if it is not known.
+    what
+        What is counted, in a word.
+    certain
+        The count from which every node is shown; None if there is none.
+    """
+    if threshold is None or _reported_node_rows(frame).any():
+        return []
+    said, ways = f"no node reached the threshold of {as_written(threshold)} {what}", ""
+    if smallest is not None and smallest < threshold:
+        ways = f"pass threshold={as_written(smallest)}, the smallest allowed here, or "
+    elif smallest is not None:
+        said += ", the smallest allowed here"
+    if certain is not None and certain > threshold:
+        said += f", and the largest possible one has less than {as_written(certain)}"
+    return [
+        Line.of(
+            "notice",
+            "nothing was shown",
+            (
+                "{said}: {ways}ask for coarser or fewer levels, with a larger epsilon or "
+                "delta, or of more data, such as a longer period"
+            ),
+            said=said,
+            ways=ways,
+        )
+    ]
+
+
+def _reported_node_rows(frame: pd.DataFrame) -> pd.Series[bool]:
+    """Return which rows are nodes that were found or asked for, not the total, not ``<other>``."""
+    return (frame["level"] > 0) & ~frame["prefix"].astype("str").str.endswith(OTHER)
+
+
+def wide_interval_notices(
+    frame: pd.DataFrame, columns: Sequence[str] = ("count", "lower", "upper"), *, name: str = ""
+) -> list[Line]:
+    """Return a line if the interval of the total, or of most nodes, is wider than the number: such
+    numbers are mostly noise.
+
+    Parameters
+    ----------
+    frame
+        Rows of a release.
+    columns
+        The columns of a number, whose true value is never below 0, and of its interval's ends.
+    name
+        The name of the measure, if there are several.
+    """
+    value, lower, upper = (frame[name].to_numpy(np.float64, na_value=np.nan) for name in columns)
+    wide = upper - lower > np.abs(value)  # False where a number is missing
+    if not wide.any():
+        return []
+    total, below = (frame["level"] == 0).to_numpy(), _reported_node_rows(frame).to_numpy(np.bool_)
+    if not wide[total].any() and 2 * wide[below].sum() <= below.sum():
+        return []
+    which = ["of the total"] if wide[total].any() else []
+    if wide[below].any():
+        which.append(f"of {int(wide[below].sum()):,} of {int(below.sum()):,} nodes")
+    of = f" of {name}" if name else ""
+    return [
+        Line.of(
+            "notice",
+            Text("noise is most of the numbers{of}"),
+            (
+                "the interval {which} is wider than the number itself: ask for coarser or "
+                "fewer levels, with a larger epsilon, or of more data, such as a longer period"
+            ),
+            of=of,
+            which=" and ".join(which),
+        )
+    ]
+
+
+EXPECTED_VALUES = {
+    "ip": "IP addresses",
+    "date": "dates or times",
+    "number": "numbers",
+    "domain": "host names",
+    "path": "paths",
+    "code": "codes",
+    "columns": "values",
+}
+"""What a column of each kind should hold."""
+
+
+def _mostly_invalid_columns(frame: pd.DataFrame, hierarchy: Hierarchy) -> list[str]:
+    """Return the columns in which, by the released numbers, more than half is <invalid>."""
+    if not frame["prefix"].astype("str").str.contains(INVALID, regex=False).any():
+        return []  # the usual case: an <invalid> node and all nodes below it have it in their label
+    level, share = frame["level"], frame["residual"]  # residuals add up to all that is released
+    found = []
+    shown = hierarchy.label_columns or ("prefix",)
+    for depth, (name, column) in enumerate(zip(shown, hierarchy.source_columns, strict=True), 1):
+        of_text = frame[name].astype(object) == INVALID
+        own = of_text | (frame[name].isna() & frame["prefix"].astype("str").str.endswith(INVALID))
+        # a typed column has no text <invalid>, and no row is below <other>
+        above = of_text | frame[name].isna()
+        invalid = share[((level == depth) & own) | ((level > depth) & above)].sum()
+        if 2 * invalid > max(share.sum(), 0):
+            found.append(column)
+    return found
+
+
+def _mostly_invalid_line(column: str, kind: str) -> Line:
+    return Line.of(
+        "notice",
+        Text("mostly {invalid}"),
+        (
+            "more than half of what was counted: does column {column!r} hold {values}, and "
+            "in most rows?"
+        ),
+        invalid=INVALID,
+        column=column,
+        values=EXPECTED_VALUES[kind],
     )

@@ -1,20 +1,184 @@
-"""The bases of plans: what each plan reads off its draws, and what plans over levels add."""
+"""The protocols and bases of plans: what each reads off its draws, and proofs of receipts.
+
+Proofs of receipts: what a claim rests on, written down for a verifier that shares no code.
+
+A proof is a text of JSON: the promise, the game that the mechanism is, the tables that it draws
+from. It is made from the draws of a plan, so that no number in it can come from data
+(docs/verifying.md).
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+
+import numpy as np
 
 from dpframe.accounting.compose import Profile
-from dpframe.asking.card import Line, budget_claim, four_digits_up
-from dpframe.asking.draws import DrawList
+from dpframe.accounting.tree_levels import NodeLaws
+from dpframe.asking.call_arguments import CallArguments, column_name, optional_whole, whole_number
+from dpframe.asking.card import DrawList, Line, budget_claim, four_digits_up
 from dpframe.asking.privacy_receipt import UNTRACKED, Receipt, stamp
-from dpframe.asking.proofs import proof_facts
-from dpframe.budget import Budget, PrivacyUnit
+from dpframe.budget import AT_MOST, MOST, Budget, NodesUnit, PrivacyUnit
+from dpframe.counts import ListedNodes
+from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy
+from dpframe.noise import NoiseTable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+C = TypeVar("C", contravariant=True)
+N = TypeVar("N")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MechanismInput(Generic[T]):
+    """The input of a mechanism, ``private``, and the types of the columns, which are public."""
+
+    private: T
+    types: tuple[str, ...] = ()
+
+
+class RemoteSource(ABC):
+    """The stand-in for a source that another engine reads."""
+
+    @property
+    @abstractmethod
+    def weights_are_text(self) -> bool:
+        """Whether the column of weights holds text, whose type says nothing of its values."""
+
+
+class Spends(Protocol):
+    """What a release costs, decided before data are read."""
+
+    @property
+    def budget(self) -> Budget:
+        """(epsilon, delta) for the unit of privacy."""
+
+    @property
+    def profile(self) -> Profile:
+        """The points (epsilon, delta) that the release keeps, to compose it with others."""
+
+
+class Proves(Spends, Protocol):
+    """A plan with a list of draws, from which its proof is written."""
+
+    @property
+    def question(self) -> str | None:
+        """The question whose arguments make the plan again, if any do."""
+
+    @property
+    def draws(self) -> DrawList:
+        """What is drawn, and how it composes."""
+
+
+class Draws(Proves, Protocol[C, N]):
+    """A plan that can be drawn: ``run`` makes N, which is public, from C, which is private."""
+
+    def run(self, counted: C, /) -> N:
+        """The only noisy step."""
+
+    def receipt(self, name: str | None = None) -> Receipt:
+        """The receipt of a release of this plan; holds nothing that depends on the data."""
+
+    def frame(self, noisy: N, types: tuple[str, ...] = (), /) -> pd.DataFrame:
+        """The drawn result as a frame for people."""
+
+    def finish_receipt(self, facts: Receipt, noisy: N, frame: pd.DataFrame, /) -> Receipt:
+        """The receipt with what the released numbers say, such as notices."""
+
+
+class Plan(Draws[C, N], Protocol[C, N]):
+    """Everything about a release except the data and the draw."""
+
+    @property
+    def request(self) -> Mapping[str, object]:
+        """The arguments that this plan answers, as plain JSON types; stored in users' ledgers."""
+
+    @property
+    def unit(self) -> PrivacyUnit:
+        """Who is protected."""
+
+    def lines(self) -> list[Line]:
+        """What is known before the data are read; the card of the receipt."""
+
+
+class Rollup(Plan[Any, Any], Protocol):
+    """A plan whose input is the counts of a rollup, made by one statement of SQL."""
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        """The levels that are counted."""
+
+    @property
+    def band(self) -> int:
+        """Units below which a count can never be reported, so that it need not be fetched."""
+
+    @property
+    def listed_keys(self) -> ListedNodes | None:
+        """The keys that the caller listed, None without; other keys have no counts of their own."""
+
+
+FORMAT, VERSION = "dpframe proof", 1
+
+LONGEST_INSIDE = 40_000
+"""Most characters of a proof inside a receipt; of a longer proof the receipt has the digest."""
+
+LONGEST_ALONE = 400_000
+"""Most characters inside a receipt where no arguments make the plan again, as the sketch that it
+needs is in no file."""
+
+
+def proof_text(plan: Proves) -> str | None:
+    """Return the proof of a plan; None if its mechanism has no proof yet."""
+    draws = plan.draws
+    if draws.kind is None:
+        return None
+    game, tables = draws.game()
+    whole = {
+        "format": FORMAT,
+        "version": VERSION,
+        "promise": {
+            "epsilon": plan.budget.epsilon,
+            "delta": plan.budget.delta,
+            "group": draws.group,
+        },
+        "game": game,
+        "tables": [_table_json(table) for table in tables],
+    }
+    return json.dumps(whole, allow_nan=False)
+
+
+def _table_json(table: NoiseTable) -> dict[str, Any]:
+    raw = table.weights.astype(np.dtype("<u8"), copy=False).tobytes()
+    return {"lowest": int(table.lowest), "weights": base64.b64encode(raw).decode()}
+
+
+UNKNOWN = "no proof is written for releases of this mechanism yet: its promise rests on its tests"
+
+
+def proof_facts(plan: Proves) -> dict[str, Any]:
+    """Return the facts on the proof that a receipt holds.
+
+    These are its digest, and its text if that is short; else the question and the arguments that
+    make the text again.
+    """
+    text, question = proof_text(plan), plan.question
+    facts: dict[str, Any] = {"version": VERSION, "sha256": None, "text": None}
+    if text is None:
+        return {**facts, "why": UNKNOWN}
+    facts["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    if len(text) <= (LONGEST_ALONE if question is None else LONGEST_INSIDE):
+        return {**facts, "text": text}
+    return {**facts, "question": question, "arguments": getattr(plan, "request", None)}
 
 
 class ReleasePlan(ABC):
@@ -221,3 +385,50 @@ def cell_columns(hierarchy: Hierarchy) -> dict[str, str]:
     for name in hierarchy.names:
         found |= {name: "VARCHAR", f"{name}_level": "BIGINT"}
     return found
+
+
+def nodes_unit_from(given: CallArguments, *, exact: bool) -> NodesUnit | None:
+    """Return the unit of privacy where different users are counted at nodes; None elsewhere.
+
+    ``exact`` says whether the mechanism counts users exactly at every node. Other mechanisms keep
+    a set of values of each user, or refuse items.
+    """
+    by_items = given["contribution"] == "items" and given["user"] is not None
+    if not (by_items and exact):
+        if given.get("at_most") is not None:
+            whole_number("at_most", given["at_most"], 1, 2**53)
+            raise ParameterError(
+                f"at_most ({given['at_most']!r}) needs user=, contribution='items' and a mechanism "
+                "with exact counts. Leave it out."
+            )
+        return None
+    for name in ("max_contributions", "weight", "max_weight"):
+        if given.get(name) is not None:
+            raise ParameterError(
+                f"{name} ({given[name]!r}) does not go with contribution='items'. "
+                + ("Pass at_most= instead." if name == "max_contributions" else "Leave it out.")
+            )
+    return NodesUnit(
+        user=column_name("user", given["user"]),
+        contribution="items",
+        at_most=optional_whole(1, MOST)("at_most", given["at_most"]) or AT_MOST,
+    )
+
+
+def with_contribution_bound(given: CallArguments) -> CallArguments:
+    """Return ``given`` with a bound on contributions, so that a mechanism without items refuses the
+    items and not the missing bound."""
+    return given.but(max_contributions=given["max_contributions"] or 1)
+
+
+def moved_count_lines(paid: NodeLaws, at_most: int | None) -> list[Line]:
+    """Return the lines on how many nodes one user counts at, and how many counts they move."""
+    return [
+        Line(
+            "at_most",
+            at_most,
+            "nodes of a level that a user counts at; one with n more than that counts at each of "
+            "theirs with chance at_most / n, which makes counts too low",
+        ),
+        Line("moved", sum(paid.times), "counts that one user moves by 1, at most, in all"),
+    ]

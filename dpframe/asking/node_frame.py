@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpframe.budget import PrivacyUnit
+from dpframe.counts import Ints, NoisyNodes
 from dpframe.hierarchy import ROOT, Hierarchy
 from dpframe.hierarchy._cells import BETWEEN
 from dpframe.postprocess.level_values import level_column, natural_order, text_column
-from dpframe.tree import Ints, NoisyNodes
 
 
 class NodeFramePlan(Protocol):

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from dpframe._known_arguments import argument_hint
 from dpframe._version import __version__
 from dpframe.asking.card import Line, card_summary, card_text, html_card
 from dpframe.budget import SHARE_GRID
-from dpframe.digest import FrameState
+from dpframe.common.calls import argument_hint
+from dpframe.common.digest import FrameState
 from dpframe.noise import replacement
 
 if TYPE_CHECKING:

@@ -1,17 +1,30 @@
-"""A question: its declaration, and the steps in which it differs from other questions."""
+"""A question: its declaration, and how it is explained before anything is spent."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
-from dpframe.asking.call_arguments import CallArguments, Constraint
-from dpframe.asking.card import Line
-from dpframe.asking.plan_protocols import MechanismInput, Plan, Rollup
+from dpframe.asking.call_arguments import CallArguments, Constraint, flag, release_name
+from dpframe.asking.card import Line, card_summary, card_text, html_card
+from dpframe.asking.level_plan import UNKNOWN, MechanismInput, Plan, Rollup, proof_text
+from dpframe.asking.privacy_receipt import fact_as_attribute, missing_key_message
+from dpframe.asking.release import ALL_DATA, DataScope, require_ledger
+from dpframe.common.calls import bind_arguments, lacks_message, shorten_errors
+from dpframe.common.files import step
+from dpframe.errors import ParameterError, ParameterTypeError
+from dpframe.ledger import chosen_ledger
 from dpframe.sources.exact_trees import check_readable
+from dpframe.sources.frames import without_rows
+from dpframe.sources.source_relations import period_reading
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpframe.ledger import Ledger
 
 A = TypeVar("A")
 """What is asked for: a plan, or what becomes a plan when the size of the data is known."""
@@ -156,3 +169,266 @@ class Question(Generic[A, P]):
     def plan(self, arguments: Mapping[str, object]) -> A:
         """Return what the arguments ask for."""
         return self.planned(self.call_arguments(arguments))
+
+
+ExplainedPlan = TypeVar("ExplainedPlan", bound=Plan[Any, Any], covariant=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation(Mapping[str, Any], Generic[ExplainedPlan]):
+    """A plan for people: prints as a card, ``to_frame()`` gives its rows.
+
+    A mapping from the names of its lines to their values, too, with ``epsilon`` and ``delta``:
+    ``explained["standard error"]``, or as an attribute, ``explained.standard_error``.
+    """
+
+    plan: ExplainedPlan
+    solved: Line | None = None
+    """The epsilon that was found for an error."""
+    about: DataScope = ALL_DATA
+    """What the call says of its data, such as their period."""
+    afforded: tuple[Line, ...] = ()
+    """Lines on what the release would find in the ledger, if one is given or in use."""
+
+    advice: tuple[Line, ...] = ()
+    """Lines on other mechanisms that could be asked for."""
+
+    @property
+    def lines(self) -> list[Line]:
+        """What is known before the data are read, what the release would find in the ledger, and
+        what another mechanism would give."""
+        found = [] if self.solved is None else [self.solved]
+        lines = self.about.on(self.plan.lines(), self.plan.unit.user)
+        return [*found, *lines, *self.afforded, *self.advice]
+
+    @cached_property
+    def _facts(self) -> dict[str, Any]:
+        """The value of every line by its name; the first line of a name counts."""
+        budget = self.plan.budget
+        values = {line.name: line.content for line in reversed(self.lines)}
+        ordered = {line.name: values[line.name] for line in self.lines}
+        return {"epsilon": budget.epsilon, "delta": budget.delta} | ordered
+
+    def __getitem__(self, key: str) -> Any:
+        try:
+            return self._facts[key]
+        except KeyError:
+            raise KeyError(missing_key_message("the explanation", key, self._facts)) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._facts)
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+    if not TYPE_CHECKING:  # or type checkers would accept any name
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            named = {key.replace(" ", "_"): key for key in self._facts}
+            return fact_as_attribute(
+                {name: self._facts[key] for name, key in named.items()}, "the explanation", name
+            )
+
+    def __dir__(self) -> list[str]:
+        named = (key.replace(" ", "_") for key in self._facts)
+        return sorted({*super().__dir__(), *filter(str.isidentifier, named)})
+
+    def proof(self) -> str:
+        """The proof of a release of this plan, as text: what :func:`dpframe.verify` checks.
+
+        JSON (docs/verifying.md): the promise, the game that the mechanism is, and the tables that
+        it draws from. Nothing is spent. ParameterError if this mechanism has no proof yet.
+        """
+        text = proof_text(self.plan)
+        if text is None:
+            raise ParameterError(f"{UNKNOWN}. dp.verify answers 'not verified' for them.")
+        return text
+
+    def to_frame(self) -> pd.DataFrame:
+        """Columns ``quantity``, ``value`` and ``meaning``, all text."""
+        import pandas as pd
+
+        rows = self.lines
+        return pd.DataFrame(
+            {
+                "quantity": [q.name for q in rows],
+                "value": [q.value_text for q in rows],
+                "meaning": [q.meaning_text for q in rows],
+            }
+        )
+
+    def __str__(self) -> str:
+        return card_text("Plan (nothing spent)", self.lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        lines = self.lines
+        return html_card("Plan (nothing spent)", lines, card_summary(lines))
+
+
+CallParams = ParamSpec("CallParams")
+
+
+DOC = """What :func:`{asked}` with these arguments would do: noise, thresholds, error.
+
+Takes the call of :func:`{asked}`. Where that has a source, names and types of the columns are
+checked; it may be left out. Spends nothing and reads no data. With a ledger, given or in use, it
+says what the release would find there, in the blocks of its period, and whether it fits.
+
+With ``error`` in the place of ``epsilon`` it finds the smallest epsilon, to three digits, at which
+intervals are at most so wide to each side: a number, or numbers by the name of a measure, for what
+one node has of its own.
+
+Returns
+-------
+Explanation
+    Prints as a card; ``to_frame()`` has the columns quantity, value and meaning, ``plan`` is the
+    plan.
+
+Examples
+--------
+{example}
+"""
+
+
+if TYPE_CHECKING:  # typing would keep every module alive until the interpreter is gone
+
+    class Explains(Protocol[CallParams]):
+        """A function that takes the call of a question, with its source or without."""
+
+        __name__: str
+
+        @overload
+        def __call__(
+            self, source: object, /, *args: CallParams.args, **arguments: CallParams.kwargs
+        ) -> Explanation[Any]: ...
+
+        @overload
+        def __call__(
+            self, *args: CallParams.args, **arguments: CallParams.kwargs
+        ) -> Explanation[Any]: ...
+
+        @overload  # nothing can be added to a ParamSpec
+        def __call__(
+            self, *args: Any, error: float | Mapping[str, float], **arguments: Any
+        ) -> Explanation[Any]: ...
+
+    class ExplainsFrame(Protocol[CallParams]):
+        """An ``Explains`` that is a method of a frame, which is the source."""
+
+        @overload
+        def __call__(
+            self, *args: CallParams.args, **arguments: CallParams.kwargs
+        ) -> Explanation[Any]: ...
+
+        @overload
+        def __call__(
+            self, *args: Any, error: float | Mapping[str, float], **arguments: Any
+        ) -> Explanation[Any]: ...
+
+
+def make_explain(
+    name: str,
+    question: Question[Any, Any],
+    ask: Callable[Concatenate[Any, CallParams], object],
+    example: str,
+) -> Explains[CallParams]:
+    """Make ``dp.explain`` or another explaining function from the declaration of a question."""
+    source, about, *_ = question.parameters
+    placed = [
+        p.name
+        for p in question.parameters.values()
+        if p.kind is p.POSITIONAL_OR_KEYWORD and p.name != source
+    ]
+    signature = _signature_with_error(question.call)
+
+    @shorten_errors
+    def explain(*args: object, **given: object) -> Explanation[Any]:
+        first = list(args)
+        if about not in given and len(first) + sum(n in given for n in placed) == len(placed):
+            first.insert(0, given.pop(source, None))  # the source comes by name, or is left out
+        elif not first:
+            given.setdefault(source, None)
+        arguments = bind_arguments(explain, signature, first, given)
+        if about not in arguments and question.parameters[about].default is inspect.Parameter.empty:
+            raise ParameterTypeError(lacks_message(name, [about], [explain.__doc__]))
+        kept = _checked_ledger_name(arguments)
+        with step("planning the noise", arguments.get("progress") is not False):
+            return explained(arguments, *kept)
+
+    def explained(arguments: dict[str, Any], *kept: Any) -> Explanation[Any]:
+        asked, found = plan_within_error(question, arguments, arguments.pop("error", None))
+        plan = question.declared(asked)
+        if arguments.get(source) is not None:
+            question.checked(plan, without_rows(arguments[source]))
+        about_it = _explained_scope(arguments, arguments.get(source))
+        return explain_plan(question, plan, found, about_it, *kept)
+
+    explain.__name__ = explain.__qualname__ = name
+    explain.__module__ = question.ask.__module__
+    explain.__doc__ = DOC.format(asked=question.name, example=example)
+    explain.__signature__ = signature  # type: ignore[attr-defined]
+    return explain
+
+
+def explain_plan(
+    question: Question[Any, Any],
+    plan: Any,
+    found: Line | None,
+    about: DataScope,
+    ledger: Ledger | None,
+    name: str | None = None,
+) -> Explanation[Any]:
+    """Return a plan for people, with what its release would find in the ledger; ``found`` is the
+    line of ``plan_within_error``."""
+    from dpframe.asking.release import ledger_fit_lines
+
+    afforded = tuple(ledger_fit_lines(plan, about, ledger, name))
+    return Explanation(plan, found, about, afforded, tuple(question.advice(plan)))
+
+
+def plan_within_error(
+    question: Question[Any, Any], arguments: Mapping[str, object], error: object
+) -> tuple[Any, Line | None]:
+    """Return what is asked for, and a line on the epsilon that was found for ``error``.
+
+    With ``error`` the smallest epsilon that keeps it is taken; without, the line is None.
+    """
+    if error is None:
+        return question.plan(arguments), None
+
+    from dpframe.asking.call_arguments import found_epsilon_line, smallest_epsilon_plan
+
+    def planned(epsilon: float) -> Any:
+        return question.declared(question.plan({**arguments, "epsilon": epsilon}))
+
+    plan = smallest_epsilon_plan(error, arguments, planned)
+    epsilon = plan.budget.epsilon
+    found = found_epsilon_line(epsilon, error, plan.errors)
+    return question.plan({**arguments, "epsilon": epsilon}), found
+
+
+def _explained_scope(arguments: dict[str, Any], source: object) -> DataScope:
+    """Return what a call says of its data; if there is a source, its column of times is checked."""
+    about = DataScope.of(arguments)
+    if about.period is None or source is None:
+        return about
+    return replace(about, reading=period_reading(source, about.period))
+
+
+def _signature_with_error(signature: inspect.Signature) -> inspect.Signature:
+    """Return the signature with a keyword ``error``, which can take the place of ``epsilon``."""
+    error = inspect.Parameter("error", inspect.Parameter.KEYWORD_ONLY, default=None)
+    return signature.replace(parameters=[*signature.parameters.values(), error])
+
+
+def _checked_ledger_name(arguments: dict[str, object]) -> tuple[Ledger | None, str | None]:
+    """Return the ledger and the name of a release, checked as a release would check them."""
+    ledger, name = chosen_ledger(arguments.get("ledger")), release_name(arguments.get("release"))
+    flag("progress", arguments.get("progress", False))
+    if name is not None:
+        require_ledger(ledger, name)
+    return ledger, name

@@ -1,26 +1,177 @@
-"""Make a release, in five verbs: plan, count, charge, perturb, tidy."""
+"""Make a release: count, charge, draw, tidy; and what a call says of its data."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from dpframe._progress import part
-from dpframe.asking.data_scope import ALL_DATA, DataScope
-from dpframe.asking.plan_protocols import Draws, MechanismInput, Plan, Spends
+from dpframe.asking.call_arguments import data_name
+from dpframe.asking.card import Line, Text, format_value
+from dpframe.asking.level_plan import Draws, MechanismInput, Plan, Spends
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.digest import seal_frame
+from dpframe.common.digest import seal_frame
+from dpframe.common.files import part
 from dpframe.errors import ParameterError, SourceError
+from dpframe.ledger import Charge, Ledger, Spending
+from dpframe.ledger.reservations import plan_gaussian_cost
+from dpframe.periods import USERS, Period, as_period
+from dpframe.sources.source_relations import csv_reading, period_reading
+from dpframe.sources.spark import PeriodReading, restrict_to_period
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpframe.ledger import Blocks, Ledger, StoredResult
+    from dpframe.ledger import Blocks, StoredResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataScope:
+    """What a call says of its data, besides the source.
+
+    Parameters
+    ----------
+    data
+        The caller's name for the state of the data.
+    period
+        The records that are read, by a column of times.
+    reading
+        How the column of times is read; None until the types of the source are known.
+    csv
+        How CSV files are read; None for other sources.
+    """
+
+    data: str | None = None
+    period: Period | None = None
+    reading: PeriodReading | None = None
+    csv: str | None = None
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, object]) -> DataScope:
+        """Check the arguments of a call that say what its data are."""
+        return cls(data=data_name(arguments.get("data")), period=as_period(arguments.get("period")))
+
+    @property
+    def request(self) -> dict[str, object]:
+        """The part of a stored request that names the data.
+
+        Arguments that were left out are missing, so that older requests stay equal.
+        """
+        data: dict[str, object] = {} if self.data is None else {"data": self.data}
+        return data if self.period is None else {**data, "period": self.period.request}
+
+    def read_in(self, source: object) -> DataScope:
+        """Return a copy that knows how this source's column of times is read. Reads no row.
+
+        Raises ColumnError for a column that is not there or holds no times, and ParameterError for
+        a period that is not over: its release would be stored and replayed for good, without the
+        records that come later. A caller who gives ``data`` says which state is meant.
+        """
+        about = replace(self, csv=csv_reading(source))
+        return about if self.period is None else about.read_as(period_reading(source, self.period))
+
+    def read_as(self, reading: PeriodReading) -> DataScope:
+        """Return a copy with this reading of the column, after a check that the period is over."""
+        if self.data is None:
+            reading.check_ended()
+        return replace(self, reading=reading)
+
+    def restrict(self, source: object) -> object:
+        """The source, restricted to the period."""
+        return source if self.reading is None else restrict_to_period(source, self.reading)
+
+    @property
+    def blocks(self) -> Blocks | None:
+        """The period as a ledger charges it; its axis is the column and how it is read."""
+        reading = self.reading
+        if reading is None:
+            return None
+        from dpframe.ledger.blocks import Blocks
+
+        if reading.period.text is None:
+            return Blocks.of_null(reading.axis)
+        first, last = reading.seconds
+        return Blocks(axis=reading.axis, first=first, last=last)
+
+    def facts(self, said: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the facts that a receipt gets in addition to what it ``said`` before."""
+        out: dict[str, Any] = {} if self.data is None else {"data": self.data}
+        if self.csv is not None:
+            out["card"] = [*said["card"], ["source", f"CSV{self.csv}", CSV_TEXT_ONLY]]
+        if self.period is None:
+            return out
+        out["period"] = self._period_facts()
+        if said.get("user") is not None:
+            out |= {name: f"{said[name]}{USERS}" for name in ("guarantee", "neighbours")}
+        lines = self.on([Line(*line) for line in {**said, **out}["card"]], said.get("user"))
+        out["card"] = [line.row for line in lines]
+        return out
+
+    def _period_facts(self) -> dict[str, Any]:
+        assert self.period is not None
+        zoned = self.reading is not None and self.reading.how == "instants"
+        start, end = self.period.start, self.period.end
+        return {
+            "column": self.period.column,
+            "text": self.period.text,
+            "zone": self.period.zone or ("UTC" if zoned and start is not None else None),
+            "start": None if start is None else start.isoformat(),
+            "end": None if end is None else end.isoformat(),
+            "read": None if self.reading is None else self.reading.how,
+        }
+
+    def on(self, lines: Sequence[Line], user: str | None) -> list[Line]:
+        """Return the lines of a card and a line on the period, if there is one; a promise to users
+        then names the period, too."""
+        if self.period is None:
+            return [*lines]
+        if user is not None:
+            lines = [
+                replace(line, value=f"{line.value}{USERS}") if line.name == "guarantee" else line
+                for line in lines
+            ]
+        return [*lines, self._line(user)]
+
+    def _line(self, user: str | None) -> Line:
+        assert self.period is not None
+        period, how = self.period, ""
+        value = f"{period.column} {'NULL' if period.text is None else period.text}"
+        if period.start is None:
+            meaning = "only records without a time are read"
+        else:
+            meaning = f"only records from {period.start} to before {period.end} are read"
+            if self.reading is not None:
+                how = f"; {self.reading.description}"
+            elif period.zone is not None:
+                how = f"; by the clock of {period.zone}"
+        whose = (
+            ""
+            if user is None
+            else "; of a user who is in d disjoint periods, releases of all of them tell up to d "
+            "times as much"
+        )
+        return Line.of(
+            "period",
+            value,
+            "{meaning}{how}{whose}",
+            meaning=meaning,
+            how=how,
+            whose=whose,
+        )
+
+
+CSV_TEXT_ONLY = (
+    "every column is text; numbers are texts such as 1250.5: 1,250.00, $5 and 3,50 count nothing; "
+    r"bytes that are no text of the encoding read as \xE9"
+)
+
+ALL_DATA = DataScope()
+"""No state of the data is named, and no period."""
+
 
 C = TypeVar("C")
 N = TypeVar("N")
@@ -150,7 +301,7 @@ def count_and_charge(
     """
     if ledger is None:
         return counted(), facts
-    from dpframe.ledger.charge import Charge
+    from dpframe.ledger.entries import Charge
     from dpframe.ledger.reservations import plan_gaussian_cost
 
     cost = Charge(
@@ -190,7 +341,7 @@ def _release_to_stored(release: Release, name: str, request: dict[str, object]) 
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
-    from dpframe.ledger.results import StoredResult
+    from dpframe.ledger.book import StoredResult
 
     return StoredResult(
         name=name,
@@ -220,3 +371,70 @@ def receipt_in_metadata(metadata: dict[bytes, bytes] | None) -> Receipt | None:
             "program wrote it."
         )
     return Receipt(facts)
+
+
+def ledger_fit_lines(
+    plan: Plan[object, object], about: DataScope, ledger: Ledger | None, name: str | None = None
+) -> list[Line]:
+    """Return one line for the card of an explanation; [] without a ledger. Charges nothing."""
+    if ledger is None:
+        return []
+    if name is not None and ledger.find(name) is not None:
+        meaning = f"release {name!r} is stored: the call that it answered is replayed for nothing"
+        return [Line("in the ledger", "nothing to pay", meaning)]
+    receipt = plan.receipt(name)
+    facts = receipt.with_facts(about.facts(receipt))
+    seen = ledger.foresee(
+        Charge(
+            release_id=facts["release_id"],
+            time=facts["time"],
+            epsilon=plan.budget.epsilon,
+            delta=plan.budget.delta or LEAST_CHARGE,
+            profile=lambda: plan.profile,
+            source="",
+            receipt=facts.to_json(),
+            blocks=about.blocks,
+            told=lambda: plan_gaussian_cost(plan),
+        )
+    )
+    where = "for any release"
+    if about.period is not None and about.reading is not None:
+        where = f"for {about.period.column} {about.period.text or 'NULL'}, which has spent "
+        where += f"{_spending_text(seen.spent)}"
+    elif about.period is not None:
+        where = "for any release; a period has that or more, which its source tells"
+    if seen.steps > 1:
+        where += f"; it costs two steps, as the totals hold for {seen.protects}"
+    if seen.paid_by is not None:
+        return [
+            Line.of(
+                "in the ledger",
+                "paid for already",
+                "by {paid_by}",
+                paid_by=seen.paid_by,
+            )
+        ]
+    if not seen.fits:
+        value = f"does not fit: {_spending_text(seen.left)} left"
+        return [
+            Line.of(
+                "in the ledger",
+                value,
+                "{where}; it would be refused",
+                where=where,
+            )
+        ]
+    after = f"{where}; {_spending_text(seen.after)} would be left there"
+    return [
+        Line.of(
+            "in the ledger",
+            Text("fits: {left} left"),
+            "{after}",
+            left=_spending_text(seen.left),
+            after=after,
+        )
+    ]
+
+
+def _spending_text(amount: Spending) -> str:
+    return f"({format_value(amount.epsilon)}, {format_value(amount.delta)})"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dpframe._known_arguments import shorten_errors
 from dpframe.asking.card import format_value
+from dpframe.common.calls import shorten_errors
 from dpframe.errors import BudgetError, ParameterError, ThresholdError
 from dpframe.ledger import chosen_ledger
 from dpframe.ledger.reservations import price_reservation

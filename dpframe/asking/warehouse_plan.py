@@ -1,35 +1,155 @@
-"""A plan for a warehouse: the statement that counts there, and what its result must satisfy."""
+"""A plan for a warehouse: its statement, types of columns, and what the result must satisfy."""
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from dpframe._sql import identifier, literal
+from dpframe import _duck
 from dpframe.asking.call_arguments import known_choice
-from dpframe.asking.data_scope import DataScope
-from dpframe.asking.plan_protocols import MechanismInput, RemoteSource, Rollup
+from dpframe.asking.level_plan import MechanismInput, RemoteSource, Rollup
 from dpframe.asking.question import Question
-from dpframe.asking.release import Release, make_release
-from dpframe.asking.warehouse_types import DUCKDB, TEXT
+from dpframe.asking.release import DataScope, Release, make_release
+from dpframe.budget import PrivacyUnit
+from dpframe.common.texts import identifier, literal
 from dpframe.dialects import DIALECTS
-from dpframe.errors import ParameterError, ParameterTypeError
+from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.ledger import Ledger
+from dpframe.measures import Vector
 from dpframe.noise import random_seed
 from dpframe.periods import Period
-from dpframe.sources.candidates import candidate_tree
-from dpframe.sources.cell_candidates import candidate_cells
-from dpframe.sources.keys import listed_counts
-from dpframe.sources.period_source import PeriodReading
-from dpframe.sources.portable_groups import group_columns
-from dpframe.sources.rollup_parts import parts_counted_elsewhere, sums_of
-from dpframe.sources.rollup_statement import rollup_statement
-from dpframe.sources.summands import Summand
-from dpframe.vectors import Vector
+from dpframe.sources.candidates import candidate_cells, candidate_tree
+from dpframe.sources.keys import check_key_types, listed_counts
+from dpframe.sources.portable_sql import Summand, group_columns
+from dpframe.sources.rollup_parts import check_value_type, parts_counted_elsewhere, sums_of
+from dpframe.sources.rollup_statement import check_weight_type, rollup_statement
+from dpframe.sources.source_relations import canonical
+from dpframe.sources.spark import PeriodReading
+
+DUCKDB = "duckdb"
+TEXT = "VARCHAR"
+
+
+def column_types(
+    plan: Rollup,
+    dialect: str,
+    given: object,
+    values: Sequence[str] = (),
+    period: Period | None = None,
+) -> tuple[tuple[str, str], ...]:
+    """Return the canonical types of the columns that the statement reads; the default is text.
+
+    The types of ``values``, which are added up, and of the times of a ``period`` must be given.
+    """
+    if given is not None and not isinstance(given, Mapping):
+        raise ParameterTypeError(
+            f"types must be a dict of column types; got {type(given).__name__}."
+        )
+    named = dict(given or {})
+    unit, hierarchy = plan.unit, plan.hierarchy
+    beside = [column for column in (unit.user, unit.weight) if column is not None]
+    times = [] if period is None else [period.column]
+    read = list(dict.fromkeys([*hierarchy.source_columns, *beside, *values, *times]))
+    _check_names(list(named), read)
+    found = {}
+    for column in read:
+        found[column] = TEXT
+        if column in named:
+            found[column] = _canonical_type(dialect, column, named[column])
+    hierarchy.check_types(tuple(found[c] for c in hierarchy.source_columns))
+    for column in values:
+        if column not in named:
+            raise ColumnError(
+                f"types lacks {column!r}, a measure. Add, for example, "
+                f"types={{{column!r}: 'double'}}."
+            )
+        check_value_type(column, found[column])
+    if period is not None:
+        _check_times(period, found[period.column], dialect, given=period.column in named)
+    if unit.weight is not None:
+        _check_weight(unit, found[unit.weight], given=unit.weight in named)
+    if plan.listed_keys is not None:
+        types = tuple(found[c] for c in hierarchy.source_columns)
+        for column, kind in zip(hierarchy.source_columns, types, strict=True):
+            if hierarchy.kind == "columns" and kind == "DECIMAL":
+                raise ColumnError(
+                    f"decimal keys of {column!r} need digits, as in "
+                    f"types={{{column!r}: 'decimal(10,2)'}}."
+                )
+        check_key_types(plan.listed_keys, hierarchy, types)
+    return tuple(found.items())
+
+
+def _check_weight(unit: PrivacyUnit, kind: str, *, given: bool) -> None:
+    """Check the type of a weight. The caller must give it: read as text, fractions would count 0
+    unnoticed."""
+    column = unit.weight
+    if not given:
+        raise ColumnError(
+            f"types lacks {column!r}, the weight. Add, for example, types={{{column!r}: 'bigint'}}."
+        )
+    if kind == "DECIMAL":
+        raise ColumnError(
+            f"column {column!r} has type DECIMAL, which may hold fractions. If it does not, give "
+            f"digits, as in types={{{column!r}: 'decimal(38,0)'}}."
+        )
+    check_weight_type(unit, kind, text=True)
+
+
+def _check_times(period: Period, kind: str, dialect: str, *, given: bool) -> None:
+    """Check the type of times. The caller must give it: the type decides how times are compared,
+    and the axis of a ledger."""
+    column = period.column
+    if not given:
+        raise ColumnError(
+            f"types lacks {column!r} of period. Add, for example, "
+            f"types={{{column!r}: 'timestamp'}}."
+        )
+    reading = PeriodReading(period=period, kind=kind)
+    if reading.how == "text" and dialect != DUCKDB:
+        raise ColumnError(
+            f"column {column!r} is text, no times in {dialect}. Cast it to a date or timestamp, in "
+            "a view or a query as table=."
+        )
+    reading.check_ended()
+
+
+def _check_names(named: list[object], read: list[str]) -> None:
+    """Refuse a name that looks like a misspelt column without a type.
+
+    Types of other columns are allowed, as in the schema of a whole table.
+    """
+    if not all(isinstance(column, str) for column in named):
+        raise ParameterTypeError("types must name columns as text.")
+    others = {str(column).lower(): column for column in named if column not in read}
+    for column in read:
+        near = difflib.get_close_matches(column.lower(), others, n=1, cutoff=0.8)
+        if column not in named and near:
+            raise ColumnError(
+                f"types has {others[near[0]]!r}, and not {column!r}. Write names as the hierarchy "
+                "does."
+            )
+
+
+def _canonical_type(dialect: str, column: str, name: object) -> str:
+    if not isinstance(name, str):
+        raise ParameterTypeError(f"types: type of column {column!r} must be text; got {name!r}.")
+    if dialect == DUCKDB:
+        found = canonical(_duck.type_name(name) or "")
+    else:
+        found = DIALECTS[dialect].canonical(name)
+    if not found:
+        raise ColumnError(
+            f"types: column {column!r} has type {name!r}, unknown in {dialect}. Cast it to text, "
+            "boolean, number, date or timestamp, in a view or a query as table=."
+        )
+    return found
+
 
 EXACT_COLLATION = "current_setting('default_collation') IN ('', 'binary', 'C', 'c')"
 INEXACT_COLLATION = (

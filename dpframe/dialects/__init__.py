@@ -7,11 +7,17 @@ text.
 
 from __future__ import annotations
 
-from dpframe.dialects._bigquery import BigQuery
-from dpframe.dialects._dialect import REAL, SPACES, WHOLE, ZONED, Dialect, canonical_type
-from dpframe.dialects._postgres import Postgres
-from dpframe.dialects._snowflake import Snowflake
-from dpframe.dialects._spark import Spark
+from dpframe.dialects._dialect import (
+    REAL,
+    SPACES,
+    WHOLE,
+    ZONED,
+    BigQuery,
+    Dialect,
+    Snowflake,
+    canonical_type,
+)
+from dpframe.dialects._engines import Postgres, Spark
 
 __all__ = [
     "DIALECTS",

@@ -1,4 +1,6 @@
-"""What a rollup asks of an engine: one method for each difference, which returns SQL.
+"""What a rollup asks of an engine: one method a difference; BigQuery and Snowflake.
+
+What a rollup asks of an engine: one method for each difference, which returns SQL.
 
 No value of a column makes the SQL fail. A method that a dialect does not override returns standard
 SQL that the engines share.
@@ -10,6 +12,8 @@ import re
 import sys
 from abc import ABC, abstractmethod
 from typing import ClassVar
+
+from dpframe.errors import ColumnError
 
 SPACES = " \xa0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 """What DuckDB's trim removes: Unicode's space separators, but no tabs and no line ends."""
@@ -284,3 +288,197 @@ def inexact_user_ids(kind: str, engine: str) -> str:
 def canonical_type(plain: str) -> str:
     """Return the type that statements know for a lower-case name; '' if there is none."""
     return SPELLED.get(plain) or TYPE_OF.get(plain, "")
+
+
+class BigQuery(Dialect):
+    name: ClassVar[str] = "bigquery"
+    text_type: ClassVar[str] = "STRING"
+    real_type: ClassVar[str] = "FLOAT64"
+    own_types: ClassVar[dict[str, str]] = {"float": "DOUBLE", "timestamp": ZONED, "json": ""}
+
+    def moment_literal(self, text: str) -> str:
+        return f"TIMESTAMP '{text}+00'"
+
+    def timestamp_literal(self, text: str) -> str:
+        return f"DATETIME '{text}'"
+
+    def identifier(self, name: str) -> str:
+        return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
+
+    def literal(self, text: str) -> str:
+        escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+        return "'" + escaped.replace("\n", "\\n").replace("\r", "\\r") + "'"
+
+    def trim(self, text: str, characters: str) -> str:
+        return f"TRIM({text}, {self.literal(characters)})"
+
+    def lower(self, text: str) -> str:
+        return f"LOWER(TRANSLATE({text}, {self.literal(CAPITALS)}, {self.literal(SMALL)}))"
+
+    def matches(self, text: str, pattern: str) -> str:
+        return f"REGEXP_CONTAINS({text}, {self.literal(f'^({pattern})$')})"
+
+    def extract(self, text: str, pattern: str) -> str:
+        return f"REGEXP_EXTRACT({text}, {self.literal('^' + pattern)})"
+
+    def piece(self, text: str, separator: str, number: int) -> str:
+        return f"SPLIT({text}, {self.literal(separator)})[SAFE_ORDINAL({number})]"
+
+    def parts(self, text: str, separator: str, most: int) -> str:
+        return self._joined_where(
+            text, separator, f"WHERE part <> '' ORDER BY place ASC NULLS FIRST LIMIT {most}"
+        )
+
+    def first_parts(self, key: str, separator: str, number: int) -> str:
+        return self._joined_where(
+            key, separator, f"WHERE place < {number} ORDER BY place ASC NULLS FIRST"
+        )
+
+    def last_parts(self, key: str, separator: str, number: int) -> str:
+        first = f"{self.part_count(key, separator)} - {number}"
+        return self._joined_where(
+            key, separator, f"WHERE place >= {first} ORDER BY place ASC NULLS FIRST"
+        )
+
+    def _joined_where(self, text: str, separator: str, chosen: str) -> str:
+        by = self.literal(separator)
+        parts = f"SELECT part FROM UNNEST(SPLIT({text}, {by})) AS part WITH OFFSET AS place"
+        return f"ARRAY_TO_STRING(ARRAY({parts} {chosen}), {by})"
+
+    def to_integer(self, value: str) -> str:
+        return f"CAST({value} AS INT64)"
+
+    def small(self, value: str) -> str:
+        return f"CAST({value} AS INT64)"
+
+    def addable(self, value: str) -> str:
+        return f"CAST({value} AS NUMERIC)"
+
+    def quotient(self, a: str, b: str) -> str:
+        return f"DIV({a}, {b})"
+
+    def remainder(self, a: str, b: str) -> str:
+        return f"MOD({a}, {b})"
+
+    def cast_text(self, value: str) -> str:
+        return f"COLLATE(CAST({value} AS STRING), '')"
+
+    def identity(self, value: str, kind: str) -> str:
+        outer = kind.split("(")[0]
+        if outer in REAL:
+            raise ColumnError(inexact_user_ids(kind, "BigQuery"))
+        return self.cast_text(f"UNIX_MICROS({value})" if outer == ZONED else value)
+
+    def is_nan(self, value: str) -> str:
+        return f"IS_NAN({value})"
+
+    def parsed_real(self, text: str) -> str:
+        return f"SAFE_CAST({text} AS FLOAT64)"
+
+    def as_real(self, value: str, kind: str) -> str:
+        integer = f"CAST({value} AS INT64)" if kind == "BOOLEAN" else value
+        return f"CAST({integer} AS FLOAT64)"
+
+    def time_text(self, value: str, kind: str) -> str:
+        if kind == "DATE":
+            return f"FORMAT_DATE('%E4Y-%m-%d', {value})"
+        if kind == ZONED:
+            return f"FORMAT_TIMESTAMP('%E4Y-%m-%d %H:%M:%E*S', {value}, 'UTC')"
+        return f"FORMAT_DATETIME('%E4Y-%m-%d %H:%M:%E*S', {value})"
+
+    def add_days(self, date: str, days: str) -> str:
+        moved = f"SAFE.DATE_ADD(SAFE_CAST({date} AS DATE), INTERVAL {days} DAY)"
+        return self.time_text(moved, "DATE")
+
+    def hash_of(self, texts: list[str], seed: int) -> str:
+        digest = f"TO_HEX(MD5({self.concat(repr(str(seed)), self.literal('|'), *texts)}))"
+        digits = f"SUBSTR({digest}, 1, 15)"
+        return f"CAST({self.concat(repr('0x'), digits)} AS INT64)"
+
+
+class Snowflake(Dialect):
+    name: ClassVar[str] = "snowflake"
+    own_types: ClassVar[dict[str, str]] = {"float": "DOUBLE", "real": "DOUBLE", "float4": "DOUBLE"}
+
+    def moment_literal(self, text: str) -> str:
+        return f"CAST('{text} +00:00' AS TIMESTAMP_TZ)"
+
+    def timestamp_literal(self, text: str) -> str:
+        return f"CAST('{text}' AS TIMESTAMP_NTZ)"
+
+    def literal(self, text: str) -> str:
+        return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+    def cast_text(self, value: str) -> str:
+        return f"COLLATE(CAST({value} AS VARCHAR), '')"
+
+    def trim(self, text: str, characters: str) -> str:
+        return f"TRIM({text}, {self.literal(characters)})"
+
+    def lower(self, text: str) -> str:
+        return f"LOWER(TRANSLATE({text}, {self.literal(CAPITALS)}, {self.literal(SMALL)}))"
+
+    def matches(self, text: str, pattern: str) -> str:
+        return f"REGEXP_LIKE({text}, {self.literal(pattern)})"  # it matches whole texts
+
+    def extract(self, text: str, pattern: str) -> str:
+        return f"REGEXP_SUBSTR({text}, {self.literal('^' + pattern)}, 1, 1, 'e', 1)"
+
+    def piece(self, text: str, separator: str, number: int) -> str:
+        return f"SPLIT_PART({text}, {self.literal(separator)}, {number})"
+
+    def parts(self, text: str, separator: str, most: int) -> str:
+        by = self.literal(separator)
+        kept = f"ARRAY_REMOVE(SPLIT({text}, {by}), TO_VARIANT(''))"
+        return f"ARRAY_TO_STRING(ARRAY_SLICE({kept}, 0, {most}), {by})"
+
+    def first_parts(self, key: str, separator: str, number: int) -> str:
+        by = self.literal(separator)
+        return f"ARRAY_TO_STRING(ARRAY_SLICE(SPLIT({key}, {by}), 0, {number}), {by})"
+
+    def last_parts(self, key: str, separator: str, number: int) -> str:
+        by, count = self.literal(separator), self.part_count(key, separator)
+        first = f"GREATEST({count} - {number}, 0)"
+        return f"ARRAY_TO_STRING(ARRAY_SLICE(SPLIT({key}, {by}), {first}, {count}), {by})"
+
+    def quotient(self, a: str, b: str) -> str:
+        return f"CAST(({a} - MOD({a}, {b})) / {b} AS BIGINT)"  # "/" rounds to few decimals
+
+    def remainder(self, a: str, b: str) -> str:
+        return f"MOD({a}, {b})"
+
+    def identity(self, value: str, kind: str) -> str:
+        outer = kind.split("(")[0]
+        if outer in REAL:
+            raise ColumnError(inexact_user_ids(kind, "Snowflake"))
+        if outer in ("DATE", "TIMESTAMP", ZONED):
+            named = "TIMESTAMP_TZ" if outer == ZONED else "TIMESTAMP_NTZ"
+            return self.cast_text(f"DATE_PART(EPOCH_NANOSECOND, CAST({value} AS {named}))")
+        return self.cast_text(value)
+
+    def is_nan(self, value: str) -> str:
+        return f"{value} = CAST('NaN' AS DOUBLE)"
+
+    def parsed_real(self, text: str) -> str:
+        return f"TRY_TO_DOUBLE({text})"
+
+    def as_real(self, value: str, kind: str) -> str:
+        integer = f"CAST({value} AS INTEGER)" if kind == "BOOLEAN" else value
+        return f"CAST({integer} AS DOUBLE)"
+
+    def time_text(self, value: str, kind: str) -> str:
+        if kind == "DATE":
+            text = f"TO_CHAR({value}, 'YYYY-MM-DD')"
+        else:
+            if kind == ZONED:
+                value = f"CAST(CONVERT_TIMEZONE('UTC', {value}) AS TIMESTAMP_NTZ)"
+            text = f"RTRIM(RTRIM(TO_CHAR({value}, 'YYYY-MM-DD HH24:MI:SS.FF6'), '0'), '.')"
+        return f"CASE WHEN YEAR({value}) BETWEEN 1 AND 9999 THEN {text} END"
+
+    def add_days(self, date: str, days: str) -> str:
+        moved = f"DATEADD(day, {days}, TRY_TO_DATE({date}, 'YYYY-MM-DD'))"
+        return self.time_text(moved, "DATE")
+
+    def hash_of(self, texts: list[str], seed: int) -> str:
+        joined = self.concat(f"'{seed}'", "'\t'", *texts)
+        return f"MOD(MD5_NUMBER_LOWER64({joined}), {2**63})"

@@ -15,12 +15,10 @@ no path, and is left out, if a value is missing or is no number, time or address
 
 from __future__ import annotations
 
+from dpframe.domains._axes import IpAxis, NumberAxis, TimeAxis
 from dpframe.domains._axis import Axis
 from dpframe.domains._domain import MAX_DEPTH, USUAL_DEPTH, Domain, as_domain
-from dpframe.domains._ip_axis import IpAxis
 from dpframe.domains._listed_axis import ListedAxis
-from dpframe.domains._number_axis import NumberAxis
-from dpframe.domains._time_axis import TimeAxis
 
 __all__ = [
     "MAX_DEPTH",

@@ -14,12 +14,10 @@ from urllib.parse import parse_qsl, quote, unquote
 import numpy as np
 import pyarrow as pa
 
+from dpframe.domains._axes import IpAxis, NumberAxis, TimeAxis, utc_moment
 from dpframe.domains._axis import Axis, Codes, Counts, Mask, Moves, axis_turns, types_of_columns
-from dpframe.domains._ip_axis import IpAxis
 from dpframe.domains._listed_axis import ListedAxis, categories
-from dpframe.domains._number_axis import NumberAxis
 from dpframe.domains._read_values import single_array
-from dpframe.domains._time_axis import TimeAxis, utc_moment
 from dpframe.errors import ColumnError, HierarchyError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import KINDS, ROOT, Hierarchy, as_hierarchy
 from dpframe.hierarchy._ip import Ip

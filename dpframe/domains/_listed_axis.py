@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpframe.counts import ListedNodes
 from dpframe.domains._axis import (
     Arrays,
     Axis,
@@ -30,7 +31,6 @@ from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import OTHER, Hierarchy, columns
 from dpframe.hierarchy._base import has_zone
 from dpframe.noise import PublicRandom
-from dpframe.tree import ListedNodes
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpframe import _duck
-from dpframe._unicode import unicode
+from dpframe.common.texts import unicode
 from dpframe.domains._axis import Counts
 from dpframe.hierarchy import Hierarchy
-from dpframe.hierarchy.stream_keys import level_key_sql
+from dpframe.hierarchy._base import level_key_sql
 
 Steps = tuple[dict[str, str], ...]
 

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpframe._known_arguments import known_arguments
-from dpframe._paths import local_file, quoted_path
+from dpframe.common.calls import known_arguments
+from dpframe.common.files import local_file, quoted_path
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 from dpframe.verifier.judge import bound_at, verify_proof, verify_receipt
 from dpframe.verifier.ledger import (
@@ -117,7 +117,7 @@ def _verdict_on_rows(verdict: Verdict, result: object) -> Verdict:
     that were not released."""
     import pandas as pd
 
-    from dpframe.digest import frame_state
+    from dpframe.common.digest import frame_state
 
     if not isinstance(getattr(result, "attrs", None), Mapping) or not verdict:
         return verdict  # about a receipt alone
@@ -165,7 +165,7 @@ def _remake_proof(facts: Mapping[str, Any]) -> str | None:
         return None
     import hashlib
 
-    from dpframe.asking.proofs import proof_text
+    from dpframe.asking.level_plan import proof_text
     from dpframe.questions.question_list import QUESTIONS
 
     known = {question.name: question for question in QUESTIONS}

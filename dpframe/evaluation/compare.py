@@ -10,15 +10,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe._known_arguments import check_known, known_arguments
-from dpframe._progress import Step, step
 from dpframe.asking.call_arguments import bounded_number, known_choice, whole_number
+from dpframe.common.calls import check_known, known_arguments
+from dpframe.common.files import Step, step
+from dpframe.counts import CountTree
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.federated.encoding import Encoding
 from dpframe.federated.population import Population
 from dpframe.mechanisms import prefix_tree
 from dpframe.mechanisms.prefix_tree import FoundItems
-from dpframe.papers.comparisons import (
+from dpframe.papers.baselines import (
     SampledVotes,
     alpha_rmse,
     item_metrics,
@@ -28,14 +29,12 @@ from dpframe.papers.comparisons import (
 )
 from dpframe.postprocess.consistency import consistent_tree, tree_in_records
 from dpframe.questions.prefix_tree.ask import PREFIX_TREE
-from dpframe.questions.prefix_tree.plan import PrefixPlan
-from dpframe.questions.prefix_tree.prefix_numbers import PrefixRequest
+from dpframe.questions.prefix_tree.plan import PrefixPlan, PrefixRequest
 from dpframe.questions.tree_counts.ask import TREE_COUNTS
 from dpframe.questions.tree_counts.base_tree_plan import TreePlan
 from dpframe.questions.tree_counts.plan import TREE_MECHANISMS
-from dpframe.sources.devices import population
+from dpframe.sources.codes import population
 from dpframe.sources.exact_trees import exact_counts
-from dpframe.tree import CountTree
 
 if TYPE_CHECKING:
     import pandas as pd

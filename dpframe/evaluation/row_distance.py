@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpframe._known_arguments import known_arguments
 from dpframe.asking.call_arguments import whole_number
+from dpframe.common.calls import known_arguments
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.postprocess.sample_distances import (
     Reals,

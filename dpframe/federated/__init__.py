@@ -12,10 +12,15 @@ Source: Chadha, Chen, Duchi, Feldman, Hashemi, Javidbakht, McMillan, Talwar, "Di
 Heavy Hitter Detection using Federated Analytics" (2023).
 """
 
-from dpframe.federated.device import randomize, select_data
-from dpframe.federated.encoding import BinaryEncoding, Encoding, HuffmanEncoding
+from dpframe.federated.encoding import (
+    BinaryEncoding,
+    Encoding,
+    HuffmanEncoding,
+    PiRappor,
+    randomize,
+    select_data,
+)
 from dpframe.federated.guarantee import local_epsilon
-from dpframe.federated.pi_rappor import PiRappor
 from dpframe.federated.server import (
     aggregate,
     estimate,

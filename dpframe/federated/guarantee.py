@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dpframe.accounting import aggregate, shuffle
+from dpframe.accounting import aggregate
+from dpframe.accounting import aggregate as shuffle
 from dpframe.accounting.aggregate import Neighbours
 from dpframe.errors import ParameterError
 

@@ -27,18 +27,30 @@ from typing import Any
 
 import numpy as np
 
-from dpframe._known_arguments import known_arguments
-from dpframe.hierarchy._base import INVALID, OTHER, ROOT, Hierarchy, Kind, OnInvalid
-from dpframe.hierarchy._cells import Cells
-from dpframe.hierarchy._code import Code
-from dpframe.hierarchy._columns import Columns
+from dpframe.common.calls import known_arguments
+from dpframe.hierarchy._base import (
+    INVALID,
+    OTHER,
+    ROOT,
+    Code,
+    Hierarchy,
+    HostNames,
+    Kind,
+    OnInvalid,
+)
+from dpframe.hierarchy._cells import Cells, Columns
 from dpframe.hierarchy._date import USUAL, Date
-from dpframe.hierarchy._host_names import HostNames
 from dpframe.hierarchy._ip import Ip
-from dpframe.hierarchy._number import Number
-from dpframe.hierarchy._parse import KINDS, as_hierarchy, is_one_hierarchy
-from dpframe.hierarchy._parse_cells import as_hierarchies, cube, grouping_sets, product
-from dpframe.hierarchy._path import Path
+from dpframe.hierarchy._number import Number, Path
+from dpframe.hierarchy._parse import (
+    KINDS,
+    as_hierarchies,
+    as_hierarchy,
+    cube,
+    grouping_sets,
+    is_one_hierarchy,
+    product,
+)
 
 __all__ = [
     "INVALID",

@@ -1,4 +1,6 @@
-"""The base class of all kinds of hierarchy. A hierarchy never sees data.
+"""The base class of all kinds of hierarchy, and the kinds of texts: host names and codes.
+
+The base class of all kinds of hierarchy. A hierarchy never sees data.
 
 A hierarchy turns a row into a chain of nodes, coarse to fine. It writes SQL for the rollup: the
 key of the finest node of a row (one or several columns), the key of the node one level up, the
@@ -6,14 +8,20 @@ number of levels that a row has, an order in which every node follows its ancest
 key as text. People see ``label``.
 
 A NULL key is the ``<invalid>`` node of level 1: NULL, empty and malformed values end there.
+
+The nodes of a row in SQL, and one text for each node, as sketches hold it.
+
+``level_key_sql`` goes from the finest node of a row to the nodes above. ``pack_key`` makes one text
+of the texts of a node, equal for equal nodes; ``unpack_key`` takes this text apart again.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeVar
 from urllib.parse import quote
@@ -22,8 +30,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe._sql import ascending_order, is_nan
-from dpframe._unicode import is_unicode
+from dpframe.common.texts import ascending_order, is_nan, is_unicode
 from dpframe.errors import HierarchyError
 from dpframe.hierarchy._types import READS, column_type_error
 
@@ -342,3 +349,187 @@ def check_increasing(kind: str, name: str, values: object, low: int, high: int) 
         raise HierarchyError(f"{kind}: {name} must increase, coarse to fine; got {values!r}.")
     if values[0] < low or values[-1] > high:
         raise HierarchyError(f"{kind}: {name} must lie in {low} to {high}; got {values!r}.")
+
+
+NAME = r"[^\s./:@]+(\.[^\s./:@]+)*"
+"""Pattern of names. Labels hold no white space and no separators of URLs or mail addresses."""
+
+
+@dataclass(frozen=True)
+class HostNames(Hierarchy):
+    """``www.example.org`` under ``example.org`` under ``org``: at most ``depth_limit`` labels.
+
+    Labels further left are cut. Case and one trailing dot do not count. Empty labels, IP addresses
+    (a last label of digits only), URLs and mail addresses are invalid.
+    """
+
+    column: str
+    depth_limit: int = 4
+    invalid: OnInvalid = "count"
+    kind: ClassVar[str] = "domain"
+
+    def validate(self) -> None:
+        check_column_name("domain", self.column)
+        check_level_number("domain", self.depth_limit, MAX_HEIGHT)
+
+    @property
+    def on_invalid(self) -> OnInvalid:
+        return self.invalid
+
+    @property
+    def height(self) -> int:
+        return self.depth_limit
+
+    @property
+    def source_columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        return tuple(f"label {i} from the right" for i in range(1, self.height + 1))
+
+    @property
+    def options(self) -> dict[str, str]:
+        return {} if self.depth_limit == 4 else {"depth": str(self.depth_limit)}
+
+    def key_steps(
+        self, columns: tuple[str, ...], types: tuple[str, ...]
+    ) -> tuple[dict[str, str], ...]:
+        name = f"regexp_replace(lower(trim({text_sql(columns[0], types[0])})), '\\.$', '')"
+        labels = f"array_to_string(string_split(name, '.')[-{self.depth_limit}:], '.')"
+        return (
+            {"name": name},
+            {
+                "k1": f"CASE WHEN regexp_full_match(name, '{NAME}') "
+                f"AND NOT regexp_matches(name, '(^|\\.)[0-9]+$') THEN {labels} END"
+            },
+        )
+
+    def depth(self, keys: tuple[str, ...]) -> str | None:
+        return f"coalesce(len(string_split({keys[0]}, '.')), 1)"
+
+    def coarser(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+        return (f"array_to_string(string_split({keys[0]}, '.')[-{level}:], '.')",)
+
+    def preorder(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+        return (f"list_reverse(string_split({keys[0]}, '.'))",)
+
+    def texts(self, level: int, keys: tuple[str, ...], types: tuple[str, ...]) -> tuple[str, ...]:
+        return keys
+
+    def lineage(self, level: int, shown: tuple[str, ...]) -> tuple[Hashable, ...]:
+        parts = shown[0].split(".")
+        return (*(".".join(parts[-n:]) for n in range(1, level)), shown[0])
+
+
+@dataclass(frozen=True)
+class Code(Hierarchy):
+    """Levels are the first ``lengths[0]`` characters, then the first ``lengths[1]``, and so on.
+
+    Spaces around a code do not count. A code shorter than ``lengths[0]`` is invalid; a code
+    shorter than the last length ends at the last level that it fills.
+    """
+
+    column: str
+    lengths: tuple[int, ...]
+    invalid: OnInvalid = "count"
+    kind: ClassVar[str] = "code"
+
+    def validate(self) -> None:
+        check_column_name("code", self.column)
+        check_increasing("code", "lengths", self.lengths, 1, 10_000)
+
+    @property
+    def on_invalid(self) -> OnInvalid:
+        return self.invalid
+
+    @property
+    def height(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def source_columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        return tuple(f"first {n}" for n in self.lengths)
+
+    @property
+    def options(self) -> dict[str, str]:
+        return {"lengths": ",".join(map(str, self.lengths))}
+
+    def key_steps(
+        self, columns: tuple[str, ...], types: tuple[str, ...]
+    ) -> tuple[dict[str, str], ...]:
+        filled = " ".join(
+            f"WHEN length(code) >= {n} THEN left(code, {n})" for n in reversed(self.lengths)
+        )
+        return (
+            {"code": f"trim({text_sql(columns[0], types[0])})"},
+            {"k1": f"CASE {filled} END"},
+        )
+
+    def depth(self, keys: tuple[str, ...]) -> str | None:
+        filled = " ".join(
+            f"WHEN length({keys[0]}) >= {n} THEN {level}"
+            for level, n in reversed(list(enumerate(self.lengths, 1)))
+        )
+        return f"CASE {filled} ELSE 1 END"
+
+    def coarser(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+        return (f"left({keys[0]}, {self.lengths[level - 1]})",)
+
+    def preorder(self, level: int, keys: tuple[str, ...]) -> tuple[str, ...]:
+        return keys
+
+    def texts(self, level: int, keys: tuple[str, ...], types: tuple[str, ...]) -> tuple[str, ...]:
+        return keys
+
+    def lineage(self, level: int, shown: tuple[str, ...]) -> tuple[Hashable, ...]:
+        return (*(shown[0][:n] for n in self.lengths[: level - 1]), shown[0])
+
+
+INVALID_KEY = "!"
+"""Stands for a NULL key. Other keys of one text start with VALUE; keys of more texts are JSON."""
+
+VALUE = "="
+
+
+def pack_key(texts: tuple[str, ...]) -> str:
+    """Return the SQL of a node's key from the SQL of the texts of its levels, coarse to fine."""
+    if len(texts) == 1:
+        return f"coalesce('{VALUE}' || {texts[0]}, '{INVALID_KEY}')"
+    listed = ", ".join(f"CAST({text} AS VARCHAR)" for text in texts)
+    return f"CAST(to_json(list_value({listed})) AS VARCHAR)"
+
+
+def level_key_sql(
+    hierarchy: Hierarchy, finest: tuple[str, ...], key: Callable[[int, tuple[str, ...]], str]
+) -> tuple[list[dict[str, str]], list[str]]:
+    """Return the SQL of the nodes of a row from the columns of its finest key.
+
+    The first result are columns to add, name to SQL, one step after the other. The second is the
+    SQL that ``key`` returns for each level and the key columns there, coarse to fine; NULL at
+    levels that a row does not have.
+    """
+    depth = hierarchy.depth(finest)
+    steps = [] if depth is None else [{"d": depth}]
+    columns = {hierarchy.height: finest}
+    for level in range(hierarchy.height - 1, 0, -1):
+        coarser = hierarchy.coarser(level, columns[level + 1])
+        columns[level] = tuple(f"l{level}_{i + 1}" for i in range(len(coarser)))
+        steps.append(dict(zip(columns[level], coarser, strict=True)))
+    keys = [key(level, columns[level]) for level in range(1, hierarchy.height + 1)]
+    if depth is not None:
+        keys = [f"CASE WHEN d >= {level} THEN {sql} END" for level, sql in enumerate(keys, 1)]
+    return steps, keys
+
+
+def unpack_key(key: str, width: int) -> tuple[str | None, ...]:
+    """Return the texts that ``Hierarchy.label`` takes, ``width`` of them, from a packed key."""
+    if not key.startswith("["):
+        texts: list[str | None] = [None if key == INVALID_KEY else key.removeprefix(VALUE)]
+    else:
+        texts = json.loads(key)
+    return (*texts, *[None] * (width - len(texts)))

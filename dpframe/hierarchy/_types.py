@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dpframe._sql import identifier
+from dpframe.common.texts import identifier
 from dpframe.errors import ColumnError
 
 WHOLE = (

@@ -12,12 +12,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from dpframe.dialects import REAL, SPACES, WHOLE, Dialect
-from dpframe.hierarchy._base import Hierarchy, text_sql
-from dpframe.hierarchy._code import Code
-from dpframe.hierarchy._columns import Columns, _is_whole
-from dpframe.hierarchy._host_names import HostNames
-from dpframe.hierarchy._number import Number
-from dpframe.hierarchy._path import Path
+from dpframe.hierarchy._base import Code, Hierarchy, HostNames, text_sql
+from dpframe.hierarchy._cells import Columns, _is_whole
+from dpframe.hierarchy._number import Number, Path
 
 Step = dict[str, str]
 

@@ -5,7 +5,7 @@ The modules of a ledger are loaded when a ledger is opened: most first calls use
 
 from typing import TYPE_CHECKING, Any
 
-from dpframe._late_imports import load_name as _loaded
+from dpframe.common.calls import load_name as _loaded
 from dpframe.ledger.current import (
     as_ledger,
     chosen_ledger,
@@ -16,12 +16,12 @@ from dpframe.ledger.current import (
 
 _HOMES = {
     "Blocks": "dpframe.ledger.blocks",
-    "Charge": "dpframe.ledger.charge",
+    "Charge": "dpframe.ledger.entries",
     "Ledger": "dpframe.ledger.book",
     "PaidCharge": "dpframe.ledger.state",
     "Reservation": "dpframe.ledger.reservations",
     "Spending": "dpframe.ledger.totals",
-    "StoredResult": "dpframe.ledger.results",
+    "StoredResult": "dpframe.ledger.book",
 }
 """For each name that is loaded on first use: its module."""
 
@@ -50,9 +50,8 @@ if not TYPE_CHECKING:  # a type checker would take any name for one that exists
 
 else:
     from dpframe.ledger.blocks import Blocks
-    from dpframe.ledger.book import Ledger
-    from dpframe.ledger.charge import Charge
+    from dpframe.ledger.book import Ledger, StoredResult
+    from dpframe.ledger.entries import Charge
     from dpframe.ledger.reservations import Reservation
-    from dpframe.ledger.results import StoredResult
     from dpframe.ledger.state import PaidCharge
     from dpframe.ledger.totals import Spending

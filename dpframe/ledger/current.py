@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
-from dpframe._known_arguments import known_arguments
+from dpframe.common.calls import known_arguments
 from dpframe.errors import LedgerError, ParameterTypeError
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
-from dpframe._known_arguments import shown_value
 from dpframe.budget import as_float
+from dpframe.common.calls import shown_value
 from dpframe.errors import BudgetError, LedgerError, ParameterTypeError
-from dpframe.ledger import schema
+from dpframe.ledger import store as schema
 from dpframe.ledger.store import (
     DAMAGED,
     DELTA_UNIT,

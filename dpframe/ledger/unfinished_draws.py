@@ -12,17 +12,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from dpframe.ledger import store
-from dpframe.ledger.book import Ledger
-from dpframe.ledger.charge import Charge
-from dpframe.ledger.entries import Entry, cost_of_steps, entries
-from dpframe.ledger.open_file import BUSY
-from dpframe.ledger.results import (
+from dpframe.ledger.book import (
+    Ledger,
     StoredResult,
     pack_result,
     read_result,
     unpack_result,
     write_result,
 )
+from dpframe.ledger.entries import Charge, Entry, cost_of_steps, entries
+from dpframe.ledger.forecast import BUSY
 from dpframe.ledger.state import PaidCharge, read_state
 from dpframe.ledger.totals import read_totals
 

@@ -1,4 +1,6 @@
-"""Offline hierarchical heavy hitters with bounded integer noise.
+"""Offline hierarchical heavy hitters with bounded integer noise, and counts of what is reported.
+
+Offline hierarchical heavy hitters with bounded integer noise.
 
 Source: Biswas, Cormode, Kanza, Srivastava and Zhou, "Differentially Private Hierarchical Heavy
 Hitters" (2024), Algorithm 1, made sound. Neighbours: one record, or the shares of one user.
@@ -21,6 +23,13 @@ record is taken, the residual of every other cell does not move, and a record ha
 of a kind. Therefore the recursion over a path holds with the number of kinds in the place of its
 height (docs/guarantees.md). Records whose cell is below the band stay: that cell is not selected,
 and they count for the cells above it.
+
+Counts of every node from hierarchical heavy hitters: sums of the residuals released below.
+
+The offline mechanism (:mod:`dpframe.mechanisms.offline_hhh`) releases a noisy residual for every
+reported node and for the total. The count of a node is the sum of the residuals released at or
+below it, so counts add up by themselves. Nodes above a reported node are listed too. All of this is
+post-processing: it costs nothing beyond the release of the heavy hitters.
 """
 
 from __future__ import annotations
@@ -31,17 +40,31 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe.accounting.compose import Profile
-from dpframe.accounting.geometric import LONGEST_TABLE
-from dpframe.accounting.linear_slips import linear_delta, linear_parts
-from dpframe.accounting.part_curves import pure_profile
-from dpframe.accounting.path_laws import Laws
-from dpframe.accounting.path_recursion import path_delta
+from dpframe.accounting.path_recursion import (
+    LONGEST_TABLE,
+    Laws,
+    linear_delta,
+    linear_parts,
+    path_delta,
+)
+from dpframe.accounting.tree_levels import pure_profile
+from dpframe.counts import (
+    Counts,
+    CountTree,
+    Ints,
+    Nodes,
+    NoisyNodes,
+    NoisyTree,
+    chosen_nodes,
+    groups_in_cells,
+)
 from dpframe.hierarchy import Kind
 from dpframe.noise import NoiseTable
-from dpframe.tree import Counts, CountTree, Ints, Nodes, NoisyNodes, chosen_nodes, groups_in_cells
+from dpframe.postprocess.joint_noise import half_width
 
 Groups = NDArray[np.int64]
 """Positions of groups of records."""
@@ -360,3 +383,81 @@ def _dense_ranks(code: Ints, size: int) -> tuple[Ints, int]:
     there[code] = True
     place = np.cumsum(there) - 1
     return place.take(code), int(there.sum())
+
+
+def run_hhh_counts(
+    tree: CountTree,
+    *,
+    test: NoiseTable,
+    release: NoiseTable,
+    threshold: int,
+    confidence: float,
+    height: int,
+) -> NoisyTree:
+    """Release heavy hitters and the remainder; all quantities in units of the grid.
+
+    With certainty, a node that is not reported holds at most ``threshold - test.lowest - 1`` units
+    that no reported node below covers; intervals allow for these units.
+    """
+    _, places, residual = select(
+        tree,
+        kinds=level_kinds(tree),
+        test=test,
+        threshold=threshold,
+        remainder=True,
+    )
+    return sum_residuals(
+        tree,
+        places[:, 0],
+        residual + release.draw(len(residual)),
+        noise=release,
+        hidden=threshold - test.lowest - 1,
+        confidence=confidence,
+        height=height,
+    )
+
+
+def sum_residuals(
+    tree: CountTree,
+    reported: NDArray[np.int64],
+    residual: NDArray[np.int64],
+    *,
+    noise: NoiseTable,
+    hidden: int,
+    confidence: float,
+    height: int,
+) -> NoisyTree:
+    """Add up released residuals; read only positions and keys of released nodes from the tree."""
+    n = len(tree.level)
+    own, terms = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    own[reported], terms[reported] = residual, 1
+    count, shown, bare = own.copy(), terms > 0, np.zeros(n, dtype=np.int64)
+    is_reported = terms > 0
+    for level in range(int(tree.level.max(initial=0)), 0, -1):
+        here = np.flatnonzero((tree.level == level) & shown)
+        above = tree.parent[here]
+        shown[above] = True
+        for values in (count, terms):
+            np.add.at(values, above, values[here])
+        np.add.at(bare, above, (~is_reported[here]).astype(np.int64))
+    kept = np.flatnonzero(shown)
+    rank = np.cumsum(shown) - 1
+    halves = {int(k): half_width(noise, int(k), confidence) for k in np.unique(terms[kept])}
+    half = np.array([halves[int(k)] for k in terms[kept]], dtype=np.int64)
+    free = is_reported[kept]
+    missing = np.where(free, 0, hidden)
+    single = half_width(noise, 1, confidence)
+    rest_high = np.where(free, own[kept] + single, hidden)
+    rest_low = np.where(free, own[kept] - single - hidden * bare[kept], 0)
+    return NoisyTree(
+        level=tree.level[kept],
+        parent=np.where(tree.parent[kept] >= 0, rank[tree.parent[kept]], -1),
+        count=count[kept],
+        lower=count[kept] - half,
+        upper=count[kept] + half + missing,
+        other=np.zeros(len(kept), dtype=np.bool_),
+        open=tree.level[kept] < height,
+        keys=tuple(column.take(pa.array(kept)) for column in tree.keys),
+        rest=(np.maximum(rest_low, 0), np.maximum(rest_high, 0)),
+        variance=np.maximum(terms[kept], 1) * noise.sd**2,
+    )

@@ -25,10 +25,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.federated.channels import Channel
 from dpframe.federated.encoding import Encoding, next_bits
 from dpframe.federated.population import Population
-from dpframe.federated.server import Segments, largest
+from dpframe.federated.server import Channel, Segments, largest
 from dpframe.noise import PublicRandom, device_choices
 
 

@@ -1,5 +1,37 @@
 """Several measures on the parts of one selection.
 
+Bounds that the caller does not know, from a private histogram of magnitudes, looked at once.
+
+Values, or the sums that users add up to, are counted by powers of two. One record, or one user, is
+in one bin. So discrete Laplace noise of scale 1/epsilon on every bin, empty or not, is epsilon-DP
+(Dwork, McSherry, Nissim, Smith, 2006; bins of powers of two as in Wilson et al., "Differentially
+Private SQL with Bounded User Contribution", 2020, section 5.3.2, without their second look). The
+bound is chosen from the noisy counts alone. It is the power of two at which the noise of a sum and
+the loss by clipping cost least together.
+
+Noisy numbers of different values at public nodes, each node counted on its own.
+
+Neighbours: one record, or one user. Such a unit moves ``touched`` counts by at most 1 each; with
+several values of one user, it moves counts by at most ``touched`` in total. Discrete Laplace noise
+over all integers (Ghosh, Roughgarden, Sundararajan, 2009) is pure. Where many counts move by 1
+each, a bounded discrete Gaussian has less noise, at a delta that is composed exactly from its table
+(:mod:`dpframe.accounting.losses`).
+
+Noisy whole numbers on the parts of a public partition, and noisy totals of levels above them.
+
+Neighbours: one record, or one user. Before noise, such a unit moves the parts by at most ``most``
+in total (L1). It moves the totals of one level by no more, since the nodes of a level are sums of
+disjoint parts. The parts and each measured level get a share of epsilon. Parts and shares are
+chosen by what was released before, and by parameters. The result is purely differentially private,
+composed adaptively (Dwork, McSherry, Nissim, Smith, "Calibrating Noise to Sensitivity in Private
+Data Analysis", 2006, Proposition 1; Dwork, Rothblum, Vadhan, "Boosting and Differential Privacy",
+2010, on adaptive composition).
+
+Noise is discrete Laplace over all integers (Ghosh, Roughgarden, Sundararajan, 2009; drawn by
+Algorithm 2 of Canonne, Kamath, Steinke, 2020), so nothing is cut and no delta is needed.
+
+Several measures on the parts of one selection.
+
 Source: the selection of :mod:`dpframe.mechanisms.offline_hhh`, without its counts. Selected nodes
 of one hierarchy are shown with all nodes above them. A record is in one part: the part of the
 finest shown node above it. Given the shown nodes, parts are a public partition, on which a vector
@@ -16,13 +48,14 @@ the place of the height.
 
 Neighbours: one record, or one user. The selection is (e0, d0)-DP. Each histogram of magnitudes and
 each vector, or group of vectors that are moved together, is e_i-DP
-(:mod:`dpframe.mechanisms.auto_bounds`, :mod:`dpframe.mechanisms.measured_parts`). Each count of
-different values is (e_j, d_j)-DP (:mod:`dpframe.mechanisms.node_counts`). All hold adaptively, so
+(:mod:`dpframe.mechanisms.rollup`, :mod:`dpframe.mechanisms.rollup`). Each count of
+different values is (e_j, d_j)-DP (:mod:`dpframe.mechanisms.rollup`). All hold adaptively, so
 epsilons and deltas add up.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -31,18 +64,148 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpframe.accounting.losses import level_laws
+from dpframe.counts import Counts, Ints, Nodes, chosen_nodes
 from dpframe.hierarchy import Kind
-from dpframe.measures import Measure
-from dpframe.mechanisms import auto_bounds, measured_parts, node_counts, offline_hhh
-from dpframe.mechanisms.measured_parts import PARTS, scales_for
-from dpframe.mechanisms.node_counts import DistinctLaw
-from dpframe.noise import NoiseTable
+from dpframe.measures import LARGEST, LEAST, AutoBound, Distinct, Measure, Steps, Vector, vectors_of
+from dpframe.mechanisms import offline_hhh
+from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.postprocess.consistency import Forest
-from dpframe.postprocess.strategy import consistent_totals, level_strategy, subtree_sums
+from dpframe.postprocess.strategy import PARTS, consistent_totals, level_strategy, subtree_sums
 from dpframe.postprocess.tree_squares import checked_forest, largest_shares
-from dpframe.steps import Steps
-from dpframe.tree import Counts, Ints, Nodes, chosen_nodes
-from dpframe.vectors import AutoBound, Distinct, Vector, vectors_of
+
+BINS = LARGEST - LEAST + 1
+
+
+def run_auto_bounds(exact: NDArray[np.int64], *, epsilon: Fraction) -> NDArray[np.int64]:
+    """Return noisy counts of all bins."""
+    noisy: NDArray[np.int64] = exact + _bin_noise(epsilon).draw(BINS)
+    return noisy
+
+
+def _bin_noise(epsilon: Fraction) -> UnboundedNoise:
+    return UnboundedNoise(rounded_up(1 / epsilon))
+
+
+FALSE_BINS = 1e-3
+"""Expected number of empty bins whose noisy count is taken for real."""
+
+
+def choose_bound(
+    noisy: NDArray[np.int64], *, epsilon: Fraction, spent: Fraction, parts: int
+) -> float:
+    """Choose the bound, a power of two, from noisy counts; post-processing.
+
+    Parameters
+    ----------
+    noisy
+        Counts of the bins, int64.
+    epsilon
+        Epsilon that the counts cost.
+    spent
+        Epsilon of the sum that the bound is for.
+    parts
+        How many parts have the noise of that sum.
+    """
+    least = float(_bin_noise(epsilon).scale) * math.log(BINS / (2 * FALSE_BINS))
+    real = np.where(noisy >= least, noisy, 0).astype(float)
+    if not real.any():
+        return 2.0 ** (LEAST + int(np.argmax(noisy)) + 1)
+    exponents = np.arange(LEAST, LARGEST + 1, dtype=float)
+    ends, middles = 2.0 ** (exponents + 1), 1.5 * 2.0**exponents
+    noise = math.sqrt(2 * parts) * ends / float(spent)
+    cut = np.array([(real * np.maximum(middles - end, 0)).sum() for end in ends])
+    return float(ends[int(np.argmin(noise + cut))])
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistinctLaw:
+    """A count of different values at all nodes, its noise, and its cost."""
+
+    distinct: Distinct
+    noise: NoiseTable | UnboundedNoise
+    epsilon: Fraction
+    delta: float
+
+    @property
+    def table(self) -> NoiseTable | None:
+        """The table of bounded noise; None if the noise is pure."""
+        return self.noise if isinstance(self.noise, NoiseTable) else None
+
+    @property
+    def scale(self) -> Fraction | None:
+        """The scale of pure noise, as it is drawn; None if there is a table."""
+        return None if isinstance(self.noise, NoiseTable) else self.noise.scale
+
+
+def node_counts(distinct: Distinct, *, epsilon: Fraction, delta: float) -> DistinctLaw:
+    """Return the law with less noise within the budget. Without ``delta``, or where a unit can move
+    a count by more than 1, this is the pure law."""
+    pure = UnboundedNoise(rounded_up(distinct.touched / epsilon))
+    if delta and distinct.singly:
+        laws = level_laws(
+            "gaussian", levels=distinct.touched, epsilon=_float_at_most(epsilon), delta=delta
+        )
+        if laws.noise.sd < pure.sd:
+            return DistinctLaw(distinct=distinct, noise=laws.noise, epsilon=epsilon, delta=delta)
+    return DistinctLaw(distinct=distinct, noise=pure, epsilon=epsilon, delta=0.0)
+
+
+def _float_at_most(epsilon: Fraction) -> float:
+    number = float(epsilon)
+    return number if Fraction(number) <= epsilon else float(np.nextafter(number, 0.0))
+
+
+def run_node_counts(
+    exact: NDArray[np.object_], *, noise: NoiseTable | UnboundedNoise
+) -> NDArray[np.object_]:
+    """Return noisy counts, one a node."""
+    noisy: NDArray[np.object_] = exact + noise.draw(len(exact)).astype(object)
+    return noisy
+
+
+FINE = 2**20
+"""Denominator of scales that are not whole numbers."""
+
+
+def measured_parts_cost(scales: Mapping[int, Fraction], *, most: int) -> Fraction:
+    """Return epsilon of a vector; a unit moves parts, and the totals of a level, by ``most``."""
+    return sum((Fraction(most) / scale for scale in scales.values()), Fraction(0))
+
+
+def scales_for(
+    weights: Mapping[int, Fraction], *, most: int, epsilon: Fraction
+) -> dict[int, Fraction]:
+    """Return the noise scales of parts and levels, rounded up. ``weights`` divide ``epsilon``;
+    where a weight is 0, there is no scale."""
+    return {at: rounded_up(most / (epsilon * weight)) for at, weight in weights.items() if weight}
+
+
+def rounded_up(scale: Fraction) -> Fraction:
+    """Round up to a scale that the sampler takes."""
+    if scale >= FINE:
+        return Fraction(math.ceil(scale))
+    return Fraction(math.ceil(scale * FINE), FINE)
+
+
+def run_measured_parts(
+    parts: NDArray[np.object_],
+    totals: NDArray[np.object_],
+    level: NDArray[np.int64],
+    *,
+    scales: Mapping[int, Fraction],
+) -> tuple[NDArray[np.object_], dict[int, NDArray[np.object_]]]:
+    """Return noisy parts, and noisy totals of the nodes on each level that has a scale.
+
+    ``parts`` and ``totals`` are true numbers, one a node; ``level`` is the level of every node.
+    """
+    noisy = parts + UnboundedNoise(scales[PARTS]).draw(len(parts)).astype(object)
+    above = {}
+    for at in sorted(scales):
+        if at != PARTS:
+            here = totals[level == at]
+            above[at] = here + UnboundedNoise(scales[at]).draw(len(here)).astype(object)
+    return noisy, above
 
 
 class Measurable(Protocol):
@@ -235,10 +398,8 @@ def _search_bounds(
     measure = searching.measure
     bounds = {"lower": measure.lower, "upper": measure.upper}
     for searched in searching.searches:
-        noisy = auto_bounds.run(counted.magnitudes(searched), epsilon=searching.each)
-        bound = auto_bounds.choose_bound(
-            noisy, epsilon=searching.each, spent=searching.rest, parts=parts
-        )
+        noisy = run_auto_bounds(counted.magnitudes(searched), epsilon=searching.each)
+        bound = choose_bound(noisy, epsilon=searching.each, spent=searching.rest, parts=parts)
         bounds[searched.side] = bound if searched.side == "upper" else -bound
     lower, upper = bounds["lower"], bounds["upper"]
     assert isinstance(lower, float)
@@ -275,7 +436,7 @@ def _sum_of(pair: tuple[Estimate, ...]) -> Estimate:
 
 
 def _distinct_estimate(counted: Measurable, nodes: Nodes, paid: DistinctLaw) -> Estimate:
-    noisy = node_counts.run(counted.distinct(paid.distinct, nodes), noise=paid.noise)
+    noisy = run_node_counts(counted.distinct(paid.distinct, nodes), noise=paid.noise)
     variance = np.full(len(noisy), paid.noise.sd**2)
     return Estimate(total=noisy, variance=variance, largest=np.ones(len(noisy)), scales={})
 
@@ -298,9 +459,9 @@ def _vector_estimate(
     if max(scales.values()) > WIDEST:
         weights = {PARTS: Fraction(1)}
         scales = scales_for(weights, most=most, epsilon=paid.epsilon)
-    assert measured_parts.cost(scales, most=most) <= paid.epsilon
+    assert measured_parts_cost(scales, most=most) <= paid.epsilon
     totals = subtree_sums(exact, forest)
-    parts, above = measured_parts.run(exact, totals, level, scales=scales)
+    parts, above = run_measured_parts(exact, totals, level, scales=scales)
     spread = {at: 2 * float(scale) ** 2 for at, scale in scales.items()}
     known = np.zeros(len(parts), dtype=object)
     variance = np.full(len(parts), np.inf)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.asking.released_measures import digits_for_width
+from dpframe.asking.measure_texts import digits_for_width
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import INVALID, OTHER
 from dpframe.pages.chartable import (

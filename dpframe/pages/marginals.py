@@ -15,8 +15,14 @@ from numpy.typing import NDArray
 
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.errors import ColumnError, ParameterError
-from dpframe.pages.drawings import draw_category_bars, draw_histogram, percent_of_rows
-from dpframe.pages.marginal_bins import Bins, bins_of, seconds_text
+from dpframe.pages.drawings import (
+    Bins,
+    bins_of,
+    draw_category_bars,
+    draw_histogram,
+    percent_of_rows,
+    seconds_text,
+)
 from dpframe.pages.page_parts import (
     budget_figure,
     budget_words,

@@ -6,16 +6,17 @@ import html
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpframe.asking.measure_texts import ReleasedMeasure, receipt_measures
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.asking.released_measures import ReleasedMeasure, receipt_measures
 from dpframe.errors import ParameterError
 from dpframe.pages.answers import answer_sections
-from dpframe.pages.cells_page import cells_page, check_plain
 from dpframe.pages.chartable import Chartable, Kind, area_measure, chartable
 from dpframe.pages.page_parts import (
     budget_figure,
     budget_words,
+    cells_page,
     check_columns,
+    check_plain,
     confidence_percent,
     decimals,
     extract_remark,

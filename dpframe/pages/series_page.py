@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 
+from dpframe.asking.measure_texts import receipt_measures
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.asking.released_measures import receipt_measures
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import as_hierarchy
 from dpframe.pages.drawings import HATCH, NARROW, SMALL, WIDE, Point, Size, draw_lines

@@ -25,8 +25,7 @@ import numpy as np
 from dpframe.errors import ParameterError
 from dpframe.postprocess.change_sides import DrawnNumbers, Numbers, Side
 from dpframe.postprocess.joint_noise import Noise, difference_half_width, quotient_ends
-from dpframe.postprocess.mean_intervals import ratio_interval
-from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
+from dpframe.postprocess.weighted_laplace import deviation_factor, ratio_interval, whole_half_width
 
 BOUNDS = 0.1
 """Part of 1 - confidence for bounds of nodes that one release does not report. Tails of test noise

@@ -31,9 +31,9 @@ import numpy as np
 
 from dpframe.budget import SHARE_GRID
 from dpframe.errors import ParameterError
+from dpframe.measures import Steps
 from dpframe.noise import NoiseTable, UnboundedNoise, law_of_facts
-from dpframe.postprocess.half_widths import half_width, table_of
-from dpframe.postprocess.joint_noise import Noise
+from dpframe.postprocess.joint_noise import Noise, half_width, table_of
 from dpframe.postprocess.known_noise import (
     NOMINAL,
     SUMMED,
@@ -52,7 +52,6 @@ from dpframe.postprocess.legacy import (
     selects_by_number,
 )
 from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes
-from dpframe.steps import Steps
 
 Place = tuple[int, Hashable]
 """A node: its level, and the last entry of its lineage, None for the root."""

@@ -47,8 +47,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from dpframe.counts import ListedNodes, NoisyTree
 from dpframe.errors import ParameterError
-from dpframe.tree import ListedNodes, NoisyTree
 
 _Number = TypeVar("_Number", np.float64, np.int64, np.object_)
 

@@ -19,15 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.errors import ParameterError
+from dpframe.measures import Steps
 from dpframe.noise import NoiseTable, UnboundedNoise, law_of_facts
 from dpframe.postprocess.consistency import Forest
-from dpframe.postprocess.half_widths import half_width
+from dpframe.postprocess.joint_noise import half_width
 from dpframe.postprocess.legacy import law_by_spread
-from dpframe.postprocess.mean_intervals import mean_ends, spread_from_end
 from dpframe.postprocess.shown_nodes import MeasureColumns, ShownNodes
 from dpframe.postprocess.tree_squares import largest_shares, variances
-from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
-from dpframe.steps import Steps
+from dpframe.postprocess.weighted_laplace import (
+    deviation_factor,
+    mean_ends,
+    spread_from_end,
+    whole_half_width,
+)
 
 Whole = NDArray[np.int64]
 Objects = NDArray[np.object_]

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpframe import _duck
-from dpframe._sql import ascending_order, identifier
+from dpframe.common.texts import ascending_order, identifier
 from dpframe.hierarchy import INVALID, OTHER, Hierarchy
 from dpframe.hierarchy._base import LEVEL_COLUMN_TYPES, has_zone
 

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.noise import NoiseTable
-from dpframe.postprocess.half_widths import half_width, sum_widths
+from dpframe.postprocess.joint_noise import half_width, sum_widths
 
 _Interval = tuple[NDArray[np.int64], NDArray[np.int64]]
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe._known_arguments import shown_value
-from dpframe.digest import FrameState, frame_state, released_columns
+from dpframe.common.calls import shown_value
+from dpframe.common.digest import FrameState, frame_state, released_columns
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import (
     INVALID,
@@ -23,8 +23,8 @@ from dpframe.hierarchy import (
     as_hierarchy,
     is_one_hierarchy,
 )
-from dpframe.hierarchy._columns import Columns
-from dpframe.hierarchy._path import Path
+from dpframe.hierarchy._cells import Columns
+from dpframe.hierarchy._number import Path
 
 if TYPE_CHECKING:
     import pandas as pd

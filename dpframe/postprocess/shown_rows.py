@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe._known_arguments import shown_value
+from dpframe.common.calls import shown_value
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.postprocess.known_noise import SUMMED, KnownNoise, known_noise, rollup_noise
 from dpframe.postprocess.shown_nodes import (

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpframe import _duck
-from dpframe._known_arguments import known_arguments
-from dpframe._progress import step
+from dpframe.common.calls import known_arguments
+from dpframe.common.files import step
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, ReleaseNameError
 from dpframe.ledger import Ledger, chosen_ledger, history, store
-from dpframe.ledger.open_file import BUSY
-from dpframe.publishing.names import name_tables
+from dpframe.ledger.forecast import BUSY
 from dpframe.publishing.results_files import (
     Target,
     check_owner,
@@ -27,6 +26,7 @@ from dpframe.publishing.results_tables import (
     budget_table,
     family_tables,
     measures_table,
+    name_tables,
     published_release,
     releases_table,
     results_script,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from dpframe import _duck
-from dpframe._paths import file_of_path
+from dpframe.common.files import file_of_path
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError
 from dpframe.ledger import Ledger
 from dpframe.publishing.results_tables import BUDGET, LEDGER_KEY, MARK, MEASURES, RELEASES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpframe._late_imports import load_name
+from dpframe.common.calls import load_name
 
 READ = TYPE_CHECKING
 """For imports that only mypy reads. mypy orders modules by their imports, except the imports under

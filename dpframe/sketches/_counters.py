@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe._unicode import unicode
+from dpframe.common.texts import unicode
 from dpframe.sketches._batches import ARROW_TYPES, Column, Kind
 
 ROOM = 16_384
@@ -53,7 +53,7 @@ def encode_keys(column: Column) -> EncodedKeys:
         return EncodedKeys(column.values, np.zeros(0, np.int64), np.zeros(0, np.uint64))
     if column.kind == "words":
         return _encode_words(column.values)
-    from dpframe.sketches._encode import encode
+    from dpframe.sketches._kernels import encode
 
     array = column.values
     _, offsets, data = array.buffers()

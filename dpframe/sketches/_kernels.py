@@ -1,5 +1,21 @@
 """The tables of the sketches and their inner loops. Compiled.
 
+Compile the loops of sketches with numba.
+
+Only this module loads numba, so that ``import dpframe`` works without it.
+
+Encode texts as words of 64 bits, so that most comparisons read two words. Compiled.
+
+Two words hold a whole text of up to 15 bytes: its first eight bytes, then the other seven followed
+by the length. For a longer text they hold its first eight bytes and a hash; ``long`` holds its
+length in bytes, then the whole text as words. Words are little-endian.
+
+Weigh users at their values, in whole numbers: loops over users, for long tables. Compiled.
+
+User ``u`` has the values ``value[starts[u] : starts[u + 1]]``.
+
+The tables of the sketches and their inner loops. Compiled.
+
 A table is an array of words in buckets of four slots: four words ``U``, then the first words of the
 four keys, and for text (as ``_encode`` writes it) four second words and four places. A place says
 where in the *arena* a long text begins. Keys are compared in full: equal hashes merge nothing.
@@ -14,18 +30,170 @@ time, so that never all buckets are marked and every search ends.
 Which of the keys at zero goes first is decided when the sketch is read (``misra_gries.py``).
 """
 
-# mypy: disable-error-code="no-any-return, assignment"
 from __future__ import annotations
 
-from typing import Any
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.sketches._compile import compile_inline, compile_loop
+from dpframe.common.calls import import_extra
+
+numba = import_extra(
+    "numba", "sketches need numba, which compiles them: pip install 'dpframe[streams]'."
+)
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compile_loop(function: Function) -> Function:
+    """Compile a function at its first call, and keep its code on disk where that can be written.
+
+    Other threads run on while the compiled function runs. numba looks for changes only in the file
+    of a function: a compiled function may call others in its own file, never in another file.
+    """
+    try:
+        return cast(Function, numba.njit(cache=True, nogil=True)(function))
+    except RuntimeError:  # a read-only installation, and no home directory either
+        return cast(Function, numba.njit(nogil=True)(function))
+
+
+def compile_inline(function: Function) -> Function:
+    """Compile a function into its callers: arithmetic in hot loops. Do not use it for functions
+    that take arrays: each call would count references to the arrays."""
+    return cast(Function, numba.njit(inline="always")(function))
+
+
+# mypy: disable-error-code="no-any-return"
+
 
 Words = NDArray[np.int64]
 Unsigned = NDArray[np.uint64]
+
+LONG = np.uint64(255 << 56)
+"""Last byte of the second word of a text of more than 15 bytes. It makes the word negative."""
+
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
+_HIGH = np.uint64(0x8080808080808080)
+"""Bits that are 0 in every ASCII text."""
+
+_HEAD = np.array([(1 << 8 * min(8, n)) - 1 for n in range(16)], dtype=np.uint64)
+_TAIL = np.array([(1 << 8 * max(0, n - 8)) - 1 for n in range(16)], dtype=np.uint64)
+"""Masks, by length n: which bytes of the first and of the second word belong to the text."""
+
+assert sys.byteorder == "little", "sketches of text need a little-endian processor"
+
+
+@compile_loop
+def encode(
+    data: Unsigned, starts: Words, words: Words, places: Words, long: Unsigned
+) -> tuple[int, bool]:
+    """Encode texts that lie one after the other.
+
+    ``data[i]`` is the word that begins at byte i; nine more words follow the last text. Text i is
+    the bytes from ``starts[i]`` to ``starts[i + 1]``, counted from ``starts[0]``. Fills ``words``,
+    shape (n, 2), ``long``, and ``places``: where in ``long`` each text begins. Returns how many
+    words of ``long`` are filled, at most one for every four bytes, and whether all texts are ASCII.
+    """
+    used, seen, origin = 0, np.uint64(0), starts[0]
+    for i in range(starts.shape[0] - 1):
+        start, n = np.uint64(starts[i] - origin), starts[i + 1] - starts[i]
+        size = np.uint64(min(n, 15))
+        first, second = data[start] & _HEAD[size], data[start + np.uint64(8)] & _TAIL[size]
+        words[i, 0], words[i, 1] = np.int64(first), np.int64(second) | n << 56
+        seen |= first | second
+        places[i] = used
+        if n > 15:
+            h = np.uint64(n)
+            long[used] = n
+            for j in range(0, n, 8):
+                word = data[start + np.uint64(j)] & _HEAD[np.uint64(min(8, n - j))]
+                used += 1
+                long[used] = word
+                seen |= word
+                h = (h ^ word) * _MULTIPLIER
+                h ^= h >> np.uint64(32)
+            used += 1
+            words[i, 1] = np.int64(h | LONG)
+    return used, seen & _HIGH == 0
+
+
+# mypy: disable-error-code="no-any-return"
+
+
+Whole = NDArray[np.int64]
+Values = NDArray[np.int32]
+
+
+@compile_loop
+def importance_squares(starts: Whole, value: Values, items: int, importance: Whole) -> Whole:
+    """Return for every user the sum of the squared importance of the first ``items`` values."""
+    out = np.zeros(len(starts) - 1, dtype=np.int64)
+    for u in range(len(out)):
+        total = 0
+        for i in range(starts[u], min(starts[u + 1], starts[u] + items)):
+            one = importance[value[i]]
+            total += one * one
+        out[u] = total
+    return out
+
+
+@compile_loop
+def value_weights(
+    starts: Whole, value: Values, items: int, importance: Whole, length: Whole, norm: int
+) -> Whole:
+    """Return for every value the sum over users of ``norm`` times its importance, divided by the
+    user's ``length`` and rounded down. Only the first ``items`` values of a user count."""
+    out = np.zeros(len(importance), dtype=np.int64)
+    for u in range(len(length)):
+        if length[u] == 0:
+            continue
+        for i in range(starts[u], min(starts[u + 1], starts[u] + items)):
+            one = importance[value[i]]
+            if one > 0:
+                out[value[i]] += norm * one // length[u]
+    return out
+
+
+@compile_loop
+def mark_first_values(starts: Whole, value: Values, items: int, values: int) -> NDArray[np.bool_]:
+    """Return which values are among the first ``items`` of at least one user."""
+    out = np.zeros(values, dtype=np.bool_)
+    for u in range(len(starts) - 1):
+        for i in range(starts[u], min(starts[u + 1], starts[u] + items)):
+            out[value[i]] = True
+    return out
+
+
+@compile_loop
+def count_found_values(starts: Whole, value: Values, found: NDArray[np.bool_]) -> Whole:
+    """Return for every user how many of the ``found`` values the user has."""
+    out = np.zeros(len(starts) - 1, dtype=np.int64)
+    for u in range(len(out)):
+        many = 0
+        for i in range(starts[u], starts[u + 1]):
+            if found[value[i]]:
+                many += 1
+        out[u] = many
+    return out
+
+
+@compile_loop
+def weight_sums(starts: Whole, value: Values, found: NDArray[np.bool_], weight: Whole) -> Whole:
+    """Return for every ``found`` value the sum of the weights of its users; 0 for other values."""
+    out = np.zeros(len(found), dtype=np.int64)
+    for u in range(len(weight)):
+        for i in range(starts[u], starts[u + 1]):
+            if found[value[i]]:
+                out[value[i]] += weight[u]
+    return out
+
+
+# mypy: disable-error-code="no-any-return, assignment"
+
+
 Bytes = NDArray[np.uint8]
 Places = NDArray[np.int32]
 Text = tuple[Words, Unsigned, Unsigned]
@@ -38,7 +206,6 @@ of the arena in use."""
 BLOCK = 32
 """Records of a block; the best number in trials on heavy-tailed keys."""
 
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 _MIXER = np.uint64(0xD6E8FEB86659FD93)  # from Pelle Evensen's rrmxmx
 _2, _3, _4, _8, _12 = (np.uint64(n) for n in (2, 3, 4, 8, 12))
 """Unsigned like hashes: numba would make the sum of signed and unsigned a float."""
@@ -324,3 +491,62 @@ def update_users(
         if meta[NONZERO] > counters:
             _decrement(table, over, listed, meta, keys)
         start = end
+
+
+PARTITION_BLOCK = 8192
+"""Records of a block. Each row counts a whole block before the next row, to stay in the cache."""
+
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_27, _30, _31, _32 = (np.uint64(n) for n in (27, 30, 31, 32))
+"""Unsigned like hashes: numba would make the sum of signed and unsigned a float."""
+
+
+@compile_inline
+def _splitmix64(x: Any) -> Any:
+    """Compute ``hot_partition.splitmix64`` of one integer."""
+    h = (x ^ (x >> _30)) * _FIRST
+    h = (h ^ (h >> _27)) * _SECOND
+    return h ^ (h >> _31)
+
+
+@compile_loop
+def update_partition(
+    codes: NDArray[np.uint64],
+    cells: NDArray[np.int64],
+    tables: NDArray[np.int64],
+    keys: NDArray[np.uint64],
+) -> None:
+    """Count codes.
+
+    Parameters
+    ----------
+    codes
+        Leaves, most significant bit first, below 2**depth.
+    cells
+        Counts of the deepest exact level. ``tables`` has all levels below it, leaves included.
+    tables
+        Counters, shape (level, row, cell), coarsest level first.
+    keys
+        Keys of the hashes, shape (level, row, 2): for cells and for signs.
+    """
+    levels, rows = tables.shape[0], tables.shape[1]
+    width = np.uint64(tables.shape[2])
+    for start in range(0, codes.shape[0], PARTITION_BLOCK):
+        block = codes[start : start + PARTITION_BLOCK]
+        shift = np.uint64(levels)
+        for code in block:
+            cells[code >> shift] += 1
+        for level in range(levels):
+            shift = np.uint64(levels - 1 - level)
+            for row in range(rows):
+                table, key = tables[level, row], keys[level, row, 0]
+                if rows == 1:
+                    for code in block:
+                        h = _splitmix64((code >> shift) ^ key)
+                        table[(h >> _32) * width >> _32] += 1
+                else:
+                    other = keys[level, row, 1]
+                    for code in block:
+                        h = _splitmix64((code >> shift) ^ key)
+                        sign = np.int64(_splitmix64((code >> shift) ^ other) >> _31 >> _32)
+                        table[(h >> _32) * width >> _32] += 1 - 2 * sign

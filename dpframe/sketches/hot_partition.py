@@ -224,7 +224,7 @@ class HotPartition:
             return
         if int(codes.max()) >> self._shape.depth:
             raise ParameterError(f"codes must be below 2**{self._shape.depth} (depth).")
-        from dpframe.sketches import _partition_kernels
+        from dpframe.sketches import _kernels as _partition_kernels
 
         s = self._shape
         keys = _hash_keys(s.seed, s.depth, s.rows)[s.exact + 1 :].copy()

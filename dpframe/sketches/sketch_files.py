@@ -30,10 +30,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe._paths import content_of, local_file, replace_file
+from dpframe.common.files import content_of, local_file, replace_file
 from dpframe.errors import SourceError
-from dpframe.sketches._batches import ARROW_TYPES
-from dpframe.sketches._state import SketchState, key_order
+from dpframe.sketches._batches import ARROW_TYPES, SketchState, key_order
 
 T = TypeVar("T")
 

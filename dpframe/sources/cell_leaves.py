@@ -1,4 +1,48 @@
-"""SQL for the finest cells of rows, each at the finest nodes of its dimensions that can matter.
+"""SQL for the finest keys and cells of rows, with weights of users and measures.
+
+Turn a measure such as bytes or revenue into partial shares: whole units, by row or by user.
+
+The weight w of each row is read as ``round(min(w, max_weight) / max_weight * WHOLE)``, so that only
+whole numbers are added up. Sums are cut to units; ``max_weight`` has ``SHARE_GRID`` units. One unit
+of privacy moves the units below the nodes of a level by at most ``SHARE_GRID`` together, whatever
+the offsets of the rounding are:
+
+rows
+    Every finest key has ``floor((sum + offset) / PART)`` units; the offset is a hash of the key and
+    a secret seed. One more row adds at most WHOLE to one sum, and so 0 to SHARE_GRID units to one
+    key. Equal rows are not all rounded alike, as they would be if each row were rounded.
+users
+    ``sources.user_shares`` adds up a user's weights in the order of the keys, divides by their
+    total, or by WHOLE if that is larger, and rounds with one offset for the user.
+
+Both are unbiased: every number in the range of an offset is equally likely.
+
+SQL that divides a user's weight into whole units, over the user's rows or by their weights.
+
+By rows: among a user's ``total`` rows, in the order of their keys, row i gets the units between
+``floor((grid (i - 1) + offset) / total)`` and ``floor((grid i + offset) / total)``. All rows of a
+user get ``grid`` units, and a key gets the sum of its rows. Grouping by user and key first would
+give the same number, since the terms between cancel out. But where most groups have one row, such
+grouping would take longer than all the rest, and so would sorting texts instead of their numbers.
+
+CTEs, over rows with the user u and the key of the row:
+
+numbered  every finest key and its number, leaf, in ascending order of the keys
+ranked    for every row its leaf, its place i among the rows of its user, and their total
+bounded   units of every leaf
+leaves    units of every finest key
+
+SQL that counts how many records have each finest key.
+
+Stored values are grouped before keys are made: where texts are stored as a dictionary, an
+expression over every row costs more than all the rest. Different values can have one key: NULL and
+empty text, or texts that a kind parses. CTEs, over ``source``:
+
+texts   counts of stored values
+keyed   the finest key of each value, k1, k2, ...
+leaves  counts of the finest keys, in units of the grid
+
+SQL for the finest cells of rows, each at the finest nodes of its dimensions that can matter.
 
 A cell has no more records than each of its nodes: where a node of one dimension is below the band,
 no cell at or below that node can be reported. So the records of such a node are counted at its
@@ -22,17 +66,241 @@ of a dimension.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
-from dpframe._sql import ascending_order
+from dpframe.budget import SHARE_GRID, PrivacyUnit
+from dpframe.common.texts import ascending_order, is_nan
 from dpframe.hierarchy import Hierarchy
-from dpframe.sources.record_leaves import (
-    finest_columns,
-    keyed_sql,
-    one_to,
-    source_columns,
-    sum_list,
-)
-from dpframe.sources.user_shares import same_key_sql
+
+WHOLE = 2**40
+"""The whole number as which ``max_weight`` is read. 2^64 rows of it add up to less than 2^127."""
+
+PART = WHOLE // SHARE_GRID
+"""One unit, in the whole numbers as which weights are read."""
+
+
+def measure_sql(value: str, most: float) -> str:
+    """SQL of a weight, BIGINT in 0 to WHOLE, from the SQL of a number or of a number's text.
+
+    ``most`` and more, infinity too, is WHOLE. NULL, NaN, negative numbers and other text are 0. No
+    value is an error.
+    """
+    number, bound = f"TRY_CAST({value} AS DOUBLE)", f"{most!r}::DOUBLE"
+    return (
+        f"CASE WHEN {number} > 0 AND NOT {is_nan(number)} "
+        f"THEN CAST(least({number}, {bound}) / {bound} * {WHOLE}::DOUBLE AS BIGINT) "
+        "ELSE 0::BIGINT END"
+    )
+
+
+def units_sql(total: str, keys: str, seed: int) -> str:
+    """SQL of the units of a finest key, BIGINT, from the SQL of the sum of its weights."""
+    offset = f"(hash({keys}, {seed}::UBIGINT) % {PART}::UBIGINT)::HUGEINT"
+    return f"(({total} + {offset}) // {PART}::HUGEINT)::BIGINT"
+
+
+def row_shares(keys: Sequence[str], *, grid: int, seed: int, keyed: str, placed: str) -> list[str]:
+    """The CTEs. ``keyed`` is a table that has all ``keys``. ``placed`` is a FROM clause of rows
+    with the columns ``u`` and ``leaf``, and may read the CTE ``numbered``.
+
+    The offset of a user depends only on that user and the seed. All rows of the user share it,
+    though equal ids can have different hashes (numbers in a VARIANT, text without case in a
+    STRUCT).
+    """
+    names = ", ".join(keys)
+    return [
+        f"numbered AS MATERIALIZED (SELECT {names}, row_number() OVER (ORDER BY "
+        f"{ascending_order(*keys)}) AS leaf FROM (SELECT DISTINCT {names} FROM {keyed}))",
+        _ranked_cte(["leaf"], seed, placed),
+        f"bounded AS (SELECT leaf, {_row_units_sql(grid)} AS n FROM ranked GROUP BY leaf)",
+        f"leaves AS (SELECT {names}, n FROM bounded JOIN numbered USING (leaf))",
+    ]
+
+
+def row_shares_of_numbers(keys: Sequence[str], *, grid: int, seed: int, keyed: str) -> list[str]:
+    """The CTEs ``ranked`` and ``leaves``, from the rows of ``keyed``, which have the user u and
+    keys that are whole numbers."""
+    names = ", ".join(keys)
+    return [
+        _ranked_cte(keys, seed, keyed),
+        f"leaves AS (SELECT {names}, {_row_units_sql(grid)} AS n FROM ranked GROUP BY {names})",
+    ]
+
+
+def _ranked_cte(keys: Sequence[str], seed: int, rows: str) -> str:
+    return (
+        f"ranked AS (SELECT {', '.join(keys)}, row_number() OVER (PARTITION BY u ORDER BY "
+        f"{ascending_order(*keys)}) AS i, count(*) OVER (PARTITION BY u) AS total, "
+        f"min({user_hash('u', seed)}) OVER (PARTITION BY u) AS h FROM {rows})"
+    )
+
+
+def _row_units_sql(grid: int) -> str:
+    offset = "(h % total::UBIGINT)::BIGINT"
+    return f"sum(({grid} * i + {offset}) // total - ({grid} * (i - 1) + {offset}) // total)::BIGINT"
+
+
+def measured_shares(keys: Sequence[str], *, grid: int, seed: int) -> list[str]:
+    """The CTEs ``running`` and ``bounded`` over ``pairs``, in which m is the weight of a user and
+    key.
+
+    A user whose measures add up to less than WHOLE gets proportionally fewer units.
+    """
+    names, order, offset = ", ".join(keys), ascending_order(*keys), "(h % total)::HUGEINT"
+    return [
+        f"running AS (SELECT {names}, m, sum(m) OVER (PARTITION BY u ORDER BY {order} "
+        f"ROWS UNBOUNDED PRECEDING)::HUGEINT AS upto, "
+        f"greatest(sum(m) OVER (PARTITION BY u), {WHOLE})::HUGEINT AS total, "
+        f"min({user_hash('u', seed)}) OVER (PARTITION BY u) AS h FROM pairs)",
+        f"bounded AS (SELECT {names}, ({grid} * upto + {offset}) // total "
+        f"- ({grid} * (upto - m) + {offset}) // total AS n FROM running)",
+    ]
+
+
+def user_sample_ctes(keys: str, unit: PrivacyUnit, seed: int) -> list[str]:
+    """CTEs of a uniform sample of at most ``max_contributions`` rows of each user, over all keys.
+
+    Rows are ranked by a hash of user, key, number among equal rows and seed, so the sample depends
+    neither on the order of the rows nor on other users.
+    """
+    order = ascending_order(row_hash(f"u, {keys}, i", seed), *keys.split(", "), "i")
+    return [
+        f"rows AS (SELECT u, {keys}, unnest(range(m)) AS i FROM pairs)",
+        f"bounded AS (SELECT u, {keys}, 1 AS n FROM rows QUALIFY row_number() OVER "
+        f"(PARTITION BY u ORDER BY {order}) "
+        f"<= {unit.max_contributions})",
+    ]
+
+
+def user_hash(user: str, seed: int) -> str:
+    """SQL of the hash from which the offset of a user follows."""
+    return f"hash({user}, {seed}::UBIGINT)"
+
+
+def row_hash(row: str, seed: int) -> str:
+    """SQL of the hash by which a user's rows are sampled.
+
+    DuckDB adds a number to a hash by an exclusive or, which keeps rows together that agree in
+    their first bits: the second hash separates them.
+    """
+    return f"hash(hash({row}, {seed}::UBIGINT))"
+
+
+def same_key_sql(keys: Sequence[str], one: str, other: str) -> str:
+    """The condition that joins two relations on all columns of a key."""
+    return " AND ".join(f"{one}.{key} IS NOT DISTINCT FROM {other}.{key}" for key in keys)
+
+
+def one_to(n: int) -> range:
+    """The numbers 1 to n."""
+    return range(1, n + 1)
+
+
+def finest_columns(hierarchy: Hierarchy) -> tuple[str, ...]:
+    """The columns of the finest key."""
+    return tuple(f"k{i}" for i in one_to(hierarchy.key_width))
+
+
+def keyed_sql(hierarchy: Hierarchy, types: tuple[str, ...], rows: str, kept: str) -> str:
+    """A query of ``rows`` with their finest keys and ``kept`` columns, without rows that the
+    hierarchy drops."""
+    query, valid, width, read = rows, [], 0, 0
+    several = len(hierarchy.dimensions) > 1
+    for one in hierarchy.dimensions:
+        here = slice(read, read := read + len(one.source_columns))
+        own = source_columns(hierarchy)[here], types[here]
+        query = add_key_steps(one, *own, query)
+        made = [name for step in one.key_steps(*own) for name in step]
+        named = [
+            f"{'q' if several else 'k'}{i}" for i in range(width + 1, width + one.key_width + 1)
+        ]
+        width += one.key_width
+        if several:  # the steps of all dimensions have the same names
+            kept_as = ", ".join(
+                f"{k} AS {q}" for k, q in zip(finest_columns(one), named, strict=True)
+            )
+            query = f"(SELECT * EXCLUDE ({', '.join(made)}), {kept_as} FROM {query})"
+        if one.on_invalid == "drop":
+            valid += [f"{name} IS NOT NULL" for name in named]
+    keys = tuple(f"q{i} AS k{i}" if several else f"k{i}" for i in one_to(width))
+    select = ", ".join([*keys, kept] if kept else keys)
+    where = f" WHERE {' AND '.join(valid)}" if valid else ""
+    return f"SELECT {select} FROM {query}{where}"
+
+
+def add_key_steps(
+    hierarchy: Hierarchy, columns: tuple[str, ...], types: tuple[str, ...], query: str
+) -> str:
+    """A subquery with the columns of ``key_steps`` beside the columns of a query."""
+    for step in hierarchy.key_steps(columns, types):
+        query = add_columns(query, step)
+    return query
+
+
+def add_columns(query: str, columns: Mapping[str, str]) -> str:
+    """A subquery with more columns, from their SQL by name."""
+    added = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
+    return f"(SELECT *, {added} FROM {query})"
+
+
+def source_columns(hierarchy: Hierarchy) -> tuple[str, ...]:
+    """The names in ``source`` of the columns that are read."""
+    return tuple(f"c{i}" for i in range(len(hierarchy.source_columns)))
+
+
+def record_leaves(
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    types: tuple[str, ...],
+    seed: int,
+    added: tuple[str, ...] = (),
+    counted: Mapping[str, str] = MappingProxyType({}),
+) -> list[str]:
+    """The CTEs. ``added`` names the sums beside the counts. A name that ``counted`` maps to a value
+    is no sum: it counts the rows where the value is not NULL."""
+    keys, columns = ", ".join(finest_columns(hierarchy)), source_columns(hierarchy)
+    of_rows = "".join(
+        f", count({counted[name]}) AS {name}" if name in counted else f", sum({name}) AS {name}"
+        for name in added
+    )
+    read = tuple(name for name in added if name not in counted)
+    weighted = unit.weight is not None
+    kind = "HUGEINT" if unit.measured else "BIGINT"
+    rows = f"sum(w)::{kind}" if weighted else "count(*)"
+
+    def counts(total: str, chosen: str, more: str, of: str) -> str:
+        n = units_sql(total, keys, seed) if unit.measured else total
+        return f"SELECT {chosen}, {n} AS n{more} FROM {of}"
+
+    some = " WHERE w > 0" if weighted and not added else ""
+    stored = hierarchy.stored_keys(columns, types)
+    if not hierarchy.reads_text and stored is None:
+        source = f"(FROM source{some})" if some else "source"
+        wanted = ", ".join([*(["w"] if weighted else []), *read])
+        return [
+            f"keyed AS ({keyed_sql(hierarchy, types, source, wanted)})",
+            f"leaves AS ({counts(rows, keys, of_rows, 'keyed')} GROUP BY {keys})",
+        ]
+    own, kept = ", ".join(columns), ("n", *added)
+    others = "texts" if stored is None else f"(FROM texts WHERE ({stored}) IS NOT TRUE)"
+    leaves = f"{counts(f'sum(n)::{kind}', keys, sum_list(added), 'keyed')} GROUP BY {keys}"
+    if stored is not None:
+        pairs = zip(columns, finest_columns(hierarchy), strict=True)
+        chosen = ", ".join(f"{column} AS {key}" for column, key in pairs)
+        as_they_are = f"(SELECT {chosen}, {', '.join(kept)} FROM texts WHERE {stored})"
+        more = "".join(f", {name}" for name in added)
+        leaves = f"{counts('n', keys, more, as_they_are)} UNION ALL {leaves}"
+    return [
+        f"texts AS (SELECT {own}, {rows} AS n{of_rows} FROM source{some} GROUP BY {own})",
+        f"keyed AS ({keyed_sql(hierarchy, types, others, ', '.join(kept))})",
+        f"leaves AS ({leaves})",
+    ]
+
+
+def sum_list(added: tuple[str, ...]) -> str:
+    """The end of a select list: sums of sums, each under its old name."""
+    return "".join(f", sum({name}) AS {name}" for name in added)
+
 
 PLACES = 256
 """Larger than the number of levels of any dimension."""

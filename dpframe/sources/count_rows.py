@@ -9,10 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dpframe.counts import CellCounts, Counts, CountTree, Ints, python_integers
 from dpframe.hierarchy import Hierarchy
-from dpframe.sources.cell_leaves import cell_result_columns, places_in
-from dpframe.sources.record_leaves import one_to
-from dpframe.tree import CellCounts, Counts, CountTree, Ints, python_integers
+from dpframe.sources.cell_leaves import cell_result_columns, one_to, places_in
 
 
 def counts_of(

@@ -1,30 +1,440 @@
-"""Count the rows of any source into counts of nodes or cells, with one statement."""
+"""Count the rows of any source into counts of nodes or cells, or users at every node.
+
+Read any source into pairs of a user and a value, with one statement.
+
+The statement reads the view ``dpframe_source`` once and returns ``hash, held, value, text``: a row
+per user with the numbers of their values, and a row per value with its number and text. Its CTEs,
+in order:
+
+source  the columns that matter, renamed
+keyed   the key of every row, k1
+pairs   users and their different keys
+known   every key, and its number
+
+The hash of a user is the hash of the id. Equal ids can have different hashes, such as numbers in a
+VARIANT; the user then has the smallest of these hashes.
+
+Keys are hashed by their texts, which are equal where keys are: no user changes the hash of another
+user's key.
+
+If a user has more than ``items`` pairs, the pairs whose hash of user, key and a secret seed is
+smallest take part. So these pairs depend only on this user and the seed: numbers of users and keys,
+which also depend on other users, are not hashed.
+
+Count the different users at every node, for any source, with one statement.
+
+A user counts once in the total, and in each level at no more than ``at_most`` of their nodes: the
+first nodes in the order of a hash of user, node and a secret seed. So these nodes depend only on
+this user and the seed. At their other nodes users are not counted at all, and a node at which
+nobody is counted does not exist. CTEs, in order:
+
+source  the columns that matter, renamed
+held    users and their different values
+keyed   users and their finest keys
+of_l    users and their different nodes of level l
+level_l numbers of users at the nodes of level l
+
+For listed keys, chosen, leaves and placed stand in place of of_l and level_l.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from dpframe._duck import Relation, register_table
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dpframe._duck import VIEW, Relation, register_table
 from dpframe.budget import PrivacyUnit
+from dpframe.common.texts import ascending_order
+from dpframe.counts import Counts, CountTree, ListedNodes
+from dpframe.dialects import SPARK
+from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
 from dpframe.hierarchy._ip import Ip
 from dpframe.noise import random_seed
-from dpframe.sources.count_rows import counts_of
+from dpframe.sketches.user_items import UserItems
+from dpframe.sources.candidates import group_counts, preorder_table
+from dpframe.sources.cell_leaves import finest_columns, keyed_sql, row_hash, source_columns
+from dpframe.sources.count_rows import counts_of, tree_of
 from dpframe.sources.keys import check_key_types, listed_counts
-from dpframe.sources.rollup_statement import rollup_statement
+from dpframe.sources.portable_sql import Summand
+from dpframe.sources.rollup_statement import (
+    candidates_sql,
+    check_weight_type,
+    result_columns,
+    rollup_statement,
+    source_sql,
+)
+from dpframe.sources.segment_places import keyed_leaves_join, node_places_ctes, reported_levels
 from dpframe.sources.small_frames import MOST, counts_small, small_counts
 from dpframe.sources.source_relations import (
     HeldColumns,
     canonical,
+    level_and_user_types,
     only_text,
     open_source,
     read_small_frame,
 )
-from dpframe.sources.spark import is_spark
-from dpframe.sources.summands import Summand
-from dpframe.sources.weights import check_weight_type
-from dpframe.tree import Counts, ListedNodes
+from dpframe.sources.spark import SparkFrame, fetch_table, is_spark
+
+BLOCK = 2**20
+"""About how many values of users are sorted at once."""
+
+
+def user_items(
+    source: object, hierarchy: Hierarchy, unit: PrivacyUnit, items: int, *, progress: bool = False
+) -> UserItems:
+    """The different values of every user, of which at most ``items`` take part. Private.
+
+    Raises ColumnError where a column cannot be read.
+    """
+    user = str(unit.user)
+    if is_spark(source):
+        source = _pairs_of_spark(source, hierarchy, unit)
+    with open_source(source, list(dict.fromkeys([*hierarchy.source_columns, user]))) as relation:
+        types, kind = level_and_user_types(relation, hierarchy, user)
+        statement = items_sql(hierarchy, unit, types=types, user_type=kind, seed=random_seed())
+        table = relation.query(statement, progress)
+    return _user_items_of_rows(table, items, types)
+
+
+def _pairs_of_spark(frame: Any, hierarchy: Hierarchy, unit: PrivacyUnit) -> pa.Table:
+    """A table of users and their different values, which the Spark cluster finds."""
+    (column,) = hierarchy.source_columns
+    found = check_spark(frame, hierarchy, unit)
+    table = fetch_table(lambda: found.records([column], unit.user).distinct())
+    key, user = table[found.names[column]], table["u"]
+    return pa.table({column: key} if column == unit.user else {column: key, unit.user: user})
+
+
+def items_sql(
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    *,
+    types: tuple[str, ...],
+    user_type: str | None,
+    seed: int,
+) -> str:
+    """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``, which have one
+    level."""
+    source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=VIEW)
+    (key,) = finest_columns(hierarchy)
+    (text,) = hierarchy.texts(1, (key,), types)
+    depth = hierarchy.depth((key,))
+    below = f"(FROM pairs WHERE {depth} > 0)" if depth is not None else "pairs"  # without the root
+    parts = [
+        source,
+        f"keyed AS NOT MATERIALIZED ({keyed_sql(hierarchy, types, 'source', 'u')})",
+        f"pairs AS MATERIALIZED (SELECT DISTINCT u, {key} FROM keyed)",
+        f"known AS MATERIALIZED (SELECT {key}, (row_number() OVER (ORDER BY "
+        f"{ascending_order(key)}) - 1)"
+        f"::INTEGER AS v FROM {below} GROUP BY {key})",
+    ]
+    return (
+        f"WITH {', '.join(parts)} "
+        f'SELECT min(hash(u, {seed}::UBIGINT)) AS "hash", '
+        'list(v) FILTER (v IS NOT NULL) AS "held", '
+        'NULL::INTEGER AS "value", NULL::VARCHAR AS "text" '
+        f"FROM pairs LEFT JOIN known ON pairs.{key} IS NOT DISTINCT FROM known.{key} GROUP BY u "
+        f"UNION ALL SELECT hash(t, {seed}::UBIGINT), NULL, v, t "
+        f"FROM (SELECT v, CAST({text} AS VARCHAR) AS t FROM known)"
+    )
+
+
+def _user_items_of_rows(table: pa.Table, items: int, types: tuple[str, ...]) -> UserItems:
+    """The values of users, from the rows of the statement."""
+    hashed, number = table["hash"].to_numpy(), table["value"].is_null().to_numpy()
+    users, known = np.flatnonzero(number), np.flatnonzero(~number)
+    known = known[np.argsort(table["value"].take(known).to_numpy())]
+    many = pc.list_value_length(table["held"]).fill_null(0).to_numpy()
+    starts = np.concatenate([[0], np.cumsum(many[users], dtype=np.int64)])
+    value = pc.list_flatten(table["held"]).to_numpy()  # in the order of users
+    value = value if value.flags.writeable else value.copy()
+    _put_sample_first(starts, value, hashed[users], hashed[known], items)
+    return UserItems(
+        starts=starts, value=value, items=items, keys=table["text"].take(known), types=types
+    )
+
+
+def _put_sample_first(
+    starts: NDArray[np.int64],
+    value: NDArray[np.int32],
+    of_user: NDArray[np.uint64],
+    of_value: NDArray[np.uint64],
+    items: int,
+) -> None:
+    """For users with more than ``items`` values, put the values that take part first."""
+    many = np.diff(starts)
+    heavy = np.flatnonzero(many > items)
+    for some in np.split(heavy, np.flatnonzero(np.diff(np.cumsum(many[heavy]) // BLOCK)) + 1):
+        user = np.repeat(some, many[some])
+        first = np.cumsum(many[some]) - many[some]
+        place = np.arange(len(user)) + np.repeat(starts[some] - first, many[some])
+        own = value[place]
+        hashed = of_value[own]
+        value[place] = own[np.lexsort((hashed, _mix_bits(of_user[user] ^ hashed), user))]
+
+
+def _mix_bits(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A permutation of 64-bit numbers in which every bit depends on all bits (Steele, Lea, Flood
+    2014, SplitMix)."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+    return bits ^ (bits >> np.uint64(31))
+
+
+def node_users(
+    source: object,
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    band: int,
+    *,
+    listed: ListedNodes | None = None,
+    progress: bool = False,
+) -> CountTree:
+    """Numbers of users at nodes with at least ``band`` users, or at the listed nodes. Private.
+
+    Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
+    """
+    user = str(unit.user)
+    check_readable(source, hierarchy, unit)
+    if is_spark(source):
+        source = _node_pairs_of_spark(source, hierarchy, unit)
+    with open_source(source, list(dict.fromkeys([*hierarchy.source_columns, user]))) as relation:
+        seen = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
+        types = tuple(seen[c] for c in hierarchy.source_columns)
+        hierarchy.check_types(types)
+        check_writable(user, seen[user])
+        if listed is not None:
+            check_key_types(listed, hierarchy, types)
+        held, read = _user_value_ctes(hierarchy, unit, types, seen[user])
+        if listed is None:
+            statement = candidate_users_sql(
+                hierarchy, unit, held, read, band=band, seed=random_seed()
+            )
+        else:
+            statement = listed_users_sql(hierarchy, unit, held, read, listed, seed=random_seed())
+        table = relation.query(statement, progress)
+    if listed is None:
+        return _unconnected_tree(table, types)
+    count = np.zeros(len(listed.level), dtype=np.int64)
+    count[table["place"].cast(pa.int64()).to_numpy()] = table["n"].cast(pa.int64()).to_numpy()
+    return CountTree(
+        level=listed.level, parent=listed.parent, count=count, keys=listed.keys, types=types
+    )
+
+
+def _unconnected_tree(table: pa.Table, types: tuple[str, ...]) -> CountTree:
+    """A tree of unconnected nodes: their counts do not add up, and their parents can be missing."""
+    level, count = (table[name].cast(pa.int64()).to_numpy() for name in ("level", "n"))
+    return CountTree(
+        level=level,
+        parent=np.full(len(level), -1, dtype=np.int64),
+        count=count,
+        keys=tuple(table[name] for name in table.column_names[2:]),
+        types=types,
+    )
+
+
+def _node_pairs_of_spark(frame: object, hierarchy: Hierarchy, unit: PrivacyUnit) -> pa.Table:
+    """A table of users and their different values, which the Spark cluster finds."""
+    columns, user = hierarchy.source_columns, str(unit.user)
+    found = check_spark(frame, hierarchy, unit)
+    table = fetch_table(lambda: found.records(columns, user).distinct())
+    return pa.table({user: table["u"], **{c: table[found.names[c]] for c in columns}})
+
+
+def _user_value_ctes(
+    hierarchy: Hierarchy, unit: PrivacyUnit, types: tuple[str, ...], user_type: str
+) -> tuple[list[str], tuple[str, ...]]:
+    """The CTEs ``source``, ``held`` and ``keyed``, and the types of the columns of ``source``. Each
+    value of a user is read once."""
+    source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=VIEW)
+    own = ", ".join(source_columns(hierarchy))
+    return [
+        source,
+        f"held AS (SELECT DISTINCT u, {own} FROM source)",
+        f"keyed AS MATERIALIZED ({keyed_sql(hierarchy, types, 'held', 'u')})",
+    ], types
+
+
+def candidate_users_sql(
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    held: list[str],
+    types: tuple[str, ...],
+    *,
+    band: int,
+    seed: int,
+) -> str:
+    """The statement where no keys are listed; it returns ``level, n, t1, t2, ...``."""
+    names, height = finest_columns(hierarchy), hierarchy.height
+    depth = hierarchy.depth(names)
+    own = ["u", *names, *([] if depth is None else [f"{depth} AS d"])]
+    parts = [*held, f"of_{height} AS MATERIALIZED (SELECT DISTINCT {', '.join(own)} FROM keyed)"]
+    for level in range(height - 1, 0, -1):
+        keys = [f"{sql} AS k{i}" for i, sql in enumerate(hierarchy.coarser(level, names), 1)]
+        shorter = [] if depth is None else [f"least(d, {level}) AS d"]
+        coarser = ", ".join(["u", *keys, *shorter])
+        parts.append(f"of_{level} AS MATERIALIZED (SELECT DISTINCT {coarser} FROM of_{level + 1})")
+    for level in range(1, height + 1):
+        width = len(names) if level == height else len(hierarchy.coarser(level, names))
+        keys = [f"k{i}" for i in range(1, width + 1)]
+        ended = "" if depth is None else f"(FROM of_{level} WHERE d = {level}) AS "
+        some = _first(unit, keys, f"{ended}of_{level}", seed)
+        length = "" if depth is None else f", {level} AS d"
+        parts.append(
+            f"level_{level} AS (SELECT {', '.join(keys)}{length}, count(*)::BIGINT AS n "
+            f"FROM ({some}) GROUP BY {', '.join(keys)})"
+        )
+    users = "count(*)::BIGINT", "(SELECT DISTINCT u FROM of_1)"
+    shown = ", ".join(f'{name} AS "{name}"' for name in result_columns(hierarchy))
+    return (
+        f'WITH {", ".join(parts)} SELECT level AS "level", n AS "n", {shown} '
+        f"FROM ({candidates_sql(hierarchy, types, band, root=users)}) "
+        f"ORDER BY {hierarchy.order_by()}"
+    )
+
+
+def listed_users_sql(
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    held: list[str],
+    types: tuple[str, ...],
+    listed: ListedNodes,
+    *,
+    seed: int,
+) -> str:
+    """The statement for listed keys; it returns ``place, n``. On each level, only listed nodes
+    compete for the ``at_most`` nodes of a user."""
+    levels = reported_levels(listed)
+    at = "".join(f", n{level}" for level in levels)
+    parts = [
+        *held,
+        *node_places_ctes(hierarchy, types, listed),
+        f"placed AS MATERIALIZED (SELECT DISTINCT u{at} FROM {keyed_leaves_join(hierarchy)})",
+    ]
+    counted = ["SELECT 0 AS place, count(*) AS n FROM (SELECT DISTINCT u FROM placed)"]
+    for level in levels:
+        own = f"(SELECT DISTINCT u, n{level} AS place FROM placed WHERE n{level} IS NOT NULL)"
+        some = _first(unit, ["place"], own, seed)
+        counted.append(f"SELECT place, count(*) AS n FROM ({some}) GROUP BY place")
+    return f"WITH {', '.join(parts)} " + " UNION ALL ".join(counted)
+
+
+def _first(unit: PrivacyUnit, keys: list[str], rows: str, seed: int) -> str:
+    """A query of the ``keys`` of one level's nodes, one row per user who is counted at the node."""
+    order = ascending_order(row_hash(", ".join(["u", *keys]), seed), *keys)
+    return (
+        f"SELECT {', '.join(keys)} FROM {rows} QUALIFY row_number() OVER "
+        f"(PARTITION BY u ORDER BY {order}) <= {unit.nodes}"
+    )
+
+
+FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
+
+
+def check_spark(
+    frame: Any, hierarchy: Hierarchy, unit: PrivacyUnit, beside: Sequence[str] = ()
+) -> SparkFrame:
+    """The columns of a Spark frame that a question reads.
+
+    Raises ColumnError if one is missing or its type cannot be read, and ParameterError for ``hhh``
+    with ``weight``.
+    """
+    if unit.measured:
+        raise ParameterError(
+            f"weight ({unit.weight!r}) of hhh needs whole numbers of 128 bits, which Spark lacks. "
+            "Pass frame.toArrow(), or write Parquet and pass its path."
+        )
+    own = [column for column in (unit.user, unit.weight) if column is not None]
+    wanted = [*hierarchy.source_columns, *own, *beside]
+    source = SparkFrame(frame, tuple(dict.fromkeys(wanted)))
+    hierarchy.check_types(tuple(source.types[column] for column in hierarchy.source_columns))
+    if unit.weight is not None:
+        check_weight_type(unit, source.types[unit.weight])
+    return source
+
+
+def counts_by_spark(
+    frame: Any,
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    band: int,
+    *,
+    listed: ListedNodes | None = None,
+    sums: Mapping[str, Summand] | None = None,
+) -> Counts:
+    """True counts of nodes or cells, with ``sums``. Private."""
+    sums = sums or {}
+    source, read = _checked_spark_source(frame, hierarchy, unit, sums)
+    if listed is not None:
+        check_key_types(listed, hierarchy, read)
+    with source:
+        statement = _spark_rollup_statement(source, hierarchy, unit, band, read, sums)
+        table = source.query(statement, only=_listed_table(listed, hierarchy, read))
+    if hierarchy.has_cells:
+        return group_counts(table, hierarchy, SPARK, read, band=band, sums=tuple(sums))
+    rows = preorder_table(table, hierarchy, SPARK, read, own=True, sums=tuple(sums))
+    return tree_of(rows, read, tuple(sums))
+
+
+def _checked_spark_source(
+    frame: Any, hierarchy: Hierarchy, unit: PrivacyUnit, sums: Mapping[str, Summand]
+) -> tuple[SparkFrame, tuple[str, ...]]:
+    """The checked frame, and the types of the columns of the hierarchy."""
+    source = check_spark(frame, hierarchy, unit, [added.column for added in sums.values()])
+    return source, tuple(source.types[column] for column in hierarchy.source_columns)
+
+
+def _spark_rollup_statement(
+    source: SparkFrame,
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    band: int,
+    read: tuple[str, ...],
+    sums: Mapping[str, Summand],
+) -> str:
+    return rollup_statement(
+        hierarchy,
+        unit,
+        band=band,
+        types=read,
+        seed=random_seed(),
+        user_type=source.types[unit.user] if unit.user is not None else None,
+        weight_type=source.types[unit.weight] if unit.weight is not None else None,
+        view=source.view,
+        dialect=SPARK,
+        names=source.names,
+        sums=sums,
+        value_types=source.types,
+    )
+
+
+def _listed_table(
+    listed: ListedNodes | None, hierarchy: Hierarchy, types: tuple[str, ...]
+) -> pa.Table | None:
+    """Listed nodes as the statement writes them: level, t1, ...; None if Spark is to return all
+    nodes, as for fractions, which Spark writes in another way than DuckDB.
+    """
+    if listed is None or any(kind.split("(")[0] in FRACTIONS for kind in types):
+        return None
+    columns = [column.cast(pa.large_string()) for column in listed.keys]
+    if hierarchy.kind == "ip":
+        columns = [
+            pa.array(map(_address_digits, column.to_pylist()), pa.string()) for column in columns
+        ]
+    names = [f"t{i}" for i in range(1, len(columns) + 1)]
+    return pa.table([pa.array(listed.level), *columns], names=["level", *names])
+
+
+def _address_digits(address: str | None) -> str | None:
+    return None if address is None else f"{int(address):032x}"
 
 
 def exact_counts(
@@ -45,8 +455,6 @@ def exact_counts(
     Raises ColumnError where a column cannot be read, or a listed key is no value of its column.
     """
     if is_spark(source):
-        from dpframe.sources.spark_counts import counts_by_spark
-
         counts = counts_by_spark(source, hierarchy, unit, band, listed=listed, sums=sums)
         return counts if listed is None else listed_counts(counts.axes[0], listed)
     wanted = [*_columns_to_read(hierarchy, unit), *beside]
@@ -67,14 +475,14 @@ def exact_counts(
         if listed is not None:
             check_key_types(listed, hierarchy, read)
         elif isinstance(hierarchy, Ip) and not sums:
-            from dpframe.sources.address_levels import address_nodes
+            from dpframe.sources.small_frames import address_nodes
 
             nodes = address_nodes(relation, hierarchy, unit, read, band, progress=progress)
             if nodes is not None:
                 return counts_of(nodes, hierarchy, read)
         user_type, known = types.get(unit.user or ""), None
         if unit.user is not None:
-            from dpframe.sources.user_rows import user_leaves
+            from dpframe.sources.small_frames import user_leaves
 
             known = user_leaves(
                 relation, hierarchy, unit, read, user_type, seed=seed, progress=progress
@@ -102,8 +510,6 @@ def exact_counts(
 def check_readable(source: object, hierarchy: Hierarchy, unit: PrivacyUnit) -> None:
     """Raise ColumnError if a source lacks a column, or has one of a type that cannot be read."""
     if is_spark(source):
-        from dpframe.sources.spark_counts import check_spark
-
         check_spark(source, hierarchy, unit)
         return
     with open_source(source, _columns_to_read(hierarchy, unit)) as relation:

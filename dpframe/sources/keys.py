@@ -17,19 +17,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpframe import _duck
-from dpframe._sql import ascending_order, identifier
 from dpframe.budget import PrivacyUnit
+from dpframe.common.texts import ascending_order, identifier
+from dpframe.counts import CountTree, ListedNodes, python_integers
 from dpframe.errors import ColumnError, ParameterError
 from dpframe.hierarchy import Hierarchy, columns
 from dpframe.hierarchy._base import ROOT, has_zone
 from dpframe.hierarchy._date import Date
 from dpframe.hierarchy._types import REAL
-from dpframe.period_texts import is_written, read_unit_period
-from dpframe.sources.key_tables import MOST, key_table, quote_key
-from dpframe.sources.record_leaves import keyed_sql
+from dpframe.periods import is_written, read_unit_period
+from dpframe.sources.cell_leaves import keyed_sql
+from dpframe.sources.frames import MOST, key_table, quote_key
 from dpframe.sources.rollup_statement import rollup_statement, source_sql
 from dpframe.sources.source_relations import level_and_user_types
-from dpframe.tree import CountTree, ListedNodes, python_integers
 
 DOMAIN = "domain"
 """What callers pass instead of a list, for every value that the hierarchy can hold."""

@@ -1,4 +1,19 @@
-"""The rollup as one SQL statement in a dialect other than DuckDB's, with the same nodes.
+"""The rollup in a dialect other than DuckDB's, and what it adds up.
+
+Whole numbers of a row that are added up beside the counts, in the SQL of any engine.
+
+DuckDB's SQL is in :mod:`dpframe.measures`. The SQL of other engines is here, and gives the same
+numbers: the same floating-point product, and a rounding made of a floor and a comparison, since
+each engine rounds a half in its own way. No value is an error.
+
+SQL for the finest cells of rows that can matter, in engines other than DuckDB.
+
+The groups equal the cells of ``sources.cell_leaves``. Columns of a group are ``n``, its levels
+``l1, l2, ...`` in the dimensions, and its keys there as texts, ``t1, t2, ...``. Windows over
+``leaves`` count the nodes, so that a row is in one group, however an engine computes the leaves; a
+join with counted nodes would read the leaves once more.
+
+The rollup as one SQL statement in a dialect other than DuckDB's, with the same nodes.
 
 The statement is pure text, like that of ``rollup_statement``. It returns ``level, n, t1, t2, ...``
 in any order; the driver puts the rows into preorder (``sources.candidates``). For several
@@ -7,17 +22,150 @@ hierarchies at once it returns groups of records (``sources.portable_groups``).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
 
-from dpframe._sql import ascending_order
 from dpframe.budget import PrivacyUnit
+from dpframe.common.texts import ascending_order, identifier
+from dpframe.counts import ListedNodes
 from dpframe.dialects import WHOLE, Dialect
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.portable import Keys
-from dpframe.hierarchy.portable_cell_keys import CellKeys, add_key_steps, keys_of
-from dpframe.sources.portable_groups import portable_groups
-from dpframe.sources.summands import Summand, rounded_sql
-from dpframe.tree import ListedNodes
+from dpframe.hierarchy.portable_kinds import CellKeys, add_key_steps, keys_of, level_key_names
+from dpframe.measures import Steps, outside_sql, present_sql, reach, value_sql
+from dpframe.sources.cell_leaves import one_to
+
+UNIT = Steps(0.0, 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summand:
+    """A whole number of a row. A "value" is the column's value in steps, or NULL; "present" is 1
+    where there is a value, "outside" is 1 where it is out of bounds, else 0; "row" is always 1.
+    Without ``clipped`` a value is cut only where sums could overflow."""
+
+    kind: Literal["value", "present", "outside", "row"]
+    column: str = ""
+    steps: Steps = UNIT
+    clipped: bool = True
+
+    @property
+    def most(self) -> int:
+        """The largest absolute value of one clipped record."""
+        return self.steps.most if self.kind == "value" else 1
+
+    @property
+    def sql(self) -> str:
+        """The SQL for DuckDB; a BIGINT."""
+        column = identifier(self.column)
+        if self.kind == "row":
+            return "1::BIGINT"
+        if self.kind == "outside":
+            return f"CAST({outside_sql(column, self.steps)} AS BIGINT)"
+        if self.kind == "present":
+            return present_sql(column)
+        return value_sql(column, self.steps, clipped=self.clipped)
+
+    def scale_sql(self, d: Dialect, number: str) -> str:
+        """The SQL for another engine, from the SQL of the double ``number``: the double that
+        ``rounded_sql`` rounds; NULL where there is no value."""
+        most = d.real(sys.float_info.max)
+        finite = f"{number} BETWEEN -{most} AND {most}"
+        if self.kind == "outside":
+            inside = f"{number} BETWEEN {d.real(self.steps.lower)} AND {d.real(self.steps.upper)}"
+            return (
+                f"CASE WHEN {finite} AND NOT ({inside}) THEN {d.real(1.0)} ELSE {d.real(0.0)} END"
+            )
+        if self.kind == "present":
+            return f"CASE WHEN {finite} THEN {d.real(1.0)} ELSE {d.real(0.0)} END"
+        low, high = map(d.real, reach(self.steps, clipped=self.clipped))
+        cut = f"least(greatest({number}, {low}), {high})"
+        ten = d.real(10.0 ** abs(self.steps.decimals))
+        if self.steps.decimals > 0:
+            cut = f"{cut} * {ten}"
+        elif self.steps.decimals < 0:  # a value that rounds to 0 could underflow in the quotient
+            cut = f"CASE WHEN abs({cut}) < {d.real(1.0)} THEN {d.real(0.0)} ELSE {cut} / {ten} END"
+        return f"CASE WHEN {finite} THEN {cut} END"
+
+
+def values_to_count(sums: Mapping[str, Summand]) -> dict[str, str]:
+    """For each "present" beside a "value" of the same column and steps, the name of that value. The
+    sum of the "present" is the number of rows where the "value" is not NULL."""
+    values = {(one.column, one.steps): name for name, one in sums.items() if one.kind == "value"}
+    present = {name: (one.column, one.steps) for name, one in sums.items() if one.kind == "present"}
+    return {name: values[place] for name, place in present.items() if place in values}
+
+
+def rounded_sql(d: Dialect, scaled: str) -> str:
+    """The SQL that rounds a double to a whole number, halves away from 0. Its type is one whose
+    sums do not overflow. NULL stays NULL."""
+    size = f"abs({scaled})"
+    up = f"CASE WHEN {size} - floor({size}) >= {d.real(0.5)} THEN 1 ELSE 0 END"
+    rounded = f"({d.to_integer(f'floor({size})')} + {up})"
+    signed = f"CASE WHEN {scaled} < {d.real(0.0)} THEN -{rounded} ELSE {rounded} END"
+    return d.addable(f"CASE WHEN {scaled} IS NOT NULL THEN {signed} END")
+
+
+def group_columns(dimensions: int, width: int) -> tuple[str, ...]:
+    """The columns of the result behind ``n``: levels, and keys as texts."""
+    return (*(f"l{i}" for i in one_to(dimensions)), *(f"t{i}" for i in one_to(width)))
+
+
+def portable_groups(
+    keys: CellKeys, band: int, added: tuple[str, ...], extra: Mapping[str, str]
+) -> tuple[list[str], str]:
+    """The CTEs over ``leaves``, and the statement that reads them."""
+    d, several = keys.dialect, keys.of
+    numbers = one_to(len(several))
+    levels = {i: one_to(one.hierarchy.height) for i, one in zip(numbers, several, strict=True)}
+    query, have = keys.level_query("leaves", ["n", *added], levels)
+    reached = {(i, level): f"m{i}_{level}" for i, each in levels.items() for level in each}
+    counted = []
+    for (i, level), name in reached.items():
+        there = f"CASE WHEN depth_{i} >= {level} THEN 1 ELSE 0 END"
+        by = ", ".join([there, *level_key_names(several[i - 1].width, i, level)])
+        counted.append(f"{d.to_integer(f'sum(n) OVER (PARTITION BY {by})')} AS {name}")
+    query = f"SELECT {', '.join([*have, *counted])} FROM {d.rows(query)}"
+    chosen = []
+    for i in numbers:
+        cases = " ".join(
+            f"WHEN depth_{i} >= {level} AND m{i}_{level} >= {band} THEN {level}"
+            for level in reversed(levels[i])
+        )
+        chosen.append(f"CASE {cases} ELSE 0 END AS l{i}")
+    query = f"SELECT {', '.join([*have, *chosen])} FROM {d.rows(query)}"
+    texts, nothing = list[str](), list[str]()
+    for i, one in zip(numbers, several, strict=True):
+        for j in range(one.width):
+            cases = " ".join(
+                f"WHEN {level} THEN {level_key_names(one.width, i, level)[j]}"
+                for level in levels[i]
+            )
+            texts.append(f"CASE l{i} {cases} END")
+        nothing += one.root_key()
+    names = group_columns(len(several), keys.width)
+    own, t = names[: len(several)], names[len(several) :]
+    shown = ", ".join([*own, *(f"{sql} AS {name}" for sql, name in zip(texts, t, strict=True))])
+    none = ", ".join(
+        [*(f"0 AS {name}" for name in own)]
+        + [f"{sql} AS {name}" for sql, name in zip(nothing, t, strict=True)]
+    )
+    more = "".join(f", {name}" for name in added)
+    zeros = "".join(f", {d.addable('0')} AS {name}" for name in added)
+    summed = "".join(f", sum({name}) AS {name}" for name in added)
+    parts = [
+        f"placed AS ({query})",
+        f"parted AS (SELECT {shown}, n{more} FROM placed\n"
+        f"UNION ALL SELECT {none}, {d.to_integer('0')} AS n{zeros})",
+        f"candidates AS (SELECT {', '.join(names)}, {d.to_integer('sum(n)')} AS n{summed} "
+        f"FROM parted GROUP BY {', '.join(names)})",
+    ]
+    result = ["n", *own, *(f"{d.cast_text(name)} AS {name}" for name in t)]
+    result += [f"{d.cast_text(f'coalesce({name}, 0)')} AS {name}" for name in added]
+    result += [f"{sql} AS {name}" for name, sql in extra.items()]
+    return parts, f"SELECT {', '.join(result)} FROM candidates"
 
 
 def portable_sql(

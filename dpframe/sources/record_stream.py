@@ -16,22 +16,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpframe._duck import VIEW, DuckDBPyRelation, GivenRelation, Relation, register_table
-from dpframe._progress import step
-from dpframe._unicode import unicode
+from dpframe.common.files import step
+from dpframe.common.texts import unicode
 from dpframe.errors import SourceError, class_name
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._ip import Ip
-from dpframe.hierarchy._path import Path
+from dpframe.hierarchy._number import Path
 from dpframe.sketches import MisraGries
-from dpframe.sketches._state import SketchState
-from dpframe.sources.address_keys import AddressCounter
+from dpframe.sketches._batches import SketchState
+from dpframe.sources.address_keys import AddressCounter, PathCounter, splits_by_byte
 from dpframe.sources.frames import is_foreign, package_of
-from dpframe.sources.packed_keys import PackedKeyCounter, packable, values_sql
-from dpframe.sources.path_keys import PathCounter, splits_by_byte
-from dpframe.sources.period_source import whole_source
+from dpframe.sources.packed_keys import (
+    PackedKeyCounter,
+    keys_sql,
+    packable,
+    stream_sql,
+    texts_sql,
+    values_sql,
+)
 from dpframe.sources.source_relations import level_and_user_types, open_source
-from dpframe.sources.spark import is_spark
-from dpframe.sources.stream_sql import keys_sql, stream_sql, texts_sql
+from dpframe.sources.spark import is_spark, whole_source
 
 IN_ORDER = (
     *("SEQ_SCAN", "TABLE_SCAN", "EMPTY_RESULT", "RANGE", "PROJECTION"),

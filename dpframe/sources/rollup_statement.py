@@ -1,4 +1,6 @@
-"""The rollup as one SQL statement: bound users, count every level, keep nodes that reach the band.
+"""The rollup as one SQL statement: bound users, count every level, keep large nodes.
+
+The rollup as one SQL statement: bound users, count every level, keep nodes that reach the band.
 
 The statement is pure text, from a plan, the columns' types and a seed. It reads the view
 ``dpframe_source`` once and returns ``level, n, t1, t2, ...`` in preorder. Its CTEs, in order:
@@ -17,40 +19,141 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dpframe._duck import VIEW
-from dpframe._sql import identifier
 from dpframe.budget import PrivacyUnit
+from dpframe.common.texts import identifier, literal
+from dpframe.counts import ListedNodes
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import text_sql
+from dpframe.hierarchy._types import REAL, WHOLE, Advice, outer_type, unreadable_type
 from dpframe.sources.cell_leaves import (
     cell_result_columns,
     cell_rows,
+    finest_columns,
     group_rows,
+    keyed_sql,
+    measure_sql,
+    measured_shares,
+    one_to,
     placed_leaves,
     placed_records,
-)
-from dpframe.sources.listed_join import listed_join
-from dpframe.sources.measure_units import measure_sql
-from dpframe.sources.record_leaves import (
-    finest_columns,
-    keyed_sql,
-    one_to,
     record_leaves,
-    source_columns,
-    sum_list,
-)
-from dpframe.sources.summands import Summand, values_to_count
-from dpframe.sources.user_shares import (
-    measured_shares,
     row_shares,
     row_shares_of_numbers,
     same_key_sql,
+    source_columns,
+    sum_list,
     user_sample_ctes,
 )
-from dpframe.sources.weights import weight_sql
-from dpframe.tree import ListedNodes
+from dpframe.sources.portable_sql import Summand, values_to_count
 
 if TYPE_CHECKING:
     from dpframe.dialects import Dialect
+
+READ = (*WHOLE, '"NULL"')
+"""DuckDB's types, without parameters, that hold weights; decimals without digits after the point
+do too."""
+
+MEASURED = (*READ, *REAL, "DECIMAL")
+"""Types that hold a measure."""
+
+HUNDREDTHS = "Count hundredths, max_weight too"
+
+
+def fraction_advice(df: str) -> str:
+    """Advice on questions that add up fractions; ``df`` is how pandas writes the column."""
+    column = df.removeprefix("df[").removesuffix("]")
+    return (
+        f" Sums of fractions: df.dp.rollup(by, {{'total': dp.sum({column}, lower=0, upper=...)}}, "
+        f"...). Heavy by fractions: df.dp.hhh(..., weight={column}, max_weight=...)."
+    )
+
+
+ADVICE: dict[tuple[str, ...], Advice] = {
+    REAL: lambda df, sql: (
+        f"{HUNDREDTHS}: in pandas ({df} * 100).round().astype('Int64'), in SQL CAST(round({sql} * "
+        f"100) AS BIGINT). Floats by a missing value: {df}.astype('Int64').{fraction_advice(df)}"
+    ),
+    ("DECIMAL",): lambda df, sql: (
+        f"{HUNDREDTHS}: in pandas ({df}.astype('Float64') * 100).round().astype('Int64'), in SQL "
+        f"CAST(round({sql} * 100) AS BIGINT).{fraction_advice(df)}"
+    ),
+    ("VARCHAR", "ENUM"): lambda df, sql: (
+        f"{HUNDREDTHS}: in pandas (pd.to_numeric({df}, errors='coerce') * 100).round()"
+        f".astype('Int64'), in SQL CAST(round(TRY_CAST({sql} AS DOUBLE) * 100) AS BIGINT). For "
+        "whole numbers leave out * 100."
+    ),
+}
+
+MEASURE_ADVICE: dict[tuple[str, ...], Advice] = {
+    ("VARCHAR", "ENUM"): lambda df, sql: (
+        f"Make numbers of it, in pandas pd.to_numeric({df}, errors='coerce'), in SQL "
+        f"TRY_CAST({sql} AS DOUBLE)."
+    ),
+    ("INTERVAL",): lambda df, sql: (
+        f"Seconds are {df}.dt.total_seconds() in pandas, epoch({sql}) in SQL."
+    ),
+}
+
+OTHERWISE = "Cast the column to whole numbers (BIGINT), or name another one."
+NUMBERS = "Cast the column to numbers (DOUBLE), or name another one."
+
+
+def check_weight_type(unit: PrivacyUnit, duckdb_type: str, *, text: bool = False) -> None:
+    """Raise ColumnError unless the type of the weight's column, which is public, is a type of whole
+    numbers, or of any numbers if the weight is a measure.
+
+    A fraction of a record would count 0, and columns of floating-point numbers hold fractions.
+    ``text`` lets texts pass: a CSV file has nothing else.
+    """
+    column, kind = unit.weight or "", outer_type(duckdb_type)
+    if text and duckdb_type == "VARCHAR":
+        return
+    if unit.measured:
+        if kind not in MEASURED:
+            raise unreadable_type(
+                "a measure is read from", column, duckdb_type, "numbers", MEASURE_ADVICE, NUMBERS
+            )
+        return
+    whole_decimal = duckdb_type.startswith("DECIMAL(") and duckdb_type.endswith(",0)")
+    if kind not in READ and not whole_decimal:
+        raise unreadable_type(
+            "a weight is read from", column, duckdb_type, "whole numbers", ADVICE, OTHERWISE
+        )
+
+
+def weight_sql(value: str, most: int) -> str:
+    """SQL of a weight, BIGINT in 0 to ``most``, from the SQL of a value: a whole number, or a text
+    that is read as one.
+
+    Larger weights become ``most``. NULL, negative numbers and texts that are no whole number are 0.
+    No value is an error, nor is a type, since ``check_weight_type`` has checked it.
+    """
+    number = f"TRY_CAST({value} AS DOUBLE)"
+    return (
+        f"CASE WHEN isfinite({number}) AND {number} >= 1 AND {number} = floor({number}) "
+        f"THEN TRY_CAST(least({number}, {most}::DOUBLE) AS BIGINT) ELSE 0::BIGINT END"
+    )
+
+
+SHORT = 2_000
+"""The most listed nodes that a statement spells out."""
+
+
+def listed_join(hierarchy: Hierarchy, only: ListedNodes | None) -> str:
+    """A join that keeps only listed nodes; empty text without a list, or for a long list."""
+    if only is None or len(only.level) > SHORT:
+        return ""
+    columns = [column.to_pylist() for column in only.keys]
+    rows = ", ".join(
+        f"({level}, {', '.join('NULL' if text is None else literal(text) for text in texts)})"
+        for level, texts in zip(only.level.tolist(), zip(*columns, strict=True), strict=True)
+    )
+    names = [f"v{i}" for i in range(hierarchy.key_width + 1)]
+    same = " AND ".join(
+        f"(CAST(t{i} AS VARCHAR) COLLATE C) IS NOT DISTINCT FROM v{i}::VARCHAR"
+        for i in range(1, hierarchy.key_width + 1)
+    )
+    return f"SEMI JOIN (VALUES {rows}) AS listed({', '.join(names)}) ON level = v0 AND {same} "
 
 
 def rollup_statement(

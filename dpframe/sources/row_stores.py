@@ -15,9 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpframe._late_imports import import_extra
-from dpframe._sql import identifier
-from dpframe._unicode import decode_bytes
+from dpframe.common.calls import import_extra
+from dpframe.common.texts import decode_bytes, identifier
 from dpframe.errors import ParameterError, SourceError
 
 BATCH = 100_000

@@ -1,4 +1,24 @@
-"""SQL that finds the segment of reported cells in which each record lies.
+"""Where records lie among reported nodes and cells, and what is added up there.
+
+SQL, in whole numbers of any engine, for the bounded value that a record or user adds to a part.
+
+The SQL reads one row per part, or per user and part, with these columns: ``m``, the number of
+records; for a vector the sum ``xi`` and the number ``nxi`` of its values, where i is the number
+that :func:`value_indices` gives the vector; and with users, the columns of
+``user_total_columns``, added up over all parts of the user. Arithmetic is exact, and quotients are
+rounded towards 0.
+
+SQL that finds where the finest keys of a source lie among reported nodes.
+
+Reported nodes are public, and few; they come into the statement as rows. Two CTEs, over ``keyed``,
+which has the finest keys k1, k2, ...:
+
+chosen  the reported nodes: level, key and place
+leaves  every finest key; its part, the place of the reported node furthest down, or of the root, 0;
+        and n1, n2, ..., the places of its nodes at the reported levels, NULL for nodes that are not
+        reported
+
+SQL that finds the segment of reported cells in which each record lies.
 
 A segment has the records of a reported cell that no reported cell asked before it has. CTEs over
 ``keyed``, which has the finest keys of all dimensions, k1, k2, ...; for the dimension d:
@@ -9,26 +29,282 @@ leaves_d  its finest keys, with the places of their nodes at every level of ``ch
 reported  the reported cells, by the places of their nodes
 leaves    every finest key, and its part: of the reported cells that hold the key, the place of the
           cell asked first, or 0, the rest, if there is none
+
+Add up what records or users have in every part of a selection; a user's total is bounded.
+
+Parts are public, so a bound may depend on them and on the one user, and on nothing else. The
+statement reads the view ``dpframe_source`` once and returns ``part, v0, v1, ...``. Its CTEs, in
+order:
+
+source          the columns that matter, renamed, with the user u and values in steps
+keyed           the finest key of every row, k1, k2, ...
+chosen, leaves  the part of every finest key (:mod:`dpframe.sources.segment_places`)
+sums            rows, sums and numbers of values per part, or per user and part
+users           totals over all parts of a user, which the bounds need (only with a user)
+
+Count the different values at every reported node, or in the segment of every cell.
+
+If records are protected, all values count. If users are, each level counts at most ``at_most``
+pairs of a node and a value per user: the first pairs in the order of a hash with a secret seed.
+Which pairs of a user count depends only on this user, the reported nodes and the seed. All segments
+together are one level. The statement returns ``place, n``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, assert_never
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpframe._duck import VIEW
+from dpframe.budget import PrivacyUnit
+from dpframe.common.texts import ascending_order, literal
 from dpframe.hierarchy import Hierarchy, Kind
-from dpframe.sources.node_places import (
-    ReportedNodes,
-    chosen_nodes,
-    leaves_among,
-    node_places_ctes,
-    reported_levels,
-)
-from dpframe.sources.record_leaves import finest_columns
+from dpframe.hierarchy._base import level_key_sql, pack_key
+from dpframe.measures import GRID, Distinct, Vector
+from dpframe.sources.cell_leaves import finest_columns, keyed_sql, row_hash, same_key_sql
+from dpframe.sources.portable_sql import Summand
+from dpframe.sources.rollup_statement import exact_column_sql, source_sql
+
+
+class Arithmetic(Protocol):
+    """How an engine computes with whole numbers; dialects have both methods."""
+
+    def wide(self, value: str) -> str:
+        """The value as a whole number of up to 38 digits."""
+
+    def quotient(self, a: str, b: str) -> str:
+        """The quotient, rounded towards 0."""
+
+
+class DuckArithmetic:
+    def wide(self, value: str) -> str:
+        return f"CAST({value} AS HUGEINT)"
+
+    def quotient(self, a: str, b: str) -> str:
+        """Divide in 64 bits where both fit, as most do: 128 bits take ten times as long."""
+        short = f"TRY_CAST({a} AS BIGINT) // TRY_CAST({b} AS BIGINT)"
+        return f"coalesce({short}, {a} // {b})"
+
+
+DUCKDB = DuckArithmetic()
+
+
+def vector_summands(vectors: Sequence[Vector], *, by_user: bool) -> dict[str, Summand]:
+    """The values of a row that vectors add up, by the name ``xi`` of the column."""
+    own = zip(value_indices(vectors, by_user=by_user), vectors, strict=True)
+    return {f"x{i}": added for i, v in own if (added := _summand_of(v, by_user)) is not None}
+
+
+def value_indices(vectors: Sequence[Vector], *, by_user: bool) -> list[int]:
+    """The i of every vector: the index of the first vector that adds up the same values; its own
+    index if it adds up none."""
+    first: dict[Summand, int] = {}
+    out = []
+    for i, v in enumerate(vectors):
+        added = _summand_of(v, by_user)
+        out.append(i if added is None else first.setdefault(added, i))
+    return out
+
+
+def _summand_of(v: Vector, by_user: bool) -> Summand | None:
+    if v.column is None:
+        return None
+    counted = v.kind == "outside" and not by_user
+    return Summand(
+        kind="outside" if counted else "value",
+        column=v.column,
+        steps=v.bounds,
+        clipped=not (by_user and v.of_total),
+    )
+
+
+def user_total_columns(i: int, vector: Vector, a: Arithmetic) -> dict[str, str]:
+    """The columns that a vector needs, added up over all parts of a user: by name, the SQL of the
+    value in one part."""
+    x = f"x{i}"
+    if vector.kind in ("users", "rows"):
+        return {"all_m": "m"}
+    above, below = _signed_sums_sql(x, a)
+    ends = {f"up_{x}": above, f"down_{x}": below}
+    if vector.kind == "sum":
+        return ends
+    return {f"all_n{x}": f"n{x}"} | (ends if vector.kind == "outside" else {})
+
+
+def record_part_sql(i: int, vector: Vector, a: Arithmetic) -> str:
+    """SQL for the value of a part whose records were bounded one by one."""
+    x = f"x{i}"
+    if vector.kind == "rows":
+        return "m"
+    if vector.kind in ("above", "below"):
+        return _distance_sql(x, vector, a)
+    return f"coalesce({x}, 0)"
+
+
+def _distance_sql(x: str, vector: Vector, a: Arithmetic) -> str:
+    """SQL for how far the values of a part lie above the lower bound, or below the upper bound,
+    added up."""
+    value = a.wide(f"coalesce({x}, 0)")
+    if vector.kind == "above":
+        return f"({value} - {a.wide(f'({vector.bounds.low})')} * n{x})"
+    return f"({a.wide(f'({vector.bounds.high})')} * n{x} - {value})"
+
+
+def of_user(i: int, vector: Vector, a: Arithmetic) -> str:
+    """SQL for what one user adds to one part. Over all parts, a user adds at most
+    ``vector.most``."""
+    x, grid = f"x{i}", a.wide(str(GRID))
+    if vector.kind == "users":
+        return a.quotient(f"{grid} * m", "all_m")
+    if vector.kind == "rows":
+        most = vector.most // GRID
+        return a.quotient(f"{grid} * m * {most}", f"greatest(all_m, {most})")
+    values = f"nullif(all_n{x}, 0)"
+    if vector.kind == "above" or vector.kind == "below":  # mypy reads no tuple
+        return f"coalesce({a.quotient(_distance_sql(x, vector, a), values)}, 0)"
+    if vector.kind == "outside":
+        share = f"coalesce({a.quotient(f'{grid} * n{x}', values)}, 0)"
+        return f"CASE WHEN {_is_clipped_sql(x, vector)} THEN {share} ELSE 0 END"
+    if vector.kind == "sum":
+        return _clipped_sum_sql(x, vector, a)
+    assert_never(vector.kind)
+
+
+def _signed_sums_sql(x: str, a: Arithmetic) -> tuple[str, str]:
+    """SQL for a user's sum in a part: its positive part, and its negative part."""
+    value = a.wide(f"coalesce({x}, 0)")
+    return f"greatest({value}, 0)", f"greatest(-{value}, 0)"
+
+
+def _sum_bounds(vector: Vector) -> tuple[int, int]:
+    return max(vector.bounds.high, 0), max(-vector.bounds.low, 0)
+
+
+def _clipped_sum_sql(x: str, vector: Vector, a: Arithmetic) -> str:
+    """SQL for a user's sum in a part. Positive sums are scaled down to the upper bound, negative
+    sums to the lower bound, and both together to the larger of the bounds. Results are rounded
+    towards 0, to whole steps."""
+    (above, below), (high, low) = _signed_sums_sql(x, a), _sum_bounds(vector)
+    ups, downs = f"up_{x}", f"down_{x}"
+    up = a.quotient(f"{above} * {high}", f"greatest({ups}, {high}, 1)")
+    down = a.quotient(f"{below} * {low}", f"greatest({downs}, {low}, 1)")
+    together = f"least({ups}, {high}) + least({downs}, {low})"
+    most = vector.bounds.most
+    cut = a.quotient(f"{a.wide(f'({up} - {down})')} * {most}", f"greatest({together}, {most})")
+    # most users are within their bounds, and quotients of wide numbers are slow
+    return (
+        f"CASE WHEN {_is_clipped_sql(x, vector)} THEN {cut} ELSE {a.wide(f'coalesce({x}, 0)')} END"
+    )
+
+
+def _is_clipped_sql(x: str, vector: Vector) -> str:
+    """SQL for whether ``_clipped_sum_sql`` cuts the sum of a user."""
+    (high, low), (ups, downs) = _sum_bounds(vector), (f"up_{x}", f"down_{x}")
+    return f"({ups} > {high} OR {downs} > {low} OR {ups} + {downs} > {vector.bounds.most})"
+
+
+class PublicNodes(Protocol):
+    """Public nodes; the first one is the root."""
+
+    @property
+    def level(self) -> NDArray[np.int64]: ...
+
+    @property
+    def keys(self) -> tuple[pa.ChunkedArray, ...]: ...
+
+
+class ReportedNodes(PublicNodes, Protocol):
+    """The reported nodes of a selection or a list."""
+
+    @property
+    def ancestor(self) -> NDArray[np.int64]: ...
+
+
+def node_places_ctes(hierarchy: Hierarchy, types: tuple[str, ...], nodes: PublicNodes) -> list[str]:
+    """The CTEs ``chosen`` and ``leaves``. ``types`` are the types of the columns as the statement
+    reads them."""
+    return [
+        f"chosen AS ({chosen_nodes(hierarchy, nodes)})",
+        f"leaves AS ({leaves_among(hierarchy, types, nodes)})",
+    ]
+
+
+def reported_levels(nodes: PublicNodes) -> list[int]:
+    """The levels that have reported nodes, in ascending order, without level 0."""
+    return sorted({level for level in nodes.level.tolist() if level})
+
+
+def keyed_leaves_join(hierarchy: Hierarchy) -> str:
+    """The join of ``keyed`` with the leaf of every row. Every row has a leaf. DuckDB overestimates
+    the number of leaves; with LEFT its hash table holds the leaves, and not all rows."""
+    return f"keyed LEFT JOIN leaves ON {same_key_sql(finest_columns(hierarchy), 'keyed', 'leaves')}"
+
+
+def chosen_nodes(hierarchy: Hierarchy, nodes: PublicNodes) -> str:
+    """The query of ``chosen``. It has one SELECT of plain rows per level: thousands of expressions
+    would take seconds to bind."""
+    wide: dict[int, int] = {}
+
+    def width(level: int, columns: tuple[str, ...]) -> str:
+        wide[level] = len(columns)
+        return ""
+
+    level_key_sql(hierarchy, finest_columns(hierarchy), width)
+    texts = list(zip(*(key.cast(pa.string()).to_pylist() for key in nodes.keys), strict=True))
+    selects = []
+    for level in reported_levels(nodes):
+        names = tuple(f"t{i + 1}" for i in range(wide[level]))
+        rows = ", ".join(
+            f"({', '.join('NULL' if t is None else literal(t) for t in texts[place][: len(names)])}"
+            f", {place})"
+            for place in np.flatnonzero(nodes.level == level).tolist()
+        )
+        typed = tuple(f"CAST({name} AS VARCHAR)" for name in names)
+        selects.append(
+            f"SELECT {level} AS level, {pack_key(typed)} AS key, place FROM (VALUES {rows}) "
+            f"AS rows({', '.join(names)}, place)"
+        )
+    return " UNION ALL ".join(selects or ["SELECT 0 AS level, NULL::VARCHAR AS key, 0 AS place"])
+
+
+def leaves_among(
+    hierarchy: Hierarchy,
+    types: tuple[str, ...],
+    nodes: PublicNodes,
+    keyed: str = "keyed",
+    chosen: str = "chosen",
+) -> str:
+    """The query of ``leaves``, from tables with the names ``keyed`` and ``chosen``."""
+    names = finest_columns(hierarchy)
+
+    def key(level: int, columns: tuple[str, ...]) -> str:
+        return pack_key(hierarchy.texts(level, columns, types)[: len(columns)])
+
+    steps, texts = level_key_sql(hierarchy, names, key)
+    query = f"(SELECT DISTINCT {', '.join(names)} FROM {keyed})"
+    for step in steps:
+        added = ", ".join(f"{sql} AS {name}" for name, sql in step.items())
+        query = f"(SELECT *, {added} FROM {query})"
+    levels = reported_levels(nodes)
+    named = "".join(f", {texts[level - 1]} AS s{level}" for level in levels)
+    joins = " ".join(
+        f"LEFT JOIN (SELECT key, place FROM {chosen} WHERE level = {level}) AS p{level} "
+        f"ON (s{level} COLLATE C) = p{level}.key"
+        for level in levels
+    )
+    part = ", ".join([*(f"p{level}.place" for level in reversed(levels)), "0"])
+    at = "".join(f", p{level}.place AS n{level}" for level in levels)
+    keys = ", ".join(f"named.{name} AS {name}" for name in names)
+    return (
+        f"SELECT {keys}, coalesce({part}) AS part{at} "
+        f"FROM (SELECT {', '.join(names)}{named} FROM {query}) AS named {joins}"
+    )
+
 
 Texts = tuple[str | None, ...]
 
@@ -127,3 +403,97 @@ def _cell_rows_sql(nodes: ReportedNodes, places: Sequence[Sequence[int]]) -> str
     )
     names = ", ".join(f"p{d}" for d in range(1, len(places) + 1))
     return f"SELECT * FROM (VALUES {rows}) AS cells(place, level, {names})"
+
+
+def parts_statement(
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    vectors: Sequence[Vector],
+    nodes: ReportedNodes,
+    *,
+    types: tuple[str, ...],
+    user_type: str | None,
+) -> str:
+    """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``."""
+    by_user = unit.user is not None
+    added = vector_summands(vectors, by_user=by_user)
+    numbered = list(zip(value_indices(vectors, by_user=by_user), vectors, strict=True))
+    values = {name: one.sql for name, one in added.items()}
+    source, types = source_sql(
+        hierarchy, unit, types=types, user_type=user_type, view=VIEW, beside=values
+    )
+    kept = ", ".join([*(["u"] if by_user else []), *values])
+    by = "u, part" if by_user else "part"
+    summed = "".join(f", sum({x}) AS {x}, count({x}) AS n{x}" for x in values)
+    bounded = of_user if by_user else record_part_sql
+    shown = "".join(f", {bounded(*one, DUCKDB)} AS v{i}" for i, one in enumerate(numbered))
+    total = "".join(f", sum(v{i}) AS v{i}" for i in range(len(vectors)))
+    parts = [
+        source,
+        f"keyed AS NOT MATERIALIZED ({keyed_sql(hierarchy, types, 'source', kept)})",
+        *leaf_places_ctes(hierarchy, types, nodes),
+        f"sums AS (SELECT {by}, count(*) AS m{summed} FROM {keyed_leaves_join(hierarchy)} GROUP "
+        f"BY {by})",
+    ]
+    rows = "sums"
+    if by_user:
+        whole = dict(w for one in numbered for w in user_total_columns(*one, DUCKDB).items())
+        needed = "".join(f", sum({sql})::HUGEINT AS {name}" for name, sql in whole.items())
+        parts.append(f"users AS (SELECT u{needed or ', 0 AS none'} FROM sums GROUP BY u)")
+        rows = "sums JOIN users ON sums.u IS NOT DISTINCT FROM users.u"
+    return (
+        f"WITH {', '.join(parts)} SELECT part{total} FROM (SELECT part{shown} FROM {rows}) "
+        "GROUP BY part"
+    )
+
+
+def distinct_statement(
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    distinct: Distinct,
+    nodes: ReportedNodes,
+    *,
+    types: tuple[str, ...],
+    user_type: str | None,
+    value_type: str,
+    seed: int,
+) -> str:
+    """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``."""
+    source, types = source_sql(
+        hierarchy,
+        unit,
+        types=types,
+        user_type=user_type,
+        view=VIEW,
+        beside={"v": exact_column_sql(distinct.column, value_type)},
+    )
+    user = "u, " if unit.user is not None else ""
+    valued, several = "(FROM source WHERE v IS NOT NULL)", hierarchy.has_cells
+    levels, root = ([], "part") if several else (reported_levels(nodes), "0")
+    at = "".join(f", n{level}" for level in levels)
+    parts = [
+        source,
+        f"keyed AS NOT MATERIALIZED ({keyed_sql(hierarchy, types, valued, user + 'v')})",
+        *leaf_places_ctes(hierarchy, types, nodes),
+        f"placed AS (SELECT DISTINCT {user}v, {root} AS n0{at} FROM "
+        f"{keyed_leaves_join(hierarchy)})",
+    ]
+    counted = [
+        "SELECT place, count(DISTINCT v) AS n FROM "
+        f"({_bounded_values_sql(level, distinct, user, seed)}) "
+        "GROUP BY place"
+        for level in (0, *levels)
+    ]
+    return f"WITH {', '.join(parts)} " + " UNION ALL ".join(counted)
+
+
+def _bounded_values_sql(level: int, distinct: Distinct, user: str, seed: int) -> str:
+    """A query of the pairs of a node and a value that count at a level."""
+    pairs = f"SELECT DISTINCT {user}n{level} AS place, v FROM placed WHERE n{level} IS NOT NULL"
+    if distinct.at_most is None:
+        return pairs
+    order = ascending_order(row_hash("u, place, v", seed), "place", "v")
+    return (
+        f"SELECT place, v FROM ({pairs}) QUALIFY row_number() OVER "
+        f"(PARTITION BY u ORDER BY {order}) <= {distinct.at_most}"
+    )

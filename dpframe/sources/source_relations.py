@@ -14,13 +14,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from dpframe import _duck
-from dpframe._paths import file_of_path
-from dpframe._sql import identifier
+from dpframe.common.files import file_of_path
+from dpframe.common.texts import identifier
 from dpframe.errors import DpframeError, SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
 from dpframe.periods import Period
-from dpframe.sources.columns import require_columns
 from dpframe.sources.frames import (
     arrow_table,
     package_of,
@@ -28,9 +27,15 @@ from dpframe.sources.frames import (
     rows_of_frame,
     without_rows,
 )
-from dpframe.sources.period_source import PeriodReading, PeriodSource, whole_source
 from dpframe.sources.row_files import PARQUET, File, open_file
-from dpframe.sources.spark import SparkFrame, is_spark
+from dpframe.sources.spark import (
+    PeriodReading,
+    PeriodSource,
+    SparkFrame,
+    is_spark,
+    require_columns,
+    whole_source,
+)
 
 
 def open_source(source: object, wanted: Sequence[str]) -> AbstractContextManager[_duck.Relation]:

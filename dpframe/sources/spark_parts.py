@@ -1,6 +1,8 @@
-"""Count by Spark what a rollup measures when the parts are known.
+"""Count by Spark what a rollup measures, and values by powers of two.
 
-This module does in Spark what :mod:`dpframe.sources.parts_statement`, ``distinct_values`` and
+Count by Spark what a rollup measures when the parts are known.
+
+This module does in Spark what :mod:`dpframe.sources.segment_places`, ``distinct_values`` and
 ``magnitudes`` do in DuckDB, with the reported nodes in a small temporary view. A statement reads
 the frame once: every row gets its part, or its node of each reported level, by joins with that
 view.
@@ -13,32 +15,64 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from dpframe._sql import ascending_order
+from dpframe._duck import VIEW
 from dpframe.budget import PrivacyUnit
+from dpframe.common.texts import ascending_order, identifier
 from dpframe.dialects import REAL, SPARK
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.portable import Keys
-from dpframe.hierarchy.portable_cell_keys import CellKeys, dimensions, keys_of, level_key_names
+from dpframe.hierarchy.portable_kinds import CellKeys, dimensions, keys_of, level_key_names
+from dpframe.measures import LARGEST, LEAST, AutoBound, Distinct, Vector
 from dpframe.noise import random_seed
-from dpframe.sources.bounded_parts import (
-    of_user,
-    record_part_sql,
-    user_total_columns,
-    value_indices,
-    vector_summands,
-)
-from dpframe.sources.magnitudes import FARTHEST, UNIT
-from dpframe.sources.node_places import ReportedNodes, reported_levels
+from dpframe.sources.exact_trees import check_spark
 from dpframe.sources.portable_sql import (
+    Summand,
     key_names,
     portable_keyed_sql,
     portable_source_sql,
     user_sql,
 )
+from dpframe.sources.rollup_statement import exact_column_sql
+from dpframe.sources.segment_places import (
+    ReportedNodes,
+    of_user,
+    record_part_sql,
+    reported_levels,
+    user_total_columns,
+    value_indices,
+    vector_summands,
+)
 from dpframe.sources.spark import SparkFrame
-from dpframe.sources.spark_counts import check_spark
-from dpframe.sources.summands import Summand
-from dpframe.vectors import LARGEST, LEAST, AutoBound, Distinct, Vector
+
+UNIT = 2.0**-LEAST
+"""How many steps of 2**LEAST make 1. Values are added up in whole steps, rounded up: a sum of
+floating-point numbers depends on the order of all rows, and so on other users."""
+
+FARTHEST = 2.0 ** (LARGEST + 1)
+"""A value beyond all bounds, to which larger values are cut: sums of such values fit 128 bits."""
+
+
+def magnitudes_statement(searched: AutoBound, *, user: str | None, user_type: str | None) -> str:
+    """The statement, which returns ``bin``, from 0, and ``n``.
+
+    A record, or a user, is in at most one bin, which depends only on its values. Empty bins are
+    left out.
+    """
+    number = f"TRY_CAST({identifier(searched.column)} AS DOUBLE)"
+    sign = "" if searched.side == "upper" else "-"
+    cut = f"least(greatest({sign}{number}, 0), {FARTHEST!r}::DOUBLE)"
+    units = f"CAST(ceil({cut} * {UNIT!r}::DOUBLE) AS HUGEINT)"
+    value = f"CASE WHEN isfinite({number}) THEN {units} END"
+    rows = f"SELECT {value} AS x FROM {VIEW}"
+    if user is not None:
+        by = exact_column_sql(user, user_type)
+        gathered = "sum" if searched.of_total else "max"
+        each = f"SELECT {by} AS u, {value} AS x FROM {VIEW}"
+        rows = f"SELECT {gathered}(x) AS x FROM ({each}) GROUP BY u"
+    exponent = "CAST(floor(log2(greatest(CAST(x AS DOUBLE), 1))) AS BIGINT)"
+    inside = f"least({exponent}, {LARGEST - LEAST})"
+    return f"SELECT {inside} AS bin, count(*) AS n FROM ({rows}) WHERE x > 0 GROUP BY bin"
+
 
 FULL = 10**24
 """The steps to which totals of one user in one part are cut: times a bound, they fit 38 digits."""

@@ -1,4 +1,11 @@
-"""Read tables named in SQL text: quote names, find columns, and read values of any type.
+"""Tables and queries of SQL that a caller names.
+
+Refuse sources of SQL that a second connection does not see, or hand them over as rows.
+
+A second connection to the same database sees only what is committed there: no temporary table, no
+registered frame and no CTE of the statement.
+
+Read tables named in SQL text: quote names, find columns, and read values of any type.
 
 A macro's SQL is written while the statement is bound, and asks a second connection for columns and
 types. That connection does not see temporary tables and registered frames of the first connection,
@@ -10,13 +17,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from dpframe._duck import guard_named_type
-from dpframe._sql import identifier, literal
 from dpframe.budget import PrivacyUnit
-from dpframe.errors import ColumnError
+from dpframe.common.texts import identifier, literal
+from dpframe.counts import ListedNodes
+from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import (
     COARSE_TIMES,
@@ -28,14 +36,117 @@ from dpframe.hierarchy._base import (
 )
 from dpframe.hierarchy._types import KNOWN
 from dpframe.periods import Period
-from dpframe.sources.columns import require_columns
 from dpframe.sources.keys import check_key_types
-from dpframe.sources.period_source import PeriodReading, condition_of_any, kind_sql
-from dpframe.sources.rollup_statement import rollup_statement
+from dpframe.sources.rollup_statement import check_weight_type, rollup_statement, weight_sql
 from dpframe.sources.source_relations import canonical
-from dpframe.sources.sql_sources import SqlSource
-from dpframe.sources.weights import check_weight_type, weight_sql
-from dpframe.tree import ListedNodes
+from dpframe.sources.spark import PeriodReading, condition_of_any, kind_sql, require_columns
+
+
+def unseen_source_sql(source: SqlSource, what: str, instead: str) -> str:
+    """A statement that always fails: with DuckDB's error if the source does not exist, else with a
+    message. The message says that ``what`` reads on a second connection, and that a source that is
+    not seen there is read ``instead``."""
+    refused = literal(
+        f"{what} reads on a second connection, which does not see the source. Temporary tables, "
+        f"registered frames and uncommitted tables are read {instead}."
+    )
+    return f"SELECT error({refused}) FROM (SELECT count(*) FROM {source.relation})"
+
+
+def visible_relation_sql(source: SqlSource, what: str) -> str:
+    """A query of one row: the text of a source as ``relation``, and the ``settings`` that a second
+    connection must share. The query fails if the text uses the name of a temporary relation of this
+    connection, which the second connection does not see."""
+    words = "false" if source.qualified else f"regexp_matches({literal(source.relation)}, {NAMED})"
+    settings = f"SELECT list({{'name': name, 'value': value}}) FROM duckdb_settings() {SHARED}"
+    refused = literal(
+        f"{what} reads on a second connection, where your temporary table or registered frame is "
+        "another table. Write temp.NAME, or rename one of them."
+    )
+    return (
+        f"SELECT CASE WHEN count(*) > 0 THEN error({refused}) ELSE {literal(source.relation)} END "
+        f"AS relation, ({settings}) AS settings FROM ("
+        "SELECT table_name AS name FROM duckdb_tables() WHERE temporary "
+        "UNION ALL SELECT view_name FROM duckdb_views() WHERE temporary AND NOT internal) "
+        f"WHERE {words}"
+    )
+
+
+SHARED = "WHERE name IN ('TimeZone', 'Calendar')"
+"""Settings that decide the day in a view that casts times with a zone. With other settings, a
+second connection could count a record in another period than a statement of this connection."""
+
+NAMED = "'(^|\\W)' || regexp_escape(name) || '(\\W|$)', 'i'"
+"""Arguments of regexp_matches that find a name as a whole word."""
+
+
+def rows_as_list_sql(columns: Sequence[str]) -> str:
+    """SQL of all rows of a source as one list of structs, for Python."""
+    names = dict.fromkeys(columns)
+    packed = ", ".join(f"{identifier(c)} := {SOURCE}.{identifier(c)}" for c in names)
+    changed = " ".join(
+        f"WHEN NOT starts_with({kind}, 'ENUM(') AND regexp_matches({kind}, {literal(CHANGED)}) "
+        f"THEN error({literal(f'column {c!r} has type ')} || {kind} || {literal(CAST_FIRST)})"
+        for c in names
+        for kind in [f"typeof(any_value({SOURCE}.{identifier(c)}))"]
+    )
+    return f"CASE {changed} ELSE list(struct_pack({packed})) END"
+
+
+CHANGED = r"\b(U?HUGEINT|BIT|BIGNUM|VARIANT|UNION|GEOMETRY|TIME WITH TIME ZONE)\b"
+"""Types of DuckDB whose values change in Arrow, or do not exist there."""
+
+CAST_FIRST = (
+    ", which cannot be handed over from a table that only this connection sees. Cast the column to "
+    "BIGINT, DOUBLE or VARCHAR, or commit the table."
+)
+
+
+PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^".]+?))\s*(\.|$)')
+
+
+@dataclass(frozen=True, slots=True)
+class SqlSource:
+    """A relation as SQL text, and its public description."""
+
+    relation: str
+    described: str
+    qualified: bool = False
+    """Whether the name includes the schema or database."""
+
+
+def table_source(name: object) -> SqlSource:
+    """A table, view or registered frame from its name: parts separated by dots, quoted or not."""
+    if name is None:
+        raise ParameterError("tbl is missing. Name a table, or pass query :=.")
+    if not isinstance(name, str):
+        raise ParameterTypeError(f"tbl must be a table's name as text; got {name!r}.")
+    parts, at = [], 0
+    while at < len(name):
+        found = PART.match(name, at)
+        if found is None or (found[3] == "." and found.end() == len(name)):
+            break
+        parts.append(found[1].replace('""', '"') if found[1] is not None else found[2])
+        at = found.end()
+    if not parts or at < len(name) or len(parts) > 3:
+        raise ParameterError(
+            f"tbl ({name!r}) is no name of a table. Write name, schema.name or "
+            'database.schema.name, parts with dots or quotes in "double quotes".'
+        )
+    quoted = ".".join(map(identifier, parts))
+    return SqlSource(quoted, f"table {quoted}", len(parts) > 1)
+
+
+def query_source(query: object, is_one_select: Callable[[str], bool]) -> SqlSource:
+    """A query of the caller as a relation; the line break behind the text ends a comment in it."""
+    if not isinstance(query, str):
+        raise ParameterTypeError(f"query must be the text of a SELECT; got {query!r}.")
+    text = re.sub(r"[;\s]+$", "", query.strip())
+    relation = f"({text}\n)"
+    if not (is_one_select(text) and is_one_select(f"FROM {relation}")):
+        raise ParameterError("query must be one SELECT that DuckDB parses, without parameters.")
+    return SqlSource(relation, f"query {text}")
+
 
 SOURCE = "source_rows"
 """The alias of the relation in the generated SQL."""

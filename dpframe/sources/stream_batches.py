@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
-from dpframe._known_arguments import known_arguments
+from dpframe.common.calls import known_arguments
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import INVALID, Hierarchy, as_hierarchy
-from dpframe.hierarchy.stream_keys import unpack_key
+from dpframe.hierarchy._base import unpack_key
 from dpframe.sketches import (
     DEFAULT_COUNTERS,
     LARGEST,
@@ -17,10 +17,9 @@ from dpframe.sketches import (
     MisraGries,
     SketchState,
     sketch_files,
-    streams,
 )
-from dpframe.sketches._sketch import check_integer
-from dpframe.sketches.merged_sketch import Method, merge_into
+from dpframe.sketches import _sketch as streams
+from dpframe.sketches._sketch import Method, check_integer, merge_into
 from dpframe.sources.record_stream import updated_sketches
 
 NAME = "streaming-hhh"

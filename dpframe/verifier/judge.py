@@ -8,27 +8,25 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
 
-from dpframe.verifier import (
-    counts,
-    gaussian_paths,
-    measure_game,
-    path_game,
-    relative_game,
-    reports,
-    rounds_game,
-    sketch_games,
-    sketch_sums,
-)
+from dpframe.verifier import path_game, reports, rounds_game, sketch_games
+from dpframe.verifier import path_game as measure_game
+from dpframe.verifier import rounds_game as gaussian_paths
+from dpframe.verifier import rounds_game as relative_game
+from dpframe.verifier import sketch_games as counts
+from dpframe.verifier import sketch_games as sketch_sums
 from dpframe.verifier.numbers import bound_text, exp_above, exp_below
-from dpframe.verifier.proof import BrokenProofError, Proof, bound_steps_game, read_proof
 from dpframe.verifier.receipt_facts import check_receipt
 from dpframe.verifier.verdict import (
+    BrokenProofError,
     DeltaBound,
     FailedClaimError,
     NotVerifiedError,
+    Proof,
     ProofStep,
     Verdict,
+    bound_steps_game,
     limited_time,
+    read_proof,
 )
 
 SINGLE_GAMES: Mapping[str, Callable[[Proof, Fraction, Fraction], DeltaBound]] = {

@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from dpframe.verifier.composition import Grid, delta_at, losses_on_grid, repeat_losses
 from dpframe.verifier.numbers import ONE, divide_up, exp_above, exp_below
+from dpframe.verifier.sketch_games import Grid, delta_at, losses_on_grid, repeat_losses
 from dpframe.verifier.verdict import ProofStep, Verdict
 
 EPOCH = datetime(1970, 1, 1)

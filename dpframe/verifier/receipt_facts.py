@@ -11,7 +11,6 @@ from fractions import Fraction
 from math import isqrt
 from typing import Any
 
-from dpframe.verifier.counts import read_levels
 from dpframe.verifier.facts import (
     DECLARED,
     DOUBLE,
@@ -23,15 +22,21 @@ from dpframe.verifier.facts import (
     Want,
     are_cut_gaussian,
     level_noise,
+    rollup_facts,
     table_facts,
 )
-from dpframe.verifier.measure_facts import rollup_facts
 from dpframe.verifier.numbers import ONE, exp_below
-from dpframe.verifier.proof import MOST_HEIGHT, Proof, games_of_proof, positive_number
-from dpframe.verifier.relative_game import relative_steps
 from dpframe.verifier.reports import HOLDER_CHANCE, OFF
-from dpframe.verifier.rounds_game import read_gaussian
-from dpframe.verifier.verdict import NotVerifiedError, check_claim
+from dpframe.verifier.rounds_game import read_gaussian, relative_steps
+from dpframe.verifier.sketch_games import read_levels
+from dpframe.verifier.verdict import (
+    MOST_HEIGHT,
+    NotVerifiedError,
+    Proof,
+    check_claim,
+    games_of_proof,
+    positive_number,
+)
 
 WHOLE_USERS = ("rounds", "items", "tree-items-laplace", "tree-items-gaussian", "rollup")
 """Mechanisms whose games are about a user with all their records."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from dpframe.verifier.composition import (
+from dpframe.verifier.numbers import ONE, TABLE, divide_up, exp_above, exp_below
+from dpframe.verifier.sketch_games import (
     Grid,
     Losses,
     convolve_losses,
@@ -18,11 +19,10 @@ from dpframe.verifier.composition import (
     repeat_losses,
     trim_losses,
 )
-from dpframe.verifier.numbers import ONE, TABLE, divide_up, exp_above, exp_below
-from dpframe.verifier.proof import Proof
 from dpframe.verifier.verdict import (
     DeltaBound,
     NotVerifiedError,
+    Proof,
     ProofStep,
     check_claim,
     refine_bound,

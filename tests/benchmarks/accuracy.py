@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from dpframe.budget import Budget, PrivacyUnit
+from dpframe.counts import CountTree
 from dpframe.hierarchy import as_hierarchy
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.questions.hhh.plan import make_plan
 from dpframe.sources.exact_trees import exact_counts
-from dpframe.tree import CountTree
 from tests.benchmarks.speed import LEVELS, SHARED, workload
 
 RELEASES = 10

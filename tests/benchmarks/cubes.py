@@ -35,12 +35,12 @@ import duckdb
 import numpy as np
 
 import dpframe as dp
-from dpframe.accounting.levels import level_laws
+from dpframe.accounting.losses import level_laws
 from dpframe.budget import PrivacyUnit
+from dpframe.counts import Counts
 from dpframe.mechanisms import offline_hhh
-from dpframe.questions.hhh.cells_plan import CellsPlan
+from dpframe.questions.hhh.plan import CellsPlan
 from dpframe.sources.exact_trees import exact_counts
-from dpframe.tree import Counts
 from tests.benchmarks.speed import ROOT
 from tests.cell_counts import Silent
 

@@ -22,12 +22,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpframe.accounting.aggregate import local_epsilon, silence
-from dpframe.accounting.shuffle import shuffle_local_epsilon
+from dpframe.accounting.aggregate import local_epsilon, shuffle_local_epsilon, silence
 from dpframe.evaluation.compare import _plan_method, compare_methods
 from dpframe.federated.encoding import LETTERS, BinaryEncoding, Encoding, HuffmanEncoding
 from dpframe.federated.population import Population
-from dpframe.papers.comparisons import triehh_rate, triehhpp_rate
+from dpframe.papers.baselines import triehh_rate, triehhpp_rate
 from tests.benchmarks.speed import SHARED
 
 USERS, DELTA = 1_600_000, 1e-6
@@ -104,7 +103,7 @@ def drawn(seed: int, *, mean: float) -> tuple[np.ndarray, np.ndarray, np.ndarray
 def fleet(
     data: tuple[np.ndarray, np.ndarray, np.ndarray, list[str]], encoding: Encoding, length: int
 ) -> Population:
-    from dpframe.sources.devices import population_of
+    from dpframe.sources.codes import population_of
 
     user, word, times, texts = data
     return population_of(encoding, texts, length, user, word, times, USERS)

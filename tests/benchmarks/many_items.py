@@ -31,13 +31,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpframe as dp
-from dpframe.accounting.normal_noise import largest_mu
-from dpframe.accounting.weighted_round_noise import gaussian_tail_bound, round_laws
+from dpframe.accounting.weighted_round_noise import gaussian_tail_bound, largest_mu, round_laws
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import columns
 from dpframe.mechanisms import weighted_rounds
-from dpframe.sources.user_item_rows import user_items
-from dpframe.user_items import UserItems
+from dpframe.sketches.user_items import UserItems
+from dpframe.sources.exact_trees import user_items
 from tests.benchmarks.speed import SHARED
 
 SETS = {

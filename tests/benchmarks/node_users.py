@@ -34,9 +34,9 @@ REPEATS = 3
 
 def exact(rows: pd.DataFrame, hierarchy: Any) -> dict[tuple[int, str], int]:
     """Different users at every node, by a bound that nobody reaches and no noise."""
+    from dpframe.budget import NodesUnit
     from dpframe.hierarchy import as_hierarchy
-    from dpframe.nodes_unit import NodesUnit
-    from dpframe.sources.node_user_counts import node_users
+    from dpframe.sources.exact_trees import node_users
 
     levels = as_hierarchy(hierarchy)
     unit = NodesUnit(user="user_id", contribution="items", at_most=10**6)

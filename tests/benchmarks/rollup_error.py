@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 import dpframe as dp
 from dpframe.asking.node_frame import node_columns
 from dpframe.postprocess.strategy import subtree_sums
-from dpframe.questions.rollup.count import count
+from dpframe.questions.rollup.ask import count
 from dpframe.questions.rollup.plan import RollupPlan
 from tests.benchmarks.speed import SHARED
 

@@ -25,13 +25,13 @@ import numpy as np
 import pyarrow as pa
 
 import dpframe as dp
+from dpframe.counts import CountTree, NoisyNodes
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.sketches import MisraGries, SketchState
 from dpframe.sources import source_relations
+from dpframe.sources.packed_keys import stream_sql
 from dpframe.sources.record_stream import sketch_source
-from dpframe.sources.stream_sql import stream_sql
-from dpframe.tree import CountTree, NoisyNodes
 from tests.benchmarks.accuracy import (
     RECORD,
     above,

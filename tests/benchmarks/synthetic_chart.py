@@ -15,8 +15,7 @@ import pandas as pd
 
 import dpframe as dp
 from dpframe.evaluation.row_distance import wasserstein
-from dpframe.pages.drawings import HEIGHT, WIDTH, draw_histogram
-from dpframe.pages.marginal_bins import bins_of
+from dpframe.pages.drawings import HEIGHT, WIDTH, bins_of, draw_histogram
 from dpframe.testing import seeded_noise
 from tests.benchmarks.speed import SHARED
 

@@ -19,9 +19,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe.accounting.levels import level_laws
+from dpframe.accounting.losses import level_laws
 from dpframe.accounting.tree_levels import TreeLaws
 from dpframe.budget import Budget, PrivacyUnit
+from dpframe.counts import CountTree, NoisyTree
 from dpframe.hierarchy import as_hierarchy
 from dpframe.postprocess.consistency import (
     consistent_counts,
@@ -33,7 +34,6 @@ from dpframe.questions.tree_counts.plan import TreePlan, make_tree_plan
 from dpframe.sources.exact_trees import exact_counts
 from dpframe.sources.keys import listed_nodes
 from dpframe.sources.source_relations import read_public_file
-from dpframe.tree import CountTree, NoisyTree
 from tests.benchmarks.speed import SHARED
 
 SETS = {

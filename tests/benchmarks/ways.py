@@ -59,13 +59,13 @@ def workload(rows: int) -> pa.Table:
 
 
 def without_users() -> None:
-    from dpframe.sources import user_rows
+    from dpframe.sources import small_frames as user_rows
 
     user_rows.user_leaves = lambda *_, **__: None  # type: ignore[assignment]
 
 
 def without_addresses() -> None:
-    from dpframe.sources import address_levels
+    from dpframe.sources import small_frames as address_levels
 
     address_levels.address_nodes = lambda *_, **__: None  # type: ignore[assignment]
 

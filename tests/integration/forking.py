@@ -18,7 +18,9 @@ import pandas as pd
 import pyarrow as pa
 
 import dpframe as dp
-from dpframe import _forks, _late_imports, testing
+from dpframe import testing
+from dpframe.common import calls as _forks
+from dpframe.common import calls as _late_imports
 
 FRAME = pd.DataFrame({"src": ["10.1.2.3"] * 900 + ["10.9.0.1 "] * 300, "x": range(1200)})
 """With texts that DuckDB reads, however few the rows."""

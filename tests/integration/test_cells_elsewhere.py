@@ -17,7 +17,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.dialects import DIALECTS
 from dpframe.errors import ColumnError, ParameterError, SourceError
 from dpframe.hierarchy import as_hierarchies
-from dpframe.sources.row_parts import RowParts
+from dpframe.sources.rollup_parts import RowParts
 from dpframe.testing import seeded_noise
 from tests import engines
 from tests.hostile import DATES, DOMAINS, IPS, NUMBERS, PATHS

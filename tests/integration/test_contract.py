@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe.ledger import open_file
+from dpframe.ledger import forecast as open_file
 from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.testing import seeded_noise
 from tests.doors import Door, World, in_this_process, rows

@@ -124,7 +124,7 @@ def test_cards_of_csv_say_what_is_read_as_a_number(folder: Path) -> None:
 
 
 def test_series_read_other_delimiters(folder: Path) -> None:
-    from dpframe.doors.series.sources import as_source
+    from dpframe.doors.series.declaration import as_source
 
     (folder / "rows.csv").write_text(TEXT.replace(",", ";"), encoding="latin-1")
     how = {"delimiter": ";", "encoding": "latin-1"}

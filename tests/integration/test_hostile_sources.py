@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe._duck import process_database
+from dpframe._duck import connections as process_database
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 

@@ -66,7 +66,7 @@ def test_a_first_release_of_a_frame_loads_nothing_of_ours(question: str) -> None
     rare += " if f'dpframe.questions.hhh.{m}' in sys.modules]"
     state = (
         f"print({rare}, threading.active_count(), "
-        "sys.modules['dpframe._duck.process_database']._databases)"
+        "sys.modules['dpframe._duck.connections']._databases)"
     )
     code = (
         f"import sys, threading, pandas as pd, dpframe; {state}{LOADED.format(question=question)}"
@@ -81,7 +81,7 @@ def test_loading_pandas_loads_nothing_of_ours() -> None:
     arrow = "import sys, dpframe, pyarrow as pa; pa.array([1]).to_pandas(); import pandas"
     assert said(f"{arrow}; {shown}") == "False True"
     for imports in ("dpframe, pandas", "pandas, dpframe"):
-        broken = f"import sys; sys.modules['dpframe.digest'] = None; import {imports}"
+        broken = f"import sys; sys.modules['dpframe.common.digest'] = None; import {imports}"
         told = "\ntry: pandas.DataFrame().dp\nexcept ImportError as e: print('digest' in str(e))"
         assert said(f"{broken}; {shown}{told}").splitlines() == ["False True", "True"]
 

@@ -13,10 +13,10 @@ import pytest
 from numpy.typing import NDArray
 
 import dpframe as dp
+from dpframe.counts import CountTree
 from dpframe.noise import NoiseTable
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.testing import seeded_noise
-from dpframe.tree import CountTree
 from tests.members import in_turn
 from tests.rollups import exact_tree
 

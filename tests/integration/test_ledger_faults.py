@@ -28,7 +28,8 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.ledger import Ledger, book, open_file
+from dpframe.ledger import Ledger, book
+from dpframe.ledger import forecast as open_file
 from dpframe.noise import NoiseTable
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -453,7 +454,7 @@ def test_an_error_of_a_source_stays_what_it_is(
     spent: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Law: an error in the counting of a named release is not taken for one of the ledger."""
-    from dpframe.questions.hhh import count as counting
+    from dpframe.questions.hhh import ask as counting
 
     def count(*_: object, **__: object) -> None:
         raise sqlite3.OperationalError("database is locked: a secret row")

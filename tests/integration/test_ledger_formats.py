@@ -12,8 +12,9 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.ledger import Ledger, open_file
-from dpframe.ledger.schema import FORMAT
+from dpframe.ledger import Ledger
+from dpframe.ledger import forecast as open_file
+from dpframe.ledger.store import FORMAT
 from tests.privacy.ledger_worker import charge
 
 HERE = Path(__file__).parent

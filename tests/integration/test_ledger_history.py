@@ -15,7 +15,7 @@ import dpframe as dp
 from dpframe.accounting.compose import composed_epsilon
 from dpframe.ledger import Ledger, entries, store
 from dpframe.ledger.entries import append_entry, entry_of, newest_entry
-from dpframe.ledger.schema import FORMAT
+from dpframe.ledger.store import FORMAT
 from dpframe.ledger.totals import read_totals
 from tests.privacy.ledger_worker import DELTA, EPSILON, LAW, TOTALS, charge
 

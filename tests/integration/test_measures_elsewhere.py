@@ -15,8 +15,8 @@ import pytest
 import dpframe as dp
 from dpframe.dialects import DIALECTS
 from dpframe.errors import ColumnError, ParameterError, SourceError
-from dpframe.sources.summands import Summand, rounded_sql
-from dpframe.steps import Steps, reach
+from dpframe.measures import Steps, reach
+from dpframe.sources.portable_sql import Summand, rounded_sql
 from dpframe.testing import seeded_noise
 from tests import engines
 

@@ -16,9 +16,8 @@ import pytest
 from hypothesis import strategies as st
 
 import dpframe as dp
-from dpframe.nodes_unit import NodesUnit
-from dpframe.sources.node_user_counts import node_users
-from dpframe.sources.user_item_rows import user_items
+from dpframe.budget import NodesUnit
+from dpframe.sources.exact_trees import node_users, user_items
 from tests.doors import in_this_process
 from tests.naive import leaf_paths
 from tests.strategies import examples

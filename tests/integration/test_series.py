@@ -20,10 +20,10 @@ import pytest
 import dpframe as dp
 from dpframe import _duck
 from dpframe.doors.cli.main import main
-from dpframe.doors.series import due
-from dpframe.doors.series.sources import DatabaseSource
+from dpframe.doors.series import declaration as due
+from dpframe.doors.series.declaration import DatabaseSource
 from dpframe.ledger import Ledger
-from dpframe.ledger.results import pack_result, unpack_result
+from dpframe.ledger.book import pack_result, unpack_result
 from dpframe.ledger.unfinished_draws import ResumingLedger
 from dpframe.sources.row_stores import read_postgres, read_sqlite
 from tests.members import some

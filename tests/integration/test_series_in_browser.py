@@ -9,7 +9,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.digest import RECEIPT
+from dpframe.common.digest import RECEIPT
 from dpframe.pages.series_page import series_page, write_series_page
 from tests.integration.test_report_in_browser import (
     CONTRASTS,

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dpframe.counts import CellCounts, CountTree, NoisyNodes
 from dpframe.hierarchy import Kind
 from dpframe.hierarchy._cells import product_kinds
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable
-from dpframe.tree import CellCounts, CountTree, NoisyNodes
 
 from .enumerate_outputs import Distribution, NoNoise, Script, ScriptedCoins, every_script
 

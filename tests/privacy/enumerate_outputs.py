@@ -27,11 +27,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe.accounting.linear_slips import linear_delta
-from dpframe.accounting.path_laws import Laws
+from dpframe.accounting.path_recursion import Laws, linear_delta
+from dpframe.counts import CountTree, NoisyNodes
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import TOTAL, NoiseTable
-from dpframe.tree import CountTree, NoisyNodes
 
 Table = Mapping[str, int]
 Released = tuple[tuple[str, int], ...]

@@ -25,8 +25,9 @@ import pandas as pd
 from dpframe.asking import answer
 from dpframe.doors.cli.main import main
 from dpframe.doors.series import series as series_module
-from dpframe.ledger import Ledger, PaidCharge, book, results, unfinished_draws
-from dpframe.ledger.results import StoredResult, pack_result
+from dpframe.ledger import Ledger, PaidCharge, book, unfinished_draws
+from dpframe.ledger import book as results
+from dpframe.ledger.book import StoredResult, pack_result
 from dpframe.ledger.unfinished_draws import ResumingLedger
 from dpframe.testing import seeded_noise
 

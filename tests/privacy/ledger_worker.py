@@ -23,7 +23,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from dpframe.asking.plan_protocols import MechanismInput
+from dpframe.asking.level_plan import MechanismInput
 from dpframe.asking.release import Release, make_release
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import LedgerError, OverBudgetError

@@ -28,10 +28,10 @@ import dpframe as dp
 from dpframe.accounting.path_recursion import path_delta
 from dpframe.accounting.sketch_lattice import lattice_laws
 from dpframe.accounting.sketch_stream import sketch_laws
+from dpframe.counts import CountTree, NoisyNodes, chosen_nodes, nearest_chosen
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable, gaussian_table, halves, laplace_table
 from dpframe.testing import seeded_noise
-from dpframe.tree import CountTree, NoisyNodes, chosen_nodes, nearest_chosen
 from dpframe.verifier.judge import bound_at, verify_proof
 from dpframe.verifier.ledger import (
     Block,
@@ -268,7 +268,7 @@ class Histograms:
 
 @cache
 def level_law(family: Any, levels: int) -> NoiseTable:
-    from dpframe.accounting.levels import level_laws
+    from dpframe.accounting.losses import level_laws
 
     return level_laws(family, levels=levels, epsilon=EPSILON, delta=DELTA).noise
 
@@ -294,7 +294,7 @@ def changed(plan: Any, change: Callable[[dict[str, Any]], None]) -> Callable[[],
     def ask() -> bool:
         import json
 
-        from dpframe.asking.proofs import proof_text
+        from dpframe.asking.level_plan import proof_text
 
         proof = json.loads(proof_text(plan()) or "")
         change(proof)
@@ -368,7 +368,7 @@ def reserving(paid: int, made: int, own: float = 0.1) -> bool:
     """Whether so many releases are refused in a ledger that holds what fewer cost together; their
     law, and what the ledger says of it."""
     from dpframe.accounting.compose import composed_epsilon
-    from dpframe.asking.proofs import proof_text
+    from dpframe.asking.level_plan import proof_text
     from dpframe.ledger.reservations import reserved_law
 
     budget = {"epsilon": 0.1, "delta": 1e-8}

@@ -22,9 +22,8 @@ from scipy.stats import binom
 
 from dpframe.accounting.aggregate import silence
 from dpframe.federated import Encoding
-from dpframe.federated.channels import ReportSums
 from dpframe.federated.population import Population
-from dpframe.federated.server import Segments
+from dpframe.federated.server import ReportSums, Segments
 from dpframe.mechanisms import prefix_tree
 from dpframe.mechanisms.prefix_tree import Search
 

@@ -1,6 +1,6 @@
 """The exact law of CT's Algorithms 1 and 2, line by line over all nodes of a small tree.
 
-A slow twin of ``dpframe/mechanisms/relative_counts.py``: it visits every node that a tree can
+A slow twin of ``dpframe/mechanisms/level_counts.py``: it visits every node that a tree can
 have, also empty ones and those below the band, and carries probabilities in place of draws.
 ``Rule`` names the mistakes that it can be asked to make.
 """

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import dpframe as dp
-from dpframe.asking.proofs import proof_text
+from dpframe.asking.level_plan import proof_text
 from tests.privacy.mutants import DELTA, EPSILON, changed
 
 

@@ -25,9 +25,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpframe.mechanisms import auto_bounds, measured_parts, node_counts, rollup
+from dpframe.mechanisms import rollup
+from dpframe.mechanisms import rollup as auto_bounds
+from dpframe.mechanisms import rollup as measured_parts
+from dpframe.mechanisms import rollup as node_counts
 from dpframe.noise import UnboundedNoise
-from dpframe.questions.rollup import count as counting
+from dpframe.questions.rollup import ask as counting
 from dpframe.questions.rollup.ask import explain_rollup
 from dpframe.questions.rollup.plan import RollupPlan
 from dpframe.testing import seeded_noise
@@ -109,7 +112,7 @@ def listened(given: Sequence[int] | None = None) -> Iterator[list[tuple[int, Fra
     """What gets noise inside of the block, with the scale; histograms of magnitudes are ``given``
     back."""
     seen: list[tuple[int, Fraction]] = []
-    parts_run = measured_parts.run
+    parts_run = measured_parts.run_measured_parts
 
     def parts(exact: Any, totals: Any, level: Any, *, scales: Mapping[int, Fraction]) -> Any:
         noisy, above = parts_run(exact, totals, level, scales=scales)

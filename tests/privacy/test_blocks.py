@@ -24,8 +24,7 @@ from dpframe.ledger import Blocks, Charge, history, state
 from dpframe.ledger.blocks import FARTHEST, Segments
 from dpframe.ledger.entries import check_history
 from dpframe.ledger.history import summary_frame
-from dpframe.ledger.schema import APPLICATION_ID, FORMAT, SCHEMA
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT
+from dpframe.ledger.store import APPLICATION_ID, DELTA_UNIT, EPSILON_UNIT, FORMAT, SCHEMA
 from dpframe.ledger.totals import read_totals
 from tests import naive
 from tests.members import some

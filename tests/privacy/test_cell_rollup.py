@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from dpframe import measures as dpm
+from dpframe.counts import CellCounts, Nodes
+from dpframe.measures import Vector
 from dpframe.mechanisms import offline_hhh
 from dpframe.questions.rollup.plan import RollupPlan
-from dpframe.sources import parts_statement
+from dpframe.sources import segment_places as parts_statement
 from dpframe.sources.rollup_parts import MeasuredParts
-from dpframe.tree import CellCounts, Nodes
-from dpframe.vectors import Vector
 
 from .rollup_outputs import Row, furthest, largest_loss, plan_of
 from .test_rollup import (

@@ -28,8 +28,8 @@ from hypothesis import strategies as st
 import dpframe as dp
 from dpframe.accounting import compose
 from dpframe.accounting.compose import Profile, composed_epsilon, group_profile, upper_curve
-from dpframe.accounting.levels import LevelLaws, composed_delta
-from dpframe.accounting.path_laws import Laws
+from dpframe.accounting.losses import LevelLaws, composed_delta
+from dpframe.accounting.path_recursion import Laws
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.errors import BudgetError, OverBudgetError
 from dpframe.hierarchy import columns
@@ -42,9 +42,8 @@ from dpframe.ledger.totals import Totals
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable, halves, laplace_table
 from dpframe.questions.hhh.checks import HhhArguments
-from dpframe.questions.hhh.histogram_baselines import HistogramPlan
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
-from dpframe.questions.hhh.offline import OfflinePlan
+from dpframe.questions.hhh.offline import HistogramPlan, OfflinePlan
 from tests.members import few, tries
 
 from .enumerate_outputs import (

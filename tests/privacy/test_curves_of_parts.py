@@ -22,8 +22,13 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.accounting.compose import Profile, composed_epsilon, loss_distribution
-from dpframe.accounting.part_curves import pair_of, profiles_together, pure_profile
-from dpframe.accounting.tree_levels import laplace_parts, tree_laws
+from dpframe.accounting.tree_levels import (
+    laplace_parts,
+    pair_of,
+    profiles_together,
+    pure_profile,
+    tree_laws,
+)
 from dpframe.ledger.reservations import OpenReservation, price_reservation
 from dpframe.mechanisms import offline_hhh
 from tests.members import some, tries

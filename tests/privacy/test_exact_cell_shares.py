@@ -19,12 +19,12 @@ import pandas as pd
 import pytest
 
 from dpframe import budget
-from dpframe.accounting.geometric import geometric_laws
-from dpframe.accounting.path_laws import Laws
+from dpframe.accounting.path_recursion import Laws, geometric_laws
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Cells, as_hierarchies
 from dpframe.mechanisms import offline_hhh
-from dpframe.sources import exact_trees, measure_units
+from dpframe.sources import cell_leaves as measure_units
+from dpframe.sources import exact_trees
 from tests.cell_counts import nodes
 from tests.members import few
 

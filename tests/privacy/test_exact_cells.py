@@ -22,12 +22,12 @@ import pytest
 import dpframe as dp
 from dpframe.accounting.path_recursion import path_delta
 from dpframe.budget import PrivacyUnit
+from dpframe.counts import CellCounts, NoisyNodes
 from dpframe.errors import HierarchyError
 from dpframe.hierarchy import Cells, Kind
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import halves, laplace_table
 from dpframe.sources import exact_trees
-from dpframe.tree import CellCounts, NoisyNodes
 from tests.cell_counts import Silent, nodes
 from tests.members import in_turn
 from tests.naive_cells import segments

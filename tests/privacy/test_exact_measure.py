@@ -19,10 +19,10 @@ import pandas as pd
 import pytest
 
 from dpframe import budget
-from dpframe.accounting.path_laws import Laws
+from dpframe.accounting.path_recursion import Laws
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
-from dpframe.sources import measure_units
+from dpframe.sources import cell_leaves as measure_units
 from tests.members import some
 from tests.naive import parts
 from tests.rollups import exact_counts

@@ -15,9 +15,7 @@ from functools import cache
 
 import pytest
 
-from dpframe.accounting.geometric import geometric_laws
-from dpframe.accounting.linear_slips import linear_delta, linear_epsilon
-from dpframe.accounting.path_laws import Laws
+from dpframe.accounting.path_recursion import Laws, geometric_laws, linear_delta, linear_epsilon
 from dpframe.noise import NoiseTable, halves
 from tests.members import in_turn
 

@@ -19,11 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpframe as dp
-from dpframe.accounting import gaussian_filter
-from dpframe.accounting.gaussian_filter import Amounts, amounts_left, amounts_of, amounts_used
-from dpframe.accounting.normal_noise import GaussianLeakage
-from dpframe.accounting.search import normal_delta
-from dpframe.ledger.filters import OpenFilter
+from dpframe.accounting import compose as gaussian_filter
+from dpframe.accounting.compose import Amounts, amounts_left, amounts_of, amounts_used
+from dpframe.accounting.weighted_round_noise import GaussianLeakage
+from dpframe.common.search import normal_delta
+from dpframe.ledger.reservations import OpenFilter
 from dpframe.noise import NoiseTable
 from tests.members import tries
 

@@ -24,7 +24,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.asking.proofs import proof_text
+from dpframe.asking.level_plan import proof_text
 from dpframe.doors import verify
 from dpframe.questions.hhh.sketch_plans import partition_plan
 from dpframe.verifier import receipt_facts, verdict

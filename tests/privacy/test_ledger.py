@@ -39,7 +39,7 @@ from dpframe.ledger.entries import append_entry, entry_of, newest_entry
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_down, units_up
 from dpframe.ledger.totals import read_totals
 from dpframe.noise import NoiseTable
-from dpframe.questions.hhh import count as count_module
+from dpframe.questions.hhh import ask as count_module
 from tests.members import some
 from tests.releases import release
 

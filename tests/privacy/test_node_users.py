@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 
 import dpframe as dp
 from dpframe.accounting.losses import composed_profile
-from dpframe.accounting.node_user_laws import NodeLaws, node_laws
+from dpframe.accounting.tree_levels import NodeLaws, node_laws
+from dpframe.budget import NodesUnit
+from dpframe.counts import CountTree, ListedNodes
 from dpframe.hierarchy import as_hierarchy
-from dpframe.mechanisms import user_counts as mechanism
-from dpframe.nodes_unit import NodesUnit
-from dpframe.sources import node_user_counts as source
+from dpframe.mechanisms import level_counts as mechanism
+from dpframe.sources import exact_trees as source
 from dpframe.sources.keys import listed_nodes
-from dpframe.tree import CountTree, ListedNodes
 
 from .enumerate_outputs import every_script, hockey_stick
 from .tree_outputs import by_hand, composed, scripted, symmetric, tables
@@ -323,5 +323,5 @@ def test_the_laws_of_a_plan_cost_what_they_say() -> None:
         )
         assert len(laws.moved.noises) == sum(times)
         assert laws.delta <= 1e-6
-        assert mechanism.cost(laws, epsilon=0.7) <= laws.delta * (1 + 1e-6)
+        assert mechanism.user_counts_cost(laws, epsilon=0.7) <= laws.delta * (1 + 1e-6)
         assert len(laws.levels.noises) == len(times)

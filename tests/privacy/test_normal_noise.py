@@ -16,11 +16,11 @@ import pytest
 from scipy.stats import norm
 
 import dpframe as dp
-from dpframe.accounting import normal_noise
+from dpframe.accounting import weighted_round_noise as normal_noise
 from dpframe.accounting.compose import composed_epsilon
 from dpframe.accounting.losses import compose_losses, composed_profile, losses_of
-from dpframe.accounting.normal_noise import normal_laws
-from dpframe.accounting.path_laws import Laws
+from dpframe.accounting.path_recursion import Laws
+from dpframe.accounting.weighted_round_noise import normal_laws
 from dpframe.ledger.reservations import price_reservation
 from dpframe.noise import normal_density, rounded_normal
 from tests.members import few

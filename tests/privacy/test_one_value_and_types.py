@@ -20,7 +20,7 @@ import dpframe as dp
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
 from dpframe.sources import small_frames
-from dpframe.sources.arrow_values import readable_table
+from dpframe.sources.objects import readable_table
 from dpframe.testing import seeded_noise
 from tests.members import few, some
 from tests.rollups import exact_counts, exact_tree

@@ -19,10 +19,10 @@ import pyarrow as pa
 import pytest
 
 import dpframe as dp
-from dpframe.asking.data_scope import DataScope
+from dpframe.asking.release import DataScope
+from dpframe.counts import CountTree
 from dpframe.questions.hhh.ask import HHH
-from dpframe.sources.period_source import PeriodReading
-from dpframe.tree import CountTree
+from dpframe.sources.spark import PeriodReading
 
 from .enumerate_outputs import Distribution, Table, every_selection, worst_selection
 

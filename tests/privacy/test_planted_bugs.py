@@ -16,14 +16,15 @@ import numpy as np
 import pytest
 
 from dpframe.accounting.calibrate import choose_laws, law_options, smallest_law_threshold
-from dpframe.accounting.levels import composed_delta, level_laws
-from dpframe.accounting.path_laws import Laws
-from dpframe.mechanisms import level_histograms, offline_hhh
+from dpframe.accounting.losses import composed_delta, level_laws
+from dpframe.accounting.path_recursion import Laws
+from dpframe.counts import CountTree, NoisyNodes
+from dpframe.mechanisms import level_counts as level_histograms
+from dpframe.mechanisms import offline_hhh
 from dpframe.noise import TOTAL, NoiseTable, halves, laplace_table
-from dpframe.papers import printed_hhh
-from dpframe.papers.printed_hhh import printed_delta, printed_lower_bound
+from dpframe.papers import baselines as printed_hhh
+from dpframe.papers.baselines import printed_delta, printed_lower_bound
 from dpframe.questions.hhh.offline import default_release_share
-from dpframe.tree import CountTree, NoisyNodes
 
 from .enumerate_outputs import (
     Distribution,
@@ -356,7 +357,7 @@ def histogram_law(table: Table, noise: NoiseTable, *, remainder: bool, shown: in
     """Every output of ``level_histograms.run``: (path, residual, count) of the reported nodes."""
     tree, law = tree_of(table), Distribution()
     for script, noisy in every_script(
-        lambda script: level_histograms.run(
+        lambda script: level_histograms.run_level_histograms(
             tree,
             noise=ScriptedValues(noise, script),  # type: ignore[arg-type]
             shown=shown,

@@ -15,7 +15,7 @@ from scipy.stats import binom
 import dpframe as dp
 from dpframe.accounting.aggregate import aggregate_delta, silence
 from dpframe.errors import BudgetError
-from dpframe.questions.prefix_tree.checks import LARGEST_LIMIT
+from dpframe.questions.prefix_tree.ask import LARGEST_LIMIT
 from dpframe.testing import seeded_noise
 from tests.members import some
 

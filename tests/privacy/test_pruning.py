@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 import dpframe as dp
 from dpframe.budget import Budget, PrivacyUnit
-from dpframe.mechanisms import level_histograms, offline_hhh
+from dpframe.counts import CountTree, NoisyNodes
+from dpframe.mechanisms import level_counts as level_histograms
+from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable
-from dpframe.papers import printed_hhh
+from dpframe.papers import baselines as printed_hhh
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.questions.hhh.plan import make_plan
-from dpframe.tree import CountTree, NoisyNodes
 from tests.members import some, tries
 
 from .enumerate_outputs import tree_of
@@ -94,7 +95,7 @@ def paper(tree: CountTree, plan: HhhPlan, noise: dict[str, int]) -> NoisyNodes:
 
 def histograms(tree: CountTree, plan: HhhPlan, noise: dict[str, int]) -> NoisyNodes:
     law = NodeNoise(plan.laws.noise, iter([tree.keys[0].to_pylist()]), noise)  # type: ignore[union-attr]
-    return level_histograms.run(
+    return level_histograms.run_level_histograms(
         tree,
         noise=law,  # type: ignore[arg-type]
         shown=plan.laws.threshold,  # type: ignore[union-attr]

@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dpframe.accounting.relative_steps import RelativeLaws, Step, end_mass, relative_laws
-from dpframe.mechanisms import relative_counts
-from dpframe.mechanisms.relative_counts import cost, run
+from dpframe.counts import NoisyTree
+from dpframe.mechanisms import level_counts as relative_counts
+from dpframe.mechanisms.level_counts import relative_counts_cost, run_relative_counts
 from dpframe.noise import TOTAL, NoiseTable, laplace_table
 from dpframe.testing import seeded_noise
-from dpframe.tree import NoisyTree
 from tests.members import some, tries
 
 from .enumerate_outputs import Script, ScriptedValues, Table, more, tree_of
@@ -102,7 +102,7 @@ def enumerated(
 
         monkeypatch.setattr(relative_counts, "unbounded_laplace", unbounded)
         monkeypatch.setattr(relative_counts, "truncated_laplace", truncated)
-        out[label_of(run(tree, laws=laws), laws)] += script.probability
+        out[label_of(run_relative_counts(tree, laws=laws), laws)] += script.probability
         choices = script.next()
     return {label: float(mass) for label, mass in out.items()}
 
@@ -161,7 +161,7 @@ def test_a_twin_that_forgets_the_clamp_has_another_law(monkeypatch: pytest.Monke
 def least_slack(table: Table, path: str, laws: RelativeLaws, rule: Rule, **options: Any) -> float:
     """The claimed delta less the exact divergence of a neighbour pair."""
     p, q = (reduction(t, laws, rule=rule, **options) for t in (table, more(table, path)))
-    return cost(laws) - worst(p, q, laws.epsilon)
+    return relative_counts_cost(laws) - worst(p, q, laws.epsilon)
 
 
 NEAR = toy_laws(toy_step(threshold=60, epsilon=1.0, tops=1, delta=1e-3), height=2)
@@ -181,7 +181,7 @@ def test_no_neighbour_is_further_than_claimed(laws: RelativeLaws) -> None:
     """
     step = laws.steps[0]
     counts = [0, step.band - 1, step.band, step.cut - 1, step.cut, step.least + step.bound]
-    assert 0 < cost(laws) < 0.05
+    assert 0 < relative_counts_cost(laws) < 0.05
     closest = math.inf
     for low in counts:
         for high in counts:
@@ -191,7 +191,7 @@ def test_no_neighbour_is_further_than_claimed(laws: RelativeLaws) -> None:
                     slack = least_slack(table, path, laws, AS_PRINTED)
                     assert slack >= -LEFT_OVER, (table, path)
                     closest = min(closest, slack)
-    assert closest < cost(laws), "some pair has a divergence above 0"
+    assert closest < relative_counts_cost(laws), "some pair has a divergence above 0"
 
 
 STEP = toy_step(threshold=60, epsilon=1.0, tops=1, delta=1e-4)
@@ -231,7 +231,7 @@ def test_a_planted_bug_costs_more_than_claimed(name: str) -> None:
     """Law: the comparison rejects each mistake, and accepts the algorithms on the same pair."""
     rule, laws, table, path = PLANTED[name]
     assert least_slack(table, path, laws, AS_PRINTED) >= -LEFT_OVER
-    assert least_slack(table, path, laws, rule) < -0.1 * cost(laws)
+    assert least_slack(table, path, laws, rule) < -0.1 * relative_counts_cost(laws)
 
 
 def test_a_shorter_reach_of_the_tests_is_rejected() -> None:
@@ -262,7 +262,11 @@ def test_a_dozen_records_are_not_what_is_claimed() -> None:
     """Negative control: delta is for one record."""
     least = NEAR.steps[0].band - 1
     one, some, many = (reduction({"aa": least + extra}, NEAR) for extra in (0, 1, 12))
-    assert worst(one, some, NEAR.epsilon) <= cost(NEAR) < worst(one, many, NEAR.epsilon)
+    assert (
+        worst(one, some, NEAR.epsilon)
+        <= relative_counts_cost(NEAR)
+        < worst(one, many, NEAR.epsilon)
+    )
 
 
 # -- delta and the drawn laws ---------------------------------------------------------------------
@@ -307,13 +311,18 @@ def test_truncated_noise_is_drawn_from_that_law() -> None:
 def test_cost_refuses_what_the_proof_does_not_cover() -> None:
     """Law: a band that reaches single records, or scales that are too small, cost everything."""
     step = NEAR.steps[0]
-    assert cost(NEAR) < 1
-    assert cost(replace(NEAR, epsilon=NEAR.epsilon * 0.99)) == 1.0
+    assert relative_counts_cost(NEAR) < 1
+    assert relative_counts_cost(replace(NEAR, epsilon=NEAR.epsilon * 0.99)) == 1.0
     low = replace(step, threshold=float(2 * step.bound + 1))
     assert low.band == 1
-    assert cost(replace(NEAR, steps=(low,))) == 1.0
-    assert cost(replace(NEAR, steps=(replace(step, scale=step.scale * Fraction(99, 100)),))) == 1.0
-    assert cost(replace(NEAR, steps=(replace(step, tops=step.tops + 1),))) == 1.0
+    assert relative_counts_cost(replace(NEAR, steps=(low,))) == 1.0
+    assert (
+        relative_counts_cost(
+            replace(NEAR, steps=(replace(step, scale=step.scale * Fraction(99, 100)),))
+        )
+        == 1.0
+    )
+    assert relative_counts_cost(replace(NEAR, steps=(replace(step, tops=step.tops + 1),))) == 1.0
 
 
 # -- pruning --------------------------------------------------------------------------------------
@@ -345,9 +354,9 @@ def test_pruning_below_the_band_never_changes_the_release(table: dict[str, int],
     """Law: the same bits give the same release with and without the nodes below the band."""
     tree = tree_of(table)
     with seeded_noise(seed):
-        whole = run(tree, laws=SHIPPED)
+        whole = run_relative_counts(tree, laws=SHIPPED)
     with seeded_noise(seed):
-        part = run(pruned(tree, SHIPPED.band), laws=SHIPPED)
+        part = run_relative_counts(pruned(tree, SHIPPED.band), laws=SHIPPED)
     assert same(whole, part)
 
 

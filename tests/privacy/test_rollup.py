@@ -16,12 +16,17 @@ import numpy as np
 import pytest
 
 from dpframe import measures as dpm
-from dpframe.mechanisms import auto_bounds, measured_parts, node_counts, rollup
+from dpframe.measures import GRID, LARGEST, Vector
+from dpframe.measures import LEAST as FIRST
+from dpframe.mechanisms import rollup
+from dpframe.mechanisms import rollup as auto_bounds
+from dpframe.mechanisms import rollup as measured_parts
+from dpframe.mechanisms import rollup as node_counts
 from dpframe.questions.rollup.plan import RollupPlan
-from dpframe.sources import distinct_values, parts_statement, rollup_parts
-from dpframe.sources.summands import Summand
-from dpframe.vectors import GRID, LARGEST, Vector
-from dpframe.vectors import LEAST as FIRST
+from dpframe.sources import rollup_parts
+from dpframe.sources import segment_places as distinct_values
+from dpframe.sources import segment_places as parts_statement
+from dpframe.sources.portable_sql import Summand
 from tests.members import some
 
 from .enumerate_outputs import ScriptedCoins, every_script

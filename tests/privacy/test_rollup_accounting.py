@@ -14,10 +14,10 @@ import dpframe as dp
 from dpframe import measures as dpm
 from dpframe.asking.call_arguments import EPSILON
 from dpframe.errors import BudgetError, DpframeError
-from dpframe.mechanisms import measured_parts
-from dpframe.mechanisms.measured_parts import FINE, PARTS, cost, rounded_up, scales_for
+from dpframe.mechanisms import rollup as measured_parts
+from dpframe.mechanisms.rollup import FINE, PARTS, measured_parts_cost, rounded_up, scales_for
 from dpframe.noise import NoiseTable, UnboundedNoise
-from dpframe.questions.rollup import count as counting
+from dpframe.questions.rollup import ask as counting
 from dpframe.questions.rollup.ask import explain_rollup, rollup
 from dpframe.questions.rollup.plan import LARGEST_SCALE, RollupPlan
 from tests.members import in_turn, some
@@ -82,7 +82,7 @@ def test_what_is_spent_is_at_most_the_budget(epsilon: float, user: str | None, h
             for p in parts:
                 for weights in ({PARTS: Fraction(1)}, {PARTS: Fraction(2, 7), 1: Fraction(5, 7)}):
                     scales = scales_for(weights, most=p.vector.most, epsilon=p.epsilon)
-                    assert cost(scales, most=p.vector.most) <= p.epsilon
+                    assert measured_parts_cost(scales, most=p.vector.most) <= p.epsilon
                     assert all(s <= 2 * 7 * LARGEST_SCALE for s in scales.values())
             for one in plan.counts.values():
                 if isinstance(one.noise, UnboundedNoise):
@@ -222,7 +222,7 @@ def test_noise_is_drawn_for_every_part_and_level(monkeypatch: pytest.MonkeyPatch
     nodes = 6
     vectors = [p for several in plan.paid.values() for p in several]
     assert [n for _, n in drawn].count(nodes) >= len(vectors)
-    assert measured_parts.cost(dict(enumerate(s for s, _ in drawn)), most=1) > 0
+    assert measured_parts.measured_parts_cost(dict(enumerate(s for s, _ in drawn)), most=1) > 0
 
 
 def test_scales_that_the_plan_allows_are_drawn_and_added_up() -> None:

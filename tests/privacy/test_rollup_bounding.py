@@ -23,17 +23,26 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe import measures as dpm
-from dpframe import steps
+from dpframe import measures as steps
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
+from dpframe.measures import (
+    FARTHEST,
+    GRID,
+    LARGEST,
+    AutoBound,
+    Steps,
+    Vector,
+    distinct_of,
+    searches_of,
+    vectors_of,
+)
+from dpframe.measures import LEAST as FIRST
 from dpframe.mechanisms.rollup import Nodes
-from dpframe.sources import parts_statement
 from dpframe.sources import rollup_parts as sources
+from dpframe.sources import segment_places as parts_statement
 from dpframe.sources.keys import listed_nodes
-from dpframe.steps import FARTHEST, Steps
 from dpframe.testing import seeded_noise
-from dpframe.vectors import GRID, LARGEST, AutoBound, Vector, distinct_of, searches_of, vectors_of
-from dpframe.vectors import LEAST as FIRST
 from tests import naive
 from tests.members import in_turn, some
 from tests.naive import Path

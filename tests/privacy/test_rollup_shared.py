@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from dpframe import measures as dpm
+from dpframe.measures import vectors_of
 from dpframe.mechanisms import rollup as mechanism
 from dpframe.mechanisms.rollup import VectorCharge, vector_charges
 from dpframe.questions.rollup.plan import RollupPlan
-from dpframe.vectors import vectors_of
 
 from .rollup_outputs import (
     Row,

@@ -18,12 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dpframe import user_items
 from dpframe.accounting import weighted_round_noise as accounting
 from dpframe.accounting.weighted_round_noise import Law, RoundLaws, lone_value_chance, round_laws
 from dpframe.mechanisms import weighted_rounds
 from dpframe.noise import NoiseTable, rounded_normal
-from dpframe.user_items import UserItems, ceil_root, floor_root
+from dpframe.sketches import user_items
+from dpframe.sketches.user_items import UserItems, ceil_root, floor_root
 
 Data = Sequence[Sequence[int]]
 """The values of every user."""

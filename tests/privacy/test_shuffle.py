@@ -11,9 +11,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from dpframe.accounting import shuffle
-from dpframe.accounting.aggregate import aggregate_delta, silence
-from dpframe.accounting.shuffle import shuffle_epsilon, shuffle_local_epsilon
+from dpframe.accounting import aggregate as shuffle
+from dpframe.accounting.aggregate import (
+    aggregate_delta,
+    shuffle_epsilon,
+    shuffle_local_epsilon,
+    silence,
+)
 
 SMALL = [(100, 0.5), (100, 2.0), (250, 3.0), (400, 1.0)]
 """Devices, and the local epsilon of each."""

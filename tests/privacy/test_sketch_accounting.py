@@ -22,13 +22,15 @@ from dpframe.accounting.sketch_lattice import (
     pure_scale,
 )
 from dpframe.accounting.sketch_stream import (
+    GshmLaws,
     SketchLaws,
+    gshm_delta,
+    gshm_laws,
     sketch_delta,
     sketch_laws,
     standard_unshared,
     variant_unshared,
 )
-from dpframe.accounting.sparse_gaussian import GshmLaws, gshm_delta, gshm_laws
 from dpframe.errors import BudgetError
 from dpframe.noise import NoiseTable, halves
 from tests.members import some

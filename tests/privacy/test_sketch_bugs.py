@@ -17,8 +17,7 @@ import pytest
 
 from dpframe.accounting.shifts import Move, unbounded_delta
 from dpframe.accounting.sketch_lattice import LatticeLaws, lattice_laws
-from dpframe.accounting.sketch_stream import SketchLaws, sketch_laws
-from dpframe.accounting.sparse_gaussian import gshm_delta
+from dpframe.accounting.sketch_stream import SketchLaws, gshm_delta, sketch_laws
 from dpframe.noise import NoiseTable, gaussian_table, laplace_table
 
 from .sketch_outputs import (

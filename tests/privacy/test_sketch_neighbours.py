@@ -16,14 +16,16 @@ import pytest
 
 from dpframe.accounting.sketch_lattice import lattice_delta, lattice_laws
 from dpframe.accounting.sketch_stream import (
+    GshmLaws,
     SketchLaws,
+    better_user_laws,
+    gshm_delta,
+    gshm_laws,
     sketch_delta,
     sketch_laws,
     standard_unshared,
     variant_unshared,
 )
-from dpframe.accounting.sketch_users import better_user_laws
-from dpframe.accounting.sparse_gaussian import GshmLaws, gshm_delta, gshm_laws
 from dpframe.budget import Budget, per_record
 from dpframe.noise import NoiseTable, gaussian_table, laplace_table
 from tests.members import in_turn, some

@@ -23,19 +23,19 @@ import pytest
 import dpframe as dp
 from dpframe.accounting.sketch_lattice import LatticeLaws, lattice_delta
 from dpframe.accounting.sketch_stream import (
+    GshmLaws,
     SketchLaws,
+    gshm_delta,
     sketch_delta,
     standard_unshared,
     variant_unshared,
 )
-from dpframe.accounting.sparse_gaussian import GshmLaws, gshm_delta
 from dpframe.budget import Budget
-from dpframe.mechanisms import sketch_release
-from dpframe.mechanisms.sketch_release import values_on_universe
+from dpframe.mechanisms import streaming_hhh as sketch_release
+from dpframe.mechanisms.streaming_hhh import values_on_universe
 from dpframe.noise import TOTAL, NoiseTable, gaussian_table, laplace_table, replaced_bits
-from dpframe.questions.sketches.plan import SketchPlan, sketch_plan
-from dpframe.questions.sketches.sketch_request import SketchRequest
-from dpframe.sketches._state import SketchState
+from dpframe.questions.sketches.plan import SketchPlan, SketchRequest, sketch_plan
+from dpframe.sketches._batches import SketchState
 from dpframe.testing import seeded_noise
 from tests.members import in_turn
 

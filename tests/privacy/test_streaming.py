@@ -36,12 +36,12 @@ from dpframe.accounting.sketch_stream import (
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.mechanisms import streaming_hhh
-from dpframe.mechanisms.sketch_release import single_stream
+from dpframe.mechanisms.streaming_hhh import single_stream
 from dpframe.noise import gaussian_table, laplace_table
 from dpframe.sketches import MisraGries, SketchState
 from dpframe.sources import source_relations
+from dpframe.sources.packed_keys import stream_sql
 from dpframe.sources.record_stream import sketch_source, updated_sketches
-from dpframe.sources.stream_sql import stream_sql
 from tests import naive
 from tests.members import few, some
 

@@ -18,8 +18,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.accounting.sketch_lattice import LatticeLaws, lattice_delta, lattice_laws
-from dpframe.accounting.sketch_stream import sketch_delta
-from dpframe.accounting.sparse_gaussian import GshmLaws, gshm_delta, gshm_laws
+from dpframe.accounting.sketch_stream import GshmLaws, gshm_delta, gshm_laws, sketch_delta
 from dpframe.hierarchy import as_hierarchy
 from dpframe.mechanisms import streaming_hhh
 from dpframe.noise import NoiseTable, gaussian_table, laplace_table

@@ -17,8 +17,7 @@ import pytest
 import dpframe as dp
 from dpframe.accounting.sketch_lattice import LatticeLaws
 from dpframe.budget import Budget
-from dpframe.questions.sketches.plan import sketch_plan
-from dpframe.questions.sketches.sketch_request import SketchRequest
+from dpframe.questions.sketches.plan import SketchRequest, sketch_plan
 
 from .sketch_outputs import (
     Counters,

@@ -24,15 +24,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dpframe as dp
-from dpframe.accounting.linear_slips import table_slip
 from dpframe.accounting.losses import composed_profile
+from dpframe.accounting.path_recursion import table_slip
 from dpframe.accounting.tree_levels import WIDEST, TreeLaws, laplace_slips, tree_laws
 from dpframe.budget import Budget, PrivacyUnit, per_record
+from dpframe.counts import CountTree, ListedNodes, NoisyTree
 from dpframe.errors import ThresholdError
-from dpframe.mechanisms import hhh_counts, level_counts
+from dpframe.mechanisms import level_counts
+from dpframe.mechanisms import offline_hhh as hhh_counts
 from dpframe.noise import TOTAL, NoiseTable, UnboundedNoise, laplace_table
 from dpframe.questions.tree_counts.plan import TreePlan, make_tree_plan
-from dpframe.tree import CountTree, ListedNodes, NoisyTree
 from tests.members import in_turn, some, tries
 
 from .enumerate_outputs import Table, every_release, hockey_stick, more, tree_of, worst
@@ -441,7 +442,7 @@ def test_heavy_hitters_that_are_added_up_are_as_far_apart_as_their_release(
 
     def run(tree: CountTree, laws: TreeLaws) -> NoisyTree:
         test, release = tables(laws)
-        return hhh_counts.run(
+        return hhh_counts.run_hhh_counts(
             tree, test=test, release=release, threshold=threshold, confidence=0.8, height=2
         )
 
@@ -619,7 +620,7 @@ def check_calibration(
     )
     assert len(laws.noises) == levels
     assert 0 < laws.delta <= delta
-    assert level_counts.cost(laws, epsilon=epsilon) <= delta
+    assert level_counts.level_counts_cost(laws, epsilon=epsilon) <= delta
     if laws.family == "laplace":
         assert sum(1 / Fraction(b) for b in laws.scales) <= Fraction(epsilon)
     for threshold, noise in zip(laws.thresholds, tables(laws), strict=True):

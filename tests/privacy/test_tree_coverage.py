@@ -31,10 +31,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import dpframe as dp
-from dpframe.accounting.path_laws import Laws
+from dpframe.accounting.path_recursion import Laws
 from dpframe.accounting.tree_levels import TreeLaws, tree_laws
 from dpframe.budget import Budget, PrivacyUnit
-from dpframe.mechanisms import hhh_counts, level_counts
+from dpframe.counts import CountTree, ListedNodes, NoisyTree
+from dpframe.mechanisms import level_counts
+from dpframe.mechanisms import offline_hhh as hhh_counts
 from dpframe.noise import UnboundedNoise, laplace_table
 from dpframe.postprocess import consistency
 from dpframe.postprocess.consistency import consistent_tree, tree_in_records
@@ -42,7 +44,6 @@ from dpframe.postprocess.selection_intervals import plain_interval
 from dpframe.questions.tree_counts.ask import tree_counts
 from dpframe.questions.tree_counts.plan import TreePlan, make_tree_plan
 from dpframe.testing import seeded_noise
-from dpframe.tree import CountTree, ListedNodes, NoisyTree
 from tests.members import in_turn, tries
 
 from .enumerate_outputs import Table, every_script, more, tree_of
@@ -102,7 +103,7 @@ def test_adding_up_sees_the_noisy_tree_and_the_grid_only() -> None:
         for node in ast.walk(ast.parse(Path(consistency.__file__).read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dpframe")
     }
-    assert imported == {"dpframe.tree"}
+    assert imported == {"dpframe.counts"}
     assert not {f.name for f in fields(NoisyTree)} & {"true", "exact", "tree"}
 
 
@@ -343,7 +344,7 @@ def test_heavy_hitters_that_are_added_up_miss_no_more_often_than_stated(
 
     def run(tree: CountTree, laws: TreeLaws) -> NoisyTree:
         test, release = tables(laws)
-        return hhh_counts.run(
+        return hhh_counts.run_hhh_counts(
             tree, test=test, release=release, threshold=4, confidence=CONFIDENCE, height=2
         )
 

@@ -22,11 +22,11 @@ import pytest
 from numpy.typing import NDArray
 
 import dpframe as dp
-from dpframe.accounting.linear_slips import linear_delta
+from dpframe.accounting.path_recursion import linear_delta
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import LedgerError, OverBudgetError
 from dpframe.ledger import Ledger
-from dpframe.ledger.charge import RECORDS, SEVERAL, receipt_steps, unit_of_history
+from dpframe.ledger.entries import RECORDS, SEVERAL, receipt_steps, unit_of_history
 from dpframe.verifier import ledger as verifier
 
 from .enumerate_outputs import divergence, every_selection

@@ -11,12 +11,11 @@ import pytest
 
 import dpframe as dp
 from dpframe.budget import SHARE_GRID, PrivacyUnit
-from dpframe.questions.synthesize.checks import row_domain
+from dpframe.questions.synthesize.plan import row_domain
 from dpframe.sketches.hot_partition import HotPartition
-from dpframe.sources.codes import counted_codes
-from dpframe.sources.devices import count_devices
+from dpframe.sources.codes import count_devices, counted_codes
 from dpframe.sources.exact_trees import exact_counts
-from dpframe.sources.sketch_states import sketch_states
+from dpframe.sources.spark_stream import sketch_states
 from dpframe.testing import seeded_noise
 from tests.members import few, in_turn
 

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.asking.proofs import proof_text
+from dpframe.asking.level_plan import proof_text
 from dpframe.verifier.judge import bound_at
 from dpframe.verifier.ledger import (
     Block,

@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.asking.proofs import proof_text
+from dpframe.asking.level_plan import proof_text
 from dpframe.noise import laplace_table
 from dpframe.verifier.judge import verify_proof, verify_receipt
 from dpframe.verifier.path_game import PathGame, path_bound
@@ -113,7 +113,7 @@ def test_noise_that_is_drawn_too_small_is_in_the_receipt(
     sales: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Planted bug: parts and levels that have all of epsilon each; the receipt says so."""
-    from dpframe.mechanisms import measured_parts
+    from dpframe.mechanisms import rollup as measured_parts
     from dpframe.mechanisms import rollup as mechanism
 
     def each(weights: Any, *, most: int, epsilon: Fraction) -> Any:

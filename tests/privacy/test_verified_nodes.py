@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.asking.proofs import proof_text
+from dpframe.asking.level_plan import proof_text
 from dpframe.verifier.judge import verify_proof, verify_receipt
 
 BY = ["a", "b"]

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 import dpframe as dp
-from dpframe.asking.proofs import proof_text
+from dpframe.asking.level_plan import proof_text
 from dpframe.errors import BudgetError, ParameterError, ThresholdError
 from dpframe.verifier.judge import verify_receipt
 from dpframe.verifier.verdict import Verdict

@@ -22,17 +22,17 @@ import pytest
 from scipy.stats import norm
 
 import dpframe as dp
-from dpframe.accounting.binomial import binomial
-from dpframe.accounting.search import normal_delta
-from dpframe.asking.proofs import proof_text
+from dpframe.accounting.aggregate import binomial
+from dpframe.asking.level_plan import proof_text
+from dpframe.common.search import normal_delta
 from dpframe.noise import NoiseTable, laplace_table, rounded_normal
-from dpframe.papers.printed_hhh import printed_laws
-from dpframe.verifier.gaussian_paths import distribution_on_grid, normal_bound, normal_distribution
+from dpframe.papers.baselines import printed_laws
 from dpframe.verifier.judge import verify_proof, verify_receipt
 from dpframe.verifier.numbers import ONE, TABLE
 from dpframe.verifier.path_game import PathGame, path_bound
-from dpframe.verifier.proof import Law
 from dpframe.verifier.reports import binomial_law
+from dpframe.verifier.rounds_game import distribution_on_grid, normal_bound, normal_distribution
+from dpframe.verifier.verdict import Law
 from tests.privacy.naive_accounting import path_divergence
 from tests.privacy.told import told
 

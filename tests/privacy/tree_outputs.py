@@ -23,10 +23,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe.accounting.tree_levels import TreeLaws
+from dpframe.counts import CountTree, ListedNodes, NoisyTree
 from dpframe.mechanisms import level_counts
 from dpframe.noise import TOTAL, NoiseTable
 from dpframe.sources.keys import listed_counts
-from dpframe.tree import CountTree, ListedNodes, NoisyTree
 
 from .enumerate_outputs import Script, Table, every_script, hockey_stick, tree_of
 

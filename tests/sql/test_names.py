@@ -9,7 +9,8 @@ import pytest
 
 import dpframe as dp
 from dpframe import _duck
-from dpframe.sources import sql_sources, sql_tables
+from dpframe.sources import sql_tables
+from dpframe.sources import sql_tables as sql_sources
 from tests.members import few, some
 from tests.sql.visits import HHH, LABELS, charges, hhh, labels, literal, said
 

@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy
 
 import dpframe as dp
-from dpframe.doors.sql import sessions as duckdb_sessions
+from dpframe.doors.sql import calls as duckdb_sessions
 from tests.sql.visits import HHH, LABELS, VISITS, charges, labels, said
 
 
@@ -231,7 +231,7 @@ def test_the_default_connection(con: str, ledger: dp.Ledger) -> None:
 def test_a_connection_that_somebody_holds_is_held_by_nobody_else(given: str) -> None:
     """Law: passed by place or by name, it is gone with its holder, and so are its macros."""
     code = (
-        "import duckdb, dpframe as dp, gc, weakref; from dpframe.doors.sql.sessions import sessions"
+        "import duckdb, dpframe as dp, gc, weakref; from dpframe.doors.sql.calls import sessions"
         f"; con = duckdb.default_connection(); dp.register({given}); held = weakref.ref(con)"
         "; assert len(sessions) == 1; del con; gc.collect(); print(held(), len(sessions))"
     )

@@ -14,7 +14,8 @@ from dpframe import _duck
 from dpframe.budget import PrivacyUnit
 from dpframe.doors.sql.rows import _text_rows
 from dpframe.hierarchy import as_hierarchy
-from dpframe.sources import sql_sources, sql_tables
+from dpframe.sources import sql_tables
+from dpframe.sources import sql_tables as sql_sources
 from dpframe.sources.count_rows import tree_of
 from tests import members
 from tests.members import some

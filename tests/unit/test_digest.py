@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe.digest import DIGEST, frame_state, seal_frame
+from dpframe.common.digest import DIGEST, frame_state, seal_frame
 from tests.members import some
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
@@ -155,7 +155,7 @@ def test_some_columns_of_the_release_are_an_extract(result: pd.DataFrame, tmp_pa
 
 def test_a_very_long_release_knows_its_rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: two bytes a cell have an end; what cannot be told is not claimed."""
-    monkeypatch.setattr("dpframe.digest.CELLS", 8)
+    monkeypatch.setattr("dpframe.common.digest.CELLS", 8)
     long = seal_frame(pd.DataFrame({"a": range(9), "b": range(9)}), {})
     found = frame_state(long[["a"]])
     assert found is not None

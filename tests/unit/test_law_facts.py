@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpframe.accounting.path_laws import Laws
+from dpframe.accounting.path_recursion import Laws
 from dpframe.errors import ParameterError
 from dpframe.noise import (
     NoiseTable,

@@ -1,24 +1,261 @@
-"""The command line: the parser of all commands, exit codes, and what a mistake is told."""
+"""The command line: the parser of all commands, and commands about no question."""
 
 from __future__ import annotations
 
 import argparse
 import ast
+import json
 import os
 import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib import util
+from functools import partial
+from importlib import resources, util
 from typing import Any
 
-from dpframe._late_imports import load_name
 from dpframe._version import __version__
-from dpframe.doors.cli.commands import COMMANDS
-from dpframe.doors.cli.output import NotPrintedError, print_failure
-from dpframe.doors.cli.usage import CommandParser, as_options, check_one_file, refuse_unknown
-from dpframe.errors import DpframeError, ReplayedNotice
+from dpframe.common.calls import load_name
+from dpframe.common.files import replace_file
+from dpframe.doors.cli.options import (
+    Command,
+    CommandParser,
+    as_options,
+    check_one_file,
+    option,
+    refuse_unknown,
+)
+from dpframe.doors.cli.output import (
+    OUTPUT_OPTIONS,
+    UNESCAPED,
+    NotPrintedError,
+    check_files,
+    deliver,
+    first_rows_text,
+    print_failure,
+    print_text,
+    result_json,
+    say,
+    table_rows,
+    write_csv,
+    write_output,
+)
+from dpframe.doors.result_methods import change
+from dpframe.errors import DpframeError, ParameterError, ReplayedNotice
 from dpframe.questions.question_list import ROOMS
+
+DEMO = {"epsilon": 1.0, "delta": 1e-6, "threshold": 50, "user": "aircraft"}
+DEMO_HIERARCHY = "columns:origin,dest,carrier"
+DEMO_FILE = "flights.parquet"
+
+SHELLS = {
+    "bash": 'eval "$(dpframe completion bash)"  # in ~/.bashrc',
+    "zsh": "dpframe completion zsh > ~/.zsh/_dpframe  # in a folder of $fpath",
+    "fish": "dpframe completion fish > ~/.config/fish/completions/dpframe.fish",
+}
+"""What a user does with the script of each shell, in one line."""
+
+FILES = ("file", "ledger", "output", "report", "save", "to")
+"""Arguments that a shell completes with names of files."""
+
+
+def _run_ledger(options: argparse.Namespace) -> int:
+    book = load_name("dpframe.ledger", "Ledger")(
+        options.path,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        accountant=options.accountant,
+        protects=options.protects,
+    )
+    if options.verify:
+        book.verify()
+    summary, releases = book.summary(), book.releases(options.limit)
+    say(summary.T.to_string(header=False))
+    for frame, hidden, missing in (
+        (book.reservations(), ["reservation_id"], "NaN"),
+        (book.filters(), ["filter_id"], "NaN"),
+        (releases, ["receipt", "neighbours"], ""),
+    ):
+        if len(frame):
+            say(f"\n{frame.drop(columns=hidden).to_string(index=False, na_rep=missing)}")
+    earlier = int(summary["releases"].iloc[0]) - len(releases)
+    if earlier > 0:
+        say(f"\n{earlier} earlier: --limit shows more")
+    return 0
+
+
+def _run_change(options: argparse.Namespace) -> int:
+    check_files(options, {"output": (".parquet", ".csv", ".json")})
+    found = change(
+        options.before,
+        options.after,
+        measure=options.measure,
+        confidence=options.confidence,
+        simultaneous=not options.each,
+        ledger=options.ledger,
+    )
+    facts = found.attrs[load_name("dpframe.postprocess.release_changes", "CHANGE")]
+    path = options.output
+    if path is not None:
+        with replace_file(path, "the change") as file:
+            if path.lower().endswith(".parquet"):
+                found.to_parquet(file, index=False)
+            elif path.lower().endswith(".csv"):
+                write_csv(found, file, not options.unescaped)
+            else:
+                whole = {"change": facts, "rows": table_rows(found)}
+                text = json.dumps(whole, ensure_ascii=False, indent=1, allow_nan=False)
+                file.write(text.encode())
+    clear = int(found["more_than_noise"].sum())
+    said = f"{clear} of {len(found)} changes are more than noise: their intervals leave 0 out"
+    say(first_rows_text(found), styles={0: "strong"})
+    say(f"\n{said}. {facts['means']}.", sys.stderr)
+    if path is not None:
+        say(f"\nwritten to {path}", sys.stderr)
+    return 0
+
+
+def _run_publish(options: argparse.Namespace) -> int:
+    publish = load_name("dpframe.publishing.publish", "publish")
+    done = publish(options.ledger, options.to, releases=options.release)
+    columns = ["release", "table_name", "latest_view", "time"]
+    say(f"{done[columns].to_string(index=False)}\n\nwritten to {options.to}")
+    return 0
+
+
+def _run_series(options: argparse.Namespace) -> int:
+    series = load_name("dpframe.doors.series.series", "Series").read(options.file)
+    outcome = series.run(options.until, dry_run=options.dry_run)
+    if options.json:
+        say(outcome.to_json())
+    elif not options.quiet or outcome.code:
+        say(outcome, sys.stderr if options.quiet else None)
+    return int(outcome.code)
+
+
+def _run_verify(options: argparse.Namespace) -> int:
+    verdict = load_name("dpframe.doors.verify", "verify")(options.file, proof=options.proof)
+    say(verdict.sentence if options.quiet else verdict)
+    return int(verdict.code)
+
+
+def _print_completion(options: argparse.Namespace) -> int:
+    try:
+        import shtab
+    except ModuleNotFoundError:
+        raise ParameterError(
+            "completion needs shtab. Run pip install 'dpframe[completion]'."
+        ) from None
+    whole = options.parser_of_all()
+    _name_files(whole, shtab.FILE)
+    print_text(shtab.complete(whole, shell=options.shell), sys.stdout)
+    return 0
+
+
+def _name_files(parser: argparse.ArgumentParser, files: Any) -> None:
+    """Mark the arguments that a shell completes with names of files, also in subcommands."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                _name_files(command, files)
+        elif action.dest in FILES:
+            action.complete = files  # type: ignore[attr-defined]  # read by shtab
+
+
+def _run_demo(options: argparse.Namespace) -> int:
+    check_files(options)
+    question = load_name("dpframe.questions.hhh.ask", "HHH")
+    plan = question.plan({"hierarchy": DEMO_HIERARCHY, **DEMO})
+    about = load_name("dpframe.asking.release", "DataScope")()
+    with resources.as_file(resources.files("dpframe") / "data" / DEMO_FILE) as flights:
+        result = load_name("dpframe.asking.answer", "answer_checked")(
+            question, plan, flights, ledger=None, name=None, about=about, progress=False
+        ).release
+    if not options.quiet:
+        asks = "Which routes and carriers do aircraft fly from New York? Each aircraft weighs 1.\n"
+        say(asks, sys.stderr)
+    return deliver(
+        options,
+        {options.output: partial(write_output, options, result)},
+        lambda: result,
+        lambda: result_json(result),
+        "It follows on standard output, as JSON",
+    )
+
+
+COMMANDS = {
+    "ledger": Command(
+        "make a ledger, or show what it holds",
+        _run_ledger,
+        option("path", "the ledger's file"),
+        option("--epsilon", "total, to make a new one", type=float),
+        option("--delta", "total, to make a new one", type=float),
+        option("--accountant", "how releases compose", choices=("sum", "pld")),
+        option("--protects", "what totals hold for: records, or a column of users", metavar="UNIT"),
+        option(
+            "--limit", "show the newest releases only; default: %(default)s", type=int, default=100
+        ),
+        option("--verify", "read and check the whole file", action="store_true"),
+    ),
+    "change": Command(
+        "what changed between two releases in a ledger, with intervals; spends nothing",
+        _run_change,
+        option("before", "name of the earlier release"),
+        option("after", "name of the later one"),
+        option("--ledger", "the ledger that stores both", required=True),
+        option("--measure", "measure of rollups to compare; default: the first"),
+        option("--confidence", "of the intervals; default: as in the releases", type=float),
+        option(
+            "--each",
+            "intervals that hold each on its own; default: all hold together",
+            action="store_true",
+        ),
+        option("-o --output", "a .parquet, .csv or .json file"),
+        UNESCAPED,
+    ),
+    "publish": Command(
+        "write named releases as tables for BI tools",
+        _run_publish,
+        option("--ledger", "the ledger that stores them", required=True),
+        option("--to", "the results file, for example out.duckdb", required=True),
+        option("--release", "only this one; may be repeated", action="append"),
+    ),
+    "run": Command(
+        "do what is due of a series: every period that is over and not released yet",
+        _run_series,
+        option("file", "the declaration, for example reports.toml"),
+        option("--until", "the last period, such as 2026-W47; default: what is over"),
+        option("--dry-run", "say what it would do and spend", action="store_true"),
+        option("--json", "print one line of JSON", action="store_true"),
+        option("--quiet", "print only what is missing or failed", action="store_true"),
+        epilog="exit codes: 0 all is done; 1 something failed, such as a missing file, and the "
+        "rest is done; 2 the declaration is wrong, and nothing is done; 3 all that is missing is "
+        "budget",
+    ),
+    "verify": Command(
+        "prove again what a release or a ledger promises, or say which claim fails; free",
+        _run_verify,
+        option("file", "a result (.json, .parquet), a receipt (.json), a proof, or a ledger"),
+        option("--proof", "the proof, where it is in a file beside the receipt"),
+        option("--quiet", "one line", action="store_true"),
+        epilog="exit codes: 0 proved; 1 a claim fails; 2 a mistake, such as a missing file; 3 not "
+        "verified: no proof is there, or none that this verifier knows",
+    ),
+    "completion": Command(
+        "print a script that completes commands and options in a shell",
+        _print_completion,
+        option("shell", "whose script to print", choices=tuple(SHELLS)),
+        epilog="\n".join(SHELLS.values()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    ),
+    "demo": Command(
+        "the main job on flights that ship with dpframe",
+        _run_demo,
+        option("-o --output", "default: %(default)s", default="dpframe-demo.html"),
+        *OUTPUT_OPTIONS,
+    ),
+}
+"""Commands that need no question, so that no question is loaded for them."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -18,10 +18,10 @@ from functools import partial
 from importlib.util import find_spec
 from typing import IO, TYPE_CHECKING, Any
 
-from dpframe._late_imports import load_name
-from dpframe._paths import PAGES, check_target, file_of_path, matching_files, replace_file
-from dpframe._terminal import style_text, visible
-from dpframe.doors.cli.usage import option
+from dpframe.common.calls import load_name
+from dpframe.common.files import PAGES, check_target, file_of_path, matching_files, replace_file
+from dpframe.common.texts import style_text, visible
+from dpframe.doors.cli.options import option
 from dpframe.errors import DpframeError, ParameterError, SourceError
 
 if TYPE_CHECKING:

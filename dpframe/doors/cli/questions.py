@@ -11,17 +11,17 @@ from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
-from dpframe._progress import step
 from dpframe.asking.answer import answer_checked
 from dpframe.asking.call_arguments import release_name
-from dpframe.asking.data_scope import DataScope
-from dpframe.asking.explain import explain_plan, plan_within_error
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.asking.question import Question
-from dpframe.asking.release import Release
-from dpframe.digest import RECEIPT
+from dpframe.asking.question import Question, explain_plan, plan_within_error
+from dpframe.asking.release import DataScope, Release
+from dpframe.common.digest import RECEIPT
+from dpframe.common.files import step
 from dpframe.doors.cli.options import (
     ERROR,
+    Command,
+    option,
     option_arguments,
     parse_largest_errors,
     question_options,
@@ -37,17 +37,15 @@ from dpframe.doors.cli.output import (
     write_output,
     write_result_page,
 )
-from dpframe.doors.cli.usage import Command, option
-from dpframe.doors.planned_series import PLANNED, plan_series
+from dpframe.doors.warehouse import PLANNED, plan_series
 from dpframe.ledger import Ledger, chosen_ledger
 from dpframe.postprocess.shown_nodes import flat_frame
 from dpframe.questions.hhh.ask import HHH
 from dpframe.questions.prefix_tree.ask import PREFIX_TREE
 from dpframe.questions.question_list import QUESTIONS
 from dpframe.questions.synthesize.ask import SYNTHESIZE
-from dpframe.questions.synthesize.checks import check_sample
-from dpframe.sources.row_files import UTF_8, File
-from dpframe.sources.standard_input import piped_rows
+from dpframe.questions.synthesize.plan import check_sample
+from dpframe.sources.row_files import UTF_8, File, piped_rows
 
 SOURCE = (
     "a parquet or CSV file, or several: 'logs/*.parquet'; - is standard input, of either or Arrow"

@@ -1,24 +1,170 @@
-"""Check the declaration of a series: reports, their questions, sources and periods; no data."""
+"""The declaration of a series: reports, their sources, and the periods that are due."""
 
 from __future__ import annotations
 
 import datetime as dt
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 
-from dpframe._known_arguments import argument_hint, shown_value
+from dpframe import _duck
 from dpframe.asking.call_arguments import column_name, data_name, release_name
-from dpframe.asking.data_scope import DataScope
 from dpframe.asking.question import WAREHOUSE_ARGUMENTS, Question
-from dpframe.doors.series.sources import KEYS, GivenSource, Source, as_source
-from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
-from dpframe.period_texts import Unit
-from dpframe.periods import OF_WEEKS, UNITS, Period, as_period, text_at, unit_of_period
-from dpframe.publishing.names import family, identifier_of
+from dpframe.asking.release import DataScope
+from dpframe.common.calls import argument_hint, shown_value
+from dpframe.common.files import ADDRESS, file_of_path
+from dpframe.common.texts import identifier
+from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
+from dpframe.periods import (
+    OF_WEEKS,
+    UNITS,
+    Period,
+    Unit,
+    as_period,
+    last_complete,
+    periods_of,
+    read_unit_period,
+    text_at,
+    unit_of_period,
+)
+from dpframe.publishing.results_tables import family, identifier_of
 from dpframe.questions.question_list import QUESTIONS
+from dpframe.sources.row_files import UTF_8, File
+from dpframe.sources.row_stores import ADDRESSES, read_postgres, read_sqlite
+from dpframe.sources.source_relations import describe_source
+
+PERIOD = "{period}"
+"""Placeholder for the text of a period, in the name of a file."""
+
+SQLITE = b"SQLite format 3\0"
+"""First bytes of a SQLite database, whatever the name of its file."""
+
+HOW_CSV = ("delimiter", "encoding")
+"""Keys that may be declared together with ``file``, for reading CSV files."""
+
+SOURCE_KEYS = ("file", *HOW_CSV, "database", "table", "sql")
+
+
+class Source:
+    """Where the rows of a period are."""
+
+    def object_for(self, period: str) -> Any:
+        """Return an object from which a plan learns the types of columns without reading rows; None
+        if there is no such object."""
+        raise NotImplementedError
+
+    def describe(self, period: str) -> str:
+        return describe_source(self.object_for(period))
+
+    @contextmanager
+    def open(self, period: str) -> Iterator[object]:
+        yield self.object_for(period)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSource(Source):
+    """A Parquet or CSV file, or a pattern of files; ``{period}`` stands for a period's text."""
+
+    file: str
+    delimiter: str | None = None
+    encoding: str = UTF_8
+
+    def object_for(self, period: str) -> File:
+        file = self.file.replace(PERIOD, period)
+        return File(file, delimiter=self.delimiter, encoding=self.encoding)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivenSource(Source):
+    """An object of Python that a question takes as its source."""
+
+    given: Any
+
+    def object_for(self, period: str) -> Any:
+        return self.given
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatabaseSource(Source):
+    """A table or the rows of a query, in a file of DuckDB or SQLite, or in PostgreSQL.
+
+    DuckDB reads what a period needs; rows of SQLite and PostgreSQL stay in memory during a run.
+    """
+
+    database: str
+    query: str
+
+    def object_for(self, period: str) -> None:
+        return None
+
+    def describe(self, period: str) -> str:
+        if self.database.startswith(ADDRESSES):
+            at = urlsplit(self.database)  # leave out user and password
+            return f"{self.query} in PostgreSQL {at.hostname or 'localhost'}{at.path}"
+        return f"{self.query} in {os.path.abspath(file_of_path(self.database))}"
+
+    @contextmanager
+    def open(self, period: str) -> Iterator[object]:
+        if self.database.startswith(ADDRESSES):
+            yield read_postgres(self.database, self.query)
+            return
+        path = file_of_path(self.database)
+        if not path.is_file():
+            raise SourceError(f"{self.database!r} does not exist. Check the path of the database.")
+        with path.open("rb") as file:
+            is_sqlite = file.read(len(SQLITE)) == SQLITE
+        if is_sqlite:
+            yield read_sqlite(path, self.query)
+            return
+        with _duck.select_from_database(path, self.query) as relation:
+            yield relation
+
+
+def as_source(given: object, base: Path, where: str) -> Source:
+    """Make a source from its declaration; paths are relative to ``base``, ``where`` is for
+    messages."""
+    if isinstance(given, File):
+        given = {"file": str(given), "delimiter": given.delimiter, "encoding": given.encoding}
+    if isinstance(given, str | Path):
+        return FileSource(file=path_from_base(given, base))
+    if not isinstance(given, Mapping):
+        return GivenSource(given=given)
+    if "file" in given:
+        if not {*given} <= {"file", *HOW_CSV}:
+            raise ParameterError(f"{where} names a file. Leave the other keys out.")
+        if not isinstance(given["file"], str | Path):
+            raise ParameterTypeError(f"file of {where} must be a path; got {given['file']!r}.")
+        how = {key: given[key] for key in HOW_CSV if key in given}
+        return FileSource(file=path_from_base(given["file"], base), **how)
+    database, table, sql = (given.get(key) for key in ("database", "table", "sql"))
+    if not isinstance(database, str | Path):
+        raise ParameterError(
+            f"{where} must name a file or a database. Write for example "
+            "{ database = 'shop.duckdb', table = 'sales' }."
+        )
+    if (table is None) == (sql is None):
+        raise ParameterError(f"{where} must name either table or sql beside database.")
+    if not isinstance(chosen := sql if table is None else table, str):
+        raise ParameterTypeError(
+            f"table or sql of {where} must be text; got {shown_value(chosen)}."
+        )
+    query = chosen
+    if table is not None:
+        query = f"SELECT * FROM {'.'.join(map(identifier, chosen.split('.')))}"
+    return DatabaseSource(database=path_from_base(database, base), query=query)
+
+
+def path_from_base(path: str | Path, base: Path) -> str:
+    """Return a path as a path below ``base``, unless it is absolute, an address or in ~."""
+    text = os.fspath(path)
+    return text if text.startswith("~") or ADDRESS.match(text) else os.path.join(base, text)
+
 
 OF_REPORT = ("name", "question", "source", "period", "data")
 OF_PERIOD = ("column", "unit", "first", "zone", "grace")
@@ -131,7 +277,7 @@ def _declared_report(given: object, i: int, source: object, period: object, base
 
 def _report_source(given: object, base: Path, where: str) -> Source:
     if isinstance(given, Mapping):
-        check_keys(f"source of {where}", given, KEYS)
+        check_keys(f"source of {where}", given, SOURCE_KEYS)
     found = as_source(given, base, f"source of {where}")
     if isinstance(found, GivenSource) and isinstance(given, int | float | list | bool):
         raise ParameterTypeError(
@@ -214,3 +360,88 @@ def check_keys(where: str, given: Mapping[str, object], known: Sequence[str]) ->
             raise ParameterError(
                 f"{where} has no key {key!r}.{argument_hint(str(key), tuple(known))}"
             )
+
+
+Clock = datetime
+"""The present instant, with a zone."""
+
+
+def current_time() -> Clock:
+    """Return the time of this machine's clock."""
+    return datetime.now(UTC)
+
+
+def due_periods(report: Report, until: str | None, clock: Clock, names: Sequence[str]) -> list[str]:
+    """Return the texts of all periods that are over, from the first to ``until``.
+
+    ``names`` are the releases that the ledger stores. Raises ParameterError if ``until`` is not
+    over yet, or if ``until`` or the clock is before a period that is already drawn.
+    """
+    timing = report.timing
+    last = asked = _last_period_over(timing, clock)
+    if until is not None:
+        asked = last_complete(timing.unit, _end(until))
+        if _end(asked) > _end(last):
+            grace = f" with its grace of {timing.grace}" if timing.grace else ""
+            raise ParameterError(
+                f"until ({until!r}) is not over{grace}: the last {timing.unit} of report "
+                f"{report.name!r} is {last}. Leave it out, or check the clock."
+            )
+    drawn = _last_drawn(report, names)
+    if drawn is not None and _end(asked) < _end(drawn.strip()):
+        wrong = (
+            f"{drawn} of report {report.name!r} is drawn, but not due by this machine's clock"
+            if until is None
+            else f"until ({until!r}) is before {drawn}, which report {report.name!r} has drawn"
+        )
+        raise ParameterError(f"{wrong}. Set the clock right, or name that period or a later one.")
+    if _end(asked) < _end(timing.first):
+        return []
+    texts = periods_of(timing.unit, timing.first, asked)
+    return [text for text in texts if _clock_has_period(timing, text)]
+
+
+def _last_period_over(timing: Schedule, clock: Clock) -> str:
+    """Return the last period that has been over for the grace.
+
+    Without ``zone``, the period must be over both by this machine's local time and by UTC, in
+    which times with a zone are read.
+    """
+    at = clock - timing.grace
+    if timing.zone is not None:
+        from zoneinfo import ZoneInfo
+
+        return last_complete(timing.unit, at.astimezone(ZoneInfo(timing.zone)))
+    shown = [at.astimezone(zone).replace(tzinfo=None) for zone in (None, UTC)]
+    return last_complete(timing.unit, min(shown))
+
+
+def _clock_has_period(timing: Schedule, text: str) -> bool:
+    """Return whether a period exists: clocks skip an hour when summer time begins."""
+    with suppress(ParameterError):
+        timing.period(text)
+        return True
+    return False
+
+
+def _last_drawn(report: Report, names: Sequence[str]) -> str | None:
+    start, found = report.release(""), []
+    for text in [name.removeprefix(start) for name in names if name.startswith(start)]:
+        with suppress(ParameterError):  # a name that ends in another way
+            unit, bounds = read_unit_period(text.strip())
+            found += [(bounds, text)] if unit == report.timing.unit else []
+    return max(found, default=(None, None))[1]
+
+
+def _end(text: str) -> datetime:
+    return read_unit_period(text)[1][1]
+
+
+def as_until(given: object) -> str | None:
+    """Return the text of the period ``until``; None for None. ParameterError if it is no period."""
+    if given is None:
+        return None
+    period = as_period(("until", given))
+    if period is None or period.text is None or unit_of_period(period.text) is None:
+        raise ParameterError(f"until ({given!r}) must be a period such as '2026-W47'.")
+    return period.text

@@ -1,28 +1,374 @@
-"""``Series``: reports that are asked every period, declared in Python or in a file."""
+"""``Series``: reports asked every period; their sources and outcomes.
+
+Run a series: draw every release that is due once, however many runs there are.
+
+The ledger is the only state: it stores a release under the name of its report and period, or it
+does not. Therefore a run can be killed at any moment, and several runs can go on at once: one
+process at a time draws under a name, and the next process finds the release.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from dpframe._known_arguments import known_arguments, shown_value
-from dpframe._paths import file_of_path
-from dpframe.doors.series import due
-from dpframe.doors.series.declaration import check_keys, reports_of
-from dpframe.doors.series.outcome import Outcome
-from dpframe.doors.series.pages import write_report_page
-from dpframe.doors.series.sources import path_from_base
-from dpframe.doors.series.tasks import Task, due_tasks, run_tasks
-from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
+from dpframe.asking.answer import answer_checked, find_answer
+from dpframe.asking.measure_texts import receipt_measures
+from dpframe.asking.privacy_receipt import Receipt
+from dpframe.asking.release import count_and_charge
+from dpframe.common.calls import known_arguments, shown_value
+from dpframe.common.files import file_of_path, step
+from dpframe.common.texts import visible
+from dpframe.doors.result_methods import change
+from dpframe.doors.series import declaration as due
+from dpframe.doors.series.declaration import (
+    Clock,
+    GivenSource,
+    Report,
+    check_keys,
+    due_periods,
+    path_from_base,
+    reports_of,
+)
+from dpframe.errors import (
+    DpframeError,
+    OverBudgetError,
+    ParameterError,
+    ParameterTypeError,
+    ReleaseNameError,
+)
 from dpframe.ledger import Ledger
 from dpframe.ledger.store import is_unmade
 from dpframe.ledger.unfinished_draws import ResumingLedger, rehearsal
 from dpframe.publishing.publish import publish
+from dpframe.publishing.results_tables import identifier_of
+from dpframe.sources.frames import without_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpframe.pages.series_page import Changes
+
+State = Literal["drawn", "stored", "due", "gap"]
+"""State of a period: drawn by this run; stored before; due, to be drawn by a real run; or a gap,
+neither drawn nor stored."""
+
+DONE, FAILED, MISTAKEN, OVER = 0, 1, 2, 3
+"""Exit codes: all is done; something failed; the declaration is wrong and nothing was done; only
+the budget did not suffice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One period of one report, with the budget of its release; ``why`` is the reason of a gap."""
+
+    report: str
+    period: str
+    release: str
+    state: State
+    epsilon: float
+    delta: float
+    why: str | None = None
+    over_budget: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The result of ``Series.run``. ``code`` is its exit code, ``str()`` a summary for people.
+
+    ``spent`` and ``left`` are (epsilon, delta) of the ledger after the run, ``cost`` is what the
+    run spent; with ``dry_run``, all three are what a real run would give.
+    """
+
+    dry_run: bool
+    steps: tuple[Step, ...]
+    cost: tuple[float, float]
+    spent: tuple[float, float]
+    left: tuple[float, float]
+    published: str | None = None
+    pages: tuple[str, ...] = ()
+    failures: tuple[str, ...] = field(default=())
+
+    @property
+    def code(self) -> int:
+        """0: all is done. 1: something failed. 3: only the budget did not suffice."""
+        if self.failures or any(not step.over_budget for step in self.gaps):
+            return FAILED
+        return OVER if self.gaps else DONE
+
+    @property
+    def gaps(self) -> tuple[Step, ...]:
+        """The steps whose periods are neither drawn nor stored."""
+        return tuple(step for step in self.steps if step.state == "gap")
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each period of each report."""
+        import pandas as pd
+
+        names = ["report", "period", "release", "state", "epsilon", "delta", "why"]
+        return pd.DataFrame([asdict(step) for step in self.steps], columns=names)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the outcome as plain JSON types."""
+        return {
+            "code": self.code,
+            "dry_run": self.dry_run,
+            "cost": _budget_pair(self.cost),
+            "spent": _budget_pair(self.spent),
+            "left": _budget_pair(self.left),
+            "releases": [asdict(step) for step in self.steps],
+            "published": self.published,
+            "pages": list(self.pages),
+            "failures": list(self.failures),
+        }
+
+    def to_json(self) -> str:
+        """Return the outcome as one line of JSON."""
+        return json.dumps(self.to_dict())
+
+    def __str__(self) -> str:
+        return "\n".join(map(visible, self._lines()))
+
+    __repr__ = __str__
+
+    def _lines(self) -> list[str]:
+        by_report: dict[str, list[Step]] = {}
+        for each in self.steps:
+            by_report.setdefault(each.report, []).append(each)
+        lines, gaps = [], []
+        for name, steps in by_report.items():
+            counts = {state: sum(s.state == state for s in steps) for state in WORDS}
+            said = [f"{n} {WORDS[state]}" for state, n in counts.items() if n]
+            lines.append(f"{name}: {steps[0].period} to {steps[-1].period}, {', '.join(said)}")
+            for why, alike in groupby(steps, lambda step: step.why):  # one line for gaps in a row
+                releases = [step.release for step in alike if step.state == "gap"]
+                more = f" to {releases[-1]} ({len(releases)})" if len(releases) > 1 else ""
+                gaps += [f"gap: {releases[0]}{more}: {why}"] if releases else []
+        if not lines:
+            lines.append("nothing is due yet: no first period is over, or until= is before it")
+        lines += gaps
+        lines += [f"failed: {why}" for why in self.failures]
+        verb, then = ("would cost", "then ") if self.dry_run else ("cost", "")
+        lines.append(
+            f"budget: this run {verb} {_budget_text(self.cost)}; {then}spent "
+            f"{_budget_text(self.spent)}, "
+            f"left {_budget_text(self.left)}"
+        )
+        if self.published is not None:
+            lines.append(f"published to {self.published}")
+        if self.pages:
+            lines.append(f"pages: {', '.join(self.pages)}")
+        return lines
+
+
+WORDS: Mapping[State, str] = {
+    "drawn": "drawn",
+    "due": "to be drawn",
+    "stored": "there already",
+    "gap": "missing",
+}
+
+
+def _budget_pair(amounts: tuple[float, float]) -> dict[str, float]:
+    return {"epsilon": amounts[0], "delta": amounts[1]}
+
+
+def _budget_text(amounts: tuple[float, float]) -> str:
+    return f"({amounts[0]:.6g}, {amounts[1]:.6g})"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A report, one of its periods that is over, and whether the ledger stores its release."""
+
+    report: Report
+    period: str
+    stored: bool
+
+    @property
+    def name(self) -> str:
+        return self.report.release(self.period)
+
+    def step(self, state: State, error: DpframeError | None = None) -> Step:
+        budget = self.report.asked.budget
+        return Step(
+            report=self.report.name,
+            period=self.period,
+            release=self.name,
+            state=state,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            why=None if error is None else str(error),
+            over_budget=isinstance(error, OverBudgetError),
+        )
+
+
+def due_tasks(
+    reports: Sequence[Report], ledger: Ledger, until: str | None, clock: Clock
+) -> list[Task]:
+    """Return a task for every period that is due, in the order in which the periods end.
+
+    Raises ReleaseNameError, before anything is drawn, if the release that the ledger stores under
+    the name of a task answered another declaration.
+    """
+    names = ledger.names()
+    there, out = set(names), []
+    for report in reports:
+        for period in due_periods(report, until, clock, names):
+            name = report.release(period)
+            if name in there:
+                _check_declaration(report, period, ledger)
+            out.append(Task(report, period, name in there))
+    return sorted(out, key=lambda task: task.report.timing.period(task.period).bounds[1])
+
+
+def _check_declaration(report: Report, period: str, ledger: Ledger) -> None:
+    what = report.question.fitted(report.asked, report.source.object_for(period))
+    place, name = report.source.describe(period), report.release(period)
+    about = report.data_scope(period)
+    try:
+        find_answer(report.question, what, place, about, ledger, name)
+    except ReleaseNameError as error:
+        raise ReleaseNameError(
+            f"report {report.name!r} has changed since {name!r} was drawn. Give it another name. "
+            f"{error}"
+        ) from None
+
+
+def run_tasks(tasks: Sequence[Task], ledger: Ledger, *, dry_run: bool) -> list[Step]:
+    """Draw every release that is not stored; with ``dry_run``, charge a copy of the ledger for it.
+
+    A release that cannot be drawn is a gap, and the next one is tried.
+    """
+    act = _charge_task if dry_run else _draw_task
+    with OpenSources() as opened:
+        return [_try_task(task, partial(act, opened, task, ledger)) for task in tasks]
+
+
+def _try_task(task: Task, act: Callable[[], State]) -> Step:
+    if task.stored:
+        return task.step("stored")
+    try:
+        with step(task.name):
+            return task.step(act())
+    except DpframeError as error:
+        return task.step("gap", error)
+
+
+class OpenSources(ExitStack):
+    """The sources of a run: each is opened once and stays open until the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._there: dict[str, object] = {}
+
+    def source(self, task: Task) -> object:
+        """Return the source of a task, which may hold rows of other periods too."""
+        source, period = task.report.source, task.period
+        if isinstance(source, GivenSource):  # two objects of one kind have the same description
+            return source.given
+        key = source.describe(period)
+        if key not in self._there:
+            self._there[key] = self.enter_context(source.open(period))
+        return self._there[key]
+
+
+def _draw_task(opened: OpenSources, task: Task, ledger: Ledger) -> State:
+    report = task.report
+    answer = answer_checked(
+        report.question,
+        report.asked,
+        opened.source(task),
+        ledger=ledger,
+        name=task.name,
+        about=report.data_scope(task.period),
+        progress=False,
+        place=report.source.describe(task.period),
+    )
+    return "stored" if answer.release.receipt["replayed"] else "drawn"
+
+
+def _charge_task(opened: OpenSources, task: Task, copy: Ledger) -> State:
+    """Charge a copy of the ledger. Reads types of columns, but no row."""
+    report, source = task.report, without_rows(opened.source(task))  # types only
+    plan = report.question.declared(report.asked)
+    report.question.checked(plan, source)
+    about = report.data_scope(task.period).read_in(source)
+    facts, place = plan.receipt(task.name), report.source.describe(task.period)
+    facts = facts.with_facts(about.facts(facts))
+    count_and_charge(lambda: None, plan, facts, place, copy, task.name, about.blocks)
+    return "due"
+
+
+def write_report_page(
+    report: Report, periods: Sequence[str], ledger: Ledger, folder: str
+) -> list[str]:
+    """Write the page of a report on its last ``PERIODS`` periods; return a list with its path,
+    which is empty if none of these periods is stored.
+
+    The new page replaces the old one in one step.
+    """
+    from dpframe.pages.series_page import PERIODS, write_series_page  # not for `import dpframe`
+
+    releases = {period: _stored_frame(report, period, ledger) for period in periods[-PERIODS:]}
+    if not any(releases.values()):
+        return []
+    target = file_of_path(folder)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ParameterError(
+            f"pages ({folder!r}) cannot be made a folder ({error.strerror}). Name another."
+        ) from error
+    path = os.path.join(target, f"{identifier_of(report.name)}.html")
+    title = f"{report.name}, by {report.timing.unit}"
+    write_series_page(releases, _last_changes(report, releases, ledger), path, title=title)
+    return [path]
+
+
+def _last_changes(
+    report: Report,
+    releases: Mapping[str, tuple[pd.DataFrame, Receipt] | None],
+    ledger: Ledger,
+) -> Changes | Mapping[str, Changes]:
+    """Return the changes between the last two stored releases, of a rollup for each measure; a
+    sentence if there are fewer."""
+    receipt = next(made[1] for made in releases.values() if made is not None)
+    names = [measure.name for measure in receipt_measures(receipt)]
+    last = [report.release(period) for period, made in releases.items() if made is not None][-2:]
+    if len(last) < 2:
+        return "Two periods are needed, and one is drawn so far."
+    if not names:
+        return _compare_releases(last, ledger, None)
+    return {name: _compare_releases(last, ledger, name) for name in names}
+
+
+def _compare_releases(names: Sequence[str], ledger: Ledger, measure: str | None) -> Changes:
+    """Return the frame of changes, or a sentence that says why the releases are not compared."""
+    before, after = names
+    try:
+        return change(before, after, measure=measure, ledger=ledger)
+    except ParameterError as error:
+        return f"Not compared: {error}"
+
+
+def _stored_frame(
+    report: Report, period: str, ledger: Ledger
+) -> tuple[pd.DataFrame, Receipt] | None:
+    found = ledger.find(report.release(period))
+    if found is None:
+        return None
+    return found.to_arrow().to_pandas(), Receipt(json.loads(found.receipt))
+
 
 KEYS = ("report", "source", "period", "ledger", "publish", "pages")
 """Keys of a file that declares a series."""

@@ -12,8 +12,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dpframe._sql import identifier, literal
 from dpframe.asking.question import Question
+from dpframe.common.texts import identifier, literal
 from dpframe.doors.sql.register import macro_folder
 from dpframe.questions.question_list import QUESTIONS
 

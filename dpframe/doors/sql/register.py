@@ -18,11 +18,10 @@ from types import ModuleType
 from typing import Any, TypeVar, cast
 
 from dpframe import _duck
-from dpframe._known_arguments import bind_arguments, inside_call, shorten_errors
-from dpframe._sql import literal
-from dpframe.doors.sql.calls import as_parameters
+from dpframe.common.calls import bind_arguments, inside_call, shorten_errors
+from dpframe.common.texts import literal
+from dpframe.doors.sql.calls import Session, as_parameters, sessions, tokens
 from dpframe.doors.sql.rows import TEXTS, draw_list, draw_relation, read_released
-from dpframe.doors.sql.sessions import Session, sessions, tokens
 from dpframe.doors.sql.statements import (
     ask_sql,
     change_sql,

@@ -17,19 +17,18 @@ import pyarrow as pa
 
 from dpframe import _duck
 from dpframe.asking.answer import answer_checked
-from dpframe.asking.plan_protocols import MechanismInput
+from dpframe.asking.level_plan import MechanismInput
 from dpframe.asking.release import Release, make_release, replay_of_stored
-from dpframe.doors.change import change
-from dpframe.doors.sql.calls import NAMED, about_of, plan_call
-from dpframe.doors.sql.sessions import Session, session_of
+from dpframe.doors.result_methods import change
+from dpframe.doors.sql.calls import NAMED, Session, about_of, plan_call, session_of
 from dpframe.errors import ParameterError, SourceError
 from dpframe.ledger.history import period_in
 from dpframe.noise import replaced_by
 from dpframe.questions.synthesize.generator import Generator
 from dpframe.sources.count_rows import counts_of
 from dpframe.sources.keys import listed_counts
-from dpframe.sources.period_source import PeriodReading
 from dpframe.sources.source_relations import canonical
+from dpframe.sources.spark import PeriodReading
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,35 +15,38 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpframe._known_arguments import shown_value
-from dpframe._sql import identifier, literal
 from dpframe.asking.answer import find_answer
 from dpframe.asking.call_arguments import data_name, release_name, whole_number
-from dpframe.asking.data_scope import DataScope
-from dpframe.asking.explain import explain_plan, plan_within_error
-from dpframe.asking.plan_protocols import Rollup
-from dpframe.asking.question import Question
-from dpframe.doors.planned_series import plan_series
+from dpframe.asking.level_plan import Rollup
+from dpframe.asking.question import Question, explain_plan, plan_within_error
+from dpframe.asking.release import DataScope
+from dpframe.common.calls import shown_value
+from dpframe.common.texts import identifier, literal
 from dpframe.doors.sql.calls import (
     NAMED,
+    Session,
     about_of,
     as_json_types,
+    columns_seen,
     macro_arguments,
     plan_call,
+    session_of,
+    statement_source,
     with_keys,
 )
 from dpframe.doors.sql.rows import BUDGET, RELEASES, change_table
-from dpframe.doors.sql.sessions import Session, columns_seen, session_of, statement_source
+from dpframe.doors.warehouse import plan_series
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy._base import LEVEL_COLUMN_TYPES
 from dpframe.ledger import StoredResult
 from dpframe.noise import random_seed, replacement
 from dpframe.periods import Period
-from dpframe.questions.synthesize.checks import check_sample
-from dpframe.sources import second_connection, sql_tables
-from dpframe.sources.period_source import PeriodReading
+from dpframe.questions.synthesize.plan import check_sample
+from dpframe.sources import sql_tables
+from dpframe.sources import sql_tables as second_connection
 from dpframe.sources.rollup_statement import result_columns
-from dpframe.sources.sql_sources import SqlSource
+from dpframe.sources.spark import PeriodReading
+from dpframe.sources.sql_tables import SqlSource
 
 MOST = 10_000_000
 """Largest number of synthetic rows: all reach DuckDB as one value, and are made after the

@@ -121,7 +121,7 @@ function alone(sizes, most) {
 
 /** Widths of children, largest first: small ones as wide as can be read, or drawn together.
  *
- * As `dpframe.pages.widths`. Of a list of children the first `single` have a block of their own.
+ * As `dpframe.pages.plot`. Of a list of children the first `single` have a block of their own.
  */
 function widened(nodes, width, total, least) {
   const wide = nodes.map((i) => (total > 0 ? (width * data.area[i]) / total : 0));

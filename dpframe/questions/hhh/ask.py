@@ -1,23 +1,18 @@
-"""``dp.hhh``: hierarchical heavy hitters of any source."""
+"""``dp.hhh``: the private step, and one function for every source."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dpframe._known_arguments import known_arguments
 from dpframe.asking.answer import answer_call
-from dpframe.asking.explain import make_explain
-from dpframe.asking.question import Question
-from dpframe.questions.hhh.advice import advice
-from dpframe.questions.hhh.count import (
-    SKETCH_MECHANISM,
-    count,
-    hhh_columns,
-    hhh_for_source,
-    hhh_rollup_plan,
-)
-from dpframe.questions.hhh.plan import CONSTRAINTS, hhh_plan
+from dpframe.asking.level_plan import MechanismInput
+from dpframe.asking.question import Question, make_explain
+from dpframe.common.calls import known_arguments
+from dpframe.questions.hhh.mechanism_plan import HhhPlan
+from dpframe.questions.hhh.plan import CONSTRAINTS, advice, hhh_plan
+from dpframe.sources.exact_trees import exact_counts
+from dpframe.sources.spark import SparkFrame, is_spark, shuffle_partitions
 
 if TYPE_CHECKING:
     from datetime import date
@@ -28,6 +23,59 @@ if TYPE_CHECKING:
     from dpframe.hierarchy import Hierarchy
     from dpframe.ledger import Ledger
     from dpframe.periods import Period
+
+
+def hhh_for_source(plan: Any, source: object) -> HhhPlan[Any, Any]:
+    """Return the plan for a source: on Spark, sketches are kept for each partition."""
+    if plan.counters is not None and is_spark(source):
+        from dpframe.questions.hhh.sketch_plans import partition_plan
+
+        return partition_plan(plan, shuffle_partitions(source))
+    return plan  # type: ignore[no-any-return]
+
+
+def hhh_rollup_plan(plan: Any) -> HhhPlan[Any, Any] | None:
+    """Return the plan if it starts from the counts of a tree; None if it needs rows."""
+    if plan.unit.nodes is not None:
+        return None
+    return plan if plan.counters is None and plan.items is None else None
+
+
+def hhh_columns(plan: Any) -> Sequence[str] | None:
+    """Return the columns that the count reads, if it counts values of users or users at nodes; else
+    None."""
+    if plan.items is None and plan.unit.nodes is None:
+        return None
+    return list(dict.fromkeys([*plan.hierarchy.source_columns, plan.unit.user]))
+
+
+SKETCH_MECHANISM = ("mechanism='streaming'", "by mechanism='offline'")
+"""The mechanism that needs the rows of a table, and what to use without them."""
+
+
+def count(source: object, plan: Any, progress: bool) -> MechanismInput[Any]:
+    """Count a source for the mechanism of a plan."""
+    if plan.counters is None:
+        if plan.items is not None:
+            from dpframe.sources.exact_trees import user_items
+
+            pairs = user_items(source, plan.hierarchy, plan.unit, plan.items, progress=progress)
+            return MechanismInput(pairs, pairs.types)
+        if plan.unit.nodes is not None:
+            from dpframe.sources.exact_trees import node_users
+
+            users = node_users(source, plan.hierarchy, plan.unit, plan.band, progress=progress)
+            return MechanismInput(users, users.types)
+        counts = exact_counts(source, plan.hierarchy, plan.unit, plan.band, progress=progress)
+        return MechanismInput(counts, counts.types)
+    if plan.partitions is None:
+        from dpframe.sources.spark_stream import sketch_states
+
+        return MechanismInput(*sketch_states(source, plan, progress=progress))
+    from dpframe.sources.spark_stream import partitioned_states
+
+    types = SparkFrame(source, plan.hierarchy.source_columns).types
+    return MechanismInput(partitioned_states(source, plan), tuple(types.values()))
 
 
 @known_arguments

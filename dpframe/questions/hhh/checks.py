@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpframe.asking.call_arguments import CallArguments, bounded_number, column_name, whole_number
-from dpframe.asking.user_nodes import nodes_unit_from, with_contribution_bound
+from dpframe.asking.level_plan import nodes_unit_from, with_contribution_bound
 from dpframe.budget import Budget, PrivacyUnit, as_written
 from dpframe.errors import ColumnError, ParameterError, ThresholdError
 from dpframe.hierarchy import Hierarchy

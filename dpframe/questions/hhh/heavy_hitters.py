@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpframe._known_arguments import known_arguments, shown_value
 from dpframe.asking.answer import answer_call
 from dpframe.asking.call_arguments import (
     CallArguments,
@@ -15,22 +14,21 @@ from dpframe.asking.call_arguments import (
     none_or,
     optional_whole,
 )
-from dpframe.asking.explain import make_explain
-from dpframe.asking.question import Question
-from dpframe.digest import RECEIPT, seal_frame
+from dpframe.asking.question import Question, make_explain
+from dpframe.common.calls import known_arguments, shown_value
+from dpframe.common.digest import RECEIPT, seal_frame
 from dpframe.errors import ParameterError
-from dpframe.questions.hhh.advice import advice
-from dpframe.questions.hhh.ask import HHH
-from dpframe.questions.hhh.checks import check_hhh_arguments
-from dpframe.questions.hhh.count import (
+from dpframe.questions.hhh.ask import (
+    HHH,
     SKETCH_MECHANISM,
     count,
     hhh_columns,
     hhh_for_source,
     hhh_rollup_plan,
 )
+from dpframe.questions.hhh.checks import check_hhh_arguments
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
-from dpframe.questions.hhh.plan import GOES_WITH, MECHANISMS, hhh_plan
+from dpframe.questions.hhh.plan import GOES_WITH, MECHANISMS, advice, hhh_plan
 from dpframe.questions.hhh.rounds_plan import rounds_by_default, rounds_plan
 
 if TYPE_CHECKING:

@@ -1,28 +1,40 @@
-"""The base of the plans of all mechanisms of heavy hitters. Sees no data."""
+"""The base of all plans of heavy hitters, different users at nodes, and the printed algorithm."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from dpframe.asking.card import Line, Text, hierarchy_lines, typical_error_line, units_to_worth
-from dpframe.asking.draws import Draw
-from dpframe.asking.frame_notices import (
+from dpframe.accounting.compose import Profile
+from dpframe.accounting.tree_levels import NodeLaws, node_laws
+from dpframe.asking.card import (
+    Draw,
+    DrawList,
+    Line,
+    Text,
+    counts_game,
     empty_result_notices,
+    hierarchy_lines,
     invalid_notices,
+    typical_error_line,
+    units_to_worth,
     wide_interval_notices,
     zero_measure_notices,
 )
-from dpframe.asking.level_plan import LevelPlan, cell_facts
+from dpframe.asking.level_plan import LevelPlan, cell_facts, moved_count_lines
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.budget import PrivacyUnit, as_written
-from dpframe.errors import DpframeError
+from dpframe.budget import PrivacyUnit, as_written, per_record
+from dpframe.counts import CountTree, ListedNodes, NoisyNodes
+from dpframe.errors import DpframeError, ParameterError
+from dpframe.mechanisms import level_counts as user_counts
 from dpframe.noise import NoiseTable
-from dpframe.postprocess.half_widths import half_width
+from dpframe.papers import baselines as printed_hhh
+from dpframe.papers.baselines import PrintedLaws, printed_lower_bound
+from dpframe.postprocess.joint_noise import half_width
 from dpframe.questions.hhh.checks import HhhArguments, threshold_in_units
-from dpframe.tree import ListedNodes, NoisyNodes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -333,3 +345,207 @@ def test_and_release_draws(
         applies_to="added to what is reported",
     )
     return decides, counts
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodesPlan(HhhPlan[NodeLaws, CountTree]):
+    """One draw for each node: the draw decides whether the node is shown, and is in the count."""
+
+    paper = (
+        "a noisy number of users at every node, and a threshold (stability histograms: Bun, "
+        "Nissim, Stemmer 2019), of each level as many nodes of one user as at_most says"
+    )
+    held = (
+        "lower and upper hold the number of users as they are counted, with the stated "
+        "confidence, given what is shown: they do not cover what at_most takes away, which makes "
+        "counts too low"
+    )
+
+    @property
+    def mechanism(self) -> str:
+        """The name in receipts; the caller asks for "offline" with ``contribution="items"``."""
+        return "items"
+
+    @property
+    def test_noise(self) -> NoiseTable:
+        return self.count_noise
+
+    @cached_property
+    def count_noise(self) -> NoiseTable:
+        """The noise of the counts of all levels."""
+        return self.laws.tables[0]
+
+    @cached_property
+    def draws(self) -> DrawList:
+        """One draw for each count that a user moves. The total is always shown."""
+        moved = self.laws.moved
+        scale = moved.scales[0] if moved.family == "laplace" else None
+        total = Draw(law=self.count_noise, scale=scale)
+        nodes = Draw(
+            law=self.count_noise,
+            names=("release",),
+            label="noise",
+            applies_to="added to every count, and decides",
+            times=sum(self.laws.times) - 1,
+            least=self.threshold_units,
+            scale=scale,
+        )
+        return counts_game([total, nodes], delta=self.laws.delta, group=1, curve=self._curve)
+
+    @property
+    def band(self) -> int:
+        return self.threshold_units - self.count_noise.highest
+
+    def _curve(self, epsilons: Sequence[float]) -> Profile:
+        return self.laws.profile(epsilons, self.budget.epsilon)
+
+    @property
+    def errors(self) -> dict[str, float]:
+        return {"count": self.half_width(1)}
+
+    def remake(self, asked: HhhArguments) -> NodesPlan:
+        assert self.unit.nodes is not None
+        return nodes_plan(asked, self.unit.nodes)
+
+    def run(self, counted: CountTree, /) -> NoisyNodes:
+        thresholds = (self.threshold_units,) * (self.height + 1)
+        return user_counts.run_unlisted_users(
+            counted, laws=self.laws, thresholds=thresholds, confidence=self.confidence
+        )
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {**super().facts, "moved": sum(self.laws.times)}
+
+    def finish_receipt(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
+        nothing = empty_result_notices(
+            frame,
+            threshold=self.threshold,
+            smallest=_smallest_node_threshold(self.laws),
+            what="users",
+            certain=self.certainly_reported,
+        )
+        return facts.with_notices([*nothing, *wide_interval_notices(frame)])
+
+    def lines(self) -> list[Line]:
+        noise, shown = self.count_noise, self.shown_threshold
+        return [
+            *self.heading_lines(),
+            Line("threshold", shown, "noisy number of users from which a node is shown"),
+            Line(
+                "certainly reported",
+                self.certainly_reported,
+                "every node that so many users count at is shown",
+            ),
+            Line("never reported", self.never_reported, "no node of fewer users is shown"),
+            *moved_count_lines(self.laws, self.unit.nodes),
+            *self.draws.lines,
+            Line("standard error", round(noise.sd, 3), "of a count, in users"),
+            typical_error_line(
+                self.half_width(1),
+                self.confidence,
+                "of a count for its noise, in users; wider near the threshold",
+            ),
+            Line("largest error", noise.highest, "the noise of no count is larger, in users"),
+            Line("adds up", False, "level 0 is the number of all users, and no sum"),
+            self.delta_line,
+        ]
+
+
+def _smallest_node_threshold(laws: NodeLaws) -> int:
+    return max(laws.moved.thresholds)
+
+
+def nodes_plan(asked: HhhArguments, at_most: int) -> NodesPlan:
+    """Choose the smallest noise and threshold within the budget."""
+    for name in ("release_share", "totals"):
+        if value := getattr(asked, name):
+            raise ParameterError(
+                f"{name} ({value!r}) does not go with contribution='items'. Leave it out."
+            )
+    times = (1, *[at_most] * asked.hierarchy.height)
+    laws = node_laws(
+        times=times,
+        weights=times,
+        epsilon=asked.budget.epsilon,
+        delta=asked.budget.delta,
+        listed=False,
+        family=None,
+    )
+    own = replace(asked, remainder=False)
+    return NodesPlan(asked=own, threshold=own.at_least(_smallest_node_threshold(laws)), laws=laws)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrintedPlan(HhhPlan[PrintedLaws, CountTree]):
+    """One draw for all tests, besides the two draws of each node."""
+
+    paper = "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, as printed"
+
+    @property
+    def test_noise(self) -> NoiseTable:
+        return self.laws.test
+
+    @property
+    def count_noise(self) -> NoiseTable:
+        return self.laws.release
+
+    @property
+    def band(self) -> int:
+        reach = self.test_noise.highest + self.laws.gamma.highest
+        return max(1, self.threshold_units - reach)
+
+    @cached_property
+    def draws(self) -> DrawList:
+        """One draw for all tests, then a test and noise for each node; no proof is written yet."""
+        gamma = Draw(
+            law=self.laws.gamma,
+            names=("shared",),
+            label="shared noise",
+            applies_to="one gamma for all tests",
+        )
+        draws = (gamma, *test_and_release_draws(self.test_noise, self.count_noise))
+        return DrawList(kind=None, draws=draws, delta=self.laws.delta, group=self.unit.moves)
+
+    @cached_property
+    def chance_at_threshold(self) -> float:
+        return printed_hhh.chance_at_threshold(self.laws)
+
+    @property
+    def certainly_reported(self) -> float:
+        low = self.test_noise.lowest + self.laws.gamma.lowest
+        return self.threshold + -(low // self.grid)
+
+    def remake(self, asked: HhhArguments) -> PrintedPlan:
+        return printed_plan(asked)
+
+    def run(self, counted: CountTree, /) -> NoisyNodes:
+        return printed_hhh.run(counted, laws=self.laws, threshold=self.threshold_units)
+
+
+def printed_plan(asked: HhhArguments) -> PrintedPlan:
+    """Choose the noise, with exact delta; ParameterError where the algorithm is not private."""
+    height, record = asked.hierarchy.height, per_record(asked.budget, asked.unit.moves)
+    if height >= 5:
+        bound = printed_lower_bound(record.epsilon, height)
+        raise ParameterError(
+            f"mechanism='paper' is refused at height {height}: from 5 on it is not private. Its "
+            f"delta is at least {bound:.1e}, not {record.delta:g} (docs/soundness.md). Use "
+            "mechanism='offline'."
+        )
+    if not asked.acknowledge:
+        raise ParameterError(
+            "mechanism='paper' is only for comparison. Pass acknowledge=True, or use "
+            "mechanism='offline'."
+        )
+    if asked.remainder:
+        raise ParameterError("mechanism='paper' releases no remainder. Pass remainder=False.")
+    smallest = printed_hhh.printed_threshold(record.epsilon, record.delta, height)
+    threshold = int(replace(asked, budget=record).at_least(smallest))
+    laws = printed_hhh.printed_laws(record.epsilon, height, threshold)
+    if laws.delta > record.delta:
+        raise ParameterError(
+            f"mechanism='paper' costs delta={laws.delta:.2g} at threshold {threshold}, not "
+            f"{record.delta:g}. Raise threshold."
+        )
+    return PrintedPlan(asked=asked, threshold=threshold, laws=laws)

@@ -1,14 +1,19 @@
-"""Plan a release of heavy hitters: the table of mechanisms, and the choice of a plan.
+"""Plan a release of heavy hitters: mechanisms, cells, and advice on others.
+
+Plan a release of heavy hitters: the table of mechanisms, and the choice of a plan.
 
 This module sees no data: it may import the mathematics, never a source (a test checks that).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from dpframe._late_imports import load_name
+from dpframe.accounting.losses import LevelLaws, level_laws
 from dpframe.asking.call_arguments import (
     CallArguments,
     Constraint,
@@ -18,19 +23,322 @@ from dpframe.asking.call_arguments import (
     flag,
     none_or,
 )
+from dpframe.asking.card import (
+    Draw,
+    DrawList,
+    Line,
+    Text,
+    counts_game,
+    noise_line,
+    wide_interval_notices,
+)
+from dpframe.asking.level_plan import cell_columns
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget, Contribution, PrivacyUnit
-from dpframe.errors import ParameterError
+from dpframe.common.calls import load_name
+from dpframe.counts import NoisyNodes
+from dpframe.errors import DpframeError, ParameterError
 from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy._cells import CELL_REFUSALS
+from dpframe.noise import NoiseTable, law_facts
+from dpframe.postprocess.joint_noise import half_width
 from dpframe.questions.hhh.checks import HhhArguments, check_hhh_arguments
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
+from dpframe.questions.hhh.offline import OfflinePlan, offline_laws
+from dpframe.questions.hhh.rounds_plan import DEFAULT_ITEMS, ItemsUnit, plan_rounds
+from dpframe.sketches import DEFAULT_COUNTERS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TOTALS_SHARE = 0.5
+"""Part of epsilon and delta for whole counts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellsPlan(OfflinePlan):
+    """The offline plan for several hierarchies; the number of kinds of cells is its height.
+
+    With ``totals`` a second part of the budget is for the whole counts of reported cells.
+    """
+
+    totals: LevelLaws | None = None
+
+    paper = f"{OfflinePlan.paper}; cells, kind by kind, in the place of a path's nodes"
+
+    node, one_residual = "cell", "of a reported residual"
+
+    held = "lower and upper hold the true residual with the stated confidence, given the selection"
+
+    @property
+    def whole_noise(self) -> NoiseTable | None:
+        return None if self.totals is None else self.totals.noise
+
+    @cached_property
+    def draws(self) -> DrawList:
+        """The tests and residuals of a selection, with one test for each kind of cells.
+
+        With whole counts, a second step has one count of each kind, and the total. Epsilons and
+        deltas of both steps add up, and the curve is one point.
+        """
+        selection = super().draws
+        if self.totals is None:
+            return selection
+        count = Draw(law=self.totals.noise, times=self.height + 1)
+        counts = counts_game([count], delta=self.totals.delta, group=1)
+        parts = ((1 - TOTALS_SHARE, selection), (TOTALS_SHARE, counts))
+        whole = self.budget
+        steps = [
+            {"epsilon": whole.epsilon * part, "delta": whole.delta * part, "game": draws}
+            for part, draws in parts
+        ]
+        return DrawList(
+            kind="steps",
+            draws=selection.draws,
+            facts={"steps": steps},
+            delta=selection.delta + counts.delta,
+        )
+
+    @property
+    def errors(self) -> dict[str, float]:
+        found = {"residual": self.half_width(1) * self.unit.worth / self.grid}
+        return found if self.totals is None else found | {"count": float(self.total_half_width)}
+
+    @property
+    def total_half_width(self) -> int:
+        """Half width of the interval for a whole count."""
+        assert self.totals is not None
+        return half_width(self.totals.noise, 1, self.confidence)
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The columns of the result, and their DuckDB types."""
+        number = "DOUBLE" if self.unit.measured else "BIGINT"
+        found = cell_columns(self.hierarchy)
+        found |= dict.fromkeys(("residual", "lower", "upper"), number)
+        return found if self.totals is None else found | dict.fromkeys(WHOLE_COUNT_COLUMNS, number)
+
+    def remake(self, asked: HhhArguments) -> CellsPlan:
+        return cells_plan(asked)
+
+    def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
+        from dpframe.asking.node_frame import tidy  # loads pandas
+
+        return tidy(noisy, self, types, self.total_half_width if self.totals else 0)
+
+    def finish_receipt(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
+        nothing = [] if (frame["level"] > 0).any() else self._nothing_shown(frame)
+        cells = frame[frame["level"] > 0]  # the remainder is small by design: no notice on it
+        wide = wide_interval_notices(cells, ("residual", "lower", "upper"))
+        return facts.with_notices([*nothing, *wide])
+
+    @property
+    def facts(self) -> dict[str, object]:
+        facts = super().facts
+        if self.totals is not None:
+            facts["whole_counts"] = {
+                "noise": law_facts(self.totals.noise, self.grid, self.unit.worth),
+                "epsilon": self.budget.epsilon * TOTALS_SHARE,
+                "delta": self.budget.delta * TOTALS_SHARE,
+            }
+        return facts
+
+    def lines(self) -> list[Line]:
+        lines = super().lines()
+        return [*lines[:4], *self._of_totals(), *lines[4:]]  # behind the order of kinds
+
+    def _of_totals(self) -> list[Line]:
+        if self.totals is None:
+            return []
+        epsilon, delta = (TOTALS_SHARE * part for part in (self.budget.epsilon, self.budget.delta))
+        cost = (
+            "for ({epsilon:g}, {delta:g}) of the budget: a record is in at most {kinds} reported "
+            "cells and the total; within +-{half_width} with confidence {confidence:g}"
+        )
+        return [
+            noise_line(
+                "whole counts",
+                self.totals.noise,
+                self.grid,
+                cost,
+                epsilon=epsilon,
+                delta=delta,
+                kinds=self.height,
+                half_width=self.total_half_width,
+                confidence=self.confidence,
+            )
+        ]
+
+
+def cells_plan(asked: HhhArguments) -> CellsPlan:
+    """Choose the noise; ParameterError with the reason for a mechanism that cannot count cells."""
+    if asked.mechanism != "offline":
+        named = f"mechanism={asked.mechanism!r}"
+        reason = CELL_REFUSALS.get(named, CELL_REFUSALS["other mechanisms"])
+        raise ParameterError(
+            f"{named} takes one hierarchy, not {asked.hierarchy.spec!r}: {reason}. Use "
+            "mechanism='offline', or pass one."
+        )
+    if not asked.totals:
+        laws, threshold = offline_laws(asked)
+        return CellsPlan(asked=asked, threshold=threshold, laws=laws)
+    if asked.unit.grid > 1 or asked.unit.moves > 1:
+        raise ParameterError(
+            "totals (True) counts single records. Leave user and weight out, or pass "
+            "contribution='records' and max_contributions=1."
+        )
+    whole = asked.budget
+    counts = level_laws(
+        "gaussian",
+        levels=asked.hierarchy.height + 1,
+        epsilon=whole.epsilon * TOTALS_SHARE,
+        delta=whole.delta * TOTALS_SHARE,
+    )
+    rest = Budget(
+        epsilon=whole.epsilon * (1 - TOTALS_SHARE), delta=whole.delta * (1 - TOTALS_SHARE)
+    )
+    laws, threshold = offline_laws(replace(asked, budget=rest))
+    return CellsPlan(asked=asked, threshold=threshold, laws=laws, totals=counts)
+
+
+WHOLE_COUNT_COLUMNS = ("count", "count_lower", "count_upper")
+"""Columns of whole counts."""
+
+
+COMPARED = ("offline", "offline-gaussian", "streaming", "rounds")
+"""Mechanisms whose plans get advice."""
+
+NODE_BYTES = 120
+"""Bytes that the offline mechanism takes for every distinct node, measured (docs/benchmarks.md)."""
+
+COUNTER_BYTES = 290
+"""Bytes that a counter of a sketch takes, with its key as text; measured."""
+
+
+def advice(plan: HhhPlan[Any, Any]) -> list[Line]:
+    """Return lines that compare error and memory of ``offline`` and ``streaming``; with ``user``,
+    the lines of ``user_advice``. Empty if there is nothing to compare."""
+    if plan.mechanism not in COMPARED or plan.unit.measured or plan.hierarchy.has_cells:
+        return []
+    if plan.unit.user is not None:
+        return user_advice(plan)
+    offline, streaming = _plan_as_mechanism(plan, "offline"), _plan_as_mechanism(plan, "streaming")
+    if offline is None or streaming is None:
+        return []
+    counters = streaming.counters or 0
+    megabytes = max(1, round(counters * plan.height * COUNTER_BYTES / 1e6))
+    exact, sketched = offline.count_noise.sd, streaming.count_noise.sd
+    return [
+        Line.of(
+            "offline",
+            Text("nodes from {threshold} on, noise of sd {sd:.3g} a residual"),
+            ("no other error; memory grows with the data, about {bytes} bytes a distinct node"),
+            threshold=offline.threshold,
+            sd=exact,
+            bytes=NODE_BYTES,
+        ),
+        Line.of(
+            "streaming",
+            Text("nodes from {threshold} on, noise of sd {sd:.3g} a count"),
+            (
+                "and up to records / {counters} of sketch error; one pass in about {megabytes} "
+                "MB, whatever the size of the data"
+            ),
+            threshold=streaming.threshold,
+            sd=sketched,
+            counters=counters + 1,
+            megabytes=megabytes,
+        ),
+        Line(
+            "advice",
+            "offline",
+            "exact counts whenever they fit in memory or on the disk that DuckDB spills to; "
+            "streaming for more distinct nodes than that",
+        ),
+    ]
+
+
+def user_advice(plan: HhhPlan[Any, Any]) -> list[Line]:
+    """Return lines on what shares and rounds would find in one column, and with which error; empty
+    for other questions of users."""
+    user, kind = plan.unit.user, plan.unit.contribution
+    if plan.height > 1 or user is None or kind == "records" or plan.counters is not None:
+        return []
+    asked = replace(plan.asked, threshold=None, release_share=None, at_most=None, remainder=False)
+    try:
+        shares = make_plan(
+            hierarchy=plan.hierarchy,
+            unit=PrivacyUnit(user=user),
+            budget=plan.budget,
+            remainder=False,
+            confidence=plan.confidence,
+        )
+        unit = ItemsUnit(user=user, contribution="items", max_contributions=DEFAULT_ITEMS)
+        rounds = plan_rounds(replace(asked, unit=unit, mechanism="rounds"))
+    except DpframeError:
+        return []
+    one = rounds.laws.count.sigma / rounds.laws.count.norm
+    return [
+        Line.of(
+            "by shares",
+            _users_needed_text([shares.threshold * n for n in VALUES_PER_USER]),
+            "whose counts add up, noise of sd {sd:.3g}: contribution='share'",
+            sd=shares.count_noise.sd / shares.grid,
+        ),
+        Line.of(
+            "by rounds",
+            _users_needed_text(
+                [rounds.laws.threshold / rounds.laws.weights * n**0.5 for n in VALUES_PER_USER]
+            ),
+            (
+                "before what later rounds gain; of different users, noise of sd {sd:.3g} times "
+                "the root of at_most: dp.heavy_hitters with user="
+            ),
+            sd=one,
+        ),
+        Line(
+            "advice",
+            "rounds where users have many values",
+            "shares where all numbers shall add up, or where most users have one value",
+        ),
+    ]
+
+
+VALUES_PER_USER = (1, 10, 100)
+"""Numbers of values per user, for the examples in the lines."""
+
+
+def _users_needed_text(users: Sequence[float]) -> str:
+    some = ", ".join(str(math.ceil(n)) for n in users)
+    return f"{some} users find a value, if each has {', '.join(map(str, VALUES_PER_USER))} values"
+
+
+def _plan_as_mechanism(plan: HhhPlan[Any, Any], mechanism: str) -> HhhPlan[Any, Any] | None:
+    """Return ``plan`` if it is of this mechanism, else the plan of ``mechanism`` at its smallest
+    threshold; None if the mechanism refuses the arguments."""
+    if plan.mechanism == mechanism:
+        return plan
+    try:
+        return make_plan(
+            hierarchy=plan.hierarchy,
+            unit=plan.unit,
+            budget=plan.budget,
+            mechanism=mechanism,
+            remainder=mechanism == "offline",
+            confidence=plan.confidence,
+            counters=DEFAULT_COUNTERS if mechanism == "streaming" else None,
+        )
+    except DpframeError:
+        return None
+
 
 MECHANISMS: Mapping[str, tuple[str, str]] = {
     "offline": ("dpframe.questions.hhh.offline", "offline_plan"),
-    "offline-gaussian": ("dpframe.questions.hhh.offline_gaussian", "normal_plan"),
+    "offline-gaussian": ("dpframe.questions.hhh.offline", "normal_plan"),
     "streaming": ("dpframe.questions.hhh.sketch_plans", "streaming_plan"),
-    "laplace": ("dpframe.questions.hhh.histogram_baselines", "histogram_baseline_plan"),
-    "gaussian": ("dpframe.questions.hhh.histogram_baselines", "histogram_baseline_plan"),
-    "paper": ("dpframe.questions.hhh.printed_plan", "printed_plan"),
+    "laplace": ("dpframe.questions.hhh.offline", "histogram_baseline_plan"),
+    "gaussian": ("dpframe.questions.hhh.offline", "histogram_baseline_plan"),
+    "paper": ("dpframe.questions.hhh.mechanism_plan", "printed_plan"),
 }
 """For each mechanism: its module, loaded when it is first used, and the function that plans."""
 
@@ -99,7 +407,7 @@ def _plan_of_mechanism(asked: HhhArguments) -> HhhPlan[Any, Any]:
             raise ParameterError(
                 "contribution='items' takes one hierarchy. Pass one, or leave contribution out."
             )
-        from dpframe.questions.hhh.nodes import nodes_plan
+        from dpframe.questions.hhh.mechanism_plan import nodes_plan
 
         return nodes_plan(asked, asked.unit.nodes)
     if asked.unit.measured and asked.mechanism not in MEASURES:
@@ -108,8 +416,6 @@ def _plan_of_mechanism(asked: HhhArguments) -> HhhPlan[Any, Any]:
             "mechanism='offline', or leave weight and max_weight out."
         )
     if asked.hierarchy.has_cells:
-        from dpframe.questions.hhh.cells_plan import cells_plan
-
         return cells_plan(asked)
     if asked.totals:
         raise ParameterError("totals (True) needs several hierarchies at once. Leave it out.")

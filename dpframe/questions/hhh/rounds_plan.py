@@ -1,4 +1,4 @@
-"""The mechanism ``rounds``: find values that many users have, by weights, and count the users."""
+"""Heavy hitters of users by rounds of weighted counts."""
 
 from __future__ import annotations
 
@@ -13,26 +13,64 @@ import pyarrow as pa
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.weighted_round_noise import NORM, Law, RoundLaws, round_laws
 from dpframe.asking.call_arguments import CallArguments, column_name, optional_whole
-from dpframe.asking.card import Line, Text, typical_error_line
-from dpframe.asking.draws import Draw, DrawList
-from dpframe.asking.frame_notices import (
+from dpframe.asking.card import (
+    Draw,
+    DrawList,
+    Line,
+    Text,
     empty_result_notices,
     invalid_notices,
+    typical_error_line,
     wide_interval_notices,
 )
 from dpframe.asking.privacy_receipt import Receipt
+from dpframe.budget import WholeUser
+from dpframe.counts import NoisyNodes
 from dpframe.errors import ParameterError, add_advice
 from dpframe.mechanisms import weighted_rounds
 from dpframe.mechanisms.weighted_rounds import FoundValues
 from dpframe.noise import NoiseTable, law_facts
 from dpframe.questions.hhh.checks import HhhArguments
-from dpframe.questions.hhh.items_unit import ItemsUnit
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
-from dpframe.tree import NoisyNodes
-from dpframe.user_items import UserItems
+from dpframe.sketches.user_items import UserItems
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemsUnit(WholeUser):
+    """A user with all their records, who counts at each of their different values."""
+
+    at_most: int | None = None
+    given: int | None = None
+    """``max_contributions`` of the call; None if it was left out."""
+
+    @property
+    def request(self) -> dict[str, object]:
+        return {
+            "user": self.user,
+            "contribution": self.contribution,
+            "max_contributions": self.given,
+        }
+
+    @property
+    def facts(self) -> dict[str, object]:
+        own = {"max_contributions": self.max_contributions, "at_most": self.at_most}
+        return {**super().facts, **own}
+
+    @property
+    def counts(self) -> str:
+        few = "a number that is found privately" if self.at_most is None else str(self.at_most)
+        return (
+            "different users; one who has more of the released values than at_most "
+            f"({few}) counts less than 1 at each"
+        )
+
+    @property
+    def what_counts(self) -> str:
+        return "what the numbers count: a user once at every value, so that they do not add up"
+
 
 DEFAULT_ITEMS = 500
 """Values of a user that take part in the search by default: more would cost more than they find."""

@@ -1,25 +1,52 @@
-"""``dp.prefix_tree``: frequent items of users' devices, from sums of randomised reports."""
+"""``dp.prefix_tree``: heavy hitters of devices, one function for every source."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
 
-from dpframe._known_arguments import known_arguments
+from dpframe.accounting.aggregate import FEWEST, Neighbours
 from dpframe.asking.answer import answer_call
-from dpframe.asking.explain import make_explain
-from dpframe.asking.question import Question
-from dpframe.digest import RECEIPT, seal_frame
-from dpframe.federated.encoding import Encoding
-from dpframe.questions.prefix_tree.checks import CONSTRAINTS, prefix_request
-from dpframe.questions.prefix_tree.count import (
-    count,
-    declared_prefix_plan,
-    former_prefix_request,
-    item_types,
-    opens,
-    source_prefix_plan,
+from dpframe.asking.call_arguments import (
+    CallArguments,
+    Constraint,
+    bounded_number,
+    choice,
+    column_name,
+    delta_amount,
+    known_choice,
+    optional_whole,
+    whole_number,
 )
+from dpframe.asking.level_plan import MechanismInput
+from dpframe.asking.question import Question, make_explain
+from dpframe.common.calls import known_arguments
+from dpframe.common.digest import RECEIPT, seal_frame
+from dpframe.common.files import rename_step
+from dpframe.errors import ParameterError, ParameterTypeError, SourceError
+from dpframe.federated.encoding import (
+    CHARACTERS,
+    LETTERS,
+    BinaryEncoding,
+    Encoding,
+    HuffmanEncoding,
+    checked_items,
+)
+from dpframe.federated.population import Population
+from dpframe.federated.server import Segments
+from dpframe.mechanisms.prefix_tree import Search
+from dpframe.questions.prefix_tree.plan import (
+    PREFIX_MECHANISMS,
+    Accountant,
+    PrefixPlan,
+    PrefixRequest,
+    discard_progress,
+)
+from dpframe.sources.codes import count_devices, population
+from dpframe.sources.sql_tables import check_stored
 
 if TYPE_CHECKING:
     from datetime import date
@@ -29,6 +56,175 @@ if TYPE_CHECKING:
 
     from dpframe.ledger import Ledger
     from dpframe.periods import Period
+
+LONGEST_ITEM = 4096
+"""The most bits of an item."""
+
+LARGEST_LIMIT = 2**28
+"""The most cells of an iteration: 1 GiB of sums."""
+
+
+CONSTRAINTS: Mapping[str, Constraint] = {
+    "mechanism": choice(PREFIX_MECHANISMS),
+    "neighbours": choice(("replace", "remove")),
+    "accountant": choice(("aggregate", "shuffle")),
+    "selection": choice(("unweighted", "weighted")),
+    "participation": partial(bounded_number, low=0.001, high=1.0),
+    "false_positives": partial(bounded_number, low=0.001, high=10.0),
+    "rounds": partial(whole_number, low=1, high=20),
+    "length": partial(whole_number, low=1, high=LONGEST_ITEM),
+    "limit": partial(whole_number, low=2, high=LARGEST_LIMIT),
+    "delta": delta_amount,
+}
+
+
+def prefix_request(given: CallArguments) -> PrefixRequest:
+    """Check the arguments, and return the request."""
+    kind = given["mechanism"]
+    near: Neighbours = given["neighbours"]
+    book: Accountant = given["accountant"]
+    if book == "shuffle" and (near != "replace" or kind != "reports"):
+        raise ParameterError(
+            "accountant='shuffle' needs neighbours='replace' and mechanism='reports'. Leave "
+            "accountant out."
+        )
+    part = given["participation"]
+    if part < 1 and kind != "reports":
+        # central noise claims nothing for sampling
+        raise ParameterError(
+            f"participation ({part:g}) is for mechanism='reports'. Leave participation out."
+        )
+    deny = given["deny"]
+    return PrefixRequest(
+        hierarchy=given.column,
+        user=_device_user(given["user"]),
+        budget=given.budget,
+        search=Search(
+            encoding=encoding_from(given["encoding"], given["alphabet"], given["public"]),
+            segments=_item_segments(given),
+            rounds=given["rounds"],
+            false_positives=given["false_positives"],
+            weighted=given["selection"] == "weighted",
+            conditioned=given["conditioned"],
+            deny=() if deny is None else tuple(sorted(set(checked_items("deny", deny)))),
+            taking_part=part,
+            confidence=given["confidence"],
+        ),
+        mechanism=kind,
+        accountant=book,
+        neighbours=near,
+        declared=optional_whole(FEWEST if kind == "reports" else 1, 10**10)(
+            "devices", given["devices"]
+        ),
+    )
+
+
+def encoding_from(encoding: object, alphabet: object, public: object) -> Encoding:
+    """The encoding: the caller's object, or made from the caller's name, alphabet and public
+    items."""
+    if isinstance(encoding, Encoding):
+        if alphabet is not None or public is not None:
+            raise ParameterError(
+                "alphabet and public are part of an encoding. Pass them to BinaryEncoding or "
+                "HuffmanEncoding, or name the encoding."
+            )
+        return encoding
+    kind = known_choice("encoding", encoding, ("binary", "huffman"))
+    letters: Any = CHARACTERS if alphabet is None else alphabet
+    if kind == "huffman":
+        if public is None:
+            raise ParameterError(
+                "encoding='huffman' needs public=, to fit the code. Pass a list of public items, "
+                "never the private data."
+            )
+        return HuffmanEncoding(checked_items("public", public), letters)
+    if public is not None:
+        raise ParameterError("public goes with encoding='huffman'. Leave it out for 'binary'.")
+    return BinaryEncoding(letters)
+
+
+def _device_user(user: object) -> str:
+    if user is None:
+        raise ParameterError("user is missing. Name the column that identifies a person.")
+    return column_name("user", user)
+
+
+def _item_segments(given: CallArguments) -> Segments:
+    segments = given["segments"]
+    bits, cells = given["length"], given["limit"]
+    if isinstance(segments, str):
+        kind = known_choice("segments", segments, ("adaptive", "even"))
+        times = whole_number("iterations", given["iterations"], 1, min(bits, 100))
+        make = Segments.adaptive if kind == "adaptive" else Segments.even
+        return make(length=bits, iterations=times, limit=cells)
+    if not isinstance(segments, Sequence) or isinstance(segments, bytes) or not segments:
+        raise ParameterTypeError(
+            f"segments must be 'adaptive', 'even' or a list; got {type(segments).__name__}."
+        )
+    for part in segments:
+        if isinstance(part, bool) or not isinstance(part, Integral):
+            raise ParameterTypeError(f"segments must be whole numbers of bits; one is {part!r}.")
+    return Segments.of(tuple(int(part) for part in segments), length=bits, limit=cells)
+
+
+def opens(asked: PrefixRequest) -> list[str]:
+    """The columns of the source, which is opened once: to count users, then to read their items."""
+    return [*asked.hierarchy.source_columns, asked.user]
+
+
+def source_prefix_plan(asked: PrefixRequest, source: object, progress: bool) -> PrefixPlan:
+    """The plan for the users of a source, whose number is public."""
+    users = count_devices(source, asked.hierarchy, asked.user)
+    return replace(
+        PrefixPlan.for_devices(asked, users), say=rename_step if progress else discard_progress
+    )
+
+
+def declared_prefix_plan(asked: PrefixRequest) -> PrefixPlan:
+    """The plan for the number of devices that the caller declares; no data are read for it."""
+    if asked.declared is None:
+        raise ParameterError(
+            "devices is missing. Pass the number of users, for example devices=100000."
+        )
+    return PrefixPlan.for_devices(asked, asked.declared)
+
+
+def count(source: object, plan: PrefixPlan, progress: bool) -> MechanismInput[Population]:
+    """The devices of a source and their items."""
+    search = plan.asked.search
+    found = population(
+        source,
+        plan.hierarchy,
+        plan.asked.user,
+        search.encoding,
+        search.segments.length,
+        progress=progress,
+    )
+    return MechanismInput(checked_population(found, plan))
+
+
+def item_types(asked: PrefixRequest, columns: list[tuple[str, str]]) -> tuple[str, ...]:
+    """No types: devices send texts. Raises ColumnError for columns that cannot be read."""
+    check_stored(asked.hierarchy, asked.unit, columns)
+    return ()
+
+
+def checked_population(found: Population, plan: PrefixPlan) -> Population:
+    """The population; SourceError if the source has lost users since they were counted."""
+    if found.devices < plan.devices:
+        raise SourceError("the source changed while it was read. Call again.")
+    return found
+
+
+FORMER = BinaryEncoding(LETTERS).spec
+"""The encoding in requests that were stored when ``LETTERS`` was the default alphabet."""
+
+
+def former_prefix_request(asked: PrefixRequest) -> Mapping[str, object] | None:
+    """The request under the earlier default alphabet; None if the call chose another encoding."""
+    if asked.search.encoding.spec != BinaryEncoding().spec:
+        return None
+    return {**asked.request, "encoding": FORMER}
 
 
 @known_arguments

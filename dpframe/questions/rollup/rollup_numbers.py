@@ -1,4 +1,13 @@
-"""The request for a rollup, and the numbers that follow: costs, curve, errors. Sees no data."""
+"""The request for a rollup, and what follows: draws, costs, curve, receipt.
+
+Draw once what a mean and a sum have in common, for the epsilon of both measures.
+
+If records are protected, a mean is made of two sums: how far values are above the lower bound, and
+how far they are below the upper bound. Where one bound is 0, the sum measure of these values is the
+first of the two, or the second with its sign turned. The sum measure is then read from the mean's
+draw, which gets the epsilon of both measures. If users are protected, nothing is shared: the bounds
+of a sum bound a user's total, and the bounds of a mean bound one value.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +16,156 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.losses import Losses, losses_of
-from dpframe.accounting.part_curves import STEP, losses_of_profile, parts_curve, pure_profile
+from dpframe.accounting.tree_levels import STEP, losses_of_profile, parts_curve, pure_profile
+from dpframe.asking.card import Draw, DrawList
 from dpframe.asking.level_plan import LevelPlan, cell_columns
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit
+from dpframe.counts import ListedNodes
 from dpframe.hierarchy import Hierarchy
-from dpframe.measures import Measure
-from dpframe.mechanisms.measured_parts import rounded_up
-from dpframe.mechanisms.node_counts import DistinctLaw
-from dpframe.mechanisms.rollup import BoundSearch, SumFromMean, VectorCharge
-from dpframe.postprocess.half_widths import half_width
+from dpframe.measures import Measure, Vector, vectors_of
+from dpframe.mechanisms.rollup import (
+    BoundSearch,
+    DistinctLaw,
+    SumFromMean,
+    VectorCharge,
+    rounded_up,
+    vector_charges,
+)
+from dpframe.noise import law_facts
+from dpframe.postprocess.joint_noise import half_width
+from dpframe.postprocess.known_noise import BY_VALUE
+from dpframe.postprocess.strategy import PARTS
 from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
-from dpframe.questions.hhh.offline import OfflinePlan
-from dpframe.tree import ListedNodes
-from dpframe.vectors import Vector
+from dpframe.questions.hhh.offline import OfflinePlan, selection_draws
+
+if TYPE_CHECKING:
+    from dpframe.mechanisms.rollup import Estimate, NoisyRollup
+
+
+def rollup_draws(plan: RollupNumbers) -> DrawList:
+    """Return the draws of a plan. The selection releases no number.
+
+    The scales of the noise follow from what is shown. So the game states for each vector one scale,
+    which bounds the loss of all noise of the vector together.
+    """
+    selection = plan.selection
+    drawn = [
+        *(each for name, several in plan.paid.items() for each in _vector_draws(name, several)),
+        *(each for name, one in plan.searching.items() for each in _search_draws(name, one)),
+        *(_distinct_draw(name, one) for name, one in plan.counts.items()),
+    ]
+    facts: dict[str, Any] = {"height": plan.height, "drawn": drawn}
+    if plan.hierarchy.has_cells:
+        facts["segments"] = True
+    if plan.read:
+        facts["read"] = {name: one.of for name, one in plan.read.items()}
+    measures = DrawList(kind="measures", draws=(), facts=facts, delta=plan.delta, curve=plan.curve)
+    if selection is None:
+        return measures
+    selecting = selection_draws(
+        selection.laws,
+        selection.test_noise,
+        height=plan.height,
+        threshold=selection.threshold_units,
+        remainder=False,
+        budget=selection.budget,
+        unit=selection.unit,
+        released=False,
+    )
+    test = replace(
+        selecting.draws[0], applies_to="in units of {counted}", values={"counted": plan.decides}
+    )
+    budget = selection.budget
+    steps = [
+        {"epsilon": budget.epsilon, "delta": budget.delta, "game": selecting},
+        {
+            "epsilon": str(plan.epsilon_spent - Fraction(budget.epsilon)),
+            "delta": sum(count.delta for count in plan.counts.values()),
+            "game": measures,
+        },
+    ]
+    return replace(measures, kind="steps", draws=(test,), facts={"steps": steps})
+
+
+def _vector_draws(name: str, several: tuple[VectorCharge, ...]) -> Iterator[dict[str, Any]]:
+    """The draws of a measure with known bounds, one for each group of vectors moving together."""
+    at = 0
+    while at < len(several):
+        vector, epsilon = several[at].vector, several[at].epsilon
+        at += several[at].together
+        kind = vector.kind
+        noise = {"scale": str(vector.most / epsilon)}
+        if vector.column is None or kind == "outside":
+            facts = {"unit": vector.unit, "at_most": vector.most // vector.unit}
+            yield {"measure": name, "of": kind, **facts, **noise}
+            continue
+        steps = vector.bounds
+        bounds = {"low": steps.low, "high": steps.high, "decimals": steps.decimals}
+        yield {"measure": name, "of": "sum" if kind == "sum" else "mean", **bounds, **noise}
+
+
+def _search_draws(name: str, one: BoundSearch) -> Iterator[dict[str, Any]]:
+    """The draws of a measure with searched bounds: histograms of magnitudes, then the vectors
+    within the found bounds."""
+    for _ in one.searches:
+        yield {"measure": name, "of": "search", "scale": str(1 / one.each)}
+    found = one.measure.with_bounds(
+        0.0, 1.0
+    )  # any bounds: how epsilon is divided does not depend on them
+    for together, part in vectors_of(found, by_user=one.by_user):
+        vector, epsilon = together[0], part * one.rest
+        if vector.kind == "outside":
+            facts = {"unit": vector.unit, "at_most": vector.most // vector.unit}
+            scale = {"scale": str(vector.most / epsilon)}
+            yield {"measure": name, "of": "outside", **facts, **scale}
+            continue
+        unknown = dict.fromkeys(("low", "high", "decimals"))
+        kind = "sum" if vector.kind == "sum" else "mean"
+        yield {"measure": name, "of": kind, **unknown, "epsilon": str(epsilon)}
+
+
+def _distinct_draw(name: str, one: DistinctLaw) -> dict[str, Any]:
+    distinct = one.distinct
+    facts: dict[str, Any] = {"at_most": distinct.at_most or 1, "singly": distinct.singly}
+    if one.scale is not None:
+        return {"measure": name, "of": "distinct", **facts, "scale": str(one.scale)}
+    noise = {"table": Draw(law=one.noise), "epsilon": str(one.epsilon), "delta": one.delta}
+    return {"measure": name, "of": "distinct", **facts, **noise}
+
+
+PaidVectors = Mapping[str, tuple[VectorCharge, ...]]
+
+
+def draws_and_reads(
+    measures: Mapping[str, Measure], each: Mapping[str, Fraction], *, by_user: bool
+) -> tuple[PaidVectors, Mapping[str, SumFromMean]]:
+    """The vectors that each measure draws, with their epsilons, and the sums that are read from the
+    vectors of a mean. ``each`` is the epsilon of each measure; all bounds are known."""
+    paid = {name: vector_charges(m, each[name], by_user=by_user) for name, m in measures.items()}
+    read = {} if by_user else _sums_from_means(measures, paid)
+    for name, one in read.items():
+        paid[name] = paid[name][1:]
+        given = sum((p.cost for p in paid[one.of]), one.epsilon)
+        paid[one.of] = vector_charges(measures[one.of], given, by_user=by_user)
+    return paid, read
+
+
+def _sums_from_means(measures: Mapping[str, Measure], paid: PaidVectors) -> dict[str, SumFromMean]:
+    means = {(m.column, m.lower, m.upper): name for name, m in measures.items() if m.kind == "mean"}
+    found = {}
+    for name, m in measures.items():
+        of = means.get((m.column, m.lower, m.upper))
+        if m.kind == "sum" and of is not None and 0 in (m.steps.low, m.steps.high):
+            found[name] = SumFromMean(of=of, epsilon=paid[name][0].cost)
+    return found
+
 
 MANY = 1000
 """A card gives the error of a mean of this many values."""
@@ -221,3 +362,90 @@ def _distinct_losses(counts: DistinctLaw, step: float) -> tuple[Losses, int]:
 
 def _pure_curve(epsilon: Fraction) -> Profile:
     return pure_profile(float(epsilon))
+
+
+PAPER = (
+    "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, corrected; discrete Laplace "
+    "noise on the parts of the selection"
+)
+
+
+def rollup_facts(plan: RollupNumbers) -> dict[str, Any]:
+    """The facts of the receipt on selection and measures; no fact depends on the data."""
+    selection = plan.selection
+    return {
+        **({"segments": True} if plan.hierarchy.has_cells else {}),
+        "threshold": None if selection is None else selection.threshold,
+        "selection": None
+        if selection is None
+        else {"epsilon": selection.budget.epsilon, "measure": plan.asked.heavy},
+        "remainder": True,
+        "keys": None if plan.listed_keys is None else plan.listed_keys.name,
+        "measures": {name: _measure_facts(plan, name) for name in plan.asked.measures},
+    }
+
+
+def noise_facts(plan: RollupNumbers, noisy: NoisyRollup, facts: Receipt) -> dict[str, Any]:
+    """The facts on measures, with the noise of each measure, so that intervals of any confidence
+    follow from the receipt.
+
+    These facts are public: scales follow from parameters, found bounds and the shown nodes.
+    """
+    measures = {}
+    for name, known in facts["measures"].items():
+        counts = plan.counts.get(name)
+        measures[name] = {
+            **known,
+            "noise": [_noise_scale_facts(estimate) for estimate in noisy.measures[name]]
+            if counts is None
+            else [_distinct_law_facts(counts)],
+        }
+    return measures
+
+
+def _distinct_law_facts(counts: DistinctLaw) -> dict[str, Any]:
+    law = law_facts(counts.noise, 1)
+    return {"of": "distinct", "unit": 1, "decimals": None, "law": law}
+
+
+def _noise_scale_facts(estimate: Estimate) -> dict[str, Any]:
+    """The scales of the discrete Laplace noise in one vector, in its units, on parts and levels."""
+    vector = estimate.vector
+    assert vector is not None
+    of_values = vector.kind in ("sum", "above", "below")
+    return {
+        "of": vector.kind,
+        "unit": vector.unit,
+        "decimals": vector.bounds.decimals if of_values else None,
+        "scales": {
+            "parts" if at == PARTS else str(at): _exact_scale(scale)
+            for at, scale in estimate.scales.items()
+        },
+        **(BY_VALUE if vector.kind in ("above", "below") else {}),
+    }
+
+
+def _exact_scale(scale: Fraction) -> float | int:
+    """The scale of the draw: an int if it is whole and above 2^53, where doubles round; else a
+    float."""
+    return int(scale) if scale.denominator == 1 and scale > 2**53 else float(scale)
+
+
+def released_bounds(plan: RollupNumbers, noisy: NoisyRollup) -> dict[str, tuple[float, float]]:
+    """The bounds that a search found, by measure."""
+    found = {}
+    for name in plan.searching:
+        vector = noisy.measures[name][0].vector
+        assert vector is not None
+        found[name] = (vector.bounds.lower, vector.bounds.upper)
+    return found
+
+
+def _measure_facts(plan: RollupNumbers, name: str) -> dict[str, Any]:
+    measure = plan.asked.measures[name]
+    return {
+        "spec": measure.spec,
+        "epsilon": float(plan.epsilon_of(name)),
+        "lower": measure.lower,
+        "upper": measure.upper,
+    }

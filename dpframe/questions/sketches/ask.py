@@ -1,21 +1,25 @@
 """Sketches that can be released: ``dp.MisraGries``, ``dp.PrivacyAwareMisraGries`` and merges.
 
+Sketches that can be released: ``dp.MisraGries``, ``dp.PrivacyAwareMisraGries`` and merges.
+
 :mod:`dpframe.sketches` counts; this module adds the private release.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from dpframe import sketches as raw
-from dpframe._known_arguments import known_arguments
+from dpframe.asking.level_plan import Draws, MechanismInput
+from dpframe.asking.privacy_receipt import Receipt
+from dpframe.asking.release import count_charge_draw
+from dpframe.common.calls import known_arguments
 from dpframe.errors import ParameterError
+from dpframe.ledger import chosen_ledger
 from dpframe.questions.sketches.checks import expected_records, sketch_plan_from
-from dpframe.questions.sketches.numbered_releases import next_release
-from dpframe.sketches._sketch import Sketch
-from dpframe.sketches.merged_sketch import merge_into
+from dpframe.sketches._sketch import Sketch, merge_into
 from dpframe.sources.record_stream import ordered_keys
 from dpframe.sources.stream_batches import StreamingHHH, merged_streams
 
@@ -25,6 +29,41 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dpframe.ledger import Ledger
+
+C = TypeVar("C")
+N = TypeVar("N")
+
+
+class ReleaseCounter(Protocol):
+    """A sketch, or a stream with a sketch per level, that counts its releases."""
+
+    _released: int
+
+
+def next_release(
+    sketch: ReleaseCounter, state: Callable[[], C], plan: Draws[C, N], ledger: object
+) -> pd.DataFrame:
+    """Make the next release. The number of releases rises after the charge, before any draw."""
+
+    def begun() -> None:
+        sketch._released += 1
+
+    facts = number_receipt(plan.receipt(), sketch._released + 1)
+    book = chosen_ledger(ledger)
+    release = count_charge_draw(
+        lambda: MechanismInput(state()), plan, facts, source="sketch", ledger=book, begun=begun
+    )
+    return release.to_frame()
+
+
+def number_receipt(receipt: Receipt, number: int) -> Receipt:
+    """The receipt of the ``number``-th release of one sketch."""
+    card = list(receipt["card"])
+    if number > 1:
+        count = "both count" if number == 2 else "all count"
+        card.append(["releases", number, f"release {number} of this sketch; {count}"])
+    return receipt.with_facts({"release_number": number, "card": card})
+
 
 Streams = TypeVar("Streams", bound=StreamingHHH)
 FEW_RECORDS = 50

@@ -14,12 +14,10 @@ from dpframe.asking.call_arguments import (
 )
 from dpframe.budget import Budget
 from dpframe.errors import BudgetError, DpframeError, ParameterError, ParameterTypeError
-from dpframe.questions.sketches.plan import SketchPlan, sketch_plan
-from dpframe.questions.sketches.sketch_request import SketchRequest, Structure
+from dpframe.questions.sketches.plan import SketchPlan, SketchRequest, Structure, sketch_plan
+from dpframe.sketches._batches import key_order
 from dpframe.sketches._batches import single_column as as_column
-from dpframe.sketches._sketch import LARGEST, Sketch
-from dpframe.sketches._state import key_order
-from dpframe.sketches.merged_sketch import MergedSketch
+from dpframe.sketches._sketch import LARGEST, MergedSketch, Sketch
 from dpframe.sketches.misra_gries import MisraGries
 
 

@@ -1,4 +1,24 @@
-"""The plans of all releases of a sketch: noise, threshold, intervals, card. They see no sketch."""
+"""The plans of all releases of a sketch: request, noise, intervals, frame.
+
+A noisy sketch as a frame: keys, counts, intervals. Post-processing, free.
+
+*One stream.* Let q and Q be the plan's ``noise_above`` and ``noise_below``: ``P(Z < -q) +
+P(Z - eta > Q)`` is at most the chance to miss. The true count f is between C and C + alpha, and
+U = C + alpha + Z, so
+
+    f <= C + alpha = U - Z                        <= U + q                 unless Z < -q
+    f >= C         = U - alpha_hat - (Z - eta)    >= U - (alpha_hat + Q)   unless Z - eta > Q
+
+The law of Z - eta bounds the noise of U and of alpha_hat together, instead of a bound on each of
+the two. ``lower`` is at most U - q, also where alpha_hat is negative.
+
+*Other releases.* A released value is V + Z in units of 1/g; n is the number of all records. For
+post-processed sketches, g = k + 1 and f is between V/g and (V + n)/g: sums, and universes of one
+stream or a sum. For other releases, g = 1 and f is between V and V + n/(k + 1). n is private: the
+caller's ``records`` takes its place, and without ``records`` there is no upper bound.
+
+For a key that is fixed beforehand, ``P(published, and its interval misses) <= 1 - confidence``.
+"""
 
 from __future__ import annotations
 
@@ -6,39 +26,195 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import log, sqrt
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
-from dpframe.accounting.sketch_lattice import LARGEST_TABLE, lattice_laws
-from dpframe.accounting.sketch_pure import PureLaws, pure_laws
-from dpframe.accounting.sketch_stream import SketchLaws, sketch_laws
-from dpframe.accounting.sparse_gaussian import gshm_laws
-from dpframe.asking.card import Line, Text
-from dpframe.asking.draws import Curve, Draw, DrawList, counts_game
+from dpframe.accounting.sketch_lattice import LARGEST_TABLE, PureLaws, lattice_laws, pure_laws
+from dpframe.accounting.sketch_stream import SketchLaws, gshm_laws, sketch_laws
+from dpframe.asking.card import Curve, Draw, DrawList, Line, Text, counts_game
 from dpframe.asking.level_plan import ReleasePlan
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.budget import Budget
+from dpframe.budget import Budget, PrivacyUnit, per_record
 from dpframe.errors import BudgetError
-from dpframe.mechanisms.sketch_release import (
+from dpframe.mechanisms.streaming_hhh import (
     NoisySketch,
     SketchedLaws,
     release_sketch,
     release_universe_top,
 )
 from dpframe.noise import NoiseTable, UnboundedNoise
-from dpframe.questions.sketches.frame import Intervals, count_intervals, sketch_frame
-from dpframe.questions.sketches.sketch_request import (
-    NAMES,
-    PAPERS,
-    SOURCE,
-    SketchRequest,
-    SketchUnit,
-)
 from dpframe.sketches import SketchState
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Structure = Literal["variant", "standard", "sum", "bounded", "users"]
+"""The structure that a record changes: a stream's sketch (two kinds), a merge (two ways), or users'
+sets."""
+
+LEAST_EPSILON = 1e-4
+"""The smallest epsilon of a record: below it the tables of the noise get too long."""
+
+SOURCE = "Lebeda, Tetek (PODS 2023)"
+
+NAMES: dict[Structure, str] = {
+    "variant": "misra-gries",
+    "standard": "misra-gries-standard",
+    "sum": "merged-sum",
+    "bounded": "merged-bounded",
+    "users": "privacy-aware-misra-gries",
+}
+
+PAPERS: dict[Structure, str] = {
+    "variant": f"{SOURCE}, Algorithm 2, with alpha and C + alpha released",
+    "standard": f"{SOURCE}, section 5.1, with alpha and C + alpha released",
+    "sum": f"{SOURCE}, Algorithm 3 and section 7",
+    "bounded": f"{SOURCE}, Corollary 2 and Theorem 5, with integer noise",
+    "users": f"{SOURCE}, Algorithm 4 and Corollary 10, with integer noise",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SketchUnit(PrivacyUnit):
+    """The unit of privacy of a sketch, which knows no column of users.
+
+    ``entry`` is what enters the sketch in one step: "record" or "user".
+    """
+
+    entry: str
+
+    @property
+    def moves(self) -> int:
+        return self.max_contributions
+
+    @property
+    def sentence(self) -> str:
+        if self.entry == "user":
+            return "adding or removing one user with all their items"
+        if self.max_contributions == 1:
+            return "adding or removing one record"
+        return (
+            f"adding or removing one user with all their records, of which there are at most "
+            f"{self.max_contributions} (promised by the caller)"
+        )
+
+    @property
+    def counts(self) -> str:
+        return "users with an item" if self.entry == "user" else "records"
+
+    @property
+    def facts(self) -> dict[str, object]:
+        several = self.max_contributions > 1
+        return {
+            **super().facts,
+            "contribution": "records" if several or self.entry == "user" else None,
+            "max_contributions": self.max_contributions if several else None,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class SketchRequest:
+    """What the caller wants released, and the public parameters of the sketch.
+
+    Parameters
+    ----------
+    structure, unit, counters, sketches
+        Facts of the sketch: the structure that a record changes; what enters in one step, "record"
+        or "user"; the number k of counters; the number of merged sketches.
+    max_contributions
+        The most records of one user, as the caller promises; 1 protects single records.
+    budget
+        ``delta`` is 0 with a universe.
+    universe
+        Public keys, ascending; None if nobody listed the keys.
+    records
+        Public upper bound on the records (or items of users) that went in.
+    levels
+        The number of sketches that one record enters: more than 1 with one sketch for each level.
+    """
+
+    structure: Structure
+    unit: str
+    counters: int
+    sketches: int = 1
+    max_contributions: int = 1
+    budget: Budget
+    universe: pa.Array | None = None
+    records: int | None = None
+    confidence: float = 0.95
+    levels: int = 1
+
+    @property
+    def record(self) -> Budget:
+        """The budget of one record. BudgetError if ``max_contributions`` leaves a record less than
+        ``LEAST_EPSILON``."""
+        record, most = per_record(self.budget, self.max_contributions), self.max_contributions
+        if record.epsilon < LEAST_EPSILON and most > 1:
+            raise BudgetError(
+                f"epsilon ({self.budget.epsilon:g}) over max_contributions ({most}) leaves a "
+                f"record less than {LEAST_EPSILON:g}. Raise epsilon, or lower max_contributions."
+            )
+        return record
+
+    @property
+    def privacy_unit(self) -> SketchUnit:
+        """The unit of privacy."""
+        return SketchUnit(max_contributions=self.max_contributions, entry=self.unit)
+
+
+Numbers = NDArray[np.int64]
+Intervals = tuple[Numbers, Numbers, Numbers | None]
+"""Counts, lower bounds on the true counts and, where known, upper bounds; whole numbers."""
+
+
+def sketch_frame(keys: pa.Array, intervals: Intervals) -> pd.DataFrame:
+    """Columns key, count, lower, upper; sorted by key. ``upper`` is missing where it is unknown."""
+    import pandas as pd
+
+    count, lower, upper = intervals
+    bound = pd.array([pd.NA] * len(count), dtype="Int64") if upper is None else upper
+    return pd.DataFrame(
+        {
+            "key": _keys_series(keys),
+            "count": count,
+            "lower": lower,
+            "upper": pd.Series(bound, dtype="Int64"),
+        }
+    )
+
+
+def count_intervals(noisy: NoisySketch, *, above: int, below: int, most: int | None) -> Intervals:
+    """Intervals of counts, in units: ``most`` is what the sketches can have lost, None if it is
+    private."""
+    g, values = noisy.unit, noisy.values
+    count = (2 * values + g) // (2 * g)  # rounded after the noise
+    lower = np.maximum(np.minimum(-((below - values) // g), count), 0)
+    if most is None:
+        return count, lower, None
+    upper = np.maximum((values + above + most) // g, count)
+    return count, lower, np.maximum(upper, 0)
+
+
+def _keys_series(keys: pa.Array) -> pd.Series:
+    """The keys as a column. Integers are int64, or uint64 if a key needs it.
+
+    Without rows the column is always of objects: the type of the sketch's keys would tell whether
+    the sketch has seen a record at all.
+    """
+    import pandas as pd
+
+    if not len(keys):
+        return pd.Series([], dtype=object)
+    if pa.types.is_integer(keys.type):
+        numbers = keys.to_numpy()
+        wide = numbers.dtype == np.uint64 and int(numbers[-1]) > 2**63 - 1
+        return pd.Series(numbers if wide else numbers.astype(np.int64))
+    texts = keys.to_pylist()
+    return pd.Series(texts, dtype=object if isinstance(texts[0], bytes) else None)
+
 
 ROUNDING = 1e-12
 """A bound on the rounding error of a convolved probability; subtracted from the chance to miss."""

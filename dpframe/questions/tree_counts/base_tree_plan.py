@@ -1,29 +1,93 @@
-"""The base class of the plans of all mechanisms of tree counts. Sees no data."""
+"""The base of plans of tree counts, their frame, and two mechanisms. Sees no data."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from dpframe.asking.card import Line, Text, hierarchy_line
-from dpframe.asking.frame_notices import (
+from dpframe.accounting.path_recursion import Laws
+from dpframe.accounting.relative_steps import RelativeLaws, relative_laws
+from dpframe.asking.card import (
+    DrawList,
+    Line,
+    Text,
     empty_result_notices,
+    hierarchy_line,
     invalid_notices,
     wide_interval_notices,
     zero_weights_notices,
 )
 from dpframe.asking.level_plan import LevelPlan
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.budget import Budget, PrivacyUnit
-from dpframe.hierarchy import Hierarchy
-from dpframe.postprocess.consistency import deepest_level
-from dpframe.tree import CountTree, ListedNodes, NoisyTree
+from dpframe.budget import Budget, PrivacyUnit, per_record
+from dpframe.counts import CountTree, ListedNodes, NoisyTree
+from dpframe.errors import ParameterError
+from dpframe.hierarchy import OTHER, Hierarchy
+from dpframe.mechanisms import level_counts as relative_counts
+from dpframe.mechanisms import offline_hhh as hhh_counts
+from dpframe.noise import NoiseTable
+from dpframe.postprocess.consistency import consistent_tree, deepest_level, tree_in_records
+from dpframe.postprocess.level_values import level_column, natural_order, text_column
+from dpframe.postprocess.shown_nodes import label_joint
+from dpframe.questions.hhh.checks import HhhArguments as HeavyHittersAsked
+from dpframe.questions.hhh.offline import offline_laws, selection_draws
 
-if TYPE_CHECKING:
-    import pandas as pd
+
+def tree_frame(
+    noisy: NoisyTree,
+    hierarchy: Hierarchy,
+    types: Sequence[str],
+    *,
+    grid: int,
+    consistent: bool,
+    adds_up: bool,
+) -> pd.DataFrame:
+    """Columns level, prefix, (one a level,) residual, count, lower, upper; in natural order.
+
+    ``residual`` is what no row below covers: the count of a node minus the counts of its children
+    in the frame. Residuals add up to the total. Where counts do not add up, the residual is the
+    count. The label of an ``<other>`` row is the label of its parent, followed by ``<other>``.
+    """
+    tree = consistent_tree(noisy, grid) if consistent else tree_in_records(noisy, grid)
+    residual = tree.count.copy()
+    if adds_up:
+        np.subtract.at(residual, tree.parent[1:], tree.count[1:])
+    keys = tuple(pc.cast(key, pa.string()) for key in tree.keys)
+    labels = _tree_labels(tree, hierarchy, keys)
+    order = natural_order(hierarchy, tree.level, labels, keys, types, tree.other)
+    level, other = tree.level[order], tree.other[order]
+    columns: dict[str, object] = {"level": level, "prefix": text_column(labels.take(order))}
+    for depth, name in enumerate(hierarchy.label_columns, 1):
+        kind = types[depth - 1] if types else ""
+        columns[name] = level_column(keys[depth - 1].take(order), level, depth, kind, other)
+    columns["residual"] = residual[order]
+    columns["count"] = tree.count[order]
+    columns["lower"], columns["upper"] = tree.lower[order], tree.upper[order]
+    return pd.DataFrame(columns)
+
+
+def _tree_labels(
+    tree: NoisyTree, hierarchy: Hierarchy, keys: tuple[pa.ChunkedArray, ...]
+) -> pa.Array:
+    """The labels of nodes. For an ``<other>`` node: its parent's label, followed by ``<other>``."""
+    own: NDArray[np.int64] = tree.level - tree.other
+    labels = hierarchy.labels(own, keys)
+    between = label_joint(hierarchy) or " "
+    under_root = pa.array(tree.other & (own == 0))
+    below = pc.binary_join_element_wise(labels, OTHER, between)
+    named = pc.if_else(pa.array(tree.other), below, labels)
+    out = pc.if_else(under_root, OTHER, named)
+    return out.combine_chunks() if isinstance(out, pa.ChunkedArray) else out
+
 
 TreeMechanism = Literal["additive", "laplace", "gaussian", "hhh", "relative"]
 
@@ -264,7 +328,6 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
 
     def frame(self, noisy: NoisyTree, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """The frame of released counts, in natural order."""
-        from dpframe.questions.tree_counts.frame import tree_frame  # loads pandas
 
         return tree_frame(
             noisy,
@@ -288,3 +351,198 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
             what="records" if self.unit.user is None else "users",
         )
         return facts.with_notices([*nothing, *invalid, *wide_interval_notices(frame)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeavyHittersPlan(TreePlan[Laws]):
+    """Two kinds of draws: test noise decides whether a node is reported, and release noise is added
+    to the residual of each reported node. Counts are sums of these noisy residuals."""
+
+    smallest: int
+    """Residual from which a node is reported, in records or users."""
+
+    paper = "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, corrected; added up"
+
+    @property
+    def threshold(self) -> int:
+        return self.smallest
+
+    @property
+    def least_shown(self) -> int:
+        return self.smallest
+
+    @cached_property
+    def test_noise(self) -> NoiseTable:
+        """The noise that decides what is reported, centred for the threshold."""
+        return self.laws.median_test(self.threshold)
+
+    @cached_property
+    def draws(self) -> DrawList:
+        """The draws of heavy hitters with a remainder."""
+        draws = selection_draws(
+            self.laws,
+            self.test_noise,
+            height=self.height,
+            threshold=self.threshold * self.grid,
+            remainder=True,
+            budget=self.budget,
+            unit=self.unit,
+        )
+        test, release = draws.draws
+        test = replace(test, applies_to="decides what is shown")
+        return replace(
+            draws, draws=(test, replace(release, applies_to="added to reported residuals"))
+        )
+
+    @property
+    def band(self) -> int:
+        return max(1, self.threshold * self.grid - self.test_noise.highest)
+
+    def own_lines(self) -> list[Line]:
+        grid, what, release = self.grid, self.unit_name, self.laws.release
+        most = self.threshold + -(self.test_noise.lowest // grid) - 1
+        return [
+            Line.of(
+                "threshold",
+                self.threshold,
+                "residual {counted} from which a node is reported",
+                counted=what,
+            ),
+            Line.of(
+                "hidden at most",
+                most,
+                "{counted} of a node that is not reported, beyond others",
+                counted=what,
+            ),
+            *self.draws.lines,
+            Line.of(
+                "standard error",
+                Text("{sd:.4g}"),
+                "of a reported residual, in {counted}",
+                sd=release.sd / grid,
+                counted=what,
+            ),
+        ]
+
+    def run(self, counted: CountTree, /) -> NoisyTree:
+        return hhh_counts.run_hhh_counts(
+            counted,
+            test=self.test_noise,
+            release=self.laws.release,
+            threshold=self.threshold * self.grid,
+            confidence=self.confidence,
+            height=self.height,
+        )
+
+
+def heavy_hitters_plan(asked: TreeRequest) -> HeavyHittersPlan:
+    """Choose the noise of heavy hitters with a remainder."""
+    laws, threshold = offline_laws(
+        HeavyHittersAsked(
+            hierarchy=asked.hierarchy,
+            unit=asked.unit,
+            budget=asked.budget,
+            threshold=asked.threshold,
+        )
+    )
+    return HeavyHittersPlan(asked=asked, laws=laws, smallest=int(threshold))
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelativePlan(TreePlan[RelativeLaws]):
+    """One step for each threshold, the largest threshold first."""
+
+    paper = f"{SOURCE}, Algorithms 1 and 2, with integer noise"
+
+    @property
+    def least_shown(self) -> int:
+        return self.laws.smallest_threshold
+
+    @property
+    def band(self) -> int:
+        return self.laws.band
+
+    @property
+    def noise(self) -> dict[str, Any]:
+        steps = self.laws.steps[::-1]
+        return {
+            "steps": len(steps),
+            "tops": [step.tops for step in steps],
+            "scales": [float(step.scale) for step in steps],
+            "bounds": [step.bound for step in steps],
+        }
+
+    @property
+    def draws(self) -> DrawList:
+        """The steps, largest threshold first, with the scales of their noise in records."""
+        steps = [
+            {
+                "tops": step.tops,
+                "thresholds": str(2 * step.scale),
+                "queries": str(4 * step.scale),
+                "tests": str(step.scale),
+                "bound": step.bound,
+                "cut": step.cut,
+            }
+            for step in self.laws.steps[::-1]
+        ]
+        return DrawList(
+            kind="relative",
+            draws=(),
+            facts={"steps": steps},
+            delta=self.laws.delta,
+            group=self.unit.moves,
+        )
+
+    @property
+    def coverage(self) -> str:
+        return (
+            "lower and upper hold the true count of a node with the stated confidence if the data "
+            f"have no more than {self.laws.largest} records"
+        )
+
+    def own_lines(self) -> list[Line]:
+        laws = self.laws
+        failing = f"{laws.eta:.4g}"
+        return [
+            Line("relative error", laws.alpha, "that counts are within, from the least count on"),
+            Line("least count", laws.smallest_threshold, "smaller nodes are not told from empty"),
+            Line("largest", laws.largest, "records that the caller says the data have at most"),
+            Line("steps", len(laws.steps), "thresholds, each classifies the nodes left over"),
+            Line("chance of failure", failing, "that a count is not within its interval"),
+        ]
+
+    def run(self, counted: CountTree, /) -> NoisyTree:
+        return relative_counts.run_relative_counts(counted, laws=self.laws)
+
+
+def relative_plan(asked: TreeRequest) -> RelativePlan:
+    """Choose the steps; ParameterError without ``alpha`` or ``largest``, or with ``threshold``."""
+    if asked.threshold is not None:
+        raise ParameterError(
+            f"threshold ({asked.threshold!r}) does not go with mechanism='relative'. Leave it out."
+        )
+    alpha = _require_argument(
+        "alpha", asked.alpha, "the relative error that is accepted, for example 0.5"
+    )
+    most = "the largest number of records that the data could have, known publicly"
+    largest = _require_argument("largest", asked.largest, most)
+    record = per_record(asked.budget, asked.unit.moves)
+    laws = relative_laws(
+        height=asked.hierarchy.height,
+        alpha=alpha,
+        epsilon=record.epsilon,
+        delta=record.delta,
+        largest=largest,
+        eta=1 - asked.confidence,
+    )
+    return RelativePlan(asked=asked, laws=laws)
+
+
+def _require_argument(name: str, value: T | None, meaning: str) -> T:
+    if value is None:
+        raise ParameterError(f"mechanism='relative' needs {name}=, {meaning}.")
+    return value

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpframe._duck.statement_progress import READING, percent_done, share_of_reading
+from dpframe._duck.relations import READING, percent_done, share_of_reading
 
 ROLLUP = (
     "WITH a AS MATERIALIZED (SELECT i, j, count(*) AS n FROM rows GROUP BY i, j), "

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe._duck import process_database
+from dpframe._duck import connections as process_database
 
 FRAME = pd.DataFrame({"a": ["x", "y"] * 500, "b": range(1000)})
 

@@ -15,7 +15,8 @@ import duckdb
 import pytest
 
 import dpframe as dp
-from dpframe._duck import process_database, scan, spill_folder
+from dpframe._duck import connections as process_database
+from dpframe._duck import scan, spill_folder
 from dpframe._duck.spill_folder import PREFIX, SpillFolder
 from tests.members import some
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpframe.accounting import aggregate
-from dpframe.accounting.binomial import success_law
+from dpframe.accounting.aggregate import success_law
 
 CASES = [
     (devices, chance)

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import dpframe as dp
-from dpframe.asking.draws import Draw, DrawList, counts_game
-from dpframe.asking.proofs import proof_text
+from dpframe.asking.card import Draw, DrawList, counts_game
+from dpframe.asking.level_plan import proof_text
 from dpframe.budget import Budget
 from dpframe.noise import UnboundedNoise, gaussian_table, laplace_table
 

@@ -19,7 +19,7 @@ import dpframe as dp
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.release import Release, receipt_in_metadata
 from dpframe.noise import NoiseTable, gaussian_table, halves, laplace_table
-from dpframe.postprocess.half_widths import half_width
+from dpframe.postprocess.joint_noise import half_width
 from dpframe.postprocess.level_values import TEXT
 from dpframe.questions.hhh.ask import HHH
 from dpframe.testing import seeded_noise

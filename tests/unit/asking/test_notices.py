@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.asking.frame_notices import empty_result_notices, wide_interval_notices
+from dpframe.asking.card import empty_result_notices, wide_interval_notices
 from dpframe.testing import seeded_noise
 from tests.members import some
 

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import dpframe as dp
-from dpframe._html import folded_html
+from dpframe.common.texts import folded_html
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 NAME = "<script>alert('x')</script>&"

@@ -15,7 +15,7 @@ from scipy import stats
 
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.federated import BinaryEncoding, HuffmanEncoding, randomize, select_data
-from dpframe.federated.device import Selection
+from dpframe.federated.encoding import Selection
 from dpframe.noise import TOTAL, replaced_bits
 from dpframe.testing import seeded_noise
 

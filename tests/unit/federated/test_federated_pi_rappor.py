@@ -32,7 +32,7 @@ def pi_law(oracle: PiRappor, cell: int | None) -> dict[tuple[int, ...], Fraction
             return np.array(values, dtype=np.int64)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("dpframe.federated.pi_rappor.uniform", draw)
+            patch.setattr("dpframe.federated.encoding.uniform", draw)
             report = oracle.randomize(cell)
         out[tuple(report.tolist())] += Fraction(1, math.prod(sizes))
         while path and path[-1] == sizes[len(path) - 1] - 1:

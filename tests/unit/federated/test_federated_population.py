@@ -19,7 +19,7 @@ from dpframe.asking.call_arguments import flat_hierarchy
 from dpframe.federated import BinaryEncoding, select_data
 from dpframe.federated import population as choosing
 from dpframe.federated.population import Population
-from dpframe.sources.devices import count_devices, population
+from dpframe.sources.codes import count_devices, population
 from tests.members import tries
 
 anywhere = tries(25, 100, deadline=None, suppress_health_check=[HealthCheck.too_slow])

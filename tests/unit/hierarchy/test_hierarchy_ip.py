@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe._sql import literal
+from dpframe.common.texts import literal
 from dpframe.hierarchy import Hierarchy
-from dpframe.sources.record_leaves import keyed_sql
+from dpframe.sources.cell_leaves import keyed_sql
 from tests.rollups import exact_counts
 
 

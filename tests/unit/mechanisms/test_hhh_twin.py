@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpframe as dp
+from dpframe.counts import CellCounts, CountTree, segments
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable
-from dpframe.tree import CellCounts, CountTree, segments
 from tests.members import tries
 from tests.naive import heavy_hitters
 from tests.rollups import exact_tree, tree_paths

@@ -17,8 +17,8 @@ from dpframe.federated.population import Population
 from dpframe.federated.server import Segments, largest
 from dpframe.mechanisms import prefix_tree
 from dpframe.mechanisms.prefix_tree import FoundItems, Search, run
-from dpframe.papers.comparisons import SampledVotes
-from dpframe.sources.devices import population_of
+from dpframe.papers.baselines import SampledVotes
+from dpframe.sources.codes import population_of
 from tests.members import tries
 from tests.naive_prefixes import Fleet, heavy
 

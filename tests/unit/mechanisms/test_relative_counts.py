@@ -22,13 +22,13 @@ from dpframe.accounting.relative_steps import (
     least_truncation_bound,
     relative_laws,
 )
+from dpframe.counts import CountTree, NoisyTree
 from dpframe.errors import ParameterError
-from dpframe.mechanisms import relative_counts
-from dpframe.mechanisms.relative_counts import cost, run
+from dpframe.mechanisms import level_counts as relative_counts
+from dpframe.mechanisms.level_counts import relative_counts_cost, run_relative_counts
 from dpframe.noise import unbounded_laplace
-from dpframe.papers.comparisons import alpha_rmse
+from dpframe.papers.baselines import alpha_rmse
 from dpframe.testing import seeded_noise
-from dpframe.tree import CountTree, NoisyTree
 from tests.members import tries
 
 # -- parameters -----------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def test_the_budget_is_kept(asked: dict[str, float]) -> None:
         assume(False)
     assert sum(Fraction(s.epsilon) for s in laws.steps) <= Fraction(asked["epsilon"])
     assert sum(2 * s.tops / s.scale for s in laws.steps) <= Fraction(asked["epsilon"])
-    assert cost(laws) == laws.delta <= asked["delta"]
+    assert relative_counts_cost(laws) == laws.delta <= asked["delta"]
     assert sum(s.tops * end_mass(s.scale, s.bound) for s in laws.steps) <= laws.delta
     assert laws.epsilon == asked["epsilon"]
     assert laws.steps[-1].scale.numerator * 4 < 2**62
@@ -247,7 +247,7 @@ def test_run_is_the_pseudocode(table: dict[str, int], seed: int, widen: int) -> 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(relative_counts, "unbounded_laplace", lambda s, n: widen * first.many(s, n))
         patch.setattr(relative_counts, "truncated_laplace", first.bounded)
-        noisy = run(tree, laws=WIDE)
+        noisy = run_relative_counts(tree, laws=WIDE)
     weights = dict(zip(tree.keys[0].to_pylist(), tree.count.tolist(), strict=True))
 
     def noise(scale: Fraction) -> int:
@@ -271,7 +271,7 @@ def test_run_is_the_pseudocode(table: dict[str, int], seed: int, widen: int) -> 
 def released(tree: CountTree, laws: RelativeLaws, seeds: int) -> Iterator[NoisyTree]:
     for seed in range(seeds):
         with seeded_noise(seed):
-            yield run(tree, laws=laws)
+            yield run_relative_counts(tree, laws=laws)
 
 
 @pytest.mark.parametrize("table", [{}, {"aaa": 5}, {"aaa": 10**5, "aab": 90_000, "b": 3_000}])

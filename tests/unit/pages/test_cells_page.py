@@ -12,7 +12,7 @@ import pytest
 import dpframe as dp
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import as_hierarchy
-from dpframe.pages.cells_page import lineage_labels
+from dpframe.pages.page_parts import lineage_labels
 from dpframe.pages.report import report_page
 
 HOSTILE = "</script><script>window.hit = 1</script>"

@@ -16,12 +16,14 @@ import dpframe as dp
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.errors import ColumnError, ParameterError
 from dpframe.pages.drawings import (
+    BINS,
     LONGEST_NAME,
+    bins_of,
     draw_category_bars,
     nice_ticks,
     percent_of_rows,
+    seconds_text,
 )
-from dpframe.pages.marginal_bins import BINS, bins_of, seconds_text
 from dpframe.pages.marginals import MOST, marginals_page, write_marginals
 from tests.unit.pages.test_report import HOSTILE, Reading
 

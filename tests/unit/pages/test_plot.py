@@ -13,10 +13,9 @@ import pytest
 import dpframe as dp
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.errors import DpframeError, ParameterError
-from dpframe.pages.moments import period_of_label, period_start_text
-from dpframe.pages.plot import plot
+from dpframe.pages.chartable import period_of_label, period_start_text
+from dpframe.pages.plot import LEAST, plot
 from dpframe.pages.report import report_page
-from dpframe.pages.widths import LEAST
 
 HOSTILE = "<b>x</b><a href='javascript:alert(1)'>&amp;"
 

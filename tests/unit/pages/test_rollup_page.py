@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.asking.released_measures import digits_for_width, receipt_measures
+from dpframe.asking.measure_texts import digits_for_width, receipt_measures
 from dpframe.errors import ParameterError
 from dpframe.pages.report import report_page
 from dpframe.testing import seeded_noise

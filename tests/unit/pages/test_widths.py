@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpframe.pages.widths import LEAST, Block, blocks
+from dpframe.pages.plot import LEAST, Block, blocks
 from tests.members import tries
 
 

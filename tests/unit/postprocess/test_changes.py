@@ -17,8 +17,9 @@ import pytest
 from scipy.stats import binom
 
 import dpframe as dp
-from dpframe.accounting.path_laws import Laws
+from dpframe.accounting.path_recursion import Laws
 from dpframe.asking.release import Release
+from dpframe.counts import CountTree
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable, halves, laplace_table
@@ -29,7 +30,6 @@ from dpframe.postprocess.release_changes import NUMBERS, change_frame
 from dpframe.postprocess.shown_nodes import ShownNodes, shown_nodes
 from dpframe.questions.hhh.offline import OfflinePlan
 from dpframe.testing import seeded_noise
-from dpframe.tree import CountTree
 from tests.members import few, often, some
 from tests.privacy.enumerate_outputs import Script, ScriptedCoins, ScriptedValues, every_script
 

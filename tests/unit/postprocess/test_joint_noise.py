@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from dpframe.noise import NoiseTable, UnboundedNoise, gaussian_table, laplace_table
 from dpframe.postprocess import joint_noise
-from dpframe.postprocess.half_widths import half_width
-from dpframe.postprocess.joint_noise import Noise, difference_half_width, quotient_ends
+from dpframe.postprocess.joint_noise import Noise, difference_half_width, half_width, quotient_ends
 
 LAWS = [laplace_table(0.8, 3), laplace_table(2.0, 9), gaussian_table(1.5, 6)]
 

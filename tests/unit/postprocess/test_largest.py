@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpframe as dp
-from dpframe.digest import seal_frame
+from dpframe.common.digest import seal_frame
 from dpframe.questions.rollup.ask import rollup
 from dpframe.testing import seeded_noise
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpframe.postprocess.mean_intervals import mean_ends, spread_from_end
-from dpframe.postprocess.weighted_laplace import deviation_factor, share_factor
+from dpframe.postprocess.weighted_laplace import (
+    deviation_factor,
+    mean_ends,
+    share_factor,
+    spread_from_end,
+)
 from tests.members import often
 from tests.unit.postprocess.test_weighted_laplace import within
 

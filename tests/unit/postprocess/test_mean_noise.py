@@ -11,10 +11,10 @@ import pytest
 from scipy.stats import binom
 
 import dpframe as dp
-from dpframe.digest import seal_frame
+from dpframe.common.digest import seal_frame
 from dpframe.postprocess.known_noise import BY_VALUE
-from dpframe.postprocess.mean_intervals import mean_ends
-from dpframe.questions.rollup import frame as rollup_frame
+from dpframe.postprocess.weighted_laplace import mean_ends
+from dpframe.questions.rollup import plan as rollup_frame
 from dpframe.questions.rollup.ask import rollup
 from dpframe.testing import seeded_noise
 from tests.members import often, some

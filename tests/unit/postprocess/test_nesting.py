@@ -10,6 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 import dpframe as dp
+from dpframe.counts import NoisyNodes
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.postprocess.level_values import natural_order
@@ -18,7 +19,6 @@ from dpframe.questions.hhh.ask import HHH
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.sources.exact_trees import exact_counts
 from dpframe.testing import seeded_noise
-from dpframe.tree import NoisyNodes
 from tests import strategies as nasty
 from tests.members import in_turn, some
 

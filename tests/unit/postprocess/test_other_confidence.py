@@ -21,7 +21,7 @@ from dpframe.noise import (
     laplace_table,
     law_facts,
 )
-from dpframe.postprocess.half_widths import half_width
+from dpframe.postprocess.joint_noise import half_width
 from dpframe.postprocess.known_noise import number_law
 from dpframe.postprocess.legacy import law_by_spread
 from dpframe.testing import seeded_noise

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpframe.postprocess.mean_intervals import ratio_interval
-from dpframe.postprocess.weighted_laplace import deviation_factor
+from dpframe.postprocess.weighted_laplace import deviation_factor, ratio_interval
 
 Reals = NDArray[np.float64]
 DRAWS = 20_000

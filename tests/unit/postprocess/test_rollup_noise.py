@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import binom
 
 import dpframe as dp
-from dpframe.digest import seal_frame
+from dpframe.common.digest import seal_frame
 from dpframe.postprocess.known_noise import PRECISE, _drawn_range, steps_to_floats
 from dpframe.postprocess.tree_squares import checked_forest, variances
 from dpframe.questions.rollup.ask import rollup

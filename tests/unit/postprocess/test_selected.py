@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpframe.noise import NoiseTable, gaussian_table, laplace_table, table_from_density
-from dpframe.postprocess.half_widths import sum_widths
+from dpframe.postprocess.joint_noise import sum_widths
 from dpframe.postprocess.selection_intervals import (
     _cut_charge,
     _log_moments,

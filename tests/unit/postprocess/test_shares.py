@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import binom
 
 import dpframe as dp
-from dpframe.digest import seal_frame
+from dpframe.common.digest import seal_frame
 from dpframe.postprocess.shown_rows import ShareEnds, _share_quotients
 from dpframe.questions.rollup.ask import rollup
 from dpframe.testing import seeded_noise

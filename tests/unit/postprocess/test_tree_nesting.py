@@ -9,16 +9,16 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
+from dpframe.counts import NoisyTree
 from dpframe.hierarchy import OTHER, as_hierarchy
 from dpframe.postprocess.consistency import consistent_tree, tree_in_records
 from dpframe.postprocess.level_values import natural_order
 from dpframe.postprocess.shown_nodes import areas, nearest_reported
 from dpframe.questions.tree_counts.ask import TREE_COUNTS
-from dpframe.questions.tree_counts.frame import _tree_labels
+from dpframe.questions.tree_counts.base_tree_plan import _tree_labels
 from dpframe.questions.tree_counts.plan import TreePlan
 from dpframe.sources.exact_trees import exact_counts
 from dpframe.testing import seeded_noise
-from dpframe.tree import NoisyTree
 from tests.members import in_turn, some
 from tests.naive import leaf_paths
 from tests.unit.postprocess.test_nesting import DENSE, column, digits

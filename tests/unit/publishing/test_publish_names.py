@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpframe.asking.call_arguments import release_name
-from dpframe.publishing.names import family, identifier_of, name_tables
+from dpframe.publishing.results_tables import family, identifier_of, name_tables
 from tests.members import tries
 from tests.strategies import QUOTES, WORDS
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from dpframe import MisraGries
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
-from dpframe.sketches import _compile as compiled_module
+from dpframe.sketches import _kernels as compiled_module
 from tests import naive
 from tests.members import in_turn, tries
 

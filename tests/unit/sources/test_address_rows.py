@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from dpframe._duck import relations as duck_relations
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import as_hierarchy
-from dpframe.sources import address_bytes, address_levels, exact_trees
+from dpframe.sources import address_keys as address_bytes
+from dpframe.sources import exact_trees
+from dpframe.sources import small_frames as address_levels
 from dpframe.sources.exact_trees import exact_counts
 from tests import strategies as nasty
 from tests.hostile import IPS

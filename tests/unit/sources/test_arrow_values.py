@@ -6,7 +6,7 @@ import random
 
 import pyarrow as pa
 
-from dpframe.sources.arrow_values import children, readable_table
+from dpframe.sources.objects import children, readable_table
 from tests.fuzz_sources import any_array, arrow_type
 
 CHANGED = (

@@ -7,8 +7,8 @@ import itertools
 import duckdb
 
 import dpframe as dp
-from dpframe.sources.bounded_parts import DUCKDB, value_indices, vector_summands
-from dpframe.vectors import vectors_of
+from dpframe.measures import vectors_of
+from dpframe.sources.segment_places import DUCKDB, value_indices, vector_summands
 
 ENDS = (0, 1, 7, 2**62, 2**63 - 1, 2**63, 2**64 + 3, 2**126 + 5)
 

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.budget import PrivacyUnit
+from dpframe.counts import CellCounts, CountTree
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Cells, as_hierarchies
 from dpframe.hierarchy._cells import CELL_REFUSALS
 from dpframe.mechanisms import offline_hhh
 from dpframe.sources.exact_trees import exact_counts
-from dpframe.tree import CellCounts, CountTree
 from tests.cell_counts import reported
 from tests.naive_cells import paths_of, segments
 from tests.strategies import examples

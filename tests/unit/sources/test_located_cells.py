@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.budget import PrivacyUnit
+from dpframe.counts import Ints, Nodes
 from dpframe.hierarchy import Cells, as_hierarchies
+from dpframe.measures import GRID, Distinct, vectors_of
 from dpframe.mechanisms.rollup import Selection, shown_nodes
-from dpframe.sources.cell_candidates import group_counts
+from dpframe.sources.candidates import group_counts
 from dpframe.sources.rollup_parts import (
     MeasuredParts,
     measure_parts,
@@ -23,8 +25,6 @@ from dpframe.sources.rollup_parts import (
     sums_of,
 )
 from dpframe.sources.rollup_statement import rollup_statement
-from dpframe.tree import Ints, Nodes
-from dpframe.vectors import GRID, Distinct, vectors_of
 from tests.cell_counts import Silent
 from tests.strategies import examples
 from tests.unit.sources.test_cells import ROWS, SHAPES, expected, frame_of

@@ -21,7 +21,8 @@ import dpframe as dp
 from dpframe.budget import SHARE_GRID, PrivacyUnit
 from dpframe.errors import ColumnError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
-from dpframe.sources import exact_trees, sql_sources, sql_tables
+from dpframe.sources import exact_trees, sql_tables
+from dpframe.sources import sql_tables as sql_sources
 from dpframe.sources.count_rows import tree_of
 from tests import strategies as nasty
 from tests.members import some

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe._duck import register_table
-from dpframe.hierarchy._columns import Columns
+from dpframe.hierarchy._cells import Columns
 from dpframe.sketches import MisraGries, SketchState
 from dpframe.sources import packed_keys, record_stream
 from dpframe.sources.record_stream import sketch_source

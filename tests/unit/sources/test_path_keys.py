@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from dpframe._duck import relations as duck_relations
 from dpframe.hierarchy import as_hierarchy
 from dpframe.sketches import MisraGries
-from dpframe.sources import path_keys, record_stream
+from dpframe.sources import address_keys as path_keys
+from dpframe.sources import record_stream
 from dpframe.sources.record_stream import sketch_source, updated_sketches
 from tests import strategies as nasty
 from tests.unit.sources.test_address_keys import table_of

@@ -10,7 +10,7 @@ import pytest
 import dpframe as dp
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
-from dpframe.sources.record_leaves import record_leaves
+from dpframe.sources.cell_leaves import record_leaves
 from dpframe.sources.rollup_statement import rollup_statement
 
 TEXTS, WHOLE = ("", None, "a", "A", " ", "é"), (0, None, 7)

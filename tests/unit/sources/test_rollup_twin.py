@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.budget import PrivacyUnit
+from dpframe.counts import python_integers
 from dpframe.errors import ColumnError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
+from dpframe.measures import Steps
 from dpframe.sources import exact_trees as tables
-from dpframe.sources.summands import Summand, values_to_count
-from dpframe.steps import Steps
-from dpframe.tree import python_integers
+from dpframe.sources.portable_sql import Summand, values_to_count
 from tests import strategies as nasty
 from tests.members import few, some
 from tests.naive import leaf_paths, rollup, shares, units_of_pairs

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import dpframe as dp
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
-from dpframe.hierarchy._columns import Columns
+from dpframe.hierarchy._cells import Columns
 from dpframe.sources import exact_trees, small_frames
 from tests import strategies as nasty
 from tests.rollups import exact_tree, said

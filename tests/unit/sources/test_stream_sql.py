@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from dpframe.hierarchy import as_hierarchy
-from dpframe.hierarchy.stream_keys import unpack_key
+from dpframe.hierarchy._base import unpack_key
 from dpframe.sources import source_relations
-from dpframe.sources.stream_sql import stream_sql
+from dpframe.sources.packed_keys import stream_sql
 from tests.rollups import exact_tree
 
 ROWS = pd.DataFrame(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dpframe.sources import arrow_values
+from dpframe.sources import objects as arrow_values
 
 
 @pytest.mark.parametrize("many", [1, 10**9])

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from dpframe._duck import VIEW, register_table
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy, columns
-from dpframe.sources import exact_trees, user_rows
+from dpframe.sources import exact_trees
+from dpframe.sources import small_frames as user_rows
+from dpframe.sources.cell_leaves import row_hash
 from dpframe.sources.exact_trees import exact_counts
-from dpframe.sources.user_shares import row_hash
 
 SHARE = PrivacyUnit(user="u")
 

@@ -21,7 +21,8 @@ from dpframe import _duck
 from dpframe.budget import LARGEST_WEIGHT, PrivacyUnit
 from dpframe.errors import ColumnError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
-from dpframe.sources import sql_sources, sql_tables
+from dpframe.sources import sql_tables
+from dpframe.sources import sql_tables as sql_sources
 from dpframe.sources.count_rows import tree_of
 from dpframe.sources.exact_trees import exact_counts
 from tests import strategies as nasty

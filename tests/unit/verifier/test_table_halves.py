@@ -18,7 +18,7 @@ from dpframe.noise import (
     rounded_normal,
 )
 from dpframe.verifier.facts import are_cut_gaussian, has_halves
-from dpframe.verifier.proof import BrokenProofError, Law
+from dpframe.verifier.verdict import BrokenProofError, Law
 
 Half = list[Any]
 

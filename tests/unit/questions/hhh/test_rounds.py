@@ -15,7 +15,7 @@ import pytest
 import dpframe as dp
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import columns
-from dpframe.sources.user_item_rows import user_items
+from dpframe.sources.exact_trees import user_items
 from dpframe.testing import seeded_noise
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}

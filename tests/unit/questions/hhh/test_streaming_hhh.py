@@ -19,21 +19,22 @@ from hypothesis import strategies as st
 import dpframe as dp
 from dpframe.accounting.sketch_stream import SketchLaws, sketch_laws
 from dpframe.asking.release import receipt_in_metadata
+from dpframe.counts import NoisyNodes
 from dpframe.doors.cli import main as cli
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
-from dpframe.mechanisms import streaming_hhh, upward_selection
-from dpframe.mechanisms.sketch_release import NoisySketch
+from dpframe.mechanisms import streaming_hhh
+from dpframe.mechanisms import streaming_hhh as upward_selection
+from dpframe.mechanisms.streaming_hhh import NoisySketch
 from dpframe.noise import laplace_table
 from dpframe.questions.hhh.ask import HHH
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.questions.hhh.sketch_plans import partition_plan
 from dpframe.sketches import MisraGries, SketchState, merge_raw_sketches
 from dpframe.sources import source_relations
+from dpframe.sources.packed_keys import stream_sql
 from dpframe.sources.record_stream import sketch_source
-from dpframe.sources.stream_sql import stream_sql
 from dpframe.testing import seeded_noise
-from dpframe.tree import NoisyNodes
 from tests import naive
 from tests.members import few, in_turn, some
 from tests.naive import Path as Node

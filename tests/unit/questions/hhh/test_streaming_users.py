@@ -15,7 +15,7 @@ from dpframe._duck import relations
 from dpframe.questions.hhh.ask import explain
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.sketches import SketchState
-from dpframe.sources.sketch_states import sketch_states
+from dpframe.sources.spark_stream import sketch_states
 from dpframe.testing import seeded_noise
 from tests.members import few
 

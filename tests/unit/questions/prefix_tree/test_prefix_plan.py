@@ -13,8 +13,7 @@ from scipy.stats import binom
 
 import dpframe as dp
 from dpframe.accounting import aggregate
-from dpframe.accounting.aggregate import aggregate_delta
-from dpframe.accounting.binomial import binomial
+from dpframe.accounting.aggregate import aggregate_delta, binomial
 from dpframe.errors import BudgetError, ParameterError
 from dpframe.federated import local_epsilon, segment_length, standard_error
 from dpframe.federated.server import Segments

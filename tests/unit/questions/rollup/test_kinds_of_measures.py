@@ -10,12 +10,17 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.asking.released_measures import ReleasedKind, ReleasedMeasure, receipt_measures
-from dpframe.measure_texts import MADE, TAKES, parse_measure
-from dpframe.measures import Kind, Measure
-from dpframe.vectors import VectorKind, vectors_of
-from dpframe.verifier.measure_facts import NOISE_KINDS, MeasureText
-from dpframe.verifier.measure_game import COUNTED, DRAW_FIELDS, VALUED
+from dpframe.asking.measure_texts import (
+    MADE,
+    TAKES,
+    ReleasedKind,
+    ReleasedMeasure,
+    parse_measure,
+    receipt_measures,
+)
+from dpframe.measures import Kind, Measure, VectorKind, vectors_of
+from dpframe.verifier.facts import NOISE_KINDS, MeasureText
+from dpframe.verifier.path_game import COUNTED, DRAW_FIELDS, VALUED
 from tests.integration import test_measures_elsewhere as elsewhere
 from tests.privacy import test_rollup_bounding as bounding
 from tests.privacy import test_verified_measures as verified

@@ -15,7 +15,7 @@ import pytest
 import dpframe as dp
 from dpframe.asking.release import receipt_in_metadata
 from dpframe.doors.cli.main import main
-from dpframe.questions.synthesize import generator_files
+from dpframe.questions.synthesize import generator as generator_files
 from tests.fuzzed_files import unsealed
 
 ROWS = pd.DataFrame({"x": [1, 2, 6] * 10})

@@ -1,0 +1,299 @@
+"""Measures as callers write them, and as receipts of rollups name them."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from dpframe.common.texts import is_unicode
+from dpframe.errors import ParameterError, ParameterTypeError
+from dpframe.measures import AUTO, Measure, count, distinct, mean, quote_column, sum
+
+TAKES: Mapping[str, tuple[str, ...]] = {
+    "count": ("at_most", "share"),
+    "sum": ("column", "lower", "upper", "clipped", "share"),
+    "mean": ("column", "lower", "upper", "share"),
+    "distinct": ("column", "at_most", "share"),
+}
+"""Measures, and what each takes: all but ``clipped`` and ``share`` also by their places."""
+
+MADE = {"count": count, "sum": sum, "mean": mean, "distinct": distinct}
+
+EXAMPLES = "'count', 'sum(amount, 0, 500)' or 'mean(amount, 0, 500)'"
+
+OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
+    "count": ("len", "n", "rows", "size", "value_counts"),
+    "sum": ("total",),
+    "mean": ("average",),
+    "distinct": (
+        *("approx_count_distinct", "approx_distinct", "count_distinct", "countdistinct"),
+        *("n_distinct", "n_unique", "nunique", "unique", "uniq"),
+    ),
+}
+"""What other languages call a measure. Nearness of letters would lead from ``max`` to ``mean``."""
+
+SPREAD = re.compile(
+    r"(arg_?)?(max|min)\w*|median\w*|mode|\w*(quantile|percentile)\w*|std\w*|var\w*|histogram"
+)
+"""Functions of how values are spread. No measure computes them; counts of ranges serve instead."""
+
+ALIAS = re.compile(
+    r"^(?P<what>.*?)(?:\s+AS\s+(?P<name>\"(?:[^\"]|\"\")+\"|[^\s\"(),]+))?\s*$", re.I | re.S
+)
+CALL = re.compile(r"^\s*(?P<kind>[A-Za-z_]+)\s*(?:\((?P<inside>.*)\))?\s*$", re.S)
+PART = re.compile(
+    r"\s*(?:(?P<key>[A-Za-z_]+)\s*=\s*)?(?P<value>\"(?:[^\"]|\"\")+\"|[^,\"]*?)\s*(?:,|$)", re.S
+)
+
+
+def parse_measure(text: str, column: str = "amount") -> tuple[str, Measure]:
+    """A measure that is written as text, and the name of its column in the result.
+
+    ``column`` is the column in the examples of errors about a text that names none.
+
+    Raises
+    ------
+    ParameterError
+        If the text is no measure; it says what could have been meant.
+    """
+    alias = ALIAS.match(text)
+    call = CALL.match(alias["what"]) if alias is not None else None
+    if alias is None or call is None:
+        raise ParameterError(f"measure {text!r} is not understood. Write {EXAMPLES}.")
+    measure = _measure_of_call(text, call["kind"].lower(), call["inside"], quote_column(column))
+    return _unquote(alias["name"]) if alias["name"] else measure.default_name, measure
+
+
+def _measure_of_call(text: str, kind: str, inside: str | None, column: str) -> Measure:
+    kind = {"avg": "mean"}.get(kind, kind)
+    if kind not in TAKES:
+        what = instead_of(kind, inside or "") or f" Write {EXAMPLES}."
+        raise ParameterError(f"measure {text!r}: {kind!r} is none of {', '.join(TAKES)}.{what}")
+    _check_count(text, kind, inside or "")
+    places = [name for name in TAKES[kind] if name not in ("clipped", "share")]
+    given: dict[str, object] = {}
+    for key, value in _call_arguments(text, inside or ""):
+        name = key or (places.pop(0) if places else None)
+        if name is None or name not in TAKES[kind] or name in given:
+            raise ParameterError(
+                f"measure {text!r}: {kind} takes {', '.join(TAKES[kind])}, each once. "
+                f"Write {EXAMPLES}."
+            )
+        if key in places:
+            places.remove(key)
+        given[name] = _unquote(value) if name == "column" else _read_argument(text, name, value)
+    if "column" in TAKES[kind] and given.get("column", "*") == "*":
+        example = f"{kind}({column})" if kind == "distinct" else f"{kind}({column}, 0, 500)"
+        raise ParameterError(f"measure {text!r} names no column. Write {example!r}.")
+    if "lower" in TAKES[kind] and not {"lower", "upper"} <= {*given}:
+        named = quote_column(str(given["column"]))
+        raise ParameterError(
+            f"measure {text!r} lacks bounds of its values. Write '{kind}({named}, 0, 500)' with "
+            f"bounds known without the data, or '{kind}({named}, auto, auto)' to find them "
+            "privately."
+        )
+    of = [given.pop("column")] if "column" in given else []
+    make: Any = MADE[kind]
+    made: Measure = make(*of, **given)
+    return made
+
+
+def instead_of(kind: str, inside: str = "") -> str:
+    """What to write for a function of another language; empty for an unknown function."""
+    if SPREAD.fullmatch(kind):
+        return _spread_hint(inside)
+    for name, others in OTHER_NAMES.items():
+        if kind in others or difflib.get_close_matches(kind, [name], cutoff=0.6):
+            return f" Write {name + f'({inside})' * bool(inside)!r}."
+    return ""
+
+
+def _spread_hint(inside: str) -> str:
+    column = inside.partition(",")[0].strip()
+    column = column if column.isidentifier() else "amount"
+    return (
+        " tree_counts shows how values are spread: count the ranges of "
+        f"'number:{column}?lower=0&upper=500' with keys 'domain'."
+    )
+
+
+def _check_count(text: str, kind: str, inside: str) -> None:
+    """Raise ParameterError for counts as SQL spells them, count(x) and count(DISTINCT x)."""
+    different = re.fullmatch(r"\s*distinct\s+(.+?)\s*", inside, re.I | re.S)
+    if kind in ("count", "distinct") and different is not None:
+        raise ParameterError(
+            f"measure {text!r} counts different values. Write 'distinct({different[1]})', with "
+            f"user= 'distinct({different[1]}, at_most=10)'."
+        )
+    column = inside.strip()
+    if kind != "count" or "=" in column or re.fullmatch(r"[-+.\d].*|", column, re.S):
+        return
+    other = f", or 'distinct({column})' for its different values" if column != "*" else ""
+    raise ParameterError(
+        f"measure {text!r}: count takes no column. Write 'count' for records, with user= for "
+        f"users{other}."
+    )
+
+
+def _call_arguments(text: str, inside: str) -> Iterator[tuple[str | None, str]]:
+    at = 0
+    while at < len(inside) or (at and inside[at - 1 : at] == ","):
+        part = PART.match(inside, at)
+        if part is None or not part["value"] or part.end() == at:
+            raise ParameterError(f"measure {text!r} is not understood. Write {EXAMPLES}.")
+        yield part["key"], part["value"]
+        at = part.end()
+
+
+def _read_argument(text: str, name: str, value: str) -> object:
+    if name in ("lower", "upper") and value.lower() == AUTO:
+        return AUTO
+    if name == "clipped" and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    try:
+        return float(value)
+    except ValueError:
+        raise ParameterError(
+            f"measure {text!r}: {name} ({value!r}) must be a number. Put a name with commas or "
+            'brackets in double quotes: sum("a, b", 0, 500).'
+        ) from None
+
+
+def _unquote(name: str) -> str:
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name
+
+
+# -- several ---------------------------------------------------------------------------------------
+
+
+def measures_from(value: object) -> dict[str, Measure]:
+    """Measures by the names of their columns in the result, in their order.
+
+    Parameters
+    ----------
+    value
+        A mapping from names to measures, objects or texts; or one text, measure or a sequence of
+        them, named by ``AS`` or after what they are.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If there is no measure, if something is no measure, or if two have one name.
+    """
+    if value is None:
+        raise ParameterError(
+            f"measures is missing. Pass measures='count', or another such as {EXAMPLES}."
+        )
+    named = list(_named_measures(value))
+    if not named:
+        raise ParameterError(f"measures is empty. Name what is measured, for example {EXAMPLES}.")
+    out: dict[str, Measure] = {}
+    for name, measure in named:
+        if name in out:
+            raise ParameterError(f"two measures are named {name!r}. Give each its own name.")
+        out[name] = measure
+    return out
+
+
+def _named_measures(value: object) -> Iterator[tuple[str, Measure]]:
+    if isinstance(value, Mapping):
+        for name, measure in value.items():
+            if not isinstance(name, str) or not name or not is_unicode(name):
+                raise ParameterTypeError(f"measures has {name!r} as a column's name. Use text.")
+            _check_alias(name, measure)
+            yield name, measure if isinstance(measure, Measure) else _one_measure(measure, name)[1]
+    elif isinstance(value, str | Measure):
+        yield _one_measure(value)
+    elif isinstance(value, Sequence) and not isinstance(value, bytes):
+        for measure in value:
+            yield _one_measure(measure)
+    else:
+        raise ParameterTypeError(
+            f"measures must map names to measures or list texts; got {type(value).__name__}. For "
+            "example: {'orders': 'count', 'revenue': dp.sum('amount', lower=0, upper=500)}."
+        )
+
+
+def _check_alias(name: str, value: object) -> None:
+    """Raise ParameterError for a text with another name than its key in the mapping."""
+    alias = ALIAS.match(value) if isinstance(value, str) else None
+    if alias is not None and alias["name"] and _unquote(alias["name"]) != name:
+        raise ParameterError(
+            f"measure {value!r} has two names, {_unquote(alias['name'])!r} and its key {name!r}. "
+            "Leave AS out of a mapping's values, or list texts."
+        )
+
+
+def _one_measure(value: object, column: str = "amount") -> tuple[str, Measure]:
+    if isinstance(value, Measure):
+        return value.default_name, value
+    if isinstance(value, str):
+        return parse_measure(value, column)
+    raise ParameterTypeError(
+        f"a measure must be dp.count(), dp.sum(...), dp.mean(...) or a text such as {EXAMPLES}; "
+        f"got {type(value).__name__}."
+    )
+
+
+ReleasedKind = Literal["count", "sum", "mean", "distinct", "clipped"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasedMeasure:
+    """A measure of a release: the column of its number, and two for the ends of its interval.
+
+    ``of`` is the column of the source, None if rows are counted. ``signed`` says whether the true
+    value can be below 0.
+    """
+
+    name: str
+    kind: ReleasedKind
+    of: str | None
+    spec: str
+    signed: bool
+
+    @property
+    def columns(self) -> tuple[str, str, str]:
+        """The columns of the value and of its lower and upper end."""
+        return self.name, f"{self.name}_lower", f"{self.name}_upper"
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether the value of a node is the sum of the values of its parts."""
+        return self.kind in ("count", "sum", "clipped")
+
+    @property
+    def has_whole_values(self) -> bool:
+        """Whether its values are whole numbers."""
+        return self.kind in ("count", "distinct", "clipped")
+
+    @property
+    def has_areas(self) -> bool:
+        """Whether widths in a chart can show the measure: no part is ever more than the whole."""
+        return self.adds_up and not self.signed
+
+
+def receipt_measures(facts: Mapping[str, Any]) -> list[ReleasedMeasure]:
+    """Return the measures of a receipt in the order of their columns; [] without named measures."""
+    out = []
+    for name, said in (facts.get("measures") or {}).items():
+        _, measure = parse_measure(said["spec"])
+        own = {"of": measure.column, "spec": said["spec"]}
+        lower = AUTO if said["lower"] is None else said["lower"]
+        signed = measure.kind in ("sum", "mean") and (lower == AUTO or not lower >= 0)
+        out.append(ReleasedMeasure(name=name, kind=measure.kind, signed=signed, **own))
+        if measure.clipped:
+            cut = f"{name}_clipped"
+            out.append(ReleasedMeasure(name=cut, kind="clipped", signed=False, **own))
+    return out
+
+
+def digits_for_width(half: float) -> int:
+    """Return the decimals to show of a value, so that two digits of the half width are seen."""
+    if not math.isfinite(half) or half <= 0:
+        return 0
+    return min(12, max(0, 1 - math.floor(math.log10(half))))

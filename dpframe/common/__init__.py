@@ -1,0 +1,1 @@
+"""What every room may use: texts, files, calls, digests. It imports errors alone."""
