@@ -102,7 +102,7 @@ class CountTree:
         return (np.arange(len(self.level), dtype=np.int32),)
 
     @cached_property
-    def own(self) -> Ints:
+    def own_counts(self) -> Ints:
         """Units under a node that are under none of its children."""
         return self._less_children(self.count)
 
@@ -117,7 +117,7 @@ class CountTree:
         return out
 
     @cached_property
-    def _above(self) -> Places:
+    def _ancestors(self) -> Places:
         """Shape (n, levels + 1): for every node its ancestor at every level, itself at its own
         level, -1 at deeper levels."""
         table = np.full((len(self.level), int(self.level.max(initial=0)) + 1), -1, dtype=np.int32)
@@ -130,9 +130,9 @@ class CountTree:
 
     def ancestors_at(self, level: int) -> Places:
         """For every node its ancestor at a level, -1 where there is none."""
-        if level >= self._above.shape[1]:
+        if level >= self._ancestors.shape[1]:
             return np.full(len(self.level), -1, dtype=np.int32)
-        return np.ascontiguousarray(self._above[:, level])
+        return np.ascontiguousarray(self._ancestors[:, level])
 
     def ranks_at(self, level: int) -> tuple[Places, int]:
         """For every node the rank of its ancestor at a level among the nodes of that level, -1
@@ -153,7 +153,7 @@ class CellCounts:
         The nodes of every axis.
     places
         For every axis int32, shape (groups,): positions of nodes.
-    own
+    own_counts
         int64, shape (groups,); units of the plan's grid.
     types
         DuckDB's types of the columns that are read. Public.
@@ -163,7 +163,7 @@ class CellCounts:
 
     axes: tuple[CountTree, ...]
     places: tuple[Places, ...]
-    own: Ints
+    own_counts: Ints
     types: tuple[str, ...] = ()
     own_sums: tuple[NDArray[np.object_], ...] = ()
 
@@ -175,7 +175,7 @@ class CellCounts:
         groups would pay twice."""
         for axis, place in zip(self.axes, self.places, strict=True):
             of_groups = np.zeros(len(axis.level), dtype=np.int64)
-            np.add.at(of_groups, place, self.own)
+            np.add.at(of_groups, place, self.own_counts)
             for depth in range(int(axis.level.max(initial=0)), 0, -1):
                 here = axis.at_level(depth)
                 np.add.at(of_groups, axis.parent[here], of_groups[here])
@@ -299,7 +299,7 @@ def groups_in_cells(
 ) -> tuple[Ints, Ints]:
     """The groups in different cells of one kind, and for each group the row of its cell in
     ``nodes``, which has one column an axis."""
-    inside = np.ones(len(counts.own), dtype=np.bool_)
+    inside = np.ones(len(counts.own_counts), dtype=np.bool_)
     # cells and groups by the numbers of their nodes; of the first axes, then of one more
     own, group = np.zeros(len(nodes), dtype=np.int64), np.zeros(len(inside), dtype=np.int64)
     for d, (axis, level) in enumerate(zip(counts.axes, kind, strict=True)):
@@ -325,7 +325,7 @@ def segments(
     ``kinds`` are asked one after the other; the last kind has level 1. ``nodes`` has one column an
     axis.
     """
-    part = np.zeros(len(counts.own), dtype=np.int64)
+    part = np.zeros(len(counts.own_counts), dtype=np.int64)
     free = np.ones(len(part), dtype=np.bool_)
     if len(counts.axes) == 1:  # of the nearest reported node
         tree, places = counts.axes[0], nodes[:, 0]

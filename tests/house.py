@@ -65,14 +65,30 @@ QUESTIONS = ("tree_counts", "prefix_tree", "synthesize")
 
 ENTERED = """
 import os, sys
-import pandas as pd, dpframe
-home, seen = os.path.dirname(dpframe.__file__), set()
-trips = pd.DataFrame({"origin": ["JFK"] * 300, "dest": ["LAX"] * 300})
-trips.dp.hhh(["origin", "dest"], epsilon=1.0, delta=1e-6)  # what is kept is there
-sys.setprofile(lambda frame, event, _: event == "call" and seen.add(frame.f_code.co_filename))
-trips.dp.hhh(["origin", "dest"], epsilon=1.0, delta=1e-6)
+import pandas as pd, dpframe as dp
+home, seen, deepest = os.path.dirname(dp.__file__) + os.sep, set(), 0
+trips = pd.DataFrame({"origin": ["JFK"] * 300, "dest": ["LAX"] * 300, "ip": ["10.0.0.1"] * 300})
+given = {"epsilon": 1.0, "delta": 1e-6}
+calls = {
+    "hhh": lambda: trips.dp.hhh("ip:ip", **given),
+    "rollup": lambda: trips.dp.rollup(["origin", "dest"], dp.count(), **given),
+    "cube": lambda: trips.dp.hhh(["ip:ip", "origin"], **given),
+}
+def enter(frame, event, _):
+    global deepest
+    if event == "call" and frame.f_code.co_filename.startswith(home):
+        seen.add(frame.f_code.co_filename)
+        stack = 0
+        while frame is not None:
+            stack += frame.f_code.co_filename.startswith(home)
+            frame = frame.f_back
+        deepest = max(deepest, stack)
+call = calls[sys.argv[1]]
+call()  # what is kept is there
+sys.setprofile(enter)
+call()
 sys.setprofile(None)
-print(len([file for file in seen if file.startswith(home + os.sep)]))
+print(len(seen), deepest)
 """
 
 
@@ -369,18 +385,44 @@ class House:
         compared = sum(len(f.read_text("utf-8").splitlines()) for f in files if f.exists())
         return telling + compared
 
-    @property
-    def entered(self) -> int:
-        """Files of the package that a call of ``df.dp.hhh`` enters."""
+    def entered(self, question: str) -> tuple[int, int]:
+        """Files of the package that a warm call enters, and the most calls of them in a stack."""
         done = subprocess.run(
-            [sys.executable, "-c", ENTERED],
+            [sys.executable, "-c", ENTERED, question],
             cwd=self.root,
             env={"PYTHONPATH": str(self.root), "PATH": ""},
             capture_output=True,
             text=True,
             check=True,
         )
-        return int(done.stdout)
+        files, stack = map(int, done.stdout.split())
+        return files, stack
+
+    @property
+    def lines(self) -> int:
+        """Lines of the library."""
+        package = self.root / "dpframe"
+        return sum(len((package / f).read_text("utf-8").splitlines()) for f in self.trees)
+
+    @property
+    def root_modules(self) -> list[str]:
+        """Files of the package that are in no room."""
+        return [file for file in self.trees if "/" not in file]
+
+    @property
+    def poor_methods(self) -> list[tuple[str, str]]:
+        """File and name of methods that are called by no noun or verb, but for public ones."""
+        return [
+            (file, method.name)
+            for file, tree in self.trees.items()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ClassDef)
+            for method in node.body
+            if isinstance(method, ast.FunctionDef)
+            and is_poor(method.name)
+            and not method.name.startswith("__")
+            and (node.name, method.name) not in PUBLIC_METHODS
+        ]
 
     def rows(self) -> list[tuple[str, object]]:
         types = self.asked_for_types
@@ -410,11 +452,28 @@ class House:
             ("arrows between rooms", sum(map(len, self.arrows.values()))),
             ("arrows in circles, which run back up", len(self.arrows_up)),
             ("floors", self.floors),
-            ("files that df.dp.hhh enters", self.entered),
+            ("lines of the library", self.lines),
+            ("  files", len(self.trees)),
+            ("  files in no room", len(self.root_modules)),
+            *(
+                (f"files that a warm {name} enters, and its deepest stack", self.entered(name))
+                for name in ("hhh", "rollup", "cube")
+            ),
         ]
 
 
-COMPARISON = ("receipts", "receipt_facts", "measure_facts", "facts", "table_halves")
+PUBLIC_METHODS = {
+    ("Ledger", "spent"),
+    ("Ledger", "left"),
+    ("Ledger", "within"),
+    ("Ledger", "drawing"),
+    ("ResultMethods", "below"),
+    ("ResumingLedger", "drawing"),
+}
+"""Methods that users call, whose names stay."""
+
+
+COMPARISON = ("receipt_facts", "facts")
 """Files of the verifier that compare a receipt with its proof."""
 
 TELLING = re.compile(r"_(facts|text|words|line|lines|notices|draws?)$|^(noise|draws|errors|facts)$")

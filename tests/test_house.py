@@ -60,7 +60,22 @@ def test_methods_of_the_accessor_say_what_they_take_and_unions_have_no_name() ->
 def test_names_are_nouns_and_verbs_and_say_one_thing() -> None:
     """Law: nobody has to open a file to learn what is found, told or kept in it."""
     assert HERE.poor_names == []
+    assert HERE.poor_methods == []
     assert HERE.distinct_names >= 0.95
+
+
+def test_the_house_stays_small() -> None:
+    """Law: the numbers may fall."""
+    assert len(HERE.trees) <= 220
+    assert len(HERE.root_modules) <= 10
+    for name, (files, stack) in ENTERED.items():
+        entered = HERE.entered(name)
+        assert entered[0] <= files, (name, entered)
+        assert entered[1] <= stack, (name, entered)
+
+
+ENTERED = {"hhh": (42, 22), "rollup": (56, 23), "cube": (49, 23)}
+"""Files that a warm call of a question enters at most, and its deepest stack."""
 
 
 def test_messages_are_short_and_files_stand_in_no_circle() -> None:

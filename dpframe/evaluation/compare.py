@@ -164,7 +164,7 @@ def _compare_mechanisms(
 
 def _records(public: object, given: dict[str, object]) -> int:
     plan = TREE_COUNTS.plan({**given, "mechanism": "hhh"})
-    return max(1, int(exact_counts(public, plan.hierarchy, plan.unit, 1).own.sum()))
+    return max(1, int(exact_counts(public, plan.hierarchy, plan.unit, 1).own_counts.sum()))
 
 
 def _errors(

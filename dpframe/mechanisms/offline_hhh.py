@@ -170,7 +170,7 @@ def select(
     """
     nested, deepest = len(counts.axes) == 1, int(counts.axes[0].level.max(initial=0))
     able = [] if nested else _groups_at_band(counts, kinds, band)
-    left, found = counts.own.copy(), list[tuple[Ints, Ints, Ints]]()
+    left, found = counts.own_counts.copy(), list[tuple[Ints, Ints, Ints]]()
     for number, kind in enumerate(kinds):  # line 4
         if nested and kind[0] > deepest:
             continue  # nothing to test
@@ -271,12 +271,12 @@ def sum_released_residuals(nodes: Nodes, residual: Ints) -> NoisyNodes:
 
 def whole_counts(counts: Counts, kinds: Sequence[Kind], kind: Ints, nodes: Ints) -> Ints:
     """Count all records of the given cells, also those taken by other cells. Private."""
-    whole = np.full(len(kind), counts.own.sum(), dtype=np.int64)
+    whole = np.full(len(kind), counts.own_counts.sum(), dtype=np.int64)
     for number in np.unique(kind[kind < len(kinds)]).tolist():
         here = np.flatnonzero(kind == number)
         groups, row = groups_in_cells(counts, kinds[number], nodes[here])
         whole[here] = 0
-        np.add.at(whole, here[row], counts.own[groups])
+        np.add.at(whole, here[row], counts.own_counts[groups])
     return whole
 
 
@@ -286,10 +286,12 @@ def _groups_at_band(counts: Counts, kinds: Sequence[Kind], band: int) -> list[ND
     Where that saves work, cells are counted: those whose coarser cells may all reach the band.
     """
     able: list[NDArray[np.bool_]] = []
-    sparse = not _dense(counts.own, _possible_cells(counts))  # else checks cost as much as asking
+    sparse = not _dense(
+        counts.own_counts, _possible_cells(counts)
+    )  # else checks cost as much as asking
     for place in range(len(kinds) - 1, -1, -1):
         kind = kinds[place]
-        inside = np.ones(len(counts.own), dtype=np.bool_)
+        inside = np.ones(len(counts.own_counts), dtype=np.bool_)
         for number, level in enumerate(kind):
             alone = tuple(level if d == number else 0 for d in range(len(kind)))
             if level and (alone == kind or alone not in kinds):  # else ``alone`` decides, below
@@ -360,7 +362,7 @@ def _cell_codes(counts: Counts, kind: Kind, groups: Groups) -> tuple[Ints, int]:
 def _records_by_cell(counts: Counts, groups: Groups, cell: Ints, number: int) -> Ints:
     """Return how many records of these groups each cell has."""
     added = np.zeros(number, dtype=np.int64)
-    np.add.at(added, cell, _take_groups(counts.own, groups))
+    np.add.at(added, cell, _take_groups(counts.own_counts, groups))
     return added
 
 

@@ -89,7 +89,7 @@ class UserItems:
 
     def sizes(self, found: NDArray[np.bool_], bins: int) -> Whole:
         """How many users have 1, 2 to 3, 4 to 7, ... of the ``found`` values."""
-        many = self._held(found)
+        many = self._count_values(found)
         bits = np.frexp(many[many > 0].astype(np.float64))[1]
         return np.bincount(np.minimum(bits, bins) - 1, minlength=bins).astype(np.int64)
 
@@ -97,7 +97,7 @@ class UserItems:
         """Weights of all users at the ``found`` values alone. A user with up to ``at_most`` of them
         gives the root of norm^2 / at_most to each, a user with n > at_most the root of norm^2 / n:
         rounded down, so that a user's Euclidean norm is at most ``norm``."""
-        weight = floor_root(norm * norm // np.maximum(self._held(found), at_most))
+        weight = floor_root(norm * norm // np.maximum(self._count_values(found), at_most))
         if (loops := _loops(len(self.value))) is not None:
 
             def at_some(first: int, last: int) -> Whole:
@@ -118,7 +118,7 @@ class UserItems:
         with ThreadPoolExecutor(parts) as threads:
             return np.asarray(sum(threads.map(of_some, ends[:-1], ends[1:])))
 
-    def _held(self, found: NDArray[np.bool_]) -> Whole:
+    def _count_values(self, found: NDArray[np.bool_]) -> Whole:
         """How many of the ``found`` values every user has."""
         if (loops := _loops(len(self.value))) is not None:
             return np.asarray(loops.count_found_values(self.starts, self.value, found))

@@ -425,7 +425,7 @@ def group_counts(
                 )
         statement = f"WITH {', '.join([*parts, cell])} {cell_rows(cells, sums)}"
         counts = counts_of(relation.query(statement, False), cells, types, sums)
-    if len(counts.own) != table.num_rows + 1:  # one more: the row of no records
+    if len(counts.own_counts) != table.num_rows + 1:  # one more: the row of no records
         raise SourceError(f"candidates has a repeated group, or nodes below the band. {AGAIN}")
     for number, (axis, places) in enumerate(zip(counts.axes, counts.places, strict=True), 1):
         asked_for = pc.sum(table[f"l{number}"]).as_py() or 0

@@ -57,7 +57,7 @@ def _cells_of(
     return CellCounts(
         axes=tuple(axis for axis, _ in found),
         places=tuple(placed),
-        own=own,
+        own_counts=own,
         types=types,
         own_sums=tuple(python_integers(rows[name]) for name in sums),
     ).check_sums()

@@ -205,7 +205,10 @@ def _of_groups(
     """Vectors of records from the sums of groups; all records of a group are in one part."""
     counts, names = measured.counts, measured.sums or ()
     part = segments(counts, measured.hierarchy.kind_order, nodes.level, places)
-    sums = {ROWS: counts.own.astype(object), **dict(zip(names, counts.own_sums, strict=True))}
+    sums = {
+        ROWS: counts.own_counts.astype(object),
+        **dict(zip(names, counts.own_sums, strict=True)),
+    }
     held = {name: np.zeros(len(nodes.level), dtype=object) for name in sums}
     for name, values in sums.items():
         np.add.at(held[name], part, values)

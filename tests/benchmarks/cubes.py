@@ -97,8 +97,8 @@ def histograms(
     threshold, finest first: what is left of a cell is its count less those of the reported cells in
     it, the topmost ones, each with noise of its own."""
     rng, found = np.random.default_rng(seed), Reported()
-    free = np.ones(len(counts.own), dtype=np.bool_)
-    owner, owners = np.full(len(counts.own), -1), 0
+    free = np.ones(len(counts.own_counts), dtype=np.bool_)
+    owner, owners = np.full(len(counts.own_counts), -1), 0
     kinds = plan.hierarchy.kind_order
     ables = offline_hhh._groups_at_band(counts, kinds, LEAST)
     for place, (kind, able) in enumerate(zip(kinds, ables, strict=True)):
@@ -111,7 +111,7 @@ def histograms(
             counts, kind, groups, cell, np.arange(number), number
         )
         left, inside = np.zeros_like(whole), np.zeros_like(whole)
-        np.add.at(left, cell[free[groups]], counts.own[groups[free[groups]]])
+        np.add.at(left, cell[free[groups]], counts.own_counts[groups[free[groups]]])
         owned = owner[groups] >= 0
         pairs = np.unique(cell[owned] * (owners + 1) + owner[groups[owned]])
         np.add.at(inside, pairs // (owners + 1), 1)

@@ -55,7 +55,7 @@ def counts_of(table: Table) -> CellCounts:
             )
         )
         places.append(np.array([paths.index(r[number]) for r in records], dtype=np.int32))
-    return CellCounts(axes=tuple(axes), places=tuple(places), own=own).check_sums()
+    return CellCounts(axes=tuple(axes), places=tuple(places), own_counts=own).check_sums()
 
 
 def more(table: Table, record: Record, records: int = 1) -> dict[Record, int]:

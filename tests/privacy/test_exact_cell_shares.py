@@ -169,7 +169,7 @@ def units(rows: Rows, lattice: str, by_user: bool, seed: int) -> dict[Record, in
         counts = exact_trees.exact_counts(frame, cells, unit, 1)
     paths = nodes(counts, cells)
     found: dict[Record, int] = {}
-    for *places, n in zip(*counts.places, counts.own, strict=True):
+    for *places, n in zip(*counts.places, counts.own_counts, strict=True):
         record = tuple(
             str(own[place][-1]) if own[place] else ""
             for own, place in zip(paths, places, strict=True)

@@ -152,7 +152,7 @@ def units(rows: list[tuple[Any, ...]], unit: PrivacyUnit, seed: int) -> dict[Any
         counts = exact_trees.exact_counts(frame, cells, unit, 1)
     places = nodes(counts, cells)
     named = ((places[0][a], places[1][b]) for a, b in zip(*counts.places, strict=True))
-    return dict(zip(named, counts.own.tolist(), strict=True))
+    return dict(zip(named, counts.own_counts.tolist(), strict=True))
 
 
 # -- planted bugs ----------------------------------------------------------------------------------
@@ -214,12 +214,12 @@ def joined(found: list[NoisyNodes], places: Any) -> NoisyNodes:
 
 def below_the_band_dropped(cells: CellCounts, **rest: Any) -> NoisyNodes:
     """Bug: records in finest cells that cannot be selected are left out of the coarser ones."""
-    kept = cells.own > 2
+    kept = cells.own_counts > 2
     return offline_hhh.run(
         CellCounts(
             axes=cells.axes,
             places=tuple(place[kept] for place in cells.places),
-            own=cells.own[kept],
+            own_counts=cells.own_counts[kept],
         ),
         **rest,
     )

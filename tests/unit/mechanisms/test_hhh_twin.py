@@ -95,7 +95,7 @@ def test_a_tree_beside_an_axis_without_nodes_is_the_same_tree(
     total, none = tree.count[:1], np.zeros(1, dtype=np.int64)
     root = CountTree(level=none, parent=none - 1, count=total, keys=())
     places = (*tree.places, np.zeros(len(tree.level), dtype=np.int32))
-    cells = CellCounts(axes=(tree, root), places=places, own=tree.own).check_sums()
+    cells = CellCounts(axes=(tree, root), places=places, own_counts=tree.own_counts).check_sums()
     kinds = offline_hhh.level_kinds(tree)
     options: Any = {"test": Silent(), "threshold": max(threshold, band), "remainder": True}
     nodes, residuals = offline_hhh.select(tree, kinds=kinds, band=band, **options)[1:]
@@ -108,4 +108,4 @@ def test_a_tree_beside_an_axis_without_nodes_is_the_same_tree(
     assert (level == len(kinds) - kind[order]).all()
     part = segments(tree, kinds, level, nodes)
     assert part.tolist() == segments(cells, beside, level, both[order]).tolist()
-    assert np.bincount(part, tree.own, len(nodes)).tolist() == residuals.tolist()
+    assert np.bincount(part, tree.own_counts, len(nodes)).tolist() == residuals.tolist()

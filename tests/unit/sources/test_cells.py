@@ -126,9 +126,9 @@ def test_groups_that_do_not_add_up_are_refused() -> None:
     """Planted bug: a record in two groups would pay for both: found before noise is drawn."""
     counts = exact_counts(frame_of([("a", "b", "c")] * 3), dp.product("a", "b"), PrivacyUnit(), 1)
     assert isinstance(counts, CellCounts)
-    assert counts.check_sums().own.sum() == 3
+    assert counts.check_sums().own_counts.sum() == 3
     with pytest.raises(SourceError, match="do not add up"):
-        replace(counts, own=counts.own * 2).check_sums()
+        replace(counts, own_counts=counts.own_counts * 2).check_sums()
 
 
 def test_the_document_tells_what_cells_refuse() -> None:
