@@ -66,7 +66,7 @@ _HOMES = {
     ),
     "dpframe.publishing.publish": ("publish",),
     "dpframe.sources.row_files": ("csv_file",),
-    "dpframe.questions.hhh.sketch_plans": ("StreamingHHH",),
+    "dpframe.questions.hhh.stream": ("StreamingHHH",),
     "dpframe.questions.sketches.ask": (
         "MergedSketch",
         "MisraGries",
@@ -157,11 +157,7 @@ else:
     from dpframe.doors.result_methods import change
     from dpframe.doors.series.series import Series
     from dpframe.doors.sql.register import register
-    from dpframe.doors.statements import (
-        measures_sql,
-        rollup_sql,
-        tree_rollup_sql,
-    )
+    from dpframe.doors.statements import measures_sql, rollup_sql, tree_rollup_sql
     from dpframe.doors.verify import verify
     from dpframe.doors.warehouse import plan_series
     from dpframe.errors import (
@@ -195,7 +191,7 @@ else:
     from dpframe.ledger import Ledger, Spending, default_ledger, use_ledger
     from dpframe.measures import count, distinct, mean, sum
     from dpframe.publishing.publish import publish
-    from dpframe.questions.hhh.sketch_plans import StreamingHHH
+    from dpframe.questions.hhh.stream import StreamingHHH
     from dpframe.questions.question_list import *  # noqa: F403
     from dpframe.questions.sketches.ask import (
         MergedSketch,

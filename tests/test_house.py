@@ -42,7 +42,7 @@ SPECIAL = {
     "sources/frames.py": "what a mistaken source is told",
     "ledger/book.py": "what reserve() takes",
     "ledger/reservations.py": "what reserve() takes",
-    "verifier/reports.py": "the section of the guarantees that it cites",
+    "verifier/judge.py": "the section of the guarantees that it cites",
 }
 """Files that name a question beside those two, and what for."""
 
@@ -102,7 +102,7 @@ def test_no_code_reads_or_patches_english() -> None:
 READERS = {
     "_duck/connections.py": "what DuckDB says of a function that is there already",
     "_duck/relations.py": "what DuckDB says of a file that is locked",
-    "publishing/results_files.py": "what DuckDB says of a file that is locked",
+    "publishing/publish.py": "what DuckDB says of a file that is locked",
     "sources/spark.py": "what a worker of Spark says that lacks dpframe",
     "doors/cli/options.py": "what argparse says of an argument",
     "ledger/entries.py": "the sentences by which stored receipts name whom they protect",

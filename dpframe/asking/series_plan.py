@@ -12,7 +12,7 @@ from dpframe.common.calls import shorten_errors
 from dpframe.errors import BudgetError, ParameterError, ThresholdError
 from dpframe.ledger import chosen_ledger
 from dpframe.ledger.reservations import price_reservation
-from dpframe.ledger.totals import Spending, spending_of
+from dpframe.ledger.store import Spending, spending_of
 
 if TYPE_CHECKING:
     from pathlib import Path

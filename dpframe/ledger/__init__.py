@@ -20,7 +20,7 @@ _HOMES = {
     "Ledger": "dpframe.ledger.book",
     "PaidCharge": "dpframe.ledger.state",
     "Reservation": "dpframe.ledger.reservations",
-    "Spending": "dpframe.ledger.totals",
+    "Spending": "dpframe.ledger.store",
     "StoredResult": "dpframe.ledger.book",
 }
 """For each name that is loaded on first use: its module."""
@@ -54,4 +54,4 @@ else:
     from dpframe.ledger.entries import Charge
     from dpframe.ledger.reservations import Reservation
     from dpframe.ledger.state import PaidCharge
-    from dpframe.ledger.totals import Spending
+    from dpframe.ledger.store import Spending

@@ -23,8 +23,7 @@ from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
 from dpframe.errors import ParameterError, ParameterTypeError
-from dpframe.ledger.store import damage_error
-from dpframe.ledger.totals import Units
+from dpframe.ledger.store import Units, damage_error
 
 FARTHEST = 2**47
 """Seconds from 1970 to either end of an axis: four million years, beyond all calendars."""

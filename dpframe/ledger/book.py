@@ -32,13 +32,15 @@ from dpframe.ledger.entries import (
 from dpframe.ledger.forecast import LedgerForecasts
 from dpframe.ledger.history import Prepayments
 from dpframe.ledger.state import PaidCharge, read_state, write_charge
-from dpframe.ledger.store import FORMAT, damage_error, seal_values
-from dpframe.ledger.totals import (
+from dpframe.ledger.store import (
+    FORMAT,
     Accountant,
     Spending,
     Totals,
     checked_total,
+    damage_error,
     read_totals,
+    seal_values,
     spending_of,
 )
 

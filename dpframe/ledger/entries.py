@@ -36,8 +36,19 @@ from dpframe.errors import LedgerError, ParameterError, ParameterTypeError
 from dpframe.ledger import store
 from dpframe.ledger import store as schema
 from dpframe.ledger.blocks import Blocks, Segments, tops_of
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, damage_error, seal_values, units_up
-from dpframe.ledger.totals import Exact, Totals, Units, exact_amounts, read_totals, units_rounded_up
+from dpframe.ledger.store import (
+    DELTA_UNIT,
+    EPSILON_UNIT,
+    Exact,
+    Totals,
+    Units,
+    damage_error,
+    exact_amounts,
+    read_totals,
+    seal_values,
+    units_rounded_up,
+    units_up,
+)
 from dpframe.periods import USERS
 
 RECENT = 1000

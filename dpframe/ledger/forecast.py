@@ -57,11 +57,16 @@ from dpframe.ledger.store import (
     EPSILON_UNIT,
     FORMAT,
     RESERVATIONS,
+    Accountant,
+    Spending,
+    Totals,
+    Units,
     damage_error,
     float_amount,
+    read_totals,
+    spending_of,
     units_up,
 )
-from dpframe.ledger.totals import Accountant, Spending, Totals, Units, read_totals, spending_of
 
 BUSY = 30.0
 """Seconds to wait for another process that is writing."""

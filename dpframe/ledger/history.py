@@ -56,8 +56,17 @@ from dpframe.ledger.reservations import (
     reservation_of,
 )
 from dpframe.ledger.state import read_state, write_filter, write_reservation
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, float_amount, units_up
-from dpframe.ledger.totals import Spending, Totals, Units, read_totals, spending_of
+from dpframe.ledger.store import (
+    DELTA_UNIT,
+    EPSILON_UNIT,
+    Spending,
+    Totals,
+    Units,
+    float_amount,
+    read_totals,
+    spending_of,
+    units_up,
+)
 from dpframe.periods import USERS
 
 if TYPE_CHECKING:

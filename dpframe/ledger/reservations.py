@@ -30,15 +30,19 @@ from dpframe.budget import Budget, as_float
 from dpframe.common.calls import shown_value
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.ledger.entries import Entry, without_period
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, damage_error, float_amount, units_up
-from dpframe.ledger.totals import (
+from dpframe.ledger.store import (
+    DELTA_UNIT,
+    EPSILON_UNIT,
     Accountant,
     Exact,
     Totals,
     Units,
     checked_total,
+    damage_error,
     exact_amounts,
+    float_amount,
     largest_sum,
+    units_up,
 )
 
 

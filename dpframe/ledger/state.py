@@ -48,13 +48,16 @@ from dpframe.ledger.reservations import (
     reservation_of,
     reserved_law,
 )
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, damage_error, float_amount
-from dpframe.ledger.totals import (
+from dpframe.ledger.store import (
+    DELTA_UNIT,
+    EPSILON_UNIT,
     Exact,
     Spending,
     Totals,
     Units,
+    damage_error,
     exact_amounts,
+    float_amount,
     largest_sum,
     read_totals,
     spending_of,

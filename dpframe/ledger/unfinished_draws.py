@@ -23,7 +23,7 @@ from dpframe.ledger.book import (
 from dpframe.ledger.entries import Charge, Entry, cost_of_steps, entries
 from dpframe.ledger.forecast import BUSY
 from dpframe.ledger.state import PaidCharge, read_state
-from dpframe.ledger.totals import read_totals
+from dpframe.ledger.store import read_totals
 
 UNFINISHED = "-unfinished-"
 """In the name of a draw's file, between the name of the ledger and the id of the release."""

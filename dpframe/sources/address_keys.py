@@ -29,7 +29,6 @@ from dpframe.hierarchy._ip import MAPPED, Ip
 from dpframe.hierarchy._number import Path
 from dpframe.sketches import MisraGries
 from dpframe.sketches._counters import NUMBERS, keys_of_words
-from dpframe.sketches._kernels import compile_loop
 from dpframe.sources.cell_leaves import add_key_steps
 
 Bytes = NDArray[np.uint8]
@@ -353,80 +352,6 @@ def _words_of(texts: pa.Array) -> pa.Array:
 # mypy: disable-error-code="no-any-return"
 
 
-PathWords = NDArray[np.int64]
-
-
-@compile_loop
-def split_paths(
-    data: Bytes,
-    starts: PathWords,
-    separator: int,
-    normal: Bytes,
-    ends: PathWords,
-    counts: PathWords,
-) -> None:
-    """Write paths without empty parts into ``normal``, one after the other.
-
-    Text i is the bytes from ``starts[i]`` to ``starts[i + 1]``. ``counts[i]`` is how many parts
-    path i has (at most one less than ``ends`` has columns), or -1 for empty text, which is no path.
-    ``ends[i]`` has the place in ``normal`` where path i begins, then where each of its parts ends.
-    """
-    out = 0
-    for i in range(starts.shape[0] - 1):
-        n, inside = 0, False
-        ends[i, 0] = out
-        for j in range(starts[i], starts[i + 1]):
-            if data[j] == separator:
-                inside = False
-                continue
-            if not inside:
-                if n + 1 == ends.shape[1]:
-                    break
-                if n:
-                    normal[out] = separator
-                    out += 1
-                inside = True
-                n += 1
-            normal[out] = data[j]
-            out += 1
-            ends[i, n] = out
-        counts[i] = n if starts[i] < starts[i + 1] else -1
-
-
-@compile_loop
-def path_level_keys(
-    normal: Bytes,
-    ends: PathWords,
-    counts: PathWords,
-    level: int,
-    value: int,
-    invalid: int,
-    data: Bytes,
-    offsets: PathWords,
-) -> int:
-    """Write the keys of a level into ``data``, and their ends into ``offsets``. The key of a path
-    that reaches the level is the byte ``value``, then the path down to the level; the key of a text
-    that is no path is the byte ``invalid``, or no key if ``invalid`` is negative. Returns how many
-    keys there are."""
-    n, out = 0, 0
-    offsets[0] = 0
-    for i in range(counts.shape[0]):
-        if counts[i] >= level:
-            data[out] = value
-            out += 1
-            for j in range(ends[i, 0], ends[i, level]):
-                data[out] = normal[j]
-                out += 1
-        elif counts[i] < 0 and invalid >= 0:
-            data[out] = invalid
-            out += 1
-        else:
-            continue
-        n += 1
-        offsets[n] = out
-    return n
-
-
 def splits_by_byte(hierarchy: Path) -> bool:
     """Whether single bytes separate the parts of a path, whatever stands next to them."""
     return len(hierarchy.separator) == 1 and hierarchy.separator.isascii()
@@ -445,17 +370,20 @@ class PathCounter:
             self._count(texts.slice(start, PIECE))
 
     def _count(self, texts: pa.Array) -> None:
+        from dpframe.sources import _path_kernels as kernels  # loads numba
 
         data, starts = text_bytes(texts)
         size, rows = int(starts[-1] - starts[0]), len(texts)
         normal, counts = np.empty(size, np.uint8), np.empty(rows, np.int64)
         ends = np.empty((rows, self._hierarchy.height + 1), np.int64)
-        split_paths(data, starts, ord(self._hierarchy.separator), normal, ends, counts)
+        kernels.split_paths(data, starts, ord(self._hierarchy.separator), normal, ends, counts)
         counted = self._hierarchy.on_invalid == "count"
         for level, sketch in enumerate(self._sketches, 1):
             invalid = ord(INVALID_KEY) if level == 1 and counted else -1
             keys, offsets = np.empty(size + rows, np.uint8), np.empty(rows + 1, np.int64)
-            n = path_level_keys(normal, ends, counts, level, ord(VALUE), invalid, keys, offsets)
+            n = kernels.path_level_keys(
+                normal, ends, counts, level, ord(VALUE), invalid, keys, offsets
+            )
             if n:
                 buffers = [None, pa.py_buffer(offsets), pa.py_buffer(keys)]
                 sketch.update(pa.Array.from_buffers(pa.large_string(), n, buffers))

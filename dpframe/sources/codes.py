@@ -17,9 +17,9 @@ from dpframe.hierarchy._base import check_writable
 from dpframe.noise import random_seed
 from dpframe.sketches.hot_partition import HotPartition
 from dpframe.sources.cell_leaves import add_key_steps, row_hash
-from dpframe.sources.record_stream import report_progress
 from dpframe.sources.rollup_statement import exact_column_sql
 from dpframe.sources.source_relations import level_and_user_types, open_source, relation_types
+from dpframe.sources.stream_batches import report_progress
 
 RECORD = PrivacyUnit()
 

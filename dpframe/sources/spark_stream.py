@@ -54,9 +54,9 @@ from dpframe.sketches._batches import sort_entries
 from dpframe.sketches._sketch import merge_raw_sketches
 from dpframe.sources.frames import arrow_table
 from dpframe.sources.packed_keys import users_sql
-from dpframe.sources.record_stream import check_eager, report_progress, update_sketches
 from dpframe.sources.source_relations import level_and_user_types, open_source
 from dpframe.sources.spark import OTHER_VERSION, SparkFrame, fetch_table
+from dpframe.sources.stream_batches import check_eager, report_progress, update_sketches
 
 
 class SketchingPlan(Protocol):

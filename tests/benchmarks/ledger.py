@@ -21,7 +21,7 @@ from typing import Any
 from dpframe.ledger import Blocks, Ledger
 from dpframe.ledger.entries import append_entry, entry_of, newest_entry
 from dpframe.ledger.state import read_state
-from dpframe.ledger.totals import read_totals
+from dpframe.ledger.store import read_totals
 from tests.privacy.ledger_worker import DELTA, EPSILON, LAW, TOTALS, charge, race
 
 

@@ -31,7 +31,7 @@ from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.sketches import MisraGries, SketchState
 from dpframe.sources import source_relations
 from dpframe.sources.packed_keys import stream_sql
-from dpframe.sources.record_stream import sketch_source
+from dpframe.sources.stream_batches import sketch_source
 from tests.benchmarks.accuracy import (
     RECORD,
     above,

@@ -77,13 +77,13 @@ def without_small() -> None:
 
 
 def without_packed() -> None:
-    from dpframe.sources import record_stream
+    from dpframe.sources import stream_batches as record_stream
 
     record_stream.packable = lambda *_: False
 
 
 def without_bytes() -> None:
-    from dpframe.sources import record_stream
+    from dpframe.sources import stream_batches as record_stream
 
     record_stream.splits_by_byte = lambda *_: False
     record_stream.Ip = type(None)  # type: ignore[assignment, misc]

@@ -15,8 +15,7 @@ import dpframe as dp
 from dpframe.accounting.compose import composed_epsilon
 from dpframe.ledger import Ledger, entries, store
 from dpframe.ledger.entries import append_entry, entry_of, newest_entry
-from dpframe.ledger.store import FORMAT
-from dpframe.ledger.totals import read_totals
+from dpframe.ledger.store import FORMAT, read_totals
 from tests.privacy.ledger_worker import DELTA, EPSILON, LAW, TOTALS, charge
 
 HERE = Path(__file__).parent / "ledgers_of_format_1"
@@ -243,7 +242,7 @@ def test_what_the_first_format_composed_is_restated_once() -> None:
         return store_totals(**total, spent_epsilon=units[0], spent_delta=units[1])
 
     def store_totals(**units: int) -> Any:
-        from dpframe.ledger.totals import Totals
+        from dpframe.ledger.store import Totals
 
         return Totals(ledger_id="x", accountant="pld", **units)
 

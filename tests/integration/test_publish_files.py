@@ -280,7 +280,7 @@ def test_a_full_disk_keeps_the_old_results(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("dpframe.publishing.results_files.os.replace", full)
+    monkeypatch.setattr("dpframe.publishing.publish.os.replace", full)
     with pytest.raises(dp.ParameterError, match=r"No space left on device.*Make room"):
         publish(ledger, results, releases=[OCTOBER])
     assert assert_whole(content(results)) == 3

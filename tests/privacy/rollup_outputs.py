@@ -130,9 +130,9 @@ def listened(given: Sequence[int] | None = None) -> Iterator[list[tuple[int, Fra
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measured_parts, "UnboundedNoise", Silent)
-        patch.setattr(measured_parts, "run", parts)
-        patch.setattr(node_counts, "run", counts)
-        patch.setattr(auto_bounds, "run", magnitudes)
+        patch.setattr(measured_parts, "run_measured_parts", parts)
+        patch.setattr(node_counts, "run_node_counts", counts)
+        patch.setattr(auto_bounds, "run_auto_bounds", magnitudes)
         yield seen
 
 

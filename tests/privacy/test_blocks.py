@@ -24,8 +24,14 @@ from dpframe.ledger import Blocks, Charge, history, state
 from dpframe.ledger.blocks import FARTHEST, Segments
 from dpframe.ledger.entries import check_history
 from dpframe.ledger.history import summary_frame
-from dpframe.ledger.store import APPLICATION_ID, DELTA_UNIT, EPSILON_UNIT, FORMAT, SCHEMA
-from dpframe.ledger.totals import read_totals
+from dpframe.ledger.store import (
+    APPLICATION_ID,
+    DELTA_UNIT,
+    EPSILON_UNIT,
+    FORMAT,
+    SCHEMA,
+    read_totals,
+)
 from tests import naive
 from tests.members import some
 from tests.strategies import examples
@@ -154,7 +160,7 @@ def agree(asked: Sequence[Given], clock: Sequence[int] = DAYS) -> int:
             spent = [naive.spent_by_block(s) for s in costs(kept)]
             now = read_totals(db)
             assert now.spent_units == (spent[0] * EPSILON, spent[1] * DELTA)
-            assert paid.left == now.left
+            assert paid.left == now.remainder
             assert paid.there == state.read_state(db).left_in(blocks_of(axis, first, last, clock))
         check_history(db, whole=True)
         if clock is DAYS:

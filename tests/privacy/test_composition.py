@@ -37,8 +37,7 @@ from dpframe.ledger import Charge
 from dpframe.ledger.entries import Entry, _entry_before_first
 from dpframe.ledger.reservations import OpenReservation, price_reservation
 from dpframe.ledger.state import LedgerState
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_down
-from dpframe.ledger.totals import Totals
+from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, Totals, units_down
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable, halves, laplace_table
 from dpframe.questions.hhh.checks import HhhArguments

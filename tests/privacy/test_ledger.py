@@ -36,8 +36,7 @@ from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.release import Release
 from dpframe.ledger import Ledger
 from dpframe.ledger.entries import append_entry, entry_of, newest_entry
-from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_down, units_up
-from dpframe.ledger.totals import read_totals
+from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, read_totals, units_down, units_up
 from dpframe.noise import NoiseTable
 from dpframe.questions.hhh import ask as count_module
 from tests.members import some

@@ -194,9 +194,13 @@ def test_the_rest_of_the_output_is_a_function_of_the_noisy_numbers(
         above = {at: np.full((level == at).sum(), 90) for at in scales if at >= 0}
         return np.arange(len(exact)).astype(object), above
 
-    monkeypatch.setattr(measured_parts, "run", parts_run)
-    monkeypatch.setattr(node_counts, "run", lambda exact, *, noise: np.full(len(exact), 3))
-    monkeypatch.setattr(auto_bounds, "run", lambda exact, *, epsilon: np.arange(len(exact)))
+    monkeypatch.setattr(measured_parts, "run_measured_parts", parts_run)
+    monkeypatch.setattr(
+        node_counts, "run_node_counts", lambda exact, *, noise: np.full(len(exact), 3)
+    )
+    monkeypatch.setattr(
+        auto_bounds, "run_auto_bounds", lambda exact, *, epsilon: np.arange(len(exact))
+    )
     seen: dict[object, object] = {}
     base = rows_near(plan.selection.threshold)
     for rows in (base, *([*base, *unit] for unit in (RECORDS if user is None else USERS)[:6])):
@@ -248,7 +252,7 @@ def _both_above(patch: pytest.MonkeyPatch) -> None:
 
 def _rounded_down(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(measured_parts, "rounded_up", lambda scale: Fraction(math.floor(scale * 3), 3))
-    patch.setattr(measured_parts, "cost", lambda scales, *, most: Fraction(0))
+    patch.setattr(measured_parts, "measured_parts_cost", lambda scales, *, most: Fraction(0))
 
 
 def _levels_for_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -257,7 +261,7 @@ def _levels_for_nothing(patch: pytest.MonkeyPatch) -> None:
         "level_strategy",
         lambda *a, **k: {measured_parts.PARTS: Fraction(1), 1: Fraction(1)},
     )
-    patch.setattr(measured_parts, "cost", lambda scales, *, most: Fraction(0))
+    patch.setattr(measured_parts, "measured_parts_cost", lambda scales, *, most: Fraction(0))
 
 
 def _every_pair(patch: pytest.MonkeyPatch) -> None:

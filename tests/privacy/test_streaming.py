@@ -41,7 +41,7 @@ from dpframe.noise import gaussian_table, laplace_table
 from dpframe.sketches import MisraGries, SketchState
 from dpframe.sources import source_relations
 from dpframe.sources.packed_keys import stream_sql
-from dpframe.sources.record_stream import sketch_source, updated_sketches
+from dpframe.sources.stream_batches import sketch_source, updated_sketches
 from tests import naive
 from tests.members import few, some
 
@@ -541,8 +541,8 @@ def test_where_batches_end_makes_no_difference(size: int, monkeypatch: pytest.Mo
 
 def test_forgotten_texts_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: how many texts are remembered makes no difference."""
-    monkeypatch.setattr("dpframe.sources.record_stream.REMEMBERED", 3)
-    monkeypatch.setattr("dpframe.sources.record_stream.splits_by_byte", lambda *_: False)
+    monkeypatch.setattr("dpframe.sources.stream_batches.REMEMBERED", 3)
+    monkeypatch.setattr("dpframe.sources.stream_batches.splits_by_byte", lambda *_: False)
     monkeypatch.setattr(duck_relations, "BATCH_ROWS", 10)
     frame = pd.DataFrame({"p": pd.Series(ROWS, dtype="str")})
     assert held(sketch_source(frame, DEEP, COUNTERS)) == one_at_a_time(ROWS)

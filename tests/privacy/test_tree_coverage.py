@@ -103,7 +103,7 @@ def test_adding_up_sees_the_noisy_tree_and_the_grid_only() -> None:
         for node in ast.walk(ast.parse(Path(consistency.__file__).read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dpframe")
     }
-    assert imported == {"dpframe.counts"}
+    assert imported == {"dpframe.counts", "dpframe.errors"}
     assert not {f.name for f in fields(NoisyTree)} & {"true", "exact", "tree"}
 
 

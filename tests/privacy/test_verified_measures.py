@@ -113,16 +113,15 @@ def test_noise_that_is_drawn_too_small_is_in_the_receipt(
     sales: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Planted bug: parts and levels that have all of epsilon each; the receipt says so."""
-    from dpframe.mechanisms import rollup as measured_parts
     from dpframe.mechanisms import rollup as mechanism
 
+    scales_for = mechanism.scales_for
+
     def each(weights: Any, *, most: int, epsilon: Fraction) -> Any:
-        return measured_parts.scales_for(
-            dict.fromkeys(weights, Fraction(1)), most=most, epsilon=epsilon
-        )
+        return scales_for(dict.fromkeys(weights, Fraction(1)), most=most, epsilon=epsilon)
 
     monkeypatch.setattr(mechanism, "scales_for", each)
-    monkeypatch.setattr(measured_parts, "cost", lambda scales, most: Fraction(0))
+    monkeypatch.setattr(mechanism, "measured_parts_cost", lambda scales, most: Fraction(0))
     result = dp.rollup(sales, ["c"], "count", epsilon=1.0, keys=[str(n) for n in range(50)])
     assert len(result.dp.receipt["measures"]["count"]["noise"][0]["scales"]) > 1
     assert "scales in the receipt lose" in dp.verify(result).reason

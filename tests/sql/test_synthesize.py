@@ -70,7 +70,7 @@ def test_the_ledger_lists_it(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) 
 
 
 MISTAKES = [
-    ("'visits'", "columns is missing"),
+    ("'visits', epsilon := 1.0", "columns is missing"),
     ("'visits', 'number:n?lower=0&upper=4', epsilon := 1.0", "n is missing"),
     ("'visits', 'number:n?lower=0&upper=4', n := 9", "epsilon is missing"),
     (f"'nowhere', {GIVEN}", "Table with name nowhere does not exist"),

@@ -44,7 +44,7 @@ from dpframe.questions.hhh.ask import HHH
 from dpframe.questions.prefix_tree.ask import PREFIX_TREE
 from dpframe.questions.question_list import QUESTIONS
 from dpframe.questions.synthesize.ask import SYNTHESIZE
-from dpframe.questions.synthesize.plan import check_sample
+from dpframe.questions.synthesize.checks import check_sample
 from dpframe.sources.row_files import UTF_8, File, piped_rows
 
 SOURCE = (

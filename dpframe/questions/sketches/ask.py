@@ -20,8 +20,7 @@ from dpframe.errors import ParameterError
 from dpframe.ledger import chosen_ledger
 from dpframe.questions.sketches.checks import expected_records, sketch_plan_from
 from dpframe.sketches._sketch import Sketch, merge_into
-from dpframe.sources.record_stream import ordered_keys
-from dpframe.sources.stream_batches import StreamingHHH, merged_streams
+from dpframe.sources.stream_batches import StreamingHHH, merged_streams, ordered_keys
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import log, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -472,11 +472,14 @@ class UniversePlan(SketchPlan):
 # -- what is drawn -------------------------------------------------------------------------------
 
 
-def _curve_of(laws: SketchedLaws | PureLaws) -> Curve:
-    def curve(epsilons: Sequence[float]) -> list[tuple[float, float]]:
-        return [(epsilon, laws.cost(epsilon)) for epsilon in epsilons]
+def _points_of(
+    laws: SketchedLaws | PureLaws, epsilons: Sequence[float]
+) -> list[tuple[float, float]]:
+    return [(epsilon, laws.cost(epsilon)) for epsilon in epsilons]
 
-    return curve
+
+def _curve_of(laws: SketchedLaws | PureLaws) -> Curve:
+    return partial(_points_of, laws)  # plans are pickled, and so is this
 
 
 def _count_noise(law: NoiseTable | UnboundedNoise, grid: int, **facts: Any) -> Draw:

@@ -19,12 +19,10 @@ from dpframe.domains import Domain, IpAxis, ListedAxis, NumberAxis, TimeAxis
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.ledger import chosen_ledger
 from dpframe.noise import random_seed
-from dpframe.questions.synthesize.generator import Generator, check_dtypes
-from dpframe.questions.synthesize.plan import (
+from dpframe.questions.synthesize.checks import (
     CONSTRAINTS,
     RowDomain,
     SynthesisRequest,
-    SyntheticPlan,
     common_schema,
     read_schema,
     row_domain,
@@ -33,6 +31,8 @@ from dpframe.questions.synthesize.plan import (
     synthesis_request,
     synthetic_plan,
 )
+from dpframe.questions.synthesize.generator import Generator, check_dtypes
+from dpframe.questions.synthesize.plan import SyntheticPlan
 from dpframe.sketches import _sketch as streams
 from dpframe.sketches import sketch_files
 from dpframe.sketches.hot_partition import HotPartition, Shape

@@ -31,7 +31,7 @@ from dpframe.domains import ListedAxis, NumberAxis, TimeAxis
 from dpframe.errors import ColumnError, SourceError
 from dpframe.mechanisms.privhp_partition import Partition, sample_leaves
 from dpframe.noise import public_generator
-from dpframe.questions.synthesize.plan import RowDomain, check_sample, read_schema, schema_text
+from dpframe.questions.synthesize.checks import RowDomain, check_sample, read_schema, schema_text
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -98,7 +98,7 @@ def test_a_folder_that_somebody_else_made_is_not_used(folders: Path, kind: str) 
 KILLED = """
 import os, sys, tempfile
 tempfile.tempdir = sys.argv[1]
-from dpframe._duck import process_database
+from dpframe._duck import connections as process_database
 ours = process_database.process_database()
 (ours.folder.path / ours.name / "raw").write_text("key")
 print(ours.folder.path, flush=True)

@@ -15,7 +15,7 @@ from dpframe.postprocess.consistency import consistent_tree, tree_in_records
 from dpframe.postprocess.level_values import natural_order
 from dpframe.postprocess.shown_nodes import areas, nearest_reported
 from dpframe.questions.tree_counts.ask import TREE_COUNTS
-from dpframe.questions.tree_counts.base_tree_plan import _tree_labels
+from dpframe.questions.tree_counts.frame import _tree_labels
 from dpframe.questions.tree_counts.plan import TreePlan
 from dpframe.sources.exact_trees import exact_counts
 from dpframe.testing import seeded_noise

@@ -16,8 +16,9 @@ import dpframe as dp
 from dpframe._duck import relations as duck_relations
 from dpframe.hierarchy import as_hierarchy
 from dpframe.sketches import MisraGries
-from dpframe.sources import address_keys, record_stream
-from dpframe.sources.record_stream import sketch_source, updated_sketches
+from dpframe.sources import address_keys
+from dpframe.sources import stream_batches as record_stream
+from dpframe.sources.stream_batches import sketch_source, updated_sketches
 from tests import strategies as nasty
 from tests.unit.sources.test_packed_keys import facts
 

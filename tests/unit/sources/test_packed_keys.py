@@ -14,8 +14,9 @@ import dpframe as dp
 from dpframe._duck import register_table
 from dpframe.hierarchy._cells import Columns
 from dpframe.sketches import MisraGries, SketchState
-from dpframe.sources import packed_keys, record_stream
-from dpframe.sources.record_stream import sketch_source
+from dpframe.sources import packed_keys
+from dpframe.sources import stream_batches as record_stream
+from dpframe.sources.stream_batches import sketch_source
 from tests import strategies as nasty
 
 SMALL = st.one_of(st.none(), st.integers(-3, 5))

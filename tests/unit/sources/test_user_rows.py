@@ -156,7 +156,7 @@ def test_what_is_no_number_of_63_bits_is_left_to_sql(monkeypatch: pytest.MonkeyP
     assert exact_counts(frame_of(wide, "int64"), PATHS, SHARE, 1).count[0] == 2 * SHARE.grid
     near = [(0, 2**62, 0), (1, 2**62 + 3, 5)]
     assert set(leaves(near, SHARE, 1, big="int64")) == {(2**62, 0), (2**62 + 3, 5)}
-    monkeypatch.setattr(user_rows, "MOST", 1)
+    monkeypatch.setattr(user_rows, "MOST_USER_ROWS", 1)
     with pytest.raises(AssertionError):
         leaves(near, SHARE, 1, big="int64")
     monkeypatch.undo()

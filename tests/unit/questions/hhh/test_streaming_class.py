@@ -201,7 +201,7 @@ def test_a_failed_update_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
             raise SourceError("the disk is gone")
         real(self, batch)
 
-    monkeypatch.setattr("dpframe.sources.record_stream.MisraGries.update", failing)
+    monkeypatch.setattr("dpframe.sources.stream_batches.MisraGries.update", failing)
     with pytest.raises(SourceError, match="disk"):
         sketch.update(FRAME)
     monkeypatch.undo()

@@ -33,7 +33,7 @@ from dpframe.questions.hhh.sketch_plans import partition_plan
 from dpframe.sketches import MisraGries, SketchState, merge_raw_sketches
 from dpframe.sources import source_relations
 from dpframe.sources.packed_keys import stream_sql
-from dpframe.sources.record_stream import sketch_source
+from dpframe.sources.stream_batches import sketch_source
 from dpframe.testing import seeded_noise
 from tests import naive
 from tests.members import few, in_turn, some

@@ -13,7 +13,7 @@ import dpframe as dp
 from dpframe.asking.call_arguments import CallArguments
 from dpframe.budget import PrivacyUnit
 from dpframe.doors.cli.main import main
-from dpframe.questions.synthesize.plan import row_domain, shape_from, synthetic_plan
+from dpframe.questions.synthesize.checks import row_domain, shape_from, synthetic_plan
 from dpframe.sources.codes import counted_codes
 
 COLUMNS = {"x": (0, 8)}

@@ -1,0 +1,277 @@
+"""Reported nodes with their measures as a frame, and notices on the released numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dpframe.asking.card import (
+    Line,
+    Text,
+    empty_result_notices,
+    invalid_notices,
+    wide_interval_notices,
+)
+from dpframe.asking.node_frame import node_columns
+from dpframe.hierarchy import INVALID
+from dpframe.measures import Measure
+from dpframe.mechanisms.rollup import Estimate, NoisyRollup
+from dpframe.postprocess.known_noise import steps_to_floats
+from dpframe.postprocess.shown_nodes import nearest_reported
+from dpframe.postprocess.weighted_laplace import deviation_factor, mean_ends, whole_half_width
+from dpframe.questions.rollup.rollup_numbers import RollupNumbers
+
+Reals = NDArray[np.float64]
+
+
+Ends = tuple[NDArray[np.generic], NDArray[np.generic], NDArray[np.generic]]
+"""Values, and the ends of their intervals."""
+
+
+def rollup_frame(
+    noisy: NoisyRollup, plan: RollupNumbers, types: Sequence[str] = ()
+) -> pd.DataFrame:
+    """The frame of a rollup.
+
+    Columns: level, prefix, (one for each level, or two for each dimension,) and name, name_lower,
+    name_upper for every measure; with ``clipped`` also name_clipped and its interval."""
+    order, columns = node_columns(plan.hierarchy, noisy.nodes.level, noisy.nodes.keys, types)
+    for name, measure in plan.asked.measures.items():
+        estimates = noisy.measures[name]
+        if measure.kind == "distinct":
+            shown: tuple[NDArray[np.generic], ...] = _distinct_ends(
+                estimates[0], plan.half_width(name)
+            )
+        elif measure.kind == "mean":
+            shown = _mean_columns(estimates, plan.confidence)
+        elif measure.kind == "count":
+            shown = whole_ends(estimates[0], plan.confidence)
+        elif measure.kind == "sum":
+            cut = (end for e in estimates[1:] for end in whole_ends(e, plan.confidence))
+            shown = (*_sum_ends(estimates[0], plan.confidence), *cut)
+        else:
+            assert_never(measure.kind)
+        for end, values in zip(measure.columns, shown, strict=True):
+            columns[f"{name}{end}"] = values[order]
+    return pd.DataFrame(columns)
+
+
+def _total_half_width(estimate: Estimate, confidence: float) -> NDArray[np.object_]:
+    return whole_half_width(estimate.variance, confidence, estimate.largest).astype(object)
+
+
+def _distinct_ends(estimate: Estimate, half: int) -> Ends:
+    """Counts of different values, with intervals of one half width: their noise has one law."""
+    value = estimate.total.astype(np.int64)
+    return value, value - half, value + half
+
+
+def whole_ends(estimate: Estimate, confidence: float) -> Ends:
+    """Values rounded to whole numbers, halves up; ends of intervals rounded outwards."""
+    unit = estimate.unit
+    half = _total_half_width(estimate, confidence)
+    total = estimate.total
+    ends = ((2 * total + unit) // (2 * unit), (total - half) // unit, -((-total - half) // unit))
+    value, lower, upper = (end.astype(np.int64) for end in ends)
+    return value, lower, upper
+
+
+def _sum_ends(estimate: Estimate, confidence: float) -> Ends:
+    """Sums and their intervals, converted from steps to the unit of the values."""
+    half = _total_half_width(estimate, confidence)
+    decimals = estimate.bounds.decimals
+    ends = (estimate.total, estimate.total - half, estimate.total + half)
+    value, lower, upper = (steps_to_floats(end, decimals) for end in ends)
+    return value, lower, upper
+
+
+def _mean_columns(estimates: Sequence[Estimate], confidence: float) -> Ends:
+    """Means and their intervals, from two noisy sums.
+
+    A sums how far values are above the lower bound, and B how far they are below the upper bound.
+    The number of values is (A + B) / width, and the sum of their distances from the middle is
+    (A - B) / 2. Both sums have noise of one law at every node; intervals follow from the joint law
+    (:mod:`dpframe.postprocess.weighted_laplace`).
+
+    A mean is NaN where its interval holds every possible value: nothing is known then.
+    """
+    steps = estimates[0].bounds
+    middle = (steps.lower + steps.upper) / 2
+    number, of_number = _mean_denominator(estimates)
+    centred = steps_to_floats(estimates[0].total - estimates[1].total, steps.decimals) / 2
+    some = number > 0
+    quotient = np.divide(centred, number, out=np.zeros(len(number)), where=some)
+    told = np.divide(np.sqrt(of_number), number, out=np.full(len(number), np.nan), where=some)
+    lower, upper = mean_ends(
+        quotient,
+        told,
+        estimates[0].largest,
+        confidence,
+        half=steps.width * steps.step / 2,
+        within=(steps.lower - middle, steps.upper - middle),
+    )
+    value = np.clip(middle + quotient, steps.lower, steps.upper)
+    ends = np.minimum(middle + lower, value), np.maximum(middle + upper, value)
+    unknown = (ends[0] <= steps.lower) & (ends[1] >= steps.upper)
+    return np.where(unknown, np.nan, value), *ends
+
+
+def _mean_denominator(estimates: Sequence[Estimate]) -> tuple[Reals, Reals]:
+    """The number of values of a mean at every node, and its variance. A user weighs 1."""
+    above, below = estimates
+    width, variance = above.bounds.width, above.variance + below.variance
+    return steps_to_floats(above.total + below.total, 0) / width, variance / width**2
+
+
+def number_of_values(estimates: Sequence[Estimate], confidence: float) -> tuple[Reals, Reals]:
+    """The ends of intervals for the number of values of a mean at every node."""
+    number, variance = _mean_denominator(estimates)
+    half = deviation_factor(confidence) * np.sqrt(variance)
+    return number - half, number + half
+
+
+FEW = 10
+"""A column counts as mostly missing if fewer than one row in this number has a value."""
+
+
+def rollup_notices(plan: RollupNumbers, noisy: NoisyRollup, frame: pd.DataFrame) -> list[Line]:
+    """The notices: nothing shown, intervals wider than their numbers, mostly invalid keys, mostly
+    missing columns, and bounds that cut most values, as far as released numbers say so. Empty
+    without a row of level 0."""
+    (totals,) = np.nonzero(frame["level"].to_numpy() == 0)
+    if len(totals) != 1:
+        return []
+    total = frame[totals[0] : totals[0] + 1]
+    if plan.hierarchy.has_cells:  # level 0 of cells is the remainder, not a total
+        named = plan.asked.measures.items()
+        cells = frame[frame["level"] > 0]
+        return [
+            *_nothing_shown_notice(plan, frame),
+            *(
+                line
+                for name, measure in named
+                for line in _wide_interval_notice(cells, name, measure)
+            ),
+        ]
+    return [
+        *_nothing_shown_notice(plan, frame),
+        *_invalid_rows_notice(plan, frame),
+        *(
+            line
+            for name, measure in plan.asked.measures.items()
+            for line in (
+                *(
+                    _missing_values_notice(plan, noisy, total, name, measure)
+                    or _wide_interval_notice(frame, name, measure)
+                ),
+                *_clipped_values_notice(plan, total, name, measure),
+            )
+        ),
+    ]
+
+
+def _nothing_shown_notice(plan: RollupNumbers, frame: pd.DataFrame) -> list[Line]:
+    """A notice if no node reached the threshold of the selection."""
+    chosen = plan.selection
+    if chosen is None or (frame["level"] > 0).any():
+        return []
+    return empty_result_notices(
+        frame,
+        threshold=chosen.threshold,
+        smallest=chosen.smallest_threshold,
+        what=chosen.count_noun,
+        certain=chosen.certainly_reported,
+    )
+
+
+def _wide_interval_notice(frame: pd.DataFrame, name: str, measure: Measure) -> list[Line]:
+    """A notice on wide intervals, for a measure that is never below 0."""
+    if measure.kind not in ("count", "distinct") and not _is_positive_sum(measure):
+        return []
+    return wide_interval_notices(frame, (name, f"{name}_lower", f"{name}_upper"), name=name)
+
+
+def _invalid_rows_notice(plan: RollupNumbers, frame: pd.DataFrame) -> list[Line]:
+    """A notice on invalid keys, by the first count, else by the first sum of values from 0 on."""
+    counts = [n for n, m in plan.asked.measures.items() if m.kind == "count"]
+    chosen = [*counts, *(n for n, m in plan.asked.measures.items() if _is_positive_sum(m))]
+    if not chosen or not frame["prefix"].str.contains(INVALID, regex=False).any():
+        return []
+    values = frame[chosen[0]].to_numpy()
+    own, above = values.copy(), nearest_reported(frame, plan.hierarchy)
+    np.subtract.at(own, above[above >= 0], values[above >= 0])
+    return invalid_notices(frame.assign(residual=own), plan.hierarchy)
+
+
+def _is_positive_sum(measure: Measure) -> bool:
+    return measure.kind == "sum" and isinstance(measure.lower, float) and measure.lower >= 0
+
+
+def _row_interval(plan: RollupNumbers, total: pd.DataFrame) -> tuple[float, float] | None:
+    """The interval of the number of records, or of users who weigh 1 each; None without a count."""
+    for name, measure in plan.asked.measures.items():
+        if measure.kind == "count" and measure.at_most is None:
+            lower, upper = (total[f"{name}{end}"].iloc[0] for end in ("_lower", "_upper"))
+            return float(lower), float(upper)
+    return None
+
+
+def _missing_values_notice(
+    plan: RollupNumbers, noisy: NoisyRollup, total: pd.DataFrame, name: str, measure: Measure
+) -> list[Line]:
+    """A notice if a column seems to have hardly any values."""
+    rows = _row_interval(plan, total)
+    if rows is not None and rows[0] <= 0:
+        return []  # with hardly any rows, few values are no surprise
+    if measure.kind == "mean":
+        lower, upper = (e[0] for e in number_of_values(noisy.measures[name], plan.confidence))
+        few = lower <= 0 if rows is None else FEW * upper < rows[0]
+        why = "the interval of their number holds 0" if rows is None else "by their noisy number"
+    elif measure.kind == "distinct" or _is_positive_sum(measure):
+        few = total[f"{name}_lower"].iloc[0] <= 0 <= total[f"{name}_upper"].iloc[0]
+        why = f"the interval of the total of {name!r} holds 0"
+    else:
+        return []
+    if not few:
+        return []
+    holds = "values" if measure.kind == "distinct" else "numbers"
+    return [
+        Line.of(
+            "notice",
+            Text("values of {name} may be missing"),
+            (
+                "{why}; NULL, NaN and infinite values count nothing: does column {column!r} "
+                "hold {holds}, and in most rows?"
+            ),
+            name=name,
+            why=why,
+            column=measure.column,
+            holds=holds,
+        )
+    ]
+
+
+def _clipped_values_notice(
+    plan: RollupNumbers, total: pd.DataFrame, name: str, measure: Measure
+) -> list[Line]:
+    """A notice if most values are beyond the bounds."""
+    rows = _row_interval(plan, total)
+    if not measure.clipped or rows is None or rows[0] <= 0:
+        return []
+    if 2 * float(total[f"{name}_clipped_lower"].iloc[0]) <= rows[1]:
+        return []
+    return [
+        Line.of(
+            "notice",
+            Text("values of {name} are mostly cut"),
+            (
+                "more than half of them lie beyond the bounds, so that it is far off, and no "
+                "interval says how far: choose wider bounds, or 'auto'"
+            ),
+            name=name,
+        )
+    ]
