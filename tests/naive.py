@@ -19,10 +19,11 @@ from typing import Any
 
 import pandas as pd
 
-from dpframe.hierarchy import Hierarchy, _date, _ip, _number
+from dpframe.hierarchy import Hierarchy, _date, _number
 from dpframe.hierarchy import _base as _code
 from dpframe.hierarchy import _base as _host_names
 from dpframe.hierarchy import _cells as _columns
+from dpframe.hierarchy import _number as _ip
 from dpframe.hierarchy import _number as _path
 
 Key = str | None

@@ -40,8 +40,7 @@ from dpframe.hierarchy._base import (
 )
 from dpframe.hierarchy._cells import Cells, Columns
 from dpframe.hierarchy._date import USUAL, Date
-from dpframe.hierarchy._ip import Ip
-from dpframe.hierarchy._number import Number, Path
+from dpframe.hierarchy._number import Ip, Number, Path
 from dpframe.hierarchy._parse import (
     KINDS,
     as_hierarchies,

@@ -22,8 +22,7 @@ from dpframe.hierarchy._cells import (
     too_many_kinds,
 )
 from dpframe.hierarchy._date import Date
-from dpframe.hierarchy._ip import Ip
-from dpframe.hierarchy._number import Number, Path
+from dpframe.hierarchy._number import Ip, Number, Path
 
 Convert = Callable[[str, str], object]
 

@@ -27,9 +27,10 @@ from dpframe.asking.level_plan import proof_text
 from dpframe.common.search import normal_delta
 from dpframe.noise import NoiseTable, laplace_table, rounded_normal
 from dpframe.papers.baselines import printed_laws
-from dpframe.verifier.judge import binomial_law, verify_proof, verify_receipt
+from dpframe.verifier.judge import verify_proof, verify_receipt
 from dpframe.verifier.numbers import ONE, TABLE
 from dpframe.verifier.path_game import PathGame, path_bound
+from dpframe.verifier.reports import binomial_law
 from dpframe.verifier.rounds_game import distribution_on_grid, normal_bound, normal_distribution
 from dpframe.verifier.verdict import Law
 from tests.privacy.naive_accounting import path_divergence
