@@ -1,6 +1,6 @@
 """Streaming heavy hitters: the plans of levels and sketches, and ``dp.StreamingHHH``.
 
-The plans with one sketch for each level: of one stream, of merged streams, of partitions.
+**Plans** have one sketch for each level: of one stream, of merged streams, of partitions.
 
 One stream has the sketches of its records, or the sketches that take one user at a time if these
 have less noise. Several streams, or the partitions of a source, are merged level by level. A
@@ -16,9 +16,9 @@ bounded  sketches merged with k counters at any time. A record, or a user of ske
 If a user counts once at a node, partitions get the merge with less noise, chosen from parameters
 alone.
 
-``dp.StreamingHHH``: hierarchical heavy hitters of a stream that comes in pieces.
+**A StreamingHHH** finds hierarchical heavy hitters of a stream that comes in pieces.
 
-:mod:`dpframe.sources.stream_batches` counts; this module adds the private release.
+:mod:`dpframe.sources.stream_batches` counts; here the private release is added.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """What a rollup will do and cost, its frame and notices. Sees no data.
 
-What a rollup of measures will do and cost. Sees no data.
-
 The budget is divided. One share selects nodes, as heavy hitters do; the other shares measure on the
 parts of the selected or listed nodes. Epsilons and deltas add up (adaptive composition). Delta pays
 for the selection; up to half of delta pays for counts of different values, where these have less

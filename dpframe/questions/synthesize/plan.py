@@ -1,7 +1,5 @@
 """What a generator will do and cost, its arguments, and what rows can be.
 
-What a generator of synthetic rows will do and cost, from public parameters alone.
-
 This module sees no data. It needs only the shape of the domain.
 """
 

@@ -1,4 +1,6 @@
-"""The base of plans of tree counts, their frame, and two mechanisms. Sees no data."""
+"""The base of plans of tree counts, their frame, and two plans: by heavy hitters, with relative
+errors. Sees no data.
+"""
 
 from __future__ import annotations
 
