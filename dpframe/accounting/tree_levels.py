@@ -26,7 +26,7 @@ node that only one of two neighbours has can reach it, since the node counts at 
 record or user. (Privacy needs one record less: an absent node counts 0, and no more must be hidden.
 The spare record keeps nodes of a single record, which are most nodes, out of the query.)
 
-**Numbers of different users** at nodes: what one user moves is composed.
+**Numbers of different users** at nodes are paid for by what one user moves, composed.
 
 On each level l = 1, ..., h a user counts at no more than ``times[l]`` nodes, and once in the total:
 ``times[0]`` is 1. So one user moves at most ``times[l]`` counts of level l, each by 1, whoever else

@@ -22,7 +22,7 @@ node is in both.
 Deviations: exact composition instead of Lemmas 13 and 14; ancestors of shown nodes are shown with
 their own noisy counts, so that counts can be made to add up.
 
-**Numbers of different users** at every node have noise of their own, each.
+**Numbers of different users**: each number at a node has noise of its own.
 
 Neighbours: one user with all their records, who is counted once in the total and once at each of at
 most ``times[l]`` nodes of level l. Which nodes these are depends on this user and a secret seed
