@@ -15,11 +15,10 @@ with f holders is Bin(f, 1/2) + Bin(N - f, a0), and cells are independent.
 **Intervals** say how many devices hold a cell, from the sum of their reports.
 
 A cell with f holders has the sum V ~ Bin(f, 1/2) + Bin(N - f, a0). It is shown because V reached t,
-which depends on other cells only (:func:`least_kept`). Given that V >= t, V is
-stochastically increasing in f: a law with log-concave weights grows in likelihood ratio when one
-trial gets likelier, and cutting at t keeps this order. So inverting both tails gives an interval
-(Casella, Berger, "Statistical Inference", 2nd ed., Theorem 9.2.2) that holds given that the cell is
-shown.
+which depends on other cells only (:func:`least_kept`). Given that V >= t, V is stochastically
+increasing in f: a law with log-concave weights grows in likelihood ratio when one trial gets
+likelier, and cutting at t keeps this order. So inverting both tails gives an interval (Casella,
+Berger, "Statistical Inference", 2nd ed., Theorem 9.2.2) that holds given that the cell is shown.
 """
 
 from __future__ import annotations

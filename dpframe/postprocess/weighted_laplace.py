@@ -24,8 +24,8 @@ L there; in this sum it has
     L max(u, 1 - u)^2 / (u^2 + (1 - u)^2),
 
 from L/2 in the middle to L at a bound. So this share is known for each value that the mean could
-have, and with it the factor that the value needs (:func:`share_factor`). The set
-of all values that fit holds the true one with the confidence; its ends are shown.
+have, and with it the factor that the value needs (:func:`share_factor`). The set of all values that
+fit holds the true one with the confidence; its ends are shown.
 
 Privacy
 -------

@@ -11,8 +11,8 @@ and are checked to be counts of a tree: accounting by paths holds only for a tre
 
 **Groups of records** that another engine counted get the form of cells that DuckDB counted.
 
-Groups come in any order, with the levels and texts of their nodes (``sources.portable_sql``).
-Here groups get DuckDB's keys, and each node counts the sum of the groups at and below it.
+Groups come in any order, with the levels and texts of their nodes (``sources.portable_sql``). Here
+groups get DuckDB's keys, and each node counts the sum of the groups at and below it.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ often, it is cheaper to read them unchanged (``texts_sql``) and to find the keys
 A node of level l is the codes of its first l columns, in separate bits. The code of a number is its
 distance from a low number. Columns get the bits that the first batch needs, and share what is left
 of 63. If later values do not fit, sketches go on with texts. At the end each number becomes the one
-text that the SQL has for the node, so that a sketch is as if it had
-counted texts from the start.
+text that the SQL has for the node, so that a sketch is as if it had counted texts from the start.
 """
 
 from __future__ import annotations

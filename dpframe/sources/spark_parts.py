@@ -1,5 +1,5 @@
 """Count by Spark what a rollup measures when the parts are known; and values by powers of two, by
-any engine.
+DuckDB or Spark.
 
 This module does in Spark what :mod:`dpframe.sources.segment_places` does in DuckDB, with the
 reported nodes in a small temporary view. A statement reads the frame once: every row gets its part,
