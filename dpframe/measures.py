@@ -1,6 +1,13 @@
 """Measures: what a rollup adds up, as whole numbers, and the vectors that this takes.
 
-Values as whole numbers: what a sum on the private side adds up, exactly.
+**A measure** says what is measured at every node of a rollup, and how much one record or user may
+add.
+
+A measure is public: what it is, of which column, and the bounds within which values count. It is
+written as an object, ``dp.sum("amount", lower=0, upper=500)``, or as the text
+``sum(amount, 0, 500)``, which SQL and the command line take.
+
+**Values** become whole numbers, so that a sum on the private side is exact.
 
 A value is clipped to its bounds and written as a multiple of a step, a power of ten that whole
 numbers and decimals are multiples of. No floating-point number is ever summed: adding such numbers
@@ -8,13 +15,7 @@ rounds, and how it rounds depends on all rows (Mironov, "On Significance of the 
 Bits for Differential Privacy", 2012; Casacuberta et al., "Widespread Underestimation of
 Sensitivity in Differentially Private Libraries", 2022).
 
-What is measured at every node of a rollup: counts, sums, means, and how much one may add.
-
-A measure is public: what it is, of which column, and the bounds within which values count. It is
-written as an object, ``dp.sum("amount", lower=0, upper=500)``, or as the text
-``sum(amount, 0, 500)``, which SQL and the command line take.
-
-What a measure adds up over the parts of a selection: vectors of whole numbers.
+**Vectors** of whole numbers are what a measure adds up over the parts of a selection.
 
 A vector has one entry a part, and one record, or one user, moves it by at most ``most`` in total
 (L1). Several vectors of one release are paid for one by one.

@@ -1,6 +1,6 @@
 """Periods of time: as people write them, and as moments.
 
-Periods of a column of times: years, quarters, months, ISO weeks, days, hours, and ranges.
+Periods are years, quarters, months, ISO weeks, days, hours, and ranges of them.
 
 Texts are those of ISO 8601: ``2026``, ``2026-11``, ``2026-W47``, ``2026-11-22``, ``2026-11-22T13``,
 and ``2026-Q4``; a range ``2026-W40..2026-W47`` includes both ends. A period is half open: it holds

@@ -424,7 +424,7 @@ def _statements(path: Path) -> list[str]:
 def unordered(sql: str) -> list[str]:
     """Terms of ORDER BY that leave a direction or the place of NULLs to the connection.
 
-    A placeholder alone stands for ``_sql.ascending``, which names both.
+    A placeholder alone stands for ``texts.ascending_order``, which names both.
     """
     found = []
     for clause in re.split(r"ORDER BY", sql)[1:]:

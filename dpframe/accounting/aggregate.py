@@ -1,27 +1,6 @@
 """What sums and shuffles of randomised reports tell about one device.
 
-Amplification by shuffling: what shuffled reports of local randomisers tell about one device.
-
-The accountant of Chadha et al. (2023), Algorithm 1: Renyi divergences of one round of reports,
-added over rounds, turned into (epsilon, delta). It holds for every local randomiser, so it knows
-nothing of sums or of one-hot reports, and is far looser for them than
-:mod:`dpframe.accounting.aggregate`.
-
-A report of an el-DP randomiser is a *clone* with probability exp(-el): a draw from the reports of
-one of the two data in question, each with chance 1/2 (Feldman, McMillan, Talwar, "Hiding Among the
-Clones", 2021, Theorem 3.1). The neighbours are then told apart no better than the pair (A + b,
-C - A + 1 - b), C ~ Bin(N - 1, exp(-el)), A ~ Bin(C, 1/2), and b = 1 with probability
-e^el/(e^el + 1) for one neighbour, 1/(e^el + 1) for the other.
-
-The paper takes its bound from the successor paper of 2023, "Stronger Privacy Amplification by
-Shuffling for Renyi and Approximate Differential Privacy", Theorem 3.2, with twice as many clones.
-Its authors have withdrawn that theorem for general randomisers (errata of arXiv 2208.04591), so the
-number of clones here is that of the paper of 2021.
-
-The pair shows C, so powers of the likelihood ratio average over C. Fewer clones hide less: each
-group of values of C is replaced by its least value.
-
-What sums of randomised one-hot reports tell about one device, exactly.
+**Sums** of one-hot reports are accounted for exactly.
 
 Asymmetric binary randomised response on a one-hot vector of P cells: the held cell reports 1 with
 probability 1/2, every other cell with a0 = 1/(e^el + 1), el the local epsilon (Chadha et al.,
@@ -42,6 +21,26 @@ law Bin(f, 1/2) + Bin(N - 1 - f, a0). The worst case is not always f = 0. The ac
 sum is this sum plus independent bits, which is post-processing. With more holders, the real sum is
 Bin(f* + 1, 1/2) plus independent bits. f* is chosen such that Bin(f* + 1, 1/2) alone hides more
 than Bin(N - 1 - f*, a0), which is checked for the very N and a0 (`_hides_more`).
+
+**Shuffles** of reports are accounted for by amplification, for every local randomiser.
+
+The accountant of Chadha et al. (2023), Algorithm 1: Renyi divergences of one round of reports,
+added over rounds, turned into (epsilon, delta). It holds for every local randomiser, so it knows
+nothing of sums or of one-hot reports, and is far looser for them than the accounting of sums.
+
+A report of an el-DP randomiser is a *clone* with probability exp(-el): a draw from the reports of
+one of the two data in question, each with chance 1/2 (Feldman, McMillan, Talwar, "Hiding Among the
+Clones", 2021, Theorem 3.1). The neighbours are then told apart no better than the pair (A + b,
+C - A + 1 - b), C ~ Bin(N - 1, exp(-el)), A ~ Bin(C, 1/2), and b = 1 with probability
+e^el/(e^el + 1) for one neighbour, 1/(e^el + 1) for the other.
+
+The paper takes its bound from the successor paper of 2023, "Stronger Privacy Amplification by
+Shuffling for Renyi and Approximate Differential Privacy", Theorem 3.2, with twice as many clones.
+Its authors have withdrawn that theorem for general randomisers (errata of arXiv 2208.04591), so the
+number of clones here is that of the paper of 2021.
+
+The pair shows C, so powers of the likelihood ratio average over C. Fewer clones hide less: each
+group of values of C is replaced by its least value.
 """
 
 from __future__ import annotations

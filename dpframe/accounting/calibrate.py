@@ -1,16 +1,15 @@
 """The noise for a budget: every shape that may serve, Gaussian halves too, and the choice.
 
-Gaussian halves for the test noise of tall hierarchies, where one record is the unit of privacy.
+Each shape starts from a closed form or a search and is trimmed with the recursion of
+:mod:`dpframe.accounting.path_recursion`. The result satisfies ``delta <= budget`` strictly, by the
+accountant that reads the very tables that the sampler draws from.
+
+**Gaussian halves** serve the test noise of tall hierarchies where one record is the unit of
+privacy.
 
 A path pays for the left half on every level: from height 7 or so a Gaussian left half spreads
 less than a geometric one, and far above the smallest threshold a Gaussian on both sides spreads
 least. There is no closed form; the scale is searched with the exact recursion.
-
-The noise for a budget: every shape that may serve, and the choice among them.
-
-Each shape starts from a closed form or a search and is trimmed with the recursion of
-:mod:`dpframe.accounting.path_recursion`. The result satisfies ``delta <= budget`` strictly, by the
-accountant that reads the very tables that the sampler draws from.
 """
 
 from __future__ import annotations

@@ -1,6 +1,19 @@
 """Several releases together: profiles, their composition, and a filter for Gaussian releases.
 
-A privacy filter for Gaussian releases that are chosen, budgets included, after looking.
+**Profiles** of releases compose by privacy loss distributions.
+
+A profile is a list of points (epsilon, delta) that a release keeps at once, delta being an upper
+bound on its hockey-stick divergence in either direction. The exact curve D, as a function of
+t = e^epsilon, is convex with D(0) = 1, and equals D(1/t) t + 1 - t on the other side of 1. So the
+lower convex hull of points above D is still above D (a chord of D lies below the same chord of the
+points). From the hull "connect the dots" (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022,
+Algorithm 1) builds a privacy loss distribution that dominates the release. These distributions
+compose, also when a question is asked after looking at earlier answers, if the profiles and their
+number are fixed beforehand (Zhu, Dong, Wang 2022, Theorem 10). Profiles that are themselves chosen
+after looking are not covered: they can overspend ("Privacy Filters are Captured by Residues" 2026;
+tests/privacy/test_composition.py). So a ledger composes only what was reserved.
+
+**A privacy filter** pays for Gaussian releases that are chosen, budgets included, after looking.
 
 Gaussian answers that follow each other, each chosen after all earlier ones, are no worse than one
 count that moves by mu in units of its noise, if on *every* history the squares of their moves add
@@ -15,19 +28,6 @@ Therefore four amounts are fixed *beforehand*, and a release is paid for only if
 them; no amount makes up for another. A filter that asked only whether the delta of all releases
 together still fits would be wrong: an analyst could take squares where answers have told much, and
 ends where they have told little, and both are spent (tests/privacy/test_filter.py).
-
-Several releases together: privacy profiles, and their composition by privacy loss distributions.
-
-A profile is a list of points (epsilon, delta) that a release keeps at once, delta being an upper
-bound on its hockey-stick divergence in either direction. The exact curve D, as a function of
-t = e^epsilon, is convex with D(0) = 1, and equals D(1/t) t + 1 - t on the other side of 1. So the
-lower convex hull of points above D is still above D (a chord of D lies below the same chord of the
-points). From the hull "connect the dots" (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022,
-Algorithm 1) builds a privacy loss distribution that dominates the release. These distributions
-compose, also when a question is asked after looking at earlier answers, if the profiles and their
-number are fixed beforehand (Zhu, Dong, Wang 2022, Theorem 10). Profiles that are themselves chosen
-after looking are not covered: they can overspend ("Privacy Filters are Captured by Residues" 2026;
-tests/privacy/test_composition.py). So a ledger composes only what was reserved.
 """
 
 from __future__ import annotations

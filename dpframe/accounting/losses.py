@@ -1,21 +1,20 @@
 """Privacy losses of integer noise on a grid, and composition of histograms a level.
 
-Privacy losses of integer noise on a grid, rounded up, and their composition.
+**Losses** are rounded up to the grid.
 
 One count that moves by one, under a symmetric bounded law, loses log(p/q) at an outcome that has
 probability p for one of two neighbours and q for the other. Losses are put on multiples of
-``step``; counts with independent noise compose by convolution (Koskela, Jalkoe, Honkela 2020).
-This module reads only the table that is drawn from, and not the budget that the law was made for.
+``step``; counts with independent noise compose by convolution (Koskela, Jalkoe, Honkela 2020). Only
+the table that is drawn from is read, and not the budget that the law was made for.
 
 Convolutions are fast Fourier transforms of *tilted* masses, proportional to exp(tilt loss) m(loss).
 The rounding of a transform is bounded in parts of all the mass, and a tilt puts the mass where
 delta is decided. The bound (`Losses.rounding`) is added to every delta, however small it is.
 
-Composition of one noisy histogram a level, for the baselines: exact pmfs, pessimistic grid.
+**Histograms**, one a level, are baselines, with exact pmfs and a pessimistic grid.
 
-Each level adds one bounded law to every count it has; a record moves one count by 1 on each
-level. Privacy loss distributions give the h-fold composition; their discretisation rounds every
-loss up (:mod:`dpframe.accounting.losses`).
+Each level adds one bounded law to every count it has; a record moves one count by 1 on each level.
+Privacy loss distributions give the h-fold composition; their discretisation rounds every loss up.
 """
 
 from __future__ import annotations

@@ -1,25 +1,7 @@
-"""What a bottom-up selection along one root path costs: the recursion, and bounds for linear laws.
+"""What a bottom-up selection along one root path costs: the recursion, bounds for linear laws, and
+geometric halves.
 
-Geometric halves: a closed form, pure up to the cut ends, then trimmed.
-
-Scales in records, V the release noise and W the test noise::
-
-    b2 = 1 / (release_share * epsilon)          V: discrete Laplace
-    bR = 1 / (epsilon - 1/b2)                   W: right half, paid once
-    bL = h bR with remainder, else max(h/epsilon, (h - 1) bR)      W: left half, paid h times
-
-Valid for one record and for the shares of one user (:mod:`dpframe.accounting.path_recursion`).
-
-Accounting for laws whose log-likelihood ratios are linear in the amount that moved.
-
-Geometric halves lose at most ``s / b`` when a count moves by ``s`` records, plus a small mass
-``slip`` where the bounded table leaves the geometric law (its cut ends, its rounding). A user
-whose records weigh ``s_1, s_2, ...`` with sum at most 1 therefore loses the share-weighted mean
-of the losses of their paths, never more than one record's path, and slips at most once a level
-and once at the release (docs/guarantees.md gives the proof). One record is the special case
-of a single share, so the same bound serves tables too long for the recursion.
-
-What a bottom-up selection along one root path costs: the recursion, in upper bounds.
+**The recursion** gives upper bounds.
 
 A node is selected iff ``F + W >= threshold``; the first selected node on the path of the
 record releases ``F + V`` and ends the path; with ``remainder`` a path without a selected
@@ -34,6 +16,25 @@ Two facts make it cheap and keep it rigorous.
   hull of all pairs. The hull is taken in exact integers.
 * Hockey-stick curves are convex in ``t = e^eps``, so a chord between two grid points is an
   upper bound. At t = 0 the curve is 1 exactly; above the grid the last value bounds it.
+
+**Linear laws** have log-likelihood ratios that are linear in the amount that moved.
+
+Geometric halves lose at most ``s / b`` when a count moves by ``s`` records, plus a small mass
+``slip`` where the bounded table leaves the geometric law (its cut ends, its rounding). A user
+whose records weigh ``s_1, s_2, ...`` with sum at most 1 therefore loses the share-weighted mean
+of the losses of their paths, never more than one record's path, and slips at most once a level
+and once at the release (docs/guarantees.md gives the proof). One record is the special case
+of a single share, so the same bound serves tables too long for the recursion.
+
+**Geometric halves** have a closed form, pure up to the cut ends. Then they are trimmed.
+
+Scales in records, V the release noise and W the test noise::
+
+    b2 = 1 / (release_share * epsilon)          V: discrete Laplace
+    bR = 1 / (epsilon - 1/b2)                   W: right half, paid once
+    bL = h bR with remainder, else max(h/epsilon, (h - 1) bR)      W: left half, paid h times
+
+Valid for one record and for the shares of one user, as for all linear laws.
 """
 
 from __future__ import annotations

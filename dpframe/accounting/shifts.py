@@ -1,7 +1,5 @@
 """What noise costs when a vector moves by a known vector, and scales worth trying.
 
-What integer noise costs when a vector of counts moves by a known integer vector.
-
 The loss of a move D is a function of one whole number. For discrete Gaussian noise of parameter s
 on every coordinate it is ``(|D|^2 + 2 T) / (2 s^2)`` with ``T = D . Z``; for discrete Laplace noise
 of scale b it is a sum of independent multiples of ``1/b``. So the hockey-stick divergence is one

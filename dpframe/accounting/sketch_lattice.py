@@ -1,20 +1,6 @@
 """Misra-Gries sketches after post-processing, and over a finite public universe.
 
-Sketches over a finite public universe, with delta = 0: Laplace noise on every element.
-
-The vector over the universe holds what the sketch stores, and 0 for every other element. Where
-sketches are post-processed (alone, or summed) and values below 0 are set to 0, a record moves it
-by at most ``2k - 1`` in units of ``1/(k + 1)``, whatever the size of the universe (Lebeda and
-Tetek, Lemma 2 of section 6). Without the cut at 0 every element that is *not* stored would move
-by 1, and the noise would not cover it. Bounded merges, and sketches of users, move by at most 1 in
-at most k elements.
-
-References
-----------
-C. J. Lebeda, J. Tetek, Better differentially private approximate histograms and heavy hitters using
-the Misra-Gries sketch: Algorithm 3 and what follows it, Corollary 2 of section 7, Lemma 9.
-
-Misra-Gries sketches after post-processing, alone or summed: every counter with its own noise.
+**After post-processing**, alone or summed, every counter of a sketch gets noise of its own.
 
 Subtract from each counter the mean over k + 1, ``g = (sum of counters)/(k + 1)`` (Lebeda and Tetek,
 Algorithm 3). On the integers ``V = (k + 1) C - sum of C`` a record moves one value by k and the
@@ -33,13 +19,21 @@ variant sketch, noise on all k values before any is dropped
     stores alone at most one key of value <= k, the other up to k keys of value 1; each side is
     given the keys of the other with value 0, which pass less often. All k + 1 keys are charged.
 
-*Pure.* Laplace noise of scale ``(2k - 1)/epsilon`` in these units on every element of a finite
-public universe, zeros included.
+**A finite public universe** needs no delta: every element gets Laplace noise, zeros included. For
+post-processed sketches its scale is ``(2k - 1)/epsilon`` in units of ``1/(k + 1)``.
+
+The vector over the universe holds what the sketch stores, and 0 for every other element. Where
+sketches are post-processed (alone, or summed) and values below 0 are set to 0, a record moves it
+by at most ``2k - 1`` in units of ``1/(k + 1)``, whatever the size of the universe (Lebeda and
+Tetek, Lemma 2 of section 6). Without the cut at 0 every element that is *not* stored would move
+by 1, and the noise would not cover it. Bounded merges, and sketches of users, move by at most 1 in
+at most k elements.
 
 References
 ----------
 C. J. Lebeda, J. Tetek, Better differentially private approximate histograms and heavy hitters using
-the Misra-Gries sketch: Algorithm 3, section 6, Lemmas 1 and 2, section 7.
+the Misra-Gries sketch: Algorithm 3 and what follows it, section 6, Lemmas 1 and 2, section 7,
+Corollary 2, Lemma 9.
 """
 
 from __future__ import annotations

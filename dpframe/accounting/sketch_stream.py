@@ -1,6 +1,28 @@
 """Misra-Gries sketches of one stream, of users, and the Gaussian sparse histogram.
 
-The Gaussian sparse histogram mechanism on integers, for counts that all move the same way.
+**One stream** has a sketch a level. Released are alpha_hat and the counters above it.
+
+A sketch has k counters C, keys that cannot be published among them, and the number alpha of its
+decrements. Neighbours differ by one record. Their keys can be matched, shared keys with
+themselves, so that the vector (U, alpha), U = C + alpha, moves by exactly 1 in exactly one
+coordinate (Lebeda and Tetek, Lemma 2, restated). The release adds Z to every U and one eta to
+alpha, publishes ``alpha_hat = alpha + eta`` and, for keys with ``U + Z >= alpha_hat + theta``, the
+value ``U + Z``. It has the privacy of their Algorithm 2 at half the variance of the counters.
+
+*Bound.* Let E be a set of outputs, S the first sketch, S' the second. Consider the release that
+publishes, for matched pairs of unshared keys, only whether one of them passed. It is computed from
+noise on (U, alpha), so it costs at most D_h, the divergence of a move by 1 on each of h levels.
+With S, an output without unshared keys is as likely in the real release as it is here with no
+unshared key passed. With S', it is at least as likely in the real release. Hence the chance that an
+unshared key passes is added for S alone, without a factor e^epsilon:
+
+    P_S(E) <= e^epsilon P_S'(E) + D_h(epsilon) + sum over levels P_S(an unshared key passes)
+
+At most two keys are unshared, with counters at most (1, 0). In the standard sketch, where zeros are
+removed at once, up to k keys with counter 1 are stored on one side only; the other side is given
+the same keys with counter 0, which pass less often (their section 5.1, with the exact maximum).
+
+**The Gaussian sparse histogram** works on integers, for counts that all move the same way.
 
 Bounded-memory merges of Misra-Gries sketches, and sketches of users' sets (Lebeda and Tetek,
 Corollaries 2 and 10): neighbours differ by 1 in at most L counts, all in one direction, and zeros
@@ -28,28 +50,6 @@ costs a factor of 1 + O(delta).
 
 A table that ends below t hides a count of 1 with certainty. What its end costs is then part of D_j.
 Such a table can have a smaller threshold than a long one.
-
-Misra-Gries sketches of one stream, a sketch a level: alpha_hat and the counters above it.
-
-A sketch has k counters C, keys that cannot be published among them, and the number alpha of its
-decrements. Neighbours differ by one record. Their keys can be matched, shared keys with
-themselves, so that the vector (U, alpha), U = C + alpha, moves by exactly 1 in exactly one
-coordinate (Lebeda and Tetek, Lemma 2, restated). The release adds Z to every U and one eta to
-alpha, publishes ``alpha_hat = alpha + eta`` and, for keys with ``U + Z >= alpha_hat + theta``, the
-value ``U + Z``. It has the privacy of their Algorithm 2 at half the variance of the counters.
-
-*Bound.* Let E be a set of outputs, S the first sketch, S' the second. Consider the release that
-publishes, for matched pairs of unshared keys, only whether one of them passed. It is computed from
-noise on (U, alpha), so it costs at most D_h, the divergence of a move by 1 on each of h levels.
-With S, an output without unshared keys is as likely in the real release as it is here with no
-unshared key passed. With S', it is at least as likely in the real release. Hence the chance that an
-unshared key passes is added for S alone, without a factor e^epsilon:
-
-    P_S(E) <= e^epsilon P_S'(E) + D_h(epsilon) + sum over levels P_S(an unshared key passes)
-
-At most two keys are unshared, with counters at most (1, 0). In the standard sketch, where zeros are
-removed at once, up to k keys with counter 1 are stored on one side only; the other side is given
-the same keys with counter 0, which pass less often (their section 5.1, with the exact maximum).
 
 References
 ----------

@@ -1,16 +1,7 @@
-"""Noise for the count of every node, and of different users at nodes, composed over levels.
+"""Noise for the count of every node, and of different users at nodes, composed over levels; and
+curves of releases made of parts.
 
-Releases made of parts: the curve that all parts keep together, from the curve of each part.
-
-Parts may be asked in turns, each question chosen after earlier answers, as long as each part keeps
-its curve whatever it is asked. Then all parts together are dominated by the product of one pair of
-laws a part (interactive mechanisms that run concurrently: Vadhan, Zhang, "Concurrent Composition
-Theorems for Differential Privacy", 2023; Haney, Shoemate, Tian, Vadhan, Vyrros, Xu, Zhang 2023). A
-part of which only (epsilon, delta) is known is dominated by randomised response that fails with
-probability delta (Kairouz, Oh, Viswanath 2015). That is why three parts of a third of epsilon cost
-less, at every smaller epsilon, than their sum says.
-
-Noise for the count of every node: one law a level, composed over the levels of a path.
+**Counts of every node** have one law a level, composed over the levels of a path.
 
 A record moves one count on every level by 1, the total included; a user who weighs 1 moves several
 counts of a level, together by 1. Level l gets the share w_l of the budget (sum of w_l: 1).
@@ -35,15 +26,24 @@ node that only one of two neighbours has can reach it, since the node counts at 
 record or user. (Privacy needs one record less: an absent node counts 0, and no more must be hidden.
 The spare record keeps nodes of a single record, which are most nodes, out of the query.)
 
-Noise for numbers of different users at every node: what one user moves, composed.
+**Numbers of different users** at nodes are paid for by what one user moves, composed.
 
 On each level l = 1, ..., h a user counts at no more than ``times[l]`` nodes, and once in the total:
 ``times[0]`` is 1. So one user moves at most ``times[l]`` counts of level l, each by 1, whoever else
 is there: T = sum of ``times`` counts in all, with independent noise. This is the case of T levels
-on which one record moves one count each, and is paid for as such
-(:mod:`dpframe.accounting.tree_levels`): by privacy loss distributions of the tables that are drawn
-from, or for Laplace noise by the sum of 1 / b. A user with fewer nodes moves fewer counts, which is
-a part of this case.
+on which one record moves one count each, and is paid for as such: by privacy loss distributions of
+the tables that are drawn from, or for Laplace noise by the sum of 1 / b. A user with fewer nodes
+moves fewer counts, which is a part of this case.
+
+**Releases made of parts** have a curve that all parts keep together, from the curve of each part.
+
+Parts may be asked in turns, each question chosen after earlier answers, as long as each part keeps
+its curve whatever it is asked. Then all parts together are dominated by the product of one pair of
+laws a part (interactive mechanisms that run concurrently: Vadhan, Zhang, "Concurrent Composition
+Theorems for Differential Privacy", 2023; Haney, Shoemate, Tian, Vadhan, Vyrros, Xu, Zhang 2023). A
+part of which only (epsilon, delta) is known is dominated by randomised response that fails with
+probability delta (Kairouz, Oh, Viswanath 2015). That is why three parts of a third of epsilon cost
+less, at every smaller epsilon, than their sum says.
 """
 
 from __future__ import annotations

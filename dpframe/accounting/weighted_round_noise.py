@@ -1,6 +1,6 @@
 """Gaussian noise along paths, and for rounds of weighted counts.
 
-Gaussian noise for tests and releases along paths: one curve, however much moves and where.
+**Along paths** tests and releases have Gaussian noise: one curve, however much moves and where.
 
 A Gaussian *rounded* to the nearest whole number is a function of continuous Gaussian noise:
 count + round(Z) = round(count + Z). So the claims are the claims for continuous noise.
@@ -26,7 +26,8 @@ all s up to K. Where both neighbours can give an answer, cutting divides both ch
 mass of the table. The remaining errors of 64-bit weights and of floats are added for each answer
 that one unit of privacy can move, at most (h + 1) K answers.
 
-Rounds of weighted counts of a user's items, and counts of users at last: Gaussian noise.
+**Rounds** of weighted counts of a user's items, and counts of users at last, have Gaussian noise,
+too.
 
 In every round a user gives whole weights, of Euclidean norm at most ``unit``, to at most ``items``
 values of their own. Which values, and how much, depends on this user and on what earlier rounds
@@ -59,9 +60,8 @@ however they followed the noise of earlier rounds: no weight is above the norm. 
 for all new values of a user at once, and all rounds.
 
 *Whole numbers.* Z is a Gaussian rounded to the nearest whole number. So the claims for M are the
-claims for continuous noise (:mod:`dpframe.accounting.weighted_round_noise`), and Z is at most 1/2
-above this continuous noise: the sum is at most (a_1 + .. + a_t)/2 above a Gaussian. Every bound on
-a tail allows for this half.
+claims for continuous noise, as along paths, and Z is at most 1/2 above this continuous noise: the
+sum is at most (a_1 + .. + a_t)/2 above a Gaussian. Every bound on a tail allows for this half.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Cards: lines as data and as text, notices on released numbers, and what a plan draws.
 
-What a plan draws: one list, from which its proof, curve, receipt and card follow.
+**What a plan draws** is one list, from which its proof, curve, receipt and card follow.
 
 A plan states once which noise it adds to which numbers, what one protected record or user moves
 there, and how the draws compose. ``asking/level_plan.py`` writes the proof from the list, the

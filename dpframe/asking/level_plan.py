@@ -1,6 +1,6 @@
 """The protocols and bases of plans: what each reads off its draws, and proofs of receipts.
 
-Proofs of receipts: what a claim rests on, written down for a verifier that shares no code.
+**Proofs of receipts** write down what a claim rests on, for a verifier that shares no code.
 
 A proof is a text of JSON: the promise, the game that the mechanism is, the tables that it draws
 from. It is made from the draws of a plan, so that no number in it can come from data

@@ -1,4 +1,6 @@
-"""Make a release: count, charge, draw, tidy; and what a call says of its data."""
+"""Make a release: count, charge, draw, tidy; what a call says of its data, and what is left in its
+ledger.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """Calls: errors that name what did not fit, short tracebacks, forked children, late imports.
 
-Forked children. The threads of the parent do not exist in a child: what one of them was doing
-at the fork, such as loading a module or waiting inside SQLite, is never finished there.
+**Forked children** lack the threads of their parent: what one of them was doing at the fork, such
+as loading a module or waiting inside SQLite, is never finished there.
 
 So a child makes locks and databases anew. If another thread was inside a call at the fork, the
 child refuses all calls, because it could wait for ever. Nothing waits for other threads' imports.
 
-Short tracebacks: of our own errors a caller sees the line that was wrong, and not how we found
+**Short tracebacks** of our own errors show a caller the line that was wrong, and not how we found
 that out.
 
 The message of such an error is all that there is to know. Errors that are not ours keep every

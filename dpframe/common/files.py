@@ -1,12 +1,11 @@
-"""Files that callers name, and progress while a person waits.
-
-Files that callers name: which one a path is, and a new file that takes the place of an old one.
+"""Files that callers name, new files that take the place of old ones, and progress while a person
+waits.
 
 A path that exists is that file. Only where nothing has the name is ``~`` somebody's home, and
 ``*``, ``?`` and ``[...]`` a pattern. Every door asks here, so that what is checked, read and told
 is one and the same file.
 
-What is being done, and for how long, where a person waits for it: in notebooks, on terminals.
+**Progress** says what is being done, and for how long, in notebooks and on terminals.
 
 Nothing is shown in the first two seconds, in a pipe, in tests, or after the end. Shown are the name
 of a step and its time; for a query that reads data also its percentage, and for steps whose number

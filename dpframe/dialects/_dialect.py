@@ -1,6 +1,5 @@
-"""What a rollup asks of an engine: one method a difference; BigQuery and Snowflake.
-
-What a rollup asks of an engine: one method for each difference, which returns SQL.
+"""What a rollup asks of an engine: one method a difference, which returns SQL; BigQuery and
+Snowflake.
 
 No value of a column makes the SQL fail. A method that a dialect does not override returns standard
 SQL that the engines share.

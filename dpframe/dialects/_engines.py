@@ -1,8 +1,9 @@
 """PostgreSQL from 14 on, and Spark SQL from 4 on: dialects that tests run.
 
-Spark SQL from 4 on, classic and Connect; Databricks too.
+**Spark SQL** is that of classic and Connect sessions, and of Databricks.
 
-No SQL here depends on the settings of a session: ANSI mode, time zone, or how strings are escaped.
+None of its SQL depends on the settings of a session: ANSI mode, time zone, or how strings are
+escaped.
 """
 
 from __future__ import annotations

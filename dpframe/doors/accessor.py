@@ -1,6 +1,6 @@
 """``df.dp``: the functions of dpframe on pandas and Polars frames, and pages of a result.
 
-``.dp`` of Polars frames: the same methods as for pandas frames, with answers in Polars.
+**On Polars frames** ``.dp`` has the same methods as on pandas frames, with answers in Polars.
 
 A Polars frame cannot carry a receipt. Therefore the pandas result from which it was made is kept
 as long as the Polars frame lives, and answers the calls on it.

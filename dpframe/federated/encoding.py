@@ -1,6 +1,6 @@
 """Items as bits, and what runs on the device: one item, reported in disguise.
 
-Items as bits, so that their prefixes form a binary tree: fixed or Huffman codes of characters.
+**Items** are bits, so that their prefixes form a binary tree: fixed or Huffman codes of characters.
 
 An item is written as the codes of its characters and of the end symbol, then zeros, up to a length
 r that is the same for all items. An item that does not fit into r bits is *cut*: it counts as the
@@ -9,7 +9,12 @@ item with a character outside of the alphabet before the cut is *left out*: nobo
 every prefix that a device reports can be read. Capitals count as small letters unless the alphabet
 has capitals.
 
-PI-RAPPOR: reports of a few numbers in place of a vector of all cells.
+**A device** chooses one item, and reports it in disguise.
+
+Chadha et al. (2023), Algorithm 3 (DeviceSide): data selection, then one-hot encoding with
+asymmetric binary randomised response.
+
+**PI-RAPPOR** reports a few numbers in place of a vector of all cells.
 
 Feldman, Talwar, "Lossless Compression of Efficient Private Local Randomizers" (2021), Algorithms 3
 to 5, with the speed-up of Chadha et al. (2023), Appendix B. A report is a random affine function
@@ -23,11 +28,6 @@ completions (q = 59, c = 1) it is 4.06. Here c is rounded up. Second, q is also 
 (e^el + 1)/(e^el - 1), so that c stays below q/2, where likelihood ratios turn over. Third, the bits
 of one report are not independent altogether, so the exact accountant of sums does not hold: use
 ``accountant="shuffle"``.
-
-What runs on a device: choose one item, and report it in disguise.
-
-Chadha et al. (2023), Algorithm 3 (DeviceSide): data selection, then one-hot encoding with
-asymmetric binary randomised response.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def local_epsilon(
 
     References
     ----------
-    Chadha et al. (2023), Algorithm 1; dpframe/accounting/aggregate.py and shuffle.py.
+    Chadha et al. (2023), Algorithm 1; dpframe/accounting/aggregate.py.
 
     Examples
     --------

@@ -1,24 +1,24 @@
 """What runs on the server: channels and sums of reports, estimates and intervals.
 
-Channels: from the cells that devices hold to the sums that the server sees, and back to counts.
+**The server** adds up reports, estimates, and chooses which prefixes and bits are next.
+
+Chadha et al. (2023), Algorithms 4 (ServerSide) and 5 (PruneHH), and Section V.B. It sees no device:
+what it does is post-processing of sums.
+
+**Channels** lead from the cells that devices hold to the sums that the server sees, and back to
+counts.
 
 A channel draws the sums of an iteration at once. ``empty`` is the law of a cell that nobody holds.
 :class:`ReportSums` has exactly the law of adding up the reports of N devices: the sum of a cell
 with f holders is Bin(f, 1/2) + Bin(N - f, a0), and cells are independent.
 
-Intervals for how many devices hold a cell, from the sum of their reports.
+**Intervals** say how many devices hold a cell, from the sum of their reports.
 
 A cell with f holders has the sum V ~ Bin(f, 1/2) + Bin(N - f, a0). It is shown because V reached t,
-which depends on other cells only (:func:`.server.least_kept`). Given that V >= t, V is
-stochastically increasing in f: a law with log-concave weights grows in likelihood ratio when one
-trial gets likelier, and cutting at t keeps this order. So inverting both tails gives an interval
-(Casella, Berger, "Statistical Inference", 2nd ed., Theorem 9.2.2) that holds given that the cell is
-shown.
-
-What runs on the server: sums of reports, estimates, and which prefixes and bits are next.
-
-Chadha et al. (2023), Algorithms 4 (ServerSide) and 5 (PruneHH), and Section V.B.
-Nothing here sees a device: it is all post-processing of sums.
+which depends on other cells only (:func:`least_kept`). Given that V >= t, V is stochastically
+increasing in f: a law with log-concave weights grows in likelihood ratio when one trial gets
+likelier, and cutting at t keeps this order. So inverting both tails gives an interval (Casella,
+Berger, "Statistical Inference", 2nd ed., Theorem 9.2.2) that holds given that the cell is shown.
 """
 
 from __future__ import annotations

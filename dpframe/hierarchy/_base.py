@@ -1,6 +1,6 @@
 """The base class of all kinds of hierarchy, and the kinds of texts: host names and codes.
 
-The base class of all kinds of hierarchy. A hierarchy never sees data.
+**A hierarchy** never sees data.
 
 A hierarchy turns a row into a chain of nodes, coarse to fine. It writes SQL for the rollup: the
 key of the finest node of a row (one or several columns), the key of the node one level up, the
@@ -9,7 +9,7 @@ key as text. People see ``label``.
 
 A NULL key is the ``<invalid>`` node of level 1: NULL, empty and malformed values end there.
 
-The nodes of a row in SQL, and one text for each node, as sketches hold it.
+**Sketches** hold one text for each node of a row.
 
 ``level_key_sql`` goes from the finest node of a row to the nodes above. ``pack_key`` makes one text
 of the texts of a node, equal for equal nodes; ``unpack_key`` takes this text apart again.
@@ -282,7 +282,7 @@ text: it closes the whole database when it tries."""
 
 UNWRITABLE = r"\b(TIMESTAMP_M?S|VARIANT|BIGNUM)\b|\bUNION\b.*\b(TIME|TIME_NS|DECIMAL|BIT)\b"
 """Pattern in the names of types that hold times of ``COARSE_TIMES`` inside, or can hold them, and
-of types whose malformed values no SQL tells from valid ones (``_duck.guards``)."""
+of types whose malformed values no SQL tells from valid ones (``_duck.connections``)."""
 
 NO_TEXT = "; it can hold values that cannot be written as text. Cast the column."
 

@@ -1,7 +1,5 @@
 """Columns and several hierarchies at once: kinds of cells, and their order.
 
-Several hierarchies at once: which kinds of cells there are, and in which order they are asked.
-
 A *kind* says how fine a cell is: its level in every dimension, 0 if the cell covers the whole
 dimension. A record lies in at most one cell of a kind, and in none if it has too few levels. Kinds
 are ordered finest first: a kind comes after all kinds that refine it. All of this is public.

@@ -1,6 +1,6 @@
 """Dates and times in levels, and their time zones.
 
-Time zones: check their names, and write how far a zone is ahead of UTC as SQL.
+**Time zones** are checked by name, and SQL is written that says how far a zone is ahead of UTC.
 
 Offsets come from Python's ``zoneinfo`` and are written into the statement, because databases bring
 time zones of different years, and DuckDB's answers follow the calendar of the connection.

@@ -1,6 +1,6 @@
 """Entries of a ledger, and the charge that makes one.
 
-The history of a ledger: charges, each with a seal over itself and all that came before.
+**The history** of a ledger is its charges, each with a seal over itself and all that came before.
 
 Nothing written is ever changed or removed. A seal is a checksum: whoever may write the file can
 forge it, but a flipped bit, a truncated page or a row edited by hand does not go unnoticed.
@@ -9,7 +9,7 @@ Whatever is read is checked. Every charge and every opening compares the totals 
 and its seal; every listing checks the entries that it lists. Opening a long ledger checks its
 newest entries and, in turn, a part of the older ones; ``check_history(whole=True)`` checks all.
 
-The charge of a release, and what it costs a ledger that protects something else.
+**A charge** says what a release costs, also in a ledger that protects something else.
 
 A guarantee holds for one step between neighbouring tables. Where a ledger protects something else,
 its neighbours can be two steps apart, and the release costs what group privacy says: 2 epsilon, and

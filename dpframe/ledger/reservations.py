@@ -1,17 +1,18 @@
 """Reservations and filters: what pays for later releases.
 
-Privacy filters: amounts that a ledger has paid for, which Gaussian releases of any cost use up.
-
-Whoever opens a filter need not know how many releases come, nor with which budgets: each release
-may be chosen after looking at earlier answers (:mod:`dpframe.accounting.compose`). To the
-ledger a filter, like a reservation, is one interactive mechanism that costs its (epsilon, delta).
-
-Reservations: releases of one law that are paid for together, before the first is drawn.
+**Reservations** are releases of one law that are paid for together, before the first is drawn.
 
 Releases whose law and number are fixed beforehand compose by privacy loss distributions, whatever
 else is asked in between (:mod:`dpframe.accounting.compose`). They are charged at once, as one
 release of their joint (epsilon, delta) would be; so the totals of a ledger are plain sums
 (docs/decisions/0011-what-a-ledger-adds-up.md).
+
+**Privacy filters** are amounts that a ledger has paid for, which Gaussian releases of any cost use
+up.
+
+Whoever opens a filter need not know how many releases come, nor with which budgets: each release
+may be chosen after looking at earlier answers (:mod:`dpframe.accounting.compose`). To the
+ledger a filter, like a reservation, is one interactive mechanism that costs its (epsilon, delta).
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 The store of a ledger: SQLite, its tables and transactions.
 
-The ledger's file: a SQLite database, with a connection per operation, a transaction per write.
+The file is a SQLite database. Every operation has a connection of its own, every write a
+transaction.
 
 Amounts are integers, rounded up when spent, in units of 1e-12 of epsilon and 1e-18 of delta, so
 that sums are exact and ten charges of 0.1 are 1. The file is in rollback-journal mode with full

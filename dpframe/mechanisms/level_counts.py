@@ -1,6 +1,6 @@
 """Noisy counts of every level: of records, of users, with a relative error, as histograms.
 
-Noisy counts of every node: one noisy histogram a level, composed over the levels.
+**Counts of every node** are one noisy histogram a level, composed over the levels.
 
 The additive mechanism of Ghazi, Kamath, Kumar, Manurangsi, Wu, "On Differentially Private Counting
 on Trees" (2023), Corollary 15, with integer noise; where keys are unknown, as stability histograms
@@ -22,7 +22,7 @@ node is in both.
 Deviations: exact composition instead of Lemmas 13 and 14; ancestors of shown nodes are shown with
 their own noisy counts, so that counts can be made to add up.
 
-Noisy numbers of different users at every node, each count with noise of its own.
+**Numbers of different users**: each number at a node has noise of its own.
 
 Neighbours: one user with all their records, who is counted once in the total and once at each of at
 most ``times[l]`` nodes of level l. Which nodes these are depends on this user and a secret seed
@@ -39,9 +39,9 @@ is 1 or 0: the highest value of the noise plus 1 is below the threshold. Unlike 
 up, no node is shown because of a node below it: above a shown node there can be a node where nobody
 takes part.
 
-Stability histograms (Bun, Nissim and Stemmer, 2019), one a level, with exact composition.
+Source: stability histograms (Bun, Nissim and Stemmer, 2019), one a level, with exact composition.
 
-Counts of all nodes with a relative error: each node between two thresholds.
+**Counts with a relative error** put each node between two thresholds.
 
 Source: Ghazi, Kamath, Kumar, Manurangsi and Wu, "On Differentially Private Counting on Trees"
 (2023), "CT": Algorithms 1 (classification) and 2 (reduction). Neighbours: one record, which moves
@@ -85,7 +85,8 @@ node is released, its count is in [lower, upper], else its count is below ``smal
 while all sparse vector noise is within Delta and no tree has more than M_i records. Accuracy needs
 ``largest`` to be true.
 
-Baseline: a noisy histogram on every level, composed; heavy hitters by post-processing.
+**The baseline** is a noisy histogram on every level, composed. Heavy hitters follow by
+post-processing.
 
 The textbook route (stability histograms: Bun, Nissim and Stemmer, 2019; the comparison of Biswas
 et al., 2024, section 3). Neighbours: one record, which moves one count on each of the h levels,

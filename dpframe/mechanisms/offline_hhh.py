@@ -1,7 +1,5 @@
 """Offline hierarchical heavy hitters with bounded integer noise, and counts of what is reported.
 
-Offline hierarchical heavy hitters with bounded integer noise.
-
 Source: Biswas, Cormode, Kanza, Srivastava and Zhou, "Differentially Private Hierarchical Heavy
 Hitters" (2024), Algorithm 1, made sound. Neighbours: one record, or the shares of one user.
 A record moves the residual of every node on its path by at most 1, until the first selected
@@ -24,12 +22,12 @@ of a kind. Therefore the recursion over a path holds with the number of kinds in
 height (docs/guarantees.md). Records whose cell is below the band stay: that cell is not selected,
 and they count for the cells above it.
 
-Counts of every node from hierarchical heavy hitters: sums of the residuals released below.
+**Counts** of every node are sums of the residuals released below.
 
-The offline mechanism (:mod:`dpframe.mechanisms.offline_hhh`) releases a noisy residual for every
-reported node and for the total. The count of a node is the sum of the residuals released at or
-below it, so counts add up by themselves. Nodes above a reported node are listed too. All of this is
-post-processing: it costs nothing beyond the release of the heavy hitters.
+The offline mechanism releases a noisy residual for every reported node and for the total. The count
+of a node is the sum of the residuals released at or below it, so counts add up by themselves. Nodes
+above a reported node are listed too. All of this is post-processing: it costs nothing beyond the
+release of the heavy hitters.
 """
 
 from __future__ import annotations

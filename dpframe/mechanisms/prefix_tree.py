@@ -14,7 +14,7 @@ later iterations can finish, and the iteration before it follows no more prefixe
 allow (the paper cuts the list before the last iteration only; items that end are not cut).
 Thresholds are the limit of Algorithm 5 for small steps, with binomial tails (server.least_kept).
 Cells that no item can have (bits after the end symbol, or of no character) are dropped. Sums are
-drawn cell by cell, from exactly the law of adding up the reports (channels.py).
+drawn cell by cell, from exactly the law of adding up the reports (federated/server.py).
 """
 
 from __future__ import annotations

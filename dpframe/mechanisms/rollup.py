@@ -1,37 +1,5 @@
 """Several measures on the parts of one selection.
 
-Bounds that the caller does not know, from a private histogram of magnitudes, looked at once.
-
-Values, or the sums that users add up to, are counted by powers of two. One record, or one user, is
-in one bin. So discrete Laplace noise of scale 1/epsilon on every bin, empty or not, is epsilon-DP
-(Dwork, McSherry, Nissim, Smith, 2006; bins of powers of two as in Wilson et al., "Differentially
-Private SQL with Bounded User Contribution", 2020, section 5.3.2, without their second look). The
-bound is chosen from the noisy counts alone. It is the power of two at which the noise of a sum and
-the loss by clipping cost least together.
-
-Noisy numbers of different values at public nodes, each node counted on its own.
-
-Neighbours: one record, or one user. Such a unit moves ``touched`` counts by at most 1 each; with
-several values of one user, it moves counts by at most ``touched`` in total. Discrete Laplace noise
-over all integers (Ghosh, Roughgarden, Sundararajan, 2009) is pure. Where many counts move by 1
-each, a bounded discrete Gaussian has less noise, at a delta that is composed exactly from its table
-(:mod:`dpframe.accounting.losses`).
-
-Noisy whole numbers on the parts of a public partition, and noisy totals of levels above them.
-
-Neighbours: one record, or one user. Before noise, such a unit moves the parts by at most ``most``
-in total (L1). It moves the totals of one level by no more, since the nodes of a level are sums of
-disjoint parts. The parts and each measured level get a share of epsilon. Parts and shares are
-chosen by what was released before, and by parameters. The result is purely differentially private,
-composed adaptively (Dwork, McSherry, Nissim, Smith, "Calibrating Noise to Sensitivity in Private
-Data Analysis", 2006, Proposition 1; Dwork, Rothblum, Vadhan, "Boosting and Differential Privacy",
-2010, on adaptive composition).
-
-Noise is discrete Laplace over all integers (Ghosh, Roughgarden, Sundararajan, 2009; drawn by
-Algorithm 2 of Canonne, Kamath, Steinke, 2020), so nothing is cut and no delta is needed.
-
-Several measures on the parts of one selection.
-
 Source: the selection of :mod:`dpframe.mechanisms.offline_hhh`, without its counts. Selected nodes
 of one hierarchy are shown with all nodes above them. A record is in one part: the part of the
 finest shown node above it. Given the shown nodes, parts are a public partition, on which a vector
@@ -47,10 +15,39 @@ part. No segment lies above another one, so only segments are measured. The numb
 the place of the height.
 
 Neighbours: one record, or one user. The selection is (e0, d0)-DP. Each histogram of magnitudes and
-each vector, or group of vectors that are moved together, is e_i-DP
-(:mod:`dpframe.mechanisms.rollup`, :mod:`dpframe.mechanisms.rollup`). Each count of
-different values is (e_j, d_j)-DP (:mod:`dpframe.mechanisms.rollup`). All hold adaptively, so
-epsilons and deltas add up.
+each vector, or group of vectors that are moved together, is e_i-DP. Each count of different values
+is (e_j, d_j)-DP. All hold adaptively, so epsilons and deltas add up.
+
+**Parts** of a public partition get noise in whole numbers, and so do totals of levels above them.
+
+Neighbours: one record, or one user. Before noise, such a unit moves the parts by at most ``most``
+in total (L1). It moves the totals of one level by no more, since the nodes of a level are sums of
+disjoint parts. The parts and each measured level get a share of epsilon. Parts and shares are
+chosen by what was released before, and by parameters. The result is purely differentially private,
+composed adaptively (Dwork, McSherry, Nissim, Smith, "Calibrating Noise to Sensitivity in Private
+Data Analysis", 2006, Proposition 1; Dwork, Rothblum, Vadhan, "Boosting and Differential Privacy",
+2010, on adaptive composition).
+
+Noise is discrete Laplace over all integers (Ghosh, Roughgarden, Sundararajan, 2009; drawn by
+Algorithm 2 of Canonne, Kamath, Steinke, 2020), so nothing is cut and no delta is needed.
+
+**Different values** at public nodes get noise, too: each node is counted on its own.
+
+Neighbours: one record, or one user. Such a unit moves ``touched`` counts by at most 1 each; with
+several values of one user, it moves counts by at most ``touched`` in total. Discrete Laplace noise
+over all integers (Ghosh, Roughgarden, Sundararajan, 2009) is pure. Where many counts move by 1
+each, a bounded discrete Gaussian has less noise, at a delta that is composed exactly from its table
+(:mod:`dpframe.accounting.losses`).
+
+**Bounds** that the caller does not know come from a private histogram of magnitudes, looked at
+once.
+
+Values, or the sums that users add up to, are counted by powers of two. One record, or one user, is
+in one bin. So discrete Laplace noise of scale 1/epsilon on every bin, empty or not, is epsilon-DP
+(Dwork, McSherry, Nissim, Smith, 2006; bins of powers of two as in Wilson et al., "Differentially
+Private SQL with Bounded User Contribution", 2020, section 5.3.2, without their second look). The
+bound is chosen from the noisy counts alone. It is the power of two at which the noise of a sum and
+the loss by clipping cost least together.
 """
 
 from __future__ import annotations

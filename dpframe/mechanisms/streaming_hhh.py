@@ -1,34 +1,6 @@
 """Streaming heavy hitters: releases of sketches, and the selection upwards.
 
-Hierarchical heavy hitters among released nodes, from the finest level up. Post-processing.
-
-Source: the selection of Biswas, Cormode, Kanza, Srivastava and Zhou, "Differentially Private
-Hierarchical Heavy Hitters" (2024), Algorithm 3. Everything here is computed from released numbers.
-
-Private releases of Misra-Gries sketches: of one stream, merged, of users, over a universe.
-
-Source: Lebeda and Tetek, "Better Differentially Private Approximate Histograms and Heavy Hitters
-using the Misra-Gries Sketch" (PODS 2023). Neighbours: one record more or less, or one user for
-sketches of users.
-
-======================  =========================================  ==============================
-release of              source                                     cost
-======================  =========================================  ==============================
-one stream              Algorithm 2                                ``accounting.sketch_stream``
-a sum of sketches       Algorithm 3 and section 7                  ``accounting.sketch_lattice``
-bounded merges, users   Corollaries 2 and 10, with the Gaussian    ``accounting.sparse_gaussian``
-                        sparse histogram mechanism
-the top of a universe   Algorithm 3, Laplace noise on everything   ``accounting.sketch_pure``
-======================  =========================================  ==============================
-
-Deviation for one stream, for half the variance at the same privacy: alpha_hat = alpha + eta
-is published, and for a key U = C + alpha + Z instead of C + eta + Z
-(:mod:`dpframe.accounting.sketch_stream`). U has one draw of noise and estimates the most that the
-true count can be; the count is at most alpha below that.
-
-Deviation for a sum: noise is drawn on multiples of 1/(k + 1), not on real numbers.
-
-Streaming hierarchical heavy hitters: one sketch a level, each released once, then a selection.
+**Streams** have one sketch a level, each released once. A selection follows.
 
 Source: sketches and their releases are those of Lebeda and Tetek, "Better Differentially Private
 Approximate Histograms and Heavy Hitters using the Misra-Gries Sketch"; one sketch a level and the
@@ -49,11 +21,39 @@ A sum of sketches (Algorithm 3 and section 7)
     (``accounting.sketch_lattice``).
 A bounded merge, or sketches of users (Corollaries 2 and 10)
     At most k counters of a level move by 1, all in one direction, which may differ on the next
-    level (``accounting.sparse_gaussian``, after Wilkins, Kifer, Zhang and Karrer, 2024).
+    level (``accounting.sketch_stream``, after Wilkins, Kifer, Zhang and Karrer, 2024).
 
 Only one stream has an alpha_hat: the decrements of a merge, or of users, have another sensitivity.
 
 Everything after the draws is post-processing: the selection reads released numbers only.
+
+**Releases of sketches** are of one stream, of merged streams, of users, or over a universe.
+
+Source: Lebeda and Tetek, "Better Differentially Private Approximate Histograms and Heavy Hitters
+using the Misra-Gries Sketch" (PODS 2023). Neighbours: one record more or less, or one user for
+sketches of users.
+
+======================  =========================================  ==============================
+release of              source                                     cost
+======================  =========================================  ==============================
+one stream              Algorithm 2                                ``accounting.sketch_stream``
+a sum of sketches       Algorithm 3 and section 7                  ``accounting.sketch_lattice``
+bounded merges, users   Corollaries 2 and 10, with the Gaussian    ``accounting.sketch_stream``
+                        sparse histogram mechanism
+the top of a universe   Algorithm 3, Laplace noise on everything   ``accounting.sketch_lattice``
+======================  =========================================  ==============================
+
+Deviation for one stream, for half the variance at the same privacy: alpha_hat = alpha + eta
+is published, and for a key U = C + alpha + Z instead of C + eta + Z
+(:mod:`dpframe.accounting.sketch_stream`). U has one draw of noise and estimates the most that the
+true count can be; the count is at most alpha below that.
+
+Deviation for a sum: noise is drawn on multiples of 1/(k + 1), not on real numbers.
+
+**The selection** finds hierarchical heavy hitters among released nodes, from the finest level up.
+
+Source: the selection of Biswas, Cormode, Kanza, Srivastava and Zhou, "Differentially Private
+Hierarchical Heavy Hitters" (2024), Algorithm 3. All of it is computed from released numbers.
 """
 
 from __future__ import annotations

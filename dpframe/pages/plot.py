@@ -1,6 +1,6 @@
 """``result.dp.plot()``: plotly's figures of a release.
 
-Widths of blocks in a drawing of a tree: narrow blocks are widened or put together.
+**Blocks** of a drawing of a tree that would be narrow are widened or put together.
 
 Drawn to scale, a node of 91 % would leave slivers for its siblings. Here a block is at least
 ``LEAST`` of the drawing, as long as widened blocks take at most ``SPARED`` of their parent beside

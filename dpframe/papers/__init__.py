@@ -1,1 +1,1 @@
-"""Algorithms as papers print them, and what papers compare methods by; nothing here is a default"""
+"""Algorithms as papers print them, and what papers compare methods by; none is a default."""

@@ -1,20 +1,21 @@
-"""Methods as papers print them, which estimators are compared with: heavy hitters and tries.
+"""What estimators are compared with: heavy hitters as a paper prints them, rates of tries, and
+errors of found items.
 
-What papers compare methods by: rates of TrieHH, metrics of found items, relative errors.
+**The printed algorithm** is Algorithm 1 of Biswas et al. (2024), for comparison only.
 
-All of it reads the truth, and is for data that are public: no guarantee is claimed.
-
-Algorithm 1 of Biswas et al. (2024) as printed, for comparison only, and what it costs.
-
-The printed algorithm adds one ``gamma ~ Lap(2/eps)`` to the test of every node and fresh
-``w ~ Lap(4/eps)`` to each. Unrelated nodes with counts near the threshold reveal gamma, so the
-adversary is given gamma; then only ``w`` hides the record on its path.
+It adds one ``gamma ~ Lap(2/eps)`` to the test of every node and fresh ``w ~ Lap(4/eps)`` to each.
+Unrelated nodes with counts near the threshold reveal gamma, so the adversary is given gamma; then
+only ``w`` hides the record on its path.
 
 Neighbours: one record. Sound for heights up to 4, where the per-node noise alone suffices
 (`printed_delta` checks it exactly for every release). From height 5 on the algorithm is not private
 (docs/soundness.md), and the plan refuses such heights.
 
 Deviation: integer noise, cut where a 64-bit table ends, instead of continuous noise.
+
+**Measures of comparison** are rates of TrieHH, metrics of found items, and relative errors.
+
+They read the truth, and are for data that are public: no guarantee is claimed for them.
 """
 
 from __future__ import annotations

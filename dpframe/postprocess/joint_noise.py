@@ -1,13 +1,9 @@
 """Half widths of intervals, and the noise of sums of several numbers.
 
-How far noise in counts goes: half widths from its exact law, and bounds for sums of many draws.
+**Half widths** say how far noise in counts goes, from its exact law; for sums of many draws there
+are bounds.
 
-References
-----------
-.. [1] Birnbaum, "On Random Variables with Comparable Peakedness", Ann. Math. Stat. 19 (1948).
-.. [2] Hoeffding, "Probability Inequalities for Sums of Bounded Random Variables", JASA 58 (1963).
-
-Laws of the noises of two releases together, for intervals of differences and of quotients.
+**Joint laws** of the noises of two releases are for intervals of differences and of quotients.
 
 Noises of different releases are independent. A number of one release holds ``terms`` independent
 draws of one symmetric law (:class:`Noise`); the law of the difference of two numbers is the
@@ -19,7 +15,9 @@ A function of public laws and released numbers: no budget.
 
 References
 ----------
-.. [1] Fieller, "Some Problems in Interval Estimation" (1954).
+.. [1] Birnbaum, "On Random Variables with Comparable Peakedness", Ann. Math. Stat. 19 (1948).
+.. [2] Hoeffding, "Probability Inequalities for Sums of Bounded Random Variables", JASA 58 (1963).
+.. [3] Fieller, "Some Problems in Interval Estimation" (1954).
 """
 
 from __future__ import annotations
@@ -301,7 +299,7 @@ def quotient_ends(
 
     Notes
     -----
-    At the true q = n / d, N - q D = X - q Y [1]_, whose law is symmetric. So q is refused from
+    At the true q = n / d, N - q D = X - q Y [3]_, whose law is symmetric. So q is refused from
     above if P(X - q Y >= q D - N) <= a, a = (1 - confidence) / 2, which is
     P(X >= q (D + y) - N) in the mean over y: for D + y > 0 it falls with q, and for others it is
     counted as 1. What is computed falls with q, and so refuses everything above the end that is

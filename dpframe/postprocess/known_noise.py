@@ -44,7 +44,7 @@ COUNTED = ("rounds",)
 """Mechanisms that release every count with a draw of its own, after the selection."""
 
 FINEST = 1e-12
-"""By how much :func:`.half_widths.half_width` may fall short of a confidence, for tables."""
+"""By how much :func:`.joint_noise.half_width` may fall short of a confidence, for tables."""
 
 FAR = np.iinfo(np.int64).max // 4
 """End of the range of a drawn number, in units, of which nothing is known."""
@@ -412,7 +412,7 @@ def _drawn_range(value: NDArray[Any], unit: int, decimals: int | None) -> tuple[
 #
 # A rollup shows neither the two numbers that a mean is a quotient of nor the noise in them. An
 # interval depends on them only through t, the standard deviation of the noisy number of values
-# over that number, and through the largest share of one noise (:mod:`.mean_intervals`). One end
+# over that number, and through the largest share of one noise (:mod:`.weighted_laplace`). One end
 # that is not a bound tells t. The shares follow from the tree and from the scales that the
 # receipt tells. Receipts of older versions do not say that their intervals are made with shares:
 # one factor then serves all values. Where nothing tells t, an interval that holds is kept: the
@@ -426,7 +426,7 @@ ROUNDING = 2.0**-50
 
 BY_VALUE = {"intervals": "by the value of a mean"}
 """What the receipt says beside the noise of a mean whose intervals are made by
-:mod:`.mean_intervals` with the shares of its noises."""
+:mod:`.weighted_laplace` with the shares of its noises."""
 
 AGREEMENT = 1e-6
 """Relative difference up to which the values of t that both ends tell are one number."""

@@ -1,6 +1,6 @@
 """Changes between two releases, and intervals at another confidence.
 
-What changed between two releases: nodes of both, with intervals by the joint law of both noises.
+**Changes** are of nodes of both releases, with intervals by the joint law of both noises.
 
 Numbers of a node are counts (or sums) of all records under it, the same set of records whatever
 else a release reports: residuals, which depend on that, are not compared. A node that one release

@@ -1,11 +1,31 @@
 """Weighted sums of Laplace noise, and intervals of means.
 
-How far a weighted sum of Laplace noises goes: one factor for all weights, exact for equal ones.
+**Weighted sums** of Laplace noises have one factor for all weights, exact for equal ones.
 
 Estimates by least squares are weighted sums of many independent noises, with weights that differ
 from node to node. `deviation_factor` turns the standard deviation of any of them into a half
 width; `sum_half_width` is the exact half width for a plain sum of equal noises, as
-:mod:`.half_widths` has it for tables.
+:mod:`.joint_noise` has it for tables.
+
+**Means** and other quotients of noisy numbers have intervals; the factor of a mean depends on the
+mean.
+
+Source: Fieller, "Some Problems in Interval Estimation" (1954). For N = n + X and D = d + Y, with
+independent noises X and Y, the number N - m D at the true m = n/d is X - m Y, a weighted sum of
+noises: it is within f sd with the confidence of f. The interval is the set of all m for which N - m
+D is within f sd; nothing is linearised.
+
+A mean is a quotient of A and A + B: A is by how much its values are above the lower bound, B by how
+much they are below the upper bound. Both have the same weighted sums of noises, eA and eB, drawn
+apart. If the true mean is the part u of the way from the lower to the upper bound, then its
+interval is made of the sum (1 - u) eA - u eB. The noise with the largest share in eA has the share
+L there; in this sum it has
+
+    L max(u, 1 - u)^2 / (u^2 + (1 - u)^2),
+
+from L/2 in the middle to L at a bound. So this share is known for each value that the mean could
+have, and with it the factor that the value needs (:func:`share_factor`). The set of all values that
+fit holds the true one with the confidence; its ends are shown.
 
 Privacy
 -------
@@ -18,25 +38,6 @@ References
 .. [2] Birnbaum, "On Random Variables with Comparable Peakedness", Ann. Math. Stat. 19 (1948).
 .. [3] Szekely, Bakirov, "Extremal Probabilities for Gaussian Quadratic Forms", Probability Theory
    and Related Fields 126 (2003): the same pattern, equal weights, for sums of squares.
-
-Intervals of quotients of noisy numbers, and of means, whose factor depends on the mean.
-
-Source: Fieller, "Some Problems in Interval Estimation" (1954). For N = n + X and D = d + Y, with
-independent noises X and Y, the number N - m D at the true m = n/d is X - m Y, a weighted sum of
-noises: it is within f sd with the confidence of f (:mod:`.weighted_laplace`). The interval is the
-set of all m for which N - m D is within f sd; nothing is linearised.
-
-A mean is a quotient of A and A + B: A is by how much
-its values are above the lower bound, B by how much they are below the upper bound. Both have the
-same weighted sums of noises, eA and eB, drawn apart. If the true mean is the part u of the way from
-the lower to the upper bound, then its interval is made of the sum (1 - u) eA - u eB. The noise with
-the largest share in eA has the share L there; in this sum it has
-
-    L max(u, 1 - u)^2 / (u^2 + (1 - u)^2),
-
-from L/2 in the middle to L at a bound. So this share is known for each value that the mean could
-have, and with it the factor that the value needs (:func:`.weighted_laplace.share_factor`). The set
-of all values that fit holds the true one with the confidence; its ends are shown.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The questions: one room for each, with the same file names in every room."""
+"""The questions: one room for each, with the files ``ask`` and ``plan`` in every room."""

@@ -1,6 +1,6 @@
 """Batches of keys in any form as columns, and the content of a sketch.
 
-Convert a batch of keys, in whatever form it comes, to columns of one kind.
+**A batch** of keys, in whatever form it comes, becomes columns of one kind.
 
 The kind follows from types, never from values. Keys that are missing, of mixed types or of another
 kind than the sketch's raise an error that names the rule and quotes no key. Text that is not UTF-8

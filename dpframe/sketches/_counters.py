@@ -27,7 +27,7 @@ NUMBERS = pa.binary(16)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class EncodedKeys:
-    """Keys as words: integers, shape (n,), or text as ``_encode`` writes it, shape (n, 2).
+    """Keys as words: integers, shape (n,), or text as ``_kernels.encode`` writes it, shape (n, 2).
 
     Key i owns the words ``long[places[i] : places[i + 1]]``.
     """

@@ -1,23 +1,7 @@
 """The tables of the sketches and their inner loops. Compiled.
 
-Compile the loops of sketches with numba.
-
-Only this module loads numba, so that ``import dpframe`` works without it.
-
-Encode texts as words of 64 bits, so that most comparisons read two words. Compiled.
-
-Two words hold a whole text of up to 15 bytes: its first eight bytes, then the other seven followed
-by the length. For a longer text they hold its first eight bytes and a hash; ``long`` holds its
-length in bytes, then the whole text as words. Words are little-endian.
-
-Weigh users at their values, in whole numbers: loops over users, for long tables. Compiled.
-
-User ``u`` has the values ``value[starts[u] : starts[u + 1]]``.
-
-The tables of the sketches and their inner loops. Compiled.
-
 A table is an array of words in buckets of four slots: four words ``U``, then the first words of the
-four keys, and for text (as ``_encode`` writes it) four second words and four places. A place says
+four keys, and for text (as ``encode`` writes it) four second words and four places. A place says
 where in the *arena* a long text begins. Keys are compared in full: equal hashes merge nothing.
 
 ``U - alpha`` is the counter, so that "all counters minus one" is ``alpha += 1``. A slot with
@@ -28,6 +12,20 @@ full; ``over`` marks the buckets at which a search must not end. ``listed`` hold
 time, so that never all buckets are marked and every search ends.
 
 Which of the keys at zero goes first is decided when the sketch is read (``misra_gries.py``).
+
+**Texts** are encoded as words of 64 bits, so that most comparisons read two words.
+
+Two words hold a whole text of up to 15 bytes: its first eight bytes, then the other seven followed
+by the length. For a longer text they hold its first eight bytes and a hash; ``long`` holds its
+length in bytes, then the whole text as words. Words are little-endian.
+
+**Users** are weighed at their values, in whole numbers, by loops over users, for long tables.
+
+User ``u`` has the values ``value[starts[u] : starts[u + 1]]``.
+
+**Numba** compiles these loops.
+
+Only this module loads numba, so that ``import dpframe`` works without it.
 """
 
 from __future__ import annotations

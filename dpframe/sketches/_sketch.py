@@ -1,13 +1,13 @@
 """The base class of sketches, and merged sketches of many streams.
 
-Record which streams a sketch has seen, so that no stream is merged twice.
+**Streams**: a sketch records which streams it has seen, so that no stream is merged twice.
 
 A stream has an id, drawn when it begins. Copies, pickles and files of a sketch keep the id, and a
 merged sketch has the ids of all its sketches. Two copies that go on with different records still
 share their earlier records, so they do not merge. A file from before ids were kept uses its
 checksum as the id: it is one stream, however often it is read.
 
-Merge many sketches into one, for an aggregator that is trusted with raw data.
+**Merging** makes one sketch of many, for an aggregator that is trusted with raw data.
 
 There are two methods, which a release accounts for differently (Lebeda and Tetek, sections 6, 7):
 

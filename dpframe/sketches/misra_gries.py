@@ -1,6 +1,6 @@
 """The sketch of Misra and Gries, and the sketch for users with several items. Raw data.
 
-The sketch of Misra and Gries, in the variant of Lebeda and Tetek. Holds raw data.
+**The sketch of Misra and Gries** is kept in the variant of Lebeda and Tetek.
 
 *Algorithm 1 of Lebeda and Tetek.* There are k counters, which start with dummy keys at 0. For a
 record with key x: if x has a counter, it grows by one; else if all counters are positive, all of
@@ -22,7 +22,7 @@ the same order. Their sketches differ as the structure lemma says
 (``tests/privacy/test_sketch_structure.py``), provided that the state after a batch is the state
 after its records one at a time. Records are therefore never grouped before they are counted.
 
-The sketch of Lebeda and Tetek for users with several items each. Holds raw data.
+**The sketch for users** with several items each is that of Lebeda and Tetek.
 
 *Algorithm 4 (PAMG).* For the set of items of a user: the counter of each item grows by one, and an
 item without a counter gets one. Then, if there are more than k counters, all of them shrink by one,

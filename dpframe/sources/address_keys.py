@@ -1,12 +1,12 @@
 """Addresses and paths as sketches count them, from bytes of texts.
 
-Addresses read from the bytes of many texts at once, in NumPy.
+**Texts** of addresses are read from their bytes, many at once, in NumPy.
 
 Bytes are looked at side by side, wherever texts begin: a column of ten million IPv4 texts takes a
-sixth of a second. This module reads only texts that are certainly addresses; SQL reads the rest,
+sixth of a second. These readers read only texts that are certainly addresses; SQL reads the rest,
 such as texts with white space, zones, or dotted decimals behind groups.
 
-Addresses as sketches count them fastest: numbers of 128 bits in two words, never texts.
+**Sketches** count addresses fastest as numbers of 128 bits in two words, never as texts.
 
 The bytes of a batch are read; the statement reads the texts that the readers of bytes do not know.
 At the end each number becomes the one text that :mod:`dpframe.sources.packed_keys` has for the

@@ -1,18 +1,18 @@
 """Bring candidates that another engine counted into the form of our own counts.
 
-Read the columns of a result that a warehouse's client returned.
+**Columns** of a result are read as a warehouse's client returned them.
 
 Names can be in upper or lower case, and values of many types.
 
-Bring candidates that another engine counted into the form of DuckDB's own rollup.
+**Nodes** that another engine counted get the form of DuckDB's own rollup.
 
 Candidates come in any order, with keys as portable texts. Here they get DuckDB's keys and preorder,
 and are checked to be counts of a tree: accounting by paths holds only for a tree.
 
-Bring groups of records that another engine counted into the form of cells counted by DuckDB.
+**Groups of records** that another engine counted get the form of cells that DuckDB counted.
 
-Groups come in any order, with the levels and texts of their nodes (``sources.portable_groups``).
-Here groups get DuckDB's keys, and each node counts the sum of the groups at and below it.
+Groups come in any order, with the levels and texts of their nodes (``sources.portable_sql``). Here
+groups get DuckDB's keys, and each node counts the sum of the groups at and below it.
 """
 
 from __future__ import annotations

@@ -1,23 +1,16 @@
 """SQL for the finest keys and cells of rows, with weights of users and measures.
 
-Turn a measure such as bytes or revenue into partial shares: whole units, by row or by user.
+**Records**: SQL counts how many records have each finest key.
 
-The weight w of each row is read as ``round(min(w, max_weight) / max_weight * WHOLE)``, so that only
-whole numbers are added up. Sums are cut to units; ``max_weight`` has ``SHARE_GRID`` units. One unit
-of privacy moves the units below the nodes of a level by at most ``SHARE_GRID`` together, whatever
-the offsets of the rounding are:
+Stored values are grouped before keys are made: where texts are stored as a dictionary, an
+expression over every row costs more than all the rest. Different values can have one key: NULL and
+empty text, or texts that a kind parses. CTEs, over ``source``:
 
-rows
-    Every finest key has ``floor((sum + offset) / PART)`` units; the offset is a hash of the key and
-    a secret seed. One more row adds at most WHOLE to one sum, and so 0 to SHARE_GRID units to one
-    key. Equal rows are not all rounded alike, as they would be if each row were rounded.
-users
-    ``sources.user_shares`` adds up a user's weights in the order of the keys, divides by their
-    total, or by WHOLE if that is larger, and rounds with one offset for the user.
+texts   counts of stored values
+keyed   the finest key of each value, k1, k2, ...
+leaves  counts of the finest keys, in units of the grid
 
-Both are unbiased: every number in the range of an offset is equally likely.
-
-SQL that divides a user's weight into whole units, over the user's rows or by their weights.
+**Users**: SQL divides a user's weight into whole units, over the user's rows or by their weights.
 
 By rows: among a user's ``total`` rows, in the order of their keys, row i gets the units between
 ``floor((grid (i - 1) + offset) / total)`` and ``floor((grid i + offset) / total)``. All rows of a
@@ -32,17 +25,25 @@ ranked    for every row its leaf, its place i among the rows of its user, and th
 bounded   units of every leaf
 leaves    units of every finest key
 
-SQL that counts how many records have each finest key.
+**Measures** such as bytes or revenue become partial shares: whole units, by row or by user.
 
-Stored values are grouped before keys are made: where texts are stored as a dictionary, an
-expression over every row costs more than all the rest. Different values can have one key: NULL and
-empty text, or texts that a kind parses. CTEs, over ``source``:
+The weight w of each row is read as ``round(min(w, max_weight) / max_weight * WHOLE)``, so that only
+whole numbers are added up. Sums are cut to units; ``max_weight`` has ``SHARE_GRID`` units. One unit
+of privacy moves the units below the nodes of a level by at most ``SHARE_GRID`` together, whatever
+the offsets of the rounding are:
 
-texts   counts of stored values
-keyed   the finest key of each value, k1, k2, ...
-leaves  counts of the finest keys, in units of the grid
+rows
+    Every finest key has ``floor((sum + offset) / PART)`` units; the offset is a hash of the key and
+    a secret seed. One more row adds at most WHOLE to one sum, and so 0 to SHARE_GRID units to one
+    key. Equal rows are not all rounded alike, as they would be if each row were rounded.
+users
+    The SQL for users adds up a user's weights in the order of the keys, divides by their
+    total, or by WHOLE if that is larger, and rounds with one offset for the user.
 
-SQL for the finest cells of rows, each at the finest nodes of its dimensions that can matter.
+Both are unbiased: every number in the range of an offset is equally likely.
+
+**Cells**: SQL makes the finest cells of rows, each at the finest nodes of its dimensions that can
+matter.
 
 A cell has no more records than each of its nodes: where a node of one dimension is below the band,
 no cell at or below that node can be reported. So the records of such a node are counted at its
@@ -451,7 +452,7 @@ def cell_rows(cells: Hierarchy, added: tuple[str, ...] = ()) -> str:
 
 def group_rows(cells: Hierarchy, added: tuple[str, ...], extra: Mapping[str, str]) -> str:
     """The query of the result for another client: only groups, with the levels and texts of their
-    nodes in the columns of ``sources.portable_groups``."""
+    nodes in the columns of ``portable_sql.portable_groups``."""
     joins, shown, start = [], [f'n{i}.level AS "l{i}"' for i in one_to(len(cells.dimensions))], 0
     for number, one in enumerate(cells.dimensions, 1):
         own = one_to(one.key_width)

@@ -1,6 +1,22 @@
-"""Count the rows of any source into counts of nodes or cells, or users at every node.
+"""Count any source exactly: nodes or cells, different users at every node, and pairs of a user and
+a value.
 
-Read any source into pairs of a user and a value, with one statement.
+**Different users** at every node are counted, for any source, with one statement.
+
+A user counts once in the total, and in each level at no more than ``at_most`` of their nodes: the
+first nodes in the order of a hash of user, node and a secret seed. So these nodes depend only on
+this user and the seed. At their other nodes users are not counted at all, and a node at which
+nobody is counted does not exist. CTEs, in order:
+
+source  the columns that matter, renamed
+held    users and their different values
+keyed   users and their finest keys
+of_l    users and their different nodes of level l
+level_l numbers of users at the nodes of level l
+
+For listed keys, chosen, leaves and placed stand in place of of_l and level_l.
+
+**Pairs** of a user and a value are read from any source with one statement.
 
 The statement reads the view ``dpframe_source`` once and returns ``hash, held, value, text``: a row
 per user with the numbers of their values, and a row per value with its number and text. Its CTEs,
@@ -20,21 +36,6 @@ user's key.
 If a user has more than ``items`` pairs, the pairs whose hash of user, key and a secret seed is
 smallest take part. So these pairs depend only on this user and the seed: numbers of users and keys,
 which also depend on other users, are not hashed.
-
-Count the different users at every node, for any source, with one statement.
-
-A user counts once in the total, and in each level at no more than ``at_most`` of their nodes: the
-first nodes in the order of a hash of user, node and a secret seed. So these nodes depend only on
-this user and the seed. At their other nodes users are not counted at all, and a node at which
-nobody is counted does not exist. CTEs, in order:
-
-source  the columns that matter, renamed
-held    users and their different values
-keyed   users and their finest keys
-of_l    users and their different nodes of level l
-level_l numbers of users at the nodes of level l
-
-For listed keys, chosen, leaves and placed stand in place of of_l and level_l.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Read frames of any library, and listed keys, into Arrow tables.
 
-Read frames of any library into Arrow tables, without guessing a type from values.
+No type is guessed from values.
 
 Frames are those of pandas, Polars and Arrow, objects with an Arrow stream, and what narwhals reads.
 Columns are read once and held. Error texts of other libraries are dropped: they can quote rows.

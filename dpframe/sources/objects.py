@@ -1,17 +1,18 @@
 """Write Python objects as text, and change Arrow values so that DuckDB can hold them.
 
-Change values of Arrow arrays so that DuckDB can hold them, and none makes a statement fail.
+**Python objects** of a column become text by rules for their types: equal objects, equal texts.
+
+A user is a group of equal values. If one user had two texts, their rows would count as two users,
+and the promise would be half as strong as stated. So only types whose equality is known are read,
+and an object of any other type is missing (docs/known_limits.md).
+
+**Values of Arrow arrays** are changed so that DuckDB can hold them, and none makes a statement
+fail.
 
 Arrow does not check what it is given: anything can stand below a NULL, text can be no UTF-8, a
 decimal can be larger than its type, a map can name a key twice. DuckDB computes with such values,
 raises, or closes its database. So each value is mapped by itself, before anything is counted
 (docs/known_limits.md).
-
-Write Python objects of a column as text by rules for their types: equal objects, equal texts.
-
-A user is a group of equal values. If one user had two texts, their rows would count as two users,
-and the promise would be half as strong as stated. So only types whose equality is known are read,
-and an object of any other type is missing (docs/known_limits.md).
 """
 
 from __future__ import annotations

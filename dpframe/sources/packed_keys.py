@@ -1,6 +1,6 @@
-"""Keys of whole numbers as sketches count them, and SQL of records as a stream.
+"""SQL of records as a stream, and keys of whole numbers as sketches count them.
 
-SQL of records as a stream: one row per record, in the source's order, one key per level.
+**SQL** of records as a stream has one row per record, in the source's order, and one key per level.
 
 Keys are those of ``rollup_statement``, and rows are not grouped. The statement of ``stream_sql``
 reads the source once and returns ``l1, l2, ...``: the record's node at each level as text, NULL
@@ -8,13 +8,12 @@ where the record does not reach the level (:mod:`dpframe.hierarchy._base`). Wher
 often, it is cheaper to read them unchanged (``texts_sql``) and to find the keys of each text once
 (``keys_sql``).
 
-Keys of columns of whole numbers, as sketches count them fastest: one number per node.
+**Columns of whole numbers** have keys that sketches count fastest: one number per node.
 
 A node of level l is the codes of its first l columns, in separate bits. The code of a number is its
 distance from a low number. Columns get the bits that the first batch needs, and share what is left
 of 63. If later values do not fit, sketches go on with texts. At the end each number becomes the one
-text that :mod:`dpframe.sources.packed_keys` has for the node, so that a sketch is as if it had
-counted texts from the start.
+text that the SQL has for the node, so that a sketch is as if it had counted texts from the start.
 """
 
 from __future__ import annotations

@@ -1,23 +1,23 @@
 """The rollup in a dialect other than DuckDB's, and what it adds up.
 
-Whole numbers of a row that are added up beside the counts, in the SQL of any engine.
+**The rollup** is one SQL statement in a dialect other than DuckDB's, with the same nodes.
 
-DuckDB's SQL is in :mod:`dpframe.measures`. The SQL of other engines is here, and gives the same
-numbers: the same floating-point product, and a rounding made of a floor and a comparison, since
-each engine rounds a half in its own way. No value is an error.
+The statement is pure text, like that of ``rollup_statement``. It returns ``level, n, t1, t2, ...``
+in any order; the driver puts the rows into preorder (``sources.candidates``). For several
+hierarchies at once it returns groups of records (``portable_groups``).
 
-SQL for the finest cells of rows that can matter, in engines other than DuckDB.
+**Cells**: SQL makes the finest cells of rows that can matter, in engines other than DuckDB.
 
 The groups equal the cells of ``sources.cell_leaves``. Columns of a group are ``n``, its levels
 ``l1, l2, ...`` in the dimensions, and its keys there as texts, ``t1, t2, ...``. Windows over
 ``leaves`` count the nodes, so that a row is in one group, however an engine computes the leaves; a
 join with counted nodes would read the leaves once more.
 
-The rollup as one SQL statement in a dialect other than DuckDB's, with the same nodes.
+**Measures**: whole numbers of a row are added up beside the counts, in the SQL of any engine.
 
-The statement is pure text, like that of ``rollup_statement``. It returns ``level, n, t1, t2, ...``
-in any order; the driver puts the rows into preorder (``sources.candidates``). For several
-hierarchies at once it returns groups of records (``sources.portable_groups``).
+DuckDB's SQL is in :mod:`dpframe.measures`. The SQL of other engines is here, and gives the same
+numbers: the same floating-point product, and a rounding made of a floor and a comparison, since
+each engine rounds a half in its own way. No value is an error.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""The rollup as one SQL statement: bound users, count every level, keep large nodes.
-
-The rollup as one SQL statement: bound users, count every level, keep nodes that reach the band.
+"""The rollup as one SQL statement: bound users, count every level, keep nodes that reach the band.
 
 The statement is pure text, from a plan, the columns' types and a seed. It reads the view
 ``dpframe_source`` once and returns ``level, n, t1, t2, ...`` in preorder. Its CTEs, in order:

@@ -1,6 +1,6 @@
 """Read Parquet and CSV files, and rows that another program pipes in.
 
-Read rows that another program pipes in: CSV, Parquet or Arrow, known by their first bytes.
+**Rows that another program pipes in** are CSV, Parquet or Arrow, known by their first bytes.
 
 While rows are counted, they are in a file that only its owner can read. So the readers of files
 read them, and there can be more rows than fit into memory.

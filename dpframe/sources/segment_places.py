@@ -1,14 +1,6 @@
 """Where records lie among reported nodes and cells, and what is added up there.
 
-SQL, in whole numbers of any engine, for the bounded value that a record or user adds to a part.
-
-The SQL reads one row per part, or per user and part, with these columns: ``m``, the number of
-records; for a vector the sum ``xi`` and the number ``nxi`` of its values, where i is the number
-that :func:`value_indices` gives the vector; and with users, the columns of
-``user_total_columns``, added up over all parts of the user. Arithmetic is exact, and quotients are
-rounded towards 0.
-
-SQL that finds where the finest keys of a source lie among reported nodes.
+**Places**: SQL finds where the finest keys of a source lie among reported nodes.
 
 Reported nodes are public, and few; they come into the statement as rows. Two CTEs, over ``keyed``,
 which has the finest keys k1, k2, ...:
@@ -18,7 +10,7 @@ leaves  every finest key; its part, the place of the reported node furthest down
         and n1, n2, ..., the places of its nodes at the reported levels, NULL for nodes that are not
         reported
 
-SQL that finds the segment of reported cells in which each record lies.
+**Segments**: SQL finds the segment of reported cells in which each record lies.
 
 A segment has the records of a reported cell that no reported cell asked before it has. CTEs over
 ``keyed``, which has the finest keys of all dimensions, k1, k2, ...; for the dimension d:
@@ -30,7 +22,8 @@ reported  the reported cells, by the places of their nodes
 leaves    every finest key, and its part: of the reported cells that hold the key, the place of the
           cell asked first, or 0, the rest, if there is none
 
-Add up what records or users have in every part of a selection; a user's total is bounded.
+**Parts**: what records or users have in every part of a selection is added up; a user's total is
+bounded.
 
 Parts are public, so a bound may depend on them and on the one user, and on nothing else. The
 statement reads the view ``dpframe_source`` once and returns ``part, v0, v1, ...``. Its CTEs, in
@@ -38,11 +31,19 @@ order:
 
 source          the columns that matter, renamed, with the user u and values in steps
 keyed           the finest key of every row, k1, k2, ...
-chosen, leaves  the part of every finest key (:mod:`dpframe.sources.segment_places`)
+chosen, leaves  the part of every finest key (as for *Places*)
 sums            rows, sums and numbers of values per part, or per user and part
 users           totals over all parts of a user, which the bounds need (only with a user)
 
-Count the different values at every reported node, or in the segment of every cell.
+**Bounded values**: SQL, in whole numbers of any engine, gives what a record or user adds to a part.
+
+The SQL reads one row per part, or per user and part, with these columns: ``m``, the number of
+records; for a vector the sum ``xi`` and the number ``nxi`` of its values, where i is the number
+that :func:`value_indices` gives the vector; and with users, the columns of
+``user_total_columns``, added up over all parts of the user. Arithmetic is exact, and quotients are
+rounded towards 0.
+
+**Different values** are counted at every reported node, or in the segment of every cell.
 
 If records are protected, all values count. If users are, each level counts at most ``at_most``
 pairs of a node and a value per user: the first pairs in the order of a hash with a secret seed.

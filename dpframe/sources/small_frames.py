@@ -1,6 +1,14 @@
 """Count in NumPy: small frames, texts of addresses, and users of whole numbers.
 
-Count texts of addresses: IPv4 by their bytes in NumPy, the rest in SQL.
+**Small frames** are counted by columns of texts and whole numbers, and by IPv4 addresses.
+
+DuckDB takes some milliseconds to plan a statement, however few rows there are. Here the place of a
+value among the values of its level stands for the value, and the place of a path for the node. The
+tree equals the tree of :mod:`dpframe.sources.rollup_statement`, node by node and in the same order.
+The choice between the two modules depends on the data, so both must return equal counts
+(docs/decisions/0035).
+
+**Texts of addresses**: IPv4 is counted by bytes in NumPy, the rest in SQL.
 
 SQL groups the texts, reads each once, and groups the addresses; where most texts differ, grouping
 takes most of the time. Here the bytes of every row are read, and the numbers sorted. Sorted
@@ -12,15 +20,7 @@ text that the reader of bytes does not know. So the way of reading may depend on
 many of the first rows have an IPv4 address that no other row has. If the counts differed, a record
 that changes the way could change what all other records count.
 
-Count small frames in NumPy: by columns of texts and whole numbers, and by IPv4 addresses.
-
-DuckDB takes some milliseconds to plan a statement, however few rows there are. Here the place of a
-value among the values of its level stands for the value, and the place of a path for the node. The
-tree equals the tree of :mod:`dpframe.sources.rollup_statement`, node by node and in the same order.
-The choice between the two modules depends on the data, so both must return equal counts
-(docs/decisions/0035).
-
-Count users by the finest keys in NumPy, where users and keys are whole numbers.
+**Users** are counted by the finest keys, where users and keys are whole numbers.
 
 A row is one number of 63 bits: its user and, in lower bits, its key. Sorting these numbers puts the
 rows of a user together, in the order of the keys; a window function of SQL takes three times as

@@ -1,17 +1,17 @@
 """Spark DataFrames as relations, columns by name, and periods of a source.
 
-Restrict a source to the records of a period: how a column of times is read, and the condition.
+**Spark DataFrames**, classic and Connect, are opened as relations for statements of Spark SQL.
+
+The cluster counts. A statement reads the frame through a temporary view whose name nobody else
+uses, and only its result comes to the driver, as Arrow. Spark's words about a row never leave this
+file. This module loads pyspark only for a frame, and then the caller has loaded it already.
+
+**A period** restricts a source to its records: how a column of times is read, and the condition.
 
 A record has one time in a reading. ``axis`` names the reading: a ledger counts two periods as
 disjoint only if they have the same axis. A table of dates and a table of times, or a text and a
 time with a zone, can hold one record under two times. So can times with a zone in nanoseconds: when
 DuckDB scans a frame, it cuts them towards 1970.
-
-Open Spark DataFrames, classic and Connect, as relations for statements of Spark SQL.
-
-The cluster counts. A statement reads the frame through a temporary view whose name nobody else
-uses, and only its result comes to the driver, as Arrow. Spark's words about a row never leave this
-file. This module loads pyspark only for a frame, and then the caller has loaded it already.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Count by Spark what a rollup measures, and values by powers of two.
+"""Count by Spark what a rollup measures when the parts are known; and values by powers of two, by
+DuckDB or Spark.
 
-Count by Spark what a rollup measures when the parts are known.
-
-This module does in Spark what :mod:`dpframe.sources.segment_places`, ``distinct_values`` and
-``magnitudes`` do in DuckDB, with the reported nodes in a small temporary view. A statement reads
-the frame once: every row gets its part, or its node of each reported level, by joins with that
-view.
+This module does in Spark what :mod:`dpframe.sources.segment_places` does in DuckDB, with the
+reported nodes in a small temporary view. A statement reads the frame once: every row gets its part,
+or its node of each reported level, by joins with that view.
 """
 
 from __future__ import annotations

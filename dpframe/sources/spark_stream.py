@@ -1,12 +1,10 @@
 """Sketches of a streaming plan: one a level, of records or of users, also on Spark.
 
-The count step of a streaming plan: make one sketch per level, of records or of users.
-
 A user's rows must be read together and sampled, so DuckDB sorts rows by user, on disk where memory
 does not suffice. The sketches stay small. Their input depends only on the set of rows, so a source
 of users may have any order.
 
-Streams on Spark: workers make sketches of partitions, which are merged.
+**On Spark** workers make sketches of partitions, which are merged.
 
 Rows are shuffled by a hash of the record, or of the user, into as many partitions as the session
 shuffles into, sorted within each partition, and sketched by the Python of the workers, which needs

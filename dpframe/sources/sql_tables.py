@@ -1,16 +1,16 @@
 """Tables and queries of SQL that a caller names.
 
-Refuse sources of SQL that a second connection does not see, or hand them over as rows.
-
-A second connection to the same database sees only what is committed there: no temporary table, no
-registered frame and no CTE of the statement.
-
-Read tables named in SQL text: quote names, find columns, and read values of any type.
+**Tables** named in SQL text: names are quoted, columns found, and values of any type read.
 
 A macro's SQL is written while the statement is bound, and asks a second connection for columns and
 types. That connection does not see temporary tables and registered frames of the first connection,
 nor changes of an open transaction. A column whose type is unknown is read as text: that gives the
 same nodes, more slowly. A known type is checked when the first connection binds the statement.
+
+**Sources that a second connection does not see** are refused, or handed over as rows.
+
+A second connection to the same database sees only what is committed there: no temporary table, no
+registered frame and no CTE of the statement.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The games of offline heavy hitters and of measures on the parts of a selection.
 
-The games of offline heavy hitters: along a path, by the worst residuals; or by shares.
+**Offline heavy hitters** have a game along a path, by the worst residuals, or one by shares.
 
 docs/guarantees.md, "Why it holds: one record". The state of the game is how many tests remain and
 what the answers so far have made of the likelihood ratio u, at first e^epsilon. Before the next
@@ -14,7 +14,7 @@ answers for which that is positive. It falls in u and is convex, so that a chord
 is kept at the points of a grid. Any grid will do: a coarser one gives a larger bound, never a false
 one.
 
-The game of measures on the parts of a selection: what one record or user moves, and its cost.
+**Measures** on the parts of a selection have a game of what one record or user moves, and its cost.
 
 docs/guarantees.md, "Measures on the parts of a selection". A proof does not claim how much is
 moved: that follows here from what is added up and from its bounds.

@@ -25,8 +25,8 @@ from dpframe.verifier.facts import (
     rollup_facts,
     table_facts,
 )
-from dpframe.verifier.judge import HOLDER_CHANCE, OFF
 from dpframe.verifier.numbers import ONE, exp_below
+from dpframe.verifier.reports import HOLDER_CHANCE, OFF
 from dpframe.verifier.rounds_game import read_gaussian, relative_steps
 from dpframe.verifier.sketch_games import read_levels
 from dpframe.verifier.verdict import (

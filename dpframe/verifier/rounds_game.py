@@ -1,10 +1,10 @@
 """Games with Gaussian noise along paths, of rounds, and with relative errors.
 
-Gaussian noise in whole numbers: its law, and selections along paths with it.
+**Gaussian noise** in whole numbers: its law, and selections along paths with it.
 
 docs/guarantees.md, "Why it holds: users".
 
-Counts with a relative error: each step is a sparse vector, with a test after each of its
+**Counts with a relative error**: each step is a sparse vector, with a test after each of its
 answers.
 
 docs/guarantees.md, "Counts with a relative error". Between neighbours one count of each level of

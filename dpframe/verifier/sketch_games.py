@@ -1,6 +1,6 @@
 """Games of counts and sketches, and the sum of losses of independent counts.
 
-The sum of the privacy losses of independent counts that each move by one.
+**Losses** of independent counts that each move by one are added up.
 
 docs/guarantees.md, "Counts of every node". An outcome of probability p under the first law and q
 under the second has loss ln(p / q). Losses are put on multiples of ln(rho) for a fixed fraction

@@ -1,10 +1,10 @@
 """A proof as it is written, linear losses, and the verdict.
 
-A proof as it is written: the promise, the game, its steps, and its tables of noise.
+**A proof** as it is written has the promise, the game, its steps, and its tables of noise.
 
 docs/verifying.md says what each part is; ``proof.schema.json`` is its JSON schema.
 
-Noise whose loss is linear in the amount that moves: shares of users, and tables of any length.
+**Linear losses** grow with the amount that moves: shares of users, and tables of any length.
 
 docs/mechanism.md, "Users as shares". A record or user is ``units`` units. Where a count moves by
 one unit, an answer loses at most 1 / (scale units) except for a *slip*: the largest excess of one

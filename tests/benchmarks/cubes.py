@@ -3,7 +3,7 @@
 Run with ``python -m tests.benchmarks.cubes [--speed] [--rows 1e7] [--only git|cube|pairs]``.
 
 *Found*: real pairs in ``../shared/data``, at epsilon 1 and delta 1e-6, beside Gaussian histograms
-of the same kinds of cells, composed exactly (``accounting.levels``). What is right is what the same
+of the same kinds of cells, composed exactly (``accounting.losses``). What is right is what the same
 kinds report without noise. The histograms are given more than they could have: which records of a
 reported cell lie in another one, which no histogram tells; and a count less than ``LEAST`` is
 never released. Errors are of residuals, over all cells that are right or reported, 0 where one is

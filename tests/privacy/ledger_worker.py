@@ -1,8 +1,8 @@
 """Processes that share, race for and die over a ledger: ``python -m tests.privacy.ledger_worker``.
 
 One process imports the package and forks the others, so that hundreds of them take seconds. The
-releases go through ``dpframe.asking.release.released``, the path of every front door, with a true
-tree instead of a source. Each command prints one JSON document.
+releases go through ``dpframe.asking.release.make_release``, the path of every front door, with a
+true tree instead of a source. Each command prints one JSON document.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Curves of releases that are made of parts, recomputed: exact products, and whole mechanisms.
 
-``accounting.parts`` reads a pair of laws off what each part keeps and composes them on a grid. Here
-pairs are multiplied as fractions, and tiny releases for users are enumerated; no point of a curve
-may be below. Each comparison must reject planted mistakes.
+``accounting.tree_levels`` reads a pair of laws off what each part keeps and composes them on a
+grid. Here pairs are multiplied as fractions, and tiny releases for users are enumerated; no point
+of a curve may be below. Each comparison must reject planted mistakes.
 """
 
 from __future__ import annotations

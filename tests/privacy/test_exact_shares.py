@@ -1,8 +1,8 @@
 """Users as shares, enumerated: however a user's unit is spread, the claim of one record holds.
 
 A user weighs ``grid`` units, divided over their records. The tables of the shipped calibration
-(``calibrate.geometric``) run through the shipped ``run`` on a tree of two branches; the exact
-divergence of tables with and without one user, for every way to divide the units over the
+(``path_recursion.geometric_laws``) run through the shipped ``run`` on a tree of two branches; the
+exact divergence of tables with and without one user, for every way to divide the units over the
 leaves, is compared with what ``linear_delta`` claims at ``linear_epsilon``.
 """
 

@@ -1,8 +1,8 @@
 """Gaussian tests and releases, recomputed: tables against digits, products in full, whole releases.
 
-``accounting.normal`` claims the curve of one continuous Gaussian count for everything that a unit
-of privacy moves, and adds what tables have of ends and rounding. Here the tables themselves are
-convolved and tiny releases enumerated: no claim may be below, and none far above.
+``accounting.weighted_round_noise`` claims the curve of one continuous Gaussian count for everything
+that a unit of privacy moves, and adds what tables have of ends and rounding. Here the tables
+themselves are convolved and tiny releases enumerated: no claim may be below, and none far above.
 """
 
 from __future__ import annotations

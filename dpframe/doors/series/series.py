@@ -1,6 +1,6 @@
 """``Series``: reports asked every period; their sources and outcomes.
 
-Run a series: draw every release that is due once, however many runs there are.
+**A run** draws every release that is due once, however many runs there are.
 
 The ledger is the only state: it stores a release under the name of its report and period, or it
 does not. Therefore a run can be killed at any moment, and several runs can go on at once: one

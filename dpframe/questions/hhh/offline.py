@@ -1,4 +1,6 @@
-"""The offline mechanism with geometric or Gaussian noise: its plan."""
+"""The plans of the offline mechanism, with geometric or Gaussian noise, and of the histogram
+baselines.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Plan a release of heavy hitters: mechanisms, cells, and advice on others.
-
-Plan a release of heavy hitters: the table of mechanisms, and the choice of a plan.
+"""Plan a release of heavy hitters: the table of mechanisms, the choice of a plan, cells, and advice
+on other plans.
 
 This module sees no data: it may import the mathematics, never a source (a test checks that).
 """

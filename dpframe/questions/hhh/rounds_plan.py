@@ -1,4 +1,6 @@
-"""Heavy hitters of users by rounds of weighted counts."""
+"""Heavy hitters of users by rounds of weighted counts, and the unit of privacy of users with many
+items.
+"""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ bounded  sketches merged with k counters at any time. A record, or a user of ske
 If a user counts once at a node, partitions get the merge with less noise, chosen from parameters
 alone.
 
-``dp.StreamingHHH``: hierarchical heavy hitters of a stream that comes in pieces.
+**A StreamingHHH** finds hierarchical heavy hitters of a stream that comes in pieces.
 
-:mod:`dpframe.sources.stream_batches` counts; this module adds the private release.
+:mod:`dpframe.sources.stream_batches` counts; here the private release is added.
 """
 
 from __future__ import annotations

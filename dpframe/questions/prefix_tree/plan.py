@@ -1,6 +1,4 @@
-"""What a prefix tree will do and cost: request, numbers, card.
-
-The request for a federated prefix tree, and the noise that its number of devices needs.
+"""What a prefix tree will do and cost: request, noise for its number of devices, card.
 
 This module sees no data. The number of devices is public: neighbours have the same number.
 """

@@ -1,6 +1,6 @@
 """The request for a rollup, and what follows: draws, costs, curve, receipt.
 
-Draw once what a mean and a sum have in common, for the epsilon of both measures.
+**A mean and a sum** can share a draw, for the epsilon of both measures.
 
 If records are protected, a mean is made of two sums: how far values are above the lower bound, and
 how far they are below the upper bound. Where one bound is 0, the sum measure of these values is the

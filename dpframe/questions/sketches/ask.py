@@ -1,7 +1,5 @@
 """Sketches that can be released: ``dp.MisraGries``, ``dp.PrivacyAwareMisraGries`` and merges.
 
-Sketches that can be released: ``dp.MisraGries``, ``dp.PrivacyAwareMisraGries`` and merges.
-
 :mod:`dpframe.sketches` counts; this module adds the private release.
 """
 

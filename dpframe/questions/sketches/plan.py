@@ -1,6 +1,6 @@
 """The plans of all releases of a sketch: request, noise, intervals, frame.
 
-A noisy sketch as a frame: keys, counts, intervals. Post-processing, free.
+**The frame** of a noisy sketch has keys, counts and intervals. It is post-processing, and free.
 
 *One stream.* Let q and Q be the plan's ``noise_above`` and ``noise_below``: ``P(Z < -q) +
 P(Z - eta > Q)`` is at most the chance to miss. The true count f is between C and C + alpha, and

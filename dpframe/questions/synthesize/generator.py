@@ -1,6 +1,7 @@
 """``dp.Generator``: draw synthetic rows from released counts; generators in files.
 
-Generators in files: Parquet, with the domain of rows and a seal in the metadata. Public.
+**Files** of generators are Parquet, with the domain of rows and a seal in the metadata. They are
+public.
 
 The seal is the SHA-256 of the file with zeros in place of the seal. It is checked before anything
 else is read. Older files, from before there were seals, are read without a check. The size of the

@@ -1,4 +1,4 @@
-"""The base of plans of tree counts, and two mechanisms. Sees no data."""
+"""The base of plans of tree counts, and the plans by heavy hitters and with relative errors."""
 
 from __future__ import annotations
 

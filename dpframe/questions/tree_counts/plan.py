@@ -1,6 +1,4 @@
-"""The mechanisms of tree counts, noisy histograms among them, and the choice.
-
-The mechanisms of tree counts, and the choice among them: what a release will do and cost.
+"""The mechanisms of tree counts, and the choice: noisy histograms, and different users at nodes.
 
 This module sees no data. Listed keys are a parameter like any other.
 """
