@@ -326,7 +326,7 @@ def _start_child() -> None:
         folder.let_go()
 
 
-renew_in_child(_start_child, before=_close_before_fork, in_parent=_opening.release)
+renew_in_child(_start_child, before=_close_before_fork, in_parent=lambda: _opening.release())
 
 
 def add_functions(

@@ -120,7 +120,7 @@ if hasattr(os, "register_at_fork"):
 
 E = TypeVar("E", bound=BaseException)
 
-OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 """How the names of the package's files begin."""
 
 SETTING, FULL = "DPFRAME_TRACEBACK", "full"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -31,6 +31,10 @@ class _Choice:
     """The ``with`` block that it is for; None for a statement, which ends with the block before."""
     of_program: bool = False
     """Whether it is the default, which another cell can have changed since."""
+    token: Token[tuple[_Choice, ...]] | None = None
+    """What the context that entered the block, and no copy of it, can give back."""
+    left_elsewhere: bool = False
+    """Whether another context left the block, so that its own context still has the choice."""
 
 
 _here: ContextVar[tuple[_Choice, ...]] = ContextVar("dpframe_ledger", default=())
@@ -88,7 +92,8 @@ class use_ledger:
     pools and of ``run_in_executor`` do not; ``contextvars.copy_context().run`` hands it on. A
     context that chose nothing uses :func:`default_ledger`, which a statement at the top level of
     the script or in a cell of the notebook sets too; without it a release is untracked, as its
-    receipt says. A statement in a block lasts until the block ends. A generator cannot choose,
+    receipt says. A statement in a block lasts until the block ends, and one in a worker of a pool
+    also for the worker's later tasks: use a block there. A generator cannot choose,
     unless contextlib runs it: other code runs while it waits. A spawned process starts without a
     ledger.
 
@@ -105,7 +110,7 @@ class use_ledger:
     def __init__(self, ledger: Ledger | str | Path | None) -> None:
         global _default
         self._ledger, self._before, here = as_ledger(ledger), _default, _here.get()
-        self.left_elsewhere = False
+        self._entered: list[_Choice] = []
         of_program = _is_top_level(_choosing_frame()) and not any(choice.block for choice in here)
         stated = _Choice(self._ledger, of_program=of_program)
         self._replaced = here[-1:] if here and here[-1].block is None else ()
@@ -121,14 +126,25 @@ class use_ledger:
         if stated is not None and here[-1:] == (stated,):  # the call is the head of this block
             here = (*here[:-1], *self._replaced)
             _default = self._before if _default is stated else _default
-        _here.set((*here, _Choice(self._ledger, self)))
+        choice = _Choice(self._ledger, self)
+        choice.token = _here.set((*here, choice))
+        self._entered.append(choice)
         return self._ledger
 
     def __exit__(self, *error: object) -> None:
         here = _here.get()
         mine = [i for i, choice in enumerate(here) if choice.block is self]
-        if not mine:  # it is another context that entered the block, and still has the choice
-            self.left_elsewhere = True
+        choice = here[mine[-1]] if mine else self._entered[-1]
+        assert choice.token is not None
+        try:
+            _here.reset(choice.token)
+        except ValueError:  # another context entered the block, perhaps one that this is a copy of
+            choice.left_elsewhere = True
+        except RuntimeError:  # the context that entered the block left it, too
+            pass
+        if choice in self._entered:
+            self._entered.remove(choice)
+        if not mine:
             return
         end = mine[-1] + 1
         while end < len(here) and here[end].block is None:
@@ -149,7 +165,7 @@ def current_ledger() -> Ledger | None:
     """The ledger of this context or of the program, if any; LedgerError if it is unclear which."""
     here = _here.get()
     chosen = here[-1] if here else _default
-    if chosen.block is not None and chosen.block.left_elsewhere:
+    if chosen.left_elsewhere:
         raise LedgerError(
             "the ledger to charge is unclear: another context left the use_ledger block of this "
             "one. Pass ledger=, or call dp.use_ledger(ledger) or dp.use_ledger(None) here."

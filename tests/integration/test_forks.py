@@ -99,3 +99,29 @@ def test_no_noise_is_drawn_twice(planted: list[str], different: int) -> None:
     """Law: two children and their parent draw different noise, though the parent drew before;
     noise that is copied by a fork is seen."""
     assert parent("noise", *planted) == different
+
+
+def test_a_forked_child_forks(tmp_path: Path) -> None:
+    """Law: a child that was forked and forks goes on; it hung when it next used DuckDB."""
+    code = """
+import os, signal, sys
+import pandas as pd, dpframe as dp
+file = sys.argv[1]
+pd.DataFrame({"a": ["x", "y"] * 500}).to_parquet(file)
+ask = lambda: dp.hhh(file, ["a"], epsilon=1.0, delta=1e-6)
+ask()
+child = os.fork()
+if not child:
+    signal.alarm(60)
+    ask()
+    grandchild = os.fork()
+    if not grandchild:
+        ask()
+        os._exit(0)
+    os.waitpid(grandchild, 0)
+    ask()
+    os._exit(0)
+sys.exit(os.waitpid(child, 0)[1])
+"""
+    given = [sys.executable, "-W", "ignore", "-c", code, str(tmp_path / "rows.parquet")]
+    assert subprocess.run(given, timeout=LONG, check=False).returncode == 0

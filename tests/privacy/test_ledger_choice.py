@@ -299,6 +299,23 @@ def test_a_block_that_another_context_leaves(one: Ledger, two: Ledger) -> None:
         assert entered.run(current_ledger) is None
 
 
+def test_a_block_that_a_task_of_it_leaves(one: Ledger) -> None:
+    """Law: a task has a copy of the choice. Whoever entered the block is refused when the task
+    leaves it, and the next block of the same object is charged as any other."""
+    block = contextvars.Context().run(dp.use_ledger, one)
+
+    def tenant() -> None:
+        block.__enter__()
+        contextvars.copy_context().run(block.__exit__)
+        with refused("the ledger to charge is unclear"):
+            current_ledger()
+
+    contextvars.Context().run(tenant)
+    with block:
+        assert current_ledger() is one
+    assert current_ledger() is None
+
+
 # -- statements ------------------------------------------------------------------------------------
 
 

@@ -336,6 +336,20 @@ def test_the_functions_of_an_ended_connection_answer_nobody(
     assert labels(con) == LABELS
 
 
+def test_no_connection_charges_the_ledger_of_another_one(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
+) -> None:
+    """Law: what a macro says of its connection cannot be guessed. It was 1, 2, ..."""
+    dp.register(con, ledger=ledger)
+    with duckdb.connect() as other:
+        dp.register(other)
+        call = "'current', 'hhh', {'tbl': 't', 'hierarchy': 'a', 'epsilon': 1.0, 'delta': 1e-6}"
+        for token in range(1, 100):
+            with pytest.raises(duckdb.Error, match="no longer registered"):
+                other.execute(f"SELECT system.main.__dpframe_ask('{token}', {call})")
+    assert ledger.spent.epsilon == 0.0
+
+
 def test_a_closed_connection_is_an_error_of_ours() -> None:
     """Law: what to pass instead, not what DuckDB says of a statement that nobody wrote."""
     con = duckdb.connect()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import re
 import weakref
 from collections.abc import Mapping
@@ -53,7 +52,6 @@ class Session:
 
 
 sessions: dict[str, Session] = {}
-tokens = itertools.count(1)
 
 
 def session_of(token: str) -> Session:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import secrets
 import sys
 import weakref
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from typing import Any, TypeVar, cast
 from dpframe import _duck
 from dpframe.common.calls import bind_arguments, inside_call, shorten_errors
 from dpframe.common.texts import literal
-from dpframe.doors.sql.calls import Session, as_parameters, sessions, tokens
+from dpframe.doors.sql.calls import Session, as_parameters, sessions
 from dpframe.doors.sql.rows import TEXTS, draw_list, draw_relation, read_released
 from dpframe.doors.sql.statements import (
     ask_sql,
@@ -141,7 +142,7 @@ def _register_connection(
             "con is in a transaction that began before register. Commit it or roll it back first; "
             "SQLAlchemy begins one with the first statement."
         )
-    token = str(next(tokens))
+    token = secrets.token_hex(16)  # whoever knows it charges the ledger of this connection
     sessions[token] = Session(weakref.ref(opened), ledger, kept)
     weakref.finalize(opened, sessions.pop, token, None)
     script = macro_script()
