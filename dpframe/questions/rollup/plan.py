@@ -14,9 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from dpframe.asking.card import (
     DrawList,
@@ -47,6 +45,9 @@ from dpframe.questions.rollup.rollup_numbers import (
     rollup_draws,
     rollup_facts,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RECORD_SELECTION_SHARE, USER_SELECTION_SHARE = Fraction(4, 25), Fraction(1, 3)
 """Part of epsilon for the selection of unlisted keys: by records, and by users. The counts of the

@@ -5,10 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
-import pandas as pd
 
 from dpframe.accounting.path_recursion import Laws
 from dpframe.accounting.relative_steps import RelativeLaws, relative_laws
@@ -34,6 +33,9 @@ from dpframe.noise import NoiseTable
 from dpframe.postprocess.consistency import deepest_level
 from dpframe.questions.hhh.checks import HhhArguments as HeavyHittersAsked
 from dpframe.questions.hhh.offline import offline_laws, selection_draws
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TreeMechanism = Literal["additive", "laplace", "gaussian", "hhh", "relative"]
 

@@ -14,7 +14,7 @@ import dpframe as dp
 from dpframe.common.digest import seal_frame
 from dpframe.postprocess.known_noise import BY_VALUE
 from dpframe.postprocess.weighted_laplace import mean_ends
-from dpframe.questions.rollup import plan as rollup_frame
+from dpframe.questions.rollup import frame as rollup_frame
 from dpframe.questions.rollup.ask import rollup
 from dpframe.testing import seeded_noise
 from tests.members import often, some

@@ -192,7 +192,7 @@ def test_a_failed_update_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     """Law: after an error on any level and in any batch the sketches are as they were."""
     sketch = streaming()
     before = content(sketch)
-    real, calls = dp.sources.record_stream.MisraGries.update, 0  # type: ignore[attr-defined]
+    real, calls = dp.sources.stream_batches.MisraGries.update, 0  # type: ignore[attr-defined]
 
     def failing(self: Any, batch: Any) -> None:
         nonlocal calls
