@@ -384,7 +384,7 @@ def explain_plan(
 ) -> Explanation[Any]:
     """Return a plan for people, with what its release would find in the ledger; ``found`` is the
     line of ``plan_within_error``."""
-    from dpframe.asking.release import ledger_fit_lines
+    from dpframe.asking.series_plan import ledger_fit_lines
 
     afforded = tuple(ledger_fit_lines(plan, about, ledger, name))
     return Explanation(plan, found, about, afforded, tuple(question.advice(plan)))

@@ -1,4 +1,4 @@
-"""Plan a series: what each release should ask for, so that all stay within one total."""
+"""Plan a series of releases, and say what one release would cost in the ledger."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dpframe.asking.card import format_value
+from dpframe.asking.card import Line, Text, format_value
+from dpframe.asking.level_plan import Plan
+from dpframe.asking.release import LEAST_CHARGE, DataScope
 from dpframe.common.calls import shorten_errors
 from dpframe.errors import BudgetError, ParameterError, ThresholdError
-from dpframe.ledger import chosen_ledger
-from dpframe.ledger.reservations import price_reservation
+from dpframe.ledger import Charge, Ledger, chosen_ledger
+from dpframe.ledger.reservations import plan_gaussian_cost, price_reservation
 from dpframe.ledger.store import Spending, spending_of
 
 if TYPE_CHECKING:
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from dpframe.ledger import Ledger
     from dpframe.ledger.reservations import Reservation
 
 DELTA_PART = 0.25
@@ -323,3 +324,74 @@ def _four_digits_down(number: float) -> float:
     unit = 10.0 ** (math.floor(math.log10(number)) - 3)
     found = float(f"{math.floor(number / unit * (1 + 1e-12)) * unit:.4g}")
     return found if found <= number else float(f"{found - unit:.4g}")
+
+
+if TYPE_CHECKING:
+    pass
+
+
+def ledger_fit_lines(
+    plan: Plan[object, object], about: DataScope, ledger: Ledger | None, name: str | None = None
+) -> list[Line]:
+    """Return one line for the card of an explanation; [] without a ledger. Charges nothing."""
+    if ledger is None:
+        return []
+    if name is not None and ledger.find(name) is not None:
+        meaning = f"release {name!r} is stored: the call that it answered is replayed for nothing"
+        return [Line("in the ledger", "nothing to pay", meaning)]
+    receipt = plan.receipt(name)
+    facts = receipt.with_facts(about.facts(receipt))
+    seen = ledger.foresee(
+        Charge(
+            release_id=facts["release_id"],
+            time=facts["time"],
+            epsilon=plan.budget.epsilon,
+            delta=plan.budget.delta or LEAST_CHARGE,
+            profile=lambda: plan.profile,
+            source="",
+            receipt=facts.to_json(),
+            blocks=about.blocks,
+            told=lambda: plan_gaussian_cost(plan),
+        )
+    )
+    where = "for any release"
+    if about.period is not None and about.reading is not None:
+        where = f"for {about.period.column} {about.period.text or 'NULL'}, which has spent "
+        where += f"{_spending_text(seen.spent)}"
+    elif about.period is not None:
+        where = "for any release; a period has that or more, which its source tells"
+    if seen.steps > 1:
+        where += f"; it costs two steps, as the totals hold for {seen.protects}"
+    if seen.paid_by is not None:
+        return [
+            Line.of(
+                "in the ledger",
+                "paid for already",
+                "by {paid_by}",
+                paid_by=seen.paid_by,
+            )
+        ]
+    if not seen.fits:
+        value = f"does not fit: {_spending_text(seen.left)} left"
+        return [
+            Line.of(
+                "in the ledger",
+                value,
+                "{where}; it would be refused",
+                where=where,
+            )
+        ]
+    after = f"{where}; {_spending_text(seen.after)} would be left there"
+    return [
+        Line.of(
+            "in the ledger",
+            Text("fits: {left} left"),
+            "{after}",
+            left=_spending_text(seen.left),
+            after=after,
+        )
+    ]
+
+
+def _spending_text(amount: Spending) -> str:
+    return f"({format_value(amount.epsilon)}, {format_value(amount.delta)})"

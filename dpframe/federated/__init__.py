@@ -20,11 +20,11 @@ from dpframe.federated.encoding import (
     randomize,
     select_data,
 )
-from dpframe.federated.guarantee import local_epsilon
 from dpframe.federated.server import (
     aggregate,
     estimate,
     largest,
+    local_epsilon,
     prune,
     segment_length,
     standard_error,
