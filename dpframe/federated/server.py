@@ -32,7 +32,8 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.accounting.aggregate import Neighbours, binomial, silence
+from dpframe.accounting.aggregate import Neighbours, binomial, shuffle_local_epsilon, silence
+from dpframe.accounting.aggregate import local_epsilon as aggregate_local_epsilon
 from dpframe.common.search import least_integer
 from dpframe.errors import ParameterError
 from dpframe.noise import NoiseTable
