@@ -212,6 +212,6 @@ def __dir__() -> list[str]:
 _register_accessors(
     {
         "pandas": ("dpframe.doors.accessor", "DpAccessor"),
-        "polars": ("dpframe.doors.accessor", "PolarsAccessor"),
+        "polars": ("dpframe.doors.polars_accessor", "PolarsAccessor"),
     }
 )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-import secrets
 import sys
 import weakref
 from collections.abc import Callable
@@ -32,6 +31,7 @@ from dpframe.doors.sql.statements import (
 )
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 from dpframe.ledger import Ledger, chosen_ledger
+from dpframe.noise import operating_system_bits
 from dpframe.questions.question_list import QUESTIONS
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -142,7 +142,9 @@ def _register_connection(
             "con is in a transaction that began before register. Commit it or roll it back first; "
             "SQLAlchemy begins one with the first statement."
         )
-    token = secrets.token_hex(16)  # whoever knows it charges the ledger of this connection
+    token = (
+        operating_system_bits(2).tobytes().hex()
+    )  # whoever knows it charges the ledger of this connection
     sessions[token] = Session(weakref.ref(opened), ledger, kept)
     weakref.finalize(opened, sessions.pop, token, None)
     script = macro_script()

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe.doors import accessor as polars_accessor
+from dpframe.doors import polars_accessor
 from dpframe.errors import ColumnError, ParameterError
 from dpframe.testing import seeded_noise
 
