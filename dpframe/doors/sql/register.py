@@ -142,9 +142,8 @@ def _register_connection(
             "con is in a transaction that began before register. Commit it or roll it back first; "
             "SQLAlchemy begins one with the first statement."
         )
-    token = (
-        operating_system_bits(2).tobytes().hex()
-    )  # whoever knows it charges the ledger of this connection
+    # whoever knows the name of a connection charges its ledger
+    token = operating_system_bits(2).tobytes().hex()
     sessions[token] = Session(weakref.ref(opened), ledger, kept)
     weakref.finalize(opened, sessions.pop, token, None)
     script = macro_script()
