@@ -186,9 +186,10 @@ def _register_engine(engine: Any, register_one: Callable[[object], None]) -> Non
     sys.modules["sqlalchemy"].event.listen(engine.pool, "checkout", taken)
 
 
-_TEMPORARY = _check_register_arguments(shorten_errors(lambda con, ledger: sys.getrefcount(con)))(
-    object()
-)  # type: ignore[call-arg]
+_count_references = shorten_errors(  # as register is made
+    _check_register_arguments(lambda con, ledger=None: sys.getrefcount(con))
+)
+_TEMPORARY = _count_references(object())
 """Number of references that ``register`` sees to an argument that its caller does not keep."""
 
 
