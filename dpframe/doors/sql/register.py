@@ -46,14 +46,14 @@ def _check_register_arguments(function: T) -> T:
     def call(con: object = signature.empty, ledger: Any = None, *more: Any, **unknown: Any) -> Any:
         if more or unknown or con is signature.empty:
             given = (con, ledger, *more) if con is not signature.empty else ()
-            bind_arguments(function, signature, given, unknown)
+            shorten_errors(bind_arguments)(function, signature, given, unknown)
         return function(con, ledger)
 
     return cast(T, call)
 
 
-@shorten_errors
 @_check_register_arguments
+@shorten_errors
 def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     """Give a DuckDB connection the table functions of dpframe.
 
@@ -186,10 +186,9 @@ def _register_engine(engine: Any, register_one: Callable[[object], None]) -> Non
     sys.modules["sqlalchemy"].event.listen(engine.pool, "checkout", taken)
 
 
-_count_references = shorten_errors(  # as register is made
-    _check_register_arguments(lambda con, ledger=None: sys.getrefcount(con))
-)
-_TEMPORARY = _count_references(object())
+_TEMPORARY = _check_register_arguments(shorten_errors(lambda con, ledger: sys.getrefcount(con)))(
+    object()
+)  # type: ignore[call-arg]
 """Number of references that ``register`` sees to an argument that its caller does not keep."""
 
 
