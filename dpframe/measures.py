@@ -32,7 +32,7 @@ from typing import Literal, assert_never
 
 from dpframe.budget import as_float
 from dpframe.common.calls import known_arguments
-from dpframe.common.texts import is_unicode
+from dpframe.common.unicode import is_unicode
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 
 DIGITS = 10

@@ -20,8 +20,7 @@ from dpframe._duck.connections import (
     run_interruptibly,
     withhold_errors,
 )
-from dpframe.common.files import goes_on, part
-from dpframe.common.texts import identifier, literal
+from dpframe.common.texts import goes_on, identifier, literal, part
 from dpframe.errors import SourceError
 
 ORDERED = (

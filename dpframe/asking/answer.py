@@ -20,7 +20,7 @@ from dpframe.asking.release import (
     replay_of_stored,
     require_ledger,
 )
-from dpframe.common.files import part, step
+from dpframe.common.texts import part, step
 from dpframe.errors import ReplayedNotice
 from dpframe.ledger import chosen_ledger
 from dpframe.sources.source_relations import describe_source, open_source

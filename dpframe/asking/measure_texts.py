@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dpframe.common.texts import is_unicode
+from dpframe.common.unicode import is_unicode
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.measures import AUTO, Measure, count, distinct, mean, quote_column, sum
 

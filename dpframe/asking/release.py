@@ -17,10 +17,8 @@ from dpframe.asking.card import Line
 from dpframe.asking.level_plan import Draws, MechanismInput, Plan, Spends
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.common.digest import seal_frame
-from dpframe.common.files import part
+from dpframe.common.texts import part
 from dpframe.errors import ParameterError, SourceError
-from dpframe.ledger import Ledger
-from dpframe.ledger.reservations import plan_gaussian_cost
 from dpframe.periods import USERS, Period, as_period
 from dpframe.sources.source_relations import csv_reading, period_reading
 from dpframe.sources.spark import PeriodReading, restrict_to_period
@@ -28,7 +26,7 @@ from dpframe.sources.spark import PeriodReading, restrict_to_period
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpframe.ledger import Blocks, StoredResult
+    from dpframe.ledger import Blocks, Ledger, StoredResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,6 +302,7 @@ def count_and_charge(
     if ledger is None:
         return counted(), facts
     from dpframe.ledger.entries import Charge
+    from dpframe.ledger.reservations import plan_gaussian_cost
 
     cost = Charge(
         release_id=facts["release_id"],

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpframe import _duck
-from dpframe.common.texts import unicode
+from dpframe.common.unicode import unicode
 from dpframe.domains._axis import Counts
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import level_key_sql

@@ -288,8 +288,8 @@ class DpAccessor(ResultMethods):
 AS_FRAMES = (
     "dpframe.asking.node_frame",
     "dpframe.postprocess.level_values",
-    "dpframe.questions.rollup.plan",
-    "dpframe.questions.tree_counts.base_tree_plan",
+    "dpframe.questions.rollup.frame",
+    "dpframe.questions.tree_counts.frame",
     "dpframe.questions.tree_counts.plan",
 )
 """Modules that questions with their default mechanisms need for a first answer. They are loaded

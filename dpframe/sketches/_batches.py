@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpframe.common.texts import decode_bytes, is_arrow_text, unicode
+from dpframe.common.unicode import decode_bytes, is_arrow_text, unicode
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 
 Kind = Literal["int64", "uint64", "text", "bytes", "words"]

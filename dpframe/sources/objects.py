@@ -33,7 +33,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpframe.common.texts import decode_bytes, escape_bytes, is_arrow_text, unicode
+from dpframe.common.unicode import decode_bytes, escape_bytes, is_arrow_text, unicode
 from dpframe.errors import ColumnError
 
 EARLIEST, LATEST, INFINITY = -9_223_372_022_400_000_000, 2**63 - 2, 2**63 - 1

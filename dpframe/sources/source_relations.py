@@ -14,8 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from dpframe import _duck
-from dpframe.common.files import file_of_path
-from dpframe.common.texts import identifier
+from dpframe.common.texts import file_of_path, identifier
 from dpframe.errors import DpframeError, SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable

@@ -364,8 +364,8 @@ def test_a_name_that_another_process_is_drawing_is_waited_for(
 
 WAIT = """
 import signal, sqlite3, sys, dpframe as dp
-from dpframe.ledger import open_file
-open_file.BUSY = 60.0
+from dpframe.ledger import forecast
+forecast.BUSY = 60.0
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by who started us, perhaps
 print("waiting", flush=True)
 try:

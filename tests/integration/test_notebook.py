@@ -22,7 +22,7 @@ CELLS = [
     "result.dp.receipt",
     "dp.explain('country', epsilon=1.0, delta=1e-6)",
     "result[result['level'] == 1].assign(count=7).dp",
-    "import time, dpframe.common.files as progress\n"
+    "import time, dpframe.common.texts as progress\n"
     "progress.AFTER = progress.EVERY = 0.02\n"
     "with progress.step('planning the noise'):\n"
     "    time.sleep(0.2)",

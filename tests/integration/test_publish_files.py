@@ -107,7 +107,7 @@ def test_a_mixture_would_be_seen(results: Path) -> None:
 DIE = """
 import os, sys
 from dpframe import _duck
-from dpframe.publishing import results_files as publish_files
+from dpframe.publishing import publish as publish_files
 from dpframe import publish
 ledger, to, step, name = sys.argv[1:]
 real, calls = os.replace, []

@@ -17,8 +17,7 @@ from typing import Any, NoReturn, TypeVar
 
 from dpframe.asking.question import Question
 from dpframe.common.calls import argument_hint, nearest_name
-from dpframe.common.files import file_of_path
-from dpframe.common.texts import style_text, visible
+from dpframe.common.texts import file_of_path, style_text, visible
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import as_hierarchy
 from dpframe.periods import period_from_option

@@ -18,8 +18,7 @@ from dpframe.asking.call_arguments import column_name, data_name, release_name
 from dpframe.asking.question import WAREHOUSE_ARGUMENTS, Question
 from dpframe.asking.release import DataScope
 from dpframe.common.calls import argument_hint, shown_value
-from dpframe.common.files import ADDRESS, file_of_path
-from dpframe.common.texts import identifier
+from dpframe.common.texts import ADDRESS, file_of_path, identifier
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 from dpframe.periods import (
     OF_WEEKS,

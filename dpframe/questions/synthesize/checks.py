@@ -22,7 +22,7 @@ from dpframe.asking.call_arguments import (
     whole_number,
 )
 from dpframe.budget import Budget
-from dpframe.common.texts import is_arrow_text
+from dpframe.common.unicode import is_arrow_text
 from dpframe.domains import Domain, ListedAxis, as_domain
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.budget import SHARE_GRID, PrivacyUnit
-from dpframe.common.texts import escape_bytes
+from dpframe.common.unicode import escape_bytes
 from dpframe.hierarchy import as_hierarchy
 from dpframe.sources.objects import object_text
 from tests.rollups import exact_counts
