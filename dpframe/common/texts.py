@@ -27,7 +27,6 @@ is public how many are done. No number of rows is shown.
 
 from __future__ import annotations
 
-import codecs
 import errno
 import glob
 import html
@@ -130,9 +129,6 @@ def style_text(text: str, style: str | None, out: IO[str]) -> str:
     if not style or not text or plain or not out.isatty():
         return text
     return f"\x1b[{STYLES[style]}m{text}\x1b[0m"
-
-
-codecs.register_error(ESCAPES, _escapes)
 
 
 LEFT = 24 * 3600.0

@@ -6,6 +6,7 @@ words about it quote it. One such record must not decide what happens to the oth
 
 from __future__ import annotations
 
+import codecs
 import re
 
 import pyarrow as pa
@@ -37,6 +38,9 @@ def _escapes(error: UnicodeError) -> tuple[str, int]:
         raise error
     wrong = error.object[error.start : error.end]
     return "".join(f"\\x{byte:02X}" for byte in wrong), error.end
+
+
+codecs.register_error(ESCAPES, _escapes)
 
 
 def decode_bytes(raw: bytes) -> str:
