@@ -1,15 +1,8 @@
 """Texts: quoted for SQL, as HTML, visible on terminals; files that callers name; and progress.
 
-Texts: quoted for SQL, as HTML, made visible for terminals, repaired to UTF-8.
-
 **A notebook** shows a few plain lines of an object, and folds the rest below them.
 
 Colours are the page's own, so that it can be read on a light and on a dark page.
-
-**Text of Arrow arrays** that is no UTF-8 is repaired value by value.
-
-Arrow does not look at text that it is given; DuckDB fails at it or misreads it, and Python's own
-words about it quote it. One such record must not decide what happens to the others.
 
 Files that callers name, new files that take the place of old ones, and progress while a person
 waits.

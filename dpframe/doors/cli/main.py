@@ -17,14 +17,6 @@ from typing import Any
 from dpframe._version import __version__
 from dpframe.common.calls import load_name
 from dpframe.common.texts import replace_file
-from dpframe.doors.cli.options import (
-    Command,
-    CommandParser,
-    as_options,
-    check_one_file,
-    option,
-    refuse_unknown,
-)
 from dpframe.doors.cli.output import (
     OUTPUT_OPTIONS,
     UNESCAPED,
@@ -39,6 +31,14 @@ from dpframe.doors.cli.output import (
     table_rows,
     write_csv,
     write_output,
+)
+from dpframe.doors.cli.usage import (
+    Command,
+    CommandParser,
+    as_options,
+    check_one_file,
+    option,
+    refuse_unknown,
 )
 from dpframe.doors.result_methods import change
 from dpframe.errors import DpframeError, ParameterError, ReplayedNotice

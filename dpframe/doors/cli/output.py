@@ -28,7 +28,7 @@ from dpframe.common.texts import (
     style_text,
     visible,
 )
-from dpframe.doors.cli.options import option
+from dpframe.doors.cli.usage import option
 from dpframe.errors import DpframeError, ParameterError, SourceError
 
 if TYPE_CHECKING:

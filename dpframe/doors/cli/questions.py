@@ -20,8 +20,6 @@ from dpframe.common.digest import RECEIPT
 from dpframe.common.texts import step
 from dpframe.doors.cli.options import (
     ERROR,
-    Command,
-    option,
     option_arguments,
     parse_largest_errors,
     question_options,
@@ -37,6 +35,7 @@ from dpframe.doors.cli.output import (
     write_output,
     write_result_page,
 )
+from dpframe.doors.cli.usage import Command, option
 from dpframe.doors.warehouse import PLANNED, plan_series
 from dpframe.ledger import Ledger, chosen_ledger
 from dpframe.postprocess.shown_nodes import flat_frame
