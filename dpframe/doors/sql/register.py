@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any, TypeVar, cast
 
 from dpframe import _duck
-from dpframe.common.calls import bind_arguments, inside_call, shorten_errors
+from dpframe.common.calls import bind_arguments, inside_call, shorten_traceback
 from dpframe.common.texts import literal
 from dpframe.doors.sql.calls import Session, as_parameters, sessions
 from dpframe.doors.sql.rows import TEXTS, draw_list, draw_relation, read_released
@@ -44,16 +44,20 @@ def _check_register_arguments(function: T) -> T:
 
     @functools.wraps(function)
     def call(con: object = signature.empty, ledger: Any = None, *more: Any, **unknown: Any) -> Any:
-        if more or unknown or con is signature.empty:
-            given = (con, ledger, *more) if con is not signature.empty else ()
-            shorten_errors(bind_arguments)(function, signature, given, unknown)
-        return function(con, ledger)
+        around = sys.exc_info()[1]
+        try:
+            with inside_call:
+                if more or unknown or con is signature.empty:
+                    given = (con, ledger, *more) if con is not signature.empty else ()
+                    bind_arguments(function, signature, given, unknown)
+                return function(con, ledger)
+        except DpframeError as error:
+            raise shorten_traceback(error, around)  # noqa: B904  DPFRAME_TRACEBACK=full: all frames
 
     return cast(T, call)
 
 
 @_check_register_arguments
-@shorten_errors
 def register(con: object, ledger: Ledger | str | Path | None = None) -> None:
     """Give a DuckDB connection the table functions of dpframe.
 
@@ -186,9 +190,7 @@ def _register_engine(engine: Any, register_one: Callable[[object], None]) -> Non
     sys.modules["sqlalchemy"].event.listen(engine.pool, "checkout", taken)
 
 
-_TEMPORARY = _check_register_arguments(shorten_errors(lambda con, ledger: sys.getrefcount(con)))(
-    object()
-)  # type: ignore[call-arg]
+_TEMPORARY = _check_register_arguments(lambda con, ledger: sys.getrefcount(con))(object())  # type: ignore[call-arg]
 """Number of references that ``register`` sees to an argument that its caller does not keep."""
 
 
