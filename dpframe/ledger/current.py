@@ -134,7 +134,10 @@ class use_ledger:
     def __exit__(self, *error: object) -> None:
         here = _here.get()
         mine = [i for i, choice in enumerate(here) if choice.block is self]
-        choice = here[mine[-1]] if mine else self._entered[-1]
+        left = [here[mine[-1]]] if mine else self._entered[-1:]
+        if not left:  # left already, by the context that entered it or by another one
+            return
+        choice = left[0]
         assert choice.token is not None
         try:
             _here.reset(choice.token)

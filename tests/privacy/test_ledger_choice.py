@@ -291,6 +291,7 @@ def test_a_block_that_another_context_leaves(one: Ledger, two: Ledger) -> None:
     assert entered.run(current_ledger) is one
     with dp.use_ledger(two):
         left.run(block.__exit__)
+        left.run(block.__exit__)  # once more is no error, and changes nothing
         assert current_ledger() is two
         assert left.run(current_ledger) is None
         with refused("the ledger to charge is unclear"):
