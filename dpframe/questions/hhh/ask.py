@@ -57,10 +57,11 @@ def count(source: object, plan: Any, progress: bool) -> MechanismInput[Any]:
     """Count a source for the mechanism of a plan."""
     if plan.counters is None:
         if plan.items is not None:
-            from dpframe.sources.exact_trees import user_items
+            from dpframe.sources.user_nodes import user_nodes
 
-            pairs = user_items(source, plan.hierarchy, plan.unit, plan.items, progress=progress)
-            return MechanismInput(pairs, pairs.types)
+            asked = (plan.hierarchy, plan.unit, plan.items, plan.shares)
+            nodes = user_nodes(source, *asked, progress=progress)
+            return MechanismInput(nodes, nodes.tree.types)
         if plan.unit.nodes is not None:
             from dpframe.sources.exact_trees import node_users
 
