@@ -102,8 +102,9 @@ def user_nodes_sql(
         source,
         f"keyed AS NOT MATERIALIZED ({keyed_sql(hierarchy, types, 'source', 'u')})",
         f"pairs AS MATERIALIZED (SELECT DISTINCT u, {keys} FROM keyed)",
-        f"leaves AS MATERIALIZED (SELECT {keys}, count(*)::BIGINT AS n, row_number() OVER (ORDER BY "
-        f"{ascending_order(*names)}) AS v, hash({hashed}) AS h FROM pairs GROUP BY {keys})",
+        f"leaves AS MATERIALIZED (SELECT {keys}, count(*)::BIGINT AS n, row_number() OVER "
+        f"(ORDER BY {ascending_order(*names)}) AS v, hash({hashed}) AS h FROM pairs "
+        f"GROUP BY {keys})",
         *level_ctes(hierarchy, ("v",)),
         f"candidates AS ({candidates_sql(hierarchy, types, 1, ('v',))})",
     ]
@@ -112,12 +113,12 @@ def user_nodes_sql(
     no_keys = "".join(f", NULL AS {name}" for name in columns)
     return (
         f"WITH {', '.join(parts)} "
-        f'SELECT min(hash(u, {seed}::UBIGINT)) AS "hash", list(v) AS "held", NULL::BIGINT AS "place", '
-        f'NULL::BIGINT AS "level", NULL::BIGINT AS "n", NULL::BIGINT AS "v"{no_keys} '
+        f'SELECT min(hash(u, {seed}::UBIGINT)) AS "hash", list(v) AS "held", '
+        f'NULL::BIGINT AS "place", NULL::BIGINT AS "level", NULL::BIGINT AS "n", NULL::BIGINT AS "v"{no_keys} '
         f"FROM pairs JOIN leaves ON {same} GROUP BY u "
         f"UNION ALL SELECT h, NULL, NULL, NULL, NULL, v{no_keys} FROM leaves "
-        f"UNION ALL SELECT NULL, NULL, row_number() OVER (ORDER BY {hierarchy.order_by()}), level, n, "
-        f"v::BIGINT, {', '.join(columns)} FROM candidates"
+        f"UNION ALL SELECT NULL, NULL, row_number() OVER (ORDER BY {hierarchy.order_by()}), "
+        f"level, n, v::BIGINT, {', '.join(columns)} FROM candidates"
     )
 
 

@@ -215,8 +215,8 @@ class RoundsPlan(HhhPlan[RoundLaws, UserNodes]):
             label="release noise",
             applies_to="added to every count",
         )
-        if laws.histograms > 1:
-            facts["histograms"] = laws.histograms
+        if self.parts > 1:
+            facts["norms"] = list(weighted_rounds.part_norms(laws, self.parts))
         return DrawList(
             kind="rounds", draws=(count,), facts=facts, delta=laws.delta, curve=self._curve
         )
