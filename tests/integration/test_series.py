@@ -514,7 +514,6 @@ def test_postgres_is_read_by_declared_types(tmp_path: Path) -> None:
 
     with postgres() as engine:
         info = engine.connection.info
-        engine.run("DROP TABLE IF EXISTS odd")
         engine.run(
             "CREATE TABLE odd (d date, t timestamptz, n numeric, i int, b boolean, x jsonb, "
             '"a""b" text)'
@@ -534,4 +533,4 @@ def test_postgres_is_read_by_declared_types(tmp_path: Path) -> None:
         secret = f"postgresql://{info.user}:geheim@db.example/{info.dbname}"
         made = DatabaseSource(database=secret, query="SELECT * FROM odd")
         said = made.describe("2026-W40")
-        assert said == "SELECT * FROM odd in PostgreSQL db.example/postgres"
+        assert said == f"SELECT * FROM odd in PostgreSQL db.example/{info.dbname}"
