@@ -196,12 +196,7 @@ def every_release(
 
 
 def every_selection(
-    table: Table,
-    *,
-    test: NoiseTable,
-    threshold: int,
-    remainder: bool,
-    run: Run = offline_hhh.run,
+    table: Table, *, test: NoiseTable, threshold: int, remainder: bool, run: Run = offline_hhh.run
 ) -> Distribution:
     """Probability of every set of selected nodes, with their true residuals."""
     tree, law = tree_of(table), Distribution()

@@ -488,11 +488,7 @@ def weighed() -> Iterator[tuple[str, str, Callable[[dict[str, Any]], None]]]:
         "mechanism",
         lambda t: t["game"].update(threshold=t["game"]["threshold"] * 99 // 100),
     )
-    yield (
-        "counts of norm 256 paid for as 128",
-        "accountant",
-        lambda t: t["game"].update(norm=256),
-    )
+    yield ("counts of norm 256 paid for as 128", "accountant", lambda t: t["game"].update(norm=256))
 
 
 def prefix_tree() -> Any:

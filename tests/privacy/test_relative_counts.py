@@ -210,12 +210,7 @@ def decoys(laws: RelativeLaws) -> dict[str, int]:
 PLANTED = {
     "goes on after the c-th top": (Rule(stops=False), DEEP, decoys(DEEP), "aaaa"),
     "scales without c": (Rule(divided=False), THREE, decoys(THREE), "aaaa"),
-    "all nodes of a top level are released": (
-        Rule(tested=False),
-        NEAR,
-        {"aa": 100},
-        "bb",
-    ),
+    "all nodes of a top level are released": (Rule(tested=False), NEAR, {"aa": 100}, "bb"),
     "tests without noise": (Rule(noisy_tests=False), NEAR, {"aa": NEAR.steps[0].cut - 1}, "aa"),
     "the band changes the queries": (
         Rule(clamped=False),

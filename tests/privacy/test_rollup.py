@@ -122,9 +122,7 @@ def test_no_neighbour_of_a_selection_with_measures_is_further_than_claimed(
 
 
 @pytest.mark.parametrize("user", [None, "u"])
-def test_no_neighbour_of_a_selection_by_a_measure_is_further_than_claimed(
-    user: str | None,
-) -> None:
+def test_no_neighbour_of_a_selection_by_a_measure_is_further_than_claimed(user: str | None) -> None:
     """Law: the same where a sum decides what is shown: it is measured again, and paid for twice."""
     measures = {"n": dpm.count(), "total": dpm.sum("v", lower=0, upper=5)}
     plan = plan_of(measures, user=user, heavy="total", **SELECTED)
@@ -289,11 +287,7 @@ PLANTED: dict[str, tuple[str | None, dict[str, dpm.Measure], Plant]] = {
         {"mean": dpm.mean("v", lower=4, upper=6)},
         _both_above,
     ),
-    "NULL counted in a mean": (
-        None,
-        {"mean": dpm.mean("v", lower=4, upper=6)},
-        _null_is_a_value,
-    ),
+    "NULL counted in a mean": (None, {"mean": dpm.mean("v", lower=4, upper=6)}, _null_is_a_value),
     "scales rounded down": (None, {"n": dpm.count()}, _rounded_down),
     "levels above the parts not paid for": (None, {"n": dpm.count()}, _levels_for_nothing),
     "all values of a user are counted": ("u", {"d": dpm.distinct("v", at_most=1)}, _every_pair),

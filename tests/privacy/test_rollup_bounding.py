@@ -264,8 +264,7 @@ ENDS = [(-2.0, 5.0), (0.0, 1e15), (-1e-200, 1e-200), (-1e15, 3e-7)]
 
 @some(0, 4, 8, 11, 15, 20, 24, 27, 31, 35, 36, 40, 47, 51, 52, 56, 63, 67, 68, 72, 76, 79)
 @in_turn(
-    (("ends", "kind"), list(product(ENDS, LIMITS))),
-    ("unit", [RECORD, USER], ["record", "user"]),
+    (("ends", "kind"), list(product(ENDS, LIMITS))), ("unit", [RECORD, USER], ["record", "user"])
 )
 def test_values_at_the_limits_of_their_types_are_cut_and_never_an_error(
     kind: str, unit: PrivacyUnit, ends: tuple[float, float]

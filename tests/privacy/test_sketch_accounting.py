@@ -15,12 +15,7 @@ import numpy as np
 import pytest
 
 from dpframe.accounting.shifts import BoundedLaw, Move, noise_table, unbounded_delta
-from dpframe.accounting.sketch_lattice import (
-    LatticeLaws,
-    lattice_delta,
-    lattice_laws,
-    pure_scale,
-)
+from dpframe.accounting.sketch_lattice import LatticeLaws, lattice_delta, lattice_laws, pure_scale
 from dpframe.accounting.sketch_stream import (
     GshmLaws,
     SketchLaws,

@@ -27,12 +27,7 @@ import pytest
 
 import dpframe as dp
 from dpframe._duck import relations as duck_relations
-from dpframe.accounting.sketch_stream import (
-    SketchLaws,
-    sketch_delta,
-    sketch_laws,
-    variant_unshared,
-)
+from dpframe.accounting.sketch_stream import SketchLaws, sketch_delta, sketch_laws, variant_unshared
 from dpframe.errors import SourceError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.mechanisms import streaming_hhh
@@ -73,11 +68,7 @@ Stream = tuple[int, ...]
 Levels = tuple[Sketch, ...]
 """One naive sketch a level; keys are positions in ``NODES``, negative ones dummies."""
 
-TABLES = [
-    ("laplace", 1.2, 2, 2),
-    ("laplace", 1.0, 2, 4),
-    ("gaussian", 1.2, 3, 4),
-]
+TABLES = [("laplace", 1.2, 2, 2), ("laplace", 1.0, 2, 4), ("gaussian", 1.2, 3, 4)]
 LARGER = [("laplace", 1.2, 3, 3), ("laplace", 1.0, 4, 6)]
 """Family, scale, bound and theta of tables of a few atoms: their cut ends cost a lot."""
 
@@ -523,8 +514,7 @@ def held(states: Iterable[SketchState]) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    "size",
-    [7, 399, 400, 1000, *(pytest.param(n, marks=pytest.mark.evidence) for n in (1, 2, 100))],
+    "size", [7, 399, 400, 1000, *(pytest.param(n, marks=pytest.mark.evidence) for n in (1, 2, 100))]
 )
 def test_where_batches_end_makes_no_difference(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: the state is that of one record after the other, whatever the batches."""

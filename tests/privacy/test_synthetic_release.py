@@ -184,9 +184,7 @@ LIKE_OTHERS = (
 
 
 @few(
-    12,
-    "name",
-    [pytest.param(n, marks=[pytest.mark.evidence] * (n in LIKE_OTHERS)) for n in CASES],
+    12, "name", [pytest.param(n, marks=[pytest.mark.evidence] * (n in LIKE_OTHERS)) for n in CASES]
 )
 def test_a_row_is_encoded_alike_whatever_else_is_in_the_table(name: str) -> None:
     """Law: codes(B + x) are codes(B) with at most one inserted, and no value is an error."""

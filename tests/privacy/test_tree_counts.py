@@ -427,10 +427,7 @@ def test_the_likelihood_ratio_of_unbounded_noise_never_exceeds_its_level(grid: i
 
 @pytest.mark.parametrize(
     "chosen",
-    [
-        [{}, {"aa": 3}],
-        pytest.param([{}, {"aa": 3}, {"aa": 9, "a": 3}], marks=pytest.mark.evidence),
-    ],
+    [[{}, {"aa": 3}], pytest.param([{}, {"aa": 3}, {"aa": 9, "a": 3}], marks=pytest.mark.evidence)],
     ids=len,
 )
 def test_heavy_hitters_that_are_added_up_are_as_far_apart_as_their_release(
@@ -667,8 +664,7 @@ def exact_slip(law: NoiseTable, scale: float, units: int) -> Fraction:
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta", "grid"),
-    [(1.0, 1e-6, 1), (2.0, 1e-9, 1), (3.0, 1e-4, 3), (8.0, 1e-3, 16)],
+    ("epsilon", "delta", "grid"), [(1.0, 1e-6, 1), (2.0, 1e-9, 1), (3.0, 1e-4, 3), (8.0, 1e-3, 16)]
 )
 def test_slips_are_never_below_exact_arithmetic(epsilon: float, delta: float, grid: int) -> None:
     """Law: the slip of every table, recomputed from its whole-number weights, is covered.

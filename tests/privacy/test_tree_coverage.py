@@ -383,10 +383,7 @@ def test_realistic_tables_cover_every_count_exactly(family: str | None) -> None:
         def out(tree: CountTree = tree, drawn: Any = drawn) -> NoisyTree:
             told = (*(GivenTable(d, *d.told) for d in drawn), GivenTable(tables(laws)[2], []))
             return level_counts.run_unknown_counts(
-                tree,
-                laws=replace(laws, noises=told),
-                thresholds=laws.thresholds,
-                confidence=0.95,
+                tree, laws=replace(laws, noises=told), thresholds=laws.thresholds, confidence=0.95
             )
 
         for shipped in (True, False):
@@ -479,11 +476,7 @@ def least_p(
 def drawn(mechanism: str, copies: int, seed: int, confidence: float, consistent: bool) -> float:
     """The least p-value of one release."""
     plan = plan_of(
-        consistent=consistent,
-        mechanism=mechanism,
-        epsilon=1.0,
-        delta=1e-6,
-        confidence=confidence,
+        consistent=consistent, mechanism=mechanism, epsilon=1.0, delta=1e-6, confidence=confidence
     )
     laws = plan.laws
     if isinstance(laws, TreeLaws):
@@ -555,11 +548,7 @@ def test_listed_keys_are_covered(consistent: bool, delta: float) -> None:
     own[0] = own[level == 1].sum() + 9
     keys = (pa.chunked_array([pa.array(np.arange(n))]),)
     listed = ListedNodes(
-        level=level,
-        parent=parent,
-        keys=keys,
-        rest=np.isin(np.arange(n), parent),
-        name="copies",
+        level=level, parent=parent, keys=keys, rest=np.isin(np.arange(n), parent), name="copies"
     )
     tree = CountTree(level=level, parent=parent, count=own, keys=keys)
     laws = tree_laws(

@@ -173,9 +173,7 @@ def pruned(tree: CountTree, band: int) -> CountTree:
     """What the source returns: nodes at or above the band, and the root always."""
     kept = np.flatnonzero((tree.count >= band) | (tree.level == 0))
     return CountTree.from_preorder(
-        level=tree.level[kept],
-        count=tree.count[kept],
-        keys=(tree.keys[0].take(pa.array(kept)),),
+        level=tree.level[kept], count=tree.count[kept], keys=(tree.keys[0].take(pa.array(kept)),)
     )
 
 
