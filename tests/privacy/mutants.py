@@ -372,7 +372,7 @@ def reserving(paid: int, made: int, own: float = 0.1) -> bool:
     from dpframe.ledger.reservations import reserved_law
 
     budget = {"epsilon": 0.1, "delta": 1e-8}
-    law = reserved_law(dp.explain(["p"], **budget).plan.profile)  # type: ignore[attr-defined]
+    law = reserved_law(dp.explain(["p"], **budget).plan.profile)
     epsilon = composed_epsilon([(law, paid)], 1e-6)
     text = proof_text(dp.explain(["p"], **{**budget, "epsilon": own}).plan)
     text = (text or "").replace(f'"epsilon": {own}', '"epsilon": 0.1')

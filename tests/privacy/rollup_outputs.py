@@ -172,7 +172,7 @@ def law_of(plan: RollupPlan, table: pa.Table, given: Sequence[int] | None = None
         return shown_of(noisy.nodes), tuple(seen)
 
     for script, found in every_script(scripted):
-        shown, numbers = found  # type: ignore[misc]
+        shown, numbers = found
         outcome = law.setdefault(shown, Outcome(Fraction(0), numbers))
         outcome.mass += script.probability
         assert outcome.numbers == numbers  # they depend on what is shown alone

@@ -14,6 +14,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from typing import Any, NamedTuple
 
 from dpframe.noise import TOTAL, NoiseTable
@@ -64,28 +65,6 @@ def standard_misra_gries(stream: Sequence[int], k: int) -> Sketch:
     return decrements, counters
 
 
-def privacy_aware(users: Sequence[frozenset[int]], k: int) -> Counters:
-    """Lebeda and Tetek, Algorithm 4: all counters minus 1, at most once a user."""
-    counters: dict[int, int] = {}
-    for items in users:
-        for x in items:
-            counters[x] = counters.get(x, 0) + 1
-        if len(counters) > k:
-            counters = {key: c - 1 for key, c in counters.items() if c > 1}
-    return counters
-
-
-def merged(sketches: Iterable[Counters], k: int) -> Counters:
-    """Agarwal et al.: add, subtract the (k + 1)-th largest, drop what is not positive."""
-    out: dict[int, int] = {}
-    for counters in sketches:
-        total = {x: out.get(x, 0) + counters.get(x, 0) for x in {*out, *counters}}
-        ranked = sorted(total.values(), reverse=True)
-        cut = ranked[k] if len(ranked) > k else 0
-        out = {x: c - cut for x, c in total.items() if c > cut}
-    return out
-
-
 def post_processed(counters: Counters, k: int) -> Counters:
     """Algorithm 3 in units of 1/(k + 1): every counter minus the mean over k + 1."""
     total = sum(counters.values())
@@ -108,7 +87,7 @@ def added(parts: Iterable[Counters]) -> Counters:
 
 
 def streams(universe: int, longest: int) -> Iterator[tuple[int, ...]]:
-    for length in range(1, longest + 1):
+    for length in range(longest + 1):
         yield from itertools.product(range(universe), repeat=length)
 
 
@@ -119,14 +98,17 @@ def neighbours(stream: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
 
 
 def sketch_pairs(
-    build: Callable[[Sequence[int]], Sketch], universe: int, longest: int
+    build: Callable[[Sequence[int]], Sketch],
+    universe: int,
+    longest: int,
+    others: Iterable[tuple[int, ...]] = (),
 ) -> set[tuple[tuple[int, tuple[tuple[int, int], ...]], ...]]:
     """Different pairs of neighbouring sketches, decrements counted from the smaller one."""
     pairs = set()
-    for stream in streams(universe, longest):
-        (a, more) = build(stream)
+    for stream in itertools.chain(streams(universe, longest), others):
+        a, more = build(stream)
         for fewer in neighbours(stream):
-            (b, less) = build(fewer)
+            b, less = build(fewer)
             pairs.add(((a - b, tuple(sorted(more.items()))), (0, tuple(sorted(less.items())))))
     return pairs
 
@@ -168,6 +150,11 @@ def release_law(sketch: Sketch, noise: NoiseTable, shared: NoiseTable, theta: in
         for out, mass in counters_law(raised, noise, released + theta).items():
             law[released, out] = law.get((released, out), 0) + w * mass
     return law
+
+
+def released(laws: Any) -> Callable[[Sketch], Law]:
+    """The release with these laws."""
+    return lambda sketch: release_law(sketch, laws.noise, laws.shared, laws.theta)
 
 
 # -- divergence --------------------------------------------------------------------------------
@@ -214,6 +201,12 @@ def divergence(given: Profile, epsilon: float) -> float:
 
 def both_ways(given: Profile, epsilon: float) -> float:
     return max(divergence(given, epsilon), divergence(reverse(given), epsilon))
+
+
+def profiles_of(pairs: Iterable[Any], release: Callable[[Sketch], Law]) -> list[Profile]:
+    """The different profiles of pairs of sketches."""
+    law = cache(lambda sketch: release((sketch[0], dict(sketch[1]))))
+    return different(profile(law(p), law(q)) for p, q in pairs)
 
 
 def different(profiles: Iterable[Profile]) -> list[Profile]:

@@ -206,7 +206,7 @@ def test_the_rest_of_the_output_is_a_function_of_the_noisy_numbers(
         for _, noisy in every_script(
             lambda script, counted=counted: run_with(plan, counted, ScriptedCoins(test, script))
         ):
-            frame = plan.frame(noisy).to_dict("list")  # type: ignore[arg-type]
+            frame = plan.frame(noisy).to_dict("list")
             assert seen.setdefault(shown_of(noisy.nodes), repr(frame)) == repr(frame)
     assert len(seen) > 2
 

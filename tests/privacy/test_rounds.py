@@ -69,7 +69,7 @@ def found_laws(
     copies = places.shape[1]
     drawn = [
         Law(
-            noise=Enumerated((places[r * values : (r + 1) * values].T + one.noise.lowest).ravel()),  # type: ignore[arg-type]
+            noise=Enumerated((places[r * values : (r + 1) * values].T + one.noise.lowest).ravel()),
             sigma=one.sigma,
             norm=one.norm,
             values=one.values,
@@ -229,7 +229,7 @@ def test_values_that_take_no_part_are_never_found() -> None:
     places = np.stack([g.ravel() for g in np.meshgrid(*[np.arange(25)] * 4, indexing="ij")])
     chance = np.prod(noise.pmf[places], axis=0)
     drawn = Enumerated((places.T + noise.lowest).ravel())
-    one = replace(laws.rounds[0], noise=drawn)  # type: ignore[arg-type]
+    one = replace(laws.rounds[0], noise=drawn)
     found = weighted_rounds.find_values(items, replace(laws, rounds=(one,))).reshape(copies, 4)
     assert not found[:, 1:].any()
     assert chance[found.any(axis=1)].sum() <= lone_value_chance(laws)

@@ -49,7 +49,7 @@ def recomputed(laws: SketchLaws | LatticeLaws | GshmLaws, epsilon: float, **othe
         names = ("noise", "scale", "t", "changed", "sketches")
         cost = gshm_delta
     parts = {name: getattr(laws, name) for name in names} | other
-    return cost(**parts, epsilon=epsilon)  # type: ignore[operator]
+    return cost(**parts, epsilon=epsilon)
 
 
 # -- what the budget buys ----------------------------------------------------------------------
@@ -71,10 +71,7 @@ def test_exact_thresholds_of_pure_laplace_noise(standard: bool) -> None:
         scale = levels * (1 + 1e-6)
         noise = noise_table("laplace", scale, math.ceil(scale * math.log(1e9 * levels / 1e-6)))
         common = {"family": "laplace", "scale": scale, "sketches": levels, "unshared": unshared}
-        least = [
-            sketch_delta(noise, **common, theta=x, epsilon=1.0)  # type: ignore[arg-type]
-            for x in (theta - 1, theta)
-        ]
+        least = [sketch_delta(noise, **common, theta=x, epsilon=1.0) for x in (theta - 1, theta)]
         assert least[1] <= 1e-6 < least[0]
         assert math.sqrt(2) * noise.sd == pytest.approx(2.0 * levels, rel=0.05)
         laws = sketch_laws(
@@ -145,7 +142,7 @@ def test_the_recomputed_cost_of_sketch_laws_is_within_the_budget(levels: int, fa
             sketches=levels,
             epsilon=epsilon,
             delta=delta,
-            family=family,  # type: ignore[arg-type]
+            family=family,
             standard=standard,
             counters=200,
         )
@@ -170,7 +167,7 @@ def test_the_recomputed_cost_of_lattice_laws_is_within_the_budget(
             sketches=levels,
             epsilon=epsilon,
             delta=delta,
-            family=family,  # type: ignore[arg-type]
+            family=family,
             merged=merged,
         )
         at = (counters, levels, epsilon, delta)
@@ -271,8 +268,8 @@ def test_bounded_costs_are_never_below_the_sum_over_all_outcomes(
     family: str, scale: float, bound: int, levels: int
 ) -> None:
     """Law: the law of the loss, the cut and the rounding add up to an upper bound, a close one."""
-    noise = noise_table(family, scale, bound)  # type: ignore[arg-type]
-    bounded = BoundedLaw.of(noise, family=family, scale=scale)  # type: ignore[arg-type]
+    noise = noise_table(family, scale, bound)
+    bounded = BoundedLaw.of(noise, family=family, scale=scale)
     for epsilon in (0.0, 0.3, 0.7, 1.4):
         exact = composed_divergence(noise, levels=levels, epsilon=epsilon)
         claimed = bounded.delta(Move(times=levels), epsilon)
@@ -295,8 +292,8 @@ def test_costs_of_moves_in_several_coordinates(
 ) -> None:
     """Law: never below the sum over all outcomes, and close to it; signs do not matter."""
     scale, bound = (5.0, 45) if family == "laplace" else (4.0, 19)
-    noise = noise_table(family, scale, bound)  # type: ignore[arg-type]
-    bounded = BoundedLaw.of(noise, family=family, scale=scale)  # type: ignore[arg-type]
+    noise = noise_table(family, scale, bound)
+    bounded = BoundedLaw.of(noise, family=family, scale=scale)
     for epsilon in (0.1, 0.4, 0.8):
         exact = moved(noise, shifts, epsilon)
         claimed = bounded.delta(move, epsilon)
@@ -315,7 +312,7 @@ def test_a_move_without_an_entry_of_one_is_refused() -> None:
 def test_smaller_moves_cost_less(family: str, smaller: tuple[int, int]) -> None:
     """Law: clipped values move by less in each coordinate, and the largest move covers them."""
     scale, bound = (5.0, 45) if family == "laplace" else (4.0, 24)
-    noise = noise_table(family, scale, bound)  # type: ignore[arg-type]
+    noise = noise_table(family, scale, bound)
     for epsilon in (0.05, 0.3, 0.5):
         assert moved(noise, smaller, epsilon) <= moved(noise, (2, -1), epsilon) + 1e-12
 
@@ -384,18 +381,18 @@ def test_visible_counters_grow_as_the_budget_shrinks() -> None:
 
         def sketch(family: str = family, **other: object) -> int:
             parts = {"sketches": 2, **BUDGET, "family": family, **other}
-            return sketch_laws(**parts).visible  # type: ignore[arg-type]
+            return sketch_laws(**parts).visible
 
         def lattice(family: str = family, **other: object) -> int:
             parts = {"counters": 50, "sketches": 2, **BUDGET, "family": family, **other}
-            return lattice_laws(**parts).visible  # type: ignore[arg-type]
+            return lattice_laws(**parts).visible
 
         for visible in (sketch, lattice):
             assert rising([visible(epsilon=e) for e in (4.0, 2.0, 1.0, 0.5)])
             assert rising([visible(delta=d) for d in (1e-3, 1e-6, 1e-9)])
             assert rising([visible(sketches=h) for h in (1, 2, 4, 8, 16)])
     standard = {"sketches": 2, **BUDGET, "standard": True}
-    assert rising([sketch_laws(**standard, counters=k).visible for k in (2, 50, 1000)])  # type: ignore[arg-type]
+    assert rising([sketch_laws(**standard, counters=k).visible for k in (2, 50, 1000)])
     assert rising([gshm_laws(changed=k, **BUDGET).visible for k in (1, 2, 20, 300)])
     assert rising([gshm_laws(changed=20, sketches=h, **BUDGET).visible for h in (1, 2, 8)])
 

@@ -100,7 +100,7 @@ def law_of(release: Callable[[], Any], noise: NoiseTable, seen: Callable[[Any], 
     for atoms in itertools.product(range(len(weights)), repeat=sum(sizes)):
         bits = np.array([starts[i] for i in atoms], dtype=np.uint64)
         given = iter(np.split(bits, np.cumsum(sizes)[:-1]))
-        with replaced_bits(lambda _, given=given: next(given)):  # type: ignore[misc]
+        with replaced_bits(lambda _, given=given: next(given)):
             out = seen(release())
         law[out] = law.get(out, 0) + math.prod(weights[i] for i in atoms)
     return law
@@ -153,7 +153,7 @@ def exact(
     laws: dict[Output, Law] = {}
     for state in itertools.chain(*pairs):
         if state_key(state) not in laws:
-            laws[state_key(state)] = law_of(lambda state=state: run(state), noise, shown)  # type: ignore[misc]
+            laws[state_key(state)] = law_of(lambda state=state: run(state), noise, shown)
     found = different(profile(laws[state_key(p)], laws[state_key(q)]) for p, q in pairs)
     return lambda epsilon: furthest(found, epsilon)
 
@@ -194,7 +194,7 @@ def test_a_released_stream_has_the_law_of_the_paper() -> None:
     for stream in streams(4):
         state = sketch_of(stream)._state()
         if state_key(state) not in laws:
-            laws[state_key(state)] = law_of(lambda state=state: plan.run(state), noise, shown)  # type: ignore[misc]
+            laws[state_key(state)] = law_of(lambda state=state: plan.run(state), noise, shown)
         real = laws[state_key(state)]
         naive = release_law(misra_gries(stream, K), noise, noise, theta)
         missing = 2 ** (64 * state.dummies)  # a draw for every dummy, which nobody sees
@@ -212,7 +212,7 @@ def test_the_front_door_publishes_what_the_plan_draws() -> None:
     with seeded_noise(5):
         noisy = plan.run(sketch._state())
     pd.testing.assert_frame_equal(frame, plan.frame(noisy))
-    assert frame.dp.receipt["sketch_error"] == noisy.decrements  # type: ignore[union-attr]
+    assert frame.dp.receipt["sketch_error"] == noisy.decrements
 
 
 def test_less_noise_than_accounted_for_is_rejected() -> None:
@@ -389,7 +389,7 @@ def test_values_of_bounded_merges_and_users_move_by_k() -> None:
         budget=Budget(epsilon=0.3, delta=0.0), universe=pa.array([1, 2]),
     )  # fmt: skip
     plan = sketch_plan(asked)
-    assert plan.laws.scale * plan.budget.epsilon >= 7  # type: ignore[operator, union-attr]
+    assert plan.laws.scale * plan.budget.epsilon >= 7
 
 
 def test_values_that_are_not_cut_at_zero_are_rejected() -> None:
@@ -411,7 +411,7 @@ def pure_law(state: SketchState, monkeypatch: pytest.MonkeyPatch, **broken: Any)
         budget=Budget(epsilon=1.0, delta=0.0), universe=broken.get("universe", pa.array(range(3))),
     )  # fmt: skip
     plan = sketch_plan(asked)
-    assert plan.laws.scale == 3  # type: ignore[union-attr]
+    assert plan.laws.scale == 3
     return law_of(lambda: plan.run(state), PURE, shown)
 
 
@@ -511,7 +511,7 @@ def test_a_key_that_is_not_published_is_at_most_what_the_receipt_says(standard: 
             hidden = set(range(3)) - set(noisy.keys.to_pylist())
             return tuple(key for key in hidden if stream.count(key) > bound)
 
-        law = law_of(lambda state=state: plan.run(state), noise, wrong)  # type: ignore[misc]
+        law = law_of(lambda state=state: plan.run(state), noise, wrong)
         total = sum(law.values())
         for key in range(3):
             assert sum(w for out, w in law.items() if key in out) <= 0.2 * total

@@ -76,7 +76,7 @@ LARGER = [("laplace", 1.2, 3, 3), ("laplace", 1.0, 4, 6)]
 def laws_of(family: str, scale: float, bound: int, theta: int) -> SketchLaws:
     noise = (laplace_table if family == "laplace" else gaussian_table)(scale, bound)
     return SketchLaws(
-        family=family,  # type: ignore[arg-type]
+        family=family,
         noise=noise,
         shared=noise,
         scale=scale,

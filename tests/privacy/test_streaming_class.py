@@ -96,7 +96,7 @@ def pairs(method: str) -> list[tuple[tuple[SketchState, ...], tuple[SketchState,
             fewer = stream[:i] + stream[i + 1 :]
             pair = tuple(merged_states(others, one, method) for one in (stream, fewer))
             found[tuple(tuple(map(stored_key, states)) for states in pair)] = pair
-    return list(found.values())  # type: ignore[arg-type]
+    return list(found.values())
 
 
 def stored_key(state: SketchState) -> tuple[Any, ...]:

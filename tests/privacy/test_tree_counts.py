@@ -145,8 +145,8 @@ def test_intervals_and_other_columns_tell_nothing_more() -> None:
         both = [every_output(tree_of(t), laws, shipped_unknown) for t in (table, neighbour)]
         for epsilon in EPSILONS:
             t = math.exp(epsilon)
-            assert hockey_stick(*both, t) == hockey_stick(*less, t)  # type: ignore[arg-type]
-            assert hockey_stick(*both[::-1], t) == hockey_stick(*less[::-1], t)  # type: ignore[arg-type]
+            assert hockey_stick(*both, t) == hockey_stick(*less, t)
+            assert hockey_stick(*both[::-1], t) == hockey_stick(*less[::-1], t)
 
 
 PATHS = ["a", "aa", "ab", "b", "ba", "c"]
@@ -227,7 +227,7 @@ def plan_of(
         hierarchy=dp.path("p", depth=height),
         unit=unit,
         budget=Budget(epsilon=epsilon, delta=delta),
-        mechanism=mechanism,  # type: ignore[arg-type]
+        mechanism=mechanism,
         listed=listed,
         level_weights=level_weights,
         threshold=threshold,
@@ -613,7 +613,7 @@ def check_calibration(
         delta=delta,
         grid=grid,
         listed=levels % 2 == 0,
-        family=family,  # type: ignore[arg-type]
+        family=family,
     )
     assert len(laws.noises) == levels
     assert 0 < laws.delta <= delta
@@ -697,12 +697,7 @@ def test_levels_of_different_widths_compose_as_the_sum_over_all_outcomes(
     Planted bug beside it: one level left out is below it.
     """
     laws = tree_laws(
-        weights=(1.0, 3.0, 2.0),
-        epsilon=2.0,
-        delta=1e-4,
-        grid=1,
-        listed=False,
-        family=family,  # type: ignore[arg-type]
+        weights=(1.0, 3.0, 2.0), epsilon=2.0, delta=1e-4, grid=1, listed=False, family=family
     )
     assert laws.family != "laplace"
     assert len({len(n.weights) for n in tables(laws)}) == 3
@@ -859,7 +854,7 @@ class OneDraw(NoiseTable):
         object.__setattr__(self, "law", law)
 
     def draw(self, n: int) -> NDArray[np.int64]:
-        return np.repeat(self.law.draw(min(n, 1)), n if n else 1)  # type: ignore[attr-defined]
+        return np.repeat(self.law.draw(min(n, 1)), n if n else 1)
 
 
 def shared(run: Run) -> Run:

@@ -72,7 +72,7 @@ def plan_of(
         hierarchy=dp.path("p", separator="/", depth=height),
         unit=PrivacyUnit(),
         budget=Budget(epsilon=epsilon, delta=delta),
-        mechanism=mechanism,  # type: ignore[arg-type]
+        mechanism=mechanism,
         consistent=consistent,
         confidence=confidence,
     )
@@ -260,8 +260,8 @@ def largest_miss(tree: CountTree, laws: TreeLaws, run: Run, consistent: bool) ->
     truth = Truth(tree.count)
     shown: dict[Any, Fraction] = defaultdict(Fraction)
     wrong: dict[Any, Fraction] = defaultdict(Fraction)
-    for script, noisy in every_script(lambda script: run(tree, scripted(laws, script))):  # type: ignore[arg-type, return-value]
-        out = (consistent_tree if consistent else tree_in_records)(noisy, laws.grid)  # type: ignore[arg-type]
+    for script, noisy in every_script(lambda script: run(tree, scripted(laws, script))):
+        out = (consistent_tree if consistent else tree_in_records)(noisy, laws.grid)
         rows = tuple(zip(out.keys[0].to_pylist(), out.other.tolist(), strict=True))
         shown[rows] += script.probability
         for row, bad in zip(rows, missed(out, truth.of(out), laws.grid), strict=True):
@@ -358,12 +358,7 @@ def test_realistic_tables_cover_every_count_exactly(family: str | None) -> None:
     Planted bug beside it: plain intervals.
     """
     laws = tree_laws(
-        weights=(1.0, 2.0, 1.0),
-        epsilon=1.0,
-        delta=1e-6,
-        grid=1,
-        listed=False,
-        family=family,  # type: ignore[arg-type]
+        weights=(1.0, 2.0, 1.0), epsilon=1.0, delta=1e-6, grid=1, listed=False, family=family
     )
     threshold, noise = laws.thresholds[1], tables(laws)[1]
     values = np.arange(noise.lowest, noise.highest + 1)

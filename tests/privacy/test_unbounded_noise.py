@@ -82,7 +82,7 @@ def test_uniform_integers_are_uniform() -> None:
         if n == 1:
             assert noise.uniform(1, 3).tolist() == [0, 0, 0]
             continue
-        with replaced_bits(lambda size, feed=feed: feed.pop(0)[:size]):  # type: ignore[misc]
+        with replaced_bits(lambda size, feed=feed: feed.pop(0)[:size]):
             found = noise.uniform(n, len(given)).tolist()
         assert found == [x % n if x < last else 5 % n for x in given]
 

@@ -70,15 +70,15 @@ class ScriptedTable(NoiseTable):
 
     @property
     def mean(self) -> float:
-        return known(self.law)[1]  # type: ignore[attr-defined]
+        return known(self.law)[1]
 
     @property
     def sd(self) -> float:
-        return known(self.law)[2]  # type: ignore[attr-defined]
+        return known(self.law)[2]
 
     def draw(self, n: int) -> NDArray[np.int64]:
-        weights = known(self.law)[0]  # type: ignore[attr-defined]
-        picks = [self.script.pick(weights) for _ in range(n)]  # type: ignore[attr-defined]
+        weights = known(self.law)[0]
+        picks = [self.script.pick(weights) for _ in range(n)]
         return self.lowest + np.array(picks, dtype=np.int64)
 
 
@@ -92,7 +92,7 @@ class GivenTable(NoiseTable):
         object.__setattr__(self, "told", list(told))
 
     def draw(self, n: int) -> NDArray[np.int64]:
-        values = np.array(self.told.pop(0), dtype=np.int64)  # type: ignore[attr-defined]
+        values = np.array(self.told.pop(0), dtype=np.int64)
         assert len(values) == n
         assert ((self.lowest <= values) & (values <= self.highest)).all()
         return values
@@ -156,8 +156,8 @@ def content(noisy: NoisyTree) -> tuple[Row, ...]:
 def every_output(tree: CountTree, laws: TreeLaws, run: Run) -> Distribution:
     """Probability of every possible output, over every value of every draw."""
     out = Distribution()
-    for script, noisy in every_script(lambda script: run(tree, scripted(laws, script))):  # type: ignore[arg-type, return-value]
-        said = content(noisy)  # type: ignore[arg-type]
+    for script, noisy in every_script(lambda script: run(tree, scripted(laws, script))):
+        said = content(noisy)
         out[said] = out.get(said, Fraction(0)) + script.probability
     assert sum(out.values()) == 1
     return out
