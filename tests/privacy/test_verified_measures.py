@@ -22,8 +22,7 @@ from dpframe.asking.level_plan import proof_text
 from dpframe.noise import laplace_table
 from dpframe.verifier.judge import verify_proof, verify_receipt
 from dpframe.verifier.path_game import PathGame, path_bound
-from tests.privacy.random_rollups import drawn_rollup
-from tests.privacy.test_verified_plans import cases
+from tests.privacy.test_verified_plans import cases, drawn_rollup
 from tests.privacy.test_verifier import SCHEMA, of
 
 DELTA: dict[str, Any] = {"delta": 1e-6}
