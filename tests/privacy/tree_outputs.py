@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe.accounting.tree_levels import TreeLaws
+from dpframe.accounting.tree_levels import TreeLaws, tree_laws
 from dpframe.counts import CountTree, ListedNodes, NoisyTree
 from dpframe.mechanisms import level_counts
 from dpframe.noise import TOTAL, NoiseTable
@@ -50,6 +50,20 @@ def by_hand(*noises: NoiseTable, scales: Sequence[float] | None = None, grid: in
     """Laws of levels 0, 1, ... that no calibration chose; they promise nothing."""
     given = tuple(scales) if scales is not None else (1.0,) * len(noises)
     return TreeLaws(family="laplace", noises=noises, scales=given, grid=grid, delta=1.0)
+
+
+def made(
+    weights: Sequence[float],
+    epsilon: float,
+    delta: float,
+    family: Any = "laplace",
+    *,
+    grid: int = 1,
+    listed: bool = False,
+) -> TreeLaws:
+    """Laws as a calibration chooses them."""
+    options: Any = {"grid": grid, "listed": listed, "family": family}
+    return tree_laws(weights=weights, epsilon=epsilon, delta=delta, **options)
 
 
 @cache
@@ -122,22 +136,11 @@ def scripted(laws: TreeLaws, script: Script) -> TreeLaws:
 def no_intervals() -> Iterator[None]:
     """Leave out what is computed from released counts alone."""
 
-    def none(*args: Any, **named: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        zeros = np.zeros(len(args[1]), dtype=np.int64)
-        return zeros, zeros
+    def none(place: int) -> Any:
+        return lambda *args, **named: np.zeros((2, len(args[place])), dtype=np.int64)
 
-    def no_rests(laws: Any, thresholds: Any, depth: Any, level: Any, *rest: Any) -> Any:
-        return np.zeros((2, len(level)), dtype=np.int64)
-
-    with (
-        mock.patch.object(level_counts, "plain_interval", none),
-        mock.patch.object(
-            level_counts,
-            "selected_interval",
-            lambda noise, threshold, count, confidence, least: none(noise, count),
-        ),
-        mock.patch.object(level_counts, "_rests", no_rests),
-    ):
+    places = {"plain_interval": 1, "selected_interval": 2, "_rests": 3}
+    with mock.patch.multiple(level_counts, **{name: none(n) for name, n in places.items()}):
         yield
 
 
