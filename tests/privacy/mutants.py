@@ -15,10 +15,11 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
@@ -49,7 +50,7 @@ from tests.privacy.enumerate_outputs import (
     NoNoise,
     Script,
     ScriptedValues,
-    every_script,
+    law_of,
     more,
     released,
     tree_of,
@@ -61,9 +62,6 @@ from tests.privacy.told import told
 
 EPSILON, DELTA = 1.0, 1e-4
 DRAWS, CONFIDENCE = 5_000, 1e-6
-
-Outputs = Callable[[], Iterator[object]]
-"""Draws of one neighbour, without end."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +91,19 @@ def refused(game: Mapping[str, Any], *tables: NoiseTable, **promise: Any) -> boo
 # -- a statistical audit ---------------------------------------------------------------------------
 
 
-def audited(one: Outputs, other: Outputs, *, epsilon: float, delta: float) -> bool:
+def told_apart(
+    outputs: Callable[[Any], Iterator[object]],
+    pairs: Iterable[tuple[Any, Any]],
+    epsilon: float = EPSILON,
+    delta: float = DELTA,
+) -> bool:
     """Whether draws of two neighbours show, in one direction, that the promise is broken."""
-    with seeded_noise(7):
-        drawn = [[next(outputs) for _ in range(2 * DRAWS)] for outputs in (one(), other())]
-    return _shown(*drawn, epsilon, delta) or _shown(*drawn[::-1], epsilon, delta)
+    for pair in pairs:
+        with seeded_noise(7):
+            drawn = [list(islice(outputs(one), 2 * DRAWS)) for one in pair]
+        if _shown(*drawn, epsilon, delta) or _shown(*drawn[::-1], epsilon, delta):
+            return True
+    return False
 
 
 def _shown(here: list[object], there: list[object], epsilon: float, delta: float) -> bool:
@@ -134,22 +140,13 @@ class Selection:
 
     def audited(self) -> bool:
         full = self.threshold - self.test.highest // 3
-        return any(
-            audited(self._outputs(n), self._outputs(n + 1), epsilon=EPSILON, delta=DELTA)
-            for n in (0, full)
-        )
+        return told_apart(self._outputs, ((n, n + 1) for n in (0, full)))
 
-    def _outputs(self, records: int) -> Outputs:
+    def _outputs(self, records: int) -> Iterator[object]:
         tree = tree_of({"abcdefgh"[: self.height]: records})
-
-        def outputs() -> Iterator[object]:
-            options = {"threshold": self.threshold, "remainder": self.remainder}
-            while True:
-                yield released(
-                    offline_hhh.run(tree, test=self.test, release=self.release, **options)
-                )
-
-        return outputs
+        given = {name: value for name, value in vars(self).items() if name != "height"}
+        while True:
+            yield released(offline_hhh.run(tree, **given))
 
 
 def shipped(**options: Any) -> Selection:
@@ -248,19 +245,13 @@ class Histograms:
         return max(alone, apart) > DELTA
 
     def audited(self) -> bool:
-        return any(
-            audited(self._outputs(n), self._outputs(n + 1), epsilon=EPSILON, delta=DELTA)
-            for n in (0, 1000)
-        )
+        return told_apart(self._outputs, ((n, n + 1) for n in (0, 1000)))
 
-    def _outputs(self, records: int) -> Outputs:
-        def outputs() -> Iterator[object]:
-            while True:
-                drawn = self.noise.draw(500 * self.levels).reshape(500, self.levels) + records
-                shown = np.where((drawn >= self.least) & (records > 0), drawn, -1)
-                yield from (int(total) for total in shown.sum(axis=1))
-
-        return outputs
+    def _outputs(self, records: int) -> Iterator[object]:
+        while True:
+            drawn = self.noise.draw(500 * self.levels).reshape(500, self.levels) + records
+            shown = np.where((drawn >= self.least) & (records > 0), drawn, -1)
+            yield from (int(total) for total in shown.sum(axis=1))
 
 
 @cache
@@ -706,7 +697,7 @@ class Code:
 
     def law(self, table: dict[str, int]) -> dict[Any, Any]:
         """The probability of everything that can be shown."""
-        counted, law, options = tree_of(table), dict[Any, Any](), self.options
+        counted, options = tree_of(table), self.options
 
         def scripted(script: Script) -> NoisyNodes:
             test = ScriptedValues(options["test"], script)
@@ -715,10 +706,7 @@ class Code:
                 release = ScriptedValues(release, script)
             return self.run(counted, **{**options, "test": test, "release": release})
 
-        for script, noisy in every_script(scripted):
-            out = self.shown(noisy)
-            law[out] = law.get(out, Fraction(0)) + script.probability
-        return law
+        return law_of(scripted, self.shown)
 
     def exceeds(self) -> bool:
         """Whether the exact divergence of some neighbours is above what the shipped code costs."""
@@ -730,24 +718,13 @@ class Code:
         )
 
     def audited(self) -> bool:
-        return any(
-            audited(
-                self._outputs(table),
-                self._outputs(more(table, path)),
-                epsilon=SMALL_EPSILON,
-                delta=self.limit,
-            )
-            for table, path in self.tables
-        )
+        pairs = ((table, more(table, path)) for table, path in self.tables)
+        return told_apart(self._outputs, pairs, SMALL_EPSILON, self.limit)
 
-    def _outputs(self, table: dict[str, int]) -> Outputs:
+    def _outputs(self, table: dict[str, int]) -> Iterator[object]:
         counted, options = tree_of(table), self.options
-
-        def draws() -> Iterator[object]:
-            while True:
-                yield self.shown(self.run(counted, **options))
-
-        return draws
+        while True:
+            yield self.shown(self.run(counted, **options))
 
 
 def mutants() -> list[Mutant]:

@@ -120,19 +120,19 @@ def weights(noise: NoiseTable) -> list[tuple[int, int]]:
     return list(enumerate(noise.weights.tolist(), start=noise.lowest))
 
 
-def one_counter(value: int, noise: NoiseTable, least: int) -> list[tuple[int | None, int]]:
+def one_counter(value: int, noise: Any, least: int, whole: int) -> list[tuple[int | None, int]]:
     """Published value (None if below ``least``) and weight."""
     shown = [(value + z, w) for z, w in weights(noise) if value + z >= least]
-    hidden = TOTAL - sum(w for _, w in shown)
+    hidden = whole - sum(w for _, w in shown)
     return [(None, hidden), *shown] if hidden else list(shown)
 
 
-def counters_law(values: Counters, noise: NoiseTable, least: int) -> Law:
+def counters_law(values: Counters, noise: Any, least: int, whole: int = TOTAL) -> Law:
     """Independent noise on every value; those of at least ``least`` are published by key."""
     law: Law = {(): 1}
     for x in sorted(values):
         step: Law = {}
-        for shown, w in one_counter(values[x], noise, least):
+        for shown, w in one_counter(values[x], noise, least, whole):
             for out, mass in law.items():
                 new = out if shown is None or x < 0 else (*out, (x, shown))
                 step[new] = step.get(new, 0) + mass * w

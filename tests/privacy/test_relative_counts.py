@@ -35,11 +35,11 @@ from dpframe.accounting.relative_steps import (
 from dpframe.counts import NoisyTree
 from dpframe.mechanisms import level_counts as relative_counts
 from dpframe.mechanisms.level_counts import relative_counts_cost, run_relative_counts
-from dpframe.noise import TOTAL, NoiseTable, laplace_table
+from dpframe.noise import NoiseTable, laplace_table
 from dpframe.testing import seeded_noise
 from tests.members import some, tries
 
-from .enumerate_outputs import Script, ScriptedValues, Table, more, tree_of
+from .enumerate_outputs import Script, ScriptedCoins, ScriptedValues, Table, law_of, more, tree_of
 from .tree_outputs import pruned
 
 # -- the law of the printed algorithms -------------------------------------------------------------
@@ -86,6 +86,9 @@ def noise_of(step: Step, rule: Rule = AS_PRINTED) -> Noise:
     )
 
 
+TOY = {"eta": 0.1, "alpha": 0.5}
+
+
 def toy_step(
     *,
     threshold: int,
@@ -96,32 +99,16 @@ def toy_step(
     delta: float = 1e-6,
 ) -> Step:
     """A step with scales as they should be and all else at will."""
-    scale = 2 * tops / Fraction(epsilon)
-    return Step(
-        largest=2.0 * threshold,
-        eta=0.1,
-        alpha=0.5,
-        threshold=float(threshold),
-        epsilon=epsilon,
-        delta=delta,
-        tops=tops,
-        slack=slack,
-        scale=scale,
-        bound=least_truncation_bound(scale, delta / tops) if bound is None else bound,
-    )
+    scale, given = 2 * tops / Fraction(epsilon), {"epsilon": epsilon, "delta": delta}
+    reach = least_truncation_bound(scale, delta / tops) if bound is None else bound
+    known: Any = {**TOY, **given, "largest": 2.0 * threshold, "threshold": float(threshold)}
+    return Step(**known, tops=tops, slack=slack, scale=scale, bound=reach)
 
 
 def toy_laws(*steps: Step, height: int) -> RelativeLaws:
-    return RelativeLaws(
-        height=height,
-        alpha=0.5,
-        eta=0.1,
-        largest=10**6,
-        lowest=1.0,
-        steps=steps,
-        epsilon=math.fsum(step.epsilon for step in steps),
-        delta=1.0,
-    )
+    known: Any = {**TOY, "largest": 10**6, "lowest": 1.0, "delta": 1.0}
+    spent = math.fsum(step.epsilon for step in steps)
+    return RelativeLaws(**known, height=height, steps=steps, epsilon=spent)
 
 
 def universe(height: int, letters: str) -> list[str]:
@@ -245,29 +232,6 @@ def worst(p: Mapping[Label, float], q: Mapping[Label, float], epsilon: float) ->
 # -- run has the law of the printed algorithms ----------------------------------------------------
 
 
-class Coins:
-    """In place of an array of draws that are only compared: both outcomes in turn, exactly."""
-
-    __array_ufunc__ = None
-
-    def __init__(self, law: NoiseTable, script: Script, value: NDArray[np.int64]) -> None:
-        self.law, self.script, self.value = law, script, value
-
-    def __radd__(self, value: NDArray[np.int64]) -> Coins:
-        return Coins(self.law, self.script, self.value + value)
-
-    def __ge__(self, other: Any) -> NDArray[np.bool_]:
-        needed = np.broadcast_to(other, self.value.shape) - self.value
-        return np.array([self._reached(int(x)) for x in needed], dtype=bool)
-
-    def _reached(self, x: int) -> bool:
-        first = min(max(x - self.law.lowest, 0), len(self.law.weights))
-        no = sum(self.law.weights[:first].tolist())
-        outcomes = [(False, no), (True, TOTAL - no)]
-        possible = [(outcome, weight) for outcome, weight in outcomes if weight]
-        return possible[self.script.pick([weight for _, weight in possible])][0]
-
-
 def label_of(noisy: NoisyTree, laws: RelativeLaws) -> Label:
     """Which node became top in which step, read from the released counts."""
     step_of = {math.floor(step.largest): i for i, step in enumerate(laws.steps, 1)}
@@ -283,24 +247,23 @@ def enumerated(
     queries = {4 * step.scale: laws_of.query for step, laws_of in noise.items()}
     tests = {step.scale: laws_of.test for step, laws_of in noise.items()}
     assert len({*thresholds, *queries, *tests}) == 3 * len(noise), "scales tell the uses apart"
-    tree, out, choices = tree_of(table), defaultdict(Fraction), []
-    while choices is not None:
-        script = Script(choices)
+    tree = tree_of(table)
 
-        def unbounded(scale: Fraction, n: int, script: Script = script) -> Any:
+    def run(script: Script) -> Label:
+        def unbounded(scale: Fraction, n: int) -> Any:
             if scale in thresholds:
                 return ScriptedValues(thresholds[scale], script).draw(n)
-            return Coins(queries[scale], script, np.zeros(n, dtype=np.int64))
+            return ScriptedCoins(queries[scale], script).draw(n)
 
-        def truncated(scale: Fraction, bound: int, n: int, script: Script = script) -> Coins:
+        def truncated(scale: Fraction, bound: int, n: int) -> Any:
             assert bound == tests[scale].highest
-            return Coins(tests[scale], script, np.zeros(n, dtype=np.int64))
+            return ScriptedCoins(tests[scale], script).draw(n)
 
         monkeypatch.setattr(relative_counts, "unbounded_laplace", unbounded)
         monkeypatch.setattr(relative_counts, "truncated_laplace", truncated)
-        out[label_of(run_relative_counts(tree, laws=laws), laws)] += script.probability
-        choices = script.next()
-    return {label: float(mass) for label, mass in out.items()}
+        return label_of(run_relative_counts(tree, laws=laws), laws)
+
+    return {label: float(mass) for label, mass in law_of(run).items()}
 
 
 ONE = toy_laws(toy_step(threshold=20, epsilon=3.0, tops=2, slack=2, bound=3), height=2)
@@ -452,12 +415,9 @@ def test_a_threshold_that_is_not_redrawn_would_be_private_too(laws: RelativeLaws
 def test_a_dozen_records_are_not_what_is_claimed() -> None:
     """Negative control: delta is for one record."""
     least = NEAR.steps[0].band - 1
-    one, some, many = (reduction({"aa": least + extra}, NEAR) for extra in (0, 1, 12))
-    assert (
-        worst(one, some, NEAR.epsilon)
-        <= relative_counts_cost(NEAR)
-        < worst(one, many, NEAR.epsilon)
-    )
+    none, one, many = (reduction({"aa": least + extra}, NEAR) for extra in (0, 1, 12))
+    near, far = (worst(none, more, NEAR.epsilon) for more in (one, many))
+    assert near <= relative_counts_cost(NEAR) < far
 
 
 # -- delta and the drawn laws ---------------------------------------------------------------------
@@ -506,14 +466,9 @@ def test_cost_refuses_what_the_proof_does_not_cover() -> None:
     assert relative_counts_cost(replace(NEAR, epsilon=NEAR.epsilon * 0.99)) == 1.0
     low = replace(step, threshold=float(2 * step.bound + 1))
     assert low.band == 1
-    assert relative_counts_cost(replace(NEAR, steps=(low,))) == 1.0
-    assert (
-        relative_counts_cost(
-            replace(NEAR, steps=(replace(step, scale=step.scale * Fraction(99, 100)),))
-        )
-        == 1.0
-    )
-    assert relative_counts_cost(replace(NEAR, steps=(replace(step, tops=step.tops + 1),))) == 1.0
+    less = replace(step, scale=step.scale * Fraction(99, 100))
+    for other in (low, less, replace(step, tops=step.tops + 1)):
+        assert relative_counts_cost(replace(NEAR, steps=(other,))) == 1.0
 
 
 # -- pruning --------------------------------------------------------------------------------------
@@ -555,10 +510,6 @@ def test_the_band_is_the_largest_that_is_safe() -> None:
     """Law: with the highest noise a node at the band is released, one below it never."""
     for laws in (ONE, NEAR, LATER):
         for count in (laws.band - 1, laws.band):
-            tops = {
-                path
-                for label, p in reduction({"aa": count}, laws).items()
-                if p
-                for path, _ in label
-            }
+            law = reduction({"aa": count}, laws)
+            tops = {path for label, p in law.items() if p for path, _ in label}
             assert ("aa" in tops) == (count == laws.band)

@@ -28,7 +28,7 @@ from dpframe.mechanisms import level_counts
 from dpframe.noise import TOTAL, NoiseTable
 from dpframe.sources.keys import listed_counts
 
-from .enumerate_outputs import Script, Table, every_script, hockey_stick, tree_of
+from .enumerate_outputs import Script, Table, hockey_stick, law_of, tree_of
 
 Row = tuple[Any, ...]
 Distribution = dict[tuple[Row, ...], Fraction]
@@ -158,12 +158,7 @@ def content(noisy: NoisyTree) -> tuple[Row, ...]:
 
 def every_output(tree: CountTree, laws: TreeLaws, run: Run) -> Distribution:
     """Probability of every possible output, over every value of every draw."""
-    out = Distribution()
-    for script, noisy in every_script(lambda script: run(tree, scripted(laws, script))):
-        said = content(noisy)
-        out[said] = out.get(said, Fraction(0)) + script.probability
-    assert sum(out.values()) == 1
-    return out
+    return law_of(lambda script: run(tree, scripted(laws, script)), content)
 
 
 def shipped_unknown(tree: CountTree, laws: TreeLaws) -> NoisyTree:
@@ -251,11 +246,8 @@ def added(table: Table, more: Mapping[str, int]) -> dict[str, int]:
 def divided(units: int, leaves: Sequence[str]) -> list[dict[str, int]]:
     """Every way to divide units over leaves."""
     shares = product(range(units + 1), repeat=len(leaves))
-    return [
-        {path: n for path, n in zip(leaves, share, strict=True) if n}
-        for share in shares
-        if sum(share) == units
-    ]
+    whole = (dict(zip(leaves, share, strict=True)) for share in shares if sum(share) == units)
+    return [{path: n for path, n in user.items() if n} for user in whole]
 
 
 # -- slow twins of the accountants ---------------------------------------------------------------
