@@ -210,8 +210,8 @@ def every_selection(
     return law_of(scripted, released)
 
 
-def hockey_stick(p: Distribution, q: Distribution, t: float) -> Fraction:
-    """D(P || Q) = sum of (P - t Q)+, exactly, for complete outputs; t = e^epsilon."""
+def hockey_stick(p: Any, q: Any, t: float) -> Any:
+    """D(P || Q) = sum of (P - t Q)+ for complete outputs, exactly where they are; t = e^epsilon."""
     rate, none = Fraction(t), Fraction(0)
     return sum((max(mass - rate * q.get(out, none), none) for out, mass in p.items()), none)
 
@@ -242,7 +242,7 @@ def _moved(law: NoiseTable, move: int) -> tuple[NDArray[np.float64], NDArray[np.
     return (at, moved) if move > 0 else (moved, at)
 
 
-def worst(p: Distribution, q: Distribution, t: float) -> Fraction:
+def worst(p: Any, q: Any, t: float) -> Any:
     """The larger of both directions, for complete outputs."""
     return max(hockey_stick(p, q, t), hockey_stick(q, p, t))
 

@@ -1,8 +1,7 @@
-"""Naive Misra-Gries sketches and the exact distributions of their releases. No sampling.
+"""The exact distributions of releases of naive Misra-Gries sketches (``tests/naive.py``).
 
-Written from the paper's text with dictionaries and integers, apart from the package: nothing here
-knows how the shipped sketches store or update anything. Probabilities are exact integers, in units
-of 2**-64 a draw.
+Written from the paper's text with dictionaries and integers, apart from the package. Probabilities
+are exact integers, in units of 2**-64 a draw.
 
 A pair of neighbours is compared by its ``profile``: outcomes with the same ratio of
 probabilities are added up, which keeps the divergence and makes products of levels small.
@@ -12,12 +11,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from typing import Any, NamedTuple
 
 from dpframe.noise import TOTAL, NoiseTable
+from tests import naive
 
 Counters = Mapping[int, int]
 """Keys and counters; negative keys are dummies, never published."""
@@ -38,30 +39,12 @@ class Profile(NamedTuple):
 
 
 def misra_gries(stream: Sequence[int], k: int) -> Sketch:
-    """Lebeda and Tetek, Algorithm 1: zeros stay, the smallest key with counter 0 goes first."""
-    counters, decrements = {key - k: 0 for key in range(k)}, 0
-    for x in stream:
-        if x in counters:
-            counters[x] += 1
-        elif all(counters.values()):
-            counters = {key: c - 1 for key, c in counters.items()}
-            decrements += 1
-        else:
-            del counters[min(key for key, c in counters.items() if c == 0)]
-            counters[x] = 1
-    return decrements, counters
+    counters, decrements = naive.misra_gries(stream, k)
+    return decrements, {key if real else key - k: n for (real, key), n in counters.items()}
 
 
 def standard_misra_gries(stream: Sequence[int], k: int) -> Sketch:
-    """The classical sketch: zeros are removed at once."""
-    counters: dict[int, int] = {}
-    decrements = 0
-    for x in stream:
-        if x in counters or len(counters) < k:
-            counters[x] = counters.get(x, 0) + 1
-        else:
-            counters = {key: c - 1 for key, c in counters.items() if c > 1}
-            decrements += 1
+    counters, decrements = naive.standard_misra_gries(stream, k)
     return decrements, counters
 
 
@@ -76,10 +59,9 @@ def positive(values: Counters) -> Counters:
 
 
 def added(parts: Iterable[Counters]) -> Counters:
-    out: dict[int, int] = {}
+    out: Counter[int] = Counter()
     for part in parts:
-        for x, v in part.items():
-            out[x] = out.get(x, 0) + v
+        out.update(part)
     return out
 
 

@@ -39,7 +39,16 @@ from dpframe.noise import NoiseTable, laplace_table
 from dpframe.testing import seeded_noise
 from tests.members import some, tries
 
-from .enumerate_outputs import Script, ScriptedCoins, ScriptedValues, Table, law_of, more, tree_of
+from .enumerate_outputs import (
+    Script,
+    ScriptedCoins,
+    ScriptedValues,
+    Table,
+    law_of,
+    more,
+    tree_of,
+    worst,
+)
 from .tree_outputs import pruned
 
 # -- the law of the printed algorithms -------------------------------------------------------------
@@ -218,17 +227,6 @@ def _tails(
     return law.at_least()[at], law.cumulative_chances()[at]
 
 
-def divergence(p: Mapping[Label, float], q: Mapping[Label, float], t: float) -> float:
-    """sum of (P - t Q)+."""
-    return math.fsum(max(mass - t * q.get(label, 0.0), 0.0) for label, mass in p.items())
-
-
-def worst(p: Mapping[Label, float], q: Mapping[Label, float], epsilon: float) -> float:
-    """The larger of both directions."""
-    t = math.exp(epsilon)
-    return max(divergence(p, q, t), divergence(q, p, t))
-
-
 # -- run has the law of the printed algorithms ----------------------------------------------------
 
 
@@ -320,7 +318,7 @@ def test_a_twin_that_forgets_the_clamp_has_another_law(monkeypatch: pytest.Monke
 def least_slack(table: Table, path: str, laws: RelativeLaws, rule: Rule, **options: Any) -> float:
     """The claimed delta less the exact divergence of a neighbour pair."""
     p, q = (reduction(t, laws, rule=rule, **options) for t in (table, more(table, path)))
-    return relative_counts_cost(laws) - worst(p, q, laws.epsilon)
+    return relative_counts_cost(laws) - worst(p, q, math.exp(laws.epsilon))
 
 
 NEAR = toy_laws(toy_step(threshold=60, epsilon=1.0, tops=1, delta=1e-3), height=2)
@@ -416,7 +414,7 @@ def test_a_dozen_records_are_not_what_is_claimed() -> None:
     """Negative control: delta is for one record."""
     least = NEAR.steps[0].band - 1
     none, one, many = (reduction({"aa": least + extra}, NEAR) for extra in (0, 1, 12))
-    near, far = (worst(none, more, NEAR.epsilon) for more in (one, many))
+    near, far = (worst(none, more, math.exp(NEAR.epsilon)) for more in (one, many))
     assert near <= relative_counts_cost(NEAR) < far
 
 

@@ -96,9 +96,7 @@ def test_scales_are_rounded_up_and_hardly() -> None:
         assert up.numerator < 2**62 > up.denominator
 
 
-def test_a_level_that_is_not_paid_for_is_refused_by_the_mechanism(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_level_that_is_not_paid_for_is_refused_by_the_mechanism(monkeypatch: Any) -> None:
     """Planted bug: parts and a level that have all of epsilon each; noted where noise is added."""
     plan = plan_of("count", epsilon=1.0, keys=[("a", "x")])
     counted = counting.count(table_of([("1", "a", "x", 1.0)]), plan, False).private
@@ -134,9 +132,7 @@ def test_means_between_bounds_of_one_step_have_noise(user: str | None) -> None:
 
 
 @pytest.mark.parametrize("user", [None, "u"])
-def test_private_objects_and_receipts_say_nothing(
-    user: str | None, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_private_objects_and_receipts_say_nothing(user: Any, caplog: Any, capsys: Any) -> None:
     """Law: repr is one constant; receipts of neighbours are the same; no log, no print."""
     caplog.set_level(logging.DEBUG)
     measures = {"total": ALL["total"], "mean": ALL["mean"], "d": dpm.distinct("u", at_most=2)}

@@ -26,6 +26,8 @@ from dpframe.noise import NoiseTable, rounded_normal
 from dpframe.sketches import user_items
 from dpframe.sketches.user_items import UserItems, ceil_root, floor_root
 
+from .enumerate_outputs import worst
+
 Data = Sequence[Sequence[int]]
 """The values of every user."""
 
@@ -85,13 +87,6 @@ def found_laws(
     }
 
 
-def delta_between(
-    here: dict[tuple[int, ...], float], there: dict[tuple[int, ...], float], epsilon: float
-) -> float:
-    """The hockey-stick divergence, exactly but for floats."""
-    return sum(max(0.0, p - math.exp(epsilon) * there.get(s, 0.0)) for s, p in here.items())
-
-
 def tiny(
     *,
     parts: Sequence[int],
@@ -149,7 +144,7 @@ def apart(
     """The larger divergence of both directions, at any epsilon."""
     both = [found_laws(data, values, laws, find) for data in (others, [*others, user])]
     assert all(sum(law.values()) == pytest.approx(1) for law in both)
-    return lambda epsilon: max(delta_between(*both, epsilon), delta_between(*both[::-1], epsilon))
+    return lambda epsilon: worst(*both, math.exp(epsilon))
 
 
 @pytest.mark.parametrize("case", [c[1:] for c in CASES], ids=[c[0] for c in CASES])

@@ -199,9 +199,7 @@ def value_pairs(k: int, *, others: tuple[Counters, ...]) -> set:
 
 @pytest.mark.parametrize("k", SIZES)
 @pytest.mark.parametrize("others", OTHERS)
-def test_post_processed_sketches_move_as_little_as_claimed(
-    k: int, others: tuple[Counters, ...]
-) -> None:
+def test_post_processed_sketches_move_as_little_as_claimed(k: int, others: Any) -> None:
     """Law: coordinate by coordinate at most (k, 1, ..., 1), whatever the number of sketches.
 
     Keys that one side does not store count as 0 there when values are clipped, and are matched
@@ -281,9 +279,7 @@ def one_way(noise: NoiseTable, t: int, changed: int) -> list[Profile]:
 
 @pytest.mark.parametrize(("scale", "bound", "t"), [(1.5, 8, 5), (2.5, 13, 9), (2.0, 6, 7)])
 @pytest.mark.parametrize("changed", [1, 2, 3])
-def test_the_discrete_gshm_condition_is_exact(
-    scale: float, bound: int, t: int, changed: int
-) -> None:
+def test_the_discrete_gshm_condition_is_exact(scale: Any, bound: int, t: int, changed: int) -> None:
     """Law: the three maxima are the largest divergence of any pair, up to the table's ends."""
     noise = gaussian_table(scale, bound)
     for epsilon in EPSILONS:

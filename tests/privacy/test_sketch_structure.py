@@ -190,24 +190,9 @@ def adversarial(k: int, rng: random.Random) -> list[int]:
     return stream
 
 
-@tries(40, 150, deadline=None)
-@given(
-    k=st.integers(2, 7),
-    stream=st.lists(st.integers(0, 12), min_size=1, max_size=70),
-    place=st.integers(0, 69),
-)
-def test_the_structure_lemma_holds_for_random_streams(
-    k: int, stream: list[int], place: int
-) -> None:
-    """Law: as above."""
-    place %= len(stream)
-    without = stream[:place] + stream[place + 1 :]
-    assert follows_the_lemma(variant(stream, k), variant(without, k))
-
-
 @pytest.mark.parametrize("seed", range(40))
 def test_the_structure_lemma_holds_for_adversarial_streams(seed: int) -> None:
-    """Law: as above, with each record left out in turn."""
+    """Law: as above, for longer streams and more keys, with each record left out in turn."""
     rng = random.Random(seed)
     k = rng.randint(2, 8)
     stream = adversarial(k, rng)
@@ -343,9 +328,7 @@ def test_a_user_moves_at_most_k_counters_by_1_in_one_direction(
     place=st.integers(0, 19),
     most=st.integers(1, 7),
 )
-def test_a_user_moves_merged_sketches_as_little(
-    k: int, users: list[set[int]], place: int, most: int
-) -> None:
+def test_a_user_moves_merged_sketches_as_little(k: int, users: Any, place: int, most: int) -> None:
     """Law: also when users are cut to their smallest items, and after merges."""
     place %= len(users)
     both = []

@@ -663,9 +663,7 @@ TAKEN = {
 
 
 @pytest.mark.parametrize("name", TAKEN)
-def test_sources_that_are_read_as_stored_are_taken(
-    name: str, tables: duckdb.DuckDBPyConnection, tmp_path: Path
-) -> None:
+def test_sources_that_are_read_as_stored_are_taken(name: str, tables: Any, tmp_path: Path) -> None:
     """Negative control: the check lets what keeps the order through, and charges once."""
     ledger = dp.Ledger(tmp_path / "budget.db", epsilon=10.0, delta=1e-3)
     found = dp.hhh(tables.sql(TAKEN[name]), "path:p", ledger=ledger, **OPTIONS)
@@ -724,9 +722,7 @@ def test_text_that_is_no_unicode_stops_nothing() -> None:
 
 
 @few(10, "name", [*REFUSED, ANY_ORDER, *TAKEN])
-def test_sketches_of_keys_take_the_relations_that_streams_take(
-    name: str, tables: duckdb.DuckDBPyConnection
-) -> None:
+def test_sketches_of_keys_take_the_relations_that_streams_take(name: str, tables: Any) -> None:
     """Law: one rule for every sketch that reads an order: who has which item, for users too."""
     rule, query = said_of(name, tables), {**REFUSED, **TAKEN}.get(name, "FROM t")
     rows = tables.sql(f"SELECT p FROM ({query}) WHERE p IS NOT NULL")

@@ -114,9 +114,7 @@ def test_every_release_is_proved_with_its_scales(name: str, sales: pd.DataFrame)
                 fails(verify_receipt(less, text), "scales in the receipt lose")
 
 
-def test_noise_that_is_drawn_too_small_is_in_the_receipt(
-    sales: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_noise_that_is_drawn_too_small_is_in_the_receipt(sales: Any, monkeypatch: Any) -> None:
     """Planted bug: parts and levels that have all of epsilon each; the receipt says so."""
     scales_for = mechanism.scales_for
 
@@ -251,9 +249,7 @@ def test_a_receipt_of_another_rollup_fails(change: Change, said: str) -> None:
         (FOUND, lambda m: m["s"]["noise"][0]["scales"].pop("parts"), "not understood"),
     ],
 )
-def test_a_receipt_of_another_release_fails(
-    name: str, change: Change, said: str, sales: pd.DataFrame
-) -> None:
+def test_a_receipt_of_another_release_fails(name: str, change: Any, said: str, sales: Any) -> None:
     """Law: so it is with what a release says of its noise, its found bounds and its sharing."""
     facts, text = released(sales, name).dp.receipt.to_dict(), proof_text(planned(name))
     assert verify_receipt(facts, text)

@@ -273,17 +273,6 @@ def moved_together(moves: Sequence[tuple[NoiseTable, int]], epsilon: float) -> F
     return max(there, back) / whole
 
 
-def moved_floats(moves: Sequence[tuple[NoiseTable, int]], epsilon: float) -> float:
-    """As ``moved_together``, for tables of more than a few values; rounded."""
-    p = q = np.array([1.0])
-    for noise, units in moves:
-        gap = np.zeros(units)
-        p = np.multiply.outer(p, np.concatenate([noise.pmf, gap])).ravel()
-        q = np.multiply.outer(q, np.concatenate([gap, noise.pmf])).ravel()
-    t = math.exp(epsilon)
-    return max(float(np.maximum(p - t * q, 0).sum()), float(np.maximum(q - t * p, 0).sum()))
-
-
 class SilentTable(NoiseTable):
     """A table of which every draw is 0."""
 
