@@ -262,7 +262,9 @@ def test_tables_of_sums_are_as_far_from_their_laws_as_proofs_say(n: int, chance:
     assert len(drawn.weights) <= 10 * math.isqrt(n) + 92
 
 
-def proved(plan: Any) -> None:
+def proved(plan: Any) -> Any:
+    """Receipt, text and verdict: the promise is proved, by a proof of the schema that is as close
+    as the accountant."""
     text, receipt = proof_text(plan), plan.receipt()
     jsonschema.validate(json.loads(text or ""), SCHEMA)
     verdict = verify_receipt(receipt, text)
@@ -270,6 +272,7 @@ def proved(plan: Any) -> None:
     assert verdict.bound is not None
     assert verdict.bound <= Fraction(plan.budget.delta)
     assert verdict.bound <= Fraction(receipt["computed_delta"]) * Fraction(11, 10)
+    return receipt, text, verdict
 
 
 def game(test: NoiseTable, release: NoiseTable, **facts: Any) -> PathGame:
