@@ -33,7 +33,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpframe.common.unicode import decode_bytes, escape_bytes, is_arrow_text, unicode
+from dpframe.common.unicode import ARROW_TEXTS, decode_bytes, escape_bytes, unicode
 from dpframe.errors import ColumnError
 
 EARLIEST, LATEST, INFINITY = -9_223_372_022_400_000_000, 2**63 - 2, 2**63 - 1
@@ -62,8 +62,13 @@ def readable_table(table: pa.Table) -> pa.Table:
         if pa.types.is_run_end_encoded(column.type):
             column = pa.chunked_array(map(pc.run_end_decode, column.chunks), column.type.value_type)
         _check_arrow_type(field.name, column.type)
+        if len(column) < MANY:
+            pieces = [_readable_array(chunk) for chunk in column.chunks]
+        else:
+            with ThreadPoolExecutor(min(pa.cpu_count(), column.num_chunks)) as threads:
+                pieces = list(threads.map(_readable_array, column.chunks))
         empty = _readable_array(pa.nulls(0, column.type))
-        columns.append(pa.chunked_array(_readable_chunks(column), empty.type))
+        columns.append(pa.chunked_array(pieces, empty.type))
     return pa.Table.from_arrays(columns, names=table.column_names)
 
 
@@ -71,62 +76,53 @@ MANY = 1_000_000
 """Rows from which pieces are looked at by several threads; starting these takes a millisecond."""
 
 
-def _readable_chunks(column: pa.ChunkedArray) -> list[pa.Array]:
-    if len(column) < MANY:
-        return [_readable_array(chunk) for chunk in column.chunks]
-    with ThreadPoolExecutor(min(pa.cpu_count(), column.num_chunks)) as threads:
-        return list(threads.map(_readable_array, column.chunks))
-
-
 def _check_arrow_type(name: str, kind: pa.DataType) -> None:
-    if _has_unread_type(kind) and not pa.types.is_float16(kind):
+    within = types_within(kind)
+    unread = any(one.id in UNREAD for one in within)
+    if unread and kind != pa.float16():
         raise ColumnError(
             f"column {name!r} has type {kind}, which DuckDB does not read. Cast it to float64 or "
             "decimal128, or a key to text."
         )
-    if not _can_change_all(kind):
+    if not all(map(_can_change, within)):
         raise ColumnError(
             f"column {name!r} has a union or a list view inside. Cast the column to text."
         )
 
 
-def _has_unread_type(kind: pa.DataType) -> bool:
-    own = pa.types.is_decimal256(kind) or pa.types.is_float16(kind)
-    return own or any(map(_has_unread_type, children(kind)))
+def types_within(kind: pa.DataType) -> list[pa.DataType]:
+    """A type, and the types inside of it, at any depth."""
+    found = [kind]
+    for outer in found:  # which grows
+        found.extend(children(outer))
+    return found
 
 
-def _can_change_all(kind: pa.DataType) -> bool:
-    """Whether dpframe can change all values of the type that may have to change."""
-    if not _may_change(kind):
-        return True
-    within = children(kind)
-    known = _change_of(kind) is not None or (has_children(kind) and len(within) > 0)
-    return known and all(map(_can_change_all, within))
-
-
-def _may_change(kind: pa.DataType) -> bool:
-    """Whether values of a type, or of a type inside it, may have to change."""
-    return _change_of(kind) is not None or any(map(_may_change, children(kind)))
+def _can_change(kind: pa.DataType) -> bool:
+    """Whether dpframe can change the values of the type, if some inside may have to change."""
+    known = _change_of(kind) is not None or has_children(kind)
+    return known or not any(map(_change_of, types_within(kind)))
 
 
 def _change_of(kind: pa.DataType) -> Callable[[pa.Array], pa.Array] | None:
     """The function that changes arrays of a type; None where at most the arrays inside change."""
     if isinstance(kind, pa.BaseExtensionType):
-        return None if kind.extension_name in EXTENSIONS else lambda array: array.storage
-    return next((change for is_kind, change in CHANGES if is_kind(kind)), None)
+        return None if kind.extension_name in EXTENSIONS else _storage_of
+    return CHANGES.get(kind.id)
+
+
+def _storage_of(array: pa.ExtensionArray) -> pa.Array:
+    return array.storage
 
 
 def _readable_array(array: pa.Array) -> pa.Array:
-    change = _change_of(array.type)
+    kind, change = array.type, _change_of(array.type)
     if change is not None:
         changed = change(array)
-        return changed if changed.type == array.type else _readable_array(changed)
-    return with_children(array, _readable_array) if _must_rebuild(array.type) else array
-
-
-def _must_rebuild(kind: pa.DataType) -> bool:
-    """Whether values may have to change, or fields inside (of structs and lists) have metadata."""
-    return kind.num_fields > 0 or _may_change(kind)
+        return changed if changed.type == kind else _readable_array(changed)
+    # fields inside, of structs and lists, can have metadata
+    rebuilds = kind.num_fields > 0 or any(map(_change_of, types_within(kind)))
+    return with_children(array, _readable_array) if rebuilds else array
 
 
 def _list_of_pairs(maps: pa.Array) -> pa.Array:
@@ -195,17 +191,26 @@ def _time_limits(kind: pa.DataType) -> tuple[int, int]:
     return -(-EARLIEST // FACTORS[kind.unit]), LATEST // FACTORS[kind.unit]
 
 
-CHANGES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], pa.Array]], ...] = (
-    (is_arrow_text, unicode),
-    (pa.types.is_float16, lambda array: array.cast(pa.float32())),
-    (pa.types.is_map, _list_of_pairs),
-    (pa.types.is_decimal128, _bound_decimals),
-    (pa.types.is_decimal32, _bound_small_decimals),
-    (pa.types.is_decimal64, _bound_small_decimals),
-    (pa.types.is_timestamp, _bound_times),
-    (pa.types.is_duration, _bound_times),
-    (pa.types.is_time, _bound_times),
-)
+def _widen_floats(array: pa.Array) -> pa.Array:
+    return array.cast(pa.float32())
+
+
+CHANGES: dict[int, Callable[[pa.Array], pa.Array]] = {
+    **{kind.id: unicode for kind in ARROW_TEXTS},
+    pa.lib.Type_HALF_FLOAT: _widen_floats,
+    pa.lib.Type_MAP: _list_of_pairs,
+    pa.lib.Type_DECIMAL128: _bound_decimals,
+    pa.lib.Type_DECIMAL32: _bound_small_decimals,
+    pa.lib.Type_DECIMAL64: _bound_small_decimals,
+    pa.lib.Type_TIMESTAMP: _bound_times,
+    pa.lib.Type_DURATION: _bound_times,
+    pa.lib.Type_TIME32: _bound_times,
+    pa.lib.Type_TIME64: _bound_times,
+}
+"""How arrays change, by the number that Arrow gives their type."""
+
+UNREAD = (pa.lib.Type_DECIMAL256, pa.lib.Type_HALF_FLOAT)
+"""Types that DuckDB does not read."""
 
 
 # -- arrays with other children ------------------------------------------------------------------

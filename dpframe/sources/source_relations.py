@@ -23,7 +23,6 @@ from dpframe.sources.frames import (
     arrow_table,
     package_of,
     pandas_types,
-    rows_of_frame,
     without_rows,
 )
 from dpframe.sources.row_files import PARQUET, File, open_file
@@ -51,7 +50,7 @@ def open_source(source: object, wanted: Sequence[str]) -> AbstractContextManager
         given = _duck.GivenRelation(source)
         require_columns(wanted, given.columns)
         return given
-    frame = source if isinstance(source, HeldColumns) else _read_frame(source, wanted)
+    frame = source if isinstance(source, HeldColumns) else hold_columns(source, wanted)
     relation = _duck.register_table(frame.table, frame.what)
     named = zip(relation.columns, relation.types, strict=True)
     relation.types = tuple(frame.types.get(name, kind) for name, kind in named)
@@ -68,14 +67,8 @@ class HeldColumns:
     types: Mapping[str, str]
 
 
-def read_small_frame(source: object, wanted: Sequence[str], most: int) -> object:
-    """The wanted columns of a frame of at most ``most`` rows; any other source is returned
-    unchanged."""
-    size = rows_of_frame(source)
-    return source if size is None or size > most else _read_frame(source, wanted)
-
-
-def _read_frame(source: object, wanted: Sequence[str]) -> HeldColumns:
+def hold_columns(source: object, wanted: Sequence[str]) -> HeldColumns:
+    """Read the wanted columns of a frame."""
     what = f"the {package_of(source)} {type(source).__name__}"
     return HeldColumns(arrow_table(source, wanted), what, pandas_types(source, wanted))
 

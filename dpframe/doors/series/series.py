@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from dpframe.asking.answer import answer_checked, find_answer
 from dpframe.asking.measure_texts import receipt_measures
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.asking.release import count_and_charge
+from dpframe.asking.release import charge_for
 from dpframe.common.calls import known_arguments, shown_value
 from dpframe.common.texts import file_of_path, step, visible
 from dpframe.doors.result_methods import change
@@ -304,7 +304,9 @@ def _charge_task(opened: OpenSources, task: Task, copy: Ledger) -> State:
     about = report.data_scope(task.period).read_in(source)
     facts, place = plan.receipt(task.name), report.source.describe(task.period)
     facts = facts.with_facts(about.facts(facts))
-    count_and_charge(lambda: None, plan, facts, place, copy, task.name, about.blocks)
+    cost = charge_for(plan, facts, place, task.name, about.blocks)
+    copy.check(cost)
+    copy.charge(cost)
     return "due"
 
 
