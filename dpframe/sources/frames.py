@@ -161,7 +161,7 @@ def refuse_spark(source: object) -> None:
 def from_pandas(series: Any) -> pa.Array:
     """A pandas column as an array: typed values keep their type, objects become text."""
     if series.dtype == object:
-        return texts_of_objects(series)
+        return texts_of_objects(series.to_numpy())
     categories = getattr(series.dtype, "categories", None)
     if categories is not None and categories.dtype == object:  # Arrow would guess their type
         codes = np.asarray(series.array.codes)
