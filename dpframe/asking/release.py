@@ -20,8 +20,12 @@ from dpframe.common.digest import seal_frame
 from dpframe.common.texts import part
 from dpframe.errors import ParameterError, SourceError
 from dpframe.periods import USERS, Period, as_period
-from dpframe.sources.source_relations import csv_reading, period_reading
-from dpframe.sources.spark import PeriodReading, restrict_to_period
+from dpframe.sources.source_relations import (
+    PeriodReading,
+    csv_reading,
+    period_reading,
+    restrict_to_period,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +58,9 @@ class DataScope:
     @classmethod
     def of(cls, arguments: Mapping[str, object]) -> DataScope:
         """Check the arguments of a call that say what its data are."""
-        return cls(data=data_name(arguments.get("data")), period=as_period(arguments.get("period")))
+        given = arguments.get("period")
+        period = None if given is None else as_period(given)
+        return cls(data=data_name(arguments.get("data")), period=period)
 
     @property
     def request(self) -> dict[str, object]:

@@ -62,7 +62,7 @@ from dpframe.sketches.user_items import UserItems
 from dpframe.sources.candidates import group_counts, preorder_table
 from dpframe.sources.cell_leaves import finest_columns, keyed_sql, row_hash, source_columns
 from dpframe.sources.count_rows import counts_of, tree_of
-from dpframe.sources.frames import rows_of_frame
+from dpframe.sources.frames import is_spark, rows_of_frame
 from dpframe.sources.keys import check_key_types, listed_counts
 from dpframe.sources.portable_sql import Summand
 from dpframe.sources.rollup_statement import (
@@ -81,7 +81,7 @@ from dpframe.sources.source_relations import (
     only_text,
     open_source,
 )
-from dpframe.sources.spark import SparkFrame, fetch_table, is_spark
+from dpframe.sources.spark import SparkFrame, fetch_table
 
 BLOCK = 2**20
 """About how many values of users are sorted at once."""

@@ -35,8 +35,7 @@ from dpframe.common.texts import (
 )
 from dpframe.common.unicode import ESCAPES
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError, SourceError
-from dpframe.sources.frames import arrow_table
-from dpframe.sources.spark import require_columns
+from dpframe.sources.frames import arrow_table, require_columns
 
 
 def open_parquet(

@@ -184,9 +184,7 @@ class Schedule:
     grace: dt.timedelta
 
     def period(self, text: str) -> Period:
-        found = as_period((self.column, text, self.zone))
-        assert found is not None
-        return found
+        return as_period((self.column, text, self.zone))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,7 +317,7 @@ def _schedule(table: Mapping[str, Any], where: str) -> Schedule:
         period = as_period((column, first, zone))
     except DpframeError as error:
         raise type(error)(f"{where}: {error}") from None
-    if period is None or period.text is None or unit_of_period(period.text) != unit:
+    if period.text is None or unit_of_period(period.text) != unit:
         raise ParameterError(
             f"first ({first!r}) of {where} is no {unit}.{_begins_in(period, unit)}"
         )
@@ -441,6 +439,6 @@ def as_until(given: object) -> str | None:
     if given is None:
         return None
     period = as_period(("until", given))
-    if period is None or period.text is None or unit_of_period(period.text) is None:
+    if period.text is None or unit_of_period(period.text) is None:
         raise ParameterError(f"until ({given!r}) must be a period such as '2026-W47'.")
     return period.text

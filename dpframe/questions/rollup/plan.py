@@ -16,6 +16,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from dpframe.asking.call_arguments import add_advice
 from dpframe.asking.card import (
     DrawList,
     Line,
@@ -23,7 +24,7 @@ from dpframe.asking.card import (
 from dpframe.asking.level_plan import cell_facts
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget
-from dpframe.errors import BudgetError, add_advice
+from dpframe.errors import BudgetError
 from dpframe.measures import WHOLE_DIGITS, Measure, distinct_of, searches_of
 from dpframe.mechanisms import rollup
 from dpframe.mechanisms.rollup import (
