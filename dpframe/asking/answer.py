@@ -22,7 +22,7 @@ from dpframe.asking.release import (
     replay_of_stored,
     require_ledger,
 )
-from dpframe.common.texts import step
+from dpframe.common.progress import step
 from dpframe.errors import ReplayedNotice
 from dpframe.ledger import chosen_ledger
 from dpframe.sources.source_relations import describe_source, open_source

@@ -17,7 +17,7 @@ from dpframe.asking.card import Line
 from dpframe.asking.level_plan import Draws, MechanismInput, Plan, Spends
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.common.digest import seal_frame
-from dpframe.common.texts import part
+from dpframe.common.progress import part
 from dpframe.errors import ParameterError, SourceError
 from dpframe.periods import USERS, Period, as_period
 from dpframe.sources.source_relations import (

@@ -44,7 +44,7 @@ from dpframe.domains._read_values import (
 from dpframe.errors import ColumnError, HierarchyError
 from dpframe.hierarchy import Hierarchy, date, number
 from dpframe.hierarchy._base import check_column_name
-from dpframe.hierarchy._number import Ip
+from dpframe.hierarchy._ip import Ip
 from dpframe.hierarchy._types import READS
 from dpframe.noise import PublicRandom
 

@@ -20,7 +20,8 @@ from dpframe.domains._listed_axis import ListedAxis, categories
 from dpframe.domains._read_values import single_array
 from dpframe.errors import ColumnError, HierarchyError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import KINDS, ROOT, Hierarchy, as_hierarchy
-from dpframe.hierarchy._number import Ip, Number
+from dpframe.hierarchy._ip import Ip
+from dpframe.hierarchy._number import Number
 from dpframe.noise import PublicRandom
 
 MAX_DEPTH = 60

@@ -26,7 +26,7 @@ from dpframe.asking.warehouse_plan import (
     warehouse_table,
 )
 from dpframe.common.calls import bind_arguments, known_arguments, shown_value
-from dpframe.common.texts import step
+from dpframe.common.progress import step
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.ledger import Spending
 from dpframe.ledger.reservations import MOST

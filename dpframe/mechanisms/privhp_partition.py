@@ -24,7 +24,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.accounting.relative_steps import PartitionLaws
+from dpframe.accounting.partition_scales import PartitionLaws
 from dpframe.errors import ParameterError
 from dpframe.noise import PublicRandom, UnboundedNoise
 from dpframe.sketches.hot_partition import HotPartition, Shape

@@ -24,7 +24,8 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from dpframe import _duck
-from dpframe.common.texts import file_of_path, identifier, literal
+from dpframe.common.files import file_of_path
+from dpframe.common.texts import identifier, literal
 from dpframe.errors import ColumnError, DpframeError, SourceError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable, has_zone
@@ -191,14 +192,12 @@ def canonical(duckdb_type: str) -> str:
 
 As = Literal["instants", "dates", "text", "written"]
 
-
 WORDS: dict[As, str] = {
     "instants": "as instants",
     "dates": "as dates",
     "text": "as text",
     "written": "as written",
 }
-
 
 NANOSECONDS = (datetime(1677, 9, 22), datetime(2262, 4, 11))
 """The first and last whole day that 64 bits of nanoseconds hold."""

@@ -20,13 +20,13 @@ import pyarrow.compute as pc
 
 from dpframe._duck import VIEW, DuckDBPyRelation, GivenRelation, Relation, register_table
 from dpframe.common.calls import known_arguments
-from dpframe.common.texts import step
+from dpframe.common.progress import step
 from dpframe.common.unicode import unicode
 from dpframe.errors import ParameterError, ParameterTypeError, SourceError, class_name
 from dpframe.hierarchy import INVALID, Hierarchy, as_hierarchy
 from dpframe.hierarchy._base import unpack_key
-from dpframe.hierarchy._number import Ip
-from dpframe.hierarchy._number import Path as PathHierarchy
+from dpframe.hierarchy._ip import Ip
+from dpframe.hierarchy._text import Path as PathHierarchy
 from dpframe.sketches import (
     DEFAULT_COUNTERS,
     LARGEST,

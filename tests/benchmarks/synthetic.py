@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dpframe.accounting.relative_steps import PartitionLaws, Split, partition_laws
+from dpframe.accounting.partition_scales import PartitionLaws, Split, partition_laws
 from dpframe.domains import as_domain
 from dpframe.domains._domain import Domain
 from dpframe.mechanisms.privhp_partition import Partition, run, run_full

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pytest
 
 import dpframe as dp
-from dpframe.accounting.relative_steps import partition_laws
+from dpframe.accounting.partition_scales import partition_laws
 from dpframe.domains import Domain, as_domain
 from dpframe.mechanisms import privhp_partition as hot_partition
 from dpframe.questions.synthesize import plan as synthetic_plan

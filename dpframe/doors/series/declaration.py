@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ from dpframe.asking.call_arguments import column_name, data_name, release_name
 from dpframe.asking.question import WAREHOUSE_ARGUMENTS, Question
 from dpframe.asking.release import DataScope
 from dpframe.common.calls import argument_hint, shown_value
-from dpframe.common.texts import ADDRESS, file_of_path, identifier
+from dpframe.common.files import ADDRESS, file_of_path
+from dpframe.common.texts import identifier
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 from dpframe.periods import (
     OF_WEEKS,
@@ -50,13 +52,13 @@ HOW_CSV = ("delimiter", "encoding")
 SOURCE_KEYS = ("file", *HOW_CSV, "database", "table", "sql")
 
 
-class Source:
+class Source(ABC):
     """Where the rows of a period are."""
 
+    @abstractmethod
     def object_for(self, period: str) -> Any:
         """Return an object from which a plan learns the types of columns without reading rows; None
         if there is no such object."""
-        raise NotImplementedError
 
     def describe(self, period: str) -> str:
         return describe_source(self.object_for(period))

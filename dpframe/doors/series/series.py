@@ -26,7 +26,9 @@ from dpframe.asking.measure_texts import receipt_measures
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.release import charge_for
 from dpframe.common.calls import known_arguments, shown_value
-from dpframe.common.texts import file_of_path, step, visible
+from dpframe.common.files import file_of_path
+from dpframe.common.progress import step
+from dpframe.common.texts import visible
 from dpframe.doors.result_methods import change
 from dpframe.doors.series import declaration as due
 from dpframe.doors.series.declaration import (

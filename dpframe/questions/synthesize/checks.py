@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from dpframe.accounting.relative_steps import Split
+from dpframe.accounting.partition_scales import Split
 from dpframe.asking.call_arguments import (
     CallArguments,
     Constraint,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dpframe.accounting.relative_steps import PartitionLaws, Split, partition_laws
+from dpframe.accounting.partition_scales import PartitionLaws, Split, partition_laws
 from dpframe.asking.card import Draw, DrawList, Line, Text, counts_game
 from dpframe.asking.level_plan import ReleasePlan
 from dpframe.asking.privacy_receipt import Receipt

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpframe.accounting.relative_steps import PartitionLaws, partition_laws
+from dpframe.accounting.partition_scales import PartitionLaws, partition_laws
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.mechanisms.privhp_partition import Partition, run, run_full, sample_leaves
 from dpframe.noise import UnboundedNoise, public_generator
