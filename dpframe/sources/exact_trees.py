@@ -61,16 +61,17 @@ from dpframe.noise import random_seed
 from dpframe.sketches.user_items import UserItems
 from dpframe.sources.candidates import group_counts, preorder_table
 from dpframe.sources.cell_leaves import finest_columns, keyed_sql, row_hash, source_columns
-from dpframe.sources.count_rows import counts_of, tree_of
 from dpframe.sources.frames import is_spark, rows_of_frame
 from dpframe.sources.keys import check_key_types, listed_counts
 from dpframe.sources.portable_sql import Summand
 from dpframe.sources.rollup_statement import (
     candidates_sql,
     check_weight_type,
+    counts_of,
     result_columns,
     rollup_statement,
     source_sql,
+    tree_of,
 )
 from dpframe.sources.segment_places import keyed_leaves_join, node_places_ctes, reported_levels
 from dpframe.sources.small_frames import MOST, counts_small, small_counts

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from dpframe.accounting.partition_scales import Split
 from dpframe.asking.call_arguments import (
     CallArguments,
     Constraint,
@@ -26,6 +25,7 @@ from dpframe.common.unicode import ARROW_TEXTS
 from dpframe.domains import Domain, ListedAxis, as_domain
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
+from dpframe.mechanisms.privhp_partition import Split
 from dpframe.questions.synthesize.plan import (
     DEFAULT_HOT,
     DEFAULT_WIDTH,

@@ -277,9 +277,9 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
     def frame(self, noisy: NoisyTree, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """The frame of released counts, in natural order."""
 
-        from dpframe.questions.tree_counts.frame import tree_frame  # loads pandas
+        from dpframe.asking.node_frame import tidy_tree  # loads pandas
 
-        return tree_frame(
+        return tidy_tree(
             noisy,
             self.hierarchy,
             types,
