@@ -142,7 +142,7 @@ def _noise_intervals(noisy: NoisyNodes, plan: NodeFramePlan) -> tuple[Ints, Ints
     return noisy.count - half, noisy.count + half
 
 
-def tidy_tree(
+def counts_frame(
     noisy: NoisyTree,
     hierarchy: Hierarchy,
     types: Sequence[str],
