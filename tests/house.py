@@ -23,22 +23,9 @@ PLANNING = {
 """The arguments that a plan of ``hhh`` is made of."""
 
 OTHERS = {
-    "alpha",
-    "columns",
-    "deny",
-    "depth",
-    "devices",
-    "encoding",
-    "iterations",
-    "keys",
-    "largest",
-    "level_weights",
-    "max_weight",
-    "rounds",
-    "segments",
-    "weight",
-    "width",
-}
+    "alpha", "columns", "deny", "depth", "devices", "encoding", "iterations", "keys", "largest",
+    "level_weights", "max_weight", "rounds", "segments", "weight", "width",
+}  # fmt: skip
 """Arguments of other questions alone."""
 
 SPELT_OUT = 8
@@ -463,13 +450,9 @@ class House:
 
 
 PUBLIC_METHODS = {
-    ("Ledger", "spent"),
-    ("Ledger", "left"),
-    ("Ledger", "within"),
-    ("Ledger", "drawing"),
-    ("ResultMethods", "below"),
-    ("ResumingLedger", "drawing"),
-}
+    ("Ledger", "spent"), ("Ledger", "left"), ("Ledger", "within"), ("Ledger", "drawing"),
+    ("ResultMethods", "below"), ("ResumingLedger", "drawing"),
+}  # fmt: skip
 """Methods that users call, whose names stay."""
 
 

@@ -83,12 +83,9 @@ def compare(
 
 
 SMALL: tuple[tuple[str, Any, dict[str, Any]], ...] = (
-    ("hhh", ["a", "b"], {}),
-    ("hhh", "ip:src?version=4", {}),
-    ("hhh", "ip:src", {}),
-    ("tree_counts", ["a", "b"], {}),
-    ("rollup", ["a", "b"], {"measures": {"n": "count"}}),
-)
+    ("hhh", ["a", "b"], {}), ("hhh", "ip:src?version=4", {}), ("hhh", "ip:src", {}),
+    ("tree_counts", ["a", "b"], {}), ("rollup", ["a", "b"], {"measures": {"n": "count"}}),
+)  # fmt: skip
 
 
 def small_frame(question: str, kind: Any, given: dict[str, Any]) -> Figures:
