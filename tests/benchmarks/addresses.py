@@ -11,25 +11,11 @@ imports and a call on a tiny file. IPv4 texts are those of ``peers_workload.sql`
 from __future__ import annotations
 
 import tempfile
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.harness import (
-    BUDGET,
-    LEVELS,
-    SPLIT,
-    Figures,
-    alone,
-    compared,
-    compared_head,
-    exact_rollup,
-    in_turns,
-    options,
-    timed,
-    workload,
-    write_rows,
-)
+from tests.benchmarks import bench
+from tests.benchmarks.bench import BUDGET, LEVELS, SPLIT, Figures
 
 THRESHOLD = 500
 
@@ -55,14 +41,14 @@ SIX = """
 
 def write_workloads(rows: int, folder: Path) -> None:
     queries = {
-        "ip": f"SELECT a || '.' || b || '.' || c || '.' || d AS x FROM ({workload(rows)})",
-        "numbers": f"SELECT a, b, c, d FROM ({workload(rows)})",
+        "ip": f"SELECT a || '.' || b || '.' || c || '.' || d AS x FROM ({bench.workload(rows)})",
+        "numbers": f"SELECT a, b, c, d FROM ({bench.workload(rows)})",
         "six": SIX.replace("$rows", str(rows)),
         "six once": SIX.replace("$rows", "1000000"),
     }
     for name, query in queries.items():
-        file = write_rows(query, folder / f"{name}.parquet")
-        write_rows(f"FROM '{file}' LIMIT 1000", folder / f"{name} tiny.parquet")
+        file = bench.write_rows(query, folder / f"{name}.parquet")
+        bench.write_rows(f"FROM '{file}' LIMIT 1000", folder / f"{name} tiny.parquet")
 
 
 def measure(side: str, folder: str) -> Figures:
@@ -73,7 +59,7 @@ def measure(side: str, folder: str) -> Figures:
 
         def ask(path: str) -> Any:
             rows = f"(SELECT {SPLIT.format('x')} FROM '{path}')"
-            return duckdb.sql(exact_rollup(rows, THRESHOLD)).df()
+            return duckdb.sql(bench.exact_rollup(rows, THRESHOLD)).df()
     else:
         import dpframe as dp
 
@@ -81,20 +67,20 @@ def measure(side: str, folder: str) -> Figures:
             return dp.hhh(path, kind, threshold=THRESHOLD, **BUDGET)
 
     ask(f"{folder}/{stem} tiny.parquet")
-    return timed(lambda: ask(f"{folder}/{stem}.parquet"))
+    return bench.timed(lambda: ask(f"{folder}/{stem}.parquet"))
 
 
 def main() -> None:
-    given = options(rows=10_000_000, pairs=5, only=",".join(SIDES))
+    given = bench.options(rows=10_000_000, pairs=5, only=",".join(SIDES))
     with tempfile.TemporaryDirectory() as folder:
         write_workloads(given.rows, Path(folder))
-        sides = {side: partial(alone, measure, side, folder) for side in given.only.split(",")}
-        runs = in_turns(sides, given.pairs)
+        sides = {side: (measure, side, folder) for side in given.only.split(",")}
+        runs = bench.in_turns(sides, given.pairs)
     for base in ("rollup", "numbers", "ip"):
         if base in runs:
             print(f"\nbeside {base}\n")
-            compared_head()
-            compared(f"{given.rows:.0e} rows", runs, base)
+            bench.compared_head()
+            bench.compared(f"{given.rows:.0e} rows", runs, base)
 
 
 if __name__ == "__main__":

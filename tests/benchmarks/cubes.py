@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +35,8 @@ from dpframe.counts import Counts
 from dpframe.mechanisms import offline_hhh
 from dpframe.questions.hhh.plan import CellsPlan
 from dpframe.sources.exact_trees import exact_counts
-from tests.benchmarks.harness import (
-    BUDGET,
-    SHARED,
-    Figures,
-    alone,
-    compared,
-    compared_head,
-    in_turns,
-    options,
-    timed,
-    write_rows,
-)
+from tests.benchmarks import bench
+from tests.benchmarks.bench import BUDGET, SHARED, Figures
 from tests.cell_counts import Silent
 
 THRESHOLDS = (50, 200, 1000)
@@ -182,7 +171,7 @@ def write_pairs(rows: int, file: Path) -> Path:
     src = ", ".join(["10", *(PART.format(n) for n in (200, 200, 100))])
     dst = ", ".join(["192", *(PART.format(n) for n in (100, 50, 60))])
     duckdb.execute("SELECT setseed(0.5)").fetchall()
-    return write_rows(
+    return bench.write_rows(
         f"SELECT concat_ws('.', {src}) AS src, concat_ws('.', {dst}) AS dst, "
         f"'c' || {PART.format(90)} AS country, 'p' || {PART.format(900)} AS product, "
         f"'h' || {PART.format(9)} AS channel FROM range({rows})",
@@ -243,21 +232,21 @@ def measure(side: str, job: str, path: str, tiny: str) -> Figures:
         return dp.hhh(file, hierarchy, progress=False, threshold=threshold, **BUDGET)
 
     ask(tiny)
-    return timed(lambda: ask(path))
+    return bench.timed(lambda: ask(path))
 
 
 def speed(rows: int, only: str) -> None:
-    compared_head()
+    bench.compared_head()
     with tempfile.TemporaryDirectory() as folder:
         path, tiny = (write_pairs(n, Path(folder, f"{n}.parquet")) for n in (max(rows, 1001), 1000))
         for job in [job for job in JOBS if only in job]:
-            sides = {side: partial(alone, measure, side, job, path, tiny)
+            sides = {side: (measure, side, job, path, tiny)
                      for side in ("exact", "ours")}  # fmt: skip
-            compared(job, in_turns(sides, JOBS[job][3], uncounted=0), "exact")
+            bench.compared(job, bench.in_turns(sides, JOBS[job][3], uncounted=0), "exact")
 
 
 def main() -> None:
-    given = options(speed=False, rows=10_000_000, only="", draws=100)
+    given = bench.options(speed=False, rows=10_000_000, only="", draws=100)
     if given.speed:
         speed(given.rows, given.only)
         return

@@ -27,7 +27,7 @@ from dpframe.evaluation.compare import _plan_method, compare_methods
 from dpframe.federated.encoding import LETTERS, BinaryEncoding, Encoding, HuffmanEncoding
 from dpframe.federated.population import Population
 from dpframe.papers.baselines import triehh_rate, triehhpp_rate
-from tests.benchmarks.speed import SHARED
+from tests.benchmarks.bench import SHARED
 
 USERS, DELTA = 1_600_000, 1e-6
 

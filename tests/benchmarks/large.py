@@ -17,13 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.benchmarks.harness import (
-    ROOT,
-    compared_head,
-    options,
-    workload,
-    write_rows,
-)
+from tests.benchmarks import bench
+from tests.benchmarks.bench import ROOT
 from tests.benchmarks.speed import compare
 
 PART = 100_000_000
@@ -37,8 +32,8 @@ def parts(folder: Path, rows: int) -> Path:
     for start in range(0, rows, PART):
         file = folder / f"part{start // PART:03}.parquet"
         if not file.exists():
-            part = workload(min(rows - start, PART), start)
-            write_rows(part, file.with_suffix(".writing")).rename(file)
+            part = bench.workload(min(rows - start, PART), start)
+            bench.write_rows(part, file.with_suffix(".writing")).rename(file)
     return folder / "*.parquet"
 
 
@@ -72,13 +67,13 @@ def cancelled(files: Path, after: float) -> None:
 
 def main() -> None:
     only = ("time", "cancel", "rows")
-    given = options(folder=Path, rows=1_000_000_000, pairs=3, limit="", only=only)
+    given = bench.options(folder=Path, rows=1_000_000_000, pairs=3, limit="", only=only)
     files = parts(given.folder, given.rows)
-    tiny = write_rows(workload(1000), given.folder / "tiny.parquet")
+    tiny = bench.write_rows(bench.workload(1000), given.folder / "tiny.parquet")
     if given.only not in ("cancel", "rows"):
         if given.limit:
             os.environ["DPFRAME_MEMORY_LIMIT"] = given.limit
-        compared_head()
+        bench.compared_head()
         title = f"{given.rows:.0e} rows, limit {given.limit or None}"
         compare(title, files, tiny, given.pairs, THRESHOLD)
     if given.only not in ("time", "rows"):

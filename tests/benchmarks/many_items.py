@@ -37,7 +37,7 @@ from dpframe.hierarchy import columns
 from dpframe.mechanisms import weighted_rounds
 from dpframe.sketches.user_items import UserItems
 from dpframe.sources.exact_trees import user_items
-from tests.benchmarks.speed import SHARED
+from tests.benchmarks.bench import SHARED
 
 SETS = {
     "words": ("git_words_rails", "word"),

@@ -17,20 +17,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.harness import (
-    BUDGET,
-    LEVELS,
-    Figures,
-    alone,
-    exact_rollup,
-    head,
-    middle,
-    options,
-    row,
-    timed,
-    workload,
-    write_rows,
-)
+from tests.benchmarks import bench
+from tests.benchmarks.bench import BUDGET, LEVELS, Figures
 
 EPSILON, DELTA, THRESHOLD = 1.0, 1e-6, 500
 LEAST = 1 + len(LEVELS) / EPSILON * math.log(len(LEVELS) / (2 * DELTA))
@@ -49,7 +37,7 @@ def dpframe(file: str) -> Found:
 def duckdb_exact(file: str) -> Found:
     import duckdb
 
-    return [(len(duckdb.sql(exact_rollup(f"'{file}'", THRESHOLD)).df()), None)]
+    return [(len(duckdb.sql(bench.exact_rollup(f"'{file}'", THRESHOLD)).df()), None)]
 
 
 def numpy_by_hand(file: str) -> Found:
@@ -124,24 +112,29 @@ ELSEWHERE = ("PyDP", "OpenDP")
 def measure(tool: str, file: str, tiny: str) -> Figures:
     TOOLS[tool](tiny)
     found: Found = []
-    figures = timed(lambda: found.extend(TOOLS[tool](file)))
+    figures = bench.timed(lambda: found.extend(TOOLS[tool](file)))
     errors = [error for _, error in found if error is not None]
     return {**figures, "shown": sum(number for number, _ in found), "errors": errors}
 
 
 def main() -> None:
-    given = options(rows=10_000_000, runs=3, python=sys.executable, tools=",".join(TOOLS))
+    given = bench.options(rows=10_000_000, runs=3, python=sys.executable, tools=",".join(TOOLS))
     with tempfile.TemporaryDirectory() as folder:
-        file = write_rows(workload(given.rows), Path(folder, "rows.parquet"))
-        tiny = write_rows(workload(100_000), Path(folder, "tiny.parquet"))
-        head("tool", "seconds", "MB", "nodes shown", "mean error")
+        file = bench.write_rows(bench.workload(given.rows), Path(folder, "rows.parquet"))
+        tiny = bench.write_rows(bench.workload(100_000), Path(folder, "tiny.parquet"))
+        bench.head("tool", "seconds", "MB", "nodes shown", "mean error")
         for tool in given.tools.split(","):
             python = given.python if tool in ELSEWHERE else sys.executable
-            runs = [alone(measure, tool, file, tiny, python=python) for _ in range(given.runs)]
+            runs = [
+                bench.alone(measure, tool, file, tiny, python=python) for _ in range(given.runs)
+            ]
             errors = [error for run in runs for error in run["errors"]]
-            cells = (f"{middle(runs, 'seconds'):.3g}", f"{middle(runs, 'mb'):.0f}")
-            shown, error = middle(runs, "shown"), f"{statistics.mean(errors or [math.nan]):.2g}"
-            row(tool, *cells, f"{shown:.0f}", error if errors else "")
+            cells = (f"{bench.middle(runs, 'seconds'):.3g}", f"{bench.middle(runs, 'mb'):.0f}")
+            shown, error = (
+                bench.middle(runs, "shown"),
+                f"{statistics.mean(errors or [math.nan]):.2g}",
+            )
+            bench.row(tool, *cells, f"{shown:.0f}", error if errors else "")
 
 
 if __name__ == "__main__":

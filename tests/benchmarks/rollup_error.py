@@ -47,7 +47,7 @@ from dpframe.asking.node_frame import node_columns
 from dpframe.postprocess.strategy import subtree_sums
 from dpframe.questions.rollup.ask import count
 from dpframe.questions.rollup.plan import RollupPlan
-from tests.benchmarks.speed import SHARED
+from tests.benchmarks.bench import SHARED
 
 Reals = NDArray[np.float64]
 Family = Literal["laplace", "zcdp"]

@@ -14,20 +14,11 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.harness import (
-    BUDGET,
-    Figures,
-    alone,
-    compared,
-    compared_head,
-    in_turns,
-    options,
-    timed,
-)
+from tests.benchmarks import bench
+from tests.benchmarks.bench import BUDGET, Figures
 
 BY = ["country", "region", "category", "product"]
 MEASURES = {
@@ -83,24 +74,24 @@ def call(side: str, source: str, what: str, folder: Path) -> Callable[[], Any]:
 def measure(side: str, source: str, what: str, folder: str) -> Figures:
     asked = call(side, source, what, Path(folder))
     asked()
-    return timed(asked)
+    return bench.timed(asked)
 
 
 def main() -> None:
     sizes = {"rows": 10_000_000, "users": 1_000_000, "pairs": 5}
     sources = ("table", "frame")
-    given = options(**sizes, only=tuple(MEASURES), source=sources, data="")
-    compared_head()
+    given = bench.options(**sizes, only=tuple(MEASURES), source=sources, data="")
+    bench.compared_head()
     with tempfile.TemporaryDirectory() as made:
         folder = given.data or made  # a folder that keeps the rows
         if not Path(folder, "orders.parquet").exists():
-            alone(write_orders, given.rows, given.users, folder)
+            bench.alone(write_orders, given.rows, given.users, folder)
         for what in [given.only] if given.only else MEASURES:
             for source in [given.source] if given.source else sources:
                 asked = (source, what, folder)
-                sides = {side: partial(alone, measure, side, *asked) for side in ("ours", "exact")}
-                runs = in_turns(sides, given.pairs, uncounted=0)
-                compared(f"{what}, {source}", runs, "exact")
+                sides = {side: (measure, side, *asked) for side in ("ours", "exact")}
+                runs = bench.in_turns(sides, given.pairs, uncounted=0)
+                bench.compared(f"{what}, {source}", runs, "exact")
 
 
 if __name__ == "__main__":

@@ -8,20 +8,10 @@ uniformly; threshold 500. Every measurement is a process of its own, as in
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
-from tests.benchmarks.harness import (
-    LEVELS,
-    alone,
-    head,
-    in_turns,
-    middle,
-    options,
-    row,
-    workload,
-    write_rows,
-)
+from tests.benchmarks import bench
+from tests.benchmarks.bench import LEVELS
 from tests.benchmarks.speed import ours, rollup
 
 PART = 100_000_000
@@ -34,28 +24,28 @@ ROW = """
 
 
 def main() -> None:
-    given = options(folder=Path, rows="1e4,1e6,1e8", leaves="1,1e4,1e6,1e8", runs=3)
+    given = bench.options(folder=Path, rows="1e4,1e6,1e8", leaves="1,1e4,1e6,1e8", runs=3)
     given.folder.mkdir(parents=True, exist_ok=True)
-    tiny = write_rows(workload(1000), given.folder / "tiny.parquet")
-    head("rows", "leaves", "seconds", "ns a row", "MB", "exact: seconds", "MB")
+    tiny = bench.write_rows(bench.workload(1000), given.folder / "tiny.parquet")
+    bench.head("rows", "leaves", "seconds", "ns a row", "MB", "exact: seconds", "MB")
     sizes = [[int(float(n)) for n in text.split(",")] for text in (given.rows, given.leaves)]
     for rows, leaves in ((rows, leaves) for rows in sizes[0] for leaves in sizes[1]):
         if leaves > rows:
             continue
         for start in range(0, rows, PART):
             part = ROW.format(leaves=leaves, start=start, end=min(rows, start + PART))
-            write_rows(part, given.folder / f"part{start // PART:03}.parquet")
+            bench.write_rows(part, given.folder / f"part{start // PART:03}.parquet")
         asked = (given.folder / "part*.parquet", LEVELS, THRESHOLD, tiny)
         sides = {
-            "hhh": partial(alone, ours, "hhh", *asked),
-            "exact": partial(alone, rollup, *asked),
+            "hhh": (ours, "hhh", *asked),
+            "exact": (rollup, *asked),
         }
-        runs = in_turns(sides, given.runs, uncounted=0)
+        runs = bench.in_turns(sides, given.runs, uncounted=0)
         (seconds, mb), (exact, beside) = (
-            (middle(each, "seconds"), middle(each, "mb")) for each in runs.values()
+            (bench.middle(each, "seconds"), bench.middle(each, "mb")) for each in runs.values()
         )
         cells = (f"{seconds:.3g}", f"{seconds / rows * 1e9:.3g}", f"{mb:.0f}")
-        row(f"{rows:.0e}", f"{leaves:.0e}", *cells, f"{exact:.3g}", f"{beside:.0f}")
+        bench.row(f"{rows:.0e}", f"{leaves:.0e}", *cells, f"{exact:.3g}", f"{beside:.0f}")
         for file in given.folder.glob("part*.parquet"):
             file.unlink()
 

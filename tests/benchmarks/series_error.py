@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 
 import dpframe as dp
-from tests.benchmarks.speed import SHARED
+from tests.benchmarks.bench import SHARED
 
 TOTAL = (3.0, 1e-6)
 BY = ["department", "product_category", "product_type", "product_id"]

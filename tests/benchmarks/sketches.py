@@ -23,16 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpframe.sketches import MisraGries, merge_raw_sketches
-from tests.benchmarks.harness import (
-    SHARED,
-    Figures,
-    alone,
-    in_turns,
-    options,
-    peak,
-    printed,
-    timed,
-)
+from tests.benchmarks import bench
+from tests.benchmarks.bench import SHARED, Figures
 
 COUNTERS = 1000
 MAP_SIZE = 12
@@ -81,7 +73,7 @@ def compare(title: str, keys: Any, kind: str, forms: dict[str, object], turns: i
         "DuckDB approx_top_k": duck(column, APPROXIMATE),
         "DuckDB exact GROUP BY": duck(column, EXACT),
     }
-    runs = in_turns({name: partial(timed, job) for name, job in jobs.items() if job}, turns)
+    runs = bench.in_turns({name: job for name, job in jobs.items() if job}, turns)
     seconds = {name: [run["seconds"] for run in each] for name, each in runs.items()}
     print(f"{title}, {rows:,} rows, {COUNTERS} counters: million updates a second")
     base = seconds.get("DataSketches")
@@ -109,17 +101,17 @@ def stream_in_pieces(rows: int, as_text: bool) -> Figures:
 
     sketch = MisraGries(COUNTERS)
     sketch.update(piece(0, 1_000_000))
-    before = peak()
+    before = bench.peak()
     for seed in range(rows // 1_000_000):
         sketch.update(piece(seed, 1_000_000))
-    return {"sketch": sketch.memory, "before": before, "after": peak()}
+    return {"sketch": sketch.memory, "before": before, "after": bench.peak()}
 
 
 def memory(most: int) -> None:
     print(f"memory, {COUNTERS} counters, pieces of 1,000,000 rows, a process each")
     for as_text in (False, True):
         for rows in (most // 10, most):
-            found = alone(stream_in_pieces, rows, as_text)
+            found = bench.alone(stream_in_pieces, rows, as_text)
             print(
                 f"  {'text' if as_text else '64-bit':6} {rows:>12,} rows: sketch "
                 f"{found['sketch']:,} bytes; the process {found['before']:.0f} MB at the peak of "
@@ -137,7 +129,7 @@ def merging(sketches: int = 1000) -> None:
             made[-1].update(keys if kind == "64-bit" else pa.array(keys).cast(pa.string()))
         for method in ("bounded", "sum"):
             merge = partial(merge_raw_sketches, made, method=method)
-            least = min(timed(merge)["seconds"] for _ in range(3))
+            least = min(bench.timed(merge)["seconds"] for _ in range(3))
             print(f"  {kind:6} {method:8} {least:.2f} s, {merge().memory:,} bytes")
 
 
@@ -151,13 +143,13 @@ imported = time.perf_counter()
 MisraGries(10).update([1])
 print(f"{imported - start:.2f} {time.perf_counter() - imported:.2f}")
 """
-    said = [printed([sys.executable, "-c", code]) for _ in range(3)]
+    said = [bench.printed([sys.executable, "-c", code]) for _ in range(3)]
     imported, first = said[-1].split()
     print(f"a new process: import {imported} s, first update {first} s")
 
 
 def main() -> None:
-    given = options(rows=10_000_000, turns=5, stream=20_000_000)
+    given = bench.options(rows=10_000_000, turns=5, stream=20_000_000)
     memory(given.stream)  # first: a process starts with the peak of the one that started it
     first_update()
     merging()

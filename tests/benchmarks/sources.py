@@ -12,20 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.harness import (
-    BUDGET,
-    LEVELS,
-    Figures,
-    alone,
-    exact_rollup,
-    head,
-    options,
-    peak,
-    row,
-    timed,
-    workload,
-    write_rows,
-)
+from tests.benchmarks import bench
+from tests.benchmarks.bench import BUDGET, LEVELS, Figures
 
 SOURCES = ("Parquet", "DuckDB table", "Arrow", "Polars", "pandas", "CSV")
 COLUMNS = {"numbers": LEVELS, "texts": ["country", "product"]}
@@ -35,7 +23,7 @@ TEXTS = "'c' || (a % 40) AS country, 'product-' || b % 20 || '-' || c % 40 AS pr
 def write_sources(folder: Path, rows: int) -> None:
     import duckdb
 
-    raw = write_rows(workload(rows), folder / "raw.parquet")
+    raw = bench.write_rows(bench.workload(rows), folder / "raw.parquet")
     with duckdb.connect(str(folder / "rows.db")) as con:
         con.execute(f"CREATE TABLE rows AS SELECT a, b, c, d, {TEXTS} FROM '{raw}'")
         con.execute(f"COPY rows TO '{folder / 'rows.parquet'}'")
@@ -63,23 +51,23 @@ def measure(kind: str, of: str, folder: str) -> Figures:
     import dpframe as dp
 
     source, run = opened(kind, Path(folder))
-    query = exact_rollup("{}", 500, COLUMNS[of])
+    query = bench.exact_rollup("{}", 500, COLUMNS[of])
     for _ in range(3):
-        exact = timed(lambda: run(query))
-        ours = timed(lambda: dp.hhh(source, COLUMNS[of], threshold=500, **BUDGET))
-    return {"ours": ours["seconds"], "exact": exact["seconds"], "mb": peak()}
+        exact = bench.timed(lambda: run(query))
+        ours = bench.timed(lambda: dp.hhh(source, COLUMNS[of], threshold=500, **BUDGET))
+    return {"ours": ours["seconds"], "exact": exact["seconds"], "mb": bench.peak()}
 
 
 def main() -> None:
-    given = options(rows=3_000_000, runs=3)
-    head("source", "columns", "ours", "exact rollup", "MB")
+    given = bench.options(rows=3_000_000, runs=3)
+    bench.head("source", "columns", "ours", "exact rollup", "MB")
     with tempfile.TemporaryDirectory() as folder:
         write_sources(Path(folder), given.rows)
         for of in COLUMNS:
             for kind in SOURCES:
-                runs = [alone(measure, kind, of, folder) for _ in range(given.runs)]
+                runs = [bench.alone(measure, kind, of, folder) for _ in range(given.runs)]
                 ours, exact, mb = (min(r[what] for r in runs) for what in ("ours", "exact", "mb"))
-                row(kind, of, f"{ours:.2f} s", f"{exact:.2f} s", f"{mb:.0f}")
+                bench.row(kind, of, f"{ours:.2f} s", f"{exact:.2f} s", f"{mb:.0f}")
 
 
 if __name__ == "__main__":

@@ -19,19 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.harness import (
-    BUDGET,
-    LEVELS,
-    ROOT,
-    compared,
-    compared_head,
-    exact_rollup,
-    in_turns,
-    options,
-    timed,
-    workload,
-    write_rows,
-)
+from tests.benchmarks import bench
+from tests.benchmarks.bench import BUDGET, LEVELS, ROOT
 
 
 def session(partitions: int) -> Any:
@@ -57,15 +46,15 @@ def times(spark: Any, rows: int, file: Path, turns: int) -> None:
     frame = spark.read.parquet(str(file))
     frame.createOrReplaceTempView("rows")
     plan = dp.explain(LEVELS, **BUDGET).plan
-    rollup = exact_rollup("rows", plan.band)
+    rollup = bench.exact_rollup("rows", plan.band)
     calls: dict[str, Callable[[], Any]] = {
         "rollup": lambda: spark.sql(rollup).toArrow(),
         "hhh": lambda: dp.hhh(frame, LEVELS, **BUDGET),
         "tree": lambda: dp.tree_counts(frame, LEVELS, **BUDGET),
     }
-    runs = in_turns({name: partial(timed, call) for name, call in calls.items()}, turns)
-    compared_head()
-    compared(f"{rows:.0e} rows", runs, "rollup")
+    runs = bench.in_turns(calls, turns)
+    bench.compared_head()
+    bench.compared(f"{rows:.0e} rows", runs, "rollup")
 
 
 def memory(spark: Any, most: int) -> None:
@@ -79,7 +68,7 @@ def memory(spark: Any, most: int) -> None:
         )
         dp.hhh(frame.limit(1000), ["a", "b"], threshold=5000, **BUDGET)
         before = resident(reset=True)
-        taken = timed(partial(dp.hhh, frame, ["a", "b"], threshold=5000, **BUDGET))
+        taken = bench.timed(partial(dp.hhh, frame, ["a", "b"], threshold=5000, **BUDGET))
         print(
             f"{leaves:.0e} distinct leaves: {resident():4.0f} MB at most in the Python driver "
             f"({before:.0f} before), {taken['rows']} rows, {taken['seconds']:.1f} s",
@@ -136,13 +125,13 @@ def metrics(spark: Any) -> int:
 
 def main() -> None:
     only = ("time", "memory", "bytes")
-    given = options(rows="1e6,1e7", turns=5, partitions=8, leaves=10_000_000, only=only)
+    given = bench.options(rows="1e6,1e7", turns=5, partitions=8, leaves=10_000_000, only=only)
     warnings.simplefilter("ignore")
     spark = session(given.partitions)
     if given.only != "memory":
         with tempfile.TemporaryDirectory() as folder:
             for rows in (int(float(text)) for text in given.rows.split(",")):
-                file = write_rows(workload(rows), Path(folder) / "rows.parquet")
+                file = bench.write_rows(bench.workload(rows), Path(folder) / "rows.parquet")
                 if given.only != "bytes":
                     times(spark, rows, file, given.turns)
                 shuffled(spark, rows, file, given.partitions)

@@ -15,27 +15,11 @@ import os
 import statistics
 import sys
 import tempfile
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.harness import (
-    BUDGET,
-    LEVELS,
-    SHARED,
-    SPLIT,
-    Figures,
-    alone,
-    compared,
-    compared_head,
-    exact_rollup,
-    in_turns,
-    options,
-    printed,
-    timed,
-    workload,
-    write_rows,
-)
+from tests.benchmarks import bench
+from tests.benchmarks.bench import BUDGET, LEVELS, SHARED, SPLIT, Figures
 
 IP = "ip:ip?version=4"
 
@@ -47,7 +31,7 @@ def ours(question: str, file: str, hierarchy: Any, threshold: int | None, tiny: 
         return getattr(dp, question)(source, hierarchy, threshold=threshold, **BUDGET)
 
     ask(tiny)
-    return timed(lambda: ask(file))
+    return bench.timed(lambda: ask(file))
 
 
 def rollup(file: str, hierarchy: Any, threshold: int | None, tiny: str) -> Figures:
@@ -57,13 +41,13 @@ def rollup(file: str, hierarchy: Any, threshold: int | None, tiny: str) -> Figur
         rows = f"'{source}'"
         if hierarchy == IP:
             rows = f"(SELECT {SPLIT.format('ip')} FROM {rows} WHERE family = 4)"
-        return connection.sql(exact_rollup(rows, threshold or 1)).df()
+        return connection.sql(bench.exact_rollup(rows, threshold or 1)).df()
 
     connection = duckdb.connect()
     if limit := os.environ.get("DPFRAME_MEMORY_LIMIT"):
         connection.execute(f"SET memory_limit = '{limit}'")
     ask(tiny)
-    return timed(lambda: ask(file))
+    return bench.timed(lambda: ask(file))
 
 
 def compare(
@@ -77,9 +61,9 @@ def compare(
     question: str = "hhh",
 ) -> None:
     given = (file, hierarchy, threshold, tiny)
-    sides = {"rollup": partial(alone, rollup, *given)}
-    sides[question] = partial(alone, ours, question, *given)
-    compared(f"{title}, {threshold or 'all'}", in_turns(sides, pairs), "rollup")
+    sides = {"rollup": (rollup, *given)}
+    sides[question] = (ours, question, *given)
+    bench.compared(f"{title}, {threshold or 'all'}", bench.in_turns(sides, pairs), "rollup")
 
 
 SMALL: tuple[tuple[str, Any, dict[str, Any]], ...] = (
@@ -101,13 +85,13 @@ def small_frame(question: str, kind: Any, given: dict[str, Any]) -> Figures:
     def ask() -> Any:
         return getattr(frame.dp, question)(kind, **given, **BUDGET)
 
-    times = [1000 * timed(ask)["seconds"] for _ in range(12)]
+    times = [1000 * bench.timed(ask)["seconds"] for _ in range(12)]
     return {"first": times[0], "later": statistics.median(times[1:])}
 
 
 def small_frames() -> None:
-    sides = {f"{each[0]} {each[1]}": partial(alone, small_frame, *each) for each in SMALL}
-    for name, runs in in_turns(sides, 5).items():
+    sides = {f"{each[0]} {each[1]}": (small_frame, *each) for each in SMALL}
+    for name, runs in bench.in_turns(sides, 5).items():
         first, later = (statistics.median(r[what] for r in runs) for what in ("first", "later"))
         print(f"10,000 rows, {name:25} first call {first:4.0f} ms, later {later:5.1f} ms")
 
@@ -118,7 +102,9 @@ def noise_sampling() -> None:
 
     plan = dp.explain(LEVELS, **BUDGET).plan
     for n in (100_000, 1_000_000):
-        taken = timed(lambda n=n: (plan.test_noise.draw(n), plan.count_noise.draw(n)))["seconds"]  # type: ignore[misc]
+        taken = bench.timed(lambda n=n: (plan.test_noise.draw(n), plan.count_noise.draw(n)))[
+            "seconds"
+        ]  # type: ignore[misc]
         print(f"noise for {n:,} nodes (one test, one release each): {1000 * taken:.0f} ms")
 
 
@@ -126,22 +112,22 @@ def imports() -> None:
     for beside in ("", "import pandas; "):
         code = f"{beside}import time; t = time.perf_counter(); import dpframe; "
         code += "print(time.perf_counter() - t)"
-        times = [float(printed([sys.executable, "-c", code])) for _ in range(7)]
+        times = [float(bench.printed([sys.executable, "-c", code])) for _ in range(7)]
         print(f"{beside}import dpframe: {statistics.median(times):.3f} s")
 
 
 def main() -> None:
-    given = options(rows=30_000_000, pairs=5, only=("hhh", "tree", "small"))
+    given = bench.options(rows=30_000_000, pairs=5, only=("hhh", "tree", "small"))
     if given.only != "tree":
         imports()
         small_frames()
         noise_sampling()
     if given.only == "small":
         return
-    compared_head()
+    bench.compared_head()
     with tempfile.TemporaryDirectory() as folder:
-        file = write_rows(workload(given.rows), Path(folder, "rows.parquet"))
-        tiny = write_rows(workload(1000), Path(folder, "tiny.parquet"))
+        file = bench.write_rows(bench.workload(given.rows), Path(folder, "rows.parquet"))
+        tiny = bench.write_rows(bench.workload(1000), Path(folder, "tiny.parquet"))
         jobs = [("tree_counts", None), ("tree_counts", 500)] if given.only != "hhh" else []
         if given.only != "tree":
             jobs += [("hhh", threshold) for threshold in (None, 500, 100, 30)]
@@ -149,7 +135,7 @@ def main() -> None:
             title = f"{question}, {given.rows:.0e} rows"
             compare(title, file, tiny, given.pairs, threshold, question=question)
         if given.only != "tree" and (tor := SHARED / "tor_relays_daily.parquet").exists():
-            few = write_rows(f"FROM '{tor}' LIMIT 1000", Path(folder, "tiny_ip.parquet"))
+            few = bench.write_rows(f"FROM '{tor}' LIMIT 1000", Path(folder, "tiny_ip.parquet"))
             compare("tor_relays_daily, ip", tor, few, given.pairs, 500, hierarchy=IP)
 
 

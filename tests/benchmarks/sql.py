@@ -12,25 +12,11 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.harness import (
-    BUDGET,
-    LEVELS,
-    Figures,
-    alone,
-    head,
-    in_turns,
-    options,
-    ratios,
-    row,
-    spread,
-    timed,
-    workload,
-    write_rows,
-)
+from tests.benchmarks import bench
+from tests.benchmarks.bench import BUDGET, LEVELS, Figures
 
 
 def calls(
@@ -66,28 +52,27 @@ def connected(file: str) -> Any:
 
 
 def once(kind: str, file: str, threshold: int | None) -> Figures:
-    return timed(calls(connected(file), threshold, with_frame=kind == "accessor")[kind])
+    return bench.timed(calls(connected(file), threshold, with_frame=kind == "accessor")[kind])
 
 
 def write_workload(rows: int, file: str) -> None:
-    write_rows(workload(rows), Path(file))
+    bench.write_rows(bench.workload(rows), Path(file))
 
 
 def main() -> None:
-    given = options(rows=10_000_000, pairs=7)
-    head("rows, threshold", "door", "seconds", "of the accessor", "MB")
+    given = bench.options(rows=10_000_000, pairs=7)
+    bench.head("rows, threshold", "door", "seconds", "of the accessor", "MB")
     with tempfile.TemporaryDirectory() as folder:
         file = f"{folder}/rows.parquet"
-        alone(write_workload, given.rows, file)
+        bench.alone(write_workload, given.rows, file)
         con = connected(file)
         for threshold in (None, 500):
-            doors = {k: partial(timed, call) for k, call in calls(con, threshold).items()}
-            runs = in_turns(doors, given.pairs)
+            runs = bench.in_turns(calls(con, threshold), given.pairs)
             for door, each in runs.items():
-                of = spread(ratios(each, runs["accessor"], "seconds"))
-                mb = alone(once, door, file, threshold)["mb"]
-                seconds = spread([run["seconds"] for run in each])
-                row(f"{given.rows:.0e}, {threshold}", door, seconds, of, f"{mb:.0f}")
+                of = bench.spread(bench.ratios(each, runs["accessor"], "seconds"))
+                mb = bench.alone(once, door, file, threshold)["mb"]
+                seconds = bench.spread([run["seconds"] for run in each])
+                bench.row(f"{given.rows:.0e}, {threshold}", door, seconds, of, f"{mb:.0f}")
 
 
 if __name__ == "__main__":

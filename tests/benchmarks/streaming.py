@@ -28,6 +28,7 @@ from dpframe.sketches import MisraGries, SketchState
 from dpframe.sources import source_relations
 from dpframe.sources.packed_keys import stream_sql
 from dpframe.sources.stream_batches import sketch_source
+from tests.benchmarks import bench
 from tests.benchmarks.accuracy import (
     RECORD,
     above,
@@ -36,24 +37,7 @@ from tests.benchmarks.accuracy import (
     plan_for,
     position_keys,
 )
-from tests.benchmarks.harness import (
-    BUDGET,
-    LEVELS,
-    SHARED,
-    Figures,
-    alone,
-    compared,
-    compared_head,
-    head,
-    in_turns,
-    options,
-    peak,
-    row,
-    timed,
-    with_data,
-    workload,
-    write_rows,
-)
+from tests.benchmarks.bench import BUDGET, LEVELS, SHARED, Figures
 
 RELEASES = 5
 COUNTERS = (200, 1000, 5000)
@@ -101,7 +85,7 @@ def by_place(plan: HhhPlan, seen: CountTree, kept: np.ndarray) -> tuple[np.ndarr
 def accuracy() -> None:
     print()
     figures = ("nodes", "precision", "recall", "count error", "decrements, worst level")
-    head("set", "threshold", "heavy", "mechanism", *figures)
+    bench.head("set", "threshold", "heavy", "mechanism", *figures)
     for name, spec in SETS:
         file, hierarchy = SHARED / f"{name}.parquet", as_hierarchy(spec)
         tree = exact_tree(file, hierarchy, RECORD)
@@ -133,7 +117,7 @@ def streaming(
 
 def score_row(*cells: Any) -> None:
     *about, (nodes, precision, recall, error), lost = cells
-    row(*about, f"{nodes:.0f}", f"{precision:.3f}", f"{recall:.3f}", f"{error:.1f}", lost)
+    bench.row(*about, f"{nodes:.0f}", f"{precision:.3f}", f"{recall:.3f}", f"{error:.1f}", lost)
 
 
 # -- time ----------------------------------------------------------------------------------------
@@ -174,12 +158,12 @@ def release(file: Path, spec: object, **options: object) -> None:
 
 def times(rows: int, turns: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        numbers = write_rows(workload(rows), Path(folder, "rows.parquet"))
+        numbers = bench.write_rows(bench.workload(rows), Path(folder, "rows.parquet"))
         compare("four whole-number columns", numbers, LEVELS, turns)
         tor = SHARED / "tor_relays_daily.parquet"
         if tor.exists():
             some = f"SELECT ip FROM '{tor}' WHERE family = 4 LIMIT {rows}"
-            ips = write_rows(some, Path(folder, "ips.parquet"))
+            ips = bench.write_rows(some, Path(folder, "ips.parquet"))
             compare("addresses of tor_relays_daily", ips, "ip:ip?version=4", turns)
 
 
@@ -199,14 +183,14 @@ def compare(title: str, file: Path, spec: object, turns: int) -> None:
         "fetching the keys by SQL": lambda: fetched(file, hierarchy),
         "offline HHH, whole release": lambda: release(file, spec),
     }
-    runs = in_turns({name: partial(timed, job) for name, job in jobs.items()}, turns)
+    runs = bench.in_turns(jobs, turns)
     print(f"\n{title}, {rows:,} rows, {levels} levels, {TIMED_COUNTERS} counters\n")
-    head("", "fastest", "median", "to streaming HHH")
+    bench.head("", "fastest", "median", "to streaming HHH")
     seconds = {name: [run["seconds"] for run in each] for name, each in runs.items()}
     ours = statistics.median(seconds["streaming HHH, whole release"])
     for name, taken in seconds.items():
         middle = statistics.median(taken)
-        row(name, f"{min(taken):.2f} s", f"{middle:.2f} s", f"{middle / ours:.2f}")
+        bench.row(name, f"{min(taken):.2f} s", f"{middle:.2f} s", f"{middle / ours:.2f}")
 
 
 # -- processes of their own ------------------------------------------------------------------------
@@ -223,50 +207,50 @@ def measure(file: str, title: str, mechanism: str, more: dict[str, Any]) -> Figu
     asked: dict[str, Any] = {"mechanism": mechanism, **BUDGET, **more}
     few = pa.table({**{c: [1, 2] for c in LEVELS}, "x": ["1.2.3.4", "::1"], "p": ["/a", "/a/b"]})
     dp.hhh(few, KINDS[title], **{**asked, "threshold": None})
-    return {"before": peak(), **timed(lambda: dp.hhh(file, KINDS[title], **asked))}
+    return {"before": bench.peak(), **bench.timed(lambda: dp.hhh(file, KINDS[title], **asked))}
 
 
 def memory(rows: int) -> None:
     print(f"\nMemory, {FILES} parquet files, a process each, no threshold given\n")
-    head("rows", "mechanism", "before", "peak", "time", "nodes")
+    bench.head("rows", "mechanism", "before", "peak", "time", "nodes")
     with tempfile.TemporaryDirectory() as folder:
-        whole = write_rows(workload(rows), Path(folder, "whole.parquet"))
+        whole = bench.write_rows(bench.workload(rows), Path(folder, "whole.parquet"))
         for size in (rows // 10, rows):
             part = size // FILES
             for i in range(FILES):
                 own = f"FROM '{whole}' WHERE uid >= {i * part} AND uid < {(i + 1) * part}"
-                write_rows(own, Path(folder, f"{size}-{i}.parquet"))
+                bench.write_rows(own, Path(folder, f"{size}-{i}.parquet"))
         whole.unlink()
         for size in (rows // 10, rows):
             for mechanism in ("streaming", "offline"):
                 more = {"counters": TIMED_COUNTERS} if mechanism == "streaming" else {}
                 file = f"{folder}/{size}-*.parquet"
-                it = alone(measure, file, "whole numbers", mechanism, more)
+                it = bench.alone(measure, file, "whole numbers", mechanism, more)
                 cells = (f"{it['before']:.0f} MB", f"{it['mb']:.0f} MB", f"{it['seconds']:.1f} s")
-                row(f"{size:,}", mechanism, *cells, it["rows"])
+                bench.row(f"{size:,}", mechanism, *cells, it["rows"])
 
 
 def long_streams(rows: int, turns: int) -> None:
     """``rows`` of whole numbers, and a tenth of texts."""
     print(f"\nThreshold {THRESHOLD}, default counters, medians of {turns} pairs\n")
-    compared_head()
+    bench.compared_head()
     with tempfile.TemporaryDirectory() as folder:
-        numbers = write_rows(workload(rows), Path(folder, "numbers.parquet"))
+        numbers = bench.write_rows(bench.workload(rows), Path(folder, "numbers.parquet"))
         some = f"SELECT {TEXTS} AS p FROM '{numbers}' LIMIT {rows // 10}"
-        texts = write_rows(some, Path(folder, "texts.parquet"))
+        texts = bench.write_rows(some, Path(folder, "texts.parquet"))
         for title in KINDS:
             file = numbers if title == "whole numbers" else texts
             sides = {
-                name: partial(alone, measure, file, title, name, {"threshold": THRESHOLD})
+                name: (measure, file, title, name, {"threshold": THRESHOLD})
                 for name in ("streaming", "offline")
             }
-            compared(title, in_turns(sides, turns), "offline")
+            bench.compared(title, bench.in_turns(sides, turns), "offline")
 
 
 def main() -> None:
     only = ("accuracy", "time", "memory", "long")
     sizes = {"rows": 5_000_000, "stream": 10_000_000, "long": 100_000_000}
-    given = options(**sizes, turns=3, only=only)
+    given = bench.options(**sizes, turns=3, only=only)
     if given.only in (None, "memory"):
         memory(given.stream)
     if given.only in (None, "time"):
@@ -274,7 +258,7 @@ def main() -> None:
     if given.only in (None, "long"):
         long_streams(given.long, max(5, given.turns))
     if given.only in (None, "accuracy"):
-        with_data(accuracy)
+        bench.with_data(accuracy)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from dpframe.domains import as_domain
 from dpframe.domains._domain import Domain
 from dpframe.mechanisms.privhp_partition import Partition, run, run_full
 from dpframe.sketches.hot_partition import HotPartition
-from tests.benchmarks.speed import SHARED
+from tests.benchmarks.bench import SHARED
 
 Reals = NDArray[np.float64]
 

@@ -34,7 +34,7 @@ from dpframe.questions.tree_counts.plan import TreePlan, make_tree_plan
 from dpframe.sources.exact_trees import exact_counts
 from dpframe.sources.keys import listed_nodes
 from dpframe.sources.source_relations import read_public_file
-from tests.benchmarks.speed import SHARED
+from tests.benchmarks.bench import SHARED
 
 SETS = {
     "flights_nyc13": (["origin", "dest", "carrier"], PrivacyUnit()),

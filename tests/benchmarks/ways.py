@@ -8,7 +8,6 @@ calls. With and without take turns.
 from __future__ import annotations
 
 import tempfile
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.benchmarks.harness import (
-    BUDGET,
-    LEVELS,
-    Figures,
-    alone,
-    head,
-    in_turns,
-    options,
-    ratios,
-    row,
-    spread,
-    timed,
-)
+from tests.benchmarks import bench
+from tests.benchmarks.bench import BUDGET, LEVELS, Figures
 
 STREAM: dict[str, Any] = {**BUDGET, "mechanism": "streaming"}
 
@@ -105,14 +93,14 @@ def measure(name: str, without: bool, source: str, calls: int) -> Figures:
         setattr(module, function, lambda *_, **__: answer)
         if (home, function, answer) == BYTES:
             module.Ip = type(None)
-    runs = [timed(lambda: dp.hhh(data, kind, progress=False, **more)) for _ in range(calls)]
+    runs = [bench.timed(lambda: dp.hhh(data, kind, progress=False, **more)) for _ in range(calls)]
     return {what: min(run[what] for run in runs[1:]) for what in ("seconds", "busy")}
 
 
 def main() -> None:
-    given = options(rows=1_000_000, pairs=3, only="")
+    given = bench.options(rows=1_000_000, pairs=3, only="")
     small = given.rows <= 50_000
-    head("way", "rows", "with, ms of processors", "without", "ratio", "of time")
+    bench.head("way", "rows", "with, ms of processors", "without", "ratio", "of time")
     with tempfile.TemporaryDirectory() as folder:
         file = str(Path(folder) / ("small.parquet" if small else "large.parquet"))
         pq.write_table(workload(given.rows), file)
@@ -120,13 +108,13 @@ def main() -> None:
             if given.only not in name or (name.startswith("small") and not small):
                 continue
             sides = {
-                side: partial(alone, measure, name, side == "without", file, 15 if small else 4)
+                side: (measure, name, side == "without", file, 15 if small else 4)
                 for side in ("with", "without")
             }
-            ours, other = in_turns(sides, given.pairs, uncounted=0).values()
+            ours, other = bench.in_turns(sides, given.pairs, uncounted=0).values()
             least = [f"{1000 * min(run['busy'] for run in each):.1f}" for each in (ours, other)]
-            both = (spread(ratios(other, ours, what)) for what in ("busy", "seconds"))
-            row(name, f"{given.rows:.0e}", *least, *both)
+            both = (bench.spread(bench.ratios(other, ours, what)) for what in ("busy", "seconds"))
+            bench.row(name, f"{given.rows:.0e}", *least, *both)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ SPLIT = ", ".join(f"split_part({{0}}, '.', {i + 1}) AS {name}" for i, name in en
 
 Figures = dict[str, Any]
 Runs = dict[str, list[Figures]]
+Side = tuple[Any, ...] | Callable[[], Any]
+"""A call, or for a process of its own a function that measures one, and its arguments."""
 
 # -- rows ------------------------------------------------------------------------------------------
 
@@ -71,7 +73,7 @@ def alone(function: Callable[..., Any], *arguments: Any, python: str = sys.execu
     module = function.__module__
     if module == "__main__":
         module = sys.modules["__main__"].__spec__.name  # type: ignore[union-attr]
-    code = "import sys; from tests.benchmarks.harness import child; child(*sys.argv[1:])"
+    code = "import sys; from tests.benchmarks.bench import child; child(*sys.argv[1:])"
     call = [python, "-c", code, module, function.__name__, json.dumps(arguments, default=str)]
     said = printed(call)
     return json.loads(said.splitlines()[-1])  # type: ignore[no-any-return]
@@ -90,12 +92,12 @@ def printed(call: list[str]) -> str:
     return done.stdout
 
 
-def in_turns(sides: Mapping[str, Callable[[], Figures]], turns: int, *, uncounted: int = 1) -> Runs:
+def in_turns(sides: Mapping[str, Side], turns: int, *, uncounted: int = 1) -> Runs:
     """Figures of sides that take turns; the first turn warms up, and is not counted."""
     runs: Runs = {name: [] for name in sides}
     for turn in range(turns + uncounted):
         for name, side in sides.items():
-            figures = side()
+            figures = alone(*side) if isinstance(side, tuple) else timed(side)
             if turn >= uncounted:
                 runs[name].append(figures)
     return runs
