@@ -1,9 +1,9 @@
 """Accuracy against the exact answer: the peers' workload, real sets, tall hierarchies, users.
 
 Run with ``python -m tests.benchmarks.accuracy [--rows 1e7] [--only tall|real|users]``.
-The exact tree is counted once per data set; every figure is a mean over ten releases. F1 compares the reported nodes with the exact
-hierarchical heavy hitters at the same threshold; the error of a residual is against the true
-residual given the reported set, the error of a count against the true count.
+The exact tree is counted once per data set; every figure is a mean over ten releases. F1 compares
+the reported nodes with the exact hierarchical heavy hitters at the same threshold; the error of a
+residual is against the true residual given the reported set, that of a count against the true one.
 """
 
 from __future__ import annotations
