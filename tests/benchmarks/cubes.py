@@ -37,7 +37,7 @@ from dpframe.questions.hhh.plan import CellsPlan
 from dpframe.sources.exact_trees import exact_counts
 from tests.benchmarks import bench
 from tests.benchmarks.bench import BUDGET, SHARED, Figures
-from tests.cell_counts import Silent
+from tests.rollups import Silent
 
 THRESHOLDS = (50, 200, 1000)
 DAYS = "levels=year,quarter,month,day"
