@@ -15,8 +15,7 @@ from dpframe.hierarchy import Cells, Hierarchy, Kind
 from dpframe.mechanisms.offline_hhh import select
 from dpframe.sources import exact_trees as tables
 from dpframe.sources import source_relations
-from dpframe.sources.count_rows import tree_of
-from dpframe.sources.rollup_statement import rollup_statement
+from dpframe.sources.rollup_statement import rollup_statement, tree_of
 from tests.naive import Cell, Path
 
 RECORDS = PrivacyUnit()
