@@ -167,12 +167,15 @@ def test_what_is_no_number_of_63_bits_is_left_to_sql(monkeypatch: pytest.MonkeyP
 
 def pairs_by(order: str, seeds: int) -> Counter[Any]:
     """The two of four rows that come first in an order, with {seed}."""
-    found: Counter[Any] = Counter()
-    with register_table(pa.table({"a": [0, 1, 2, 3]}), "rows") as relation:
-        for seed in range(seeds):
-            first = f"SELECT a FROM {VIEW} ORDER BY {order.format(seed=seed)}, a LIMIT 2"
-            found[tuple(sorted(relation.query(first, False)["a"].to_pylist()))] += 1
-    return found
+    rows = pa.table({"a": [0, 1, 2, 3] * seeds, "seed": [i // 4 for i in range(4 * seeds)]})
+    by = order.format(seed="seed")
+    with register_table(rows, "rows") as relation:
+        first = f"""
+            SELECT seed, a FROM {VIEW}
+            QUALIFY row_number() OVER (PARTITION BY seed ORDER BY {by}, a) <= 2
+            ORDER BY seed, a"""
+        found = relation.query(first, False)["a"].to_pylist()
+    return Counter(zip(found[::2], found[1::2], strict=True))
 
 
 def test_the_hash_of_a_row_takes_rows_apart() -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpframe._duck import VIEW
@@ -30,6 +30,7 @@ from dpframe.sources.source_relations import (
     period_reading,
     restrict_to_period,
 )
+from tests.members import tries
 from tests.naive import in_period, period_name
 
 MICROSECOND = dt.timedelta(microseconds=1)
@@ -64,7 +65,7 @@ def _around(period: Period, zone: str | None = None) -> list[dt.datetime]:
 DATES = st.dates(dt.date(1700, 1, 1), dt.date(2200, 1, 1))
 
 
-@settings(deadline=None)
+@tries(30, 200)
 @given(DATES, st.integers(0, 23), st.sampled_from(UNITS))
 def test_a_period_holds_its_first_and_not_the_next_ones_first_instant(
     day: dt.date, hour: int, unit: str
@@ -78,7 +79,7 @@ def test_a_period_holds_its_first_and_not_the_next_ones_first_instant(
     assert _ids(_table(times, pa.timestamp("us")), period) == wanted
 
 
-@settings(deadline=None)
+@tries(30, 200)
 @given(
     st.datetimes(dt.datetime(1950, 1, 1), dt.datetime(2036, 1, 1)),
     st.sampled_from(UNITS),
