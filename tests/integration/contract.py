@@ -209,10 +209,7 @@ HHH = Contract(
 )
 FLAT = Contract(
     name="heavy_hitters",
-    cases={
-        "words": ("zip", BUDGET),
-        "users, the largest": ("path", {**BUDGET, **SHARES, "k": 5}),
-    },
+    cases={"words": ("zip", BUDGET), "users, the largest": ("path", {**BUDGET, **SHARES, "k": 5})},
     suite=("words", "users, the largest"),
     cheap=("zip", BUDGET),
     others=({"epsilon": 2.0}, {"k": 3}),
@@ -282,10 +279,7 @@ ROLLUP = Contract(
         "share": ("columns:host", {**LARGE, "measures": ["count(share=3)", "sum(id, 0, 600)"]}),
         "selection": ("columns:host", {**LARGE, "measures": "count", "selection_share": 0.7}),
         "users": ("columns:host,zip", {**USER, "measures": MEASURES}),
-        "rows of users": (
-            "columns:host",
-            {**USER, "measures": ["count(at_most=3) AS n", "count"]},
-        ),
+        "rows of users": ("columns:host", {**USER, "measures": ["count(at_most=3) AS n", "count"]}),
         "distinct of users": ("columns:host", {**USER, "measures": "distinct(id, at_most=4)"}),
         "users, listed": (
             "path:path",
@@ -392,10 +386,7 @@ TREE = Contract(
         "gaussian, listed": ("path:path", {**BUDGET, "mechanism": "gaussian", "keys": PATHS}),
         "gaussian, records": ("path:path", {**BUDGET, "mechanism": "gaussian", **BOUNDED}),
         "hhh": ("path:path", {**BUDGET, "mechanism": "hhh"}),
-        "hhh, shares": (
-            "path:path",
-            {**BUDGET, "mechanism": "hhh", **SHARES, "consistent": False},
-        ),
+        "hhh, shares": ("path:path", {**BUDGET, "mechanism": "hhh", **SHARES, "consistent": False}),
         "relative": ("columns:zip,host", RELATIVE),
         "relative, as drawn": ("columns:zip,host", {**RELATIVE, "consistent": False}),
         "level weights": ("columns:host,zip", {**BUDGET, "level_weights": [1, 2, 2.5]}),
@@ -526,23 +517,14 @@ ITEMS = Contract(
         "long texts": ("long", CENTRAL),
         "whole numbers": ("number", {**CENTRAL, "alphabet": DIGITS}),
         "real numbers": ("real", {**CENTRAL, "alphabet": DIGITS, "length": 20, "rounds": 2}),
-        "times": (
-            "day",
-            {**CENTRAL, "alphabet": DIGITS + " :", "length": 60, "limit": 2**16},
-        ),
+        "times": ("day", {**CENTRAL, "alphabet": DIGITS + " :", "length": 60, "limit": 2**16}),
         "booleans": ("yes", {**CENTRAL, "alphabet": "truefals"}),
         "numbers for users": ("word", {**CENTRAL, "user": "id"}),
         "a column like a number of the result": ("count", CENTRAL),
-        "weighted, of all": (
-            "word",
-            {**CENTRAL, "selection": "weighted", "conditioned": False},
-        ),
+        "weighted, of all": ("word", {**CENTRAL, "selection": "weighted", "conditioned": False}),
         "segments": ("word", {**CENTRAL, "segments": [6, 4, 5]}),
         "even": ("word", {**CENTRAL, "segments": "even", "iterations": 3}),
-        "small cells": (
-            "word",
-            {**CENTRAL, "iterations": 8, "limit": 64, "false_positives": 0.1},
-        ),
+        "small cells": ("word", {**CENTRAL, "iterations": 8, "limit": 64, "false_positives": 0.1}),
         "denied": ("word", {**CENTRAL, "deny": ["ax", "AX", "日本", "it's"]}),
         "huffman": ("word", {**CENTRAL, "encoding": "huffman", "public": ["ax", "by", "日本"]}),
         "rounds": ("word", {**REPORTS, "rounds": 2, "iterations": 1, "confidence": 0.8}),
@@ -776,10 +758,7 @@ ROWS = Contract(
         "dictionary": ("columns:size", {**SYNTHETIC, "keys": ["s0", "s1"]}),
         "booleans": ("columns:yes", {**SYNTHETIC, "keys": [True, False]}),
         "whole numbers as categories": ("columns:year", {**SYNTHETIC, "keys": [2000, 2001]}),
-        "two columns": (
-            "columns:size,word",
-            {**SYNTHETIC, "keys": [("s0", "w0"), ("s1", "w1")]},
-        ),
+        "two columns": ("columns:size,word", {**SYNTHETIC, "keys": [("s0", "w0"), ("s1", "w1")]}),
         "a dict": ({"f64": (0, 20), "us": ("2017-01-01", "2018-01-01")}, SYNTHETIC),
         "several, in turn": (
             ["number:i64?lower=0&upper=4e7", f"time:us?{YEAR}", "columns:word", "columns:yes"],
@@ -787,10 +766,7 @@ ROWS = Contract(
         ),
         "sizes by default": (f"time:us?{YEAR}", {"epsilon": 2.0}),
         "sizes": ("number:f32?lower=0&upper=20", {**SYNTHETIC, "k": 4, "width": 16, "rows": 3}),
-        "uniform": (
-            "number:f32?lower=0&upper=20",
-            {**SYNTHETIC, "split": "uniform", "depth": 12},
-        ),
+        "uniform": ("number:f32?lower=0&upper=20", {**SYNTHETIC, "split": "uniform", "depth": 12}),
     },
     suite=(
         *("int32", "uint8", "decimal", "timestamp us", "address", "dictionary"),

@@ -13,10 +13,7 @@ import dpframe as dp
 from dpframe.doors.cli.main import main
 
 FRAME = pd.DataFrame(
-    {
-        "a": ["x", "y"] * 3000,
-        "when": pd.date_range("2026-01-05", periods=6000, freq="5min"),
-    }
+    {"a": ["x", "y"] * 3000, "when": pd.date_range("2026-01-05", periods=6000, freq="5min")}
 )
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 

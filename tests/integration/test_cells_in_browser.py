@@ -9,9 +9,7 @@ import pandas as pd
 import pytest
 
 from dpframe.testing import seeded_noise
-from tests.integration.test_report_in_browser import (
-    chromium,
-)
+from tests.integration.test_report_in_browser import chromium
 
 __all__ = ["chromium"]
 

@@ -62,11 +62,7 @@ def doors_of(contract: Contract) -> dict[str, Door]:
 
 
 def answered(
-    doors: dict[str, Door],
-    world: World,
-    about: Any,
-    arguments: Arguments,
-    seed: int = 3,
+    doors: dict[str, Door], world: World, about: Any, arguments: Arguments, seed: int = 3
 ) -> dict[str, Any]:
     found = {}
     for name, door in doors.items():

@@ -22,15 +22,7 @@ ROWS = pd.DataFrame(
 )
 BUDGET: dict[str, Any] = {"epsilon": 20.0, "delta": 1e-6, "progress": False}
 USERS: dict[str, Any] = {"user": "rider", "contribution": "items"}
-TRUTH = {
-    "*": 601,
-    "a": 601,
-    "b": 600,
-    "a / a0": 301,
-    "a / a1": 300,
-    "b / b0": 300,
-    "b / b1": 300,
-}
+TRUTH = {"*": 601, "a": 601, "b": 600, "a / a0": 301, "a / a1": 300, "b / b0": 300, "b / b1": 300}
 KEYS = [("a", "a0"), ("a", "a1"), ("b", "b1"), ("c", "c0")]
 
 

@@ -70,9 +70,7 @@ def test_equal_intervals_of_different_text_are_different_nodes(
     assert list(dp.hhh(connection.sql(rows), ["d"], **BUDGET)["prefix"]) == ["*", "30 days"]
 
 
-def test_a_date_beyond_the_calendar_stops_nothing(
-    connection: duckdb.DuckDBPyConnection,
-) -> None:
+def test_a_date_beyond_the_calendar_stops_nothing(connection: duckdb.DuckDBPyConnection) -> None:
     """One such record is invalid; it cannot decide whether there is a release."""
     rows = "SELECT '290309-12-22 (BC)' AS d UNION ALL SELECT '2020-01-01' FROM range(300)"
     result = dp.hhh(connection.sql(rows), "date:d?levels=year", **BUDGET)
@@ -91,10 +89,7 @@ def test_budgets_at_the_edge_end_quickly_and_soundly() -> None:
 
 @pytest.mark.parametrize(
     ("spec", "one", "others"),
-    [
-        ("path:k?depth=1", "INTERVAL 1 MONTH", "INTERVAL 30 DAYS"),
-        ("columns:k", "[-0.0]", "[0.0]"),
-    ],
+    [("path:k?depth=1", "INTERVAL 1 MONTH", "INTERVAL 30 DAYS"), ("columns:k", "[-0.0]", "[0.0]")],
 )
 def test_equal_values_with_different_texts_stay_different_nodes(
     spec: str, one: str, others: str

@@ -19,12 +19,7 @@ from dpframe.asking.release import receipt_in_metadata
 from dpframe.doors.cli import main as cli
 from dpframe.testing import seeded_noise
 from tests import members
-from tests.doors import (
-    Answer,
-    World,
-    accessor,
-    public,
-)
+from tests.doors import Answer, World, accessor, public
 from tests.integration.contract import HOSTS, NUMBER, PURE, TREE, flags_of, world_of
 
 

@@ -54,8 +54,7 @@ def rows(n: int = 6_000) -> pa.Table:
             "single": pa.array(rng.random(n).astype("f4")),
             "yes": pa.array(rng.random(n) < 0.3),
             "cents": pa.array(
-                [Decimal(int(i)) / 1000 for i in rng.integers(-4000, 9000, n)],
-                pa.decimal128(12, 3),
+                [Decimal(int(i)) / 1000 for i in rng.integers(-4000, 9000, n)], pa.decimal128(12, 3)
             ),
         }
     )
@@ -245,11 +244,5 @@ def test_what_one_statement_cannot_measure_is_refused(
 ) -> None:
     with pytest.raises(error, match=match):
         dp.measures_sql(
-            ["country"],
-            measures,
-            table="t",
-            dialect="postgres",
-            epsilon=1.0,
-            delta=1e-6,
-            **more,
+            ["country"], measures, table="t", dialect="postgres", epsilon=1.0, delta=1e-6, **more
         )

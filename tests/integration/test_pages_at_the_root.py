@@ -75,10 +75,7 @@ DOORS: dict[str, tuple[Callable[[Path], pd.DataFrame], dict[str, int]]] = {
     "sql": (lambda _: sql(f"FROM dp_hhh('views', 'path:page', {arguments()})"), TREE),
     "command": (lambda folder: command(folder, "hhh"), TREE),
     "dropped": (lambda _: VIEWS.dp.hhh("path:page?invalid=drop", **BUDGET), TREE),
-    "gaussian": (
-        lambda _: VIEWS.dp.hhh("path:page", mechanism="offline-gaussian", **BUDGET),
-        TREE,
-    ),
+    "gaussian": (lambda _: VIEWS.dp.hhh("path:page", mechanism="offline-gaussian", **BUDGET), TREE),
     "shares": (lambda _: VIEWS.dp.hhh("path:page", user="visitor", **BUDGET), TREE),
     "rows of users": (
         lambda _: VIEWS.dp.hhh(

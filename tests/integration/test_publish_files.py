@@ -223,10 +223,7 @@ def test_a_file_that_is_open_for_writing_is_not_replaced(ledger: dp.Ledger, resu
         with pytest.raises(dp.ParameterError, match="open for writing"):
             publish(ledger, results)
         writer.communicate()
-    with (
-        duckdb.connect(results),
-        pytest.raises(dp.ParameterError, match="open for writing"),
-    ):
+    with duckdb.connect(results), pytest.raises(dp.ParameterError, match="open for writing"):
         publish(ledger, results)
     publish(ledger, results)
 

@@ -530,9 +530,7 @@ def test_what_is_no_period_is_told_how_to_be_one(
             assert len(flights.dp.hhh(["carrier"], period=period, **B))
 
 
-def test_weeks_of_a_series_are_those_of_iso_8601(
-    flights: pd.DataFrame,
-) -> None:
+def test_weeks_of_a_series_are_those_of_iso_8601(flights: pd.DataFrame) -> None:
     period = {"column": "when", "unit": "W-SAT", "first": "2013-01-05"}
     report = {"name": "r", "question": "hhh", "hierarchy": "carrier", **B}
     assert "Weeks are those of ISO 8601, from Monday to Sunday." in answer(

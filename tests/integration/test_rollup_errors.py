@@ -10,10 +10,7 @@ import duckdb
 import pytest
 
 import dpframe as dp
-from tests.doors import (
-    World,
-    in_this_process,
-)
+from tests.doors import World, in_this_process
 from tests.integration.contract import LARGE, MEASURES, ROLLUP, flags_of, world_of
 
 """What a receipt gains by the draw; ``dp_releases`` lists what was charged, before it."""

@@ -220,10 +220,7 @@ def test_hostile_values_are_the_same_nodes(session: Any, table: pa.Table, spec: 
     assert [k.to_pylist() for k in trees[0].keys] == [k.to_pylist() for k in trees[1].keys]
 
 
-STRICT = (
-    "spark.sql.ansi.enforceReservedKeywords",
-    "spark.sql.parser.quotedRegexColumnNames",
-)
+STRICT = ("spark.sql.ansi.enforceReservedKeywords", "spark.sql.parser.quotedRegexColumnNames")
 
 
 @pytest.mark.parametrize("ansi", ["true", pytest.param("false", marks=pytest.mark.engines)])

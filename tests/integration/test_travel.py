@@ -45,8 +45,7 @@ def planned(plan: str) -> Any:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
-    "plan",
-    [pytest.param(p, marks=[pytest.mark.evidence] * (p == "reports")) for p in PLANS],
+    "plan", [pytest.param(p, marks=[pytest.mark.evidence] * (p == "reports")) for p in PLANS]
 )
 def test_plans_travel(plan: str, way: Callable[[Any], Any]) -> None:
     """Law: a copy asks the same question at the same cost, and explains it in the same words."""

@@ -47,10 +47,7 @@ CONSTRUCTS: dict[str, tuple[int, tuple[str, ...]]] = {
         3,
         (f"CREATE VIEW v AS FROM {HHH}", "FROM v", "FROM v JOIN v AS w USING (prefix)"),
     ),
-    "`CREATE TABLE AS`, `INSERT INTO`, `COPY TO`": (
-        1,
-        (f"CREATE TABLE heavy AS FROM {HHH}",),
-    ),
+    "`CREATE TABLE AS`, `INSERT INTO`, `COPY TO`": (1, (f"CREATE TABLE heavy AS FROM {HHH}",)),
     "the table that one of them wrote, however often it is read": (
         1,
         (f"CREATE TABLE heavy AS FROM {HHH}", "FROM heavy", "FROM heavy JOIN heavy b USING (k)"),
@@ -68,10 +65,7 @@ CONSTRUCTS: dict[str, tuple[int, tuple[str, ...]]] = {
         (f"WITH t AS NOT MATERIALIZED (FROM {HHH}) SELECT * FROM t JOIN t AS u USING (prefix)",),
     ),
     "a self join or `UNION` of two calls": (2, (f"FROM {HHH} UNION FROM {HHH}",)),
-    "`PIVOT`, which runs its input twice": (
-        2,
-        (f"PIVOT (FROM {HHH}) ON level USING sum(count)",),
-    ),
+    "`PIVOT`, which runs its input twice": (2, (f"PIVOT (FROM {HHH}) ON level USING sum(count)",)),
     "a recursive CTE, for each round": (
         3,
         (
@@ -81,20 +75,13 @@ CONSTRUCTS: dict[str, tuple[int, tuple[str, ...]]] = {
     ),
     "`LIMIT 0`, `WHERE false`, a CTE that nobody uses": (
         0,
-        (
-            f"FROM {HHH} LIMIT 0",
-            f"FROM {HHH} WHERE false",
-            f"WITH t AS (FROM {HHH}) SELECT 1",
-        ),
+        (f"FROM {HHH} LIMIT 0", f"FROM {HHH} WHERE false", f"WITH t AS (FROM {HHH}) SELECT 1"),
     ),
     "a branch that is never taken: `CASE WHEN false`, `true OR EXISTS (...)`": (
         1,
         (f"SELECT CASE WHEN false THEN (SELECT max(count) FROM {HHH}) END",),
     ),
-    "`BEGIN`, a call, `ROLLBACK`": (
-        1,
-        ("BEGIN", f"CREATE TABLE heavy AS FROM {HHH}", "ROLLBACK"),
-    ),
+    "`BEGIN`, a call, `ROLLBACK`": (1, ("BEGIN", f"CREATE TABLE heavy AS FROM {HHH}", "ROLLBACK")),
 }
 """What stands in docs/sql.md: times charged, statements."""
 

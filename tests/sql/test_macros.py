@@ -151,8 +151,7 @@ def test_a_prepared_statement_takes_its_parameters_at_each_run(
 
 
 @pytest.mark.parametrize(
-    "argument",
-    ["epsilon := (SELECT 1.0)", "epsilon := n", "epsilon := n + 0.5, threshold := n"],
+    "argument", ["epsilon := (SELECT 1.0)", "epsilon := n", "epsilon := n + 0.5, threshold := n"]
 )
 def test_no_argument_can_come_from_a_table(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, argument: str

@@ -87,8 +87,7 @@ def test_measures_and_a_query_of_a_temporary_table(ledger: dp.Ledger) -> None:
         dp.register(con, ledger=ledger)
         period = "['time', '2024-06-05']"
         rolled = asking(
-            con,
-            f"dp_rollup('own', {ASKED}, measures := ['count AS orders'], period := {period})",
+            con, f"dp_rollup('own', {ASKED}, measures := ['count AS orders'], period := {period})"
         )
         total = rolled.loc[rolled["level"] == 0]
         true = sum(t.date().isoformat() == "2024-06-05" for t in TIMES)

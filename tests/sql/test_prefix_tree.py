@@ -139,9 +139,7 @@ def test_python_recalls_what_sql_released(
 # -- arguments -----------------------------------------------------------------------------------
 
 
-def test_arguments_by_place_are_those_of_the_documentation(
-    con: duckdb.DuckDBPyConnection,
-) -> None:
+def test_arguments_by_place_are_those_of_the_documentation(con: duckdb.DuckDBPyConnection) -> None:
     """Law: table, column, epsilon, delta, user, devices, iterations, rounds, length, limit."""
     by_place = "'visits', 'k', 10.0, 1e-6, 'who', NULL, 3, 2, 9, 64, mechanism := 'gaussian'"
     con.execute(f"FROM dp_prefix_tree({by_place}, alphabet := 'v012')").fetchall()

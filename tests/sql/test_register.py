@@ -323,9 +323,7 @@ def test_a_view_read_without_registering_says_what_is_missing(tmp_path: Path) ->
         assert labels(con, "heavy") == LABELS
 
 
-def test_the_functions_of_an_ended_connection_answer_nobody(
-    con: duckdb.DuckDBPyConnection,
-) -> None:
+def test_the_functions_of_an_ended_connection_answer_nobody(con: duckdb.DuckDBPyConnection) -> None:
     """Law: SQL that was written for a connection which is gone says so, and draws nothing."""
     dp.register(con)
     (token,) = con.execute("SELECT __dpframe_here()").fetchall()[0]

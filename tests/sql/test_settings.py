@@ -58,10 +58,7 @@ REFUSED = {
 STREAM = {"mechanism": "streaming", "counters": 64}
 HHH: dict[str, tuple[str, dict[str, object]]] = {
     "shares": ("columns:a,b", {"user": "u"}),
-    "records": (
-        "columns:a,b,d",
-        {"user": "u", "contribution": "records", "max_contributions": 3},
-    ),
+    "records": ("columns:a,b,d", {"user": "u", "contribution": "records", "max_contributions": 3}),
     "times": ("date:at?levels=year,month", {}),
     "written": ("date:written?levels=month,day", {}),
     "stream": ("columns:n,b", STREAM),

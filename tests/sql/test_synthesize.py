@@ -85,10 +85,7 @@ MISTAKES = [
     (f"'visits', {GIVEN}, \"keys\" := ['a']", "keys is for categories"),
     (f"'visits', {GIVEN}, query := 'FROM visits'", "tbl and query are both given"),
     (f"'visits', {GIVEN.replace('n := 9', 'n := -1')}", "n (-1)"),
-    (
-        f"'visits', {GIVEN.replace('n := 9', 'n := 1000000000')}",
-        "n (1000000000) is above",
-    ),
+    (f"'visits', {GIVEN.replace('n := 9', 'n := 1000000000')}", "n (1000000000) is above"),
     ("'visits', ['k'], n := 9, epsilon := 1.0, \"keys\" := ['v0']", "names no known kind"),
     ("'visits', 'columns:k', n := 9, epsilon := 1.0", "needs keys"),
     (f"'here', {GIVEN}", "emporary tables"),
