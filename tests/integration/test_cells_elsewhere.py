@@ -272,7 +272,6 @@ Change = Callable[[pd.DataFrame], pd.DataFrame]
 
 
 def put(column: str, value: Any, where: str = "l2 == 2") -> Change:
-    """The first row of some with another value."""
 
     def changed(frame: pd.DataFrame) -> pd.DataFrame:
         out = frame.astype({column: object})

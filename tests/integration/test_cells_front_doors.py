@@ -60,17 +60,6 @@ def test_the_receipt_prints_the_order_of_kinds(frame: pd.DataFrame) -> None:
     assert "src /32 * dst /16; src /32 * dst /8; src /24 * dst /16" in str(receipt)
 
 
-def test_a_product_of_hierarchies_is_its_text(frame: pd.DataFrame) -> None:
-    """Law: Python's objects and the text that every door takes ask one question."""
-    product = dp.product("ip:src?version=4", dp.ip("dst", prefixes=(8, 16), version=4))
-    for seed, same in ((1, True), (2, False)):
-        with seeded_noise(1):
-            one = frame.dp.hhh(ASKED, **BUDGET, threshold=300)
-        with seeded_noise(seed):
-            two = dp.hhh(frame, product, **BUDGET, threshold=300)
-        assert one.equals(two) == same
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -94,16 +83,6 @@ def test_everything_that_goes_with_one_hierarchy_goes_with_several(
     assert len(several) > 1
     assert len(result) > 1
     assert (0 in set(several["level"])) == arguments.get("remainder", True)
-
-
-def test_a_named_release_is_published(frame: pd.DataFrame, tmp_path: Path) -> None:
-    ledger = dp.Ledger(tmp_path / "budget.db", epsilon=3.0, delta=1e-5)
-    first = frame.dp.hhh("src * dst", **BUDGET, ledger=ledger, release="a")
-    published = tmp_path / "results.duckdb"
-    dp.publish(ledger, published)
-    with duckdb.connect(str(published), read_only=True) as results:
-        rows = results.sql("FROM a").df()
-    assert rows["prefix"].tolist() == first["prefix"].tolist()
 
 
 def test_explain_says_what_it_costs_and_in_which_order() -> None:
@@ -261,16 +240,6 @@ def test_sql_reads_every_type_as_python_does(table: str) -> None:
         python = dp.hhh(con.table("kept"), asked, epsilon=2.0, delta=1e-6, threshold=100)
     pd.testing.assert_frame_equal(found.astype(object), python.astype(object))
     assert {"<invalid>", "2026-02"} <= set(" ".join(found["prefix"]).split())
-
-
-def test_nothing_depends_on_the_order_of_rows(frame: pd.DataFrame) -> None:
-    """Law: which noise a cell gets, and where it stands, is decided by the cells alone."""
-    given: dict[str, Any] = {**BUDGET, "threshold": 60}
-    with seeded_noise(2):
-        one = frame.dp.hhh(ASKED, **given)
-    with seeded_noise(2):
-        other = frame.sample(frac=1, random_state=1).dp.hhh(ASKED, **given)
-    pd.testing.assert_frame_equal(one, other)
 
 
 def test_the_largest_cells_are_those_of_the_largest_segments(frame: pd.DataFrame) -> None:

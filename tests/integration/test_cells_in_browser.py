@@ -21,7 +21,6 @@ def number(text: str) -> int:
 
 
 def sums(chromium: Any) -> tuple[int, int]:
-    """The sum of all entries, and the one that is shown."""
     entries = chromium.execute_script(
         "return [...document.querySelectorAll('#grid td:not(.sum)')].map((one) => one.textContent)"
     )

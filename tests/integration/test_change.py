@@ -24,7 +24,6 @@ BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 
 
 def week(number: int) -> pd.DataFrame:
-    """Made rows of two weeks, of days and of numbers."""
     rng = np.random.default_rng(number)
     return pd.DataFrame(
         {
@@ -87,7 +86,6 @@ def test_every_door_says_the_same_and_charges_nothing(
 
 
 def test_arguments_of_sql_are_those_of_python(ledger: dp.Ledger) -> None:
-    """Law: measure, confidence and simultaneous mean the same."""
     names = [f"rolled-{number}" for number in WEEKS]
     options = {"measure": "paid", "confidence": 0.8, "simultaneous": False}
     expected = dp.change(*names, **options, ledger=ledger)
@@ -116,7 +114,6 @@ def test_arguments_of_sql_are_those_of_python(ledger: dp.Ledger) -> None:
     ],
 )
 def test_sql_says_what_is_wrong(ledger: dp.Ledger, call: str, said: str) -> None:
-    """Law: errors are those of Python."""
     with duckdb.connect() as con:
         dp.register(con, ledger=ledger)
         with pytest.raises(duckdb.Error, match=said):
@@ -124,7 +121,6 @@ def test_sql_says_what_is_wrong(ledger: dp.Ledger, call: str, said: str) -> None
 
 
 def test_sql_without_a_ledger_says_so() -> None:
-    """Law: names are looked up in the ledger of the connection."""
     with duckdb.connect() as con:
         dp.register(con)
         with pytest.raises(duckdb.Error, match="needs a ledger"):
@@ -170,7 +166,6 @@ def test_real_weeks(user: str | None) -> None:
 
 
 def _true(rows: pd.DataFrame, user: str | None) -> dict[str, float]:
-    """Records, or shares of users, of every node."""
     weight = 1.0 if user is None else 1 / rows.groupby(user)[user].transform("size")
     rows = rows.assign(w=weight)
     found = {"*": float(rows["w"].sum())}

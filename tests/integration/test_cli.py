@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 
 import dpframe
-from dpframe.asking.release import receipt_in_metadata
 from dpframe.doors.cli import main as cli
 from dpframe.doors.cli import questions
 from dpframe.questions.hhh.ask import HHH
 from dpframe.questions.question_list import QUESTIONS
-from dpframe.testing import seeded_noise
-from tests.doors import in_this_process
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 
@@ -48,93 +43,6 @@ def test_the_demo_prints_the_frame_and_the_card_and_writes_a_report(tmp_path: Pa
     page = (tmp_path / "dpframe-demo.html").read_text("utf-8")
     assert "JFK" in page
     assert "http" not in page.replace("<!doctype html>", "")  # nothing from outside
-
-
-@pytest.mark.parametrize("ending", ["parquet", "csv", "json", "html"])
-def test_the_result_is_written_in_every_format(visits: Path, tmp_path: Path, ending: str) -> None:
-    """The written rows are the printed ones; Parquet and JSON carry the receipt."""
-    out = tmp_path / f"out.{ending}"
-    done = in_this_process(
-        "hhh", str(visits), "ip:src", *BUDGET, "--threshold", "100", "-o", str(out), cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    if ending == "parquet":
-        receipt = receipt_in_metadata(pq.read_schema(out).metadata)
-        assert receipt is not None
-        assert receipt["epsilon"] == 1.0
-        assert list(pd.read_parquet(out)["level"]) == [0, 4, 4]
-    elif ending == "csv":
-        assert list(pd.read_csv(out)["prefix"])[1:] == ["10.1.2.3/32", "10.9.0.1/32"]
-    elif ending == "json":
-        document = json.loads(out.read_text("utf-8"))
-        assert document["receipt"]["threshold"] == 100
-        assert len(document["rows"]) == 3
-    else:
-        assert "10.1.2.3/32" in out.read_text("utf-8")
-
-
-def test_every_option_reaches_the_plan(tmp_path: Path) -> None:
-    """Options of the command line mean what the arguments of the function mean."""
-    done = in_this_process(
-        "explain",
-        "columns:a,b",
-        *BUDGET,
-        "--user",
-        "who",
-        "--contribution",
-        "records",
-        "--max-contributions",
-        "3",
-        "--no-remainder",
-        "--release-share",
-        "0.4",
-        "--confidence",
-        "0.9",
-        "--threshold",
-        "400",
-        "--mechanism",
-        "offline",
-        cwd=tmp_path,
-    )
-    plan = dpframe.explain(
-        "columns:a,b",
-        epsilon=1,
-        delta=1e-6,
-        user="who",
-        contribution="records",
-        max_contributions=3,
-        remainder=False,
-        release_share=0.4,
-        confidence=0.9,
-        threshold=400,
-    )
-    assert done.stdout.strip() == str(plan)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["explain", "ipp:src", *BUDGET], ["ipp:src", "Did you mean 'ip'"]),
-        (["explain", "ip:src", "--epsilon", "0", "--delta", "1e-6"], ["epsilon (0.0)", "1e-4"]),
-        (["explain", "ip:src", "--epsilon", "1"], ["delta is missing"]),
-        (["hhh", "no.parquet", "ip:src", *BUDGET], ["'no.parquet'", "does not exist"]),
-        (["hhh", "FILE", "ip:scr", *BUDGET], ["'scr'", "Did you mean 'src'"]),
-        (["hhh", "FILE", "ip:src", *BUDGET, "--threshold", "3"], ["threshold (3)", "smallest"]),
-        (["hhh", "FILE", "ip:src", *BUDGET, "-o", "x.xls"], ["output ('x.xls')", ".parquet"]),
-        (["hhh", "FILE", "ip:src", *BUDGET, "-o", "no/x.csv"], ["folder that does not exist"]),
-    ],
-)
-def test_mistakes_are_answered_by_name_and_next_step(
-    visits: Path, arguments: list[str], words: list[str]
-) -> None:
-    """Exit code 2, one line on stderr, nothing on stdout, no traceback."""
-    way = run if "ipp:src" in arguments else in_this_process
-    done = way(*[str(visits) if a == "FILE" else a for a in arguments], cwd=visits.parent)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert "Traceback" not in done.stderr
-    for word in words:
-        assert word.replace("1e-4", "0.0001") in done.stderr
 
 
 MISTAKES = {
@@ -166,27 +74,6 @@ def test_a_hierarchy_in_a_mistake_stays_as_it_is(capsys: pytest.CaptureFixture[s
     assert "'number:COLUMN?lower=0&upper=100" in capsys.readouterr().err
 
 
-def test_heavy_hitters_are_those_of_the_function(
-    visits: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Law: the command prints and writes the frame of ``dp.heavy_hitters``, at most k rows of it,
-    and explains the same plan."""
-    out, page = visits.with_name("out.parquet"), visits.with_name("page.html")
-    spends = {"epsilon": 1.0, "delta": 1e-6, "k": 1}
-    with seeded_noise(4):
-        expected = dpframe.heavy_hitters(visits, "src", **spends)
-    command = ["heavy-hitters", str(visits), "src", *BUDGET, "-k", "1", "-o", str(out)]
-    with seeded_noise(4):
-        assert cli.main([*command, "--report", str(page)]) == 0
-    pd.testing.assert_frame_equal(pd.read_parquet(out), expected)
-    assert list(expected.columns) == ["src", "count", "lower", "upper"]
-    assert "10.1.2.3" in page.read_text("utf-8")
-    assert capsys.readouterr().out.startswith(expected.to_string(index=False))
-    assert cli.main(["explain-heavy-hitters", "src", *BUDGET, "-k", "1"]) == 0
-    plan = dpframe.explain_heavy_hitters("src", **spends)
-    assert capsys.readouterr().out.strip() == str(plan)
-
-
 def test_a_new_question_has_its_commands_by_itself(
     visits: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,7 +92,6 @@ def test_a_new_question_has_its_commands_by_itself(
         data: str | None = None,
         progress: bool = False,
     ) -> pd.DataFrame:
-        """Medians of a column."""
         given = {"epsilon": epsilon, "bins": bins, "exact": exact, "clipped": clipped}
         out = pd.DataFrame({"column": [column], **{k: [v] for k, v in given.items()}})
         out.attrs["dp"] = dict(receipt)
@@ -227,15 +113,7 @@ def test_a_new_question_has_its_commands_by_itself(
     assert capsys.readouterr().out.strip().endswith(str(asked))
 
 
-def test_quiet_prints_nothing(visits: Path, tmp_path: Path) -> None:
-    """``--quiet`` is for pipelines: only the file."""
-    done = run("hhh", str(visits), "ip:src", *BUDGET, "-o", "out.csv", "--quiet", cwd=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert (tmp_path / "out.csv").exists()
-
-
 def test_the_readme_names_commands_that_exist(tmp_path: Path) -> None:
-    """Both set-up commands stand in the README, and the first ends with the demo."""
     readme = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8")
     commands = [line for line in readme.splitlines() if line.startswith("python3 -m venv")]
     assert len(commands) == 2
@@ -247,7 +125,6 @@ def test_the_readme_names_commands_that_exist(tmp_path: Path) -> None:
 def test_an_unknown_option_is_answered_by_its_command(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Law: the usage of the command that was given, and the option that was meant."""
     place = [] if command == "explain" else ["rows.parquet"]
     with pytest.raises(SystemExit) as ended:
         cli.main([command, *place, "word", "--epsilom=1"])

@@ -70,7 +70,6 @@ def test_a_frame_comes_back_with_its_types(world: World, name: str, tmp_path: Pa
 
 
 def test_zones_are_kept_by_pandas() -> None:
-    """Law: local times come back in the zone of the frame."""
     times = pd.date_range("2017-06-01", periods=500, freq="h", tz="Europe/Rome")
     frame = pd.DataFrame({"at": times})
     generator = dp.synthesize(frame, {"at": ("2017-06-01", "2017-07-01")}, epsilon=1.0, **SMALL)
@@ -326,7 +325,6 @@ def test_a_stream_finishes_and_resumes(world: World, ledger: dp.Ledger, tmp_path
 
 
 def test_a_batch_of_other_types_is_refused_as_a_whole(world: World) -> None:
-    """Law: nothing of it is counted."""
     counts = dp.PrivHP({"f64": (0, 20)}, seed=1, **SMALL)
     counts.update(kinds())
     before = of_stream(counts)[0]

@@ -44,13 +44,6 @@ def test_a_collation_does_not_merge_texts(
     assert list(result["prefix"]) == ["*", "secret"]
 
 
-def test_a_default_collation_is_refused(connection: duckdb.DuckDBPyConnection) -> None:
-    """It would merge texts inside of expressions, where nothing can undo it."""
-    connection.execute("SET default_collation = 'nocase'")
-    with pytest.raises(dp.SourceError, match="RESET default_collation"):
-        dp.hhh(connection.sql("SELECT 'a' AS k"), ["k"], **BUDGET)
-
-
 def test_values_of_one_text_are_one_node(connection: duckdb.DuckDBPyConnection) -> None:
     """The number 2 and the text '2' of a UNION: one node, whose children are counted once."""
     connection.execute(
@@ -60,14 +53,6 @@ def test_values_of_one_text_are_one_node(connection: duckdb.DuckDBPyConnection) 
     )
     result = dp.hhh(connection.table("u"), ["k", "c"], threshold=200, **BUDGET)
     assert list(result["prefix"]) == ["*", *(f"2 / c{i}" for i in range(4))]
-
-
-def test_equal_intervals_of_different_text_are_different_nodes(
-    connection: duckdb.DuckDBPyConnection,
-) -> None:
-    """SQL holds one month and 30 days for equal; their texts are not."""
-    rows = "SELECT INTERVAL 1 MONTH AS d UNION ALL SELECT INTERVAL 30 DAYS FROM range(300)"
-    assert list(dp.hhh(connection.sql(rows), ["d"], **BUDGET)["prefix"]) == ["*", "30 days"]
 
 
 def test_a_date_beyond_the_calendar_stops_nothing(connection: duckdb.DuckDBPyConnection) -> None:

@@ -10,16 +10,13 @@ from typing import Any
 
 import duckdb
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.asking.release import receipt_in_metadata
 from dpframe.doors.cli import main as cli
 from dpframe.federated.encoding import LETTERS
 from dpframe.pages.report import report_page
-from dpframe.postprocess.shown_nodes import flat_frame
 from dpframe.testing import seeded_noise
 from tests import members
 from tests.doors import World
@@ -113,35 +110,6 @@ def test_hardly_any_rows(rows: int, mechanism: str, tmp_path: Path, capsys: Any)
         by_sql()
         assert cli.main(line) == 0
         assert len(ledger.releases()) == 3
-
-
-@pytest.mark.parametrize("ending", ["parquet", "csv", "json", "html"])
-def test_the_command_line_writes_every_format(world: World, tmp_path: Path, ending: str) -> None:
-    """Law: the rows are the same in every file, and a report goes beside them."""
-    out, report = tmp_path / f"out.{ending}", tmp_path / "report.html"
-    with seeded_noise(2):
-        assert run(world, "-o", str(out), "--report", str(report)) == 0
-    with seeded_noise(2):
-        expected = world.frame.dp.prefix_tree("word", **CENTRAL)
-    if ending == "parquet":
-        found = pd.read_parquet(out)
-        receipt = receipt_in_metadata(pq.read_schema(out).metadata)
-        assert receipt is not None
-        assert receipt["mechanism"] == "prefix-laplace"
-    elif ending == "csv":
-        found = pd.read_csv(out)
-    elif ending == "json":
-        document = json.loads(out.read_text("utf-8"))
-        found = pd.DataFrame(document["rows"])
-        assert document["receipt"]["user"] == "who"
-    else:
-        found = None
-        assert expected["word"][0].rstrip("\u2026") in out.read_text("utf-8")
-    if found is not None:
-        pd.testing.assert_frame_equal(flat_frame(found, "word", None), expected, check_dtype=False)
-    text = report.read_text("utf-8")
-    assert "Frequent items of word" in text
-    assert "in 1 level<" in text
 
 
 def test_the_terminal_shows_the_largest_first(world: World, capsys: Any) -> None:

@@ -26,7 +26,6 @@ MIXED = f"nothing, its releases protect different units: {RECORD}; {USER}"
 
 
 def written(folder: Path, version: int, accountant: str) -> Path:
-    """A ledger as an earlier version wrote it."""
     path = folder / f"{accountant}.db"
     script = HERE / f"ledgers_of_format_{version}" / f"{accountant}.sql"
     with closing(sqlite3.connect(path)) as db:

@@ -24,7 +24,6 @@ BUDGET: dict[str, Any] = {"epsilon": 0.4, "delta": 1e-7, "mechanism": "gaussian"
 
 
 def lengthen(ledger: Ledger, releases: int) -> None:
-    """Many charges in one transaction."""
     with ledger._write_transaction() as db:
         for _ in range(releases):
             now = read_totals(db)
@@ -57,7 +56,6 @@ class Counting(sqlite3.Connection):
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """How many steps SQLite takes for something."""
     connect = sqlite3.connect
     monkeypatch.setattr(sqlite3, "connect", lambda *a, **o: connect(*a, **o, factory=Counting))
 

@@ -91,7 +91,6 @@ BOUNDS = [(-10.0, 50.0), (0.1, 0.3), (-1e-3, 2e-3), (0.0, 1e15), (-3e13, 1.0), (
 
 
 def twin(value: float | None, steps: Steps, *, clipped: bool) -> int | None:
-    """A value in steps, as the definition says."""
     if value is None or not math.isfinite(value):
         return None
     low, high = reach(steps, clipped=clipped)
@@ -99,7 +98,6 @@ def twin(value: float | None, steps: Steps, *, clipped: bool) -> int | None:
 
 
 def stepped(engine: Any, added: Summand, rounded: Any = rounded_sql) -> list[int | None]:
-    """The hard values as the engine reads them."""
     d = engine.dialect
     engine.load("hard", pa.table({"i": range(len(HARD)), "x": pa.array(HARD, pa.float64())}))
     scaled = f"SELECT i, {added.scale_sql(d, 'x')} AS s FROM hard"
@@ -130,7 +128,6 @@ def test_the_twin_tells_another_rounding() -> None:
 
 @pytest.mark.parametrize("kind", ["present", "outside"])
 def test_values_are_counted_as_by_the_twin(engine: Any, kind: Any) -> None:
-    """Which there are, and which are beyond the bounds."""
     found = stepped(engine, Summand(kind=kind, column="x", steps=Steps(-10.0, 50.0)))
     there = [value is not None and math.isfinite(value) for value in HARD]
     beyond = [yes and not -10 <= (value or 0) <= 50 for yes, value in zip(there, HARD, strict=True)]
@@ -138,7 +135,6 @@ def test_values_are_counted_as_by_the_twin(engine: Any, kind: Any) -> None:
 
 
 def test_sums_go_beyond_64_bits(engine: Any) -> None:
-    """A sum of whole numbers is exact, whatever it is."""
     engine.load("many", pa.table({"i": range(1500)}))
     term = engine.dialect.addable(str(10**13))
     found = engine.query(f"SELECT sum({term}) AS s FROM many AS a CROSS JOIN many AS b")
@@ -177,7 +173,6 @@ def made(name: str = "duckdb", by: Any = ("country", "city"), **more: Any) -> An
 
 
 def answer(statement: Any) -> pd.DataFrame:
-    """The result of a statement in DuckDB."""
     import duckdb
 
     with duckdb.connect() as con:
@@ -186,7 +181,6 @@ def answer(statement: Any) -> pd.DataFrame:
 
 
 def test_duckdb_answers_its_own_statement() -> None:
-    """The frame is that of the rows, with the same noise."""
     with seeded_noise(3):
         statement = made()
         got = dp.rollup(candidates=answer(statement), plan=statement.plan)

@@ -14,7 +14,6 @@ COLUMNS = ["way", "mechanism", "epsilon", "delta", "half_width", "shown_from", "
 
 
 def test_sql_has_the_ways_of_python() -> None:
-    """Law: one row a way with the numbers of ``to_frame()``, and the one that was chosen."""
     plan = dp.plan_series(20, "hhh", ["a", "b"], user="who", total=(2.0, 1e-6))
     with duckdb.connect() as con:
         dp.register(con)
@@ -37,7 +36,6 @@ def test_sql_has_the_ways_of_python() -> None:
     ],
 )
 def test_sql_says_what_is_wrong_with_a_plan(call: str, words: str) -> None:
-    """Law: a wrong call is answered in the words of Python."""
     with duckdb.connect() as con:
         dp.register(con)
         with pytest.raises(duckdb.Error, match=words):

@@ -344,7 +344,6 @@ def test_sqlalchemy_reflects_everything_at_once(engine: sa.Engine, ledger: dp.Le
 
 
 def test_pandas_reads_sql(engine: sa.Engine, ledger: dp.Ledger) -> None:
-    """``pandas.read_sql`` gives the frame back; read-only means read-only."""
     with engine.connect() as con:
         found = pd.read_sql(sa.text("SELECT * FROM ips_2026_10"), con)
         assert_frame_equal(found, ledger.recall(OCTOBER), check_dtype=False)
@@ -367,6 +366,5 @@ def test_parquet_is_read_by_pyarrow_polars_and_pandas(ledger: dp.Ledger, results
 
 
 def test_older_duckdb_can_read_the_file(results: Path) -> None:
-    """Programs that show results lag behind: the file is in the format of DuckDB 1.0."""
     (tags,) = rows(results, "SELECT tags FROM duckdb_databases() WHERE database_name = 'results'")
     assert tags[0]["storage_version"] == "v1.0.0+"

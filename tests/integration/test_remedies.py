@@ -39,7 +39,6 @@ wrongly: Any = dp
 
 @pytest.fixture(scope="module")
 def flights() -> pd.DataFrame:
-    """The flights that ship, some of them."""
     frame = pd.read_parquet(str(FILE)).head(20_000)
     return frame.assign(when=pd.to_datetime(frame["date"]))
 
@@ -55,14 +54,12 @@ def folder(tmp_path: Path, flights: pd.DataFrame, monkeypatch: pytest.MonkeyPatc
 
 
 def answer(call: Callable[[], object]) -> str:
-    """What a mistaken call is told."""
     with pytest.raises(DpframeError) as raised:
         call()
     return str(raised.value)
 
 
 def printed(command: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """What a mistaken command is told."""
     with pytest.raises(SystemExit) as ended:
         raise SystemExit(cli.main(shlex.split(command)))
     assert ended.value.code == 2

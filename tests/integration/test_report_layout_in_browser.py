@@ -95,7 +95,6 @@ def wrong_in(page: Page) -> list[list[str]]:
 
 
 def skewed() -> pd.DataFrame:
-    """One node with 91 %, many small ones, and words that do not fit."""
     counts = {"*": 10_000, "GROCERY": 9_100}
     counts |= {f"GROCERY/BAKED BREAD, BUNS AND ROLLS {i}": 4_000 // i for i in range(1, 60)}
     counts |= {f"SMALL {i}": 90 // i for i in range(1, 30)}
@@ -151,7 +150,6 @@ MADE = {
     ("name", [*MADE, "days", "months", "grid", "list", "measures"]), ("width", [390, 768, 1280])
 )
 def test_no_label_is_cut_spilled_or_over_another(page: Page, name: str, width: int) -> None:
-    """Law: every line of text lies in the page and in its box, and none over another."""
     frame = MADE[name]() if name in MADE else released(name)
     receipt = receipt_for() if name in MADE else frame.dp.receipt
     page.open(frame, receipt, width=width)

@@ -11,7 +11,7 @@ import pytest
 
 import dpframe as dp
 from tests.doors import World, in_this_process
-from tests.integration.contract import LARGE, MEASURES, ROLLUP, flags_of, world_of
+from tests.integration.contract import MEASURES, ROLLUP, flags_of, world_of
 
 """What a receipt gains by the draw; ``dp_releases`` lists what was charged, before it."""
 
@@ -104,16 +104,6 @@ def test_a_wrong_error_is_refused_on_the_command_line(
     done = in_this_process("explain-rollup", "--delta=1e-5", *own, *flags, cwd=tmp_path)
     assert done.returncode != 0
     assert said in done.stderr
-
-
-def test_the_command_line_writes_a_report(world: World, tmp_path: Path) -> None:
-    asked = {"measures": MEASURES, **LARGE}
-    flags = [*flags_of(world, "columns:host", asked), "--report", "page.html"]
-    said = in_this_process("rollup", str(world.parquet), *flags, cwd=tmp_path)
-    assert said.returncode == 0, said.stderr
-    text = (tmp_path / "page.html").read_text("utf-8")
-    assert "Rollup of host" in text
-    assert '"title":"paid_clipped"' in text
 
 
 def test_measures_in_another_order_are_another_release(tmp_path: Path) -> None:

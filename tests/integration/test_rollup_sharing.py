@@ -15,7 +15,6 @@ SUM, MEAN = "sum(amount, 0, 100) AS revenue", "mean(amount, 0, 100) AS price"
 
 
 def typed(folder: Path, name: str, *arguments: str) -> str:
-    """What ``dpframe`` says, in a process of its own."""
     command = [sys.executable, "-m", "dpframe", name, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr

@@ -267,7 +267,6 @@ def test_a_rehearsal_names_a_column_that_is_not_there(folder: Path) -> None:
 
 
 def test_several_reports_pay_for_what_overlaps(folder: Path) -> None:
-    """Days and weeks of one column: the dearest day counts."""
     daily = '[[report]]\nname = "daily"\nquestion = "tree-counts"\nhierarchy = ["country"]\n'
     daily += 'epsilon = 0.25\ndelta = 1e-7\nperiod = { unit = "day", first = "2026-10-05" }\n'
     edited(folder, "[[report]]", f"{daily}\n[[report]]")
@@ -381,7 +380,6 @@ WRONG = {
 def test_a_wrong_declaration_does_nothing(
     folder: Path, capsys: pytest.CaptureFixture[str], fault: str
 ) -> None:
-    """Exit code 2, what is wrong, and no file made."""
     old, new, said = WRONG[fault]
     edited(folder, old, new)
     there = {path.name for path in folder.iterdir()}
@@ -432,7 +430,6 @@ def test_clocks_that_jump_are_refused(folder: Path, monkeypatch: pytest.MonkeyPa
 def test_a_target_that_cannot_be_written_fails_the_run_and_keeps_the_releases(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 1; the next run publishes what is stored."""
     (folder / "results.duckdb").write_text("mine")
     assert run(folder) == 1
     assert "failed: to (" in capsys.readouterr().out

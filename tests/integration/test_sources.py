@@ -127,15 +127,6 @@ def test_every_source_gives_the_same_release(
         assert result.attrs["dp"]["guarantee"] == expected.attrs["dp"]["guarantee"]
 
 
-def test_the_accessor_is_the_function(sources: dict[str, object]) -> None:
-    frame = sources["pandas"]
-    assert isinstance(frame, pd.DataFrame)
-    with seeded_noise(3):
-        one = frame.dp.hhh("path:path", **BUDGET)
-    with seeded_noise(3):
-        pd.testing.assert_frame_equal(one, dp.hhh(frame, "path:path", **BUDGET))
-
-
 def objects(con: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
     """Everything on a connection that a release could leave behind."""
     views = "SELECT database_name, schema_name, view_name FROM duckdb_views() WHERE NOT internal"
@@ -147,7 +138,6 @@ def objects(con: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("where", [":memory:", "file", "read only"])
 def test_nothing_is_left_on_the_callers_connection(tmp_path: Path, where: str) -> None:
-    """No view, table, macro or setting, in memory, in a file, and in one opened for reading."""
     path = ":memory:" if where == ":memory:" else str(tmp_path / "user.db")
     con = duckdb.connect(path)
     con.execute("CREATE TABLE t AS SELECT 'a/' || (i % 3) AS p, i AS who FROM range(2000) r(i)")
@@ -168,7 +158,6 @@ def test_nothing_is_left_on_the_callers_connection(tmp_path: Path, where: str) -
 
 
 def test_a_relation_with_a_view_of_our_name_reads_the_right_rows() -> None:
-    """A table of the caller that happens to be called like our view is not read instead."""
     con = duckdb.connect()
     con.execute("CREATE TABLE dpframe_source AS SELECT 'wrong' AS p FROM range(900)")
     con.execute("CREATE TABLE t AS SELECT 'right' AS p FROM range(900)")
@@ -177,7 +166,6 @@ def test_a_relation_with_a_view_of_our_name_reads_the_right_rows() -> None:
 
 
 def test_a_release_inside_of_a_transaction_leaves_it_open() -> None:
-    """The caller decides about commit and rollback."""
     con = duckdb.connect()
     con.execute("CREATE TABLE t AS SELECT 'a' AS p FROM range(900)")
     con.execute("BEGIN")
@@ -272,7 +260,6 @@ def test_a_csv_is_read_with_progress(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_csv_keeps_leading_zeros(tmp_path: Path) -> None:
-    """Codes stay text: nothing in a CSV is turned into a number."""
     assert labels(csv(tmp_path, "p,q\n" + "00501,1\n" * 500)) == {"00501"}
 
 

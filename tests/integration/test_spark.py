@@ -35,11 +35,10 @@ from dpframe.ledger import Ledger
 from dpframe.questions.hhh.sketch_plans import partition_plan
 from dpframe.sketches import MisraGries, merge_raw_sketches
 from dpframe.sources.exact_trees import exact_counts
-from dpframe.sources.spark import is_spark, shuffle_partitions
+from dpframe.sources.spark import shuffle_partitions
 from dpframe.sources.spark_stream import Worker, partitioned_states
 from dpframe.sources.stream_batches import update_sketches
 from dpframe.testing import seeded_noise
-from tests.hostile import DATES, DOMAINS, IPS, NUMBERS, PATHS
 from tests.integration.spark_driver import BUDGET, STREAM, reading, shown
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,7 +55,6 @@ pytestmark = [
 
 
 def absent() -> str | None:
-    """Why there is no Spark here."""
     try:
         import pyspark  # noqa: F401
     except ImportError:
@@ -77,7 +75,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def paths(folder: Path) -> Path:
-    """A file of paths, some malformed."""
     rng = np.random.default_rng(5)
     tops = rng.choice(["a", "b", "", "c//"], ROWS, p=[0.5, 0.3, 0.1, 0.1])
     leaves = np.minimum(rng.zipf(1.3, ROWS), 2_000)
@@ -198,34 +195,11 @@ def test_frames_are_those_of_duckdb(session: Any, table: str, spec: str) -> None
     assert len(frames[0]) > 2
 
 
-HOSTILE = [(PATHS, "path:c"), (IPS, "ip:c"), (DOMAINS, "domain:c"), (DATES, "date:c")]
-HOSTILE.append((NUMBERS, "number:c?lower=0&upper=100"))
-
-
-@pytest.mark.parametrize(
-    ("table", "spec"),
-    [
-        pytest.param(*case, marks=[pytest.mark.engines] * (i > 1), id=case[1])
-        for i, case in enumerate(HOSTILE)
-    ],
-)
-def test_hostile_values_are_the_same_nodes(session: Any, table: pa.Table, spec: str) -> None:
-    """Whatever a value is, it is no error, and counts where it counts in DuckDB; more of this is in
-    test_warehouse."""
-    trees = [
-        exact_counts(source, as_hierarchy(spec), PrivacyUnit(), 1)
-        for source in (table, session.createDataFrame(table))
-    ]
-    assert trees[0].count.tolist() == trees[1].count.tolist()
-    assert [k.to_pylist() for k in trees[0].keys] == [k.to_pylist() for k in trees[1].keys]
-
-
 STRICT = ("spark.sql.ansi.enforceReservedKeywords", "spark.sql.parser.quotedRegexColumnNames")
 
 
 @pytest.mark.parametrize("ansi", ["true", pytest.param("false", marks=pytest.mark.engines)])
 def test_neither_ansi_mode_nor_case_make_a_difference(session: Any, paths: Path, ansi: str) -> None:
-    """Malformed values raise nothing; columns go by their exact names."""
     session.conf.set("spark.sql.ansi.enabled", ansi)
     session.conf.set("spark.sql.caseSensitive", ansi)
     for setting in STRICT:
@@ -292,7 +266,6 @@ def test_different_users_at_nodes_are_those_of_the_same_rows(session: Any) -> No
 
 
 def test_weights_are_read_there(session: Any) -> None:
-    """By the front door: whole numbers up to the bound, and no value is an error."""
     table = pa.table({"a": ["x", "y", "z", "v"], "w": [3, 10**15, None, -2]})
     for kind in (pa.int64(), pa.decimal128(20, 0)):
         rows = table.set_column(1, "w", table["w"].cast(kind))
@@ -347,7 +320,6 @@ def test_the_band_of_a_stream_follows_the_threshold(session: Any, paths: Path) -
 
 
 def test_listed_keys_are_looked_up_there(session: Any, paths: Path) -> None:
-    """Only listed nodes come to the driver, with the counts that they have elsewhere."""
     keys = ["a/1/1", "a/2/2", "b/1/8", "z/1/1"]
     frames = []
     for source in (str(paths), session.read.parquet(str(paths))):
@@ -433,7 +405,6 @@ def test_a_worker_feeds_partitions_however_they_come() -> None:
 
 
 def killing(marker: Path, always: bool) -> Any:
-    """A source step in which a Python worker kills itself: always, or once."""
     name = str(marker)
 
     def step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -564,18 +535,6 @@ def test_an_explanation_of_a_spark_frame_runs_nothing(session: Any, folder: Path
     assert marker.exists()
 
 
-def test_importing_dpframe_does_not_load_pyspark() -> None:
-    """A frame is known by the module of its class."""
-    done = subprocess.run(
-        [sys.executable, "-c", "import sys, dpframe; print('pyspark' in sys.modules)"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == "False"
-    assert not is_spark(pd.DataFrame())
-
-
 @pytest.mark.engines
 def test_executors_and_a_driver_that_are_killed(
     driver: subprocess.Popen[str], session: Any, folder: Path, paths: Path
@@ -611,7 +570,6 @@ def test_executors_and_a_driver_that_are_killed(
 
 
 def test_a_session_that_has_stopped(session: Any, paths: Path, ledger: Ledger) -> None:
-    """The last test of this module: a clear error, nothing charged."""
     rows = session.read.parquet(str(paths))
     session.stop()
     for options in (BUDGET, STREAM):

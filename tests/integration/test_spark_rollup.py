@@ -34,7 +34,6 @@ def frame(session: Any) -> Any:
 
 
 def same(frame: Any, by: Any, measures: Any, **more: Any) -> pd.DataFrame:
-    """The frame, which is that of DuckDB."""
     found = []
     for source in (ROWS, frame):
         with seeded_noise(7):
@@ -89,7 +88,6 @@ def test_frames_are_those_of_duckdb(frame: Any, by: Any, more: Any, measures: An
 @pytest.mark.engines
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_ansi_mode_makes_no_difference(session: Any, frame: Any, ansi: str) -> None:
-    """No value is an error, and none is counted in another way."""
     session.conf.set("spark.sql.ansi.enabled", ansi)
     session.conf.set("spark.sql.decimalOperations.allowPrecisionLoss", ansi)
     try:
@@ -100,7 +98,6 @@ def test_ansi_mode_makes_no_difference(session: Any, frame: Any, ansi: str) -> N
 
 
 def test_users_of_a_selection(frame: Any) -> None:
-    """Each weighs one: together they are as many as there are."""
     with seeded_noise(7):
         found = dp.rollup(frame, "path:path", "count", epsilon=9.0, delta=1e-6, user="who")
     assert len(found) > 9
@@ -110,7 +107,6 @@ def test_users_of_a_selection(frame: Any) -> None:
 
 @pytest.mark.engines
 def test_a_selection_of_nothing_leaves_the_root(frame: Any) -> None:
-    """There is no node to join with."""
     measures = {**OF_USERS, "d": dp.distinct("whole", at_most=3)}
     more: dict[str, Any] = {"epsilon": 9.0, "delta": 1e-6, "threshold": 10**6, "user": "who"}
     assert len(same(frame, ["country"], measures, **more)) == 1

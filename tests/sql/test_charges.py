@@ -12,7 +12,7 @@ import pytest
 
 import dpframe as dp
 from tests.members import few, some
-from tests.sql.visits import HHH, LABELS, charges, hhh, labels, said
+from tests.sql.visits import HHH, LABELS, OTHERS, charges, hhh, labels, said
 
 pytestmark = pytest.mark.usefixtures("registered")
 
@@ -111,14 +111,6 @@ MORE: list[tuple[int, str]] = [
 ]
 
 
-def in_turn(first: int) -> list[Any]:
-    """Every third construct, for a macro that runs as ``dp_hhh`` does; all of them as evidence."""
-    return [
-        pytest.param(construct, marks=[pytest.mark.evidence] * ((i - first) % 3 > 0))
-        for i, construct in enumerate(CONSTRUCTS)
-    ]
-
-
 @some(0, 2, 5, 7, 10, 13, 15)
 @pytest.mark.parametrize("construct", CONSTRUCTS)
 def test_what_a_construct_costs(
@@ -131,11 +123,32 @@ def test_what_a_construct_costs(
     assert charges(ledger) == times
 
 
+@pytest.mark.parametrize(
+    ("call", "construct"),
+    [  # for each call every third construct; all of them are evidence
+        pytest.param(
+            *(call, construct),
+            id=f"{name}-{construct}",
+            marks=[pytest.mark.evidence] * ((i + first) % 3 > 0),
+        )
+        for first, (name, call) in enumerate(OTHERS.items())
+        for i, construct in enumerate(CONSTRUCTS)
+    ],
+)
+def test_what_a_construct_costs_with_other_macros(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, call: str, construct: str
+) -> None:
+    """Law: the table of the documentation holds for every question."""
+    times, statements = CONSTRUCTS[construct]
+    for statement in statements:
+        con.execute(statement.replace(HHH, call)).fetchall()
+    assert charges(ledger) == times
+
+
 @few(8, ("times", "statement"), MORE, ids=[s[:60] for _, s in MORE])
 def test_what_relatives_of_a_construct_cost(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, times: int, statement: str, tmp_path: Path
 ) -> None:
-    """Law: as the construct of the documentation that they belong to."""
     con.execute("CREATE TABLE target (k VARCHAR, count BIGINT)")
     con.execute(f"CREATE VIEW v AS FROM {HHH}")
     con.execute(
@@ -177,7 +190,6 @@ RELATION: list[tuple[str, int, Callable[[Any], object]]] = [
 def test_a_relation_runs_again_each_time(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, times: int, use: Callable[[Any], object]
 ) -> None:
-    """Law: ``con.sql`` runs nothing; every use of the relation, printing too, draws anew."""
     relation = con.sql(f"FROM {HHH}")
     assert charges(ledger) == 0
     use(relation)
@@ -187,7 +199,6 @@ def test_a_relation_runs_again_each_time(
 def test_a_materialized_relation_is_paid_once(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
 ) -> None:
-    """Law: ``materialize`` is one draw, however often its rows are read."""
     rows = con.sql(f"FROM {HHH}").materialize()
     assert rows.fetchall() == rows.fetchall()
     assert charges(ledger) == 1
@@ -217,10 +228,20 @@ def test_a_draw_for_each_row_is_refused(
     assert charges(ledger) == 0
 
 
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_draw_for_each_row_is_refused_by_name(
+    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, name: str
+) -> None:
+    con.execute("SET threads = 1")
+    statement = f"SELECT (SELECT max(h.count) FROM {OTHERS[name]} h WHERE h.k = v.k) FROM visits v"
+    words = f"{name.partition(',')[0]} would be drawn and charged once for each of several rows"
+    assert words in said(con, statement)
+    assert charges(ledger) == 0
+
+
 def test_a_named_release_may_stand_in_a_correlated_subquery(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
 ) -> None:
-    """Law: once it is stored, every row replays it."""
     call = hhh(release="ks")
     counts = dict(con.execute(f"SELECT k, count FROM {call}").fetchall())
     con.execute("CREATE TABLE ks AS SELECT DISTINCT k FROM visits")
@@ -256,7 +277,6 @@ def test_a_rollback_gives_nothing_back(con: duckdb.DuckDBPyConnection, ledger: d
 def test_what_fails_before_the_draw_is_not_charged(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
 ) -> None:
-    """Law: a source that cannot be read costs nothing."""
     con.execute("CREATE VIEW broken AS SELECT k::INTEGER AS k FROM visits")
     assert "Conversion Error" in said(con, f"FROM {hhh('broken')}")
     con.execute("SET default_collation = 'nocase'")

@@ -11,8 +11,6 @@ import pytest
 
 import dpframe as dp
 from dpframe.doors.sql.calls import as_parameters
-from dpframe.doors.sql.macros import EXPLAINS
-from dpframe.questions.question_list import QUESTIONS
 from tests.sql.visits import (
     BUDGET,
     HHH,
@@ -20,7 +18,6 @@ from tests.sql.visits import (
     Lasting,
     charges,
     hhh,
-    labels,
     literal,
     said,
     said_by_python,
@@ -30,12 +27,10 @@ pytestmark = pytest.mark.usefixtures("registered")
 
 
 def newest(con: duckdb.DuckDBPyConnection) -> dict[str, Any]:
-    """The receipt of the last release."""
     return dict(json.loads(con.execute("SELECT receipt FROM dp_releases()").fetchall()[-1][0]))
 
 
 def test_named_arguments_come_in_any_order(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: names decide, not places."""
     named = {
         "tbl": "visits",
         "hierarchy": "columns:k",
@@ -64,53 +59,6 @@ def test_arguments_by_place_are_those_of_the_documentation(con: duckdb.DuckDBPyC
     assert (receipt["threshold"], receipt["max_contributions"]) == (300, 3)
 
 
-def test_null_stands_for_the_default(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: every argument that may be left out may be NULL."""
-    optional = [
-        *("threshold", "user", "contribution", "max_contributions", "mechanism", "remainder"),
-        *("release_share", "confidence", "acknowledge", "release", "query"),
-    ]
-    assert labels(con, hhh(**dict.fromkeys(optional))) == LABELS
-    given = newest(con)
-    assert labels(con) == LABELS
-    differing = {name for name, fact in newest(con).items() if given[name] != fact}
-    assert differing <= {"release_id", "time", "budget", "ledger"}
-
-
-def test_every_argument_reaches_the_plan(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: the plan of a call is the one that Python makes of the same arguments."""
-    arguments: dict[str, Any] = {
-        "user": "who",
-        "contribution": "records",
-        "max_contributions": 3,
-        "threshold": 150,
-        "remainder": False,
-        "release_share": 0.4,
-        "confidence": 0.9,
-        "mechanism": "offline",
-    }
-    shown = con.execute(f"FROM {hhh(**arguments).replace('dp_hhh', 'dp_explain')}").df()
-    explained = dp.explain("columns:k", epsilon=1.0, delta=1e-6, **arguments).to_frame()
-    assert shown.to_dict("list") == explained.to_dict("list")
-
-
-def test_a_plan_of_one_column_is_that_of_python(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: ``dp_explain_heavy_hitters`` takes the call of ``dp_heavy_hitters``, mistakes too."""
-    named = f"{BUDGET}, k := 2, threshold := 150"
-    shown = con.execute(f"FROM dp_explain_heavy_hitters('visits', 'k', {named})").df()
-    explained = dp.explain_heavy_hitters("k", epsilon=1.0, delta=1e-6, k=2, threshold=150)
-    assert shown.to_dict("list") == explained.to_frame().to_dict("list")
-    for wrong in ("k := 0", "mechanism := 'paper'"):
-        statement = f"dp_heavy_hitters('visits', 'k', {BUDGET}, {wrong})"
-        one, other = (
-            said(con, f"FROM {text}") for text in (statement, f"dp_explain{statement[2:]}")
-        )
-        assert one.split("UDF: ")[1].split("LINE")[0] == other.split("UDF: ")[1].split("LINE")[0]
-    assert "column 'kk' does not exist" in said(
-        con, f"FROM dp_explain_heavy_hitters('visits', 'kk', {BUDGET})"
-    )
-
-
 @pytest.mark.parametrize(
     ("statement", "parameters"),
     [
@@ -133,7 +81,6 @@ def test_a_plan_of_one_column_is_that_of_python(con: duckdb.DuckDBPyConnection) 
 def test_arguments_may_be_parameters_constants_and_lists(
     con: duckdb.DuckDBPyConnection, statement: str, parameters: Any
 ) -> None:
-    """Law: whatever DuckDB can compute without a table can be an argument."""
     rows = con.execute(f"SELECT prefix FROM {statement}", parameters).fetchall()
     assert [row[0] for row in rows] == LABELS
     assert (newest(con)["epsilon"], newest(con)["delta"]) == (1.0, 1e-6)
@@ -142,7 +89,6 @@ def test_arguments_may_be_parameters_constants_and_lists(
 def test_a_prepared_statement_takes_its_parameters_at_each_run(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
 ) -> None:
-    """Law: what is charged is what this EXECUTE was given."""
     con.execute("PREPARE p AS FROM dp_hhh('visits', 'columns:k', epsilon := ?, delta := 1e-6)")
     assert charges(ledger) == 0
     for epsilon in (1.0, 0.5, 2.0):
@@ -236,14 +182,12 @@ def test_a_mistake_is_answered_as_in_python(lasting: Lasting, wrong: dict[str, A
     ],
 )
 def test_a_mistake_about_the_source_is_named(lasting: Lasting, call: str, words: str) -> None:
-    """Law: the argument, its value and the rule are in the message, and nothing is charged."""
     con, ledger = lasting
     assert words in said(con, f"FROM {call}")
     assert charges(ledger) == 0
 
 
 def test_a_release_needs_a_ledger(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: a name without a ledger is refused, with the way to give one."""
     dp.register(con)
     assert "release := 'x' needs a ledger" in said(con, f"FROM {hhh(release='x')}")
 
@@ -260,17 +204,11 @@ def test_dp_hhh_does_not_read_dp_hhh(con: duckdb.DuckDBPyConnection, ledger: dp.
 
 
 def test_every_function_is_described(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: ``dp_functions()`` lists each with parameters and a comment."""
     rows = con.execute("FROM dp_functions()").fetchall()
     for name, parameters, description in rows:
         assert len(description or "") > 20, name
         few = name in ("dp_budget", "dp_change", "dp_functions", "dp_plan_series", "dp_releases")
         assert (len(parameters) > 10) == (not few)
-    known = {row[0]: row[1] for row in rows}
-    for question in QUESTIONS:
-        explain = EXPLAINS.get(question.name, f"dp_explain_{question.name}")
-        asked = [p for p in known[f"dp_{question.name}"] if p not in ("release", "n", "data")]
-        assert asked == [p for p in known[explain] if p != "error"]
 
 
 def test_explaining_charges_and_reads_nothing(

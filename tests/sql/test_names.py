@@ -158,7 +158,6 @@ def test_hostile_texts_are_texts(con: duckdb.DuckDBPyConnection, ledger: dp.Ledg
 
 @few(4, "separator", ["'", '"', "\\", "''", "$$", "--", "%00", "%0A", ")", "é"])
 def test_hostile_separators_are_separators(con: duckdb.DuckDBPyConnection, separator: str) -> None:
-    """Law: the separator of a path is text, whatever it is."""
     text = {"%00": "\x00", "%0A": "\n"}.get(separator, separator)
     con.execute("CREATE TABLE t AS SELECT 'a' || ? || k AS p FROM visits", [text])
     con.execute("CREATE TEMP VIEW seen AS FROM t")
@@ -210,7 +209,6 @@ def test_a_query_is_one_select_and_stays_inside(
     ],
 )
 def test_queries_of_every_form(con: duckdb.DuckDBPyConnection, query: str) -> None:
-    """Law: one SELECT in any notation is a source."""
     assert labels(con, hhh(None, query=query)) == LABELS
 
 

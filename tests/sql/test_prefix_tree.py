@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,8 @@ import pytest
 
 import dpframe as dp
 from dpframe.doors.sql.calls import as_parameters
-from dpframe.testing import seeded_noise
-from tests.sql.test_charges import CONSTRUCTS, in_turn
 from tests.sql.test_names import HOSTILE, intact, quoted
-from tests.sql.visits import HHH, Lasting, charges, literal, said, said_by_python
+from tests.sql.visits import Lasting, charges, literal, said, said_by_python
 
 pytestmark = pytest.mark.usefixtures("registered")
 
@@ -31,7 +28,6 @@ ARGUMENTS: dict[str, Any] = {
 
 
 def call(tbl: str | None = "visits", column: Any = "k", /, **named: Any) -> str:
-    """A call as SQL text, every argument a literal."""
     given = {"tbl": tbl, "column": column, **ARGUMENTS, **named}
     return f"dp_prefix_tree({', '.join(f'{quoted(k)} := {text(v)}' for k, v in given.items())})"
 
@@ -41,8 +37,6 @@ def text(value: Any) -> str:
 
 
 CALL = call()
-LIKE_HHH = f'(SELECT 1::BIGINT AS level, k AS prefix, k, "count" FROM {CALL})'
-"""With the columns of ``dp_hhh`` that the statements of test_charges.py use."""
 
 EXPLAIN = call(devices=100).replace("dp_prefix_tree", "dp_explain_prefix_tree")
 
@@ -54,59 +48,12 @@ def items(con: duckdb.DuckDBPyConnection, statement: str = CALL) -> list[str]:
 # -- what it costs -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("construct", in_turn(1))
-def test_what_a_construct_costs(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, construct: str
-) -> None:
-    """Law: the table of docs/sql.md holds for prefix trees too; binding and EXPLAIN are free."""
-    times, statements = CONSTRUCTS[construct]
-    for statement in statements:
-        con.execute(statement.replace(HHH, LIKE_HHH)).fetchall()
-    assert charges(ledger) == times
-
-
-def test_explaining_charges_and_reads_nothing(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
-    """Law: a plan is that of Python, costs nothing, needs no table, and knows no data."""
-    alone = EXPLAIN.replace("'visits'", "NULL")
-    query = f"{alone[:-1]}, query := 'FROM visits')"
-    plans = [con.execute(f"FROM {c}").fetchall() for c in (EXPLAIN, alone, query)]
-    con.execute("DELETE FROM visits")
-    plans.append(con.execute(f"FROM {EXPLAIN}").fetchall())
-    python = dp.explain_prefix_tree("k", devices=100, **ARGUMENTS, ledger=ledger).to_frame()
-    assert [dict(zip(python, row, strict=True)) for row in plans[0]] == python.to_dict("records")
-    assert all(one == other for one, other in itertools.pairwise(plans))
-    assert charges(ledger) == 0
-
-
 def test_explaining_needs_the_number_of_devices(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: users are not counted for a plan, and the error says what to pass."""
     words = said(con, f"FROM {EXPLAIN.replace('100', 'NULL')}")
     assert "devices is missing" in words
     assert "devices := 100000" in words
     wrong = EXPLAIN.replace("'k'", "'kk'")
     assert "column 'kk' does not exist. Did you mean 'k'" in said(con, f"FROM {wrong}")
-
-
-def test_a_draw_for_each_row_is_refused(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
-    con.execute("SET threads = 1")
-    words = said(con, f"SELECT (SELECT max(s.count) FROM {CALL} s WHERE s.k = v.k) FROM visits v")
-    assert "dp_prefix_tree would be drawn and charged once for each of several rows" in words
-    assert charges(ledger) == 0
-
-
-def test_the_ledger_lists_it(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
-    assert {"v0", "v1", "v2"} <= set(items(con))
-    rows = con.execute("SELECT epsilon, mechanism, neighbours FROM dp_releases()").fetchall()
-    assert [row[:2] for row in rows] == [(10.0, "prefix-laplace")]
-    assert "replacing all records of one user ('who') by any others" in rows[0][2]
-    assert con.execute("SELECT spent_epsilon FROM dp_budget()").fetchall() == [(10.0,)]
-
-
-def test_without_a_ledger_the_connection_lists_it(con: duckdb.DuckDBPyConnection) -> None:
-    items(con)
-    assert con.execute("SELECT mechanism FROM dp_releases()").fetchall() == [("prefix-laplace",)]
 
 
 # -- names ---------------------------------------------------------------------------------------
@@ -123,19 +70,6 @@ def test_a_name_stored_since_the_statement_was_bound_is_replayed(
     assert charges(ledger) == 1
 
 
-def test_a_name_needs_a_ledger(con: duckdb.DuckDBPyConnection) -> None:
-    assert "release := 'r' needs a ledger" in said(con, f"FROM {call(release='r')}")
-
-
-def test_python_recalls_what_sql_released(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
-    rows = con.execute(f"FROM {call(release='r')}").fetchall()
-    frame = ledger.recall("r").sort_values(["count", "k"], ascending=[False, True])
-    columns = ["k", "count", "lower", "upper"]
-    assert frame[columns].values.tolist() == [list(row) for row in rows]
-
-
 # -- arguments -----------------------------------------------------------------------------------
 
 
@@ -146,40 +80,6 @@ def test_arguments_by_place_are_those_of_the_documentation(con: duckdb.DuckDBPyC
     receipt = json.loads(con.execute("SELECT receipt FROM dp_releases()").fetchall()[0][0])
     asked = [receipt[name] for name in ("user", "iterations", "rounds", "length", "limit")]
     assert asked == ["who", 3, 2, 9, 64]
-
-
-def test_null_stands_for_the_default(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: every argument that may be left out may be NULL."""
-    optional = [
-        *("iterations", "rounds", "limit", "segments", "false_positives", "selection"),
-        *("conditioned", "encoding", "public", "deny", "participation", "accountant"),
-        *("neighbours", "confidence", "query"),
-    ]
-    nulls = call(devices=100, **dict.fromkeys(optional))
-    plans = [nulls.replace("dp_prefix_tree", "dp_explain_prefix_tree"), EXPLAIN]
-    assert con.execute(f"FROM {plans[0]}").fetchall() == con.execute(f"FROM {plans[1]}").fetchall()
-
-
-def test_lists_may_be_parameters_and_variables(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: whatever DuckDB can compute without a table can be an argument."""
-    given = {"d": ["v0", "v1"], "s": [3, 6]}
-    by_parameters = f"{CALL[:-1]}, deny := $d, segments := $s)"
-    con.execute("SET VARIABLE denied = ['v0', 'v1']")
-    by_variables = f"{CALL[:-1]}, deny := getvariable('denied'), segments := [1 + 2, 6])"
-    for statement, parameters in ((by_parameters, given), (by_variables, None)):
-        with seeded_noise(5):
-            dp.register(con)
-            found = con.execute(f"FROM {statement}", parameters).fetchall()
-        assert found[0][0] == "v2"
-        assert not {"v0", "v1"} & {row[0] for row in found}
-        receipt = json.loads(con.execute("SELECT receipt FROM dp_releases()").fetchall()[-1][0])
-        assert (receipt["denied"], receipt["segments"]) == (2, [3, 6])
-
-
-def test_rows_are_sorted_by_count_and_text(con: duckdb.DuckDBPyConnection) -> None:
-    rows = con.execute(f"FROM {call(false_positives=10, epsilon=2.0)}").fetchall()
-    assert len(rows) > 5
-    assert rows == sorted(rows, key=lambda row: (-row[1], row[0]))
 
 
 # -- mistakes ------------------------------------------------------------------------------------
@@ -228,17 +128,6 @@ def test_a_mistake_is_answered_as_in_python(lasting: Lasting, wrong: dict[str, A
     assert charges(ledger) == 0
 
 
-@pytest.mark.parametrize("bad", ["'nan'::DOUBLE", "'inf'::DOUBLE", "-'inf'::DOUBLE"])
-@pytest.mark.parametrize(
-    "name", ["epsilon", "delta", "false_positives", "participation", "confidence"]
-)
-def test_no_number_is_refused(lasting: Lasting, name: str, bad: str) -> None:
-    con, ledger = lasting
-    other = call(**{k: v for k, v in ARGUMENTS.items() if k != name} | {name: 0.875})
-    assert f"{name} (" in said(con, f"FROM {other.replace('0.875', bad)}")
-    assert charges(ledger) == 0
-
-
 MISTAKES = [
     (call(None), "tbl is missing"),
     (call("nowhere"), "Table with name nowhere does not exist"),
@@ -258,7 +147,6 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("statement", "words"), MISTAKES)
 def test_a_mistake_about_the_source_is_named(lasting: Lasting, statement: str, words: str) -> None:
-    """Law: what is wrong and what to do are in the message, and nothing is charged."""
     con, ledger = lasting
     con.execute("CREATE OR REPLACE TEMP TABLE here AS FROM visits")
     con.register("given", con.table("visits").to_arrow_table())
@@ -273,13 +161,6 @@ def test_a_table_of_an_open_transaction_is_refused(
     con.execute("CREATE TABLE new AS FROM visits")
     assert "uncommitted" in said(con, f"FROM {call('new')}")
     con.execute("ROLLBACK")
-    assert charges(ledger) == 0
-
-
-def test_a_collation_is_refused(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
-    """Law: two users are not one because a setting says that their names are equal."""
-    con.execute("SET default_collation = 'nocase'")
-    assert "RESET default_collation first" in said(con, f"FROM {CALL}")
     assert charges(ledger) == 0
 
 
@@ -306,7 +187,6 @@ def test_what_cannot_be_read_is_not_quoted(
 
 
 def test_columns_of_any_name_are_read(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: names are names; those of every result get an underscore."""
     for name in HOSTILE:
         if "," in name or name.strip() != name:
             continue

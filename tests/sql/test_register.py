@@ -21,7 +21,6 @@ from tests.sql.visits import HHH, LABELS, VISITS, charges, labels, said
 
 
 def a_file(folder: Path) -> Path:
-    """A database file with the table ``visits``."""
     path = folder / "user.db"
     with duckdb.connect(str(path)) as con:
         con.execute(f"CREATE TABLE visits AS {VISITS}")
@@ -31,7 +30,6 @@ def a_file(folder: Path) -> Path:
 def test_registering_again_changes_nothing_but_the_ledger(
     con: duckdb.DuckDBPyConnection, tmp_path: Path
 ) -> None:
-    """Law: the last ledger is charged, by what was prepared before too; the first no more."""
     one = dp.Ledger(tmp_path / "one.db", epsilon=10.0, delta=1e-4)
     two = dp.Ledger(tmp_path / "two.db", epsilon=10.0, delta=1e-4)
     dp.register(con, ledger=one)
@@ -50,7 +48,6 @@ def test_registering_again_changes_nothing_but_the_ledger(
 
 
 def test_the_ledger_in_use_is_charged(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
-    """Law: without ``ledger=`` the one of ``use_ledger`` at the time of registering is meant."""
     with dp.use_ledger(ledger):
         dp.register(con)
     assert labels(con) == LABELS
@@ -59,7 +56,6 @@ def test_the_ledger_in_use_is_charged(con: duckdb.DuckDBPyConnection, ledger: dp
 
 @pytest.mark.parametrize("where", ["memory", "file", "read only"])
 def test_every_kind_of_database(tmp_path: Path, where: str) -> None:
-    """Law: in memory, in a file and in a file opened for reading the functions are the same."""
     path = ":memory:" if where == "memory" else str(a_file(tmp_path))
     with duckdb.connect(path, read_only=where == "read only") as con:
         if where == "memory":
@@ -154,7 +150,6 @@ def test_a_registered_connection_can_end(tmp_path: Path, ending: str) -> None:
 
 
 def test_registering_in_a_transaction(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: a ROLLBACK takes the macros back, and registering again works."""
     con.execute("BEGIN")
     dp.register(con)
     assert labels(con) == LABELS
@@ -179,7 +174,6 @@ def test_macros_of_the_database_do_not_come_in_between(tmp_path: Path, ledger: d
 
 
 def test_a_locked_configuration_is_no_hindrance(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: registering changes no setting of the connection."""
     settings = "SELECT name, value FROM duckdb_settings() ORDER BY name"
     con.execute("SET lock_configuration = true")
     before = con.execute(settings).fetchall()
@@ -190,7 +184,6 @@ def test_a_locked_configuration_is_no_hindrance(con: duckdb.DuckDBPyConnection) 
 
 @pytest.mark.parametrize("wrong", [None, "user.db", pytest, 7, sqlite3])
 def test_only_connections_can_be_registered(wrong: object) -> None:
-    """Law: what is no connection is refused by its type."""
     with pytest.raises(dp.ParameterTypeError, match="con must be a DuckDB connection"):
         dp.register(wrong)
 
@@ -229,7 +222,6 @@ def test_the_default_connection(con: str, ledger: dp.Ledger) -> None:
 
 @pytest.mark.parametrize("given", ["con", "con=con"])
 def test_a_connection_that_somebody_holds_is_held_by_nobody_else(given: str) -> None:
-    """Law: passed by place or by name, it is gone with its holder, and so are its macros."""
     code = (
         "import duckdb, dpframe as dp, gc, weakref; from dpframe.doors.sql.calls import sessions"
         f"; con = duckdb.default_connection(); dp.register({given}); held = weakref.ref(con)"
@@ -240,7 +232,6 @@ def test_a_connection_that_somebody_holds_is_held_by_nobody_else(given: str) -> 
 
 
 def test_connections_of_sqlalchemy(ledger: dp.Ledger) -> None:
-    """Law: a connection that holds one of DuckDB is registered."""
     engine = sqlalchemy.create_engine("duckdb:///:memory:")
     count = sqlalchemy.text(f"SELECT count(*) FROM {HHH}")
     with engine.connect() as con:

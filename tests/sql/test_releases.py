@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from tests.sql.visits import BUDGET, HHH, LABELS, VISITS, charges, hhh, labels, said
+from tests.sql.visits import BUDGET, LABELS, VISITS, charges, hhh, labels, said
 
 pytestmark = pytest.mark.usefixtures("registered")
 
@@ -37,20 +37,9 @@ def test_the_first_call_draws_and_the_others_replay(
     assert ledger.releases()[["release", "stored"]].values.tolist() == [["ks-2026-11", True]]
 
 
-def test_a_replay_reads_no_data(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
-    """Law: a stored result outlives its table, for whoever may not see the table."""
-    first = con.execute(f"FROM {NAMED}").fetchall()
-    con.execute("DELETE FROM visits")
-    assert con.execute(f"FROM {NAMED}").fetchall() == first
-    con.execute("DROP TABLE visits")
-    assert con.execute(f"FROM {NAMED}").fetchall() == first
-    assert charges(ledger) == 1
-
-
 def test_python_recalls_what_sql_released(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
 ) -> None:
-    """Law: the stored frame and its receipt are those that SQL answered with."""
     rows = con.execute(f"FROM {NAMED}").df()
     recalled = ledger.recall("ks-2026-11")
     pd.testing.assert_frame_equal(rows, recalled)
@@ -132,17 +121,6 @@ def test_python_and_sql_do_not_answer_for_each_other(
     assert charges(ledger) == 2
 
 
-def test_an_unnamed_call_is_never_a_replay(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
-    """Law: without a name the same call draws anew; a name is used up by its first draw."""
-    labels(con, NAMED)
-    labels(con, HHH)
-    labels(con, HHH)
-    assert charges(ledger) == 3
-    assert ledger.names() == ["ks-2026-11"]
-
-
 def test_a_release_that_cannot_be_paid_uses_up_no_name(
     con: duckdb.DuckDBPyConnection, tmp_path: Path
 ) -> None:
@@ -167,7 +145,6 @@ def test_a_failed_statement_keeps_what_it_released(
 
 
 def test_names_in_every_script(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
-    """Law: a name is text: quotes, comments and letters of any kind are part of it."""
     names = ["it's", '"q"', "a; DROP TABLE visits; --", "日本", "{}", "%s", "a/b", " a", "x" * 200]
     for name in names:
         assert labels(con, hhh(release=name)) == LABELS

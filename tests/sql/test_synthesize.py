@@ -6,67 +6,20 @@ import duckdb
 import pytest
 
 import dpframe as dp
-from tests.sql.test_charges import CONSTRUCTS, in_turn
 from tests.sql.test_names import HOSTILE, intact, quoted
-from tests.sql.visits import HHH, Lasting, charges, said
+from tests.sql.visits import Lasting, charges, said
 
 pytestmark = pytest.mark.usefixtures("registered")
 
 GIVEN = "'number:n?lower=0&upper=4', n := 9, epsilon := 1.0, k := 4, width := 16"
 CALL = f"dp_synthesize('visits', {GIVEN})"
-LIKE_HHH = (
-    f"(SELECT 1::BIGINT AS level, 'v' || n AS prefix, 'v' || n AS k, n AS \"count\" FROM {CALL})"
-)
-"""With the columns of ``dp_hhh`` that the statements of test_charges.py use."""
-
-
-@pytest.mark.parametrize("construct", in_turn(0))
-def test_what_a_construct_costs(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, construct: str
-) -> None:
-    """Law: the table of docs/sql.md holds for synthetic rows too; binding and EXPLAIN are free."""
-    times, statements = CONSTRUCTS[construct]
-    for statement in statements:
-        con.execute(statement.replace(HHH, LIKE_HHH)).fetchall()
-    assert charges(ledger) == times
-
-
-def test_explaining_charges_and_reads_nothing(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
-    plan = GIVEN.replace("n := 9, ", "")
-    calls = (
-        f"'visits', {plan}",
-        f"columns := {plan}",
-        f"query := 'FROM visits', columns := {plan}",
-    )
-    found = [con.execute(f"FROM dp_explain_synthesize({call})").fetchall() for call in calls]
-    con.execute("DELETE FROM visits")
-    found.append(con.execute(f"FROM dp_explain_synthesize({calls[0]})").fetchall())
-    assert all(rows == found[0] for rows in found)
-    assert charges(ledger) == 0
 
 
 def test_a_name_is_fitted_once(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
-    """Law: other rows, or another number of them, of the same counts are free."""
     for n in (9, 9, 30, 0):
         call = f"{CALL[:-1]}, release := 'r')".replace("n := 9", f"n := {n}")
         assert len(con.execute(f"FROM {call}").fetchall()) == n
     assert charges(ledger) == 1
-
-
-def test_a_draw_for_each_row_is_refused(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
-    con.execute("SET threads = 1")
-    words = said(con, f"SELECT (SELECT max(s.n) FROM {CALL} s WHERE s.n = v.n) FROM visits v")
-    assert "dp_synthesize would be drawn and charged once for each of several rows" in words
-    assert charges(ledger) == 0
-
-
-def test_the_ledger_lists_it(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
-    con.execute(f"FROM {CALL}").fetchall()
-    rows = con.execute("SELECT epsilon, receipt->>'mechanism' FROM dp_releases()").fetchall()
-    assert rows == [(1.0, "synthetic-privhp")]
-    assert con.execute("SELECT spent_epsilon FROM dp_budget()").fetchall() == [(1.0,)]
 
 
 MISTAKES = [
@@ -94,7 +47,6 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("arguments", "words"), MISTAKES)
 def test_mistakes_cost_nothing(lasting: Lasting, arguments: str, words: str) -> None:
-    """Law: the message of Python, and no charge."""
     con, ledger = lasting
     con.execute("CREATE OR REPLACE TEMP TABLE here AS FROM visits")
     assert words in said(con, f"FROM dp_synthesize({arguments})")
@@ -102,7 +54,6 @@ def test_mistakes_cost_nothing(lasting: Lasting, arguments: str, words: str) -> 
 
 
 def test_columns_of_any_name_come_back(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: names are names, and keys are text."""
     for name in HOSTILE:
         con.execute(f"CREATE OR REPLACE TABLE r AS SELECT n AS {quoted(name)}, k FROM visits")
         if "," in name or name.strip() != name:

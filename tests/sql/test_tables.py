@@ -17,7 +17,6 @@ pytestmark = pytest.mark.usefixtures("registered")
 
 
 def filled(name: str, value: str, kind: str = "VARCHAR") -> str:
-    """A table whose column k has one value of some type."""
     return f"CREATE TABLE {name} AS SELECT {value}::{kind} AS k FROM range(500)"
 
 
@@ -38,7 +37,6 @@ def test_temporary_tables_and_views(con: duckdb.DuckDBPyConnection) -> None:
 
 @pytest.mark.parametrize("kind", ["pandas", "Arrow"])
 def test_registered_frames(con: duckdb.DuckDBPyConnection, kind: str) -> None:
-    """Law: a frame of Python is a table under the name that it was registered with."""
     frame = con.table("visits").df()
     con.register("frame", frame if kind == "pandas" else pa.Table.from_pandas(frame))
     assert labels(con, hhh("frame")) == LABELS
@@ -47,7 +45,6 @@ def test_registered_frames(con: duckdb.DuckDBPyConnection, kind: str) -> None:
 
 
 def test_a_frame_in_a_variable_of_python(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: a name that DuckDB would look up in Python is looked up."""
     seen_in_python = pd.DataFrame({"k": ["here"] * 500})
     rows = con.execute(f"SELECT prefix FROM {hhh('seen_in_python')}").fetchall()
     assert rows == [("*",), ("here",)]
@@ -58,7 +55,6 @@ def test_a_frame_in_a_variable_of_python(con: duckdb.DuckDBPyConnection) -> None
 def test_a_file_is_a_quoted_name(
     con: duckdb.DuckDBPyConnection, tmp_path: Path, ending: str
 ) -> None:
-    """Law: DuckDB reads a quoted path as a file, and so does ``tbl``."""
     path = tmp_path / f'it\'s "odd".{ending}'
     (con.table("visits").write_parquet if ending == "parquet" else con.table("visits").write_csv)(
         str(path)
@@ -112,7 +108,6 @@ def test_a_type_that_is_not_the_expected_one_is_an_error_of_ours(
 
 
 def test_use_and_search_path_decide(con: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
-    """Law: after USE or SET search_path a name means the table that DuckDB reads by it."""
     con.execute(f"ATTACH '{tmp_path}/other.db' AS \"an 'other'\"")
     con.execute("CREATE SCHEMA s")
     con.execute(filled("t", "1", "INTEGER"))

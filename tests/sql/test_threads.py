@@ -40,7 +40,6 @@ def at_once(jobs: list[Callable[[], object]]) -> list[object]:
 def test_cursors_register_and_release_side_by_side(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
 ) -> None:
-    """Law: threads with a cursor each register at once and release at once; all is charged."""
 
     def job() -> list[list[str]]:
         with con.cursor() as cursor:
@@ -52,7 +51,6 @@ def test_cursors_register_and_release_side_by_side(
 
 
 def test_a_name_is_drawn_once(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
-    """Law: of many connections that ask by one name at once, one draws; all see the same rows."""
 
     def job() -> list[tuple[object, ...]]:
         with con.cursor() as cursor:
@@ -68,7 +66,6 @@ def test_a_name_is_drawn_once(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger)
 def test_draws_of_one_statement_side_by_side(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
 ) -> None:
-    """Law: DuckDB may draw several calls of a statement at once; all are charged."""
     dp.register(con, ledger=ledger)
     con.execute("SET threads = 8")
     calls = " UNION ALL ".join([f"SELECT prefix FROM {HHH}"] * 6)
@@ -93,7 +90,6 @@ def test_a_budget_is_not_overspent_side_by_side(
 
 
 def test_databases_do_not_meet() -> None:
-    """Law: connections to different databases, each in its thread, read their own tables."""
 
     def job(i: int) -> list[str]:
         with duckdb.connect() as con:
@@ -105,22 +101,7 @@ def test_databases_do_not_meet() -> None:
     assert found == [["*", f"in {i}"] for i in range(6)]
 
 
-def test_a_connection_whose_own_ledger_is_another(
-    con: duckdb.DuckDBPyConnection, tmp_path: Path
-) -> None:
-    """Law: cursors of one database charge the ledgers that they were registered with."""
-    ledgers = [dp.Ledger(tmp_path / f"{i}.db", epsilon=9.0, delta=1e-4) for i in range(2)]
-    cursors = [con.cursor() for _ in ledgers]
-    for cursor, ledger in zip(cursors, ledgers, strict=True):
-        dp.register(cursor, ledger=ledger)
-    for times, cursor in zip((1, 2), cursors, strict=True):
-        for _ in range(times):
-            labels(cursor)
-    assert [charges(ledger) for ledger in ledgers] == [1, 2]
-
-
 def test_an_interrupted_statement_ends(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
-    """Law: an interrupt while rows are counted ends the statement, and nothing is charged."""
     dp.register(con, ledger=ledger)
     con.execute("CREATE VIEW endless AS SELECT 'x' || i AS k FROM range(20000000000) r(i)")
     timer = threading.Timer(0.5, con.interrupt)

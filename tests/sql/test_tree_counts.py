@@ -3,70 +3,20 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import duckdb
 import pytest
 
 import dpframe as dp
 from dpframe import _duck
-from tests.members import some
-from tests.sql.test_charges import CONSTRUCTS, MORE, in_turn
 from tests.sql.test_names import HOSTILE, OUR_COLUMNS, OURS, intact, quoted
-from tests.sql.visits import BUDGET, HHH, Lasting, charges, labels, said
+from tests.sql.visits import BUDGET, Lasting, charges, labels, said
 
 pytestmark = pytest.mark.usefixtures("registered")
 
 FOUND = f"dp_tree_counts('visits', 'columns:k', {BUDGET})"
 LISTED = "dp_tree_counts('visits', 'columns:k', epsilon := 1.0, keys := ['v0', 'v1', 'zz'])"
-SHOWN = {FOUND: ["*", "v0", "v1", "v2", "<other>"], LISTED: ["*", "v0", "v1", "zz", "<other>"]}
 both = pytest.mark.parametrize("call", [FOUND, LISTED], ids=["found", "listed"])
-
-
-@both
-def test_what_is_shown(con: duckdb.DuckDBPyConnection, call: str) -> None:
-    assert labels(con, call) == SHOWN[call]
-
-
-@some(
-    "`EXPLAIN`, `DESCRIBE`, `PREPARE`-found",
-    "`CREATE VIEW`, `DESCRIBE` of a view, catalogs such as `information_schema`-found",
-    "the table that one of them wrote, however often it is read-listed",
-    "a CTE `AS NOT MATERIALIZED`, for each use-listed",
-    "`BEGIN`, a call, `ROLLBACK`-found",
-)
-@both
-@pytest.mark.parametrize("construct", in_turn(2))
-def test_what_a_construct_costs(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, construct: str, call: str
-) -> None:
-    """Law: the table of docs/sql.md holds for tree counts too; binding and explaining are free."""
-    times, statements = CONSTRUCTS[construct]
-    for statement in statements:
-        con.execute(statement.replace(HHH, call)).fetchall()
-    assert charges(ledger) == times
-
-
-RELATIVES = [
-    (times, statement)
-    for times, statement in MORE
-    if HHH in statement and "error(" not in statement and "target" not in statement
-]
-
-
-@pytest.mark.parametrize(
-    ("times", "statement"),
-    [
-        pytest.param(n, s, marks=[pytest.mark.evidence] * (i % 3 > 0), id=s[:60])
-        for i, (n, s) in enumerate(RELATIVES)
-    ],
-)
-def test_what_relatives_of_a_construct_cost(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, times: int, statement: str, tmp_path: Any
-) -> None:
-    text = statement.replace("$folder", str(tmp_path)).replace(HHH, LISTED)
-    con.execute(text).fetchall()
-    assert charges(ledger) == times
 
 
 @both
@@ -92,7 +42,6 @@ def test_a_name_replays(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, call:
 def test_keys_of_a_name_may_be_given_in_any_form(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
 ) -> None:
-    """Law: order, structs, a table and a variable are the same request."""
     con.execute("CREATE TABLE ks AS SELECT unnest(['v1', 'zz', 'v0']) AS k, 1 AS more")
     con.execute("SET VARIABLE ks = ['zz', 'v1', 'v0']")
     structs = "[{'k': 'v1'}, {'k': 'v0'}, {'k': 'zz'}]"
@@ -122,17 +71,6 @@ def test_keys_are_those_of_the_time_of_binding(
     assert charges(ledger) == 2
 
 
-def test_a_draw_for_each_row_is_refused_by_name(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
-    """Law: the message names the function that was called."""
-    con.execute("SET threads = 1")
-    for call, name in ((LISTED, "dp_tree_counts"), (HHH, "dp_hhh")):
-        words = said(con, f"SELECT (SELECT max(count) FROM {call} h WHERE h.k = v.k) FROM visits v")
-        assert f"{name} would be drawn and charged once for each of several rows" in words
-    assert charges(ledger) == 0
-
-
 @pytest.mark.parametrize(
     ("arguments", "said_so"),
     [
@@ -152,7 +90,6 @@ def test_a_draw_for_each_row_is_refused_by_name(
     ],
 )
 def test_mistakes_cost_nothing(lasting: Lasting, arguments: str, said_so: tuple[str, ...]) -> None:
-    """Law: the message of Python, with arguments as SQL has them, while the statement is bound."""
     con, ledger = lasting
     for macro in ("dp_tree_counts", "dp_explain_tree_counts"):
         if macro == "dp_explain_tree_counts" and "release" in arguments:
@@ -163,22 +100,7 @@ def test_mistakes_cost_nothing(lasting: Lasting, arguments: str, said_so: tuple[
     assert charges(ledger) == 0
 
 
-def test_the_ledger_lists_tree_counts(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
-    """Law: ``dp_releases`` has their receipts, and ``dp_budget`` what they cost."""
-    labels(con, LISTED)
-    labels(con, FOUND)
-    rows = con.execute(
-        "SELECT epsilon, receipt->>'mechanism', receipt->>'keys' IS NULL FROM dp_releases() "
-        "ORDER BY number"
-    ).fetchall()
-    assert [row[0] for row in rows] == [1.0, 1.0]
-    assert [row[1].startswith("tree-") for row in rows] == [True, True]
-    assert [row[2] for row in rows] == [False, True]
-    assert con.execute("SELECT spent_epsilon FROM dp_budget()").fetchall() == [(2.0,)]
-
-
 def test_lists_of_keys_of_several_threads_do_not_meet(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: statements on cursors at the same time each release their own keys."""
     found: dict[int, list[str]] = {}
 
     def ask(i: int) -> None:

@@ -92,8 +92,6 @@ VALUES: dict[str, list[str]] = {
     "VARIANT": ["1::VARIANT", "'a'::VARIANT"],
 }
 
-REFUSED = "does not read"
-
 
 @pytest.fixture
 def registered(con: duckdb.DuckDBPyConnection) -> None:
@@ -101,7 +99,6 @@ def registered(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def filled(con: duckdb.DuckDBPyConnection, kind: str) -> None:
-    """A table t with a column k of a type: each value some times, and NULL."""
     rows = " UNION ALL ".join(
         f"SELECT ({value})::{kind} AS k FROM range({1 + i % 3})"
         for i, value in enumerate((*VALUES[kind], "NULL"))
@@ -220,43 +217,6 @@ def test_a_collation_of_a_column_merges_nothing(con: duckdb.DuckDBPyConnection) 
             assert labels(con, hhh(name, hierarchy, user="who")) == ["*", "secret"]
 
 
-SETTINGS = {
-    "order": "preserve_insertion_order = false; SET default_null_order = 'nulls_last'; "
-    "SET default_order = 'desc'; SET threads = 8",
-    "arithmetic": "integer_division = true; SET ieee_floating_point_ops = false; "
-    "SET old_implicit_casting = true; SET preserve_identifier_case = false",
-    "time": "TimeZone = 'Asia/Tokyo'; SET Calendar = 'japanese'",
-    "Arrow": "produce_arrow_string_view = true; SET arrow_output_list_view = true; "
-    "SET arrow_lossless_conversion = true",
-    "large Arrow": "arrow_large_buffer_size = true; SET threads = 1",
-    "memory": "memory_limit = '50MB'; SET debug_force_external = true",
-    "optimizers": "disabled_optimizers = 'expression_rewriter,statistics_propagation'",
-    "locked": "enable_external_access = false; SET python_enable_replacements = false; "
-    "SET lock_configuration = true",
-}
-
-
-@some("order", "memory")
-@members.few(4, "setting", SETTINGS.values(), ids=SETTINGS)
-@pytest.mark.usefixtures("registered")
-def test_settings_of_the_connection_change_no_release(
-    con: duckdb.DuckDBPyConnection, setting: str
-) -> None:
-    """Law: order, arithmetic, zone, threads and Arrow settings are the caller's own affair."""
-    con.execute(f"SET {setting}")
-    con.execute(
-        "CREATE TABLE t AS SELECT *, n::DOUBLE AS x, "
-        "TIMESTAMPTZ '2020-01-01 12:00:00+00' + n * INTERVAL 1 HOUR AS at FROM visits"
-    )
-    con.execute("CREATE TEMP TABLE v AS FROM t")
-    for name in ("t", "v"):
-        number = labels(con, hhh(name, "number:x?lower=0&upper=4&depth=3"))
-        assert number == ["*", "[0, 0.5)", "[1, 1.5)", "[2, 2.5)"]
-        assert labels(con, hhh(name, "date:at"))[1:] == [f"2020-01-01 1{i}:00" for i in (2, 3, 4)]
-        found = labels(con, hhh(name, "columns:k,n", user="who", epsilon=10.0, threshold=20))
-        assert found == ["*", *(f"v{i} / {i}" for i in range(3))]
-
-
 # -- what is said when something fails -----------------------------------------------------------
 
 SECRET = "SECRETVALUE"
@@ -300,7 +260,6 @@ def test_a_failure_inside_of_python_quotes_nothing(
 
 @pytest.mark.usefixtures("registered")
 def test_categories_of_a_type_are_not_quoted(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: a type that lists values is named without them."""
     con.execute(f"CREATE TABLE t AS SELECT {{'x': 'b'::ENUM('{SECRET}', 'b')}} AS k")
     con.execute("CREATE TEMP TABLE v AS FROM t")
     for name in ("t", "v"):

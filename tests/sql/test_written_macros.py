@@ -19,7 +19,6 @@ NAMES = [question.name for question in QUESTIONS]
 
 
 def of(macro: str, text: str) -> list[str]:
-    """The parameters of a macro, in the order of a file."""
     found = re.search(rf"MACRO {macro}\((.*?)\) AS TABLE", text, re.DOTALL)
     assert found is not None
     return re.findall(r'"(\w+)" := NULL', found[1])
