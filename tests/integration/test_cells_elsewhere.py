@@ -24,12 +24,6 @@ from tests.hostile import DATES, DOMAINS, IPS, NUMBERS, PATHS
 from tests.integration.test_cells_front_doors import ASKED, talks
 from tests.integration.test_measures_elsewhere import MEASURES, ROWS
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
-
 BUDGET: dict[str, Any] = {"epsilon": 9.0, "delta": 1e-6}
 SHAPES: list[Any] = [
     "country * path:path?depth=3",
@@ -169,12 +163,6 @@ def test_users_weights_and_totals(engine: Any, arguments: dict[str, Any]) -> Non
     far = 12 * (16 if "weight" in arguments else 1)
     sums = [frame["residual"].sum() for frame in (found, want)]
     assert abs(sums[0] - sums[1]) <= far * (len(found) + len(want))
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Any]:
-    with engines.spark() as running:
-        yield running.session
 
 
 SEVERAL = {

@@ -56,11 +56,6 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worlds]:
         each.con.close()
 
 
-@pytest.fixture
-def ledger(tmp_path: Path) -> dp.Ledger:
-    return dp.Ledger(tmp_path / "budget.db", epsilon=1000.0, delta=1e-2)
-
-
 @cache
 def doors_of(contract: Contract) -> dict[str, Door]:
     return contract.every_door()

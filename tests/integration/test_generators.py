@@ -192,11 +192,6 @@ def test_a_seed_repeats_rows(world: World) -> None:
     assert not generator.sample(50).equals(generator.sample(50))
 
 
-@pytest.fixture
-def ledger(tmp_path: Path) -> dp.Ledger:
-    return dp.Ledger(tmp_path / "budget.db", epsilon=100.0, delta=1e-3)
-
-
 def test_what_is_drawn_of_a_generator_costs_nothing(ledger: dp.Ledger) -> None:
     """Law: fitting is charged; sampling, counts and files cost nothing."""
     with dp.use_ledger(ledger):

@@ -31,11 +31,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     made.con.close()
 
 
-@pytest.fixture
-def ledger(tmp_path: Path) -> dp.Ledger:
-    return dp.Ledger(tmp_path / "budget.db", epsilon=1000.0, delta=1e-2)
-
-
 def run(world: World, *flags: str, column: str = "word") -> int:
     given = [*flags_of(world, column, CENTRAL), *flags]
     return cli.main(["prefix-tree", str(world.parquet), *given])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -19,12 +18,6 @@ from dpframe.measures import Steps, reach
 from dpframe.sources.portable_sql import Summand, rounded_sql
 from dpframe.testing import seeded_noise
 from tests import engines
-
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
 
 HARD = [
     *(None, math.nan, math.inf, -math.inf, 1e300, -1e300, 5e-324, -5e-324, -0.0, 0.0),
@@ -77,14 +70,6 @@ SHAPES: list[tuple[Any, dict[str, Any]]] = [
     ("path:path", {"delta": 1e-6}),
     (["country"], {"keys": ["FR", "DE", "ZZ"]}),
 ]
-
-
-@pytest.fixture(
-    scope="module", params=["postgres", pytest.param("spark", marks=pytest.mark.engines)]
-)
-def engine(request: pytest.FixtureRequest) -> Iterator[Any]:
-    with getattr(engines, request.param)() as running:
-        yield running
 
 
 BOUNDS = [(-10.0, 50.0), (0.1, 0.3), (-1e-3, 2e-3), (0.0, 1e15), (-3e13, 1.0), (0.0, 1e10)]

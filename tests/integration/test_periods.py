@@ -188,11 +188,6 @@ def test_the_receipt_says_which_zone_was_meant(frame: pd.DataFrame) -> None:
 # -- ledgers ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def ledger(tmp_path: Path) -> dp.Ledger:
-    return dp.Ledger(tmp_path / "ledger.db", epsilon=10.0, delta=1e-3)
-
-
 def _spent(ledger: dp.Ledger) -> float:
     return float(ledger.summary()["spent_epsilon"][0])
 

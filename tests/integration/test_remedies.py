@@ -28,7 +28,6 @@ from dpframe.errors import (
     DpframeError,
     ParameterError,
     ParameterTypeError,
-    SourceError,
 )
 
 FILE = resources.files("dpframe") / "data" / "flights.parquet"
@@ -652,11 +651,6 @@ def test_fields_of_structs_are_told_how_to_be_columns(flights: pd.DataFrame) -> 
     with closing(duckdb.connect()) as con:
         con.register("t", frames[1])
         assert len(dp.hhh(con.sql("SELECT place.city AS city FROM t"), ["city"], **B)) == 2
-
-
-def test_a_missing_file_is_told_as_before(folder: Path) -> None:
-    with pytest.raises(SourceError, match=r"'nope.parquet' does not exist"):
-        dp.hhh("nope.parquet", ["carrier"], **B)
 
 
 # -- others ----------------------------------------------------------------------------------------

@@ -24,11 +24,6 @@ BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 PREFIX: dict[str, Any] = {**BUDGET, "epsilon": 4.0, "user": "who", "length": 10, "iterations": 2}
 
 
-@pytest.fixture
-def ledger(tmp_path: Path) -> dp.Ledger:
-    return dp.Ledger(tmp_path / "budget.db", epsilon=100.0, delta=1e-3)
-
-
 def warehouse(**named: Any) -> Receipt:
     asked = dp.rollup_sql(["word"], table="words", dialect="duckdb", **BUDGET)
     with duckdb.connect() as con:

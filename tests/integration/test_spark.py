@@ -46,12 +46,7 @@ DATA = ROOT.parent / "shared" / "data"
 REQUIRED = os.environ.get("DPFRAME_REQUIRE_SPARK") == "1"
 ROWS = 4_000
 
-pytestmark = [
-    pytest.mark.engines,
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
+pytestmark = pytest.mark.engines
 
 
 def absent() -> str | None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +13,10 @@ import pytest
 import dpframe as dp
 from dpframe.errors import ColumnError, ParameterError
 from dpframe.testing import seeded_noise
-from tests import engines
 
-pytestmark = [
-    pytest.mark.engines,
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
+pytestmark = pytest.mark.engines
 
 BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-5}
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Any]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    with engines.spark() as engine:
-        yield engine.session
 
 
 def _rows() -> pa.Table:

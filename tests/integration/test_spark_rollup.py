@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
@@ -11,21 +10,9 @@ import pytest
 import dpframe as dp
 from dpframe.errors import ColumnError, ParameterError
 from dpframe.testing import seeded_noise
-from tests import engines
 from tests.integration.test_measures_elsewhere import MEASURES, ROWS, SHAPES
 
-pytestmark = [
-    pytest.mark.engines,
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Any]:
-    with engines.spark() as engine:
-        yield engine.session
+pytestmark = pytest.mark.engines
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -34,14 +33,6 @@ DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 RECORDS = PrivacyUnit()
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 SEED = 5
-
-
-@pytest.fixture(
-    scope="module", params=["postgres", pytest.param("spark", marks=pytest.mark.engines)]
-)
-def engine(request: pytest.FixtureRequest) -> Iterator[Any]:
-    with getattr(engines, request.param)() as running:
-        yield running
 
 
 def real(name: str, columns: list[str], rows: int | None = 60_000) -> pa.Table:
