@@ -28,8 +28,7 @@ BUDGET: dict[str, Any] = {"epsilon": 9.0, "delta": 1e-6}
 SHAPES: list[Any] = [
     "country * path:path?depth=3",
     ["country", "path:path"],
-    "sets:country,city;city",
-    "number:whole?lower=0&upper=40&depth=3 * country * yes",
+    *("sets:country,city;city", "number:whole?lower=0&upper=40&depth=3 * country * yes"),
     "columns:country,city?invalid=drop * columns:rate,cents",
 ]
 """Ragged, nested, sets, three dimensions, and values that engines write in their own ways."""

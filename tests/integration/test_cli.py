@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-import dpframe
 from dpframe.doors.cli import main as cli
-from dpframe.doors.cli import questions
-from dpframe.questions.hhh.ask import HHH
-from dpframe.questions.question_list import QUESTIONS
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 
@@ -72,45 +67,6 @@ def test_a_hierarchy_in_a_mistake_stays_as_it_is(capsys: pytest.CaptureFixture[s
     """Law: what has to be written in a specification is no option."""
     assert cli.main(["explain-synthesize", "number:x", "--epsilon", "1"]) == 2
     assert "'number:COLUMN?lower=0&upper=100" in capsys.readouterr().err
-
-
-def test_a_new_question_has_its_commands_by_itself(
-    visits: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Law: names, types and defaults of options are those of the declaration."""
-
-    def medians(
-        source: object,
-        column: str,
-        *,
-        epsilon: float | None = None,
-        bins: int = 7,
-        exact: bool = False,
-        clipped: bool = True,
-        ledger: object = None,
-        release: str | None = None,
-        data: str | None = None,
-        progress: bool = False,
-    ) -> pd.DataFrame:
-        given = {"epsilon": epsilon, "bins": bins, "exact": exact, "clipped": clipped}
-        out = pd.DataFrame({"column": [column], **{k: [v] for k, v in given.items()}})
-        out.attrs["dp"] = dict(receipt)
-        return out
-
-    receipt = dpframe.hhh(visits, "ip:src", epsilon=1.0, delta=1e-6).attrs["dp"]
-    toy = replace(
-        HHH, ask=medians, planned=lambda given: dict(given), advice=lambda _: [], rollup=None
-    )
-    monkeypatch.setattr(questions.add_question_commands, "__defaults__", ((*QUESTIONS, toy),))
-    out = visits.with_name("out.csv")
-    command = ["medians", str(visits), "src", "--epsilon=2", "--exact", "--no-clipped"]
-    assert cli.main([*command, "-o", str(out)]) == 0
-    ((column, *values),) = pd.read_csv(out).to_numpy().tolist()
-    assert (column, *values) == ("src", 2.0, 7, True, False)
-    monkeypatch.setattr(questions, "explain_plan", lambda question, plan, *_: plan)
-    assert cli.main(["explain-medians", "src", "--epsilon=2", "--bins=9"]) == 0
-    asked = {"column": "src", "epsilon": 2.0, "bins": 9, "exact": False, "clipped": True}
-    assert capsys.readouterr().out.strip().endswith(str(asked))
 
 
 def test_the_readme_names_commands_that_exist(tmp_path: Path) -> None:

@@ -64,10 +64,7 @@ SQL_KEYS = {
     "one": [
         "['90000', '90111', '99999', 'x''y']",
         "[{'zip': '90000'}, {'zip': '90111'}, {'zip': '99999'}, {'zip': 'x''y'}]",
-        "getvariable('listed_keys')",
-        "$keys",
-        "'listed'",
-        "'listed_backwards'",
+        *("getvariable('listed_keys')", "$keys", "'listed'", "'listed_backwards'"),
         "list_concat(['90000', '90111'], ['99999', 'x''y'])",
     ],
     "two": [
@@ -77,10 +74,7 @@ SQL_KEYS = {
         "{'zip': '99999', 'path': 'a/0/0'}, {'zip': 'x''y', 'path': '日本'}]",
         "[{'path': '日本', 'zip': 'x''y'}, {'path': 'a/0/0', 'zip': '90000'}, "
         "{'path': 'a/0/0', 'zip': '99999'}, {'path': 'a/1/1', 'zip': '90111'}]",
-        "getvariable('listed_keys')",
-        "$keys",
-        "'listed'",
-        "'listed_backwards'",
+        *("getvariable('listed_keys')", "$keys", "'listed'", "'listed_backwards'"),
     ],
 }
 

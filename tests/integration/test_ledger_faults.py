@@ -675,15 +675,8 @@ def test_a_path_that_cannot_be_is_an_error_in_our_words(tmp_path: Path, path: st
 
 
 NAMES = [
-    "Überbudget 日本.db",
-    "a b.db",
-    "what?mode=memory",
-    "100%.db",
-    "%41.db",
-    "#1.db",
-    "semi;colon&cache=shared.db",
-    "'quote\".db",
-    "new\nline.db",
+    *("Überbudget 日本.db", "a b.db", "what?mode=memory", "100%.db", "%41.db", "#1.db"),
+    *("semi;colon&cache=shared.db", "'quote\".db", "new\nline.db"),
     os.fsdecode(b"no-utf8-\xff.db"),
     "plain",
 ]

@@ -27,13 +27,9 @@ FLAGS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
 HOSTILE = [
-    "<script>window.hit = 1</script>",
-    "</script><script>window.hit = 2</script>",
-    '"><img src=x onerror="window.hit = 3">',
-    "<svg onload='window.hit = 4'>",
-    "javascript:window.hit=5",
-    "<!--<script>",
-    "&lt;b&gt;&amp;",
+    *("<script>window.hit = 1</script>", "</script><script>window.hit = 2</script>"),
+    *('"><img src=x onerror="window.hit = 3">', "<svg onload='window.hit = 4'>"),
+    *("javascript:window.hit=5", "<!--<script>", "&lt;b&gt;&amp;"),
     "${window.hit = 6} {{7*7}} $title",
 ]
 SCRIPTS = ["أوروبا", "中华人民共和国", "महाराष्ट्र", "👩‍👩‍👧‍👦 🏳️‍🌈", "עברית 42", "\u202egnp.exe", "é́́́́"]
@@ -348,12 +344,7 @@ def test_an_address_opens_a_view(page: Page) -> None:
     page.open(frame_of(SMALL), address="#n=5")
     assert page.trail == ["Everything", "b"]
     for bad in (
-        "#n=99",
-        "#n=-1",
-        "#n=1:5-2",
-        "#n=1:0-99",
-        "#n=1e1",
-        "#<img src=x>",
+        *("#n=99", "#n=-1", "#n=1:5-2", "#n=1:0-99", "#n=1e1", "#<img src=x>"),
         "#n=" + "9" * 40,
     ):
         page.open(frame_of(SMALL), address=bad)

@@ -128,3 +128,21 @@ def test_measures_in_another_order_are_another_release(tmp_path: Path) -> None:
     with pytest.raises(dp.ReleaseNameError):
         dp.rollup(frame, ["a"], [total, count], **given)
     assert len(ledger.releases()) == 2
+
+
+@pytest.mark.parametrize(
+    ("mean", "more", "times"),
+    [("mean(x, 0, 9)", {}, 1), ("mean(x, 0, 8)", {}, 2), ("mean(x, 0, 9)", {"user": "u"}, None)],
+)
+def test_a_sum_beside_a_mean_of_the_same_values_is_told_with_its_error(
+    mean: str, more: dict[str, Any], times: float | None
+) -> None:
+    """Law: one is read from the other, with the error that the sum has alone; between other bounds,
+    and by user, nothing is shared."""
+    asked: dict[str, Any] = {"by": ["a"], "epsilon": 1.0, "delta": 1e-6, **more}
+    alone = dp.explain_rollup(measures=["sum(x, 0, 9) AS s"], **asked)
+    both = dp.explain_rollup(measures=["sum(x, 0, 9) AS s", f"{mean} AS m"], **asked)
+    assert ("read from what m draws for both" in str(both)) == (times == 1)
+    if times:
+        errors = both.plan.errors["s"], alone.plan.errors["s"]
+        assert errors[0] == pytest.approx(times * errors[1], rel=1e-3)

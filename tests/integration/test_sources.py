@@ -29,13 +29,8 @@ BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 
 
 HIERARCHIES = [
-    "ip:ip",
-    "path:path",
-    "columns:year,host,zip",
-    "domain:host",
-    "date:when",
-    "code:zip?lengths=1,3,5",
-    "number:amount?lower=0&upper=40&depth=4",
+    *("ip:ip", "path:path", "columns:year,host,zip", "domain:host", "date:when"),
+    *("code:zip?lengths=1,3,5", "number:amount?lower=0&upper=40&depth=4"),
 ]
 
 UNITS: dict[str, dict[str, Any]] = {
@@ -83,13 +78,8 @@ CASES = [(h, unit, i + j) for i, h in enumerate(HIERARCHIES) for j, unit in enum
 
 
 @some(
-    "ip:ip-records",
-    "ip:ip-bounded",
-    "path:path-bounded",
-    "columns:year,host,zip-shares",
-    "domain:host-shares",
-    "date:when-shares",
-    "code:zip?lengths=1,3,5-records",
+    *("ip:ip-records", "ip:ip-bounded", "path:path-bounded", "columns:year,host,zip-shares"),
+    *("domain:host-shares", "date:when-shares", "code:zip?lengths=1,3,5-records"),
     "number:amount?lower=0&upper=40&depth=4-records",
 )
 @pytest.mark.parametrize(

@@ -147,19 +147,14 @@ def spent(ledger: Ledger) -> int:
 
 MALFORMED = [None, "", "x", "NaN", "999.1.1.1", "1:2:3", "..", "2024-13-45", "-inf", "\u0130\u03a3"]
 
-CASES: list[tuple[str, str]] = [
+CASES = [
     ("tor_relay_ips", "ip:ip"),
     ("flights_nyc13", "columns:carrier,dest,flight"),
-    *(
-        pytest.param(table, spec, marks=pytest.mark.engines)
-        for table, spec in (
-            ("git_paths_rails", "path:path"),
-            ("flights_nyc13", "date:date"),
-            ("flights_nyc13", "number:air_time?lower=0&upper=512&depth=6"),
-            ("dns_zeek_wrccdc", "domain:query"),
-            ("geo_geonames_cities500", "code:admin1_code?lengths=1,2"),
-        )
-    ),
+    ("git_paths_rails", "path:path"),
+    ("flights_nyc13", "date:date"),
+    ("flights_nyc13", "number:air_time?lower=0&upper=512&depth=6"),
+    ("dns_zeek_wrccdc", "domain:query"),
+    ("geo_geonames_cities500", "code:admin1_code?lengths=1,2"),
 ]
 
 
@@ -193,7 +188,7 @@ def test_frames_are_those_of_duckdb(session: Any, table: str, spec: str) -> None
 STRICT = ("spark.sql.ansi.enforceReservedKeywords", "spark.sql.parser.quotedRegexColumnNames")
 
 
-@pytest.mark.parametrize("ansi", ["true", pytest.param("false", marks=pytest.mark.engines)])
+@pytest.mark.parametrize("ansi", ["true", "false"])
 def test_neither_ansi_mode_nor_case_make_a_difference(session: Any, paths: Path, ansi: str) -> None:
     session.conf.set("spark.sql.ansi.enabled", ansi)
     session.conf.set("spark.sql.caseSensitive", ansi)
@@ -280,8 +275,8 @@ def test_weights_are_read_there(session: Any) -> None:
     ("spec", "user"),
     [
         ("columns:u", "u"),
-        pytest.param("columns:c", "u", marks=pytest.mark.engines),
-        pytest.param("columns:c", "c", marks=pytest.mark.engines),
+        ("columns:c", "u"),
+        ("columns:c", "c"),
     ],
 )
 def test_users_of_one_partition_stay_apart(session: Any, spec: str, user: str) -> None:
@@ -352,9 +347,7 @@ def test_streams_are_merged_from_partitions_by_hash(session: Any, paths: Path) -
     assert "however many sketches" in receipt["sensitivity"]
 
 
-@pytest.mark.parametrize(
-    ("most", "method"), [(40, "bounded"), pytest.param(1, "sum", marks=pytest.mark.engines)]
-)
+@pytest.mark.parametrize(("most", "method"), [(40, "bounded"), (1, "sum")])
 def test_streams_of_users(session: Any, paths: Path, most: int, method: str) -> None:
     """A user is in one partition, and the merge with less noise is taken."""
     rows = session.read.parquet(str(paths))
@@ -412,7 +405,7 @@ def killing(marker: Path, always: bool) -> Any:
     return step
 
 
-@pytest.mark.parametrize("options", [BUDGET, pytest.param(STREAM, marks=pytest.mark.engines)])
+@pytest.mark.parametrize("options", [BUDGET, STREAM])
 def test_a_worker_that_is_killed_again_and_again_leaves_no_charge(
     session: Any, paths: Path, ledger: Ledger, tmp_path: Path, options: dict[str, Any]
 ) -> None:
@@ -426,9 +419,7 @@ def test_a_worker_that_is_killed_again_and_again_leaves_no_charge(
     assert [table.name for table in session.catalog.listTables()] == []
 
 
-@pytest.mark.parametrize(
-    "options", [pytest.param({**BUDGET, "threshold": 100}, marks=pytest.mark.engines), STREAM]
-)
+@pytest.mark.parametrize("options", [{**BUDGET, "threshold": 100}, STREAM])
 def test_a_task_that_is_tried_again_changes_nothing(
     session: Any, paths: Path, ledger: Ledger, tmp_path: Path, options: dict[str, Any]
 ) -> None:
@@ -530,7 +521,6 @@ def test_an_explanation_of_a_spark_frame_runs_nothing(session: Any, folder: Path
     assert marker.exists()
 
 
-@pytest.mark.engines
 def test_executors_and_a_driver_that_are_killed(
     driver: subprocess.Popen[str], session: Any, folder: Path, paths: Path
 ) -> None:

@@ -43,23 +43,17 @@ RATES = [("0.1", "0.005"), ("1e-05", "0.007"), ("3", "-1.000")]
 SEARCHED = ["sum(whole, auto, auto)", "mean(cents, auto, auto)"]
 
 CASES: list[Any] = [
-    (*SHAPES[0], MEASURES),
+    *((*shape, MEASURES) for shape in SHAPES),
     (["country", "city"], {"keys": CITIES, "user": "who"}, OF_USERS),
-    *(
-        pytest.param(*case, marks=pytest.mark.engines)
-        for case in (
-            *((*shape, MEASURES) for shape in SHAPES[1:]),
-            ("path:path", {"keys": PATHS, "user": "who"}, OF_USERS),
-            ("path:path", {"delta": 1e-6}, ["distinct(who)", "distinct(amount)"]),
-            # of users with three rows each all pairs count, whatever the hash is
-            ("path:path", {"keys": PATHS, "user": "who"}, dp.distinct("whole", at_most=3)),
-            (["country"], {"delta": 1e-6}, SEARCHED),
-            (["country"], {"keys": ["FR", "DE"], "user": "who"}, SEARCHED),
-            # keys that Spark writes in its own way
-            (["rate", "cents"], {"keys": RATES, "user": "who"}, OF_USERS),
-            (["rate", "cents"], {"delta": 1e-6}, SEARCHED),
-        )
-    ),
+    ("path:path", {"keys": PATHS, "user": "who"}, OF_USERS),
+    ("path:path", {"delta": 1e-6}, ["distinct(who)", "distinct(amount)"]),
+    # of users with three rows each all pairs count, whatever the hash is
+    ("path:path", {"keys": PATHS, "user": "who"}, dp.distinct("whole", at_most=3)),
+    (["country"], {"delta": 1e-6}, SEARCHED),
+    (["country"], {"keys": ["FR", "DE"], "user": "who"}, SEARCHED),
+    # keys that Spark writes in its own way
+    (["rate", "cents"], {"keys": RATES, "user": "who"}, OF_USERS),
+    (["rate", "cents"], {"delta": 1e-6}, SEARCHED),
 ]
 """With users the keys are listed: how shares are rounded for a selection differs by engine."""
 
@@ -72,7 +66,6 @@ def test_frames_are_those_of_duckdb(frame: Any, by: Any, more: Any, measures: An
     assert frame.sparkSession.catalog.listTables() == []
 
 
-@pytest.mark.engines
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_ansi_mode_makes_no_difference(session: Any, frame: Any, ansi: str) -> None:
     session.conf.set("spark.sql.ansi.enabled", ansi)
@@ -92,7 +85,6 @@ def test_users_of_a_selection(frame: Any) -> None:
     assert found["count_upper"][0] - found["count_lower"][0] < 20
 
 
-@pytest.mark.engines
 def test_a_selection_of_nothing_leaves_the_root(frame: Any) -> None:
     measures = {**OF_USERS, "d": dp.distinct("whole", at_most=3)}
     more: dict[str, Any] = {"epsilon": 9.0, "delta": 1e-6, "threshold": 10**6, "user": "who"}

@@ -78,12 +78,7 @@ def test_what_was_released_travels(way: Callable[[Any], Any]) -> None:
     assert way(sql).sql == sql.sql
     assert way(sql).plan.fingerprint == sql.plan.fingerprint
     for spec in (
-        "ip:src",
-        "path:p",
-        "columns:a,b",
-        "domain:h",
-        "date:d",
-        "number:n?lower=0&upper=9",
+        *("ip:src", "path:p", "columns:a,b", "domain:h", "date:d", "number:n?lower=0&upper=9"),
     ):
         assert way(as_hierarchy(spec)) == as_hierarchy(spec)
     assert str(way(dp.ReleaseNameError("words"))) == "words"

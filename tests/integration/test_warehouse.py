@@ -158,11 +158,7 @@ def test_settings_of_a_session_change_nothing(engine: Any) -> None:
         engine.run(setting)
         try:
             for spec in (
-                "path:c?separator=%5C",
-                "path:c?separator='",
-                "date:c",
-                "ip:c",
-                "domain:c",
+                *("path:c?separator=%5C", "path:c?separator='", "date:c", "ip:c", "domain:c"),
             ):
                 h = as_hierarchy(spec)
                 assert elsewhere(engine, table, h, RECORDS) == in_duckdb(table, h, RECORDS, None)
@@ -426,7 +422,6 @@ HUGE = [
 ]
 
 
-@pytest.mark.engines
 def test_texts_of_a_gigabyte_are_no_error_in_postgresql() -> None:
     """They compress to a few megabytes; what functions of texts would make of them does not fit."""
     with engines.postgres() as engine:

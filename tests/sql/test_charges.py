@@ -37,9 +37,7 @@ CONSTRUCTS: dict[str, tuple[int, tuple[str, ...]]] = {
         0,
         (
             f"CREATE VIEW v AS FROM {HHH}",
-            "DESCRIBE v",
-            "SELECT * FROM information_schema.columns",
-            "FROM duckdb_columns()",
+            *("DESCRIBE v", "SELECT * FROM information_schema.columns", "FROM duckdb_columns()"),
             "SHOW ALL TABLES",
         ),
     ),

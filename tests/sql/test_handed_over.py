@@ -35,8 +35,7 @@ USERS = ["", ", \"user\" := 'who'", ", threshold := 700"]
 
 
 @some(
-    "-columns:country",
-    "-date:day?levels=year,month,day",
+    *("-columns:country", "-date:day?levels=year,month,day"),
     ", \"user\" := 'who'-date:day?levels=year,month,day",
     ", threshold := 700-columns:country,day",
 )
@@ -91,10 +90,7 @@ SECOND = [
 
 
 @some(
-    "'kept'-rollup",
-    "'kept'-streaming",
-    "'\"KEPT\"'-synthesize",
-    "'\"KEPT\"'-prefix_tree",
+    *("'kept'-rollup", "'kept'-streaming", "'\"KEPT\"'-synthesize", "'\"KEPT\"'-prefix_tree"),
     "query := 'SELECT * FROM kept'-streaming",
 )
 @pytest.mark.parametrize("ask", SECOND, ids=["rollup", "synthesize", "streaming", "prefix_tree"])
@@ -127,8 +123,7 @@ def test_the_temporary_table_in_full_is_what_is_measured(con: duckdb.DuckDBPyCon
 
 
 @some(
-    "9-1::HUGEINT-HUGEINT.*Cast the column",
-    "9-'101'::BIT-BIT.*Cast the column",
+    *("9-1::HUGEINT-HUGEINT.*Cast the column", "9-'101'::BIT-BIT.*Cast the column"),
     "9-DATE '2024-01-01'-has type DATE; a measure adds up numbers",
     "0-[1::UHUGEINT]-UHUGEINT.*Cast the column",
     "0-'12'-has type VARCHAR; a measure adds up numbers",

@@ -33,19 +33,9 @@ HOSTILE = [
     *("a b", "a'b", 'a"b', "a.b", "a,b", "a?b", "a%b", "a&b", "a;b", "a/b", "a\\b", "a\nb"),
     *("'; DROP TABLE visits; --", '"; DROP TABLE visits; --', "--", "/*", "*/", "$$", "$1", "?"),
     *(
-        "{}",
-        "{x}",
-        "%s",
-        ":x",
-        "SELECT",
-        "*",
-        "é",
-        "日本",
-        "🏴",
-        " a ",
+        *("{}", "{x}", "%s", ":x", "SELECT", "*", "é", "日本", "🏴", " a "),
         "a" * 3000,
-        ")",
-        "(SELECT 1)",
+        *(")", "(SELECT 1)"),
     ),
 ]
 
@@ -169,21 +159,13 @@ def test_hostile_separators_are_separators(con: duckdb.DuckDBPyConnection, separ
 @pytest.mark.parametrize(
     "query",
     [
-        "FROM visits) UNION ALL (FROM visits",
-        "FROM visits; DROP TABLE visits",
-        "FROM visits; --",
-        "FROM visits /*",
-        "FROM visits' --",
-        "FROM visits\x00) AS x; DROP TABLE visits --",
-        "DROP TABLE visits",
-        "INSERT INTO visits FROM visits",
-        "COPY visits TO 'x.csv'",
-        "PRAGMA database_list",
+        *("FROM visits) UNION ALL (FROM visits", "FROM visits; DROP TABLE visits"),
+        *("FROM visits; --", "FROM visits /*", "FROM visits' --"),
+        *("FROM visits\x00) AS x; DROP TABLE visits --", "DROP TABLE visits"),
+        *("INSERT INTO visits FROM visits", "COPY visits TO 'x.csv'", "PRAGMA database_list"),
         "SELECT * FROM visits WHERE k = $k",
         "SELECT 1 AS k) AS source_rows), source AS (SELECT 'mine' AS c0 FROM range(900)) --",
-        "",
-        ";",
-        "-- nothing",
+        *("", ";", "-- nothing"),
     ],
 )
 def test_a_query_is_one_select_and_stays_inside(
@@ -286,8 +268,7 @@ def test_candidates_made_by_hand_must_be_a_tree(
         "[{'i': 1, 'level': 0, 'n': 5, 't1': NULL}, {'i': 2, 'level': 1, 'n': 5432, 't1': 'a'}]",
         "[{'i': 1, 'level': 0, 'n': 5432, 't1': NULL}, {'i': 3, 'level': 1, 'n': 5, 't1': 'a'}]",
         "[]::STRUCT(i BIGINT, level INTEGER, n BIGINT, t1 VARCHAR)[]",
-        "NULL",
-        "['5432']",
+        *("NULL", "['5432']"),
     ):
         words = said(con, f"SELECT __dpframe_draw(__dpframe_here(), '{call[1]}', {rows}, '')")
         assert "SourceError" in words

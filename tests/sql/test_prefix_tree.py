@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -199,15 +198,3 @@ def test_columns_of_any_name_are_read(con: duckdb.DuckDBPyConnection) -> None:
     assert [d[0] for d in found.description or []] == ["count_", "count", "lower", "upper"]
     assert {"v0", "v1", "v2"} <= {row[0] for row in found.fetchall()}
     assert intact(con)
-
-
-def test_files_and_queries_are_sources(con: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
-    con.execute(f"COPY visits TO '{tmp_path}/visits.parquet'")
-    con.execute("CREATE VIEW seen AS FROM visits")
-    for source in (
-        call(f'"{tmp_path}/visits.parquet"'),
-        call(None, query=f"FROM '{tmp_path}/visits.parquet' -- all"),
-        call("seen"),
-        call("main.visits"),
-    ):
-        assert {"v0", "v1", "v2"} <= set(items(con, source))

@@ -65,10 +65,7 @@ def test_every_kind_of_database(tmp_path: Path, where: str) -> None:
         names = [row[0] for row in con.execute("SELECT name FROM dp_functions()").fetchall()]
         assert names == [
             *(
-                "dp_budget",
-                "dp_change",
-                "dp_explain",
-                "dp_explain_heavy_hitters",
+                *("dp_budget", "dp_change", "dp_explain", "dp_explain_heavy_hitters"),
                 "dp_explain_prefix_tree",
             ),
             *("dp_explain_rollup", "dp_explain_synthesize", "dp_explain_tree_counts"),

@@ -14,29 +14,7 @@ from tests.sql.visits import BUDGET, Lasting, charges, labels, said
 
 pytestmark = pytest.mark.usefixtures("registered")
 
-FOUND = f"dp_tree_counts('visits', 'columns:k', {BUDGET})"
 LISTED = "dp_tree_counts('visits', 'columns:k', epsilon := 1.0, keys := ['v0', 'v1', 'zz'])"
-both = pytest.mark.parametrize("call", [FOUND, LISTED], ids=["found", "listed"])
-
-
-@both
-def test_a_name_replays(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, call: str) -> None:
-    """Law: one draw, whoever asks: this connection, another one, Python; other keys are refused."""
-    named = call[:-1] + ", release := 'r')"
-    first = con.execute(f"FROM {named}").fetchall()
-    assert con.execute(f"FROM {named}").fetchall() == first
-    assert con.execute(f"FROM {named} UNION ALL FROM {named}").fetchall() == first * 2
-    cursor = con.cursor()
-    dp.register(cursor, ledger=ledger)
-    assert cursor.execute(f"FROM {named}").fetchall() == first
-    recalled = ledger.recall("r")
-    columns = ["level", "count", "lower", "upper", "residual"]
-    assert recalled[columns].to_numpy().tolist() == (
-        con.execute(f"SELECT {', '.join(columns)} FROM {named}").df().to_numpy().tolist()
-    )
-    other = named.replace("keys := ['v0', ", "keys := [").replace("1e-6", "1e-7")
-    assert "ReleaseNameError" in said(con, f"FROM {other}")
-    assert charges(ledger) == 1
 
 
 def test_keys_of_a_name_may_be_given_in_any_form(
