@@ -105,10 +105,11 @@ def test_what_the_first_format_composed_is_restated_once() -> None:
     """Law: at the plain sum, or where no point of the curve fits, what was claimed stays."""
 
     def now(epsilon: float, spent: tuple[float, float]) -> Totals:
-        units = (units_down(spent[0], EPSILON_UNIT), units_down(spent[1], DELTA_UNIT))
-        return Totals(
-            *("x", "pld", units_down(epsilon, EPSILON_UNIT), units_down(1e-5, DELTA_UNIT), *units)
-        )
+        held = {"epsilon": epsilon, "spent_epsilon": spent[0]}
+        units = {name: units_down(amount, EPSILON_UNIT) for name, amount in held.items()}
+        units |= {"delta": units_down(1e-5, DELTA_UNIT)}
+        units |= {"spent_delta": units_down(spent[1], DELTA_UNIT)}
+        return Totals(ledger_id="x", accountant="pld", **units)
 
     profile = dp.explain(["a"], **BUDGET).plan.profile
     laws = list(Counter({profile: 5}).items())
