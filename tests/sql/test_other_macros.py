@@ -18,7 +18,6 @@ from tests.sql.visits import BUDGET, Lasting, charges, labels, literal, said, sa
 pytestmark = pytest.mark.usefixtures("registered")
 
 
-
 def test_keys_of_a_name_may_be_given_in_any_form(
     con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
 ) -> None:
