@@ -1,4 +1,4 @@
-"""A replay says so, and a name that answered for other data is no answer."""
+"""What a ledger answers: a replay says so, and an explanation tells what a charge would find."""
 
 from __future__ import annotations
 
@@ -141,3 +141,87 @@ def test_a_name_of_another_kind_says_of_which(ledger: dp.Ledger) -> None:
     for door in ("hhh", "synthesize", "prefix tree"):
         with pytest.raises(dp.ReleaseNameError, match=r"^'weekly' is a release of tree_counts"):
             PYTHON[door](ledger=ledger, release="weekly")
+
+
+# -- explanations with a ledger --------------------------------------------------------------------
+
+
+WEEKS = pd.DataFrame(
+    {"a": ["x", "y"] * 3000, "when": pd.date_range("2026-01-05", periods=6000, freq="5min")}
+)
+
+
+@pytest.fixture
+def spent(tmp_path: Path) -> dp.Ledger:
+    book = dp.Ledger(tmp_path / "b.db", epsilon=2.5, delta=1e-5)
+    WEEKS.dp.hhh(["a"], **BUDGET, period=("when", "2026-W02"), ledger=book)
+    return book
+
+
+def in_the_ledger(explained: Any) -> tuple[str, str]:
+    rows = explained.to_frame().set_index("quantity").loc["in the ledger"]
+    return rows["value"], rows["meaning"]
+
+
+def test_the_blocks_of_a_period_are_told_and_those_of_any_release(spent: dp.Ledger) -> None:
+    """Law: of a period that was read, of one that was not, and without one, an explanation says
+    what a charge then finds; it is spent nothing."""
+    read = WEEKS.dp.explain(["a"], **BUDGET, period=("when", "2026-W02"), ledger=spent)
+    assert in_the_ledger(read) == (
+        "fits: (1.5, 9e-06) left",
+        "for when 2026-W02, which has spent (1, 1e-06); (0.5, 8e-06) would be left there",
+    )
+    new = WEEKS.dp.explain(["a"], **BUDGET, period=("when", "2026-W03"), ledger=spent)
+    assert in_the_ledger(new)[0] == "fits: (2.5, 1e-05) left"
+    assert "which has spent (0, 0)" in in_the_ledger(new)[1]
+    anything = dp.explain(["a"], **BUDGET, ledger=spent)
+    assert in_the_ledger(anything)[0] == "fits: (1.5, 9e-06) left"
+    unknown = dp.explain(["a"], **BUDGET, period=("when", "2026-W03"), ledger=spent)
+    assert "or more, which its source tells" in in_the_ledger(unknown)[1]
+    assert len(spent.releases()) == 1
+
+
+def test_what_does_not_fit_is_said_before_and_then_refused(spent: dp.Ledger) -> None:
+    """Law: "does not fit" is what the call itself is refused for."""
+    large: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-6, "ledger": spent}
+    assert in_the_ledger(WEEKS.dp.explain(["a"], **large))[0] == "does not fit: (1.5, 9e-06) left"
+    with pytest.raises(dp.OverBudgetError):
+        WEEKS.dp.hhh(["a"], **large)
+    week = ("when", "2026-W03")
+    assert in_the_ledger(WEEKS.dp.explain(["a"], **large, period=week))[0].startswith("fits")
+    WEEKS.dp.hhh(["a"], **large, period=week)
+
+
+def test_what_is_stored_or_paid_for_costs_nothing(tmp_path: Path) -> None:
+    """Law: a name that is stored, and a law that is reserved or filtered, are told as such."""
+    book = dp.Ledger(tmp_path / "p.db", epsilon=3.0, delta=1e-5, accountant="pld")
+    law = {"epsilon": 0.2, "delta": 1e-8, "mechanism": "offline-gaussian"}
+    plan = dp.explain(["a"], **law)
+    assert "in the ledger" not in str(plan)
+    book.reserve(plan, releases=2, delta=1e-6)
+    assert in_the_ledger(dp.explain(["a"], **law, ledger=book)) == (
+        "paid for already",
+        "by a reservation of 2 releases, of which 1 are left",
+    )
+    WEEKS.dp.hhh(["a"], **law, ledger=book, release="w")
+    with dp.use_ledger(book):
+        assert in_the_ledger(dp.explain(["a"], **law, release="w"))[0] == "nothing to pay"
+
+
+def test_sql_and_the_command_line_say_the_same(
+    spent: dp.Ledger, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Law: ``dp_explain`` and ``dpframe explain --ledger`` have the line of ``dp.explain``."""
+    with duckdb.connect() as con:
+        con.register("frame", WEEKS)
+        con.sql("CREATE TABLE t AS FROM frame")
+        dp.register(con, ledger=spent)
+        found = con.sql(
+            "SELECT value, meaning FROM dp_explain('t', 'columns:a', 1.0, delta := 1e-6, "
+            "period := ['when', '2026-W02']) WHERE quantity = 'in the ledger'"
+        ).fetchall()
+    read = WEEKS.dp.explain(["a"], **BUDGET, period=("when", "2026-W02"), ledger=spent)
+    assert found == [in_the_ledger(read)]
+    command = ["explain", "columns:a", "--epsilon", "1", "--delta", "1e-6"]
+    assert main([*command, "--ledger", str(spent.path)]) == 0
+    assert "fits: (1.5, 9e-06) left" in capsys.readouterr().out
