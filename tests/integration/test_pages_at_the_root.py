@@ -1,4 +1,4 @@
-"""A path without parts is the root's own however it is counted, as ``/a`` is its node's above ``/a/b``."""
+"""A path without parts is the root's own, as ``/a`` is its node's above ``/a/b``."""
 
 from __future__ import annotations
 
