@@ -7,12 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 import dpframe as dp
 from tests.members import few, some
-from tests.sql.visits import HHH, LABELS, OTHERS, charges, hhh, labels, said
+from tests.sql.visits import HHH, LABELS, OTHERS, Con, charges, hhh, labels, said
 
 pytestmark = pytest.mark.usefixtures("registered")
 
@@ -111,9 +110,7 @@ MORE: list[tuple[int, str]] = [
 
 @some(0, 2, 5, 7, 10, 13, 15)
 @pytest.mark.parametrize("construct", CONSTRUCTS)
-def test_what_a_construct_costs(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, construct: str
-) -> None:
+def test_what_a_construct_costs(con: Con, ledger: dp.Ledger, construct: str) -> None:
     """Law: charges are counted by the ledger, and are those of the documentation."""
     times, statements = CONSTRUCTS[construct]
     for statement in statements:
@@ -134,7 +131,7 @@ def test_what_a_construct_costs(
     ],
 )
 def test_what_a_construct_costs_with_other_macros(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, call: str, construct: str
+    con: Con, ledger: dp.Ledger, call: str, construct: str
 ) -> None:
     """Law: the table of the documentation holds for every question."""
     times, statements = CONSTRUCTS[construct]
@@ -145,7 +142,7 @@ def test_what_a_construct_costs_with_other_macros(
 
 @few(8, ("times", "statement"), MORE, ids=[s[:60] for _, s in MORE])
 def test_what_relatives_of_a_construct_cost(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, times: int, statement: str, tmp_path: Path
+    con: Con, ledger: dp.Ledger, times: int, statement: str, tmp_path: Path
 ) -> None:
     con.execute("CREATE TABLE target (k VARCHAR, count BIGINT)")
     con.execute(f"CREATE VIEW v AS FROM {HHH}")
@@ -186,7 +183,7 @@ RELATION: list[tuple[str, int, Callable[[Any], object]]] = [
 
 @pytest.mark.parametrize(("times", "use"), [r[1:] for r in RELATION], ids=[r[0] for r in RELATION])
 def test_a_relation_runs_again_each_time(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, times: int, use: Callable[[Any], object]
+    con: Con, ledger: dp.Ledger, times: int, use: Callable[[Any], object]
 ) -> None:
     relation = con.sql(f"FROM {HHH}")
     assert charges(ledger) == 0
@@ -194,9 +191,7 @@ def test_a_relation_runs_again_each_time(
     assert charges(ledger) == times
 
 
-def test_a_materialized_relation_is_paid_once(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
+def test_a_materialized_relation_is_paid_once(con: Con, ledger: dp.Ledger) -> None:
     rows = con.sql(f"FROM {HHH}").materialize()
     assert rows.fetchall() == rows.fetchall()
     assert charges(ledger) == 1
@@ -214,9 +209,7 @@ def test_a_materialized_relation_is_paid_once(
         "FROM range(2)",
     ],
 )
-def test_a_draw_for_each_row_is_refused(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, statement: str
-) -> None:
+def test_a_draw_for_each_row_is_refused(con: Con, ledger: dp.Ledger, statement: str) -> None:
     """Law: a subquery that uses columns from outside would pay once a value; it pays nothing.
 
     On several threads DuckDB may show rows one by one; then draws before the refusal stay charged.
@@ -227,9 +220,7 @@ def test_a_draw_for_each_row_is_refused(
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_a_draw_for_each_row_is_refused_by_name(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, name: str
-) -> None:
+def test_a_draw_for_each_row_is_refused_by_name(con: Con, ledger: dp.Ledger, name: str) -> None:
     con.execute("SET threads = 1")
     statement = f"SELECT (SELECT max(h.count) FROM {OTHERS[name]} h WHERE h.k = v.k) FROM visits v"
     words = f"{name.partition(',')[0]} would be drawn and charged once for each of several rows"
@@ -237,9 +228,7 @@ def test_a_draw_for_each_row_is_refused_by_name(
     assert charges(ledger) == 0
 
 
-def test_a_named_release_may_stand_in_a_correlated_subquery(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
+def test_a_named_release_may_stand_in_a_correlated_subquery(con: Con, ledger: dp.Ledger) -> None:
     call = hhh(release="ks")
     counts = dict(con.execute(f"SELECT k, count FROM {call}").fetchall())
     con.execute("CREATE TABLE ks AS SELECT DISTINCT k FROM visits")
@@ -248,7 +237,7 @@ def test_a_named_release_may_stand_in_a_correlated_subquery(
     assert charges(ledger) == 1
 
 
-def test_nothing_is_drawn_beyond_the_budget(con: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+def test_nothing_is_drawn_beyond_the_budget(con: Con, tmp_path: Path) -> None:
     """Law: the statement that would overspend fails, as a whole, and charges what was drawn."""
     small = dp.Ledger(tmp_path / "small.db", epsilon=2.5, delta=1e-4)
     dp.register(con, ledger=small)
@@ -262,7 +251,7 @@ def test_nothing_is_drawn_beyond_the_budget(con: duckdb.DuckDBPyConnection, tmp_
     assert charges(small) == 2
 
 
-def test_a_rollback_gives_nothing_back(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
+def test_a_rollback_gives_nothing_back(con: Con, ledger: dp.Ledger) -> None:
     """Law: the charge is in the ledger's own file; a transaction of DuckDB does not undo it."""
     con.execute("BEGIN")
     first = con.execute(f"FROM {HHH}").fetchall()
@@ -272,9 +261,7 @@ def test_a_rollback_gives_nothing_back(con: duckdb.DuckDBPyConnection, ledger: d
     assert len(first) == len(LABELS)
 
 
-def test_what_fails_before_the_draw_is_not_charged(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
+def test_what_fails_before_the_draw_is_not_charged(con: Con, ledger: dp.Ledger) -> None:
     con.execute("CREATE VIEW broken AS SELECT k::INTEGER AS k FROM visits")
     assert "Conversion Error" in said(con, f"FROM {hhh('broken')}")
     con.execute("SET default_collation = 'nocase'")
@@ -283,7 +270,7 @@ def test_what_fails_before_the_draw_is_not_charged(
 
 
 def test_without_a_ledger_releases_are_listed_for_the_connection(
-    con: duckdb.DuckDBPyConnection,
+    con: Con,
 ) -> None:
     """Law: nothing tracks a total, and ``dp_releases`` and the receipts say so."""
     dp.register(con)
@@ -299,7 +286,7 @@ def test_without_a_ledger_releases_are_listed_for_the_connection(
     assert all("no ledger" in text for (text,) in receipts)
 
 
-def test_the_ledger_can_be_asked(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
+def test_the_ledger_can_be_asked(con: Con, ledger: dp.Ledger) -> None:
     """Law: ``dp_budget`` and ``dp_releases`` are the frames of ``Ledger``, column by column."""
     assert con.execute("FROM dp_releases()").fetchall() == []
     labels(con)

@@ -13,6 +13,7 @@ import pytest
 import dpframe as dp
 from dpframe.testing import seeded_noise
 from tests.members import some
+from tests.sql.visits import Con
 
 ROWS = """
     SELECT 'c' || (i % 3) AS country, (i % 7)::DECIMAL(6,2) AS amount, i % 400 AS who,
@@ -24,7 +25,7 @@ ASK = "FROM dp_rollup({}, measures := " + MEASURES + ", epsilon := 8.0, delta :=
 
 
 @pytest.fixture
-def con() -> Iterator[duckdb.DuckDBPyConnection]:
+def con() -> Iterator[Con]:
     with duckdb.connect() as con:
         dp.register(con)
         con.execute(f"CREATE TABLE kept AS {ROWS}")
@@ -43,7 +44,7 @@ USERS = ["", ", \"user\" := 'who'", ", threshold := 700"]
 @pytest.mark.parametrize("about", ABOUT)
 @pytest.mark.parametrize("more", USERS)
 def test_a_table_of_this_connection_is_measured_as_any_other(
-    con: duckdb.DuckDBPyConnection, about: str, more: str
+    con: Con, about: str, more: str
 ) -> None:
     """Law: temporary tables, registered frames, CTEs and tables that are not committed give the
     release that a committed table gives, with the keys of levels as text."""
@@ -97,7 +98,7 @@ SECOND = [
 @pytest.mark.parametrize("ask", SECOND, ids=["rollup", "synthesize", "streaming", "prefix_tree"])
 @pytest.mark.parametrize("source", ["'kept'", "'\"KEPT\"'", "query := 'SELECT * FROM kept'"])
 def test_a_hidden_table_is_not_read_in_the_place_of_what_hides_it(
-    con: duckdb.DuckDBPyConnection, ask: str, source: str
+    con: Con, ask: str, source: str
 ) -> None:
     """Law: what reads on a second connection refuses a name that here means a temporary table or a
     registered frame; the table in full is read, and without the other one so is the name."""
@@ -115,7 +116,7 @@ def test_a_hidden_table_is_not_read_in_the_place_of_what_hides_it(
     con.execute(ask.format(source)).fetchall()
 
 
-def test_the_temporary_table_in_full_is_what_is_measured(con: duckdb.DuckDBPyConnection) -> None:
+def test_the_temporary_table_in_full_is_what_is_measured(con: Con) -> None:
     con.execute("CREATE TEMP TABLE kept AS SELECT 'other' AS country FROM range(5000)")
     ask = "SELECT prefix FROM dp_rollup({}, \"by\" := 'columns:country', measures := 'count', "
     ask += "epsilon := 8.0, delta := 1e-4)"
@@ -142,7 +143,7 @@ def test_the_temporary_table_in_full_is_what_is_measured(con: duckdb.DuckDBPyCon
 )
 @pytest.mark.parametrize("rows", [9, 0])
 def test_types_that_cannot_be_handed_over_are_refused(
-    con: duckdb.DuckDBPyConnection, value: str, said: str, rows: int
+    con: Con, value: str, said: str, rows: int
 ) -> None:
     """Law: by its type alone, which is public, also of a table without rows."""
     con.execute(f"CREATE TEMP TABLE t AS SELECT 'a' AS a, {value} AS v FROM range({rows})")
@@ -213,7 +214,7 @@ def ledger(tmp_path: Path) -> dp.Ledger:
     return dp.Ledger(tmp_path / "b.db", epsilon=50.0, delta=1e-2)
 
 
-def asking(con: duckdb.DuckDBPyConnection, call: str) -> pd.DataFrame:
+def asking(con: Con, call: str) -> pd.DataFrame:
     with seeded_noise(7):
         return con.sql(f"FROM {call}").df()
 

@@ -9,7 +9,6 @@ import re
 from dataclasses import replace
 from typing import Any
 
-import duckdb
 import pytest
 
 import dpframe as dp
@@ -23,6 +22,7 @@ from tests.sql.visits import (
     BUDGET,
     HHH,
     LABELS,
+    Con,
     Lasting,
     charges,
     hhh,
@@ -34,11 +34,11 @@ from tests.sql.visits import (
 pytestmark = pytest.mark.usefixtures("registered")
 
 
-def newest(con: duckdb.DuckDBPyConnection) -> dict[str, Any]:
+def newest(con: Con) -> dict[str, Any]:
     return dict(json.loads(con.execute("SELECT receipt FROM dp_releases()").fetchall()[-1][0]))
 
 
-def test_named_arguments_come_in_any_order(con: duckdb.DuckDBPyConnection) -> None:
+def test_named_arguments_come_in_any_order(con: Con) -> None:
     named = {
         "tbl": "visits",
         "hierarchy": "columns:k",
@@ -59,7 +59,7 @@ def test_named_arguments_come_in_any_order(con: duckdb.DuckDBPyConnection) -> No
         }
 
 
-def test_arguments_by_place_are_those_of_the_documentation(con: duckdb.DuckDBPyConnection) -> None:
+def test_arguments_by_place_are_those_of_the_documentation(con: Con) -> None:
     """Law: table, hierarchy, epsilon, delta, threshold, user, contribution, max_contributions."""
     call = "dp_hhh('visits', 'columns:k', 1.0, 1e-6, 300, 'who', 'records', 3)"
     con.execute(f"FROM {call}").fetchall()
@@ -87,16 +87,14 @@ def test_arguments_by_place_are_those_of_the_documentation(con: duckdb.DuckDBPyC
     ],
 )
 def test_arguments_may_be_parameters_constants_and_lists(
-    con: duckdb.DuckDBPyConnection, statement: str, parameters: Any
+    con: Con, statement: str, parameters: Any
 ) -> None:
     rows = con.execute(f"SELECT prefix FROM {statement}", parameters).fetchall()
     assert [row[0] for row in rows] == LABELS
     assert (newest(con)["epsilon"], newest(con)["delta"]) == (1.0, 1e-6)
 
 
-def test_a_prepared_statement_takes_its_parameters_at_each_run(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
+def test_a_prepared_statement_takes_its_parameters_at_each_run(con: Con, ledger: dp.Ledger) -> None:
     con.execute("PREPARE p AS FROM dp_hhh('visits', 'columns:k', epsilon := ?, delta := 1e-6)")
     assert charges(ledger) == 0
     for epsilon in (1.0, 0.5, 2.0):
@@ -107,9 +105,7 @@ def test_a_prepared_statement_takes_its_parameters_at_each_run(
 @pytest.mark.parametrize(
     "argument", ["epsilon := (SELECT 1.0)", "epsilon := n", "epsilon := n + 0.5, threshold := n"]
 )
-def test_no_argument_can_come_from_a_table(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, argument: str
-) -> None:
+def test_no_argument_can_come_from_a_table(con: Con, ledger: dp.Ledger, argument: str) -> None:
     """Law: budgets and thresholds cannot depend on data; DuckDB refuses to bind such a call."""
     call = f"dp_hhh('visits', 'columns:k', delta := 1e-6, {argument})"
     error = said(con, f"FROM visits, LATERAL (FROM {call})")
@@ -179,12 +175,12 @@ def test_a_mistake_about_the_source_is_named(lasting: Lasting, call: str, words:
     assert charges(ledger) == 0
 
 
-def test_a_release_needs_a_ledger(con: duckdb.DuckDBPyConnection) -> None:
+def test_a_release_needs_a_ledger(con: Con) -> None:
     dp.register(con)
     assert "release := 'x' needs a ledger" in said(con, f"FROM {hhh(release='x')}")
 
 
-def test_dp_hhh_does_not_read_dp_hhh(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
+def test_dp_hhh_does_not_read_dp_hhh(con: Con, ledger: dp.Ledger) -> None:
     """Law: DuckDB expands no macro in itself; a release of releases takes a table in between."""
     assert "recursi" in said(con, f"FROM {hhh(None, query=f'FROM {HHH}')}")
     con.execute(f"CREATE VIEW heavy AS FROM {HHH}")
@@ -195,7 +191,7 @@ def test_dp_hhh_does_not_read_dp_hhh(con: duckdb.DuckDBPyConnection, ledger: dp.
 # -- what the macros say of themselves -----------------------------------------------------------
 
 
-def test_every_function_is_described(con: duckdb.DuckDBPyConnection) -> None:
+def test_every_function_is_described(con: Con) -> None:
     rows = con.execute("FROM dp_functions()").fetchall()
     for name, parameters, description in rows:
         assert len(description or "") > 20, name
@@ -203,9 +199,7 @@ def test_every_function_is_described(con: duckdb.DuckDBPyConnection) -> None:
         assert (len(parameters) > 10) == (not few)
 
 
-def test_explaining_charges_and_reads_nothing(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
+def test_explaining_charges_and_reads_nothing(con: Con, ledger: dp.Ledger) -> None:
     """Law: a plan costs nothing, needs no table, and is the same for any data."""
     call = f"dp_explain('visits', 'columns:k', {BUDGET})"
     alone = f"dp_explain(hierarchy := 'columns:k', {BUDGET})"

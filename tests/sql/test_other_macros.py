@@ -13,14 +13,12 @@ import dpframe as dp
 from dpframe import _duck
 from dpframe.doors.sql.calls import as_parameters
 from tests.sql.test_names import HOSTILE, OUR_COLUMNS, OURS, intact, quoted
-from tests.sql.visits import BUDGET, Lasting, charges, labels, literal, said, said_by_python
+from tests.sql.visits import BUDGET, Con, Lasting, charges, labels, literal, said, said_by_python
 
 pytestmark = pytest.mark.usefixtures("registered")
 
 
-def test_keys_of_a_name_may_be_given_in_any_form(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
+def test_keys_of_a_name_may_be_given_in_any_form(con: Con, ledger: dp.Ledger) -> None:
     con.execute("CREATE TABLE ks AS SELECT unnest(['v1', 'zz', 'v0']) AS k, 1 AS more")
     con.execute("SET VARIABLE ks = ['zz', 'v1', 'v0']")
     structs = "[{'k': 'v1'}, {'k': 'v0'}, {'k': 'zz'}]"
@@ -36,9 +34,7 @@ def test_keys_of_a_name_may_be_given_in_any_form(
     assert charges(ledger) == 1
 
 
-def test_keys_are_those_of_the_time_of_binding(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
+def test_keys_are_those_of_the_time_of_binding(con: Con, ledger: dp.Ledger) -> None:
     """Law: a prepared statement and a view read a table of keys when they are bound; what is
     accounted for is what is drawn."""
     con.execute("CREATE TABLE ks AS SELECT 'v0' AS k")
@@ -77,7 +73,7 @@ def test_mistakes_cost_nothing(lasting: Lasting, arguments: str, said_so: tuple[
     assert charges(ledger) == 0
 
 
-def test_lists_of_keys_of_several_threads_do_not_meet(con: duckdb.DuckDBPyConnection) -> None:
+def test_lists_of_keys_of_several_threads_do_not_meet(con: Con) -> None:
     found: dict[int, list[str]] = {}
 
     def ask(i: int) -> None:
@@ -94,9 +90,7 @@ def test_lists_of_keys_of_several_threads_do_not_meet(con: duckdb.DuckDBPyConnec
     assert found == {i: ["*", f"k{i}", "<other>"] for i in range(6)}
 
 
-def test_names_of_keys_and_weights_are_names(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
+def test_names_of_keys_and_weights_are_names(con: Con, ledger: dp.Ledger) -> None:
     """Law: tables of keys, weight columns and levels of any name are read; key texts are text.
 
     But for one: a table of keys called as the view that reads it is refused, without a charge.
@@ -140,7 +134,7 @@ COLUMNS = "'number:n?lower=0&upper=4', n := 9, epsilon := 1.0, k := 4, width := 
 FITTED = f"dp_synthesize('visits', {COLUMNS})"
 
 
-def test_a_name_is_fitted_once(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
+def test_a_name_is_fitted_once(con: Con, ledger: dp.Ledger) -> None:
     for n in (9, 9, 30, 0):
         call = f"{FITTED[:-1]}, release := 'r')".replace("n := 9", f"n := {n}")
         assert len(con.execute(f"FROM {call}").fetchall()) == n
@@ -176,7 +170,7 @@ def test_mistakes_of_synthesize_cost_nothing(lasting: Lasting, arguments: str, w
     assert charges(ledger) == 0
 
 
-def test_columns_of_any_name_are_drawn(con: duckdb.DuckDBPyConnection) -> None:
+def test_columns_of_any_name_are_drawn(con: Con) -> None:
     for name in HOSTILE:
         con.execute(f"CREATE OR REPLACE TABLE r AS SELECT n AS {quoted(name)}, k FROM visits")
         if "," in name or name.strip() != name:
@@ -195,7 +189,7 @@ def test_columns_of_any_name_are_drawn(con: duckdb.DuckDBPyConnection) -> None:
 TYPELESS = ("NULL", "'{\"a\": 1}'::JSON", "'eeccb8c5-9943-b2bb-bb5e-222f4e14b687'::UUID")
 
 
-def test_no_type_fails_after_the_charge(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
+def test_no_type_fails_after_the_charge(con: Con, ledger: dp.Ledger) -> None:
     """Law: rows of any type that is read can be written; other types are refused before."""
     for n, value in enumerate(TYPELESS, 1):
         con.execute(f"CREATE OR REPLACE TABLE odd AS SELECT {value} AS v FROM range(50)")
@@ -238,14 +232,14 @@ CALL = call()
 EXPLAIN = call(devices=100).replace("dp_prefix_tree", "dp_explain_prefix_tree")
 
 
-def items(con: duckdb.DuckDBPyConnection, statement: str = CALL) -> list[str]:
+def items(con: Con, statement: str = CALL) -> list[str]:
     return [row[0] for row in con.execute(f"FROM {statement}").fetchall()]
 
 
 # -- what it costs -------------------------------------------------------------------------------
 
 
-def test_explaining_needs_the_number_of_devices(con: duckdb.DuckDBPyConnection) -> None:
+def test_explaining_needs_the_number_of_devices(con: Con) -> None:
     words = said(con, f"FROM {EXPLAIN.replace('100', 'NULL')}")
     assert "devices is missing" in words
     assert "devices := 100000" in words
@@ -257,7 +251,7 @@ def test_explaining_needs_the_number_of_devices(con: duckdb.DuckDBPyConnection) 
 
 
 def test_a_name_stored_since_the_statement_was_bound_is_replayed(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
+    con: Con, ledger: dp.Ledger
 ) -> None:
     """Law: what is prepared looks again, before it counts users; too few no longer matter."""
     con.execute(f"PREPARE p AS FROM {call(release='r')}")
@@ -270,7 +264,7 @@ def test_a_name_stored_since_the_statement_was_bound_is_replayed(
 # -- arguments -----------------------------------------------------------------------------------
 
 
-def test_arguments_by_place_are_those_of_the_documentation(con: duckdb.DuckDBPyConnection) -> None:
+def test_arguments_by_place_are_those_of_the_documentation(con: Con) -> None:
     """Law: table, column, epsilon, delta, user, devices, iterations, rounds, length, limit."""
     by_place = "'visits', 'k', 10.0, 1e-6, 'who', NULL, 3, 2, 9, 64, mechanism := 'gaussian'"
     con.execute(f"FROM dp_prefix_tree({by_place}, alphabet := 'v012')").fetchall()
@@ -351,9 +345,7 @@ def test_a_mistake_about_the_source_is_named(lasting: Lasting, statement: str, w
     assert charges(ledger) == 0
 
 
-def test_a_table_of_an_open_transaction_is_refused(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
+def test_a_table_of_an_open_transaction_is_refused(con: Con, ledger: dp.Ledger) -> None:
     con.execute("BEGIN")
     con.execute("CREATE TABLE new AS FROM visits")
     assert "uncommitted" in said(con, f"FROM {call('new')}")
@@ -361,9 +353,7 @@ def test_a_table_of_an_open_transaction_is_refused(
     assert charges(ledger) == 0
 
 
-def test_what_cannot_be_read_is_not_quoted(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
+def test_what_cannot_be_read_is_not_quoted(con: Con, ledger: dp.Ledger) -> None:
     """Law: a source that fails while it runs says nothing of its values, and costs nothing."""
     con.execute(
         "CREATE TABLE secrets AS SELECT 'sEcReT' || i AS k, 'u' || i AS who FROM range(9) r(i)"
@@ -383,7 +373,7 @@ def test_what_cannot_be_read_is_not_quoted(
 # -- names of columns and users ------------------------------------------------------------------
 
 
-def test_columns_of_any_name_are_read(con: duckdb.DuckDBPyConnection) -> None:
+def test_columns_of_any_name_are_read(con: Con) -> None:
     for name in HOSTILE:
         if "," in name or name.strip() != name:
             continue

@@ -17,7 +17,7 @@ import sqlalchemy
 
 import dpframe as dp
 from dpframe.doors.sql import calls as duckdb_sessions
-from tests.sql.visits import HHH, LABELS, VISITS, charges, labels, said
+from tests.sql.visits import HHH, LABELS, VISITS, Con, charges, labels, said
 
 
 def a_file(folder: Path) -> Path:
@@ -27,9 +27,7 @@ def a_file(folder: Path) -> Path:
     return path
 
 
-def test_registering_again_changes_nothing_but_the_ledger(
-    con: duckdb.DuckDBPyConnection, tmp_path: Path
-) -> None:
+def test_registering_again_changes_nothing_but_the_ledger(con: Con, tmp_path: Path) -> None:
     one = dp.Ledger(tmp_path / "one.db", epsilon=10.0, delta=1e-4)
     two = dp.Ledger(tmp_path / "two.db", epsilon=10.0, delta=1e-4)
     dp.register(con, ledger=one)
@@ -47,7 +45,7 @@ def test_registering_again_changes_nothing_but_the_ledger(
     assert con.execute("FROM dp_functions()").fetchall() == before
 
 
-def test_the_ledger_in_use_is_charged(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
+def test_the_ledger_in_use_is_charged(con: Con, ledger: dp.Ledger) -> None:
     with dp.use_ledger(ledger):
         dp.register(con)
     assert labels(con) == LABELS
@@ -74,7 +72,7 @@ def test_every_kind_of_database(tmp_path: Path, where: str) -> None:
         ]
 
 
-def test_a_cursor_is_a_connection_of_its_own(con: duckdb.DuckDBPyConnection) -> None:
+def test_a_cursor_is_a_connection_of_its_own(con: Con) -> None:
     """Law: what is registered on a cursor works there, also when others come and go."""
     first, second = con.cursor(), con.cursor()
     dp.register(first)
@@ -146,7 +144,7 @@ def test_a_registered_connection_can_end(tmp_path: Path, ending: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_registering_in_a_transaction(con: duckdb.DuckDBPyConnection) -> None:
+def test_registering_in_a_transaction(con: Con) -> None:
     con.execute("BEGIN")
     dp.register(con)
     assert labels(con) == LABELS
@@ -170,7 +168,7 @@ def test_macros_of_the_database_do_not_come_in_between(tmp_path: Path, ledger: d
         assert charges(ledger) == 1
 
 
-def test_a_locked_configuration_is_no_hindrance(con: duckdb.DuckDBPyConnection) -> None:
+def test_a_locked_configuration_is_no_hindrance(con: Con) -> None:
     settings = "SELECT name, value FROM duckdb_settings() ORDER BY name"
     con.execute("SET lock_configuration = true")
     before = con.execute(settings).fetchall()
@@ -287,9 +285,7 @@ def test_engines_of_sqlalchemy(ledger: dp.Ledger, tmp_path: Path) -> None:
         ("sql.connection.connection", ["_connection_sqlalchemy", "driver_connection"]),
     ],
 )
-def test_objects_of_ibis_and_jupysql(
-    con: duckdb.DuckDBPyConnection, module: str, names: list[str]
-) -> None:
+def test_objects_of_ibis_and_jupysql(con: Con, module: str, names: list[str]) -> None:
     """Law: the DuckDB connection is found where ibis 12 and jupysql 0.11 keep it."""
     held: object = con
     for name in reversed(names):
@@ -311,7 +307,7 @@ def test_a_view_read_without_registering_says_what_is_missing(tmp_path: Path) ->
         assert labels(con, "heavy") == LABELS
 
 
-def test_the_functions_of_an_ended_connection_answer_nobody(con: duckdb.DuckDBPyConnection) -> None:
+def test_the_functions_of_an_ended_connection_answer_nobody(con: Con) -> None:
     """Law: SQL that was written for a connection which is gone says so, and draws nothing."""
     dp.register(con)
     (token,) = con.execute("SELECT __dpframe_here()").fetchall()[0]
@@ -322,9 +318,7 @@ def test_the_functions_of_an_ended_connection_answer_nobody(con: duckdb.DuckDBPy
     assert labels(con) == LABELS
 
 
-def test_no_connection_charges_the_ledger_of_another_one(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
+def test_no_connection_charges_the_ledger_of_another_one(con: Con, ledger: dp.Ledger) -> None:
     """Law: what a macro says of its connection cannot be guessed. It was 1, 2, ..."""
     dp.register(con, ledger=ledger)
     with duckdb.connect() as other:

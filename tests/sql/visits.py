@@ -18,7 +18,9 @@ FROM range(900) r(i)
 
 BUDGET = "epsilon := 1.0, delta := 1e-6"
 
-Lasting = tuple[duckdb.DuckDBPyConnection, dp.Ledger]
+Con = duckdb.DuckDBPyConnection
+
+Lasting = tuple[Con, dp.Ledger]
 """A registered connection and its ledger, for the calls of a module that change nothing."""
 
 HHH = f"dp_hhh('visits', 'columns:k', {BUDGET})"
@@ -53,7 +55,7 @@ def literal(value: object) -> str:
     return repr(value)
 
 
-def labels(con: duckdb.DuckDBPyConnection, call: str = HHH) -> list[str]:
+def labels(con: Con, call: str = HHH) -> list[str]:
     return [row[0] for row in con.execute(f"SELECT prefix FROM {call}").fetchall()]
 
 
@@ -61,7 +63,7 @@ def charges(ledger: dp.Ledger) -> int:
     return len(ledger.releases())
 
 
-def said(con: duckdb.DuckDBPyConnection, statement: str) -> str:
+def said(con: Con, statement: str) -> str:
     try:
         con.execute(statement).fetchall()
     except duckdb.Error as error:
