@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,5 +43,6 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Any]:
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # of the workers that feed sketches
     with engines.spark() as running:
         yield running.session
