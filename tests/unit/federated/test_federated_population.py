@@ -171,10 +171,7 @@ def held(
 def test_users_are_devices_and_missing_ones_are_one() -> None:
     """Law: a user is one device, NULL is another one, and a user of missing items has none."""
     frame = pd.DataFrame(
-        {
-            "u": [1, 1, 1, 2, None, None, 3, 3],
-            "w": ["a", "b", "a", "a", "c", "c", None, None],
-        }
+        {"u": [1, 1, 1, 2, None, None, 3, 3], "w": ["a", "b", "a", "a", "c", "c", None, None]}
     )
     expected = Counter([(("a", 2), ("b", 1)), (("a", 1),), (("c", 2),), ()])
     assert held(frame) == expected

@@ -573,10 +573,7 @@ def test_shares_of_users_compare_beside_a_measure_that_is_a_sample() -> None:
     assert not found["more_than_noise"].any()
 
 
-UPON = {
-    "baseline": {"mechanism": "laplace"},
-    "stream": {"mechanism": "streaming"},
-}
+UPON = {"baseline": {"mechanism": "laplace"}, "stream": {"mechanism": "streaming"}}
 
 
 @pytest.mark.parametrize("kind", UPON)

@@ -59,12 +59,7 @@ EXACT: dict[str, dict[str, Any]] = {
         "max_contributions": 2,
     },
     "listed": {"keys": KEYS, "consistent": False},
-    "listed, gaussian": {
-        "keys": KEYS,
-        "delta": 1e-6,
-        "mechanism": "gaussian",
-        "consistent": False,
-    },
+    "listed, gaussian": {"keys": KEYS, "delta": 1e-6, "mechanism": "gaussian", "consistent": False},
     "measure": {"delta": 1e-6, "weight": "who", "max_weight": 700.0},
     "measure of users": {"delta": 1e-6, "weight": "paid", "max_weight": 0.3, "user": "who"},
     "listed, between": {"keys": KEYS, "delta": 1e-3, "consistent": False},

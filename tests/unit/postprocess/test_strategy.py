@@ -42,11 +42,7 @@ def tree(n: int, levels: int, seed: int) -> tuple[Whole, Whole]:
 
 
 def error(
-    ancestor: Whole,
-    level: Whole,
-    parts: float,
-    levels: dict[int, float],
-    limit: float = math.inf,
+    ancestor: Whole, level: Whole, parts: float, levels: dict[int, float], limit: float = math.inf
 ) -> float:
     """Root mean square of standard deviations, by the general way, and what levels are above the
     limit."""

@@ -9,12 +9,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.noise import NoiseTable, halves
-from dpframe.postprocess.change_sides import (
-    hidden_bound,
-    law_of_tests,
-    most_hidden,
-    topmost_below,
-)
+from dpframe.postprocess.change_sides import hidden_bound, law_of_tests, most_hidden, topmost_below
 from dpframe.postprocess.shown_nodes import shown_nodes
 from dpframe.questions.hhh.ask import HHH
 from dpframe.testing import seeded_noise

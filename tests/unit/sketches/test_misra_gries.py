@@ -487,9 +487,7 @@ def test_only_one_module_loads_numba_and_importing_dpframe_does_not() -> None:
     assert done.stdout.strip() == "False", done.stderr
 
 
-def test_a_read_only_installation_compiles_without_a_cache(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_read_only_installation_compiles_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: where compiled code cannot be kept, it is compiled in every process."""
     calls = []
 

@@ -245,12 +245,7 @@ WRONG: list[tuple[Any, Any, type[Exception], str]] = [
     ([("a", "b")], PATH, ParameterError, r"\('a', 'b'\). A key must be one value of column 'x'"),
     ([("a",)], PATH, ParameterError, r"\('a',\). A key must be one value of column 'x'"),
     ([("a", "b")], dp.columns("x"), ParameterError, r"A key must be one value of column 'x'"),
-    (
-        pd.DataFrame({"c": [1]}),
-        PAIR,
-        ColumnError,
-        r"keys lacks columns 'a', 'b'.*columns 'a', 'b'",
-    ),
+    (pd.DataFrame({"c": [1]}), PAIR, ColumnError, r"keys lacks columns 'a', 'b'.*columns 'a', 'b'"),
     (pl.DataFrame({"a": [1]}), PAIR, ColumnError, r"keys lacks column 'b'"),
     (pa.table({"y": [1]}), PATH, ColumnError, r"keys lacks column 'x'"),
     (np.array([1, 2]), dp.date("x"), ColumnError, r"has type BIGINT; date reads dates"),

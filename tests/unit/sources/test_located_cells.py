@@ -112,9 +112,7 @@ def test_groups_that_another_engine_adds_up_are_the_same_segments(
     assert [key.to_pylist() for key in nodes.keys] == [key.to_pylist() for key in other.keys]
     elsewhere = parts_counted_elsewhere(counted, tuple(sums), cells)
     for one, two in zip(
-        own.parts(vectors, nodes, places),
-        elsewhere.parts(vectors, other, others),
-        strict=True,
+        own.parts(vectors, nodes, places), elsewhere.parts(vectors, other, others), strict=True
     ):
         assert one.tolist() == two.tolist()
 

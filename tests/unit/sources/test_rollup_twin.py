@@ -356,12 +356,7 @@ def test_lone_surrogates_are_written_as_bytes_and_counted() -> None:
 
 @pytest.mark.parametrize(
     "stored",
-    [
-        "datetime64[s]",
-        "datetime64[ns]",
-        "datetime64[us, Asia/Tokyo]",
-        "datetime64[ns, Asia/Tokyo]",
-    ],
+    ["datetime64[s]", "datetime64[ns]", "datetime64[us, Asia/Tokyo]", "datetime64[ns, Asia/Tokyo]"],
 )
 def test_timestamps_read_alike_whatever_their_unit_and_zone(stored: str) -> None:
     """Days are days in UTC."""

@@ -102,11 +102,7 @@ def test_hashes_that_start_alike_are_compared_as_a_whole() -> None:
     assert user_rows._order_by_hash(own, hashes).tolist() == [1, 2, 0, 3, 4]
 
 
-@pytest.mark.parametrize(
-    "unit",
-    [SHARE, sample_of(2)],
-    ids=["share", "records"],
-)
+@pytest.mark.parametrize("unit", [SHARE, sample_of(2)], ids=["share", "records"])
 @settings(max_examples=20)
 @given(rows=ROWS, seed=st.integers(0, 2**63 - 1), block=st.integers(1, 8))
 def test_what_a_user_counts_depends_on_no_other(
