@@ -127,93 +127,22 @@ def expect_depth(plan: HhhPlan, frame: pd.DataFrame) -> None:
     assert plan.height <= 2 or (step > 1).any()
 
 
-@nasty.examples(
-    7,
-    100,
-    st.lists(nasty.IPS, max_size=30),
-    st.sampled_from(
-        [
-            dp.ip("x"),
-            dp.ip("x", version=4),
-            dp.ip("x", prefixes=(1, 31), prefixes6=(127,)),
-            dp.ip("x", prefixes=(7, 9, 10), prefixes6=(3, 96, 97), invalid="drop"),
-        ]
-    ),
-    st.integers(1, 99),
-)
-def test_addresses_lie_in_their_networks(values: list[Any], hierarchy: Any, seed: int) -> None:
-    expect_parents(plan_of(hierarchy), column(values + values[1::2] * 4), seed)
+def reads_invalid(row: tuple[Any, ...], hierarchy: Hierarchy) -> bool:
+    """A literal ``<invalid>`` reads like what is none."""
+    if hierarchy.kind != "path":
+        return "<invalid>" in map(str, row)
+    by = hierarchy.separator  # type: ignore[attr-defined]
+    return by.join(filter(None, str(row[0]).split(by))).startswith("<invalid>")
 
 
-@nasty.examples(7, 100, st.data(), nasty.SEPARATORS, st.integers(1, 9), st.integers(1, 99))
-def test_paths_lie_in_their_beginnings(
-    data: st.DataObject, separator: str, depth: int, seed: int
-) -> None:
-    """Also where a separator cuts through the text of the ``<invalid>`` node."""
-    values = data.draw(st.lists(nasty.paths(separator), max_size=30))
-    parts = [[part for part in str(v).split(separator) if part] for v in values]
-    read = [separator.join(some) for some in parts]  # a literal <invalid> reads like what is none
-    values = [v for v, text in zip(values, read, strict=True) if not text.startswith("<invalid>")]
-    expect_parents(
-        plan_of(dp.path("x", separator=separator, depth=depth)),
-        column(values + values[1::2] * 4),
-        seed,
-    )
-
-
-@nasty.examples(7, 100, st.lists(nasty.CODES, max_size=30), st.integers(1, 99))
-def test_codes_lie_in_their_prefixes(values: list[Any], seed: int) -> None:
-    expect_parents(
-        plan_of(dp.code("x", lengths=(1, 3, 5))), column(values + values[1::2] * 4), seed
-    )
-
-
-@nasty.examples(7, 100, st.lists(nasty.DOMAINS, max_size=30), st.integers(1, 5), st.integers(1, 99))
-def test_domains_lie_in_their_ends(values: list[Any], depth: int, seed: int) -> None:
-    expect_parents(plan_of(dp.domain("x", depth=depth)), column(values + values[1::2] * 4), seed)
-
-
-@nasty.examples(
-    7,
-    100,
-    st.lists(nasty.DATE_TEXTS, max_size=30),
-    st.sampled_from(
-        [
-            *[("year", "month", "day", "hour"), ("month", "hour"), ("year", "day")],
-            *[("quarter", "day"), ("week", "hour")],
-        ]
-    ),
-    st.integers(1, 99),
-)
-def test_dates_lie_in_their_years(values: list[Any], levels: tuple[str, ...], seed: int) -> None:
-    expect_parents(plan_of(dp.date("x", levels=levels)), column(values + values[1::2] * 4), seed)
-
-
-@nasty.examples(
-    7,
-    100,
-    st.lists(nasty.NUMBERS, max_size=30),
-    st.sampled_from([(0.0, 100.0), (-3.7, 99.9), (-1e300, 1e300), (1e-9, 2e-9)]),
-    st.sampled_from([1, 5, 12, 48]),
-    st.integers(1, 99),
-)
-def test_numbers_lie_in_their_intervals(
-    values: list[Any], bounds: tuple[float, float], depth: int, seed: int
-) -> None:
-    lower, upper = bounds
-    frame = pd.DataFrame({"x": np.array(values * 5, dtype=np.float64)})
-    expect_parents(plan_of(dp.number("x", lower=lower, upper=upper, depth=depth)), frame, seed)
-
-
-@nasty.examples(7, 100, st.integers(1, 4).flatmap(nasty.column_rows), st.integers(1, 99))
-def test_columns_lie_under_their_columns(rows: list[tuple[Any, ...]], seed: int) -> None:
-    """Labels such as ``a / b`` are ambiguous; the columns of the levels are not."""
-    rows = [row for row in rows if "<invalid>" not in map(str, row)]
-    width = len(rows[0]) if rows else 2
-    names = [*"abcd"][:width]
-    rows = rows + rows[1::2] * 4
-    frame = pd.DataFrame(rows, columns=names, dtype=object)
-    expect_parents(plan_of(dp.columns(*names)), frame, seed)
+@nasty.examples_of(7, 100, nasty.KINDS, st.integers(1, 99))
+def test_nodes_lie_in_what_their_labels_begin_with(drawn: Any, seed: int) -> None:
+    """Also where a separator cuts through the text of the ``<invalid>`` node; labels such as
+    ``a / b`` are ambiguous, the columns of the levels are not."""
+    rows, hierarchy = drawn
+    rows = [row for row in rows if not reads_invalid(row, hierarchy)]
+    frame = nasty.frame_of(rows + rows[1::2] * 4, hierarchy)
+    expect_parents(plan_of(hierarchy), frame, seed)
 
 
 @some("offline", "gaussian")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 from unittest import mock
@@ -24,17 +23,22 @@ from dpframe.sources import small_frames as address_levels
 from dpframe.sources.exact_trees import exact_counts
 from tests import strategies as nasty
 from tests.hostile import IPS
-from tests.unit.sources.test_address_keys import ADDRESSES, ALMOST, FOURS, LONG, NEAR, SIXES, SPECS
+from tests.unit.sources.test_stream_keys import (
+    ADDRESSES,
+    ALMOST,
+    FOURS,
+    LONG,
+    NEAR,
+    SIXES,
+    SPECS,
+    table_of,
+)
 
 MANY = (*SPECS, "ip:x?version=4&prefixes=1,9,31", "ip:x?prefixes=3,32&prefixes6=127")
 OCTETS = st.sampled_from(
     [*"0159", "00", "25", "55", "99", "100", "255", "256", "260", "300", "1000"]
 )
 DOTTED = st.lists(OCTETS, min_size=3, max_size=5).map(".".join)
-
-
-def table_of(texts: Sequence[str | None]) -> pa.Table:
-    return pa.table({"x": pa.array(texts, pa.string())})
 
 
 def counted(source: object, spec: str, band: int = 1, sql: bool = False) -> list[Any]:

@@ -37,142 +37,19 @@ def frame_of(values: Sequence[Any]) -> pd.DataFrame:
     return pd.DataFrame({"x": pd.Series(list(values), dtype=object)})
 
 
-def expect_twins(hierarchy: Hierarchy, values: Sequence[Any], source: object = None) -> None:
-    """The rollup of a column equals the naive one, with invalid values counted and dropped."""
-    found = exact_counts(frame_of(values) if source is None else source, hierarchy)
-    assert found == rollup(leaf_paths(hierarchy, [(v,) for v in values]))
-
-
-# -- every kind ----------------------------------------------------------------------------------
-
-
-@nasty.examples(
-    8,
-    100,
-    st.lists(nasty.IPS, max_size=60),
-    st.sampled_from(
-        [
-            dp.ip("x"),
-            dp.ip("x", invalid="drop"),
-            dp.ip("x", version=4),
-            dp.ip("x", version=6),
-            dp.ip("x", prefixes=(1, 31), prefixes6=(127,)),
-            dp.ip("x", prefixes=(7, 9, 10), prefixes6=(3, 96, 97), invalid="drop"),
-        ]
-    ),
-)
-def test_addresses_are_counted_as_by_ipaddress(values: list[Any], hierarchy: Hierarchy) -> None:
-    """Every spelling of an address meets its network; everything else is invalid."""
-    expect_twins(hierarchy, values)
+@nasty.examples_of(8, 100, nasty.KINDS)
+def test_rows_are_counted_as_one_by_one(drawn: Any) -> None:
+    """Law: every value is in the node that the Python of its kind finds: ``ipaddress``, ``split``,
+    slices, datetimes in UTC, halves of intervals, tuples; everything else is invalid."""
+    rows, hierarchy = drawn
+    found = exact_counts(nasty.frame_of(rows, hierarchy), hierarchy)
+    assert found == rollup(leaf_paths(hierarchy, rows))
 
 
 def test_every_listed_malformed_address_is_invalid() -> None:
     """No malformed address of the list slips through, one by one."""
     found = exact_counts(frame_of(nasty.MALFORMED), dp.ip("x"))
     assert found == {(): len(nasty.MALFORMED), (None,): len(nasty.MALFORMED)}
-
-
-@nasty.examples(
-    8, 100, st.data(), nasty.SEPARATORS, st.integers(1, 9), st.sampled_from(["count", "drop"])
-)
-def test_paths_are_counted_as_by_split(
-    data: st.DataObject, separator: str, depth: int, invalid: Any
-) -> None:
-    """Ragged paths end at their last part; empty parts do not count; deep parts are cut."""
-    values = data.draw(st.lists(nasty.paths(separator), max_size=40))
-    expect_twins(dp.path("x", separator=separator, depth=depth, invalid=invalid), values)
-
-
-@nasty.examples(
-    8,
-    100,
-    st.lists(nasty.CODES, max_size=60),
-    st.sampled_from([(1, 3, 5), (2,), (1, 2, 3, 4, 5, 6, 7, 8), (4, 9)]),
-    st.sampled_from(["count", "drop"]),
-)
-def test_codes_are_counted_as_by_slices(
-    values: list[Any], lengths: tuple[int, ...], invalid: Any
-) -> None:
-    """A code has the levels that it fills, in characters and not in bytes."""
-    expect_twins(dp.code("x", lengths=lengths, invalid=invalid), values)
-
-
-@nasty.examples(
-    8,
-    100,
-    st.lists(nasty.DOMAINS, max_size=60),
-    st.integers(1, 5),
-    st.sampled_from(["count", "drop"]),
-)
-def test_domains_are_counted_from_the_right(values: list[Any], depth: int, invalid: Any) -> None:
-    """Case and one trailing dot do not count; addresses, URLs and empty labels are invalid."""
-    expect_twins(dp.domain("x", depth=depth, invalid=invalid), values)
-
-
-LEVELS = st.sampled_from(
-    [
-        *[("year", "month", "day", "hour"), ("year",), ("hour",), ("month", "hour")],
-        *[("year", "day"), ("year", "quarter", "month"), ("quarter",), ("week", "hour"), ("week",)],
-    ]
-)
-
-
-@nasty.examples(
-    8, 100, st.lists(nasty.DATE_TEXTS, max_size=60), LEVELS, st.sampled_from(["count", "drop"])
-)
-def test_date_texts_are_counted_in_utc(
-    values: list[Any], levels: tuple[str, ...], invalid: Any
-) -> None:
-    """ISO 8601 text is read as Python reads it, with offsets turned into UTC."""
-    expect_twins(dp.date("x", levels=levels, invalid=invalid), values)
-
-
-@nasty.examples(8, 100, st.lists(nasty.DATE_OBJECTS, max_size=40), LEVELS)
-def test_date_objects_are_counted_in_utc(values: list[Any], levels: tuple[str, ...]) -> None:
-    """Dates, datetimes, aware datetimes and text in one column of objects."""
-    expect_twins(dp.date("x", levels=levels), values)
-
-
-NUMBER = dp.number("x", lower=0, upper=100, depth=5)
-
-
-@nasty.examples(
-    8,
-    100,
-    st.lists(nasty.NUMBERS, max_size=60),
-    st.sampled_from(["count", "drop"]),
-    st.integers(1, 12),
-)
-def test_numbers_are_counted_in_halves(values: list[float], invalid: Any, depth: int) -> None:
-    """Values outside the bounds go to the nearest interval; NaN is invalid."""
-    hierarchy = dp.number("x", lower=-3.7, upper=99.9, depth=depth, invalid=invalid)
-    expect_twins(hierarchy, values, pd.DataFrame({"x": np.array(values, dtype=np.float64)}))
-
-
-@nasty.examples(8, 100, st.lists(nasty.NUMBER_TEXTS, max_size=60))
-def test_number_texts_are_counted_in_halves(values: list[Any]) -> None:
-    """Text that is a number counts as that number; other text is invalid."""
-    expect_twins(NUMBER, values)
-
-
-@nasty.examples(
-    8, 100, st.integers(1, 4).flatmap(nasty.column_rows), st.sampled_from(["count", "drop"])
-)
-def test_columns_are_counted_by_their_tuples(rows: list[tuple[Any, ...]], invalid: Any) -> None:
-    """The same label under two parents is two nodes; missing values are nodes of their own."""
-    width = len(rows[0]) if rows else 2
-    names = [f"c{i}" for i in range(width)]
-    frame = pd.DataFrame(
-        {n: pd.Series([row[i] for row in rows], dtype=object) for i, n in enumerate(names)}
-    )
-    hierarchy = dp.columns(*names, invalid=invalid)
-    assert exact_counts(frame, hierarchy) == rollup(leaf_paths(hierarchy, rows))
-
-
-@nasty.examples(8, 100, st.lists(nasty.MIXED, max_size=40))
-def test_mixed_objects_read_like_sql(values: list[Any]) -> None:
-    """Whole floats read like integers, booleans like SQL's, missing values of any sort alike."""
-    expect_twins(dp.columns("x"), values)
 
 
 # -- shares --------------------------------------------------------------------------------------
