@@ -22,16 +22,14 @@ from dpframe.counts import CountTree, ListedNodes
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.sources import frames as key_tables
-from dpframe.sources import keys, sql_tables
+from dpframe.sources import keys
 from dpframe.sources import rollup_statement as listed_join
-from dpframe.sources import sql_tables as sql_sources
-from dpframe.sources.count_rows import tree_of
 from dpframe.sources.exact_trees import exact_counts
 from dpframe.sources.keys import check_key_types, listed_counts, listed_nodes
 from tests import strategies as nasty
 from tests.members import in_turn, some
 from tests.naive import Path, leaf_paths, rollup
-from tests.rollups import tree_paths
+from tests.rollups import columns_of_t, node_counts, tree_by_sql, tree_paths
 
 RECORDS = PrivacyUnit()
 PATH = dp.path("x", depth=3)
@@ -409,12 +407,9 @@ def test_keys_of_a_wrong_type_are_refused_before_the_data_are_read() -> None:
     listed = listed_nodes([("x", "one")], PAIR)
     with pytest.raises(ColumnError, match="keys has 'one', which column 'b' of type BIGINT"):
         exact_counts(empty, PAIR, RECORDS, 1, listed=listed)
-    source = sql_sources.table_source("t")
     seen = [("a", "VARCHAR"), ("b", "BIGINT")]
     with pytest.raises(ColumnError, match="keys has 'one', which column 'b' of type BIGINT"):
-        sql_tables.table_rollup_statement(
-            source, PAIR, RECORDS, band=1, seed=1, columns=seen, only=listed
-        )
+        tree_by_sql(duckdb.connect(), PAIR, columns=seen, only=listed)
 
 
 # -- counts --------------------------------------------------------------------------------------
@@ -424,7 +419,7 @@ def counted(source: object, hierarchy: Hierarchy, listed: ListedNodes) -> dict[P
     tree = exact_counts(source, hierarchy, RECORDS, 1, listed=listed)
     assert tree.level is listed.level
     assert repr(tree) == "CountTree(<private>)"
-    return dict(zip(tree_paths(tree, hierarchy), tree.count.tolist(), strict=True))
+    return node_counts(tree, hierarchy)
 
 
 def expect_listed(hierarchy: Hierarchy, rows: list[tuple[Any, ...]], some: list[Any]) -> None:
@@ -440,17 +435,8 @@ def expect_listed(hierarchy: Hierarchy, rows: list[tuple[Any, ...]], some: list[
     assert counted(frame, hierarchy, listed) == expected
     con = duckdb.connect()
     con.register("t", frame)
-    for columns in (None, sql_tables.described_columns(con.execute("DESCRIBE t").fetchall())):
-        text = sql_tables.table_rollup_statement(
-            sql_sources.table_source("t"),
-            hierarchy,
-            RECORDS,
-            band=1,
-            seed=1,
-            columns=columns,
-            only=listed,
-        )
-        whole = tree_of(con.sql(text).to_arrow_table())
+    for columns in (None, columns_of_t(con)):
+        whole = tree_by_sql(con, hierarchy, columns=columns, only=listed)
         assert set(tree_paths(whole, hierarchy)) <= set(expected)  # no other node is fetched
         assert listed_counts(whole, listed).count.tolist() == list(expected.values())
 
@@ -526,16 +512,8 @@ def test_text_is_compared_by_its_characters() -> None:
     con.execute("INSERT INTO t VALUES ('a'), ('A'), ('A'), ('é')")
     listed = listed_nodes(["a"], dp.columns("x"))
     assert counted(con.table("t"), dp.columns("x"), listed) == {(): 4, ("a",): 1}
-    text = sql_tables.table_rollup_statement(
-        sql_sources.table_source("t"),
-        dp.columns("x"),
-        RECORDS,
-        band=1,
-        seed=1,
-        columns=[("x", "VARCHAR")],
-        only=listed,
-    )
-    assert con.sql(text).to_arrow_table()["n"].to_pylist() == [4, 1]
+    found = tree_by_sql(con, dp.columns("x"), columns=[("x", "VARCHAR")], only=listed)
+    assert found.count.tolist() == [4, 1]
 
 
 def test_weights_and_users_have_listed_counts() -> None:

@@ -6,28 +6,21 @@ import math
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path as File
 from typing import Any
 
 import duckdb
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.budget import SHARE_GRID, PrivacyUnit
-from dpframe.errors import ColumnError
-from dpframe.hierarchy import Hierarchy, as_hierarchy
-from dpframe.sources import exact_trees, sql_tables
-from dpframe.sources import sql_tables as sql_sources
-from dpframe.sources.count_rows import tree_of
+from dpframe.hierarchy import as_hierarchy
 from tests import strategies as nasty
 from tests.members import some
 from tests.naive import Path, leaf_paths, parts, units_of_keys, units_of_users
-from tests.rollups import exact_counts, tree_paths
+from tests.rollups import columns_of_t, exact_counts, node_counts, tree_by_sql
 
 X = dp.columns("x")
 SEED = 7
@@ -232,21 +225,6 @@ NUMBERS: dict[str, list[Any]] = {
 }
 
 
-def by_sql(
-    con: duckdb.DuckDBPyConnection,
-    hierarchy: Hierarchy,
-    unit: PrivacyUnit,
-    columns: list[tuple[str, str]] | None,
-) -> dict[Path, int]:
-    """The statement of the SQL front door, run on the connection that has the table t."""
-    source = sql_sources.table_source("t")
-    text = sql_tables.table_rollup_statement(
-        source, hierarchy, unit, band=1, seed=SEED, columns=columns
-    )
-    tree = tree_of(con.sql(text).to_arrow_table())
-    return dict(zip(tree_paths(tree, hierarchy), tree.count.tolist(), strict=True))
-
-
 @some(
     "TINYINT-None",
     "SMALLINT-None",
@@ -272,62 +250,5 @@ def test_numbers_of_every_type_are_read(kind: str, user: str | None) -> None:
     total = sum(parts(None if v is None else float(v), 4.0) for v in values) * SHARE_GRID / 2**40
     assert abs(found[()] - total) < len(values)
     assert found[()] > 0
-    for columns in (None, sql_tables.described_columns(con.execute("DESCRIBE t").fetchall())):
-        assert by_sql(con, X, unit, columns) == found
-
-
-def test_every_source_has_the_same_measure(tmp_path: File) -> None:
-    """pandas of several dtypes, Polars, Arrow, relations and files, CSV too, whose texts read."""
-    rows = {"x": ["a", "a", "c", "c"], "w": [2.5, None, 7.0, -1.0]}
-    table = pa.table(rows)
-    csv, parquet = tmp_path / "t.csv", tmp_path / "t.parquet"
-    pl.DataFrame(rows).write_parquet(parquet)
-    csv.write_text("x,w\na,2.5\na,\nc,7e0\nc,-1\nc,much\nc,nan\n")
-    con = duckdb.connect()
-    con.register("given", table)
-    x = pd.Series(rows["x"], dtype=object)
-    sources: list[object] = [
-        *(pd.DataFrame({"x": x, "w": pd.Series(rows["w"], dtype=t)}) for t in ("Float64", "float")),
-        pl.DataFrame(rows),
-        table,
-        table.set_column(1, "w", table["w"].cast(pa.decimal128(9, 2))),
-        con.sql("SELECT x, w::FLOAT AS w FROM given"),
-        parquet,
-        csv,
-    ]
-    for source in sources:
-        found = exact_counts(source, X, measured(5.0), SEED)
-        assert found == {(): 384, ("a",): 128, ("c",): 256}, source
-
-
-def test_a_measure_can_be_a_level_too() -> None:
-    frame = pd.DataFrame({"x": ["a", "b"], "w": [1, 2]})
-    expected = {(): 384, ("1",): 128, ("1", "a"): 128, ("2",): 256, ("2", "b"): 256}
-    assert exact_counts(frame, dp.columns("w", "x"), measured(2.0), SEED) == expected
-    con = duckdb.connect()
-    con.register("t", frame)
-    assert by_sql(con, dp.columns("w", "x"), measured(2.0), None) == expected
-
-
-REFUSED = [
-    *("'1'", "DATE '2020-01-01'", "true", "[1]", "{'a': 1}", "'1'::BLOB", "INTERVAL 1 DAY"),
-    *("'SECRET'::ENUM('SECRET')", "MAP {'a': 1}", "TIMESTAMP '2020-01-01'", "uuid()"),
-]
-
-
-@some("'1'", "true", "'1'::BLOB", "uuid()")
-@pytest.mark.parametrize("value", REFUSED)
-def test_a_column_of_no_numbers_is_refused_by_its_type(value: str) -> None:
-    """Law: at every door in the same words, by the type alone, which is public."""
-    con, refused = duckdb.connect(), r"column 'w' has type .*; a measure is read from numbers\. "
-    con.execute(f"CREATE TABLE t AS SELECT 'a' AS x, {value} AS w")
-    with pytest.raises(ColumnError, match=refused) as given:
-        exact_trees.exact_counts(con.table("t"), X, measured(1.0), 1)
-    seen = sql_tables.described_columns(con.execute("DESCRIBE t").fetchall())
-    with pytest.raises(ColumnError, match=refused) as known:
-        by_sql(con, X, measured(1.0), seen)
-    with pytest.raises(duckdb.Error, match=refused) as unseen:
-        by_sql(con, X, measured(1.0), None)
-    for error in (given, known, unseen):
-        assert "SECRET" not in str(error.value)
-        assert str(given.value) in str(error.value)
+    for columns in (None, columns_of_t(con)):
+        assert node_counts(tree_by_sql(con, X, unit, columns, seed=SEED), X) == found
