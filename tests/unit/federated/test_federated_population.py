@@ -75,35 +75,21 @@ def test_every_device_chooses_by_the_law(
     st.sets(st.integers(0, 7)),
     st.integers(1, 20),
     st.booleans(),
+    st.none() | st.lists(st.booleans(), min_size=30, max_size=30),
 )
-def test_each_device_chooses_one_of_its_own(
-    held: list[dict[int, int]], eligible: set[int], at_once: int, weighted: bool
+def test_each_device_that_takes_part_chooses_one_of_its_own(
+    held: list[dict[int, int]], eligible: set[int], at_once: int, weighted: bool, here: Any
 ) -> None:
-    """Law: one choice of each device with an eligible item, in order, and none of any other."""
-    before, choosing.AT_ONCE = choosing.AT_ONCE, at_once
-    try:
-        found = choices(fleet(*held), sorted(eligible), weighted=weighted).tolist()
-    finally:
-        choosing.AT_ONCE = before
-    asked = [eligible & d.keys() for d in held if eligible & d.keys()]
+    """Law: one choice of each device with an eligible item, in order, and none of any other; over
+    chunks, too."""
+    part = None if here is None else np.array(here[: len(held)], dtype=np.bool_)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choosing, "AT_ONCE", at_once)
+        found = choices(fleet(*held), sorted(eligible), weighted=weighted, taking_part=part)
+    present = [d for i, d in enumerate(held) if part is None or part[i]]
+    asked = [eligible & d.keys() for d in present if eligible & d.keys()]
     assert len(found) == len(asked)
-    assert all(item in own for item, own in zip(found, asked, strict=True))
-
-
-@anywhere
-@given(st.lists(st.integers(0, 4), max_size=12), st.integers(1, 6), st.data())
-def test_only_those_who_take_part_choose(
-    sizes: list[int], at_once: int, data: st.DataObject
-) -> None:
-    """Law: over chunks, too, absent devices and those without items are left out."""
-    here = np.array([data.draw(st.booleans()) for _ in sizes], dtype=np.bool_)
-    devices = fleet(*[{(i + j) % 8: 1 for j in range(n)} for i, n in enumerate(sizes)])
-    before, choosing.AT_ONCE = choosing.AT_ONCE, at_once
-    try:
-        found = choices(devices, range(8), taking_part=here)
-    finally:
-        choosing.AT_ONCE = before
-    assert len(found) == sum(n > 0 and bool(h) for n, h in zip(sizes, here, strict=True))
+    assert all(item in own for item, own in zip(found.tolist(), asked, strict=True))
 
 
 def test_the_largest_number_is_a_choice(monkeypatch: Any) -> None:

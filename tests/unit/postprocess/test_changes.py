@@ -22,7 +22,7 @@ from dpframe.asking.release import Release
 from dpframe.counts import CountTree
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.mechanisms import offline_hhh
-from dpframe.noise import NoiseTable, halves, laplace_table
+from dpframe.noise import halves, laplace_table
 from dpframe.postprocess import change_ends
 from dpframe.postprocess.change_sides import Side
 from dpframe.postprocess.joint_noise import Noise, difference_half_width
@@ -525,12 +525,6 @@ def test_wrong_types_are_refused() -> None:
         dp.change(3, other)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="needs a ledger"):
         dp.change("week-1", other)
-
-
-def test_an_exact_number_has_a_change_without_width() -> None:
-    """Law: without noise the interval of a change is the change."""
-    still = Noise(NoiseTable("none", 0, np.array([1], dtype=np.uint64)), 0)
-    assert difference_half_width(still, still, 0.999) == 0
 
 
 # -- samples ---------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom
 
 import dpframe as dp
 from dpframe.common.digest import seal_frame
@@ -93,31 +92,6 @@ def test_the_number_of_a_mean_is_not_needed_but_its_law_is() -> None:
     ratio = 4.3  # that of one Laplace noise, ln(1000) / ln(5), and above that of any sum of some
     up = frame["each"] + ratio * (frame["each_upper"] - frame["each"])
     assert (up.clip(upper=50) < wanted["each_upper"] - 1e-6).any()
-
-
-@often(16, 50)
-def test_means_of_a_rollup_hold_together_as_often_as_they_say(runs: int) -> None:
-    """Law: all intervals of all means hold at once with the confidence (level 1e-4); each with that
-    confidence for itself, they do not."""
-    table = pd.DataFrame({"a": np.repeat(list("uvwxyz"), 50), "x": np.tile([1.0, 4.0], 150)})
-    measures = {f"m{i}": "mean(x, 0, 10)" for i in range(4)}
-    asked: dict[str, Any] = {"by": ["a"], "epsilon": 16.0, "keys": list("uvwxyz")}
-    together, planted, g = 0, 0, 0.8
-    for seed in range(runs):
-        with seeded_noise(seed):
-            frame = rollup(table, measures=measures, confidence=0.95, **asked)
-        real = ~frame["prefix"].str.contains("<").to_numpy()
-        for shown, right in (
-            (frame.dp.intervals(g, simultaneous=True), True),
-            (frame.dp.intervals(g), False),
-        ):
-            held = all(
-                shown[f"{m}_lower"][real].le(2.5).all() and shown[f"{m}_upper"][real].ge(2.5).all()
-                for m in measures
-            )
-            together, planted = together + (held and right), planted + (held and not right)
-    fewest = int(binom.ppf(1e-4, runs, g))
-    assert planted < fewest <= together
 
 
 def test_intervals_that_are_not_of_a_mean_are_refused() -> None:

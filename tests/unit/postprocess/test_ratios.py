@@ -6,11 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from dpframe.postprocess.weighted_laplace import deviation_factor, ratio_interval
 
-Reals = NDArray[np.float64]
 DRAWS = 20_000
 
 

@@ -6,7 +6,6 @@ import ast
 import copy
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -70,13 +69,18 @@ STREAMS = st.lists(st.integers(0, 11), max_size=80)
 def test_any_batches_give_the_state_of_one_record_at_a_time(
     stream: list[int], counters: int, spelling: Callable[[int], Any], cuts: list[int]
 ) -> None:
-    """Law: the state is that of Algorithm 1, zeros included, however batches are cut."""
+    """Law: the state is that of Algorithm 1, zeros included, however batches are cut; C <= f <= C +
+    alpha for every key, and alpha <= n / (k + 1)."""
     records = [spelling(x) for x in stream]
     sketch = MisraGries(counters)
     ends = sorted({min(cut, len(records)) for cut in cuts})
     for start, end in zip([0, *ends], [*ends, len(records)], strict=True):
         sketch.update(records[start:end])
     assert content(sketch) == expected(records, counters)
+    assert sketch.decrements * (counters + 1) <= sketch.total == len(stream)
+    for key in map(spelling, range(12)):
+        estimate = sketch.estimate(key) if records else 0
+        assert estimate <= records.count(key) <= estimate + sketch.decrements
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -150,19 +154,6 @@ def test_the_standard_sketch_has_the_same_positive_counters(
         {key: count for (_, key), count in kept.items()},
         decrements,
     ) == naive.standard_misra_gries(stream, counters)
-
-
-@tries(25, 100, deadline=None)
-@given(STREAMS, st.integers(2, 8))
-def test_true_counts_lie_between_the_estimate_and_the_decrements_above_it(
-    stream: list[int], counters: int
-) -> None:
-    """Law: C <= f <= C + alpha for every key, and alpha <= n / (k + 1)."""
-    sketch, true = sketched(stream, counters), Counter(stream)
-    assert sketch.decrements * (counters + 1) <= sketch.total == len(stream)
-    for key in range(12):
-        estimate = sketch.estimate(key)
-        assert estimate <= true[key] <= estimate + sketch.decrements
 
 
 # -- what holds the keys -------------------------------------------------------------------------
@@ -392,12 +383,6 @@ def test_an_error_of_the_callers_iterable_passes_and_undoes_the_call() -> None:
         sketch.update(BAD_FOR_TEXT["error in the source"]())
 
 
-def test_records_have_no_weights() -> None:
-    """Law: a record weighs one; there is no argument for another weight, negative or not."""
-    with pytest.raises(TypeError):
-        MisraGries(3).update([1], -1)  # type: ignore[call-arg]
-
-
 @pytest.mark.parametrize("counters", [0, 1, -5, 2.5, "7", None, True, 10**9])
 def test_the_number_of_counters_is_a_whole_number_from_2(counters: Any) -> None:
     """Law: k of 0 or 1 and what is no whole number are refused with the rule."""
@@ -481,7 +466,9 @@ def test_only_one_module_loads_numba_and_importing_dpframe_does_not() -> None:
     assert loads == {"_kernels.py"}
     code = (
         "import sys, dpframe, dpframe.sketches as s; m = s.MisraGries(2); m.top(); m.update([]); "
-        "s.merge_raw_sketches([m]); print('numba' in sys.modules)"
+        "s.merge_raw_sketches([m]); from dpframe.sketches.hot_partition import HotPartition as H; "
+        "H(5, 2, 3, seed=1).update(m._state().counts.astype('u8')[:0]); "
+        "print('numba' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "False", done.stderr

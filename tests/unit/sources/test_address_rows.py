@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-from collections import Counter
 from contextlib import nullcontext
 from typing import Any
 from unittest import mock
@@ -147,27 +146,6 @@ def test_a_reader_that_takes_more_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
     rows = IPS.rename_columns(["x"])
     monkeypatch.setattr(address_bytes, "_decimals", wrong)
     assert counted(rows, "ip:x") != counted(rows, "ip:x", sql=True)
-
-
-def naive(texts: list[str], band: int) -> dict[tuple[int, int], int]:
-    """Nodes of IPv4, one text at a time."""
-    out: Counter[tuple[int, int]] = Counter()
-    for text in texts:
-        number = int(ipaddress.IPv4Address(text))
-        out.update((level, number >> 32 - 8 * level << 32 - 8 * level) for level in range(1, 5))
-    return {node: n for node, n in out.items() if n >= band}
-
-
-@pytest.mark.parametrize("held", [300, 2**24])
-def test_many_rows_count_as_one_by_one(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(address_levels, "HELD", held)
-    monkeypatch.setattr(duck_relations, "PIECE_ROWS", 2000)
-    numbers = np.random.default_rng(5).integers(0, [3, 2, 40, 9], (20_000, 4))
-    texts = [".".join(map(str, row)) for row in numbers.tolist()]
-    level, n, keys = counted(table_of(texts), "ip:x?version=4", 5)
-    found = zip(level[1:], [int(k) & 0xFFFFFFFF for k in keys[1:]], n[1:], strict=True)
-    assert {(a, b): c for a, b, c in found} == naive(texts, 5)
-    assert n[0] == len(texts)
 
 
 @pytest.fixture

@@ -98,6 +98,10 @@ def test_sketches_need_an_order_that_is_known() -> None:
         (pd.Series(["FR"]), r"source cannot be pandas\.Series"),
         ({"country": ["FR"]}, "source cannot be dict"),
         (pd.Series(["FR"]).to_numpy(), r"source cannot be numpy\.ndarray"),
+        (duckdb.connect(), "source cannot be "),
+        (3, "source cannot be int"),
+        (None, "source cannot be "),
+        (["FR"], "source cannot be list"),
     ],
 )
 def test_what_is_no_frame_is_named_with_its_library(source: Any, named: str) -> None:

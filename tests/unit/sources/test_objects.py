@@ -21,7 +21,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import dpframe as dp
 from dpframe.budget import SHARE_GRID, PrivacyUnit
 from dpframe.common.unicode import escape_bytes
 from dpframe.hierarchy import as_hierarchy
@@ -185,10 +184,3 @@ def test_objects_of_polars_are_keys_by_value() -> None:
 def test_bytes_are_written_as_duckdb_writes_them(raw: bytes) -> None:
     ((written,),) = duckdb.sql("SELECT CAST(? AS VARCHAR)", params=[raw]).fetchall()
     assert escape_bytes(raw) == written
-
-
-def test_decimals_in_a_list_of_keys_are_refused() -> None:
-    """Law: a key that would silently match nothing is told how to be written."""
-    frame = pd.DataFrame({"x": [Decimal("1.50")] * 9})
-    with pytest.raises(dp.ParameterError, match="Write the text"):
-        dp.tree_counts(frame, ["x"], keys=[Decimal("1.50")], epsilon=1.0)

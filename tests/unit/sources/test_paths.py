@@ -154,8 +154,9 @@ def test_links_and_rights_outlive_a_new_file(result: pd.DataFrame, tmp_path: Pat
     assert link.is_symlink()
     assert "<html" in file.read_text("utf-8")
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
-    dp.MisraGries(9).save(file)
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    for path in (file, tmp_path / "new.sketch"):
+        dp.MisraGries(9).save(path)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(

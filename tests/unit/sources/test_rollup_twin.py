@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import dpframe as dp
 from dpframe.budget import PrivacyUnit
 from dpframe.counts import python_integers
-from dpframe.errors import ColumnError, ParameterTypeError
+from dpframe.errors import ColumnError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.measures import Steps
 from dpframe.sources import exact_trees as tables
@@ -27,7 +27,7 @@ from dpframe.sources.portable_sql import Summand, values_to_count
 from tests import strategies as nasty
 from tests.members import few, some
 from tests.naive import leaf_paths, rollup, shares, units_of_pairs
-from tests.rollups import exact_counts, exact_tree
+from tests.rollups import exact_counts
 
 PAIR = dp.columns("a", "b")
 
@@ -280,29 +280,6 @@ def test_an_empty_frame_is_a_root_of_zero(spec: str) -> None:
         }
 
 
-@some(
-    "7-columns:x",
-    "7-code:x?lengths=1,3",
-    "7-date:x",
-    "None-code:x?lengths=1,3",
-    "None-date:x",
-    "None-columns:x,x2",
-    "2013-05-01-code:x?lengths=1,3",
-    "2013-05-01-columns:x,x2",
-    "10.0.0.1-code:x?lengths=1,3",
-    "10.0.0.1-ip:x",
-    "10.0.0.1-columns:x,x2",
-)
-@pytest.mark.parametrize("spec", ALL_KINDS)
-@pytest.mark.parametrize("value", ["7", None, "2013-05-01", "10.0.0.1"])
-def test_one_row_is_one_path(spec: str, value: Any) -> None:
-    """A single row is counted once at each of its levels."""
-    hierarchy = as_hierarchy(spec)
-    frame = pd.DataFrame({"x": [value], "x2": [value]}, dtype=object)
-    row = (value,) * len(hierarchy.source_columns)
-    assert exact_counts(frame, hierarchy) == rollup(leaf_paths(hierarchy, [row]))
-
-
 def test_columns_that_nobody_asked_for_do_not_matter() -> None:
     """Duplicate, numbered, nested or unreadable other columns are never touched."""
     frame = pd.DataFrame([["a", 1, 2, 3, object()]], columns=["x", "y", "y", 0, ("t", 1)])
@@ -347,18 +324,6 @@ def test_an_unreadable_arrow_type_raises_our_error() -> None:
     wide = pa.table({"x": pa.array([1], pa.decimal256(50, 3))})
     with pytest.raises(ColumnError, match=r"'x' has type decimal256\(50, 3\), which DuckDB does"):
         exact_counts(wide, dp.columns("x"))
-
-
-def test_what_is_no_table_is_refused_by_its_type() -> None:
-    for thing in (pd.Series([1], name="x"), duckdb.connect(), 3, None, {"x": [1]}, [1]):
-        with pytest.raises(ParameterTypeError, match="source cannot be "):
-            exact_counts(thing, dp.columns("x"))
-
-
-def test_the_tree_shows_nothing() -> None:
-    """A CountTree keeps its counts to itself."""
-    tree = exact_tree(frame_of(["secret"]), dp.columns("x"))
-    assert repr(tree) == str(tree) == "CountTree(<private>)"
 
 
 @pytest.mark.parametrize(

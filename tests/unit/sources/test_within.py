@@ -27,7 +27,6 @@ from dpframe.sources.spark import PeriodReading, PeriodSource, require_columns, 
 from tests.naive import in_period, period_name
 
 MICROSECOND = dt.timedelta(microseconds=1)
-EPOCH = dt.datetime(1970, 1, 1)
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
