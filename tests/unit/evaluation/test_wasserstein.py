@@ -28,9 +28,6 @@ def slow(real: list[float], synthetic: list[float]) -> float:
     return float(np.abs(a - b).mean())
 
 
-# -- one column ----------------------------------------------------------------------------------
-
-
 def test_a_shift_costs_its_length() -> None:
     """A uniform sample moved by c is at distance c, whatever its size."""
     x = np.linspace(0, 1, 1001)
@@ -74,9 +71,6 @@ def test_times_are_compared_in_seconds() -> None:
     assert scaled == pytest.approx(0.1)
 
 
-# -- several columns -----------------------------------------------------------------------------
-
-
 def test_a_shift_in_the_plane_costs_two_over_pi_of_its_length() -> None:
     """The mean of |cos| over all directions is 2 / pi; 1 / 2 in space."""
     rng = np.random.default_rng(1)
@@ -112,9 +106,6 @@ def test_the_seed_settles_the_directions() -> None:
     a, b = rng.random((2, 30, 2))
     assert wasserstein(a, b, seed=4) == wasserstein(a, b, seed=4)
     assert wasserstein(a, b, seed=4) != wasserstein(a, b, seed=5)
-
-
-# -- what is read --------------------------------------------------------------------------------
 
 
 def test_every_kind_of_frame_is_read_alike() -> None:

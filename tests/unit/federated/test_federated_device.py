@@ -68,9 +68,6 @@ def test_reports_of_half_the_noise_are_rejected() -> None:
     assert math.log(ratio) > 2.0
 
 
-# -- data selection ------------------------------------------------------------------------------
-
-
 def chosen(draws: int, items: Mapping[str, int], **asked: Any) -> Counter[str | None]:
     random = np.random.default_rng(3)
     told = {"encoding": ABC, "prefixes": [""], "segment": 3, **asked}

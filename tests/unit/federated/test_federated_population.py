@@ -48,9 +48,6 @@ def choices(devices: Population, eligible: Sequence[int], **more: Any) -> np.nda
     return devices.choices(allowed, **told)
 
 
-# -- choices -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("weighted", "law"), [(False, [1, 1, 1]), (True, [5, 1, 2])])
 @pytest.mark.parametrize("at_once", [1, 7, 1 << 22])
 def test_every_device_chooses_by_the_law(
@@ -131,9 +128,6 @@ def test_a_device_by_itself_has_the_same_law(weighted: bool) -> None:
     for found, right in ((there, True), (other, False)):
         table = [[found[b] for b in order], [here[b] for b in order]]
         assert (stats.chi2_contingency(table).pvalue > LEVEL) == right
-
-
-# -- from a source -------------------------------------------------------------------------------
 
 
 def held(

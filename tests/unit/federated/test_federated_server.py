@@ -28,9 +28,6 @@ sums_of_cells = st.lists(st.integers(0, 30), min_size=1, max_size=40)
 shares = st.sampled_from([0.01, 0.3, 0.5, 2.0, 10.0])
 
 
-# -- which cells are kept ------------------------------------------------------------------------
-
-
 def slow_least(sums: list[int], empty: NoiseTable, share: float) -> int:
     """Every threshold in turn, every cell counted."""
     values = np.arange(empty.lowest, empty.highest + 1)
@@ -135,9 +132,6 @@ def test_the_largest_are_followed_and_ties_go_together(
     assert not left or len(followed) + len(tied) > capacity
 
 
-# -- sums ----------------------------------------------------------------------------------------
-
-
 def added_up(cells: list[int], size: int, devices: int, el: float) -> np.ndarray:
     """Real reports, added up by the server."""
     held = [*cells, *[None] * (devices - len(cells))]
@@ -211,9 +205,6 @@ def test_estimates_are_unbiased_and_as_far_off_as_is_said() -> None:
 def test_no_reports_have_no_sum() -> None:
     with pytest.raises(ParameterError, match="reports"):
         aggregate([])
-
-
-# -- intervals -----------------------------------------------------------------------------------
 
 
 def missed(channel: Any, law: Any, devices: int, least: int, confidence: float) -> float:

@@ -31,8 +31,6 @@ from dpframe.papers.baselines import alpha_rmse
 from dpframe.testing import seeded_noise
 from tests.members import tries
 
-# -- parameters -----------------------------------------------------------------------------------
-
 BUDGETS = {
     "height": st.integers(1, 130),
     "alpha": st.floats(0.02, 0.99),
@@ -135,8 +133,6 @@ def test_values_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ParameterError, match=next(iter(wrong))):
         relative_laws(**{**right, **wrong})  # type: ignore[arg-type]
 
-
-# -- a slow twin ----------------------------------------------------------------------------------
 
 Noise = Callable[[Fraction], int]
 """One draw of the next value for a scale."""
@@ -263,9 +259,6 @@ def test_run_is_the_pseudocode(table: dict[str, int], seed: int, widen: int) -> 
     assert noisy.count.tolist() == [
         min(answers[expected[p]], WIDE.largest) for p in sorted(expected)
     ]
-
-
-# -- what is released -----------------------------------------------------------------------------
 
 
 def released(tree: CountTree, laws: RelativeLaws, seeds: int) -> Iterator[NoisyTree]:

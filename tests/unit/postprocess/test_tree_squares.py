@@ -119,9 +119,6 @@ def test_what_breaks_a_rule_is_refused(change: dict[str, object], message: str) 
         least_squares(**{**good, **change})  # type: ignore[arg-type]
 
 
-# -- the largest share of one noise in an estimate -------------------------------------------------
-
-
 def naive_shares(above: NDArray[np.int64], vp: Reals, vt: Reals) -> Reals:
     """By the estimates of measurements that are 1 in one place and 0 elsewhere."""
     n, columns = len(above), []
@@ -187,8 +184,6 @@ def test_siblings_in_another_order_have_the_same_numbers(found: Callable[..., An
     alone = np.zeros(n, int)
     assert np.bincount(alone, values)[0] != np.bincount(alone, values[::-1])[0]
 
-
-# -- whole parts -----------------------------------------------------------------------------------
 
 TREES = {
     "one": np.array([-1]),

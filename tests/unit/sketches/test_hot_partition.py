@@ -74,9 +74,6 @@ def noise_of(laws: PartitionLaws, shape: Shape, seed: int) -> list[int]:
     return np.concatenate(draws).tolist()
 
 
-# -- the sketch ----------------------------------------------------------------------------------
-
-
 @some(
     "Shape(depth=6, hot=1, width=3, rows=1, seed=0)",
     "Shape(depth=5, hot=4, width=16, rows=1, seed=7)",
@@ -213,9 +210,6 @@ def test_hashes_spread_and_signs_balance() -> None:
         assert abs(together - 1 / 64) < 0.005
 
 
-# -- growth --------------------------------------------------------------------------------------
-
-
 @in_turn(("seed", range(6)), ("shape", SHAPES, str))
 def test_partitions_are_those_of_the_printed_algorithms(shape: Shape, seed: int) -> None:
     """Law: bit for bit, for the same noise; little noise, and more than there are records."""
@@ -278,9 +272,6 @@ def test_noise_of_another_sketch_is_refused() -> None:
         run_full(codes_of([1]), laws_of(shape))
 
 
-# -- noise ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("shape", SHAPES[:4], ids=str)
 def test_scales_are_those_of_equation_23(shape: Shape) -> None:
     """Law: the formula in floats, scales never below it, and the sum never above epsilon."""
@@ -313,9 +304,6 @@ def test_budgets_of_no_use_and_wrong_diameters_are_refused() -> None:
             partition_laws(**{**good, "diameters": diameters})
     with pytest.raises(ParameterError, match="split"):
         partition_laws(**{**good, "split": "even"})
-
-
-# -- samples -------------------------------------------------------------------------------------
 
 
 def test_leaves_are_drawn_in_proportion_to_their_counts() -> None:

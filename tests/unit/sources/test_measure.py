@@ -54,8 +54,6 @@ def frame_of(
     return frame.astype({columns[-1]: kind})
 
 
-# -- the twin ------------------------------------------------------------------------------------
-
 WEIGHTS = st.one_of(
     st.floats(allow_nan=True, allow_infinity=True),
     st.floats(0, 3),
@@ -138,9 +136,6 @@ def test_every_kind_adds_up_a_measure(rows: list[Any], spec: str, invalid: str) 
         assert abs(found.get(path, 0) - units) < max(1, below.get(path, 1))
 
 
-# -- bounded and unbiased ------------------------------------------------------------------------
-
-
 @nasty.examples(
     10,
     200,
@@ -211,8 +206,6 @@ def test_sums_of_the_largest_weights_fit() -> None:
     assert exact_counts(rows, X, measured(1e-200))[("a",)] == 20_000_000 * SHARE_GRID
     assert exact_counts(rows, X, measured(1e-200, "u"))[("a",)] == SHARE_GRID
 
-
-# -- types ---------------------------------------------------------------------------------------
 
 NUMBERS: dict[str, list[Any]] = {
     **{t: [1, 0, -1, 100, None] for t in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")},

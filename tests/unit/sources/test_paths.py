@@ -105,9 +105,6 @@ def test_files_that_are_read_together_name_the_same_columns(twins: Path) -> None
         read_public_file("m*.csv", ["p"])
 
 
-# -- writing -------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def result() -> pd.DataFrame:
     return dp.hhh(pd.DataFrame({"p": ["a"] * 99}), ["p"], **BUDGET)

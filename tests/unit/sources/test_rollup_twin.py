@@ -52,8 +52,6 @@ def test_every_listed_malformed_address_is_invalid() -> None:
     assert found == {(): len(nasty.MALFORMED), (None,): len(nasty.MALFORMED)}
 
 
-# -- shares --------------------------------------------------------------------------------------
-
 USERS = st.lists(
     st.tuples(st.sampled_from(["u", "v", "w", "x'", None]), nasty.paths("/")), max_size=40
 )
@@ -142,8 +140,6 @@ def test_the_sample_ignores_the_order_of_rows() -> None:
         assert first == exact_counts(frame.sample(frac=1, random_state=1), dp.columns("x"), unit)
         assert first != exact_counts(frame, dp.columns("x"), unit, seed=2)
 
-
-# -- how a column is stored ----------------------------------------------------------------------
 
 KINDS_OF_TEXT = ["columns:x", "path:x", "code:x?lengths=1,3", "domain:x", "ip:x", "date:x"]
 TEXTS = ["a/b", "10.0.0.1", "", None, "2013-05-01", "www.example.org", "a/b"]
@@ -262,8 +258,6 @@ def test_dates_refuse_columns_that_hold_no_times(values: list[Any]) -> None:
     with pytest.raises(ColumnError, match=r"column 'x' has type .*; date reads dates"):
         exact_counts(pa.table({"x": values}), dp.date("x"))
 
-
-# -- shapes of a frame ---------------------------------------------------------------------------
 
 ALL_KINDS = [*KINDS_OF_TEXT, "number:x?lower=0&upper=8&depth=3", "columns:x,x2"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 from unittest import mock
@@ -17,11 +18,14 @@ import dpframe as dp
 from dpframe._duck import register_table
 from dpframe._duck import relations as duck_relations
 from dpframe.hierarchy import as_hierarchy
+from dpframe.hierarchy._base import unpack_key
 from dpframe.hierarchy._cells import Columns
 from dpframe.sketches import MisraGries, SketchState
-from dpframe.sources import address_keys, packed_keys, stream_batches
+from dpframe.sources import address_keys, packed_keys, source_relations, stream_batches
+from dpframe.sources.packed_keys import stream_sql
 from dpframe.sources.stream_batches import sketch_source, updated_sketches
 from tests import strategies as nasty
+from tests.rollups import exact_tree
 
 FOURS = st.integers(0, 2**32 - 1).map(lambda n: str(ipaddress.IPv4Address(n)))
 SIXES = st.integers(0, 2**128 - 1).map(lambda n: str(ipaddress.IPv6Address(n)))
@@ -162,9 +166,6 @@ def test_paths_that_are_no_utf8_are_repaired_before_they_are_split() -> None:
     assert sketches[1].estimate(r"=a\xFF/b") == sketches[1].estimate("=a/b") == 1
 
 
-# -- whole numbers ---------------------------------------------------------------------------------
-
-
 @nasty.examples(8, 200, st.lists(NUMBERS, min_size=2, max_size=3), st.integers(2, 4))
 def test_batches_that_do_not_fit_are_counted_as_texts_from_there_on(
     parts: list[list[tuple[Any, ...]]], counters: int
@@ -216,3 +217,46 @@ def test_codes_without_room_for_null_would_be_found() -> None:
     found = codes.of(pa.array([2, None], pa.int64()))
     assert found is not None
     assert found.tolist() == [2, 3]
+
+
+MIXED_ROWS = pd.DataFrame(
+    {
+        "ip": ["10.0.0.1", "10.0.0.1", "10.2.0.9", "2001:db8::1", "no", None, ""],
+        "path": ["a/b/c", "/a", "a//c", "//", "", None, "x/" * 12],
+        "host": ["www.a.org", "a.org", "org", "b.a.org", "", None, "a..org"],
+        "when": ["2020-01-02 03:04:05", "2020-01-02", "2020", "no", "", None, "2021-05-01"],
+        "code": ["12345", "12", "1", "99999", "", None, "abc"],
+        "number": ["1", "99.5", "50", "101", "nan", None, "x"],
+        "a": ["[1]", "=", "!", '"', "\u00e9", None, ""],
+        "b": ["x", "x", None, "", "[", "]", "x"],
+        "i": [1, 2, 2, 3, 3, 3, -4],
+    }
+)
+
+EVERY_SPEC = [
+    *("ip:ip", "ip:ip?version=4", "path:path", "path:path?depth=2", "domain:host", "date:when"),
+    *("code:code?lengths=1,3", "number:number?lower=0&upper=100&depth=5", "columns:a"),
+    *("columns:a,b", "columns:i,a,b", "columns:a,b?invalid=drop", "path:path?invalid=drop"),
+]
+
+
+@pytest.mark.parametrize("spec", EVERY_SPEC)
+def test_the_stream_has_the_nodes_and_counts_of_the_rollup(spec: str) -> None:
+    """Counting the keys of a level gives the counts of its nodes, for every kind."""
+    hierarchy = as_hierarchy(spec)
+    tree = exact_tree(MIXED_ROWS, hierarchy)
+    keys = list(zip(*(k.cast("string").to_pylist() for k in tree.keys), strict=True))
+    exact = {
+        (level, texts): count
+        for level, texts, count in zip(tree.level.tolist(), keys, tree.count.tolist(), strict=True)
+        if level
+    }
+    with source_relations.open_source(MIXED_ROWS, hierarchy.source_columns) as relation:
+        types = dict(zip(relation.columns, relation.types, strict=True))
+        read = tuple(types[c] for c in hierarchy.source_columns)
+        found = relation.query(stream_sql(hierarchy, types=read), False)
+    counted: Counter[tuple[int, tuple[str | None, ...]]] = Counter()
+    for level, column in enumerate(found.columns, 1):
+        values = [v for v in column.to_pylist() if v is not None]
+        counted.update((level, unpack_key(v, hierarchy.key_width)) for v in values)
+    assert counted == exact

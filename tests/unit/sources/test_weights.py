@@ -78,8 +78,6 @@ def by_sql(
     return node_counts(tree_by_sql(con, hierarchy, unit, columns), hierarchy)
 
 
-# -- values --------------------------------------------------------------------------------------
-
 VALUES: dict[str, list[Any]] = {
     **{t: [1, 0, -1, 100, -128, None] for t in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")},
     "BIGINT ": [2**63 - 1, -(2**63), 10**9, 10**9 + 1, 7, None],
@@ -190,8 +188,6 @@ def test_sums_fit_when_all_weights_are_the_largest() -> None:
     assert counted(rows, X, PrivacyUnit(weight="w", max_weight=10**12))[()] == 10**16
 
 
-# -- sources -------------------------------------------------------------------------------------
-
 ROWS = {"x": ["a/b", "a", "c", "c"], "w": [2, None, 7, 1]}
 EXPECTED = {(): 8, ("a",): 2, ("a", "a/b"): 2, ("c",): 6}
 
@@ -247,8 +243,6 @@ def test_names_of_weights_are_quoted(name: str) -> None:
     con.register("t", frame)
     assert by_sql(con, X, unit) == {(): 5, ("a",): 2, ("b",): 3}
 
-
-# -- types ---------------------------------------------------------------------------------------
 
 SECRET = "SECRETVALUE"
 REFUSED = [
