@@ -179,7 +179,7 @@ X = pd.DataFrame({"x": [0.0, 1.0], "s": ["private", "text"]})
         ((pd.concat([X, X], axis=1), X), ColumnError, "two columns of the same name"),
     ],
 )
-def test_errors_teach_and_quote_no_data(
+def test_errors_quote_no_data(
     arguments: tuple[object, ...], kind: type[Exception], words: str
 ) -> None:
     names = ("real", "synthetic", "columns", "bounds")

@@ -106,22 +106,26 @@ def test_denied_items_are_those_that_look_like_them() -> None:
     assert set(chosen(30, {"Ab": 1, "c": 1}, deny=["aB"])) == {ABC.codes["c"]}
 
 
-def test_items_are_different_however_long_their_codes_are() -> None:
-    """Law: two long items in an alphabet of long codes are two: each chosen a third of the time."""
-    many = BinaryEncoding("".join(map(chr, range(0x4E00, 0x4E00 + 2000))))
-    a, b, c = many.alphabet[:3]
-    found = chosen(
-        2000, {a * 30 + b: 1, a * 30 + c: 1, b: 1}, encoding=many, segment=len(many.codes[a])
-    )
-    assert stats.binomtest(found[many.codes[b]], 2000, 1 / 3).pvalue > LEVEL
-    assert stats.binomtest(found[many.codes[b]], 2000, 1 / 2).pvalue < LEVEL
+LETTERS = BinaryEncoding("".join(map(chr, range(0x4E00, 0x4E00 + 2000))))
+X, Y, Z = LETTERS.alphabet[:3]
 
 
-def test_texts_with_the_same_bits_are_one_item() -> None:
-    """Law: spellings and unknown characters that encode alike are chosen as one item."""
-    found = chosen(2000, {"AB": 1, "ab": 1, "aB": 1, "c": 1}, prefixes=[""])
-    assert stats.binomtest(found[ABC.codes["c"]], 2000, 1 / 2).pvalue > LEVEL
-    assert stats.binomtest(found[ABC.codes["c"]], 2000, 1 / 4).pvalue < LEVEL
+@pytest.mark.parametrize(
+    ("encoding", "items", "seen", "law", "wrong"),
+    [
+        (LETTERS, [X * 30 + Y, X * 30 + Z, Y], Y, 1 / 3, 1 / 2),
+        (ABC, ["AB", "ab", "aB", "c"], "c", 1 / 2, 1 / 4),
+    ],
+    ids=["different, however long their codes are", "one, where their bits are the same"],
+)
+def test_items_are_what_their_bits_are(
+    encoding: BinaryEncoding, items: list[str], seen: str, law: float, wrong: float
+) -> None:
+    """Law: each item is as likely as any other; the other law is rejected."""
+    held, size = dict.fromkeys(items, 1), len(encoding.codes[seen])
+    found = chosen(2000, held, encoding=encoding, segment=size)
+    assert stats.binomtest(found[encoding.codes[seen]], 2000, law).pvalue > LEVEL
+    assert stats.binomtest(found[encoding.codes[seen]], 2000, wrong).pvalue < LEVEL
 
 
 def test_a_real_device_reports_what_a_server_can_count() -> None:

@@ -50,7 +50,7 @@ def choices(devices: Population, eligible: Sequence[int], **more: Any) -> np.nda
 
 @pytest.mark.parametrize(("weighted", "law"), [(False, [1, 1, 1]), (True, [5, 1, 2])])
 @pytest.mark.parametrize("at_once", [1, 7, 1 << 22])
-def test_every_device_chooses_by_the_law(
+def test_devices_choose_by_law(
     weighted: bool, law: list[int], at_once: int, monkeypatch: Any
 ) -> None:
     """Chi-square of the eligible items of equal devices, at level 1e-6, in chunks of any size; the

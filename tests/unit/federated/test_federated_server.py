@@ -54,7 +54,7 @@ def test_thresholds_are_those_of_the_slow_twin(sums: list[int], share: float) ->
 
 @anywhere
 @given(sums_of_cells, shares, st.data())
-def test_a_cell_is_kept_by_its_own_sum_alone(
+def test_a_cell_is_kept_by_its_sum_alone(
     sums: list[int], share: float, data: st.DataObject
 ) -> None:
     """Law: given all other cells there is one number that a cell has to reach; where it does, that
@@ -117,7 +117,7 @@ def test_prune_is_for_sums_of_reports() -> None:
 
 @anywhere
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=30), st.integers(1, 12), st.data())
-def test_the_largest_are_followed_and_ties_go_together(
+def test_the_largest_go_on_and_ties_together(
     sums: list[int], capacity: int, data: st.DataObject
 ) -> None:
     """Law: at most so many, none smaller than one left out, and as many as ties allow."""
@@ -237,9 +237,7 @@ def report_law(devices: int, el: float) -> Any:
 @some("1-2.0-0.5", "1-2.0-0.999", "25-0.5-0.999", "120-6.0-0.95")
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
 @pytest.mark.parametrize(("devices", "el"), [(1, 2.0), (25, 0.5), (60, 3.0), (120, 6.0)])
-def test_intervals_hold_for_every_number_of_holders(
-    devices: int, el: float, confidence: float
-) -> None:
+def test_intervals_hold_for_any_holders(devices: int, el: float, confidence: float) -> None:
     """Law: given that a cell is shown, each end is wrong with at most half of what confidence
     leaves, at every threshold."""
     mean = devices * silence(el)

@@ -221,7 +221,7 @@ USUAL = {
     ),
     st.booleans(),
 )
-def test_usual_texts_mean_what_duckdb_reads(
+def test_usual_texts_are_duckdb_s(
     drawn: tuple[str, list[str | None], list[str]], odd: bool
 ) -> None:
     """Law: of whatever texts, a level column and the order of its values are DuckDB's."""

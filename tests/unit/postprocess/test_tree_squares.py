@@ -62,9 +62,7 @@ def fitted(ancestor: NDArray[np.int64], seed: int, missing: float) -> None:
 @some(*range(0, 240, 6))
 @pytest.mark.parametrize("missing", [0.0, 0.2, 0.6])
 @pytest.mark.parametrize("seed", range(80))
-def test_estimates_and_variances_are_those_of_the_normal_equations(
-    seed: int, missing: float
-) -> None:
+def test_estimates_and_variances_are_of_the_normal_equations(seed: int, missing: float) -> None:
     """Also which values cannot be told apart from others."""
     fitted(random_tree(np.random.default_rng(seed)), seed, missing)
 

@@ -41,22 +41,15 @@ def sketched(codes: Any, shape: Shape) -> HotPartition:
 
 
 def same(a: HotPartition, b: HotPartition) -> bool:
-    return (
-        a.shape == b.shape
-        and np.array_equal(a.cells, b.cells)
-        and np.array_equal(a.tables, b.tables)
-    )
+    counts = np.array_equal(a.cells, b.cells) and np.array_equal(a.tables, b.tables)
+    return a.shape == b.shape and counts
 
 
 def laws_of(shape: Shape, epsilon: float = 2.0, split: Any = "uniform") -> PartitionLaws:
     return partition_laws(
-        depth=shape.depth,
-        hot=shape.hot,
-        rows=shape.rows,
-        epsilon=epsilon,
+        depth=shape.depth, hot=shape.hot, rows=shape.rows, epsilon=epsilon, split=split,
         diameters=[2.0**-level for level in range(shape.depth + 1)],
-        split=split,
-    )
+    )  # fmt: skip
 
 
 def skewed(n: int, depth: int, seed: int = 0) -> list[int]:
@@ -306,33 +299,23 @@ def test_budgets_of_no_use_and_wrong_diameters_are_refused() -> None:
         partition_laws(**{**good, "split": "even"})
 
 
+def partition_of(rows: list[tuple[int, int, float, bool]]) -> Partition:
+    level, code, count, leaf = map(np.array, zip(*rows, strict=True))
+    return Partition(level=level, code=codes_of(code), count=count, leaf=leaf, depth=2)
+
+
 def test_leaves_are_drawn_in_proportion_to_their_counts() -> None:
-    """Law: frequencies within five standard errors; nothing else is drawn."""
-    partition = Partition(
-        level=np.array([0, 1, 1, 2, 2]),
-        code=codes_of([0, 0, 1, 2, 3]),
-        count=np.array([8.0, 5.0, 3.0, 3.0, 0.0]),
-        leaf=np.array([False, True, False, True, True]),
-        depth=2,
-    )
+    """Law: frequencies within five standard errors; nothing else is drawn; the root alone where a
+    total of 0 says nothing about where records are."""
+    upper = [(0, 0, 8.0, False), (1, 0, 5.0, True), (1, 1, 3.0, False)]
+    partition = partition_of([*upper, (2, 2, 3.0, True), (2, 3, 0.0, True)])
     level, code = sample_leaves(partition, 40_000, public_generator(3))
     drawn = list(zip(level.tolist(), code.tolist(), strict=True))
     assert set(drawn) == {(1, 0), (2, 2)}
     assert abs(drawn.count((1, 0)) - 25_000) < 5 * math.sqrt(40_000 * 15 / 64)
-    again = sample_leaves(partition, 40_000, public_generator(3))
-    assert np.array_equal(again[1], code)
+    assert np.array_equal(sample_leaves(partition, 40_000, public_generator(3))[1], code)
     assert len(sample_leaves(partition, 0, public_generator())[0]) == 0
     assert not np.array_equal(sample_leaves(partition, 40_000, public_generator())[1], code)
-
-
-def test_a_partition_without_counts_gives_the_root() -> None:
-    """Law: a total of 0 says nothing about where records are."""
-    partition = Partition(
-        level=np.array([0, 1, 1]),
-        code=codes_of([0, 0, 1]),
-        count=np.zeros(3),
-        leaf=np.array([False, True, True]),
-        depth=1,
-    )
-    level, code = sample_leaves(partition, 5, public_generator(1))
+    empty = partition_of([(0, 0, 0.0, False), (1, 0, 0.0, True), (1, 1, 0.0, True)])
+    level, code = sample_leaves(empty, 5, public_generator(1))
     assert level.tolist() == code.tolist() == [0] * 5

@@ -67,7 +67,7 @@ WAYS: dict[str, dict[str, float]] = {
     st.integers(1, 9),
     st.sampled_from(sorted(WAYS)),
 )
-def test_counts_are_those_of_sql(
+def test_counts_are_of_sql(
     texts: list[str | None], spec: str, band: int, size: int, way: str
 ) -> None:
     """Of both families, mapped, malformed and missing ones, wherever blocks, batches and folds end,
@@ -219,9 +219,7 @@ def test_a_source_is_read_twice_only_where_it_can_be(
     assert counted(con.sql("FROM once"), "ip:x") == known
 
 
-def test_a_limit_of_memory_is_left_to_duckdb(
-    ways: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_limits_of_memory_are_duckdb_s(ways: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DPFRAME_MEMORY_LIMIT", "4GB")
     counted(table_of(["1.2.3.4"]), "ip:x")
     assert ways == []

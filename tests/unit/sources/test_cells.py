@@ -56,11 +56,14 @@ VALUES: dict[str, list[Any]] = {
 ROWS = st.lists(st.tuples(*(st.sampled_from(VALUES[name]) for name in "abc")), max_size=40)
 
 
-def frame_of(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
+Rows = list[tuple[Any, ...]]
+
+
+def frame_of(rows: Rows) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["a", "b", "c"], dtype=object)
 
 
-def expected(cells: Cells, rows: list[tuple[Any, ...]], threshold: int) -> dict[Any, int]:
+def expected(cells: Cells, rows: Rows, threshold: int) -> dict[Any, int]:
     read = ["abc".index(name) for name in cells.source_columns]
     records: Counter[Any] = Counter()
     for row in rows:
@@ -71,8 +74,8 @@ def expected(cells: Cells, rows: list[tuple[Any, ...]], threshold: int) -> dict[
 
 
 @examples(12, 300, ROWS, st.sampled_from(SHAPES), st.integers(1, 6), st.data())
-def test_what_is_reported_is_what_every_record_by_itself_gives(
-    rows: list[tuple[Any, ...]], shape: str, threshold: int, data: Any
+def test_what_is_reported_is_of_every_record(
+    rows: Rows, shape: str, threshold: int, data: Any
 ) -> None:
     """Law: disjoint segments, each record in the first selected cell, whatever the band, and with
     tables of all cells as with numbers of those that there are."""
@@ -166,9 +169,7 @@ def test_private_counts_do_not_show_themselves() -> None:
     st.sampled_from([1, 2**12]),
     st.lists(st.integers(0, 19), max_size=40),
 )
-def test_positions_are_those_of_equal_numbers(
-    some: set[int], spread: int, picked: list[int]
-) -> None:
+def test_positions_are_of_equal_numbers(some: set[int], spread: int, picked: list[int]) -> None:
     """Law: small numbers are looked up in a table, large ones searched for; both find themselves,
     in whatever order they stand."""
     known = np.unique([0, *(one % 2**10 * spread for one in some)])[::-1]
@@ -180,7 +181,7 @@ TOTAL = dp.sum("v", lower=-5, upper=50)
 
 
 def measured(
-    rows: list[tuple[Any, ...]], cells: Cells, threshold: int, band: int
+    rows: Rows, cells: Cells, threshold: int, band: int
 ) -> tuple[Nodes, Ints, MeasuredParts]:
     """What is reported without noise, and what measures it."""
     frame = frame_of(rows).assign(v=[float(i % 9) for i in range(len(rows))])
@@ -192,7 +193,7 @@ def measured(
 
 @examples(12, 300, ROWS, st.sampled_from(SHAPES), st.integers(1, 6), st.data())
 def test_a_segment_has_what_its_cell_took(
-    rows: list[tuple[Any, ...]], shape: str, threshold: int, data: Any
+    rows: Rows, shape: str, threshold: int, data: Any
 ) -> None:
     """Law: the second reading finds every record where the selection put it, whatever the band;
     what is measured adds up to all records that are not dropped."""
@@ -232,7 +233,7 @@ HARD = [None, math.nan, math.inf, -math.inf, 1e300, 7.0, -3.5, 0.25]
 
 @examples(6, 150, ROWS, st.sampled_from(SHAPES), st.integers(1, 6), st.data())
 def test_groups_that_another_engine_adds_up_are_the_same_segments(
-    rows: list[tuple[Any, ...]], shape: str, threshold: int, data: Any
+    rows: Rows, shape: str, threshold: int, data: Any
 ) -> None:
     """Law: a segment is a union of the groups that a statement returns, whatever the band; sums are
     those of the second reading, of every record by itself."""
@@ -265,9 +266,7 @@ def test_groups_that_another_engine_adds_up_are_the_same_segments(
 
 
 @examples(4, 100, ROWS, st.sampled_from(SHAPES), st.integers(1, 6))
-def test_users_within_their_bounds_add_what_their_records_do(
-    rows: list[tuple[Any, ...]], shape: str, threshold: int
-) -> None:
+def test_users_within_bounds_add_their_records(rows: Rows, shape: str, threshold: int) -> None:
     """Law: bounds that nobody reaches cut nothing, whatever segments a user is divided over."""
     cells = as_hierarchies(shape)
     assert isinstance(cells, Cells)

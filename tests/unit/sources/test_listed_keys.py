@@ -67,9 +67,8 @@ KEYS: dict[str, list[Any]] = {
     "ip:x": ["10.0.0.1", "10.0.0.2", "11.0.0.1", "::1", "2001:db8::1"],
     "ip:x?version=4&prefixes=8,16": ["10.0.0.1", "10.1.0.1", "255.0.0.0"],
     "date:x": ["2013-05-01", "2013-05-01 10:00:00", "2014-01-01T00:30:00+01:00"],
-    "number:x?lower=0&upper=8&depth=3": [0, 1.5, "7.9", -3, 3],
+    "number:x?lower=0&upper=8&depth=3": [0, 1.5, "7.9", 3],
 }
-KEYS["number:x?lower=0&upper=8&depth=3"] = [0, 1.5, "7.9", 3]
 
 
 def rows_of(spec: str) -> list[tuple[Any, ...]]:
@@ -78,7 +77,8 @@ def rows_of(spec: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("spec", KEYS)
 def test_keys_are_the_nodes_of_values(spec: str) -> None:
-    """Law: a key is the node of such a value in the data, with all nodes above, in preorder."""
+    """Law: a key is the node of such a value in the data, with all nodes above, in preorder; nodes
+    and name are those of the set."""
     hierarchy = as_hierarchy(spec)
     listed = listed_nodes(KEYS[spec], hierarchy)
     paths = paths_of(listed, hierarchy)  # checks parents and keys
@@ -88,17 +88,9 @@ def test_keys_are_the_nodes_of_values(spec: str) -> None:
     assert all(key.type == pa.string() for key in listed.keys)
     # something can be beside listed children only
     assert rest_of(listed, hierarchy) == {p[:-1] for p in paths if p}
-
-
-@pytest.mark.parametrize("spec", KEYS)
-def test_the_order_of_keys_does_not_matter(spec: str) -> None:
-    """Law: nodes and name are those of the set."""
-    hierarchy = as_hierarchy(spec)
-    first = listed_nodes(KEYS[spec], hierarchy)
     for again in (list(reversed(KEYS[spec])), tuple(KEYS[spec])):
         other = listed_nodes(again, hierarchy)
-        assert other.name == first.name
-        assert paths_of(other, hierarchy) == paths_of(first, hierarchy)
+        assert (other.name, paths_of(other, hierarchy)) == (listed.name, paths)
 
 
 def test_other_lists_have_other_names() -> None:
@@ -123,24 +115,14 @@ def holders() -> list[Any]:
     numbers = [2, 10, 30]
     frame = pd.DataFrame({"other": ["z"] * 3, "x": numbers})
     return [
-        *(
-            numbers,
-            tuple(numbers),
-            ["2", "10", "30"],
-            [2.0, "10", np.int8(30)],
-            [(2,), (10,), (30,)],
-        ),
+        *(numbers, tuple(numbers), ["2", "10", "30"], [2.0, "10", np.int8(30)]),
+        *([(2,), (10,), (30,)], np.array([2, "10", 30.0], dtype=object)),
         *(np.array(numbers), np.array([2.0, 10, 30]), np.array(["2", "10", "30"])),
-        np.array([2, "10", 30.0], dtype=object),
         *(frame["x"], pd.Index(numbers), frame["x"].astype("category"), pd.array(numbers)),
         *(frame["x"].astype(str), frame["x"].astype(object), frame["x"].astype("Int64")),
-        frame["x"].set_axis([7, 7, 7]),
+        *(frame["x"].set_axis([7, 7, 7]), pl.Series(numbers), pl.Series(["2", "10", "30"])),
         *(pa.array(numbers), pa.chunked_array([[2], [10, 30]]), pa.array(["2", "10", "30"])),
-        *(
-            pl.Series(numbers),
-            pl.Series(["2", "10", "30"]),
-            pl.Series([2, "10", 30], dtype=pl.Object),
-        ),
+        pl.Series([2, "10", 30], dtype=pl.Object),
         *(frame, pl.DataFrame(frame), pl.LazyFrame(frame), pa.table(frame)),
         *(pa.table(frame).to_batches()[0], frame.astype(object), frame.astype({"x": float})),
     ]
@@ -212,12 +194,7 @@ WRONG: list[tuple[Any, Any, type[Exception], str]] = [
     (["a", "b", "a"], PATH, ParameterError, r"2 keys that mean 'a'. List each"),
     (["A/b", "A/b/"], PATH, ParameterError, r"2 keys that mean 'A/b'.* in one spelling"),
     (["a/b/c/1", "a/b/c/2", "a/b/c"], PATH, ParameterError, r"3 keys that mean 'a/b/c'"),
-    (
-        ["10.0.0.1", "::ffff:10.0.0.1"],
-        dp.ip("x"),
-        ParameterError,
-        r"2 keys that mean '10.0.0.1/32'",
-    ),
+    (["10.0.0.1", "::ffff:10.0.0.1"], dp.ip("x"), ParameterError, r"2 .* mean '10.0.0.1/32'"),
     (["10.0.0.1", "10.0.0.2"], dp.ip("x", prefixes=(8, 24)), ParameterError, r"'10.0.0.0/24'"),
     (["a.org", "A.org."], dp.domain("x"), ParameterError, r"2 keys that mean 'a.org'"),
     ([("a", 1), ("a", "1")], PAIR, ParameterError, r"2 keys that mean 'a / 1'"),
@@ -251,9 +228,7 @@ WRONG: list[tuple[Any, Any, type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("given", "hierarchy", "error", "words"), WRONG)
-def test_wrong_keys_are_refused(
-    given: Any, hierarchy: Hierarchy, error: type[Exception], words: str
-) -> None:
+def test_wrong_keys(given: Any, hierarchy: Hierarchy, error: type[Exception], words: str) -> None:
     """Every rule, in words that quote the key."""
     with pytest.raises(error, match=words):
         listed_nodes(given, hierarchy)
@@ -268,14 +243,7 @@ def test_malformed_keys_are_seen_where_malformed_values_are_dropped(spec: str) -
         listed_nodes([*KEYS[spec], ""], hierarchy)
 
 
-def test_long_keys_are_cut_in_messages() -> None:
-    with pytest.raises(ParameterError) as error:
-        listed_nodes(["x" * 100_000] * 2, PATH)
-    assert len(str(error.value)) < 400
-
-
-def test_lists_have_at_most_so_many_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys and nodes are both bounded."""
+def test_lists_and_messages_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_tables, "MOST", 5)
     monkeypatch.setattr(keys, "MOST", 5)
     with pytest.raises(ParameterError, match="keys has 6 keys"):
@@ -283,6 +251,9 @@ def test_lists_have_at_most_so_many_nodes(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(ParameterError, match=r"keys has 3 keys.* 7 nodes"):
         listed_nodes(["a/b", "c/d", "e/f"], PATH)
     assert len(listed_nodes(["a/b", "c/d"], PATH).level) == 5
+    with pytest.raises(ParameterError) as error:
+        listed_nodes(["x" * 100_000] * 2, PATH)
+    assert len(str(error.value)) < 400
 
 
 # -- finite domains ------------------------------------------------------------------------------
@@ -422,7 +393,9 @@ def counted(source: object, hierarchy: Hierarchy, listed: ListedNodes) -> dict[P
     return node_counts(tree, hierarchy)
 
 
-def expect_listed(hierarchy: Hierarchy, rows: list[tuple[Any, ...]], some: list[Any]) -> None:
+def expect_listed(
+    hierarchy: Hierarchy, rows: list[tuple[Any, ...]], some: list[Any], sql: bool = True
+) -> None:
     """Counts of listed nodes are the naive ones, 0 where there are none."""
     listed = listed_nodes(some, hierarchy)
     names = hierarchy.source_columns
@@ -433,6 +406,8 @@ def expect_listed(hierarchy: Hierarchy, rows: list[tuple[Any, ...]], some: list[
     naive = rollup(leaf_paths(hierarchy, rows))
     expected = {path: naive.get(path, 0) for path in paths_of(listed, hierarchy)}
     assert counted(frame, hierarchy, listed) == expected
+    if not sql:
+        return
     con = duckdb.connect()
     con.register("t", frame)
     for columns in (None, columns_of_t(con)):
@@ -443,27 +418,15 @@ def expect_listed(hierarchy: Hierarchy, rows: list[tuple[Any, ...]], some: list[
 
 @some("in SQL-columns:x", "in SQL-domain:x", "afterwards-columns:x,y", "afterwards-ip:x")
 @in_turn(("short", [2_000, 0], ["in SQL", "afterwards"]), ("spec", KEYS))
-def test_listed_nodes_have_their_counts(
-    spec: str, short: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_listed_nodes_are_counted(spec: str, short: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: with keys in the data, others, malformed values, and keys that are not there."""
     hierarchy = as_hierarchy(spec)
     data = [*rows_of(spec) * 2, *[(None,) * len(hierarchy.source_columns)] * 3, rows_of(spec)[0]]
     data += [("z",) * len(hierarchy.source_columns)]
-    if short:
-        expect_listed(hierarchy, data, KEYS[spec])
-        expect_listed(hierarchy, data[:3], KEYS[spec])
-        expect_listed(hierarchy, [], KEYS[spec])
-        return
-    monkeypatch.setattr(listed_join, "SHORT", short)
-    listed = listed_nodes(KEYS[spec], hierarchy)
-    parts = list(zip(*data, strict=True))
-    columns = zip(hierarchy.source_columns, parts, strict=True)
-    frame = pd.DataFrame({n: pd.Series(list(p), dtype=object) for n, p in columns})
-    naive = rollup(leaf_paths(hierarchy, data))
-    assert counted(frame, hierarchy, listed) == {
-        path: naive.get(path, 0) for path in paths_of(listed, hierarchy)
-    }
+    for rows in (data, data[:3], []) if short else (data,):
+        with monkeypatch.context() as patch:
+            patch.setattr(listed_join, "SHORT", short)
+            expect_listed(hierarchy, rows, KEYS[spec], sql=bool(short))
 
 
 @nasty.examples(8, 100, st.data(), st.integers(1, 3))
@@ -494,15 +457,8 @@ def test_integer_columns_are_found_by_text_keys() -> None:
     frame = pd.DataFrame({"a": [1, 1, 2, 10], "b": [True, False, True, True]})
     listed = listed_nodes([(10, "true"), (1, "true"), (3, "false")], PAIR)
     found = counted(frame, PAIR, listed)
-    assert found == {
-        (): 4,
-        ("1",): 2,
-        ("1", "true"): 1,
-        ("10",): 1,
-        ("10", "true"): 1,
-        ("3",): 0,
-        ("3", "false"): 0,
-    }
+    ones, tens = {("1",): 2, ("1", "true"): 1}, {("10",): 1, ("10", "true"): 1}
+    assert found == {(): 4, **ones, **tens, ("3",): 0, ("3", "false"): 0}
 
 
 def test_text_is_compared_by_its_characters() -> None:

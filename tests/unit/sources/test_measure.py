@@ -144,7 +144,7 @@ def test_every_kind_adds_up_a_measure(rows: list[Any], spec: str, invalid: str) 
     WEIGHTS,
     st.integers(0, 2**63 - 1),
 )
-def test_one_row_moves_one_key_by_at_most_the_grid(
+def test_a_row_moves_one_key_by_the_grid(
     rows: list[Any], key: str, weight: float | None, seed: int
 ) -> None:
     """Law: for every seed; that is all that the proof of privacy asks of the rounding."""
@@ -163,9 +163,7 @@ def test_one_row_moves_one_key_by_at_most_the_grid(
     st.lists(st.tuples(st.just("new"), st.sampled_from("abcd"), WEIGHTS), max_size=12),
     st.integers(0, 2**63 - 1),
 )
-def test_one_user_moves_all_keys_together_by_at_most_the_grid(
-    rows: list[Any], own: list[Any], seed: int
-) -> None:
+def test_a_user_moves_all_keys_by_the_grid(rows: list[Any], own: list[Any], seed: int) -> None:
     """Law: for every seed, up at every key; and not by less than the user has, but for rounding."""
     columns, unit = ["u", "x", "w"], measured(1.0, "u")
     before = exact_counts(frame_of(rows, columns), X, unit, seed)

@@ -227,9 +227,7 @@ def test_maps_are_lists_of_their_pairs() -> None:
 
 
 @pytest.mark.parametrize("many", [1, 10**9])
-def test_pieces_are_repaired_alike_by_one_thread_and_by_several(
-    many: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pieces_are_repaired_alike_by_threads(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: each piece stays in its place, and only text that is no UTF-8 changes."""
     monkeypatch.setattr(arrow_values, "MANY", many)
     raw = [[f"{piece}-{row}".encode() for row in range(5)] for piece in range(40)]

@@ -10,7 +10,6 @@ from decimal import Decimal
 from typing import Any
 
 import duckdb
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -26,7 +25,7 @@ from dpframe.sources import exact_trees as tables
 from dpframe.sources.portable_sql import Summand, values_to_count
 from tests import strategies as nasty
 from tests.members import few, some
-from tests.naive import leaf_paths, rollup, shares, units_of_pairs
+from tests.naive import leaf_paths, rollup, units_of_pairs
 from tests.rollups import exact_counts
 
 PAIR = dp.columns("a", "b")
@@ -52,37 +51,13 @@ def test_every_listed_malformed_address_is_invalid() -> None:
     assert found == {(): len(nasty.MALFORMED), (None,): len(nasty.MALFORMED)}
 
 
-USERS = st.lists(
-    st.tuples(st.sampled_from(["u", "v", "w", "x'", None]), nasty.paths("/")), max_size=40
-)
-
-
-@nasty.examples(8, 100, USERS, st.sampled_from(["count", "drop"]), st.integers(0, 2**63 - 1))
-def test_every_user_weighs_one(rows: list[tuple[Any, Any]], invalid: Any, seed: int) -> None:
-    """Users with a counted row weigh the grid in total; a node is within a unit a user and leaf."""
-    hierarchy = dp.path("x", depth=3, invalid=invalid)
-    unit = PrivacyUnit(user="who")
-    frame = frame_of([v for _, v in rows]).assign(who=pd.Series([u for u, _ in rows], dtype=object))
-    found = exact_counts(frame, hierarchy, unit, seed)
-    paths = leaf_paths(hierarchy, [(v,) for _, v in rows])
-    exact = shares([u for u, _ in rows], paths)
-    assert found[()] == unit.grid * exact[()]
-    assert set(found) <= set(exact)
-    users = {u for (u, _), path in zip(rows, paths, strict=True) if path is not None}
-    for path, weight in exact.items():
-        leaves = {leaf for leaf in paths if leaf is not None and leaf[: len(path)] == path}
-        assert abs(found.get(path, 0) - unit.grid * weight) <= len(users) * max(1, len(leaves))
-
-
 @nasty.examples(
     8,
     200,
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12), st.integers(0, 2)), max_size=60),
     st.integers(0, 2**62),
 )
-def test_units_are_those_of_users_and_their_keys(
-    rows: list[tuple[int, int, int]], seed: int
-) -> None:
+def test_units_are_of_users_and_their_keys(rows: list[tuple[int, int, int]], seed: int) -> None:
     """Row by row a user gets what their keys get by the number of rows that each has, to the unit:
     keys of numbers, of texts, and such that are read from texts."""
 
@@ -98,47 +73,6 @@ def test_units_are_those_of_users_and_their_keys(
         twin = units_of_pairs(frame["u"], keys, grid=unit.grid, offset=hashed)
         shown = {tuple(map(str, path)): n for path, n in twin.items() if n or not path}
         assert exact_counts(frame, hierarchy, unit, seed) == shown
-
-
-def test_shares_are_unbiased() -> None:
-    """Over many users with the same rows every node gets its exact share, to 5 sigmas."""
-    users, leaves = 4_000, ["a/b", "a/c", "a/c", "a/c", "d", "d", "e/f/g"]
-    frame = pd.DataFrame({"who": np.repeat(np.arange(users), len(leaves)), "x": leaves * users})
-    hierarchy, unit = dp.path("x"), PrivacyUnit(user="who")
-    found = exact_counts(frame, hierarchy, unit)
-    for path, weight in shares(["one"] * 7, leaf_paths(hierarchy, [(v,) for v in leaves])).items():
-        assert abs(found[path] - users * unit.grid * float(weight)) <= 5 * 0.5 * users**0.5 * 3
-    assert len({found[("a",)], found[("d",)], found[("e",)]}) == 3
-
-
-@nasty.examples(8, 100, USERS, st.integers(1, 4), st.integers(0, 2**63 - 1))
-def test_every_user_gives_at_most_their_records(
-    rows: list[tuple[Any, Any]], bound: int, seed: int
-) -> None:
-    """A user counts min(bound, rows) records, none of them more often than it occurs."""
-    hierarchy = dp.path("x", depth=3)
-    unit = PrivacyUnit(user="who", contribution="records", max_contributions=bound)
-    frame = frame_of([v for _, v in rows]).assign(who=pd.Series([u for u, _ in rows], dtype=object))
-    found = exact_counts(frame, hierarchy, unit, seed)
-    whole = rollup(leaf_paths(hierarchy, [(v,) for _, v in rows]))
-    per_user = pd.Series([str(u) for u, _ in rows], dtype=object).value_counts()
-    assert found[()] == int(per_user.clip(upper=bound).sum())
-    assert all(n <= whole[path] for path, n in found.items())
-
-
-def test_the_sample_ignores_the_order_of_rows() -> None:
-    """Shuffled rows give the same counts for the same seed."""
-    generator = np.random.default_rng(5)
-    frame = pd.DataFrame(
-        {"who": generator.integers(0, 30, 400), "x": generator.choice(list("abcd"), 400)}
-    )
-    for unit in (
-        PrivacyUnit(user="who"),
-        PrivacyUnit(user="who", contribution="records", max_contributions=3),
-    ):
-        first = exact_counts(frame, dp.columns("x"), unit)
-        assert first == exact_counts(frame.sample(frac=1, random_state=1), dp.columns("x"), unit)
-        assert first != exact_counts(frame, dp.columns("x"), unit, seed=2)
 
 
 KINDS_OF_TEXT = ["columns:x", "path:x", "code:x?lengths=1,3", "domain:x", "ip:x", "date:x"]
@@ -185,13 +119,11 @@ def test_whole_numbers_read_alike_with_and_without_missing_values(spec: str) -> 
     expected = rollup(leaf_paths(hierarchy, [(v,) for v in values]))
     gapped = rollup(leaf_paths(hierarchy, [(v,) for v in with_gap]))
     for dtype in ("int64", "Int64", "float64", "Float64", object, "category"):
-        assert (
-            exact_counts(pd.DataFrame({"x": pd.Series(values, dtype=dtype)}), hierarchy) == expected
-        )
-    for dtype in ("Int64", "float64", "Float64", object, "category"):
-        assert (
-            exact_counts(pd.DataFrame({"x": pd.Series(with_gap, dtype=dtype)}), hierarchy) == gapped
-        )
+        frame = pd.DataFrame({"x": pd.Series(values, dtype=dtype)})
+        assert exact_counts(frame, hierarchy) == expected
+        if dtype != "int64":
+            frame = pd.DataFrame({"x": pd.Series(with_gap, dtype=dtype)})
+            assert exact_counts(frame, hierarchy) == gapped
     assert exact_counts(pa.table({"x": with_gap}), hierarchy) == gapped
 
 
@@ -202,7 +134,7 @@ def labels(source: object, spec: str = "columns:x") -> dict[Any, int]:
 
 
 def test_other_types_have_the_labels_of_sql() -> None:
-    """Booleans, decimals, times, periods, intervals and bytes."""
+    """Booleans, decimals, times, periods, intervals, bytes, and text that is no Unicode."""
     assert labels(pd.DataFrame({"x": [True, False, True]})) == {"true": 2, "false": 1}
     nullable = pd.DataFrame({"x": pd.Series([True, None], dtype="boolean")})
     assert labels(nullable) == {"true": 1, None: 1}
@@ -217,25 +149,16 @@ def test_other_types_have_the_labels_of_sql() -> None:
     assert labels(pd.DataFrame({"x": [b"a", b"\xff", "a"]})) == {"a": 2, r"\xFF": 1}
     assert labels(pd.DataFrame({"x": pd.arrays.SparseArray([1, 0, 0])})) == {"0": 2, "1": 1}
     assert labels(pd.DataFrame({"x": [2**80, 1, 2**80]})) == {str(2**80): 2, "1": 1}
+    assert labels(frame_of(["\ud800x", "b", "\ud800x"])) == {r"\xED\xA0\x80x": 2, "b": 1}
     assert labels(pa.table({"x": pa.nulls(3)})) == {None: 3}
     assert labels(pa.table({"x": pa.nulls(3)}), "date:x") == {None: 3}
 
 
-def test_lone_surrogates_are_written_as_bytes_and_counted() -> None:
-    """Text that is no Unicode is counted, never an error that quotes it."""
-    values = ["\ud800x", "b", "\ud800x"]
-    assert labels(frame_of(values)) == {r"\xED\xA0\x80x": 2, "b": 1}
-
-
-@pytest.mark.parametrize(
-    "stored",
-    ["datetime64[s]", "datetime64[ns]", "datetime64[us, Asia/Tokyo]", "datetime64[ns, Asia/Tokyo]"],
-)
-def test_timestamps_read_alike_whatever_their_unit_and_zone(stored: str) -> None:
+@pytest.mark.parametrize("unit", ["s", "ns", "us, Asia/Tokyo", "ns, Asia/Tokyo"])
+def test_timestamps_read_alike_whatever_their_unit_and_zone(unit: str) -> None:
     """Days are days in UTC."""
     utc = pd.Series(pd.to_datetime(["2013-05-01 23:30", "2013-05-02 00:30", None], utc=True))
-    zone = "Asia/Tokyo" in stored
-    column = utc.astype(stored) if zone else utc.dt.tz_localize(None).astype(stored)
+    column = (utc if "," in unit else utc.dt.tz_localize(None)).astype(f"datetime64[{unit}]")
     hierarchy = dp.date("x", levels=("month", "day"))
     found = exact_counts(pd.DataFrame({"x": column}), hierarchy)
     month, days = "2013-05", ("2013-05-01", "2013-05-02")
@@ -284,22 +207,17 @@ def test_columns_that_nobody_asked_for_do_not_matter() -> None:
 
 
 def test_ambiguous_columns_are_refused_by_name() -> None:
-    """A name that stands twice, or twice but for its case, cannot be read."""
+    """Names that stand twice, or twice but for their case, or are no texts cannot be read."""
     twice = pd.DataFrame([["a", "b"]], columns=["x", "x"])
     with pytest.raises(ColumnError, match="column 'x' appears 2 times"):
         exact_counts(twice, dp.columns("x"))
     cases = pd.DataFrame({"x": ["a"], "X": ["b"]})
     with pytest.raises(ColumnError, match="differ in case only"):
         exact_counts(cases, dp.columns("x", "X"))
-
-
-def test_names_that_are_not_text_are_not_found() -> None:
-    """A column named 0 has no name to write."""
-    with pytest.raises(ColumnError, match="column 'a' does not exist"):
-        exact_counts(pd.DataFrame({0: ["a"], 1: ["b"]}), dp.columns("a"))
     pairs = pd.MultiIndex.from_tuples([("a", "x"), ("a", "y")])
-    with pytest.raises(ColumnError, match="column 'a' does not exist"):
-        exact_counts(pd.DataFrame([[1, 2]], columns=pairs), dp.columns("a"))
+    for columns in ([0, 1], pairs):
+        with pytest.raises(ColumnError, match="column 'a' does not exist"):
+            exact_counts(pd.DataFrame([[1, 2]], columns=columns), dp.columns("a"))
 
 
 @pytest.mark.parametrize(

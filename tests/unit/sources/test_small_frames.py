@@ -64,9 +64,7 @@ TABLES = st.lists(st.sampled_from([*small_frames.KINDS]), min_size=1, max_size=3
 
 
 @nasty.examples(30, 2000, TABLES, st.booleans(), st.integers(1, 4))
-def test_small_frames_are_counted_as_the_statement_counts(
-    table: pa.Table, drop: bool, band: int
-) -> None:
+def test_frames_are_counted_as_by_the_statement(table: pa.Table, drop: bool, band: int) -> None:
     """Law: the same nodes with the same counts in the same order, as DuckDB's statement finds them;
     below a band as if nodes had been left out of it."""
     hierarchy = Columns(tuple(table.column_names), "drop" if drop else "count")
@@ -101,7 +99,7 @@ BY_ADDRESS = [
 @nasty.examples(
     10, 1000, st.lists(ADDRESSES, max_size=40), st.sampled_from(BY_ADDRESS), st.integers(1, 4)
 )
-def test_small_frames_of_addresses_are_counted_as_the_statement_counts(
+def test_addresses_are_counted_as_by_the_statement(
     addresses: list[str], hierarchy: Hierarchy, band: int
 ) -> None:
     """Law: the same of IPv4 addresses."""
@@ -205,7 +203,7 @@ def counted(rows: object, hierarchy: Hierarchy, unit: PrivacyUnit, seed: int, sq
 )
 @settings(max_examples=12)
 @given(rows=ROWS, seed=st.integers(0, 2**63 - 1), block=st.integers(1, 8))
-def test_counts_are_those_of_sql(
+def test_counts_are_of_sql(
     drop: bool, unit: PrivacyUnit, rows: list[Any], seed: int, block: int
 ) -> None:
     """For one seed, and every way of one user to change how others are counted."""
@@ -241,9 +239,7 @@ def test_hashes_that_start_alike_are_compared_as_a_whole() -> None:
 @pytest.mark.parametrize("unit", [SHARE, sample_of(2)], ids=["share", "records"])
 @settings(max_examples=20)
 @given(rows=ROWS, seed=st.integers(0, 2**63 - 1), block=st.integers(1, 8))
-def test_what_a_user_counts_depends_on_no_other(
-    unit: PrivacyUnit, rows: list[Any], seed: int, block: int
-) -> None:
+def test_a_user_counts_alone(unit: PrivacyUnit, rows: list[Any], seed: int, block: int) -> None:
     """Counts are the sum of every user's own, which move by what the unit says at most."""
     total: Counter[Any] = Counter()
     for user in {u for u, _, _ in rows}:

@@ -258,9 +258,7 @@ UNREAD += [(measured(1.0), r"a measure is read from numbers\. ", value) for valu
 
 
 @few(11, ("unit", "words", "value"), UNREAD)
-def test_a_column_of_no_numbers_is_refused_by_its_type(
-    unit: PrivacyUnit, words: str, value: str
-) -> None:
+def test_a_column_of_no_numbers_is_refused(unit: PrivacyUnit, words: str, value: str) -> None:
     """By the type, which is public, and never by a value; by SQL in the same words. No row is
     needed for it: whether there is one is private."""
     con, refused = duckdb.connect(), f"column 'w' has type .*; {words}"
