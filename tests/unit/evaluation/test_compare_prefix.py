@@ -76,11 +76,9 @@ def test_table_i_is_on_the_safe_side_of_the_shuffle_accountant(epsilon: float, s
 
 
 @given(
-    st.lists(st.floats(0.001, 1), min_size=1, max_size=12),
-    st.data(),
-    st.integers(1, 12),
+    st.lists(st.floats(0.001, 1), min_size=1, max_size=12), st.data(), st.integers(1, 12),
     st.integers(0, 3),
-)
+)  # fmt: skip
 def test_metrics_are_as_defined(
     frequencies: list[float], data: st.DataObject, top: int, false: int
 ) -> None:

@@ -15,7 +15,6 @@ from scipy import stats
 
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.federated import BinaryEncoding, HuffmanEncoding, randomize, select_data
-from dpframe.federated.encoding import Selection
 from dpframe.noise import TOTAL, replaced_bits
 from dpframe.testing import seeded_noise
 
@@ -72,18 +71,6 @@ def chosen(draws: int, items: Mapping[str, int], **asked: Any) -> Counter[str | 
     random = np.random.default_rng(3)
     told = {"encoding": ABC, "prefixes": [""], "segment": 3, **asked}
     return Counter(select_data(items, random=random, **told) for _ in range(draws))
-
-
-@pytest.mark.parametrize(("selection", "law"), [("unweighted", [1, 1, 1]), ("weighted", [5, 2, 1])])
-def test_items_are_chosen_by_their_law(selection: Selection, law: list[int]) -> None:
-    """Chi-square against the law, at level 1e-6; the law of the other selection is rejected."""
-    items = {"a": 5, "b": 2, "c": 1}
-    found = chosen(4000, items, selection=selection)
-    counts = [found[ABC.codes[c]] for c in "abc"]
-    other = [5, 2, 1] if law == [1, 1, 1] else [1, 1, 1]
-    for expected, right in ((law, True), (other, False)):
-        shares = np.array(expected) / sum(expected) * 4000
-        assert (stats.chisquare(counts, shares).pvalue > LEVEL) == right
 
 
 def test_a_device_reports_only_below_the_prefixes() -> None:

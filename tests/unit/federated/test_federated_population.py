@@ -69,11 +69,9 @@ def test_devices_choose_by_law(
 @anywhere
 @given(
     st.lists(st.dictionaries(st.integers(0, 7), st.integers(1, 9), max_size=5), max_size=30),
-    st.sets(st.integers(0, 7)),
-    st.integers(1, 20),
-    st.booleans(),
+    st.sets(st.integers(0, 7)), st.integers(1, 20), st.booleans(),
     st.none() | st.lists(st.booleans(), min_size=30, max_size=30),
-)
+)  # fmt: skip
 def test_each_device_that_takes_part_chooses_one_of_its_own(
     held: list[dict[int, int]], eligible: set[int], at_once: int, weighted: bool, here: Any
 ) -> None:

@@ -132,6 +132,17 @@ def test_the_largest_go_on_and_ties_together(
     assert not left or len(followed) + len(tied) > capacity
 
 
+def report_law(devices: int, el: float) -> Any:
+    """The law of a sum by the number of holders: Bin(f, 1/2) + Bin(N - f, a0)."""
+
+    def law(f: int) -> tuple[int, np.ndarray]:
+        held = stats.binom.pmf(np.arange(f + 1), f, 0.5)
+        free = stats.binom.pmf(np.arange(devices - f + 1), devices - f, silence(el))
+        return 0, np.convolve(held, free)
+
+    return law
+
+
 def added_up(cells: list[int], size: int, devices: int, el: float) -> np.ndarray:
     """Real reports, added up by the server."""
     held = [*cells, *[None] * (devices - len(cells))]
@@ -161,13 +172,8 @@ def test_sums_have_the_law_of_added_reports(devices: int, el: float) -> None:
         real = np.array([added_up(held, 4, devices, el) for _ in range(2000)])
     for cell in range(4):
         f = held.count(cell)
-        laws = [
-            np.convolve(
-                stats.binom.pmf(np.arange(f + 1), f, 0.5),
-                stats.binom.pmf(np.arange(devices - f + 1), devices - f, silence(el)),
-            )
-            for f in (f, f + 1 if f < devices else f - 1)
-        ]
+        other = f + 1 if f < devices else f - 1
+        laws = [report_law(devices, el)(holders)[1] for holders in (f, other)]
         for sums in (drawn, real):
             assert pvalue(sums[:, cell], laws[0]) > LEVEL
             assert pvalue(sums[:, cell], laws[1]) < LEVEL
@@ -192,10 +198,7 @@ def test_estimates_are_unbiased_and_as_far_off_as_is_said() -> None:
     standard error."""
     devices, el = 50, 2.0
     for f in (0, 1, 20, 50):
-        law = np.convolve(
-            stats.binom.pmf(np.arange(f + 1), f, 0.5),
-            stats.binom.pmf(np.arange(devices - f + 1), devices - f, silence(el)),
-        )
+        law = report_law(devices, el)(f)[1]
         found = estimate(np.arange(len(law)), devices=devices, local_epsilon=el)
         assert law @ found == pytest.approx(f, abs=1e-9)
         error = standard_error(f, devices=devices, local_epsilon=el)
@@ -223,15 +226,6 @@ def missed(channel: Any, law: Any, devices: int, least: int, confidence: float) 
         for wrong in (f < lower[at], f > upper[at]):
             worst = max(worst, float(seen[wrong].sum() / seen.sum() / allowed))
     return worst
-
-
-def report_law(devices: int, el: float) -> Any:
-    def law(f: int) -> tuple[int, np.ndarray]:
-        held = stats.binom.pmf(np.arange(f + 1), f, 0.5)
-        free = stats.binom.pmf(np.arange(devices - f + 1), devices - f, silence(el))
-        return 0, np.convolve(held, free)
-
-    return law
 
 
 @some("1-2.0-0.5", "1-2.0-0.999", "25-0.5-0.999", "120-6.0-0.95")

@@ -37,11 +37,9 @@ def as_law(values: Sequence[int]) -> NoiseTable:
 
 @tries(25, 60, deadline=None)
 @given(
-    st.lists(st.text("ab/", max_size=9), max_size=60),
-    st.integers(1, 8),
-    st.booleans(),
+    st.lists(st.text("ab/", max_size=9), max_size=60), st.integers(1, 8), st.booleans(),
     st.integers(0, 2**32 - 1),
-)
+)  # fmt: skip
 def test_selection_and_sums(values: list[str], threshold: int, remainder: bool, seed: int) -> None:
     """Bottom up, a node is reported where what no reported node below covers is large enough."""
     hierarchy = dp.path("p")

@@ -85,12 +85,9 @@ def counts(found: FoundItems) -> dict[str, float]:
 
 @anywhere
 @given(
-    st.lists(words, max_size=25),
-    st.sampled_from([ABC, HUFFMAN]),
-    st.integers(1, 3),
-    st.sampled_from([(15,), (3, 3, 3, 3, 3), (1, 4, 5, 5), (7, 8)]),
-    st.booleans(),
-)
+    st.lists(words, max_size=25), st.sampled_from([ABC, HUFFMAN]), st.integers(1, 3),
+    st.sampled_from([(15,), (3, 3, 3, 3, 3), (1, 4, 5, 5), (7, 8)]), st.booleans(),
+)  # fmt: skip
 def test_it_finds_what_the_slow_twin_finds(
     items: list[str], encoding: Encoding, votes: int, bits: tuple[int, ...], conditioned: bool
 ) -> None:

@@ -94,11 +94,9 @@ def digits(seed: int) -> list[list[int]]:
 
 
 @some(
-    "ip:x-1",
-    "path:x?separator=::-1",
-    "domain:x?depth=2-2",
+    "ip:x-1", "path:x?separator=::-1", "domain:x?depth=2-2",
     "number:x?lower=0&upper=10000&depth=14-1",
-)
+)  # fmt: skip
 @in_turn(("spec", DENSE), ("seed", [1, 2]))
 def test_parents_of_every_kind(spec: str, seed: int) -> None:
     """Chains of reported nodes, with gaps and an ``<invalid>`` node among them."""
@@ -306,11 +304,9 @@ SPECS = [spec for spec in DENSE if "separator=a" not in spec and "levels=month" 
 
 
 @some(
-    "ip:x-listed-True",
-    "path:x?separator=::-listed-False",
-    "date:x-found-True",
+    "ip:x-listed-True", "path:x?separator=::-listed-False", "date:x-found-True",
     "number:x?lower=-100&upper=9.3&depth=30-found-False",
-)
+)  # fmt: skip
 @in_turn(
     ("spec", SPECS), ("listed", [True, False], ["listed", "found"]), ("consistent", [True, False])
 )

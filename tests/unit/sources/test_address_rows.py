@@ -59,14 +59,9 @@ WAYS: dict[str, dict[str, float]] = {
 
 
 @nasty.examples(
-    12,
-    500,
-    ADDRESSES,
-    st.sampled_from(MANY),
-    st.integers(1, 3),
-    st.integers(1, 9),
+    12, 500, ADDRESSES, st.sampled_from(MANY), st.integers(1, 3), st.integers(1, 9),
     st.sampled_from(sorted(WAYS)),
-)
+)  # fmt: skip
 def test_counts_are_of_sql(
     texts: list[str | None], spec: str, band: int, size: int, way: str
 ) -> None:

@@ -336,18 +336,12 @@ TYPED = [
 
 
 @some(
-    "INTEGER-7-None",
-    "INTEGER-abc-cannot hold",
-    "INTEGER-9.5-cannot hold",
-    "INTEGER-1.0-would show as '1'",
-    "DATE-2013-05-01-None",
-    "BOOLEAN-true-None",
-    "BOOLEAN-abc-cannot hold",
-    "DOUBLE-1.0-would show as '1'",
-    "TIMESTAMP-2013-05-01-would show as '2013-05-01 00:00:00'",
-    "VARCHAR-01-None",
+    "INTEGER-7-None", "INTEGER-abc-cannot hold", "INTEGER-9.5-cannot hold",
+    "INTEGER-1.0-would show as '1'", "DATE-2013-05-01-None", "BOOLEAN-true-None",
+    "BOOLEAN-abc-cannot hold", "DOUBLE-1.0-would show as '1'",
+    "TIMESTAMP-2013-05-01-would show as '2013-05-01 00:00:00'", "VARCHAR-01-None",
     "INTEGER[]-[1, 2]-None",
-)
+)  # fmt: skip
 @pytest.mark.parametrize(("kind", "key", "words"), TYPED)
 def test_a_key_that_no_value_can_have_is_an_error(kind: str, key: str, words: str | None) -> None:
     """Law: it would count nothing without a word; the levels of columns keep their types."""

@@ -65,11 +65,9 @@ BOUNDS = st.sampled_from([1.0, 0.1, 3e-7, 1e200, 1e-200, 1234.5])
 
 
 @nasty.examples(
-    8,
-    100,
-    st.lists(st.tuples(st.sampled_from(["a", "b", "ü", "", None]), WEIGHTS), max_size=40),
+    8, 100, st.lists(st.tuples(st.sampled_from(["a", "b", "ü", "", None]), WEIGHTS), max_size=40),
     BOUNDS,
-)
+)  # fmt: skip
 def test_units_of_rows_are_those_of_the_twin(rows: list[Any], most: float) -> None:
     """Law: for the same offsets the same units, whatever floating-point numbers there are."""
     keys = leaf_paths(X, [(x,) for x, _ in rows])
@@ -137,13 +135,9 @@ def test_every_kind_adds_up_a_measure(rows: list[Any], spec: str, invalid: str) 
 
 
 @nasty.examples(
-    10,
-    200,
-    st.lists(st.tuples(st.sampled_from("abc"), WEIGHTS), max_size=12),
-    st.sampled_from("abcd"),
-    WEIGHTS,
-    st.integers(0, 2**63 - 1),
-)
+    10, 200, st.lists(st.tuples(st.sampled_from("abc"), WEIGHTS), max_size=12),
+    st.sampled_from("abcd"), WEIGHTS, st.integers(0, 2**63 - 1),
+)  # fmt: skip
 def test_a_row_moves_one_key_by_the_grid(
     rows: list[Any], key: str, weight: float | None, seed: int
 ) -> None:
@@ -217,14 +211,9 @@ NUMBERS: dict[str, list[Any]] = {
 
 
 @some(
-    "TINYINT-None",
-    "SMALLINT-None",
-    "INTEGER-u",
-    "HUGEINT-None",
-    "DECIMAL(38,0)-u",
-    "DECIMAL(9,2)-u",
-    "DOUBLE-None",
-)
+    "TINYINT-None", "SMALLINT-None", "INTEGER-u", "HUGEINT-None", "DECIMAL(38,0)-u",
+    "DECIMAL(9,2)-u", "DOUBLE-None",
+)  # fmt: skip
 @pytest.mark.parametrize("user", [None, "u"])
 @pytest.mark.parametrize("kind", NUMBERS)
 def test_numbers_of_every_type_are_read(kind: str, user: str | None) -> None:

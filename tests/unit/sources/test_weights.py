@@ -124,8 +124,7 @@ def test_the_twin_is_not_counting_rows() -> None:
 
 
 @nasty.examples(
-    8,
-    100,
+    8, 100,
     st.lists(
         st.tuples(
             st.sampled_from(["a/b", "a", "", None, "10.0.0.1", "7", "2020-01-02", "www.a.org"]),
@@ -133,9 +132,8 @@ def test_the_twin_is_not_counting_rows() -> None:
         ),
         max_size=40,
     ),
-    st.sampled_from(SPECS),
-    st.sampled_from([ALL, AT_MOST_5]),
-)
+    st.sampled_from(SPECS), st.sampled_from([ALL, AT_MOST_5]),
+)  # fmt: skip
 def test_every_kind_adds_up_weights(rows: list[Any], spec: str, unit: PrivacyUnit) -> None:
     """Law: every kind, invalid values counted or dropped, the weight a level itself or not."""
     hierarchy = as_hierarchy(spec)
