@@ -87,8 +87,7 @@ def test_labels_tell_items_apart(encoding: Encoding, items: list[str], length: i
 @anywhere
 @given(st.sampled_from(ENCODINGS), st.text("01", min_size=1, max_size=70))
 def test_bits_that_no_item_has_are_not_possible(encoding: Encoding, bits: str) -> None:
-    """Law: whatever is possible at full length is the label of an item: nobody is shown what nobody
-    could hold."""
+    """Law: whatever is possible at full length is the label of an item that one could hold."""
     said = encoding.decode(bits, len(bits))
     assert said.ended or not said.possible
     if said.possible and not said.cut:

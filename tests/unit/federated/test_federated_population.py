@@ -53,8 +53,7 @@ def choices(devices: Population, eligible: Sequence[int], **more: Any) -> np.nda
 def test_devices_choose_by_law(
     weighted: bool, law: list[int], at_once: int, monkeypatch: Any
 ) -> None:
-    """Chi-square of the eligible items of equal devices, at level 1e-6, in chunks of any size; the
-    law of the other selection is rejected."""
+    """Chi-square of equal devices, at level 1e-6, in any chunks; the other law is rejected."""
     monkeypatch.setattr(choosing, "AT_ONCE", at_once)
     devices = fleet(*[{0: 5, 3: 9, 4: 1, 7: 2}] * 3000)
     found = Counter(choices(devices, [0, 4, 7], weighted=weighted).tolist())
@@ -75,8 +74,7 @@ def test_devices_choose_by_law(
 def test_each_device_that_takes_part_chooses_one_of_its_own(
     held: list[dict[int, int]], eligible: set[int], at_once: int, weighted: bool, here: Any
 ) -> None:
-    """Law: one choice of each device with an eligible item, in order, and none of any other; over
-    chunks, too."""
+    """Law: in any chunks, one choice of each device with an eligible item, in order."""
     part = None if here is None else np.array(here[: len(held)], dtype=np.bool_)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(choosing, "AT_ONCE", at_once)
@@ -159,8 +157,7 @@ def test_users_are_devices_and_missing_ones_are_one() -> None:
 
 
 def test_texts_that_fold_to_the_same_bits_are_one_item() -> None:
-    """Law: spellings and what is cut off do not make items different; those with characters outside
-    of the alphabet are left out."""
+    """Law: neither spellings nor what is cut off count; other alphabets are left out."""
     frame = pd.DataFrame({"u": 1, "w": ["Ab", "aB", "aé", "aè", "a\0", "bbbb", "bbba"]})
     items = sorted([("ab", 2), ("bbb\u2026", 2)])
     assert held(frame, length=9) == Counter({tuple(items): 1})

@@ -83,8 +83,7 @@ def test_a_threshold_from_the_mean_of_all_sums_is_rejected() -> None:
 
 
 def false_share(share: float, start: Any = None) -> float:
-    """Exact expected part of kept cells that nobody holds, among two empty cells and a held one;
-    over every outcome."""
+    """Exact expected part of kept cells that nobody holds, of two empty cells and a held one."""
     empty, total = binomial(12, 0.2), 0.0
     held = np.convolve(binomial(6, 0.5).pmf, binomial(6, 0.2).pmf)
     for sums in np.ndindex(13, 13, 13):
@@ -194,8 +193,7 @@ def test_sums_beyond_a_chunk_are_those_of_one(monkeypatch: Any) -> None:
 
 
 def test_estimates_are_unbiased_and_as_far_off_as_is_said() -> None:
-    """Law: over the exact law of a sum the mean of the estimate is f, and its deviation is the
-    standard error."""
+    """Law: over the exact law of a sum the mean is f, its deviation the standard error."""
     devices, el = 50, 2.0
     for f in (0, 1, 20, 50):
         law = report_law(devices, el)(f)[1]
@@ -232,8 +230,7 @@ def missed(channel: Any, law: Any, devices: int, least: int, confidence: float) 
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
 @pytest.mark.parametrize(("devices", "el"), [(1, 2.0), (25, 0.5), (60, 3.0), (120, 6.0)])
 def test_intervals_hold_for_any_holders(devices: int, el: float, confidence: float) -> None:
-    """Law: given that a cell is shown, each end is wrong with at most half of what confidence
-    leaves, at every threshold."""
+    """Law: given that a cell is shown, each end misses with at most half of the error."""
     mean = devices * silence(el)
     for least in {0, round(mean), round(mean + 3), round(mean + 9), devices // 2}:
         worst = missed(ReportSums(el), report_law(devices, el), devices, least, confidence)

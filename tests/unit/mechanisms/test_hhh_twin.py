@@ -83,8 +83,7 @@ class Silent:
 @tries(25, 60, deadline=None)
 @given(st.lists(st.text("ab/", max_size=9), max_size=60), st.integers(1, 8), st.integers(1, 8))
 def test_a_tree_is_cells_of_one_axis(values: list[str], threshold: int, band: int) -> None:
-    """One selection: walking a tree selects the nodes, with the residuals and the segments, that
-    cells by their numbers give."""
+    """Law: walking a tree selects the nodes, residuals and segments that cells give."""
     tree = exact_tree(pd.DataFrame({"p": pd.Series(values, dtype=object)}), dp.path("p"))
     total, none = tree.count[:1], np.zeros(1, dtype=np.int64)
     root = CountTree(level=none, parent=none - 1, count=total, keys=())

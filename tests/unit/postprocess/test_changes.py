@@ -141,8 +141,7 @@ PAIRS = [((4, 4), (7, 6)), ((6, 4), (4, 1))]
 @few(1, "pair", PAIRS, ids=str)
 @pytest.mark.usefixtures("many_pairs")
 def test_intervals_hold_over_every_outcome(pair: tuple[tuple[int, int], tuple[int, int]]) -> None:
-    """Law: P(every row of a change holds) is the confidence at least, exactly, for nodes that both,
-    one or the other release reports."""
+    """Law: P(every row holds) is at least the confidence, whichever release reports a node."""
     assert coverage(*pair) >= CONFIDENCE
 
 
@@ -199,8 +198,7 @@ def many(seed: int, source: pd.DataFrame, kind: str) -> pd.DataFrame:
 def missed(
     kind: str, confidence: float, run: int, *, by_both: bool = False, **options: Any
 ) -> np.ndarray:
-    """Which intervals of a pair of releases miss the true change, of all rows, or of those that
-    both report."""
+    """Which intervals of a pair of releases miss, of all rows, or of those that both report."""
     pair = many(2 * run, MANY, kind), many(2 * run + 1, LATER, kind)
     found = dp.change(*pair, confidence=confidence, **options)
     true = true_change(found)
@@ -357,8 +355,7 @@ def test_numbers_are_within_their_ends(kind: str) -> None:
 
 
 def test_how_an_interval_was_made_is_said() -> None:
-    """Law: by the joint law where receipts tell it; of means by both ends, computed for what is
-    asked; else what both frames hold together."""
+    """Law: by the joint law, by wider ends, or as shown: by what receipts tell."""
     how = {}
     for kind, (_, options) in ANY.items():
         facts = dp.change(*pair(kind), **options).attrs["dp_change"]
@@ -372,8 +369,7 @@ def test_how_an_interval_was_made_is_said() -> None:
 
 
 def test_intervals_as_shown_hold_together_as_far_as_they_go() -> None:
-    """Law: of releases with so high a confidence that it is enough for all rows; the error says
-    which one that is."""
+    """Law: of releases whose confidence is enough for all rows; the error says which is."""
     one, other = pair("tree")
     with pytest.raises(ParameterError, match=r"release both with confidence=0\.\d+") as refused:
         dp.change(one, other)
@@ -389,8 +385,7 @@ def test_intervals_as_shown_hold_together_as_far_as_they_go() -> None:
 
 @often(6, 20)
 def test_means_of_many_nodes_hold_together(runs: int) -> None:
-    """Law: true means are in their intervals in 8 of 10 pairs of releases, in the mean; fewer than
-    here have a chance below 1e-4."""
+    """Law: in 8 of 10 pairs of releases, in the mean; fewer have a chance below 1e-4."""
     held = 0
     for run in range(runs):
         frames, true = [], []
@@ -413,8 +408,7 @@ def test_sums_that_can_be_negative_have_no_ratio() -> None:
 
 
 def test_what_nothing_bounds_has_no_end() -> None:
-    """Law: the rest of a release that does not tell it has no upper end, nor has its share in a
-    change; below are the counts that are told."""
+    """Law: a rest that is not told has no upper end, nor has its change; counts bound it below."""
     with seeded_noise(1):
         bare = trips(1).dp.hhh(BY, **BUDGET, remainder=False)
     found = dp.change(pair("hhh")[0], bare, simultaneous=False).iloc[0]
@@ -526,8 +520,7 @@ SAMPLES: dict[str, tuple[Made, dict[str, Any]]] = {
 @some("records", "distinct")
 @pytest.mark.parametrize("kind", SAMPLES)
 def test_samples_of_users_do_not_compare(kind: str) -> None:
-    """Law: where each release draws a sample of its own nothing is said: two releases of one table
-    differ by far more than their noise."""
+    """Law: where each release draws a sample of its own nothing is said."""
     made, which = SAMPLES[kind]
     with pytest.raises(ParameterError, match="a sample of its own"):
         dp.change(made(VISITS), made(VISITS), simultaneous=False, **which)
@@ -545,8 +538,7 @@ UPON = {"baseline": {"mechanism": "laplace"}, "stream": {"mechanism": "streaming
 
 @pytest.mark.parametrize("kind", UPON)
 def test_numbers_that_were_selected_upon_hold_together_at_no_confidence(kind: str) -> None:
-    """Law: whichever way intervals are made, and however wide; each on its own is said to be
-    nominal."""
+    """Law: however wide they are; each on its own is said to be nominal."""
     sides = [trips(s).dp.hhh(BY, **BUDGET, **UPON[kind], confidence=0.999999) for s in (1, 2)]
     with pytest.raises(ParameterError, match="were selected upon"):
         dp.change(*sides, confidence=0.9)

@@ -248,3 +248,72 @@ def test_usual_texts_are_read_without_a_statement() -> None:
     unread = {"DATE": "2023-02-29", "TINYINT": "128", "UBIGINT": "-1", "DOUBLE": "1"}
     for kind, text in unread.items():
         assert plain_values(pa.array([text]), kind) is None
+
+
+ASKED: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-6}
+SIZES = ["small", "mid", "large", "secret"]
+SIZED = pd.DataFrame(
+    {
+        "size": pd.Categorical(["small", "large", "mid"] * 400, SIZES, ordered=True),
+        "code": pd.Categorical([1, 2, 3] * 400, [3, 2, 1, 77]),
+        "x": [1.0, 2.0, 3.0] * 400,
+    }
+)
+
+QUESTIONS = {
+    "hhh": lambda frame, **more: frame.dp.hhh(["size", "code"], **ASKED, **more),
+    "tree_counts": lambda frame, **more: frame.dp.tree_counts(["size", "code"], **ASKED, **more),
+    "rollup": lambda frame, **more: frame.dp.rollup(
+        ["size", "code"], {"x": dp.sum("x", lower=0, upper=5)}, **ASKED, **more
+    ),
+    "heavy_hitters": lambda frame, **more: frame.dp.heavy_hitters("size", **ASKED, **more),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_categories_come_back_without_those_that_were_not_released(question: str) -> None:
+    """Law: an order that was declared stays, for what is shown; other categories are sorted."""
+    found = QUESTIONS[question](SIZED)
+    size = found["size"].dtype
+    assert size.ordered
+    assert [name for name in size.categories if name in SIZES] == ["small", "mid", "large"]
+    assert found["size"].max() in ("large", "<other>")
+    if "code" in found:
+        assert not found["code"].dtype.ordered
+        assert found["code"].dtype.categories.tolist() == [1, 2, 3]
+    texts = QUESTIONS[question](SIZED.astype({"size": "str", "code": "int64"}))
+    assert texts["size"].dtype == TEXT
+    assert sorted(texts["size"].dropna()) == sorted(found["size"].dropna().astype("str"))
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_what_follows_takes_them(question: str, tmp_path: Path) -> None:
+    found = QUESTIONS[question](SIZED)
+    assert "frame" not in found.dp.receipt.to_dict()
+    found.dp.report(tmp_path / "page.html")
+    found.dp.to_arrow()
+    found.dp.top(2)
+    if question != "heavy_hitters":
+        assert len(found.dp.share()) == len(found)
+        assert found.dp.below("mid")["size"].dropna().unique().tolist() == ["mid"]
+    assert found.iloc[1:].dp.receipt["frame"].startswith("an extract")
+
+
+def test_a_name_replays_them(tmp_path: Path) -> None:
+    """Law: stored is text, which other sources replay as their types say."""
+    ledger = dp.Ledger(tmp_path / "budget.db", epsilon=9.0, delta=1e-4)
+    drawn = QUESTIONS["hhh"](SIZED, ledger=ledger, release="sizes")
+    with pytest.warns(dp.ReplayedNotice):
+        again = QUESTIONS["hhh"](SIZED, ledger=ledger, release="sizes")
+    pd.testing.assert_frame_equal(drawn, again)
+    assert ledger.recall("sizes")["size"].dtype == TEXT
+
+
+def test_polars_has_them_too() -> None:
+    kinds = {"size": pl.Enum(SIZES), "code": pl.Categorical}
+    frame = pl.DataFrame({"size": ["small", "mid"] * 600, "code": ["b", "a"] * 600}, schema=kinds)
+    found = frame.dp.hhh(["size", "code"], **ASKED)  # type: ignore[attr-defined]
+    assert isinstance(found.schema["size"], pl.Categorical | pl.Enum)
+    assert set(found["size"].drop_nulls()) == {"small", "mid"}
+    if isinstance(found.schema["size"], pl.Enum):
+        assert "secret" not in found.schema["size"].categories

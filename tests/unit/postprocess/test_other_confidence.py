@@ -113,8 +113,7 @@ def test_it_holds_the_interval_of_the_release(path: tuple[float, ...], case: str
 
 @often(20, 60)
 def test_all_together_hold_as_often_as_they_say(runs: int) -> None:
-    """Law: all intervals of a frame hold at once with the confidence (level 1e-4); those that hold
-    each on its own do not."""
+    """Law: all hold at once with the confidence (level 1e-4); each on its own, they do not."""
     table = pd.DataFrame({"a": np.repeat([f"a{i}" for i in range(12)], 200)})
     together, alone = 0, 0
     for seed in range(runs):
@@ -131,8 +130,7 @@ def test_all_together_hold_as_often_as_they_say(runs: int) -> None:
 
 
 def test_intervals_that_hold_together_say_so() -> None:
-    """Law: Bonferroni over the rows; receipt and card say it; shares of them need nothing more;
-    from them the way back is exact."""
+    """Law: Bonferroni over the rows, which receipt and card say; the way back is exact."""
     frame = released(0.95, 1, EXACT["offline"])
     wide = frame.dp.intervals(0.9, simultaneous=True)
     each = 1 - 0.1 / len(frame)
@@ -244,8 +242,7 @@ def _releases(value: Any) -> list[dict[str, Any]]:
 
 
 def test_what_a_receipt_does_not_tell_is_refused() -> None:
-    """Law: no interval is made where the law, the rows or the selection forbid it; what to do is
-    said."""
+    """Law: where law, rows or selection forbid an interval, what to do is said."""
     frame = released(0.95, 1, EXACT["offline"])
     unknown = TRIPS.dp.tree_counts(BY, epsilon=1.0, delta=1e-6)
     stream = TRIPS.dp.hhh(BY, epsilon=1.0, delta=1e-6, mechanism="streaming", counters=20)

@@ -154,8 +154,7 @@ def test_all_of_all_measures_hold_together_as_often_as_they_say(
 
 
 def test_intervals_of_a_rollup_that_hold_together_say_so() -> None:
-    """Law: Bonferroni over rows and chosen measures, and over what was cut; the way back is
-    exact."""
+    """Law: Bonferroni over rows, chosen measures and what was cut; the way back is exact."""
     frame = released(0.95, 1, SHOWN["selected"])
     wide = frame.dp.intervals(0.9, simultaneous=True)
     many = len(frame) * (len(RECORDS) + 1)
@@ -170,8 +169,7 @@ def test_intervals_of_a_rollup_that_hold_together_say_so() -> None:
 
 
 def test_measures_can_be_chosen() -> None:
-    """Law: chosen measures come with their own columns alone, and the receipt says what was left
-    out."""
+    """Law: chosen measures have their own columns alone; the receipt says what was left out."""
     measures = {**RECORDS, "each": "mean(paid, 0, 50)"}
     frame = released(0.95, 1, {"delta": 1e-6, "measures": measures})
     wanted = released(0.9, 1, {"delta": 1e-6, "measures": measures})
@@ -244,8 +242,7 @@ def test_shares_of_a_rollup_are_of_wider_intervals() -> None:
 
 @pytest.mark.parametrize("decimals", [8, 0, -3])
 def test_a_sum_tells_its_steps(decimals: int) -> None:
-    """Law: the steps of a sum are within what its float64 tells, and are told where they are few;
-    with no doubt, beyond, they are missed."""
+    """Law: steps are within what a float64 tells, and told where few; without doubt, missed."""
     rng, missed = np.random.default_rng(1), 0
     for digits in (3, 12, 15, 18, 25):
         steps = np.array([int(x * 10**digits) + int(y) for x, y in rng.random((50, 2)) * (2, 1e3)])

@@ -100,8 +100,7 @@ def test_a_star_gets_a_total_that_is_not_the_sum_of_its_parts() -> None:
 
 
 def test_no_level_is_above_the_limit_where_that_can_be() -> None:
-    """Law: the least error over all nodes leaves the few upper ones to themselves; with a limit it
-    does not, and the others pay for it."""
+    """Law: with a limit the least error does not leave the few upper nodes to themselves."""
     ancestor = np.array([-1] + [0] * 6 + [1 + i // 60 for i in range(360)])
     level = np.array([0] + [1] * 6 + [2] * 360)
 

@@ -73,16 +73,6 @@ def test_chains_stars_and_one_node_too(tree: NDArray[np.int64]) -> None:
         fitted(tree, seed, 0.1 * (seed % 5))
 
 
-def test_without_totals_it_is_the_sum_of_parts() -> None:
-    """Nothing is to be merged, so parts come back as they were measured."""
-    part, n = np.arange(13.0), 13
-    found = least_squares(
-        STAR, part=part, part_variance=np.ones(n), total=part, total_variance=np.full(n, np.inf)
-    )
-    assert (found.part == part).all()
-    assert (found.total[0], found.total_variance[0]) == (part.sum(), n)
-
-
 def test_a_tree_of_twenty_thousand_nodes_adds_up_in_any_order_of_siblings() -> None:
     rng, n = np.random.default_rng(5), 20_000
     tree = np.array([-1] + [int(rng.integers(max(0, i - 200), i)) for i in range(1, n)])
@@ -163,8 +153,7 @@ def test_the_share_of_the_own_part_alone_is_not_it() -> None:
     "found", [lambda *given: variances(*given)[1], largest_shares], ids=["variances", "shares"]
 )
 def test_siblings_in_another_order_have_the_same_numbers(found: Callable[..., Any]) -> None:
-    """Law: to the last bit, as intervals are recomputed from frames that were sorted; sums in the
-    order of nodes are not."""
+    """Law: to the last bit, as frames are sorted; sums in the order of nodes are not."""
     rng, n = np.random.default_rng(7), 400
     above = np.array([-1, *(int(rng.integers(0, max(1, i // 4))) for i in range(1, n))])
     measured = np.where(rng.random(n) < 0.3, 0.37, np.inf)
@@ -247,20 +236,20 @@ def test_huge_values_lose_no_digit(tree: NDArray[np.int64], missing: float) -> N
     assert (found.total_variance == small.total_variance).all()
 
 
-def test_parts_alone_come_back_as_they_are() -> None:
-    part = np.arange(11) * 2**50
-    none = np.full(11, np.inf)
+def test_without_totals_parts_come_back_as_they_are() -> None:
+    """Nothing is to be merged: to the last bit, and in whole numbers of any size."""
     tree = TREES["not preorder"]
-    found = whole_estimates(
-        tree, part=part, part_variance=np.ones(11), total=part, total_variance=none
-    )
-    assert found.part.tolist() == part.tolist()
-    assert found.total.tolist() == exact(tree, part)
+    part, one, none = np.arange(11) * 2**50, np.ones(11), np.full(11, np.inf)
+    for fit in (least_squares, whole_estimates):
+        found: Any = fit(tree, part=part, part_variance=one, total=part, total_variance=none)
+        assert found.part.tolist() == part.tolist()
+        assert found.total.tolist() == exact(tree, part)
+        assert found.total_variance[0] == 11
 
 
 def test_sums_that_leave_int64_are_refused() -> None:
-    part, none = np.array([2**61, 2**61]), np.full(2, np.inf)
+    large, one, none = np.array([2**61, 2**61]), np.ones(2), np.full(2, np.inf)
     with pytest.raises(ParameterError, match=r"less than 2\*\*62"):
         whole_estimates(
-            np.array([-1, 0]), part=part, part_variance=np.ones(2), total=part, total_variance=none
+            np.array([-1, 0]), part=large, part_variance=one, total=large, total_variance=none
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,14 +86,11 @@ def test_no_weights_with_that_largest_share_go_further(seeds: int) -> None:
 
 
 def test_the_factor_of_another_share_is_rejected_by_the_same_check() -> None:
-    """Planted bug: at 0.8 the factor of one noise for a sum of many, at 0.99 the other way."""
+    """Planted bugs: at 0.8 the factor of one noise for a sum of many, at 0.99 the other way, and
+    1.96 for everything."""
     many = [0.05] * 20
     assert within(many, 0.0, np.array([share_factor(0.8, 1.0)]))[0] < 0.8 - 0.01
     assert within([1.0], 0.0, np.array([share_factor(0.99, 0.05)]))[0] < 0.99 - 0.005
-
-
-def test_the_normal_factor_alone_is_rejected_by_the_same_check() -> None:
-    """Planted bug: 1.96 for everything."""
     assert within([1.0], 0.0, np.array([1.96]))[0] < 0.95 - 1e-3
 
 
@@ -150,16 +148,16 @@ def test_half_widths_hold_for_plain_sums_already_as_the_ceiling() -> None:
                 assert inside[math.ceil(h)] >= c
 
 
-@pytest.mark.parametrize(("scale", "terms", "confidence"), [(0, 1, 0.9), (1, 0, 0.9), (1, 1, 1)])
-def test_what_breaks_a_rule_is_refused(scale: float, terms: int, confidence: float) -> None:
+@pytest.mark.parametrize(
+    ("found", "given"),
+    [
+        *((sum_half_width, given) for given in ((0, 1, 0.9), (1, 0, 0.9), (1, 1, 1))),
+        *((share_factor, given) for given in ((0, 0.5), (0.9, 0), (0.9, 1.1))),
+    ],
+)
+def test_what_breaks_a_rule_is_refused(found: Any, given: tuple[float, ...]) -> None:
     with pytest.raises(ParameterError, match="must be"):
-        sum_half_width(scale, terms, confidence)
-
-
-@pytest.mark.parametrize(("confidence", "largest"), [(0, 0.5), (0.9, 0), (0.9, 1.1)])
-def test_no_share_is_refused(confidence: float, largest: float) -> None:
-    with pytest.raises(ParameterError, match="must be"):
-        share_factor(confidence, largest)
+        found(*given)
 
 
 HALF, BOUNDS = 3.0, (-3.0, 3.0)
@@ -243,8 +241,7 @@ DRAWS = 20_000
 
 
 def held(n: float, d: float, sn: float, sd: float, *, planted: bool = False) -> float:
-    """How often intervals at 0.9 hold the true quotient; ``planted``: the denominator's noise is
-    forgotten."""
+    """How often intervals at 0.9 hold; ``planted``: the denominator's noise is forgotten."""
     draw = np.random.default_rng(7)
     above, below = n + draw.laplace(0, sn, DRAWS), d + draw.laplace(0, sd, DRAWS)
     ones = np.ones(DRAWS)
@@ -274,8 +271,7 @@ def test_a_forgotten_noise_is_found() -> None:
 
 
 def test_without_a_denominator_everything_is_possible() -> None:
-    """Law: where nobody seems to be there the interval is all there can be, and ends are in order
-    within it everywhere."""
+    """Law: where nobody seems to be there the interval is all there can be; ends in order."""
     draw = np.random.default_rng(3)
     above, below = draw.normal(0, 1e6, 500), draw.normal(0, 3, 500)
     ones = np.ones(500)

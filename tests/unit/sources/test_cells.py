@@ -170,14 +170,17 @@ def test_private_counts_do_not_show_themselves() -> None:
     st.lists(st.integers(0, 19), max_size=40),
 )
 def test_positions_are_of_equal_numbers(some: set[int], spread: int, picked: list[int]) -> None:
-    """Law: small numbers are looked up in a table, large ones searched for; both find themselves,
-    in whatever order they stand."""
+    """Law: small numbers are looked up, large ones searched for; both find themselves."""
     known = np.unique([0, *(one % 2**10 * spread for one in some)])[::-1]
     wanted = known[[pick % len(known) for pick in picked]].astype(np.int64)
     assert (known[_positions_among(wanted, known)] == wanted).all()
 
 
 TOTAL = dp.sum("v", lower=-5, upper=50)
+
+
+def vectors(*measures: Any, by_user: bool = False) -> list[Any]:
+    return [v for m in measures for each, _ in vectors_of(m, by_user=by_user) for v in each]
 
 
 def measured(
@@ -200,8 +203,7 @@ def test_a_segment_has_what_its_cell_took(
     cells = as_hierarchies(shape)
     assert isinstance(cells, Cells)
     nodes, places, found = measured(rows, cells, threshold, data.draw(st.integers(1, threshold)))
-    several = [v for m in (dp.count(), TOTAL) for each, _ in vectors_of(m, by_user=False)
-               for v in each]  # fmt: skip
+    several = vectors(dp.count(), TOTAL)
     counted, summed = found.parts(several, nodes, places)
     wanted = expected(cells, rows, threshold)
     of_kind: Counter[Any] = Counter()
@@ -242,9 +244,8 @@ def test_groups_that_another_engine_adds_up_are_the_same_segments(
     values = data.draw(st.lists(st.sampled_from(HARD), min_size=len(rows), max_size=len(rows)))
     frame = frame_of(rows).assign(v=pd.array(values, dtype="Float64"))
     own = measure_parts(frame, cells, PrivacyUnit(), band, [])
-    vectors = [v for m in (dp.count(), TOTAL, dp.mean("v", lower=-5, upper=50))
-               for each, _ in vectors_of(m, by_user=False) for v in each]  # fmt: skip
-    sums = sums_of(vectors)
+    several = vectors(dp.count(), TOTAL, dp.mean("v", lower=-5, upper=50))
+    sums = sums_of(several)
     types = ("VARCHAR",) * len(cells.source_columns)
     statement = rollup_statement(
         cells, PrivacyUnit(), band=band, types=types, seed=1, view="frame", extra={}, sums=sums
@@ -260,7 +261,7 @@ def test_groups_that_another_engine_adds_up_are_the_same_segments(
     assert [key.to_pylist() for key in nodes.keys] == [key.to_pylist() for key in other.keys]
     elsewhere = parts_counted_elsewhere(counted, tuple(sums), cells)
     for one, two in zip(
-        own.parts(vectors, nodes, places), elsewhere.parts(vectors, other, others), strict=True
+        own.parts(several, nodes, places), elsewhere.parts(several, other, others), strict=True
     ):
         assert one.tolist() == two.tolist()
 
@@ -285,8 +286,7 @@ def test_users_within_bounds_add_their_records(rows: Rows, shape: str, threshold
         (dp.count(), by_record, False),
         (dp.count(at_most=2), by_user, True),
     ):
-        several = [v for m in (count, total) for each, _ in vectors_of(m, by_user=user)
-                   for v in each]  # fmt: skip
+        several = vectors(count, total, by_user=user)
         found.append([part.tolist() for part in counted.of_rows(several, nodes)])
     (records, sums), (shares, of_users) = found
     assert sums == of_users

@@ -42,8 +42,7 @@ SOURCES: dict[str, Callable[[], Any]] = {
 @some("reader", "dataset", "narwhals, lazy")
 @pytest.mark.parametrize("kind", SOURCES)
 def test_a_frame_of_another_library_is_a_source(kind: str) -> None:
-    """Law: the result of the same rows as an Arrow table; explained without a row being read; read
-    once for questions that look twice."""
+    """Law: as an Arrow table; explained without a row being read; read once, looked at twice."""
     source = SOURCES[kind]()
     assert "threshold" in str(dp.explain(source, ["country", "city"], **BUDGET))
     with seeded_noise(5):

@@ -77,8 +77,7 @@ def rows_of(spec: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("spec", KEYS)
 def test_keys_are_the_nodes_of_values(spec: str) -> None:
-    """Law: a key is the node of such a value in the data, with all nodes above, in preorder; nodes
-    and name are those of the set."""
+    """Law: keys are nodes of such values with all above, in preorder, in whichever order."""
     hierarchy = as_hierarchy(spec)
     listed = listed_nodes(KEYS[spec], hierarchy)
     paths = paths_of(listed, hierarchy)  # checks parents and keys

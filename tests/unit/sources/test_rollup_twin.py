@@ -253,8 +253,7 @@ def test_preorder_does_not_depend_on_settings_of_a_connection(spec: str) -> None
 
 @pytest.mark.parametrize("by", ["columns:k", "path:k"])
 def test_values_are_counted_where_they_are_added_up(by: str) -> None:
-    """Law: a value is present where it is finite; of another value of the column, or alone, it is
-    read by itself, to the same numbers."""
+    """Law: a value is present where it is finite, read beside another value or by itself."""
     values = [1.5, None, math.nan, math.inf, -math.inf, -3.0, 1e300, 0.0, 2.5, 7.0]
     frame = pa.table({"k": ["a/b", "a/c", "a/b", "d", "d"] * 2, "v": pa.array(values)})
     steps, hierarchy = Steps(-1.0, 5.0), as_hierarchy(by)
@@ -291,8 +290,7 @@ def test_sums_are_whole_numbers_of_any_size() -> None:
 
 @pytest.mark.parametrize("lengths", ["", "?prefixes=8,16,24&prefixes6=32", "?prefixes=8"])
 def test_sums_of_both_families_are_those_of_their_rows(lengths: str) -> None:
-    """Where addresses of one version have fewer levels, these are not grouped again below; an
-    exponent in capitals is no octet."""
+    """Also where one has fewer levels; an exponent in capitals is no octet."""
     fours = ["1.2.3.4", "::ffff:1.2.3.4", " 1.2.3.4", "1.2.3.9"]
     values = [*fours, "2001:db8::1", "2001:DB8::2", "1E2.1.1.1"]
     frame = pa.table({"ip": values * 2, "v": [1] * 14})

@@ -123,8 +123,7 @@ def test_other_texts_than_those_of_ipv4_are_left_to_the_statement(odd: str | Non
 
 @pytest.mark.parametrize("rows", [0, 7, 5000])
 def test_both_ways_are_taken_to_the_same_counts(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Law: how many rows there are decides who counts them and nothing else, in every library; with
-    many different values too."""
+    """Law: the number of rows decides who counts them, and nothing else, in every library."""
     table = pa.table({"a": [f"v{i % 1999}" for i in range(rows)], "b": np.arange(rows) * 7 % 5})
     arrow = table.to_pandas(types_mapper=pd.ArrowDtype)
     for source in (table, table.to_pandas(), pl.from_arrow(table), arrow):

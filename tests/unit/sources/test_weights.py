@@ -191,8 +191,7 @@ EXPECTED = {(): 8, ("a",): 2, ("a", "a/b"): 2, ("c",): 6}
 
 
 def test_every_source_has_the_same_weights_and_measures(tmp_path: Path) -> None:
-    """pandas of several dtypes, Polars, Arrow, files and relations; of fractions the measure alone,
-    also of texts in a CSV."""
+    """pandas, Polars, Arrow, files, relations; of fractions, and of a CSV, the measure alone."""
     hierarchy, table, con = dp.path("x"), pa.table(ROWS), duckdb.connect()
     pq.write_table(table, tmp_path / "t.parquet")
     (tmp_path / "t.csv").write_text("x,w\na/b,2.0\na,\nc,7e0\nc,1\nc,much\nc,nan\nc,-1\n")

@@ -79,8 +79,7 @@ def test_a_period_holds_its_instants_as_written(day: dt.date, hour: int, unit: s
 def test_instants_are_of_the_period_that_the_clock_of_the_zone_shows(
     at: dt.datetime, unit: str, zone: str, precision: str
 ) -> None:
-    """Law: also where clocks go back or forward; the zone in which a column is written is none of
-    its instants."""
+    """Law: also where clocks change; the zone in which a column is written means nothing."""
     shown = at.replace(tzinfo=dt.UTC).astimezone(ZoneInfo(zone))
     period = _period(period_name(shown, unit, zone), zone)
     times = _around(period, zone)
