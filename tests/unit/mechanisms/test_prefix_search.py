@@ -159,11 +159,6 @@ def test_impossible_and_denied_cells_are_dropped() -> None:
     assert len(found.text) == len(set(found.text)) == 3 + 9
 
 
-def test_an_empty_fleet_finds_nothing() -> None:
-    assert found_in([], votes=1).text == []
-    assert found_in([{}, {}], votes=1).text == []
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 def test_devices_take_part_by_chance(weighted: bool) -> None:
     """Law: the channel is told how many take part, and no more of them hold anything."""

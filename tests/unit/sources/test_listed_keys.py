@@ -300,38 +300,25 @@ def test_intervals_that_numbers_cannot_tell_apart_are_no_domain() -> None:
 
 # -- types of the data ---------------------------------------------------------------------------
 
-TYPED = [
-    ("INTEGER", "7", None),
-    ("INTEGER", "-7", None),
-    ("INTEGER", "abc", "cannot hold"),
-    ("INTEGER", "99999999999", "cannot hold"),
-    ("INTEGER", "01", "would show as '1'"),
-    ("INTEGER", "9.5", "cannot hold"),
-    ("DECIMAL(5,2)", "1.505", "cannot hold"),
-    ("INTEGER", "1.0", "would show as '1'"),
-    ("UBIGINT", "18446744073709551615", None),
-    ("HUGEINT", str(2**100), None),
-    ("DATE", "2013-05-01", None),
-    ("DATE", "2013-5-1", "would show as '2013-05-01'"),
-    ("DATE", "May", "cannot hold"),
-    ("BOOLEAN", "true", None),
-    ("BOOLEAN", "t", "would show as 'true'"),
-    ("BOOLEAN", "abc", "cannot hold"),
-    ("DOUBLE", "1", None),
-    ("DOUBLE", "0.1", None),
-    ("DOUBLE", "1.0", "would show as '1'"),
-    ("DOUBLE", "nan", "cannot hold"),
-    ("DECIMAL(5,2)", "1.50", None),
-    ("DECIMAL(5,2)", "1.5", "of type DECIMAL would show as '1.50'"),
-    ("TIMESTAMP", "2013-05-01 10:00:00", None),
-    ("TIMESTAMP", "2013-05-01", "would show as '2013-05-01 00:00:00'"),
-    ("TIMESTAMP WITH TIME ZONE", "2013-05-01 10:00:00", None),
-    ("UUID", "eeccb8c5-9943-b2bb-bb5e-222f4e14b687", None),
-    ("VARCHAR", "01", None),
-    ("ENUM", "anything", None),
-    ("INTEGER[]", "[1, 2]", None),
-    ("JSON", "{}", None),
-]
+CANNOT, AS_1 = "cannot hold", "would show as '1'"
+TYPED_KEYS: dict[str, list[tuple[str, str | None]]] = {
+    "INTEGER": [("7", None), ("-7", None), ("abc", CANNOT), ("99999999999", CANNOT),
+                ("01", AS_1), ("9.5", CANNOT), ("1.0", AS_1)],
+    "DECIMAL(5,2)": [("1.50", None), ("1.505", CANNOT),
+                     ("1.5", "of type DECIMAL would show as '1.50'")],
+    "UBIGINT": [("18446744073709551615", None)],
+    "HUGEINT": [(str(2**100), None)],
+    "DATE": [("2013-05-01", None), ("2013-5-1", "would show as '2013-05-01'"), ("May", CANNOT)],
+    "BOOLEAN": [("true", None), ("t", "would show as 'true'"), ("abc", CANNOT)],
+    "DOUBLE": [("1", None), ("0.1", None), ("1.0", AS_1), ("nan", CANNOT)],
+    "TIMESTAMP": [("2013-05-01 10:00:00", None),
+                  ("2013-05-01", "would show as '2013-05-01 00:00:00'")],
+    "TIMESTAMP WITH TIME ZONE": [("2013-05-01 10:00:00", None)],
+    "UUID": [("eeccb8c5-9943-b2bb-bb5e-222f4e14b687", None)],
+    **{kind: [(key, None)] for kind, key in {
+        "VARCHAR": "01", "ENUM": "anything", "INTEGER[]": "[1, 2]", "JSON": "{}"}.items()},
+}  # fmt: skip
+TYPED = [(kind, *given) for kind, keys_ in TYPED_KEYS.items() for given in keys_]
 
 
 @some(

@@ -86,19 +86,15 @@ def as_texts(source: object, hierarchy: Any, counters: int) -> list[tuple[Any, .
         return facts(sketch_source(source, hierarchy, counters))
 
 
+def tables(values: Any, made: Any, hierarchies: Any) -> st.SearchStrategy[Any]:
+    """One table or two, and a hierarchy of them."""
+    return st.tuples(st.lists(values.map(made), min_size=1, max_size=2), hierarchies)
+
+
 KINDS = {
-    "addresses": st.tuples(
-        st.lists(ADDRESSES.map(table_of), min_size=1, max_size=2),
-        st.sampled_from(SPECS).map(as_hierarchy),
-    ),
-    "paths": st.tuples(
-        st.lists(PATHS.map(table_of), min_size=1, max_size=2),
-        st.sampled_from(PATH_SPECS).map(as_hierarchy),
-    ),
-    "numbers": st.tuples(
-        st.lists(NUMBERS.map(numbers_of), min_size=1, max_size=2),
-        nasty.INVALID.map(lambda invalid: Columns(NAMES, invalid)),
-    ),
+    "addresses": tables(ADDRESSES, table_of, st.sampled_from(SPECS).map(as_hierarchy)),
+    "paths": tables(PATHS, table_of, st.sampled_from(PATH_SPECS).map(as_hierarchy)),
+    "numbers": tables(NUMBERS, numbers_of, nasty.INVALID.map(lambda how: Columns(NAMES, how))),
 }
 
 
