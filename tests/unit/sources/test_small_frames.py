@@ -109,8 +109,9 @@ def test_addresses_are_counted_as_by_the_statement(
 
 @pytest.mark.parametrize(
     "odd",
-    [*("", " 1.2.3.4", "1.2.3.4 ", "1.2.3", "1.2.3.4.5", "01.2.3.4", "1.2.3.256", "1e2.3.4.5"),
-     *("::1", "::ffff:1.2.3.4", "1.2.3.4\n", "1.2.3.\u0664", "+1.2.3.4", "1..2.3", None)],
+    [*("", " 1.2.3.4", "1.2.3.4 ", "1.2.3", "1.2.3.4.5", "01.2.3.4", "1.2.3.256", "1000.2.3.4"),
+     *("::1", "1e2.3.4.5", "::ffff:1.2.3.4", "1.2.3.4\n", "1.2.3.\u0664", "+1.2.3.4", "1..2.3"),
+     None],
 )  # fmt: skip
 def test_other_texts_than_those_of_ipv4_are_left_to_the_statement(odd: str | None) -> None:
     """One address that has other texts too, or none, decides that all are read by DuckDB."""
