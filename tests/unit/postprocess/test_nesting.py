@@ -10,6 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 import dpframe as dp
+from dpframe.asking.node_frame import _tree_labels
 from dpframe.counts import NoisyNodes, NoisyTree
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import OTHER, Hierarchy, as_hierarchy
@@ -19,7 +20,6 @@ from dpframe.postprocess.shown_nodes import areas, nearest_reported
 from dpframe.questions.hhh.ask import HHH
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.questions.tree_counts.ask import TREE_COUNTS
-from dpframe.questions.tree_counts.frame import _tree_labels
 from dpframe.questions.tree_counts.plan import TreePlan
 from dpframe.sources.exact_trees import exact_counts
 from dpframe.testing import seeded_noise
