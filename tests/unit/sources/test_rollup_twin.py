@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 import duckdb
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -25,7 +26,7 @@ from dpframe.sources import exact_trees as tables
 from dpframe.sources.portable_sql import Summand, values_to_count
 from tests import strategies as nasty
 from tests.members import few, some
-from tests.naive import leaf_paths, rollup, units_of_pairs
+from tests.naive import leaf_paths, rollup, shares, units_of_pairs
 from tests.rollups import exact_counts
 
 PAIR = dp.columns("a", "b")
@@ -52,7 +53,7 @@ def test_every_listed_malformed_address_is_invalid() -> None:
 
 
 @nasty.examples(
-    8,
+    20,
     200,
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12), st.integers(0, 2)), max_size=60),
     st.integers(0, 2**62),
@@ -73,6 +74,17 @@ def test_units_are_of_users_and_their_keys(rows: list[tuple[int, int, int]], see
         twin = units_of_pairs(frame["u"], keys, grid=unit.grid, offset=hashed)
         shown = {tuple(map(str, path)): n for path, n in twin.items() if n or not path}
         assert exact_counts(frame, hierarchy, unit, seed) == shown
+
+
+def test_shares_are_unbiased() -> None:
+    """Over many users with the same rows every node gets its exact share, to 5 sigmas."""
+    users, leaves = 4_000, ["a/b", "a/c", "a/c", "a/c", "d", "d", "e/f/g"]
+    frame = pd.DataFrame({"who": np.repeat(np.arange(users), len(leaves)), "x": leaves * users})
+    hierarchy, unit = dp.path("x"), PrivacyUnit(user="who")
+    found = exact_counts(frame, hierarchy, unit)
+    for path, weight in shares(["one"] * 7, leaf_paths(hierarchy, [(v,) for v in leaves])).items():
+        assert abs(found[path] - users * unit.grid * float(weight)) <= 5 * 0.5 * users**0.5 * 3
+    assert len({found[("a",)], found[("d",)], found[("e",)]}) == 3
 
 
 KINDS_OF_TEXT = ["columns:x", "path:x", "code:x?lengths=1,3", "domain:x", "ip:x", "date:x"]
