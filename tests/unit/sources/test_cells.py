@@ -27,7 +27,6 @@ from dpframe.measures import GRID, Distinct, vectors_of
 from dpframe.mechanisms import offline_hhh
 from dpframe.mechanisms.rollup import Selection, shown_nodes
 from dpframe.sources.candidates import group_counts
-from dpframe.sources.count_rows import _positions_among
 from dpframe.sources.exact_trees import exact_counts
 from dpframe.sources.rollup_parts import (
     MeasuredParts,
@@ -35,7 +34,7 @@ from dpframe.sources.rollup_parts import (
     parts_counted_elsewhere,
     sums_of,
 )
-from dpframe.sources.rollup_statement import rollup_statement
+from dpframe.sources.rollup_statement import _positions_among, rollup_statement
 from tests.cell_counts import Silent, reported
 from tests.naive_cells import paths_of, segments
 from tests.strategies import examples
