@@ -21,7 +21,7 @@ from dpframe.postprocess.tree_squares import (
     whole_estimates,
 )  # fmt: skip
 from tests.members import some
-from tests.naive_squares import covered_matrix, normal_equations
+from tests.naive import covered_matrix, normal_equations
 
 Reals = NDArray[np.float64]
 CHAIN = np.arange(-1, 7)

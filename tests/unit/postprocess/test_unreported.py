@@ -74,8 +74,8 @@ def test_the_law_of_tests_is_the_one_that_was_drawn_from(kind: str, version: str
         assert law_of_tests(frame.dp.receipt, None) is None
     question = getattr(dp, {"hhh": "explain"}.get(what, f"explain_{what}"))
     plan = question(BY, epsilon=1.0, delta=1e-6, **arguments).plan
-    law = getattr(plan, "selection", plan).test_noise
-    found = law_of_tests(frame.dp.receipt, HHH.plan if version == "earlier" else None)
+    law = plan.selection.test_noise
+    found = law_of_tests(frame.dp.receipt, HHH.plan)
     assert found is not None
     assert (found.lowest, found.weights.tolist()) == (law.lowest, law.weights.tolist())
     hidden = hidden_bound(shown_nodes(frame, frame.dp.receipt, "change"), HHH.plan)

@@ -35,8 +35,8 @@ from dpframe.sources.rollup_parts import (
     sums_of,
 )
 from dpframe.sources.rollup_statement import _positions_among, rollup_statement
-from tests.cell_counts import Silent, reported
-from tests.naive_cells import paths_of, segments
+from tests.naive import paths_of, segments
+from tests.rollups import Silent, reported
 from tests.strategies import examples
 
 SHAPES = (
