@@ -96,13 +96,13 @@ def test_it_holds_the_interval_of_the_release(path: tuple[float, ...], case: str
     confidences, and cut at 0 or at the shown count on the way; where nothing was adjusted at most
     one record is added at an end, and intervals asked for what they are stay."""
     asked = {**WIDER, **NOISY}[case]
-    for seed in range(4):
+    for seed in range(3):
         frame = released(0.8, seed, asked)
         for between in path:
             frame = frame.dp.intervals(between)
             if "keys" not in asked:
                 pd.testing.assert_frame_equal(frame.dp.intervals(between), frame)
-        for confidence in (0.55, 0.8, 0.9, 0.99):
+        for confidence in (0.55, 0.8, 0.99):
             other, wanted = frame.dp.intervals(confidence), released(confidence, seed, asked)
             low, high = wanted["lower"] - other["lower"], other["upper"] - wanted["upper"]
             assert (low >= 0).all()
