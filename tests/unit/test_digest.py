@@ -121,9 +121,7 @@ def test_changed_numbers_are_not_shown_with_the_receipt(
         assert not (tmp_path / "page.html").exists()
 
 
-def test_the_release_itself_and_its_rows_in_any_order_are_the_release(
-    result: pd.DataFrame,
-) -> None:
+def test_the_release_itself_and_its_rows_in_any_order_are_the_release(result: pd.DataFrame) -> None:
     """Nothing is said of it, and columns beside it are told from it."""
     for same in (result, result.copy(), result.iloc[::-1], result.sample(frac=1).reset_index()):
         assert "frame" not in same.drop(columns="index", errors="ignore").dp.receipt

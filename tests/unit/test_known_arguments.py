@@ -125,11 +125,7 @@ def test_what_was_meant_is_said(name: str) -> None:
 
 MISSING: dict[str, tuple[Callable[[], object], str, str]] = {
     "prefix_tree": (lambda: wrongly.prefix_tree(FRAME), "column", "dp.prefix_tree(typed, "),
-    "heavy_hitters": (
-        lambda: wrongly.heavy_hitters(),
-        "source, column",
-        "dp.heavy_hitters(words",
-    ),
+    "heavy_hitters": (lambda: wrongly.heavy_hitters(), "source, column", "dp.heavy_hitters(words"),
     "synthesize": (lambda: FRAME.dp.synthesize(), "columns", 'trips.dp.synthesize({"distance": '),
     "hhh": (lambda: FRAME.dp.hhh(epsilon=1.0), "hierarchy", 'trips.dp.hhh(["origin", "dest"], '),
     "explain_prefix_tree": (

@@ -308,10 +308,7 @@ def failing_sources(tmp_path: Path) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        *("relation", "lazy frame", "torn parquet", "other separator", "enum"),
-    ],
+    "name", [*("relation", "lazy frame", "torn parquet", "other separator", "enum")]
 )
 def test_no_message_quotes_the_data(tmp_path: Path, name: str) -> None:
     """A row that cannot be read fails without its text, in the error and in all behind it."""

@@ -11,12 +11,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.asking.series_plan import SeriesPlan
-from dpframe.errors import (
-    BudgetError,
-    OverBudgetError,
-    ParameterError,
-    ParameterTypeError,
-)
+from dpframe.errors import BudgetError, OverBudgetError, ParameterError, ParameterTypeError
 from tests.members import some
 
 TOTAL = (3.0, 1e-6)

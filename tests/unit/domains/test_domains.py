@@ -74,10 +74,7 @@ def test_missing_numbers_are_left_out() -> None:
     domain = as_domain(DISTANCE, depth=1)
     assert codes(domain, distance=[None, math.nan, 4000.0, None]) == [1]
     assert codes(domain, distance=pa.array(["x", "", "4e3", None, "10", "nan"])) == [1, 0]
-    assert codes(domain, distance=pa.array([None, 1, 4000], pa.int16())) == [
-        0,
-        1,
-    ]
+    assert codes(domain, distance=pa.array([None, 1, 4000], pa.int16())) == [0, 1]
     assert codes(domain, distance=pa.nulls(3)) == []
     assert codes(domain, distance=pa.array([], pa.float64())) == []
 
@@ -248,11 +245,7 @@ def test_levels_of_several_columns() -> None:
     comes_back(domain, 4, [0, 1, 2, 4, 8, 12], country=pa.string(), city=pa.large_string())
     assert domain.diameters == (1.0, 1.0, 0.5, 0.5, 0.0)
     labels = domain.labels(np.array([2, 0, 4]), np.array([0, 0, 12], dtype=np.uint64))
-    assert labels.to_pylist() == [
-        "country,city US>NY, US>LA, US>SF",
-        "*",
-        "country,city <other>",
-    ]
+    assert labels.to_pylist() == ["country,city US>NY, US>LA, US>SF", "*", "country,city <other>"]
 
 
 def test_paths_of_any_length() -> None:

@@ -50,11 +50,7 @@ def test_a_method_says_what_its_function_says(name: str) -> None:
             assert re.search(rf"^([\w, ]+, )?{parameter}(, [\w, ]+)?\n    ", own, re.M), parameter
 
 
-NO_STATEMENT = {
-    "rollup_sql": ["counters"],
-    "tree_rollup_sql": [],
-    "measures_sql": [],
-}
+NO_STATEMENT = {"rollup_sql": ["counters"], "tree_rollup_sql": [], "measures_sql": []}
 """Arguments of sketches, which no statement makes."""
 
 

@@ -40,13 +40,7 @@ HIERARCHIES: st.SearchStrategy[Hierarchy] = st.one_of(
         version=st.sampled_from([None, 4, 6]),
         invalid=INVALID,
     ),
-    st.builds(
-        dp.path,
-        NAMES,
-        separator=NAMES,
-        depth=st.integers(1, 128),
-        invalid=INVALID,
-    ),
+    st.builds(dp.path, NAMES, separator=NAMES, depth=st.integers(1, 128), invalid=INVALID),
     st.builds(
         lambda names, invalid: dp.columns(*names, invalid=invalid),
         st.lists(NAMES, min_size=1, max_size=5, unique=True),
@@ -159,10 +153,7 @@ def test_lists_arrays_and_ranges_are_as_good_as_tuples() -> None:
         ("path:a?separator=", "path: separator must be text"),
         ("domain:a?depth=-1", "domain: depth must be a whole number in 1 to 128"),
         ("date:a?levels=day,year", "date: levels must go from coarse to fine"),
-        (
-            "date:a?levels=decade",
-            "date: levels must be some of year, quarter, month, week, day",
-        ),
+        ("date:a?levels=decade", "date: levels must be some of year, quarter, month, week, day"),
         ("code:a", "code needs lengths: write 'code:COLUMN"),
         ("code:a?lengths=3,1", "code: lengths must increase"),
         ("number:a", "number needs lower and upper: .*public values"),
@@ -222,10 +213,7 @@ def test_other_types_are_no_hierarchies(written: Any) -> None:
         (lambda: dp.date("a", levels=()), "levels must be some of"),
         (lambda: dp.date("a", levels=3), "levels must be some of"),  # type: ignore[arg-type]
         (lambda: dp.code("a", lengths=3), "lengths must be whole numbers"),  # type: ignore[arg-type]
-        (
-            lambda: dp.code("a", lengths=tuple(range(1, 200))),
-            "has 199 levels",
-        ),
+        (lambda: dp.code("a", lengths=tuple(range(1, 200))), "has 199 levels"),
         (lambda: dp.columns(), "columns needs the names"),
         (lambda: dp.columns(["a", 1]), "columns needs the names"),  # type: ignore[list-item]
         (lambda: dp.columns(["a"], "b"), "columns needs the names"),

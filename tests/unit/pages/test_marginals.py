@@ -214,7 +214,7 @@ def test_values_outside_count_in_the_nearest_bin() -> None:
 
 def test_words() -> None:
     assert [percent_of_rows(x) for x in (0, 1e-9, 0.0021, 0.1, 0.123, 1)] == [
-        *("0 %", "< 0.01 %", "0.21 %", "10 %", "12.3 %", "100 %"),
+        *("0 %", "< 0.01 %", "0.21 %", "10 %", "12.3 %", "100 %")
     ]
     assert seconds_text(90_000) == "1.04 days"
     assert seconds_text(90) == "1.5 minutes"

@@ -139,21 +139,13 @@ def results() -> dict[str, tuple[pd.DataFrame, str, set[str]]]:
     return {
         "list": (ROWS.dp.heavy_hitters("a", k=10, **BUDGET), "bar", tree),
         "one level": (ROWS.dp.tree_counts(["a"], keys=["x", "y"], epsilon=5.0), "bar", tree),
-        "months": (
-            ROWS.dp.tree_counts("date:day?levels=month", **BUDGET),
-            "line",
-            {*tree, "line"},
-        ),
+        "months": (ROWS.dp.tree_counts("date:day?levels=month", **BUDGET), "line", {*tree, "line"}),
         "days": (ROWS.dp.hhh("date:day?levels=month,day", **BUDGET), "line", {*tree, "line"}),
         "a column of days": (ROWS.dp.heavy_hitters("day", **BUDGET), "line", {*tree, "line"}),
         "grid": (ROWS.dp.tree_counts(["a", "b"], **BUDGET), "heatmap", {*tree, "heatmap"}),
         "tree": (skewed.dp.hhh(["a", "b"], **BUDGET), "icicle", {*tree, "heatmap"}),
         "measures": (ROWS.dp.rollup("date:day", MEASURES, **BUDGET), "line", {*tree, "line"}),
-        "means": (
-            ROWS.dp.rollup(["a"], {"typical": "mean(n, 0, 5)"}, **BUDGET),
-            "bar",
-            {"bar"},
-        ),
+        "means": (ROWS.dp.rollup(["a"], {"typical": "mean(n, 0, 5)"}, **BUDGET), "bar", {"bar"}),
     }
 
 
