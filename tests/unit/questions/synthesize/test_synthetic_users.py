@@ -15,6 +15,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.doors.cli.main import main
 from dpframe.questions.synthesize.checks import row_domain, shape_from, synthetic_plan
 from dpframe.sources.codes import counted_codes
+from tests.unit.refusals import Wrong, assert_refused, refusals
 
 COLUMNS = {"x": (0, 8)}
 ROWS = pd.DataFrame(
@@ -47,8 +48,7 @@ def test_a_user_counts_at_most_so_many_times(most: int) -> None:
 
 @pytest.mark.parametrize("most", [1, 3])
 def test_one_user_more_moves_counts_by_no_more(most: int) -> None:
-    """Law: without a user, counts fall by at most so many, and those of others stay, as samples
-    of users do not depend on each other (with one seed; here on users who fit as a whole)."""
+    """Law: samples of users do not depend on each other (here: users who fit as a whole)."""
     for user in ("often", "some"):
         moved = cells(ROWS, most).sum() - cells(ROWS[ROWS["u"] != user], most).sum()
         assert 0 < moved <= most
@@ -71,31 +71,25 @@ def test_a_group_is_paid_for() -> None:
 
 
 def test_receipts_name_the_user() -> None:
-    """The promise, its unit and the bound are on the card."""
     facts = dp.synthesize(ROWS, COLUMNS, epsilon=1.0, user="u", max_contributions=2).receipt
     assert facts["guarantee"].startswith("1-differential privacy for adding or removing one user")
     assert (facts["user"], facts["contribution"], facts["max_contributions"]) == ("u", "records", 2)
 
 
-@pytest.mark.parametrize(
-    ("given", "says"),
+@refusals(
     [
-        ({"user": "u"}, "max_contributions"),
-        ({"max_contributions": 3}, "user="),
-        ({"user": "u", "max_contributions": 0}, "max_contributions"),
-        ({"user": "u", "max_contributions": 1.5}, "max_contributions"),
-        ({"user": "nobody", "max_contributions": 1}, "nobody"),
-        ({"user": 3, "max_contributions": 1}, "user"),
-    ],
+        ({"user": "u"}, dp.ParameterError, ("max_contributions",)),
+        ({"max_contributions": 3}, dp.ParameterError, ("user=",)),
+        ({"user": "u", "max_contributions": 0}, dp.ParameterError, ("max_contributions",)),
+        ({"user": "nobody", "max_contributions": 1}, dp.ColumnError, ("nobody",)),
+        ({"user": 3, "max_contributions": 1}, dp.ParameterTypeError, ("user",)),
+    ]
 )
-def test_wrong_users_are_refused(given: dict[str, object], says: str) -> None:
-    """The message names the argument; nothing is charged."""
-    with pytest.raises(dp.DpframeError, match=says):
-        dp.synthesize(ROWS, COLUMNS, epsilon=1.0, **given)  # type: ignore[arg-type]
+def test_wrong_users_are_refused(case: Wrong) -> None:
+    assert_refused(ROWS.dp.synthesize, case, columns=COLUMNS, epsilon=1.0)
 
 
 def test_sql_and_the_command_line_know_users(tmp_path: object) -> None:
-    """The same arguments under the same names."""
     con = duckdb.connect()
     con.register("frame", ROWS)
     con.execute("CREATE TABLE people AS SELECT * FROM frame")

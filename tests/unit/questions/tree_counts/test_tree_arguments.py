@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import dpframe as dp
 from dpframe.errors import (
     BudgetError,
     ColumnError,
-    DpframeError,
+    HierarchyError,
     LedgerError,
     ParameterError,
     ParameterTypeError,
@@ -26,9 +25,8 @@ from dpframe.errors import (
 )
 from dpframe.testing import seeded_noise
 from tests.members import some
-from tests.unit.asking.test_arguments import chain
+from tests.unit.refusals import SECRET, Wrong, assert_refused, chain, refusals
 
-SECRET = "sEcReT-4711"
 FRAME = pd.DataFrame(
     {
         "place": [f"{SECRET}/a", f"{SECRET}/b", "x"] * 100,
@@ -41,46 +39,27 @@ GOOD: dict[str, Any] = {"hierarchy": "path:place?depth=2", "epsilon": 1.0, "delt
 PURE: dict[str, Any] = {**GOOD, "delta": None, "keys": ["a", "b/c"]}
 
 
-def by_function(**arguments: Any) -> object:
-    return dp.tree_counts(FRAME, **arguments)
-
-
-def by_explain(**arguments: Any) -> object:
-    return dp.explain_tree_counts(**arguments)
-
-
-DOORS = [by_function, by_explain]
-every_door = pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
-
 USER = {"user": "who"}
 RECORDS = {"user": "who", "contribution": "records"}
+ITEMS = {"user": "who", "contribution": "items"}
 RELATIVE: dict[str, Any] = {"mechanism": "relative", "alpha": 0.5, "largest": 10**6}
 WEIGHT = {"weight": "visits"}
 LEVELS = ("level_weights must be 3 positive numbers", "level 0")
 
-Wrong = tuple[dict[str, Any], type[DpframeError], tuple[str, ...]]
+LISTED = {"delta": None, "keys": ["a"]}
 
 BUDGETS: list[Wrong] = [
     ({"epsilon": None}, BudgetError, ("epsilon is missing", "epsilon=", "1.0")),
-    ({"epsilon": 0}, BudgetError, ("epsilon (0)", "0.0001 to 50")),
-    ({"epsilon": math.nan}, BudgetError, ("epsilon (nan)", "finite")),
     ({"epsilon": 51}, BudgetError, ("epsilon (51)", "0.0001 to 50")),
     ({"delta": None}, BudgetError, ("delta", "keys=[...]", "'domain'", "delta > 0")),
     ({"delta": 0}, BudgetError, ("delta", "keys=[...]", "delta > 0")),
-    ({"delta": 0.0}, BudgetError, ("delta", "keys=[...]")),
-    ({"delta": -1e-6}, BudgetError, ("delta (-1e-06)", "1e-12 to 0.1")),
     ({"delta": 1e-13}, BudgetError, ("delta (1e-13)", "1e-12 to 0.1")),
     ({"delta": 1.0}, BudgetError, ("delta (1.0)", "well below")),
-    ({"delta": math.nan}, BudgetError, ("delta (nan)", "finite")),
     ({"delta": 1e-13, "keys": ["a"]}, BudgetError, ("delta (1e-13)", "left out")),
     ({"delta": 0.5, "keys": ["a"]}, BudgetError, ("delta (0.5)", "left out")),
     ({"delta": False, "keys": ["a"]}, ParameterTypeError, ("delta", "False")),
     ({"delta": None, **RELATIVE}, BudgetError, ("delta", "delta > 0")),
-    (
-        {"delta": None, "keys": ["a"], "mechanism": "gaussian"},
-        BudgetError,
-        ("mechanism='gaussian'", "Pass delta", "'laplace'"),
-    ),
+    ({**LISTED, "mechanism": "gaussian"}, BudgetError, ("mechanism='gaussian'", "Pass delta")),
 ]
 
 TWO = {"hierarchy": ["place", "year"]}
@@ -112,15 +91,11 @@ KEYS: list[Wrong] = [
     ({**TWO, "keys": [("a", 1, 2)]}, ParameterError, ("keys has ('a', 1, 2)", "tuple of 2")),
     ({**IP, "keys": ["10.0.0.0/8"]}, ParameterError, ("keys has '10.0.0.0/8'", "whole value")),
     ({**IP, "keys": ["10.0.0.1", "010.0.0.1"]}, ParameterError, ("keys has '010.0.0.1'",)),
-    (
-        {**IP, "keys": ["::ffff:10.0.0.1", "10.0.0.1"]},
-        ParameterError,
-        ("keys has 2 keys that mean", "once"),
-    ),
+    ({**IP, "keys": ["::ffff:10.0.0.1", "10.0.0.1"]}, ParameterError, ("2 keys that mean", "once")),
     (
         {"keys": ["a"], "mechanism": "hhh"},
         ParameterError,
-        ("mechanism='hhh'", "Leave keys out", "'additive'"),
+        ("='hhh'", "Leave keys out", "'additive'"),
     ),
     ({"keys": ["a"], **RELATIVE}, ParameterError, ("mechanism='relative'", "Leave keys out")),
 ]
@@ -145,11 +120,7 @@ LEVEL_WEIGHTS: list[Wrong] = [
     ({"level_weights": np.ones((3, 1))}, ParameterTypeError, (*LEVELS, "[1.0]")),
     ({"level_weights": {0: 1, 1: 1, 2: 1}}, ParameterTypeError, (*LEVELS, "dict")),
     ({"level_weights": {1, 2, 3}}, ParameterTypeError, (*LEVELS, "set")),
-    (
-        {"level_weights": [1] * 3, "mechanism": "hhh"},
-        ParameterError,
-        ("level_weights", "mechanism='hhh'", "Leave it out"),
-    ),
+    ({"level_weights": [1] * 3, "mechanism": "hhh"}, ParameterError, ("='hhh'", "Leave it out")),
     ({"level_weights": [1] * 3, **RELATIVE}, ParameterError, ("level_weights", "Leave it out")),
 ]
 
@@ -164,11 +135,7 @@ WEIGHTS: list[Wrong] = [
     ({**WEIGHT, "max_weight": 10**9 + 1}, ParameterError, ("max_weight", "to 1000000000")),
     ({**WEIGHT, "max_weight": 10**9}, BudgetError, ("epsilon (1e-09", "Raise epsilon")),
     (RECORDS, ParameterError, ("contribution='records'", "max_contributions=")),
-    (
-        {**USER, "contribution": "items", "max_contributions": 2},
-        ParameterError,
-        ("contribution='items'", "at_most="),
-    ),
+    ({**ITEMS, "max_contributions": 2}, ParameterError, ("contribution='items'", "at_most=")),
 ]
 
 MECHANISMS: list[Wrong] = [
@@ -192,37 +159,20 @@ MECHANISMS: list[Wrong] = [
     ({**RELATIVE, "alpha": 1.0}, ParameterError, ("alpha (1.0)", "0.01 to 0.99")),
     ({**RELATIVE, "alpha": math.nan}, ParameterError, ("alpha (nan)", "0.01 to 0.99")),
     ({**RELATIVE, "largest": 0}, ParameterError, ("largest (0)", "from 1")),
-    (
-        {**RELATIVE, "largest": 9},
-        ParameterError,
-        ("largest (9) is too small", "largest=", "default mechanism", "alpha"),
-    ),
+    ({**RELATIVE, "largest": 9}, ParameterError, ("largest (9) is too small", "default mechanism")),
     ({"confidence": 95}, ParameterError, ("confidence (95)", "0.5 to 0.999999")),
-    ({"hierarchy": "pth:place"}, ParameterError, ("pth", "Did you mean 'path'")),
+    ({"hierarchy": "pth:place"}, HierarchyError, ("pth", "Did you mean 'path'")),
 ]
 
 WRONG = [*BUDGETS, *KEYS, *LEVEL_WEIGHTS, *WEIGHTS, *MECHANISMS]
 
 
-@every_door
-@pytest.mark.parametrize(("wrong", "error", "said"), WRONG)
-def test_a_wrong_argument_is_answered_with_name_value_and_rule(
-    door: Callable[..., object],
-    wrong: dict[str, Any],
-    error: type[DpframeError],
-    said: tuple[str, ...],
-) -> None:
-    """Law: the class of the error tells what is wrong, the message how to go on."""
-    with pytest.raises(DpframeError) as raised:
-        door(**{**GOOD, **wrong})
-    assert issubclass(raised.type, error)
-    for part in said:
-        assert part in str(raised.value)
-    assert SECRET not in chain(raised.value)
+@refusals(WRONG)
+def test_an_explanation_names_a_wrong_argument_its_value_and_the_rule(case: Wrong) -> None:
+    assert_refused(dp.explain_tree_counts, case, **GOOD)
 
 
 def test_numbers_of_numpy_and_arrays_are_arguments() -> None:
-    """Law: a scalar or array of numpy or pandas counts as what it holds."""
     plans = [
         dp.explain_tree_counts(**GOOD, level_weights=weights, threshold=threshold).plan
         for weights, threshold in (
@@ -248,22 +198,16 @@ OPENED: list[Wrong] = [
     ({"hierarchy": ["year"], "keys": ["new"]}, ColumnError, ("keys has 'new'", "'year'")),
     ({"hierarchy": ["year"], "keys": ["02001"]}, ColumnError, ("keys has '02001'", "'2001'")),
     ({"hierarchy": "date:year", "keys": ["2001-01-01"]}, ColumnError, ("'year'", "to_timestamp")),
-    ({"release": "r"}, ParameterError, ("release='r'", "needs a ledger")),
+    ({"release": "r", "ledger": None}, ParameterError, ("release='r'", "needs a ledger")),
     ({"release": ""}, ParameterError, ("release ('')", "200 printable")),
 ]
 
 
-@pytest.mark.parametrize(("wrong", "error", "said"), OPENED)
-def test_a_column_that_is_not_there_or_not_readable_is_named(
-    wrong: dict[str, Any], error: type[DpframeError], said: tuple[str, ...]
-) -> None:
-    """Law: names and types of columns are public, their values are not."""
-    with pytest.raises(DpframeError) as raised:
-        by_function(**{**GOOD, **wrong})
-    assert issubclass(raised.type, error)
-    for part in said:
-        assert part in str(raised.value)
-    assert SECRET not in chain(raised.value)
+@refusals([*WRONG, *OPENED])
+def test_what_fails_is_named_and_free(case: Wrong, ledger: dp.Ledger) -> None:
+    """Law: names and types of columns are public, their values are not; nothing is charged."""
+    assert_refused(FRAME.dp.tree_counts, case, **{"ledger": ledger, **GOOD})
+    assert len(ledger.releases()) == 0
 
 
 @pytest.fixture
@@ -271,66 +215,39 @@ def ledger(tmp_path: Path) -> dp.Ledger:
     return dp.Ledger(tmp_path / "budget.db", epsilon=100.0, delta=1e-2)
 
 
-def test_nothing_is_charged_for_what_fails(ledger: dp.Ledger) -> None:
-    """Law: a wrong argument, a column that is missing, a type that cannot be read: all free."""
-    for wrong, error, _ in [*WRONG, *OPENED]:
-        if wrong.get("release") == "r":
-            continue  # the ledger is what it lacked
-        with pytest.raises(error):
-            dp.tree_counts(FRAME, **{**GOOD, **wrong}, ledger=ledger)
-    assert len(ledger.releases()) == 0
-    assert ledger.summary()["spent_epsilon"][0] == 0
-
-
 # -- names of releases ---------------------------------------------------------------------------
+
+
+def written(frame: pd.DataFrame) -> bytes:
+    frame.to_parquet(sink := io.BytesIO())
+    return sink.getvalue()
 
 
 def test_a_name_replays_byte_by_byte(ledger: dp.Ledger) -> None:
     """Law: one charge; the same keys in another order and another form are the same request."""
     keys = ["a", "b/c", f"{SECRET}/a"]
     first = FRAME.dp.tree_counts(**{**PURE, "keys": keys}, ledger=ledger, release="r")
-    for again in (
-        keys,
-        keys[::-1],
-        tuple(keys),
-        pd.DataFrame({"place": keys}),
-        pa.array(keys),
-        pd.Series(keys[::-1]),
-        ["a", "/b//c/", f"{SECRET}/a"],
-    ):
+    odd = ["a", "/b//c/", f"{SECRET}/a"]
+    frame, array, series = pd.DataFrame({"place": keys}), pa.array(keys), pd.Series(keys[::-1])
+    for again in (keys, keys[::-1], tuple(keys), frame, array, series, odd):
         found = FRAME.dp.tree_counts(**{**PURE, "keys": again}, ledger=ledger, release="r")
         pd.testing.assert_frame_equal(found, first)
         assert found.attrs["dp"] == {**first.attrs["dp"], "replayed": True}
         found.attrs = first.attrs
-        assert _bytes(found) == _bytes(first)
+        assert written(found) == written(first)
     assert len(ledger.releases()) == 1
 
 
-def _bytes(frame: pd.DataFrame) -> bytes:
-    sink = io.BytesIO()
-    frame.to_parquet(sink)
-    return sink.getvalue()
+OTHERS: list[dict[str, Any]] = [
+    *({"keys": ["a"]}, {"keys": ["a", "b/d"]}, {"keys": None, "delta": 1e-6}, {"delta": 1e-6}),
+    *({"consistent": False}, {"epsilon": 2.0}, {"confidence": 0.9}, {"weight": "visits"}),
+    *({"weight": "visits", "max_weight": 3}, {"user": "who"}, {"level_weights": [1, 1, 2]}),
+    *({"mechanism": "laplace"}, {"hierarchy": "path:place?depth=3"}),
+]
 
 
 @some(0, 2, 5, 7, 10)
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"keys": ["a"]},
-        {"keys": ["a", "b/d"]},
-        {"keys": None, "delta": 1e-6},
-        {"delta": 1e-6},
-        {"consistent": False},
-        {"epsilon": 2.0},
-        {"confidence": 0.9},
-        {"weight": "visits"},
-        {"weight": "visits", "max_weight": 3},
-        {"user": "who"},
-        {"level_weights": [1, 1, 2]},
-        {"mechanism": "laplace"},
-        {"hierarchy": "path:place?depth=3"},
-    ],
-)
+@pytest.mark.parametrize("other", OTHERS, ids=str)
 def test_a_name_stands_for_one_request(ledger: dp.Ledger, other: dict[str, Any]) -> None:
     """Law: other keys or arguments under the same name are refused, without a charge."""
     FRAME.dp.tree_counts(**PURE, ledger=ledger, release="r")
@@ -362,19 +279,13 @@ def near(frame: pd.DataFrame, label: str, truth: int, most: int = 40) -> bool:
 ODD = pd.DataFrame({"k": ["a"] * 1000 + ["b"] * 1000})
 
 
-@pytest.mark.parametrize(
-    ("value", "bound", "counted"),
-    [
-        (-5, None, 0),
-        (None, None, 0),
-        (-(2**63), 7, 0),
-        (0, None, 0),
-        (7, None, 7),
-        (7, 3, 3),
-        (2, 3, 2),
-        (2**63 - 1, 3, 3),
-    ],
-)
+ODD_WEIGHTS = [
+    *((-5, None, 0), (None, None, 0), (-(2**63), 7, 0), (0, None, 0), (7, None, 7), (7, 3, 3)),
+    *((2, 3, 2), (2**63 - 1, 3, 3)),
+]
+
+
+@pytest.mark.parametrize(("value", "bound", "counted"), ODD_WEIGHTS)
 def test_odd_weights_count_as_documented(
     value: int | None, bound: int | None, counted: int
 ) -> None:
@@ -437,8 +348,7 @@ def test_counts_near_two_to_53(keys: list[str] | None, consistent: bool) -> None
 )
 @pytest.mark.parametrize("n", [0, 1])
 def test_hardly_any_rows_are_a_release(n: int, asked: dict[str, Any]) -> None:
-    """Law: no row and one row come out in the same form, and tell the number of rows apart from
-    nothing."""
+    """Law: no row and one row come out in the same form."""
     frame = pd.DataFrame({"k": ["a"], "w": [1]}).iloc[:n]
     result = dp.tree_counts(frame, ["k"], epsilon=0.5, **asked)
     assert list(result["prefix"]) == (["*", "a", "b", "<other>"] if "keys" in asked else ["*"])
@@ -450,24 +360,14 @@ def test_hardly_any_rows_are_a_release(n: int, asked: dict[str, Any]) -> None:
 
 
 VALUES = [
-    "<other>",
-    "<invalid>",
-    "日本",
-    "é",
-    "e\u0301",
-    "👩‍👩‍👧‍👦",
-    "a\nb",
-    "",
-    "*",
-    "'; --",
+    *("<other>", "<invalid>", "日本", "é", "e\u0301", "👩‍👩‍👧‍👦", "a\nb", "", "*", "'; --"),
     "\x00",
 ]
 
 
 @pytest.mark.parametrize("listed", [True, False])
 def test_every_text_is_a_value(listed: bool) -> None:
-    """Law: markers and Unicode in the data are values like others, told apart by their characters;
-    a value that reads ``<other>`` stands before the row that means it."""
+    """Law: markers and Unicode in the data are values like others, before what they mean."""
     frame = pd.DataFrame({"k": VALUES * 400, "x": ["<other>"] * 400 * len(VALUES)})
     values = [v for v in VALUES if v]  # the empty text is missing
     keys = [(v, "<other>") for v in values[:5]] if listed else None
@@ -483,16 +383,3 @@ def test_every_text_is_a_value(listed: bool) -> None:
     assert len(first) == 2
     assert abs(first["count"].iloc[0] - 400) <= 40
     assert first["residual"].iloc[0] == 0
-
-
-def test_receipts_say_nothing_of_the_data() -> None:
-    """Law: receipts of empty and full tables differ in id and time only, and quote no value, but
-    for notices, which are of the released rows."""
-    for asked in ({}, {"delta": None, "keys": ["a"]}, {"mechanism": "hhh"}, {"consistent": False}):
-        full = by_function(**{**GOOD, **asked}).attrs["dp"]  # type: ignore[attr-defined]
-        empty = dp.tree_counts(FRAME.iloc[:0], **{**GOOD, **asked}).attrs["dp"]
-        assert SECRET not in str(full)
-        for facts in (full, empty):
-            facts["card"] = [line for line in facts["card"] if line[0] != "notice"]
-            facts.pop("notices", None)
-        assert {k: v for k, v in full.items() if empty[k] != v}.keys() <= {"release_id", "time"}
