@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from dpframe.domains import Domain, as_domain
 from dpframe.domains._axis import Moves, axis_turns
-from dpframe.errors import ColumnError, DpframeError, ParameterError, ParameterTypeError
+from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import columns, ip, number, path
 from dpframe.sources.frames import arrow_table
 from dpframe.sources.keys import listed_nodes
@@ -193,8 +193,8 @@ def test_all_years_fit_but_not_in_nanoseconds() -> None:
 
 
 def test_an_address_is_its_bits() -> None:
-    domain = as_domain("ip:src?version=4")
-    assert domain.depth == 32
+    domain = as_domain(ip("src", version=4))
+    assert domain.spec == "ip:src?version=4; depth=32"
     values = ["10.0.0.1", "255.255.255.255", "::1", "::ffff:10.0.0.1", "10.0.0.256", None, ""]
     assert codes(domain, src=values) == [0x0A000001, 2**32 - 1, 0x0A000001]
     comes_back(domain, 32, [0, 1, 0x0A000001, 2**32 - 1], src=pa.string())
@@ -493,50 +493,26 @@ def types_of(table: pa.Table) -> dict[str, pa.DataType]:
 # -- errors --------------------------------------------------------------------------------------
 
 WRONG: list[tuple[Any, dict[str, Any], str]] = [
-    ("number:x", {}, "number needs lower and upper"),
-    ("number:x?lower=0", {}, "number needs upper"),
-    ("number:x?lower=1&upper=0", {}, "must be less than upper"),
-    ("number:x?lower=1&upper=1", {}, "must be less than upper"),
-    ("number:x?lower=nan&upper=1", {}, "lower must be finite"),
-    ("number:x?lower=0&upper=inf", {}, "upper must be finite"),
     ("number:x?lower=0&upper=lots", {}, "must be a number"),
     ({"x": (0, True)}, {}, "upper must be a number"),
-    ({"x": (0, None)}, {}, "upper must be a number"),
-    ({"x": (0, 1, 2)}, {}, r"must be \(lower, upper\)"),
     ({"x": ("2017-01-01", 5)}, {}, "lower must be a number"),
     ({"x": ("2017-01-01", "soon")}, {}, "upper must be a date or a time"),
     ("time:x", {}, "time needs lower and upper"),
-    ("time:x?lower=2017-01-01", {}, "time needs upper"),
-    ("time:x?lower=2018-01-01&upper=2017-01-01", {}, "must be before upper"),
-    ("time:x?lower=2018-01-01&upper=2018-01-01", {}, "must be before upper"),
     ("time:x?lower=1&upper=2018-01-01", {}, "lower must be a date or a time"),
     ("time:x?lower=2017-01-01&uper=2018-01-01", {}, "no option 'uper'"),
     ("time:?lower=2017-01-01&upper=2018-01-01", {}, "needs the name of one column"),
-    ("ip:x", {}, "write ip:x\\?version=4"),
     ("ip:x?version=6", {}, "write ip:x\\?version=4"),
-    ("numbr:x?lower=0&upper=1", {}, "Did you mean 'number'"),
-    ("x", {}, "names no known kind"),
     (["x", "y"], {}, "names no known kind"),
-    ([], {}, "columns is empty"),
-    ({}, {}, "columns is empty"),
-    ([DISTANCE, DISTANCE], {}, "names 'distance' twice"),
     ([DISTANCE, "columns:Distance"], {"keys": ["a"]}, "twice"),
-    (DISTANCE, {"depth": 0}, "depth must be a whole number in 1 to 48"),
-    (DISTANCE, {"depth": 49}, "depth must be a whole number in 1 to 48"),
     (DISTANCE, {"depth": True}, "depth must be a whole number"),
     (DISTANCE, {"depth": 2.0}, "depth must be a whole number"),
-    ([DISTANCE, YEAR], {"depth": 61}, "1 to 60"),
-    ([DISTANCE, YEAR], {"depth": 1}, r"depth \(1\) is below the number of axes"),
-    ("columns:c", {}, "columns:c needs keys"),
     ("columns:c", {"keys": []}, "keys is empty"),
-    ("columns:c", {"keys": ["a", "a"]}, "twice"),
     ("columns:c", {"keys": ["a", None]}, "malformed, empty or missing"),
     ("columns:c", {"keys": ["a", ""]}, "malformed, empty or missing"),
     ("columns:a,b", {"keys": ["a"]}, "tuple of 2 values"),
     (["columns:a", "columns:b"], {"keys": ["a"]}, "keys must be a dict"),
     (["columns:a", "columns:b"], {"keys": {"a": ["a"]}}, "keys lacks 'b'"),
     ("columns:a", {"keys": {"a": ["a"], "b": ["b"]}}, "keys has 'b'"),
-    (DISTANCE, {"keys": ["a"]}, "keys is for categories"),
     ("columns:a", {"keys": pa.table({"b": [1]})}, "keys lacks column 'a'"),
     ("path:a", {"keys": listed_nodes([("a", "b")], columns("a", "b"))}, "another hierarchy"),
 ]
@@ -564,13 +540,14 @@ def test_wrong_types_of_arguments() -> None:
 
 def test_wrong_types_of_columns() -> None:
     for spec, wrong in (
-        (DISTANCE, ["BOOLEAN", "DATE", "TIMESTAMP", "STRUCT(a INTEGER)", "INTEGER[]", "BLOB"]),
+        (DISTANCE, ["BOOLEAN", "DATE", "TIMESTAMP", "STRUCT(secret INTEGER)", "INTEGER[]", "BLOB"]),
         (YEAR.replace("ts", "distance"), ["BOOLEAN", "BIGINT", "TIME", "DATE[]"]),
         ("ip:distance?version=4", ["BIGINT", "VARCHAR[]"]),
     ):
         for kind in wrong:
-            with pytest.raises(ColumnError, match="'distance' has type"):
+            with pytest.raises(ColumnError, match="'distance' has type") as raised:
                 as_domain(spec).check_types({"distance": kind})
+            assert "secret" not in str(raised.value)
     with pytest.raises(ColumnError, match="does not exist"):
         as_domain(DISTANCE).check_types({"x": "DOUBLE"})
     with pytest.raises(ColumnError, match="cast it to DOUBLE"):
@@ -579,13 +556,3 @@ def test_wrong_types_of_columns() -> None:
         as_domain(DISTANCE).check_types({"distance": kind})
     for kind in ("DATE", "TIMESTAMP_S", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "VARCHAR"):
         as_domain(YEAR).check_types({"ts": kind})
-
-
-def test_no_error_quotes_a_value_of_an_enum() -> None:
-    with pytest.raises(DpframeError) as raised:
-        as_domain(DISTANCE).check_types({"distance": "STRUCT(secret INTEGER)"})
-    assert "secret" not in str(raised.value)
-
-
-def test_an_address_needs_its_version_only_once() -> None:
-    assert as_domain(ip("src", version=4)).spec == "ip:src?version=4; depth=32"

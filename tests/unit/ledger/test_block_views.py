@@ -51,7 +51,6 @@ def with_blocks(blocks: Blocks, epsilon: float = 1.0) -> Charge:
 def test_blocks_that_are_none_are_refused(
     given: tuple[Any, Any, Any], error: type[Exception], words: str
 ) -> None:
-    """Law: the message names the argument, its value and the rule."""
     with pytest.raises(error, match=words):
         Blocks(axis=given[0], first=given[1], last=given[2])
 
@@ -110,7 +109,6 @@ def test_the_views_say_what_is_left_where(ledger: Ledger) -> None:
 def test_windows_that_are_none_are_refused(
     ledger: Ledger, days: Any, error: type[Exception], words: str
 ) -> None:
-    """Law: the message names the argument, its value and the rule."""
     with pytest.raises(error, match=words):
         ledger.within(days=days)
 

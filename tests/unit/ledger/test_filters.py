@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,6 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.doors.cli.main import main
 from dpframe.ledger import Ledger
 from dpframe.ledger.unfinished_draws import ResumingLedger
 
@@ -152,52 +149,6 @@ def test_a_filter_of_a_large_epsilon_that_holds_nothing_says_which_one_does(tmp_
 def test_what_cannot_be_opened_is_refused(
     ledger: Ledger, plan: Any, arguments: dict[str, Any], error: type[Exception], words: str
 ) -> None:
-    """Law: nothing is charged for a filter that makes no sense, and the message says why."""
     with pytest.raises(error, match=words):
         ledger.open_filter(plan, **{"epsilon": 1.0, "delta": 1e-6, **arguments})
     assert ledger.spent.epsilon == 0.0
-
-
-def test_a_ledger_of_sums_opens_no_filter(tmp_path: Path) -> None:
-    """Law: the message says how to make a ledger that does."""
-    book = Ledger(tmp_path / "sum.db", epsilon=3.0, delta=1e-5)
-    with pytest.raises(dp.ParameterError, match="accountant='pld'"):
-        book.open_filter(PLAN, epsilon=1.0, delta=1e-6)
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE charges SET profile = replace(profile, '[', '[9') WHERE releases > 0",
-        "UPDATE charges SET open = replace(open, '[', '[9') WHERE under IS NOT NULL",
-        "UPDATE charges SET under = NULL WHERE under IS NOT NULL",
-    ],
-)
-def test_an_edited_filter_is_noticed_before_it_pays(ledger: Ledger, statement: str) -> None:
-    """Law: what a filter holds is under the seals, also for a ledger that is open."""
-    ledger.open_filter(PLAN, epsilon=1.0, delta=1e-6)
-    hhh(ledger)
-    with closing(sqlite3.connect(ledger.path)) as db, db:
-        db.execute("DROP TRIGGER charges_do_not_change")
-        assert db.execute(statement).rowcount > 0
-    for use in (hhh, lambda book: Ledger(book.path)):
-        with pytest.raises(dp.LedgerError, match="damaged"):
-            use(ledger)
-
-
-def test_the_command_line_shows_filters(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> None:
-    """Law: ``dpframe ledger`` lists filters and what is left of them."""
-    ledger.open_filter(PLAN, epsilon=1.0, delta=1e-6)
-    hhh(ledger)
-    assert main(["ledger", str(ledger.path), "--verify"]) == 0
-    out = capsys.readouterr().out
-    assert "ends_left" in out
-    assert f"{ledger.filters()['left'].iloc[0]:.6f}".rstrip("0") in out
-
-
-def test_a_frame_of_filters_has_fixed_columns(ledger: Ledger) -> None:
-    """Law: an empty one has the columns and types of a full one."""
-    empty = ledger.filters()
-    ledger.open_filter(PLAN, epsilon=1.0, delta=1e-6)
-    full = ledger.filters()
-    assert empty.dtypes.to_dict() == full.dtypes.to_dict()

@@ -31,38 +31,21 @@ from tests.doors import in_this_process
 FRAME = pd.DataFrame({"a": ["x"] * 900, "who": range(900)})
 TOTALS = {"epsilon": 3.0, "delta": 1e-5}
 
-SUMMARY = {
-    "ledger": "str",
-    "accountant": "str",
-    "epsilon": "float64",
-    "delta": "float64",
-    "spent_epsilon": "float64",
-    "spent_delta": "float64",
-    "left_epsilon": "float64",
-    "left_delta": "float64",
-    "plain_epsilon": "float64",
-    "saved_epsilon": "float64",
-    "releases": "int64",
-    "reserved": "int64",
-    "unread_epsilon": "float64",
-    "unread_delta": "float64",
-    "protects": "str",
-}
-RELEASES = {
-    "number": "int64",
-    "time": "str",
-    "release": "str",
-    "release_id": "str",
-    "source": "str",
-    "mechanism": "str",
-    "hierarchy": "str",
-    "neighbours": "str",
-    "epsilon": "float64",
-    "delta": "float64",
-    "stored": "bool",
-    "receipt": "str",
-    "period": "str",
-}
+
+def typed(columns: str) -> dict[str, str]:
+    return dict(column.split(":") for column in columns.split())
+
+
+SUMMARY = typed(
+    "ledger:str accountant:str epsilon:float64 delta:float64 spent_epsilon:float64 "
+    "spent_delta:float64 left_epsilon:float64 left_delta:float64 plain_epsilon:float64 "
+    "saved_epsilon:float64 releases:int64 reserved:int64 unread_epsilon:float64 "
+    "unread_delta:float64 protects:str"
+)
+RELEASES = typed(
+    "number:int64 time:str release:str release_id:str source:str mechanism:str hierarchy:str "
+    "neighbours:str epsilon:float64 delta:float64 stored:bool receipt:str period:str"
+)
 
 
 def hhh(ledger: object, **options: Any) -> pd.DataFrame:
@@ -127,9 +110,7 @@ def test_summary_and_releases_say_what_happened(ledger: Ledger) -> None:
         assert row["release_id"] == receipt["release_id"] == frame.dp.receipt["release_id"]
         assert row["epsilon"] == (0.5 if frame is one else 1.0)  # what was charged
         assert receipt["epsilon"] == 0.5
-        assert (
-            receipt["ledger"] is None
-        )  # written before the charge: what was left is not known yet
+        assert receipt["ledger"] is None  # what was left is not known before the charge
     assert two.dp.receipt["ledger"]["left_epsilon"] == 1.5
 
 
@@ -154,19 +135,11 @@ def test_spent_left_and_the_receipt_agree(ledger: Ledger) -> None:
     assert receipt["budget"] == (
         "of (3, 1e-05) in the ledger, (2.7, 9e-06) was left after this release"
     )
-    held = receipt["ledger"]
-    assert held == {
-        "id": ledger.ledger_id,
-        "accountant": "sum",
-        "epsilon": 3.0,
-        "delta": 1e-5,
-        "left_epsilon": 2.7,
-        "left_delta": 9e-6,
-    }
+    left = {"left_epsilon": 2.7, "left_delta": 9e-6}
+    assert receipt["ledger"] == {"id": ledger.ledger_id, "accountant": "sum", **TOTALS, **left}
 
 
 def test_names_come_in_the_order_of_their_charges(ledger: Ledger) -> None:
-    """Law: ``names`` lists what can be recalled, oldest first."""
     for name in ("zebra", "ape", "Ünïcode 日本", 'it\'s "quoted"; DROP TABLE results --'):
         hhh(ledger, release=name)
         assert ledger.recall(name).dp.receipt["release"] == name
@@ -197,14 +170,12 @@ def test_repr_says_what_is_spent_and_what_is_left(ledger: Ledger) -> None:
 
 
 def test_a_use_prints_its_ledger(ledger: Ledger, none_in_use: None) -> None:
-    """Law: the value of the statement in a notebook says which ledger is used."""
     assert repr(dp.use_ledger(ledger)) == f"<using {ledger!r}>"
     assert repr(dp.use_ledger(None)) == "<using None>"
 
 
 @pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, lambda b: pickle.loads(pickle.dumps(b))])
 def test_a_copy_is_the_same_ledger(ledger: Ledger, way: Any) -> None:
-    """Law: copies and pickles charge the same file."""
     hhh(way(ledger))
     assert ledger.spent.epsilon == 0.5
     assert way(ledger).ledger_id == ledger.ledger_id
@@ -216,7 +187,6 @@ def _charge_in_child(ledger: Ledger) -> float:
 
 
 def test_a_spawned_process_charges_the_ledger_it_is_given(ledger: Ledger) -> None:
-    """Law: a ledger sent to another process charges the same file."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.apply(_charge_in_child, (ledger,)) == 0.5
     assert ledger.spent.epsilon == 0.5
@@ -294,7 +264,6 @@ def test_ledger_goes_before_use_ledger(ledger: Ledger, tmp_path: Path, none_in_u
 def test_a_use_that_fails_changes_nothing(
     ledger: Ledger, tmp_path: Path, none_in_use: None
 ) -> None:
-    """Law: naming a ledger that does not exist leaves the one in use."""
     with dp.use_ledger(ledger):
         with pytest.raises(dp.LedgerError, match="does not exist"):
             dp.use_ledger(tmp_path / "no.db")
@@ -305,7 +274,6 @@ def test_a_use_that_fails_changes_nothing(
 
 
 def test_errors_of_a_ledger_can_be_caught_in_three_ways() -> None:
-    """Law: as in the tree at the top of ``errors``: LedgerError, DpframeError, and a builtin."""
     assert issubclass(dp.LedgerError, RuntimeError)
     assert issubclass(dp.OverBudgetError, dp.LedgerError)
     assert issubclass(dp.ReleaseNameError, dp.LedgerError)
@@ -340,7 +308,6 @@ def test_over_budget_says_by_how_much(
 
 
 def test_messages_name_the_file(tmp_path: Path) -> None:
-    """Law: an error about a file names it, and says what to do."""
     for path, words in ((tmp_path / "no.db", "dp.Ledger(path, epsilon="), (tmp_path, "a folder")):
         with pytest.raises(dp.LedgerError) as error:
             Ledger(path)
@@ -351,18 +318,7 @@ def test_messages_name_the_file(tmp_path: Path) -> None:
 # -- the command line ------------------------------------------------------------------------------
 
 
-def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """In a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "dpframe", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-    )
-
-
 def here(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """The same in this process."""
     return in_this_process(*map(str, arguments), cwd=cwd)
 
 
@@ -374,10 +330,10 @@ def test_the_command_line_makes_charges_shows_and_replays(tmp_path: Path) -> Non
     assert re.search(r"left_epsilon\s+1.0", made.stdout)
     call = ["hhh", "data.parquet", "columns:a", "--epsilon", 0.6, "--delta", 1e-6]
     call += ["--ledger", "b.db", "--release", "daily"]
-    first = run(*call, "-o", "one.parquet", "--quiet", cwd=tmp_path)
+    first = here(*call, "-o", "one.parquet", "--quiet", cwd=tmp_path)
     assert (first.returncode, first.stdout, first.stderr) == (0, "", "")
     (tmp_path / "data.parquet").unlink()
-    again = run(*call, "-o", "two.parquet", cwd=tmp_path)
+    again = here(*call, "-o", "two.parquet", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert "of (1, 1e-05) in the ledger, (0.4, 9e-06) was left after this release" in again.stderr
     one, two = (pq.read_table(tmp_path / f"{n}.parquet") for n in ("one", "two"))

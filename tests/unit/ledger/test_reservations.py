@@ -18,6 +18,7 @@ from dpframe.ledger import Ledger
 FRAME = pd.DataFrame({"a": ["x"] * 900, "b": ["y"] * 900, "who": range(900)})
 BUDGET: dict[str, Any] = {"epsilon": 0.2, "delta": 1e-8, "mechanism": "gaussian"}
 PLAN = dp.explain(["a"], **BUDGET)
+GAUSSIAN = dp.explain(["a"], epsilon=0.2, delta=1e-8, mechanism="offline-gaussian")
 
 
 @pytest.fixture
@@ -93,12 +94,14 @@ def test_the_oldest_reservation_is_used_first(ledger: Ledger) -> None:
     assert shown["neighbours"].tolist() == ["adding or removing one record"] * 2
 
 
-def test_a_frame_of_reservations_has_fixed_columns(ledger: Ledger) -> None:
+def test_frames_of_reservations_and_filters_have_fixed_columns(ledger: Ledger) -> None:
     """Law: names and types do not depend on whether anything was reserved."""
-    empty = ledger.reservations()
+    empty, no_filters = ledger.reservations(), ledger.filters()
     ledger.reserve(PLAN, releases=2, delta=1e-6)
+    ledger.open_filter(GAUSSIAN, epsilon=1.0, delta=1e-6)
     full = ledger.reservations()
     assert empty.dtypes.equals(full.dtypes)
+    assert no_filters.dtypes.equals(ledger.filters().dtypes)
     assert (len(empty), len(full)) == (0, 1)
     assert full.iloc[0][["releases", "left", "release_epsilon", "release_delta"]].tolist() == [
         *(2, 2, 0.2, 1e-8)
@@ -122,7 +125,6 @@ def test_a_frame_of_reservations_has_fixed_columns(ledger: Ledger) -> None:
 def test_what_cannot_be_reserved_is_refused(
     ledger: Ledger, asked: dict[str, Any], error: Any, words: str
 ) -> None:
-    """Law: an error that names the argument and its value; nothing is charged."""
     call = {"plan": PLAN, "releases": 2, "delta": 1e-6, **asked}
     with pytest.raises(error, match=words):
         ledger.reserve(**call)
@@ -130,11 +132,13 @@ def test_what_cannot_be_reserved_is_refused(
 
 
 def test_a_ledger_of_sums_reserves_nothing(tmp_path: Path) -> None:
-    """Law: where releases add up a reservation would save nothing: it is refused."""
+    """Law: where releases add up a reservation would save nothing; so would a filter."""
     plain = Ledger(tmp_path / "sum.db", epsilon=3.0, delta=1e-5)
     for ask in (plain.reserve, plain.cost_of):
         with pytest.raises(dp.ParameterError, match="accountant='pld'"):
             ask(PLAN, releases=2, delta=1e-6)
+    with pytest.raises(dp.ParameterError, match="accountant='pld'"):
+        plain.open_filter(GAUSSIAN, epsilon=1.0, delta=1e-6)
 
 
 def test_single_points_compose_too_and_never_cost_more_than_the_sum(ledger: Ledger) -> None:
@@ -145,21 +149,35 @@ def test_single_points_compose_too_and_never_cost_more_than_the_sum(ledger: Ledg
     assert ledger.cost_of(synthetic, releases=2, delta=1e-17).epsilon == 0.04
 
 
+EDITS = [
+    "UPDATE charges SET releases = releases + 1 WHERE releases > 0",
+    "UPDATE charges SET receipt = replace(receipt, 'record', 'recorD') WHERE releases > 0",
+    "UPDATE charges SET profile = replace(profile, '0.1', '0.2') WHERE releases > 0",
+    "UPDATE charges SET open = replace(open, ': 1', ': 2') WHERE under IS NOT NULL",
+    "UPDATE charges SET under = NULL WHERE under IS NOT NULL",
+    "UPDATE charges SET open = NULL",
+]
+EDITS_OF_FILTERS = [
+    "UPDATE charges SET profile = replace(profile, '[', '[9') WHERE releases > 0",
+    "UPDATE charges SET open = replace(open, '[', '[9') WHERE under IS NOT NULL",
+    "UPDATE charges SET under = NULL WHERE under IS NOT NULL",
+]
+
+
 @pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE charges SET releases = releases + 1 WHERE releases > 0",
-        "UPDATE charges SET receipt = replace(receipt, 'record', 'recorD') WHERE releases > 0",
-        "UPDATE charges SET profile = replace(profile, '0.1', '0.2') WHERE releases > 0",
-        "UPDATE charges SET open = replace(open, ': 1', ': 2') WHERE under IS NOT NULL",
-        "UPDATE charges SET under = NULL WHERE under IS NOT NULL",
-        "UPDATE charges SET open = NULL",
-    ],
+    ("paid", "statement"),
+    [*(("reservation", edit) for edit in EDITS), *(("filter", edit) for edit in EDITS_OF_FILTERS)],
 )
-def test_an_edited_reservation_is_noticed_before_it_pays(ledger: Ledger, statement: str) -> None:
-    """Law: what a reservation holds is under the seals, also for a ledger that is open."""
-    ledger.reserve(PLAN, releases=2, delta=1e-6)
-    hhh(ledger)
+def test_what_was_edited_is_noticed_before_it_pays(
+    ledger: Ledger, paid: str, statement: str
+) -> None:
+    """Law: what was paid in advance is under the seals, also for a ledger that is open."""
+    mechanism = "gaussian" if paid == "reservation" else "offline-gaussian"
+    if paid == "reservation":
+        ledger.reserve(PLAN, releases=2, delta=1e-6)
+    else:
+        ledger.open_filter(GAUSSIAN, epsilon=1.0, delta=1e-6)
+    hhh(ledger, mechanism=mechanism)
     with closing(sqlite3.connect(ledger.path)) as db, db:
         db.execute("DROP TRIGGER charges_do_not_change")
         assert db.execute(statement).rowcount > 0
@@ -168,16 +186,19 @@ def test_an_edited_reservation_is_noticed_before_it_pays(ledger: Ledger, stateme
             use(ledger)
 
 
-def test_the_command_line_shows_reservations(
+def test_the_command_line_shows_what_is_paid_for(
     ledger: Ledger, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Law: ``dpframe ledger`` lists what is reserved, and as many of the newest releases as asked
-    for, with the number of those before."""
+    """Law: and as many of the newest releases as asked for, with the number of those before."""
     ledger.reserve(PLAN, releases=5, delta=1e-6)
-    for _ in range(3):
+    ledger.open_filter(GAUSSIAN, epsilon=1.0, delta=1e-6)
+    hhh(ledger, mechanism="offline-gaussian")
+    for _ in range(2):
         hhh(ledger)
     assert main(["ledger", str(ledger.path), "--limit", "2", "--verify"]) == 0
     out = capsys.readouterr().out
     assert "release_epsilon" in out
+    assert "ends_left" in out
+    assert f"{ledger.filters()['left'].iloc[0]:.6f}".rstrip("0") in out
     assert "1 earlier" in out
     assert out.count("pandas DataFrame") == 2

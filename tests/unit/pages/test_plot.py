@@ -94,10 +94,8 @@ def test_labels_are_shown_as_they_are(graph: Any) -> None:
         assert "<a" not in text
         assert "&lt;b&gt;x&lt;/b&gt;&lt;a href='javascript:alert(1)'&gt;&amp;amp;" in text
     for kind in ("icicle", "treemap"):
-        assert (
-            max(len(block[1]) for block in blocks_of(plot(*released(COUNTS), kind=kind)).values())
-            < 300
-        )
+        drawn = blocks_of(plot(*released(COUNTS), kind=kind))  # type: ignore[arg-type]
+        assert max(len(block[1]) for block in drawn.values()) < 300
     (trace,) = plot(*released(COUNTS), kind="bar").data
     assert "<a" not in "".join(trace.hovertext)
 
@@ -225,22 +223,15 @@ def test_a_heatmap_shows_each_pair_where_it_belongs(graph: Any) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("label", "start"),
-    [
-        ("2024", "2024-01-01"),
-        ("2024-Q2", "2024-04-01"),
-        ("2024-W01", "2024-01-01"),
-        ("2024-03", "2024-03-01"),
-        ("2024-03-05", "2024-03-05"),
-        ("2024-03-05 07:00", "2024-03-05 07:00"),
-        ("2024-13", None),
-        ("2024-02-30", None),
-        ("2023-W53", None),
-        ("20240305", None),
-        ("<invalid>", None),
-    ],
-)
+LABELS = [
+    *(("2024", "2024-01-01"), ("2024-Q2", "2024-04-01"), ("2024-W01", "2024-01-01")),
+    *(("2024-03", "2024-03-01"), ("2024-03-05", "2024-03-05")),
+    *(("2024-03-05 07:00", "2024-03-05 07:00"), ("2024-13", None), ("2024-02-30", None)),
+    *(("2023-W53", None), ("20240305", None), ("<invalid>", None)),
+]
+
+
+@pytest.mark.parametrize(("label", "start"), LABELS)
 def test_labels_of_dates_are_read(label: str, start: str | None) -> None:
     """Law: a label is a period that begins where it says; what is no date is none."""
     found = period_of_label(label)
@@ -248,14 +239,12 @@ def test_labels_of_dates_are_read(label: str, start: str | None) -> None:
 
 
 def test_without_plotly_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error of dpframe's own, with the command."""
     monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
     with pytest.raises(DpframeError, match=r"pip install 'dpframe\[plots\]'"):
         plot(*released(COUNTS))
 
 
 def test_a_heatmap_of_nothing_is_empty(graph: Any) -> None:
-    """An empty release is drawn and written as others are."""
     frame = ROWS.head(3).dp.hhh(["a", "b"], epsilon=1.0, delta=1e-9)
     assert plot(frame, frame.dp.receipt, kind="heatmap").data[0].z.shape == (0, 0)
     assert "<table class='grid'" in report_page(frame, frame.dp.receipt, kind="heatmap")
