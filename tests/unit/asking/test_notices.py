@@ -37,8 +37,7 @@ def notices(frame: pd.DataFrame) -> list[str]:
 @some("hhh", "laplace", "tree")
 @pytest.mark.parametrize("asked", ASKED)
 def test_where_nothing_is_shown_the_receipt_says_what_to_change(asked: str, tmp_path: Path) -> None:
-    """Law: the threshold, and the smallest one that is allowed, which a call with it takes; on the
-    card and on the page; and nothing of the kind where nodes are shown."""
+    """Law: the threshold and the smallest one allowed, which is taken; on the page, too."""
     with seeded_noise(3):
         poor, good = ASKED[asked](FEW), ASKED[asked](MANY)
         raised = ASKED[asked](FEW, threshold=5000)

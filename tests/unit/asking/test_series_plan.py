@@ -38,8 +38,7 @@ CASES = [
 @some(0, 2)
 @pytest.mark.parametrize(("question", "unit"), CASES)
 def test_every_way_keeps_the_total_and_uses_it(question: str, unit: dict[str, Any]) -> None:
-    """Law: what all releases cost together is at most the total, of the last digits too; what is
-    composed uses 98 % of it."""
+    """Law: to the last digits; what is composed uses 98 % of it."""
     plan = series(question, **unit)
     assert [way.name for way in plan.ways] == ["sum", "pld", "chosen", "disjoint"]
     for way in plan.ways:
@@ -54,8 +53,7 @@ def test_every_way_keeps_the_total_and_uses_it(question: str, unit: dict[str, An
 
 
 def test_a_ledger_of_the_total_holds_the_series_and_nothing_more(tmp_path: Path) -> None:
-    """Law: the reservation fits a ledger of the very total, pays for the releases as they are
-    asked with ``arguments``, and what follows is refused."""
+    """Law: the reservation fits, pays for what ``arguments`` ask, and what follows is refused."""
     plan = series("hhh", releases=3, user="u")
     ledger = dp.Ledger(tmp_path / "b.db", epsilon=3.0, delta=1e-6, accountant="pld")
     reserved = plan.reserve(ledger)
@@ -71,9 +69,7 @@ def test_a_ledger_of_the_total_holds_the_series_and_nothing_more(tmp_path: Path)
 
 
 def test_a_year_by_household_has_a_third_of_the_error_of_equal_parts() -> None:
-    """Law: of 52 releases by user, the planner's intervals, and what is certain to be shown, are at
-    most a third of what the sum leaves; disjoint weeks have the error of one release of the total.
-    """
+    """Law: so has what is certain to be shown; disjoint weeks have that of one release."""
     plan = series("hhh", user="u")
     summed, _, chosen, disjoint = plan.ways
     assert chosen.plan.mechanism == "offline-gaussian"
@@ -85,7 +81,6 @@ def test_a_year_by_household_has_a_third_of_the_error_of_equal_parts() -> None:
 
 
 def test_numbers_are_those_of_explain() -> None:
-    """Law: a row says what ``dp.explain`` says for its arguments."""
     plan = series("hhh", user="u")
     frame = plan.to_frame().set_index("way")
     for way in plan.ways:
@@ -112,7 +107,6 @@ def test_disjoint_periods_are_charged_one_by_one(tmp_path: Path) -> None:
 
 
 def test_a_named_mechanism_is_the_only_one() -> None:
-    """Law: who names a mechanism gets no other."""
     plan = series("hhh", mechanism="offline")
     assert {way.plan.mechanism for way in plan.ways} == {"offline"}
 
@@ -144,21 +138,15 @@ WRONG: list[tuple[Any, tuple[Any, ...], dict[str, Any], type[Exception], str]] =
 
 @pytest.mark.parametrize(("releases", "about", "arguments", "error", "words"), WRONG)
 def test_wrong_calls_say_what_to_write(
-    releases: Any,
-    about: tuple[Any, ...],
-    arguments: dict[str, Any],
-    error: type[Exception],
-    words: str,
+    releases: Any, about: Any, arguments: Any, error: type[Exception], words: str
 ) -> None:
-    """Law: name, value, rule, in our words."""
     with pytest.raises(error) as told:
         dp.plan_series(releases, *about, **{"total": TOTAL, **arguments})
     assert words in str(told.value)
 
 
 def test_a_series_is_reserved_wherever_a_ledger_can_be_named(tmp_path: Path) -> None:
-    """Law: the path of a ledger, and the ledger in use, are as good as the ledger; with none the
-    error says how to name one."""
+    """Law: by path, by the ledger in use; with none the error says how to name one."""
     plan = series("hhh", releases=3, user="u")
     for name in ("a.db", "b.db"):
         dp.Ledger(tmp_path / name, epsilon=3.0, delta=1e-6, accountant="pld")
@@ -173,8 +161,7 @@ def test_a_series_is_reserved_wherever_a_ledger_can_be_named(tmp_path: Path) -> 
 
 
 def test_a_series_of_different_users_takes_the_law_that_counts_them() -> None:
-    """Law: ``contribution='items'`` needs no mechanism, which the caller did not choose, to be
-    planned; the plan is that of the release with what it says; of values in rounds none is made."""
+    """Law: without a mechanism of the caller; of values in rounds none is made."""
     items: dict[str, object] = {"user": "who", "contribution": "items", "at_most": 2}
     series = dp.plan_series(4, "hhh", ["city"], total=(1.0, 1e-6), **items)
     assert {way.plan.mechanism for way in series.ways} == {"items"}
@@ -182,6 +169,4 @@ def test_a_series_of_different_users_takes_the_law_that_counts_them() -> None:
     one = dp.explain(**series.arguments).plan
     assert one.threshold == series.plan.threshold
     with pytest.raises(dp.ParameterError, match="cannot be planned as a series"):
-        dp.plan_series(
-            4, "heavy_hitters", "city", total=(1.0, 1e-6), user="who", contribution="items"
-        )
+        dp.plan_series(4, "heavy_hitters", "city", total=(1.0, 1e-6), **items)

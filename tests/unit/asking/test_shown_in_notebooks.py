@@ -58,7 +58,6 @@ def test_a_notebook_shows_a_few_lines_and_folds_the_rest(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_users_wrote_is_text_in_a_notebook(objects: dict[str, Any], name: str) -> None:
-    """Law: no name becomes markup."""
     shown = objects[name]._repr_html_()
     assert "<script" not in shown
     if name in ("accessor", "receipt", "explanation", "ledger"):
@@ -83,7 +82,6 @@ def test_a_frame_without_a_receipt_lists_what_it_can_be_asked() -> None:
 
 
 def test_a_ledger_that_is_gone_is_shown_too(tmp_path: Path) -> None:
-    """Law: a notebook that is read again raises nothing."""
     ledger = dp.Ledger(tmp_path / "b.db", epsilon=1.0, delta=1e-6)
     assert "0 releases" in ledger._repr_html_()
     ledger.path.unlink()
