@@ -47,8 +47,7 @@ def called() -> dict[str, Callable[..., object]]:
 
 @pytest.mark.parametrize("name", called())
 def test_an_argument_that_nobody_has_is_answered_by_name(name: str) -> None:
-    """Law: whatever is called, constructors and methods too, an unknown argument is named in the
-    name of what was called."""
+    """Law: in the name of what was called, constructors and methods too."""
     function = called()[name]
     first = [object()] if "." in name and not inspect.ismethod(function) else []
     with pytest.raises(TypeError) as raised:
@@ -58,7 +57,6 @@ def test_an_argument_that_nobody_has_is_answered_by_name(name: str) -> None:
 
 
 def test_what_lacks_a_keyword_is_not_told_of_places() -> None:
-    """Law: a function that hands places on says which of its own arguments is missing."""
     with pytest.raises(ParameterTypeError, match=r"^plan_series lacks total"):
         wrongly.plan_series(52, "hhh", ["place"])
 
@@ -128,17 +126,9 @@ MISSING: dict[str, tuple[Callable[[], object], str, str]] = {
     "heavy_hitters": (lambda: wrongly.heavy_hitters(), "source, column", "dp.heavy_hitters(words"),
     "synthesize": (lambda: FRAME.dp.synthesize(), "columns", 'trips.dp.synthesize({"distance": '),
     "hhh": (lambda: FRAME.dp.hhh(epsilon=1.0), "hierarchy", 'trips.dp.hhh(["origin", "dest"], '),
-    "explain_prefix_tree": (
-        lambda: wrongly.explain_prefix_tree(),
-        "column",
-        "dp.explain_prefix_tree(",
-    ),
+    "explain_prefix_tree": (wrongly.explain_prefix_tree, "column", "dp.explain_prefix_tree("),
     "Ledger": (lambda: wrongly.Ledger(), "path", "dp.Ledger(file, epsilon=3.0, delta=1e-5)"),
-    "use_ledger": (
-        lambda: wrongly.use_ledger(),
-        "ledger",
-        "For example: dp.use_ledger(dp.Ledger(file, ",
-    ),
+    "use_ledger": (wrongly.use_ledger, "ledger", "For example: dp.use_ledger(dp.Ledger(file, "),
     "number": (lambda: wrongly.number("a"), "lower, upper", 'number("age", lower=0, upper=128'),
     "MisraGries": (lambda: wrongly.MisraGries(), "counters", "MisraGries(counters=2)"),
     "PrivHP": (lambda: wrongly.PrivHP(), "columns", 'dp.PrivHP({"distance": (0, 5000)}'),

@@ -71,8 +71,7 @@ def frame_of(rows: list[tuple[int, str, float, float, float]]) -> pd.DataFrame:
 
 
 def test_intervals_that_are_wider_than_their_numbers_are_counted() -> None:
-    """Law: of more than half of the nodes, or of the total; what is the rest of something is no
-    node, and half of them is no reason."""
+    """Law: of more than half of the nodes, or of the total; a rest is no node."""
     total = (0, "*", 100.0, 90.0, 110.0)
     wide, narrow = (1, "a", 10.0, 0.0, 30.0), (1, "b", 60.0, 50.0, 70.0)
     rest = (1, "<other>", 5.0, 0.0, 30.0)

@@ -23,8 +23,7 @@ FRAME = pd.DataFrame({"a": ["x"] * 60})
 
 @pytest.mark.parametrize("name", [*ASKED, *EXPLAINED])
 def test_a_method_has_the_signature_of_its_function(name: str) -> None:
-    """Law: every argument of the function, in its order and with its default, but for the source
-    and for what another engine has counted; what it is about must be said."""
+    """Law: but for the source and what another engine has counted."""
     source, about, *rest = inspect.signature(getattr(dp, name)).parameters.values()
     wanted = [
         about.replace(default=about.empty),
@@ -58,8 +57,7 @@ NO_STATEMENT = {"rollup_sql": ["counters"], "tree_rollup_sql": [], "measures_sql
 def test_a_statement_for_a_warehouse_takes_what_plans_its_question(
     question: Question[Any, Any],
 ) -> None:
-    """Law: every argument of the question that a plan is made of, as it is declared there; what it
-    is about must be said."""
+    """Law: as it is declared there; what it is about must be said."""
     name = str(question.rollup)
     about, *rest = [question.parameters[argument] for argument in question.plan_arguments]
     found = inspect.signature(getattr(dp, name)).parameters
@@ -76,8 +74,7 @@ def test_a_statement_for_a_warehouse_takes_what_plans_its_question(
 
 @pytest.mark.parametrize(("name", "explain"), [*zip(ASKED, EXPLAINED, strict=True)])
 def test_explain_takes_the_call_that_would_run(name: str, explain: str) -> None:
-    """Law: the signature of an explanation is that of its question, with the source or without; and
-    behind it how exact it is to be."""
+    """Law: with the source or without; and behind it how exact it is to be."""
     asked = inspect.signature(getattr(dp, name)).parameters.values()
     explained = inspect.signature(getattr(dp, explain)).parameters.values()
     left = [p for p in asked if p.name not in WAREHOUSE_ARGUMENTS]

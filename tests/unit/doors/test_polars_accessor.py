@@ -25,8 +25,7 @@ MEASURES = {"n": "count", "revenue": "sum(paid, 0, 3)"}
 
 @pytest.mark.parametrize("lazy", [False, True])
 def test_what_goes_in_comes_out(lazy: bool) -> None:
-    """Law: the numbers of the pandas frame with the same noise, as a Polars frame; so is what the
-    result is asked afterwards."""
+    """Law: the numbers of the pandas frame, also of what the result is asked afterwards."""
     source = VISITS.lazy() if lazy else VISITS
     with seeded_noise(4):
         wanted = dp.rollup(VISITS, "country", MEASURES, **BUDGET)

@@ -318,8 +318,7 @@ def test_types_that_are_not_so_are_no_errors(kind: str) -> None:
 @pytest.mark.parametrize("rows", [0, 5])
 @pytest.mark.parametrize("types", [None, {"a": "text"}])
 def test_texts_that_compare_as_equal_stay_apart(rows: int, types: dict[str, str] | None) -> None:
-    """One record must not decide how the texts of others are shown: a column with a collation is
-    read by its bytes, and a session with one is refused whatever the rows are."""
+    """A column is read by its bytes; a session with a collation is refused for any rows."""
     statement = sql("path:a", "duckdb", types)
     with duckdb.connect() as con:
         con.execute("CREATE TABLE t (a VARCHAR COLLATE NOCASE)")
@@ -362,8 +361,7 @@ def test_a_period_that_a_statement_cannot_restrict_to_is_refused(
 
 @pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark", "snowflake", "bigquery"])
 def test_a_statement_of_a_period_is_sql_of_its_dialect(dialect: str) -> None:
-    """Law: bounds are literals that the dialect parses, for dates, times and instants; plans of
-    two periods differ, and one without a period is what it was."""
+    """Law: bounds are literals that it parses; plans of two periods differ."""
     sqlglot = pytest.importorskip("sqlglot")
     zoned = {"spark": "timestamp", "bigquery": "timestamp"}.get(dialect, "timestamptz")
     bare = {"spark": "timestamp_ntz", "bigquery": "datetime"}.get(dialect, "timestamp")
@@ -380,8 +378,7 @@ def test_a_statement_of_a_period_is_sql_of_its_dialect(dialect: str) -> None:
 
 
 def test_duckdb_restricts_a_statement_as_it_does_a_table() -> None:
-    """Law: candidates of a period in DuckDB are those of its rows; a plan's period goes into the
-    receipt, and ``period`` beside candidates says where it belongs."""
+    """Law: the period goes into the receipt; beside candidates it is refused."""
     rows = pd.DataFrame(
         {"a": ["x"] * 900, "when": pd.date_range("2024-06-01", periods=900, freq="h")}
     )

@@ -38,8 +38,7 @@ def test_levels_can_be_left_out_and_years_be_far_away() -> None:
 
 
 def test_quarters_and_weeks_are_levels() -> None:
-    """Quarters lie between years and months; weeks are those of ISO 8601, from Monday, above days.
-    Law: a week is under no year, nor under a month or quarter, since some lie in two."""
+    """Law: an ISO week is under no year, month or quarter, since some lie in two."""
     quarters = dp.date("t", levels=("year", "quarter", "month"))
     assert leaf("2024-12-31", quarters) == ("2024", "2024-Q4", "2024-12")
     assert quarters.lineage(3, ("2024-12",)) == ("2024", "2024-Q4", "2024-12")

@@ -72,8 +72,7 @@ def test_blocks_overlap_where_a_record_may_be_in_both() -> None:
 
 
 def test_the_views_say_what_is_left_where(ledger: Ledger) -> None:
-    """Law: one row a block, NULL first, oldest next; what is left for any release, for one of a
-    block and for one of a period that none has read; releases say what they read."""
+    """Law: one row a block, NULL first, oldest next; releases say what they read."""
     blocks = ledger.blocks()
     assert blocks["first"].isna().tolist() == [True, False, False, False]
     assert blocks["first"].tolist()[1:] == ["2024-10-04", "2024-10-05", "2024-10-06"]
@@ -114,8 +113,7 @@ def test_windows_that_are_none_are_refused(
 
 
 def test_weekly_releases_cost_four_weeks_five_times(tmp_path: Path) -> None:
-    """Law: a window of 28 days that begins within a week touches five of them, one of 7 days two;
-    the total is that of one."""
+    """Law: 28 days that begin within a week touch five of them; the total is that of one."""
     ledger = Ledger(tmp_path / "budget.db", epsilon=3.0, delta=1e-5)
     for week in range(10):
         ledger.charge(
@@ -142,8 +140,7 @@ def test_a_refusal_says_where_it_is_full_and_what_is_left_elsewhere(ledger: Ledg
 
 
 def test_sql_and_the_command_line_show_the_same(ledger: Ledger) -> None:
-    """Law: dp_budget() and dp_releases() have the columns of the frames; ``dpframe ledger`` prints
-    them."""
+    """Law: dp_budget() and dp_releases() have the columns of the frames."""
     con = duckdb.connect()
     dp.register(con, ledger=ledger)
     row = con.execute("SELECT * FROM dp_budget()").fetchdf()

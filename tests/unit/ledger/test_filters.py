@@ -120,8 +120,7 @@ def test_a_draw_that_was_cut_off_uses_a_filter_once(ledger: Ledger) -> None:
 
 
 def test_a_filter_of_a_large_epsilon_that_holds_nothing_says_which_one_does(tmp_path: Path) -> None:
-    """Law: rounding counts for more at a larger epsilon, so that less can hold more; what is named
-    holds as many as it says."""
+    """Law: less can hold more, by rounding; what is named holds as many as it says."""
     large = Ledger(tmp_path / "large.db", epsilon=100.0, delta=1e-3, accountant="pld")
     one = dp.explain(["a"], epsilon=0.5, delta=1e-8, mechanism="offline-gaussian", user="who").plan
     with pytest.raises(dp.BudgetError, match="would not hold a single") as caught:

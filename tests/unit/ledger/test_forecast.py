@@ -41,8 +41,7 @@ def test_so_many_fit_one_by_one_and_no_more(
 
 
 def test_so_many_can_be_reserved_and_no_more(tmp_path: Path) -> None:
-    """Law: a reservation of as many as is told fits what is left, one of one more does not; then
-    they are told as paid for, and those of another law are not."""
+    """Law: then they are told as paid for, and those of another law are not."""
     ledger = ledger_at(tmp_path, "pld", (1.0, 1e-6))
     plan = dp.explain(["a"], epsilon=0.1, delta=2e-9, user="u", mechanism="offline-gaussian")
     ROWS.assign(u=range(len(ROWS))).dp.hhh(["a"], epsilon=0.2, delta=1e-8, user="u", ledger=ledger)
@@ -101,8 +100,7 @@ def test_periods_that_nothing_touched_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_what_was_reserved_for_users_pays_for_releases_of_periods(tmp_path: Path) -> None:
-    """Law: a year is reserved by the plan of any of its weeks, and a week uses one of it; the same
-    of other users has no price."""
+    """Law: by the plan of any week; a week uses one; that of other users has no price."""
     ledger = ledger_at(tmp_path, "pld", (3.0, 1e-6))
     year = dp.plan_series(4, "hhh", ["a"], user="u", total=(2.0, 9e-7), period=("when", "2026-W01"))
     year.reserve(ledger)

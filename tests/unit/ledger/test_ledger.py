@@ -389,8 +389,7 @@ def test_mistakes_at_the_command_line_are_answered(
 
 
 def test_the_total_of_a_file_that_mixed_units_is_not_proved(tmp_path: Path) -> None:
-    """Law: what an earlier version charged once stays in its ledger, which says so, goes on, and
-    proves nothing."""
+    """Law: the ledger of an earlier version says so, goes on, and proves nothing."""
     ledger = Ledger(tmp_path / "budget.db", epsilon=3.0, delta=1e-6)
     with contextlib.closing(sqlite3.connect(ledger.path)) as db, db:
         db.execute("UPDATE budget SET protects = 'several'")  # as upgrading does

@@ -31,8 +31,7 @@ def hhh(ledger: Ledger, column: str = "a", **options: Any) -> pd.DataFrame:
 
 
 def test_reserved_releases_cost_less_than_their_sum_and_nothing_more(ledger: Ledger) -> None:
-    """Law: all is paid when it is reserved; each release of the law uses one, at every door and in
-    every process; after the last one a release costs what it costs."""
+    """Law: at every door, in every process; after the last one a release costs what it costs."""
     asked = ledger.cost_of(PLAN, releases=4, delta=4e-6)
     assert ledger.spent.epsilon == 0.0
     made = ledger.reserve(PLAN, releases=4, delta=4e-6)

@@ -85,8 +85,7 @@ def test_three_dimensions_have_the_table_alone() -> None:
     [(None, "paid", True), ("n", "n", True), ("typical", "typical", False)],
 )
 def test_a_rollup_shows_one_measure(measure: str | None, shown: str, matrix: bool) -> None:
-    """Law: the numbers of the measure that is asked for, else of the first that adds up; a matrix
-    only of what does."""
+    """Law: that is asked for, else the first that adds up; a matrix only of what does."""
     frame = pd.DataFrame({"a": ["x"] * 90 + ["y"] * 60, "b": ["z"] * 150, HOSTILE: 7.0})
     measures = {
         "typical": dp.mean(HOSTILE, lower=0, upper=10),

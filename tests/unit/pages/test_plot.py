@@ -148,8 +148,7 @@ def results() -> dict[str, tuple[pd.DataFrame, str, set[str]]]:
 
 
 def test_what_fits_is_drawn_and_what_does_not_is_refused_with_what_does(graph: Any) -> None:
-    """Law: of every result the usual kind is drawn without asking, and every other is drawn or
-    refused with a sentence that names those that fit."""
+    """Law: of every result the usual kind is drawn without asking."""
     shape = {"bar": "bar", "line": "scatter", "icicle": "icicle", "treemap": "treemap"}
     for name, (frame, usual, fits) in results().items():
         fits = fits | {usual}

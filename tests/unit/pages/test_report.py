@@ -292,8 +292,7 @@ def counts(kind: str, listed: bool, **arguments: Any) -> pd.DataFrame:
     ("kind", TREES), ("listed", [True, False], ["listed", "found"]), ("consistent", [True, False])
 )
 def test_pages_of_tree_counts(kind: str, listed: bool, consistent: bool) -> None:
-    """Parents are in the page, ``<other>`` rows under the node whose label they carry, and the
-    words are of counts."""
+    """``<other>`` rows are under the node whose label they carry; the words are of counts."""
     frame = counts(kind, listed, consistent=consistent)
     found = read(frame)
     data, labels = found.data, frame["prefix"].tolist()

@@ -33,8 +33,7 @@ def inside(drawn: list[Block], at: int) -> list[Block]:
 def test_children_lie_in_their_parents_and_every_node_is_there_once(
     parents: list[int], own: list[int], in_order: bool
 ) -> None:
-    """Law: blocks of children take no more than their parent has, a node is drawn, in a block of
-    several, or below one; and equal siblings are drawn alike."""
+    """Law: a node is drawn, in a block of several, or below one; equal siblings alike."""
     area, ancestor = tree(parents, own)
     drawn = blocks(area, ancestor, in_order=in_order)
     held = [node for block in drawn for node in (block.several or (block.node,))]
@@ -61,8 +60,7 @@ def test_children_lie_in_their_parents_and_every_node_is_there_once(
 
 
 def test_a_child_of_ninety_percent_leaves_room_to_read_its_siblings() -> None:
-    """Law: each of a few small siblings has its least width, many share one block; to scale, where
-    nothing is small, every value is the area itself."""
+    """Law: few have their least width, many share a block; to scale where nothing is small."""
     few = np.array([1000, 910, 30, 20, 10, 5])
     root = np.array([-1, 0, 0, 0, 0, 0])
     drawn = blocks(few, root)

@@ -51,8 +51,7 @@ def test_k_takes_the_largest_of_what_is_released() -> None:
 
 @pytest.mark.parametrize("mechanism", ["offline", "offline-gaussian"])
 def test_the_largest_by_noise_are_said_to_be(mechanism: str) -> None:
-    """Law: of many counts that are close k takes those whose noise is large, whose intervals miss,
-    and the receipt says so; where nothing is cut off it says what it says for the nodes."""
+    """Law: of close counts k takes those of large noise, and the receipt says so."""
     close = pd.DataFrame({"word": [f"w{i % 200:03}" for i in range(200_000)]})
     with seeded_noise(3):
         few = dp.heavy_hitters(close, "word", k=3, mechanism=mechanism, **BUDGET)

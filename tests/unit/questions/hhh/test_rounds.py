@@ -116,8 +116,7 @@ def test_at_most_is_what_was_asked_for_and_intervals_follow() -> None:
 
 
 def test_explain_says_what_each_way_needs() -> None:
-    """Law: how many users a value needs, by shares and by rounds, and the noise of each; the same
-    from both ways, and of hierarchies nothing."""
+    """Law: how many users find a value; the same from both ways, of hierarchies nothing."""
     told = dp.explain_heavy_hitters("word", user="who", **BUDGET)
     lines = {line.name: line.value for line in told.lines}
     assert lines["by shares"] == "27, 270, 2700 users find a value, if each has 1, 10, 100 values"
@@ -208,8 +207,7 @@ def test_pairs_are_those_of_the_rows_and_a_sample_is_of_its_user() -> None:
     ],
 )
 def test_a_source_that_is_different_at_every_read_is_read_once(call: str) -> None:
-    """Law: what bounds a user and what is counted are one read: a view that gives every row a new
-    value gives each of them once."""
+    """Law: what bounds a user and what is counted are one read."""
     with duckdb.connect() as con:
         con.execute("CREATE SEQUENCE rows_read")
         con.execute(

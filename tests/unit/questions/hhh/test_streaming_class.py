@@ -445,14 +445,6 @@ def test_files_that_are_no_streams_are_refused(tmp_path: Path) -> None:
         dp.MisraGries.load(path)
     with pytest.raises(SourceError, match="cannot be read"):
         dp.StreamingHHH.load(tmp_path / "nothing")
-    for cut in (0, 5, 20, 100, len(good) // 2, len(good) - 1):
-        other.write_bytes(good[:cut])
-        with pytest.raises(SourceError):
-            dp.StreamingHHH.load(other)
-    for place in range(24, len(good), len(good) // 40):
-        other.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
-        with pytest.raises(SourceError, match="truncated or damaged"):
-            dp.StreamingHHH.load(other)
     other.write_bytes(good[:16] + (9).to_bytes(4, "little") + good[20:])
     with pytest.raises(SourceError, match="newer version"):
         dp.StreamingHHH.load(other)

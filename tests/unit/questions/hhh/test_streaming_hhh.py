@@ -378,8 +378,7 @@ def test_any_text_comes_back_as_it_went_in() -> None:
 
 
 def test_a_receipt_tells_the_error_of_each_level_and_nothing_else_of_the_data() -> None:
-    """Law: receipts of different rows differ in the time, the name, and the sketch error alone, and
-    in what released rows say themselves."""
+    """Law: but for time, name and what released rows say themselves."""
     other = pd.DataFrame({"p": [f"s{i}/x" for i in range(5000)]})
     cards = []
     for frame in (FEW, other):

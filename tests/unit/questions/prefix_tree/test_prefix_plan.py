@@ -53,8 +53,7 @@ def test_an_iteration_asks_for_as_many_bits_as_fit(prefixes: int, limit: int, le
 def test_iterations_fit_and_finish(
     kind: str, length: int, iterations: int, limit: int, data: st.DataObject
 ) -> None:
-    """Law: whatever prefixes the server keeps within its capacity, no iteration has more cells than
-    the limit, and the last one reaches the full length."""
+    """Law: within the limit of cells whatever prefixes are kept, to the full length."""
     try:
         if kind == "list":
             parts = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=8)))
@@ -143,8 +142,7 @@ def test_tables_of_sums_are_as_long_as_is_paid_for() -> None:
 
 
 def test_tables_of_sums_are_right_to_a_unit() -> None:
-    """Law: a weight is off by half a unit of 2^-64 and by 1e-9 of itself, at most, which is as far
-    as the reference goes."""
+    """Law: off by half a unit of 2^-64 and 1e-9 of itself, as far as the reference goes."""
     for n, chance in ((1000, 0.5), (20_000, 1e-3), (10**6, 0.5)):
         law = binomial(n, chance)
         exact = binom.pmf(np.arange(law.lowest, law.highest + 1), n, chance) * 2.0**64
@@ -186,8 +184,7 @@ def test_fewer_users_than_declared_are_refused() -> None:
 
 
 def test_declared_users_decide_the_noise_and_the_rest_is_true() -> None:
-    """Law: noise is for as many as are declared; what the receipt says of users, of errors and of
-    tables is of those that there are."""
+    """Law: the receipt says users, errors and tables of those that there are."""
     made, few = plan(80_000, devices=2000, epsilon=16.0), plan(2000, epsilon=16.0)
     assert made.local_epsilon == pytest.approx(few.local_epsilon, abs=0.002)
     assert made.local_epsilon is not None

@@ -39,8 +39,7 @@ SAVED = savers()
 def test_paths_are_local_files_by_name(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Law: text, pathlib and ``~`` name one file; addresses, bytes and open files are refused, and
-    nothing asks a network."""
+    """Law: addresses, bytes and open files are refused, and nothing asks a network."""
     saved, load = SAVED[name], type(SAVED[name]).load
     monkeypatch.setenv("HOME", str(tmp_path))
     saved.save("~/file")
@@ -64,8 +63,7 @@ def test_paths_are_local_files_by_name(
 
 
 def test_a_file_takes_the_memory_of_what_is_in_it(tmp_path: Path) -> None:
-    """Law: a sketch of ten million counters and two keys is small until it counts on; what is
-    counted then is what it would have been."""
+    """Law: ten million counters with two keys are small until they count on."""
     one = dp.MisraGries(3)
     one.update(["a", "b", "a"])
     one._counters = 10_000_000
@@ -89,8 +87,7 @@ def test_a_generator_with_another_bit_is_refused(tmp_path: Path) -> None:
 
 
 def test_generators_of_before_the_seal_are_read(tmp_path: Path) -> None:
-    """Law: an old file gives its generator; one that says it is sealed needs its seal, and one with
-    more rows than its bytes can hold is refused before they are made."""
+    """Law: what says it is sealed needs its seal; too many rows are refused unmade."""
     path = tmp_path / "generator"
     saved = SAVED["Generator"]
     saved.save(path)
