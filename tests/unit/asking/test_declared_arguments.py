@@ -150,7 +150,7 @@ def test_a_budget_has_no_default(question: Any) -> None:
 RECEIPTS = [
     *((name, {}) for name in ("heavy_hitters", "synthesize", "rollup", "tree_counts")),
     *(("tree_counts", more) for more in ({"delta": None, "keys": ["a"]}, {"consistent": False})),
-    ("tree_counts", {"mechanism": "hhh"}),
+    *(("tree_counts", more) for more in ({"mechanism": "hhh"}, {"weight": "visits"})),
     ("synthesize", {"columns": "columns:place", "keys": ["b", "c"]}),
 ]
 

@@ -12,7 +12,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.asking.release import Release
-from dpframe.noise import NoiseTable, gaussian_table, halves, laplace_table
+from dpframe.noise import NoiseTable, gaussian_table, laplace_table
 from dpframe.postprocess.joint_noise import half_width
 from dpframe.postprocess.level_values import TEXT
 from dpframe.questions.hhh.ask import HHH
@@ -226,16 +226,6 @@ def test_half_widths_of_many_terms_follow_the_normal_law() -> None:
     """Thousands of residuals: within 1 % of the normal quantile, and it returns at once."""
     noise = laplace_table(4.0, 80)
     assert half_width(noise, 5_000, 0.95) == pytest.approx(1.96 * noise.sd * 5_000**0.5, rel=0.01)
-
-
-def test_only_a_centred_law_has_a_symmetric_interval() -> None:
-    """The release laws of plans are symmetric, which the half width relies on."""
-    for arguments in ({}, {"user": "who"}, {"mechanism": "laplace"}, {"mechanism": "gaussian"}):
-        law = plan_of(**arguments).count_noise
-        assert law.lowest == -law.highest
-        assert np.array_equal(law.weights[: law.highest], law.weights[: law.highest : -1])
-    skewed = halves(left=("geometric", 9.0, 50), right=("geometric", 2.0, 20), recentre=True)
-    assert skewed.lowest != -skewed.highest
 
 
 REPORTED = "users who reported an item when it was found"

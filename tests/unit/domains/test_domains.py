@@ -122,15 +122,6 @@ def test_a_drawn_number_has_the_path_of_its_cell(
     assert again.tolist() == cells.tolist()
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.one_of(st.none(), st.floats(width=64)), max_size=30), st.integers(1, 30))
-def test_batches_do_not_matter(values: list[float | None], size: int) -> None:
-    domain = as_domain({"x": (-10, 10)})
-    table = pa.table({"x": pa.array(values, pa.float64())})
-    parts = [domain.codes(batch) for batch in table.to_batches(max_chunksize=size)]
-    assert np.concatenate([*parts, np.zeros(0, np.uint64)]).tolist() == domain.codes(table).tolist()
-
-
 # -- times ---------------------------------------------------------------------------------------
 
 TIMES = [

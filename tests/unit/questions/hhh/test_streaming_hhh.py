@@ -337,17 +337,6 @@ def test_small_and_empty_sources_give_an_empty_frame(name: str, spec: str) -> No
     assert len(found.dp.receipt["sketch_error"]) == as_hierarchy(spec).height
 
 
-def test_null_is_a_node_like_any_other() -> None:
-    rows = pd.DataFrame({"p": pd.Series([None] * 500 + ["x/y"] * 300, dtype="str")})
-    for spec, names in (
-        ("path:p", {"<invalid>", "x/y"}),
-        ("path:p?invalid=drop", {"x/y"}),
-        ("columns:p", {"<invalid>", "x/y"}),
-    ):
-        with seeded_noise(4):
-            assert set(dp.hhh(rows, spec, **STREAMING)["prefix"]) == names
-
-
 def test_any_text_comes_back_as_it_went_in() -> None:
     """Law: texts that look like keys, JSON or SQL are reported as they are, on every level."""
     odd = [

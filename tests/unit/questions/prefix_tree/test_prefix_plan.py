@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-import dpframe as dp
 from dpframe.accounting import aggregate
 from dpframe.accounting.aggregate import aggregate_delta, binomial
 from dpframe.errors import BudgetError, ParameterError
@@ -202,11 +201,6 @@ def test_errors_are_those_of_the_reports_that_are_expected() -> None:
     made = plan(5000, participation=0.3, epsilon=8.0)
     assert made.local_epsilon is not None
     assert made.standard_error == standard_error(1, devices=1500, local_epsilon=made.local_epsilon)
-
-
-def test_an_explanation_is_the_plan() -> None:
-    explained = dp.explain_prefix_tree("w", user="u", devices=5000, epsilon=8.0, delta=1e-6).plan
-    assert explained.local_epsilon == plan(5000, epsilon=8.0).local_epsilon
 
 
 @pytest.mark.parametrize("wrong", [{"accountant": "shuffling"}, {"neighbours": "add"}])

@@ -53,7 +53,6 @@ BUDGETS: list[Wrong] = [
     ({"epsilon": 51}, BudgetError, ("epsilon (51)", "0.0001 to 50")),
     ({"delta": None}, BudgetError, ("delta", "keys=[...]", "'domain'", "delta > 0")),
     ({"delta": 0}, BudgetError, ("delta", "keys=[...]", "delta > 0")),
-    ({"delta": 1e-13}, BudgetError, ("delta (1e-13)", "1e-12 to 0.1")),
     ({"delta": 1.0}, BudgetError, ("delta (1.0)", "well below")),
     ({"delta": 1e-13, "keys": ["a"]}, BudgetError, ("delta (1e-13)", "left out")),
     ({"delta": 0.5, "keys": ["a"]}, BudgetError, ("delta (0.5)", "left out")),
@@ -67,26 +66,19 @@ IP = {"hierarchy": "ip:place"}
 
 KEYS: list[Wrong] = [
     ({"keys": "a"}, ParameterError, ("keys is the text 'a'", "['a']", "'domain'")),
-    ({"keys": ""}, ParameterError, ("keys is the text ''", "list")),
     ({"keys": "Domain"}, ParameterError, ("keys is the text 'Domain'", "'domain'")),
     ({"keys": "domain"}, ParameterError, ("keys='domain'", "Pass a list of keys")),
     ({"keys": []}, ParameterError, ("keys has 0 keys", "1 to")),
-    ({"keys": ()}, ParameterError, ("keys has 0 keys",)),
-    ({"keys": pd.DataFrame({"place": []})}, ParameterError, ("keys has 0 keys",)),
-    ({"keys": ["a", "a"]}, ParameterError, ("keys has 2 keys that mean 'a'", "once")),
     ({"keys": ["a/b", "/a//b"]}, ParameterError, ("keys has 2 keys that mean 'a/b'", "once")),
     ({"keys": [None]}, ParameterError, ("keys has None", "malformed", "whole value")),
     ({"keys": [""]}, ParameterError, ("keys has ''", "malformed")),
     ({"keys": [math.nan]}, ParameterError, ("keys has", "malformed")),
     ({"keys": 3}, ParameterTypeError, ("keys must be a list", "int")),
-    ({"keys": b"a"}, ParameterTypeError, ("keys must be a list", "bytes")),
     ({"keys": {"a"}}, ParameterTypeError, ("keys must be a list", "set")),
-    ({"keys": {"place": ["a"]}}, ParameterTypeError, ("keys must be a list", "dict")),
     ({"keys": iter(["a"])}, ParameterTypeError, ("keys must be a list", "iterator")),
     ({"keys": [("a", "b")]}, ParameterError, ("keys has ('a', 'b')", "one value", "'place'")),
     ({"keys": pd.DataFrame({"plaice": ["a"]})}, ColumnError, ("keys lacks column 'place'",)),
     ({**TWO, "keys": ["a"]}, ParameterError, ("keys has 'a'", "tuple of 2", "'place', 'year'")),
-    ({**TWO, "keys": [("a",)]}, ParameterError, ("keys has ('a',)", "tuple of 2")),
     ({**TWO, "keys": [("a", None)]}, ParameterError, ("keys has ('a', None)", "every column")),
     ({**TWO, "keys": [("a", 1, 2)]}, ParameterError, ("keys has ('a', 1, 2)", "tuple of 2")),
     ({**IP, "keys": ["10.0.0.0/8"]}, ParameterError, ("keys has '10.0.0.0/8'", "whole value")),
@@ -102,23 +94,16 @@ KEYS: list[Wrong] = [
 
 LEVEL_WEIGHTS: list[Wrong] = [
     ({"level_weights": [1, 1]}, ParameterError, (*LEVELS, "got 2")),
-    ({"level_weights": []}, ParameterError, (*LEVELS, "got 0")),
-    ({"level_weights": [1] * 4}, ParameterError, (*LEVELS, "got 4")),
     ({"level_weights": [1, -1, 1]}, ParameterError, (*LEVELS, "-1")),
     ({"level_weights": [0, 1, 1]}, ParameterError, (*LEVELS, "0, 1, 1")),
     ({"level_weights": [1, 1, math.nan]}, ParameterError, (*LEVELS, "nan")),
-    ({"level_weights": [1, 1, math.inf]}, ParameterError, (*LEVELS, "inf")),
     ({"level_weights": [1, 1, 10**400]}, ParameterError, (*LEVELS, "beyond")),
     ({"level_weights": [1, 1, 2e6]}, ParameterError, (*LEVELS, "1e6 times the smallest")),
     ({"level_weights": [True] * 3}, ParameterTypeError, (*LEVELS, "True")),
     ({"level_weights": ["1"] * 3}, ParameterTypeError, (*LEVELS, "'1'")),
     ({"level_weights": "111"}, ParameterTypeError, (*LEVELS, "str")),
-    ({"level_weights": b"111"}, ParameterTypeError, (*LEVELS, "bytes")),
-    ({"level_weights": 3}, ParameterTypeError, (*LEVELS, "int")),
-    ({"level_weights": np.float64(3)}, ParameterTypeError, (*LEVELS, "float64")),
     ({"level_weights": np.array(3)}, ParameterTypeError, (*LEVELS, "ndarray")),
     ({"level_weights": np.ones((3, 1))}, ParameterTypeError, (*LEVELS, "[1.0]")),
-    ({"level_weights": {0: 1, 1: 1, 2: 1}}, ParameterTypeError, (*LEVELS, "dict")),
     ({"level_weights": {1, 2, 3}}, ParameterTypeError, (*LEVELS, "set")),
     ({"level_weights": [1] * 3, "mechanism": "hhh"}, ParameterError, ("='hhh'", "Leave it out")),
     ({"level_weights": [1] * 3, **RELATIVE}, ParameterError, ("level_weights", "Leave it out")),
@@ -131,7 +116,6 @@ WEIGHTS: list[Wrong] = [
     ({"max_weight": 3}, ParameterError, ("max_weight (3)", "weight=")),
     ({**USER, "max_weight": 3}, ParameterError, ("max_weight (3)", "weight=")),
     ({**WEIGHT, "max_weight": 0}, ParameterError, ("max_weight (0)", "from 1 to 1000000000")),
-    ({**WEIGHT, "max_weight": -2}, ParameterError, ("max_weight (-2)", "from 1")),
     ({**WEIGHT, "max_weight": 10**9 + 1}, ParameterError, ("max_weight", "to 1000000000")),
     ({**WEIGHT, "max_weight": 10**9}, BudgetError, ("epsilon (1e-09", "Raise epsilon")),
     (RECORDS, ParameterError, ("contribution='records'", "max_contributions=")),
@@ -141,7 +125,6 @@ WEIGHTS: list[Wrong] = [
 MECHANISMS: list[Wrong] = [
     ({"mechanism": "laplase"}, ParameterError, ("mechanism ('laplase')", "mean 'laplace'?")),
     ({"mechanism": "Gaussian"}, ParameterError, ("mechanism", "Did you mean 'gaussian'?")),
-    ({"mechanism": "aditive"}, ParameterError, ("mechanism", "Did you mean 'additive'?")),
     ({"mechanism": "offline"}, ParameterError, ("mechanism ('offline')", "additive, laplace")),
     ({"mechanism": "streaming"}, ParameterError, ("mechanism", "hhh, relative")),
     ({"mechanism": "gaussian", **USER}, ParameterError, ("'gaussian'", "'records'", "'laplace'")),
@@ -157,7 +140,6 @@ MECHANISMS: list[Wrong] = [
     ({**RELATIVE, "alpha": None}, ParameterError, ("needs alpha=", "0.5")),
     ({**RELATIVE, "largest": None}, ParameterError, ("needs largest=", "largest number")),
     ({**RELATIVE, "alpha": 1.0}, ParameterError, ("alpha (1.0)", "0.01 to 0.99")),
-    ({**RELATIVE, "alpha": math.nan}, ParameterError, ("alpha (nan)", "0.01 to 0.99")),
     ({**RELATIVE, "largest": 0}, ParameterError, ("largest (0)", "from 1")),
     ({**RELATIVE, "largest": 9}, ParameterError, ("largest (9) is too small", "default mechanism")),
     ({"confidence": 95}, ParameterError, ("confidence (95)", "0.5 to 0.999999")),
@@ -274,40 +256,6 @@ def test_a_pure_release_costs_no_delta_to_speak_of(ledger: dp.Ledger) -> None:
 def near(frame: pd.DataFrame, label: str, truth: int, most: int = 40) -> bool:
     row = frame[frame["prefix"] == label]
     return len(row) == 1 and abs(row["count"].item() - truth) <= most
-
-
-ODD = pd.DataFrame({"k": ["a"] * 1000 + ["b"] * 1000})
-
-
-ODD_WEIGHTS = [
-    *((-5, None, 0), (None, None, 0), (-(2**63), 7, 0), (0, None, 0), (7, None, 7), (7, 3, 3)),
-    *((2, 3, 2), (2**63 - 1, 3, 3)),
-]
-
-
-@pytest.mark.parametrize(("value", "bound", "counted"), ODD_WEIGHTS)
-def test_odd_weights_count_as_documented(
-    value: int | None, bound: int | None, counted: int
-) -> None:
-    """Law: missing and negative ones 0, large ones the bound; no error, and the same words."""
-    frame = ODD.assign(w=pd.array([1] * 1000 + [value] * 1000, dtype="Int64"))
-    asked = {"epsilon": 5.0, "keys": ["a", "b"], "weight": "w", "max_weight": bound}
-    result = dp.tree_counts(frame, ["k"], **asked)
-    assert near(result, "a", 1000)
-    assert near(result, "b", 1000 * counted)
-    receipt = result.attrs["dp"]
-    same = dp.tree_counts(frame.iloc[:0], ["k"], **asked).attrs["dp"]
-    for name in receipt.keys() - {"release_id", "time", "notices", "card"}:
-        assert receipt[name] == same[name]
-    cards = ([line for line in one["card"] if line[0] != "notice"] for one in (receipt, same))
-    assert next(cards) == next(cards)
-
-
-def test_weights_without_a_bound_are_at_most_a_billion() -> None:
-    """Law: a larger weight counts 1e9, so that a row cannot overflow a sum."""
-    frame = pd.DataFrame({"k": ["a"] * 10, "w": [2**62] * 10})
-    result = dp.tree_counts(frame, ["k"], epsilon=5.0, keys=["a"], weight="w")
-    assert near(result, "a", 10 * 10**9)
 
 
 @pytest.mark.parametrize(
