@@ -178,7 +178,6 @@ def test_a_flat_frame_shows_its_own_columns(tmp_path: Path) -> None:
 def test_other_types_of_the_same_values_are_the_release(
     result: pd.DataFrame, way: str, tmp_path: Path
 ) -> None:
-    """Parquet, Arrow and Polars keep values, not types."""
     path = tmp_path / "r.parquet"
     result.to_parquet(path)
     numbers = result.select_dtypes("integer").columns
@@ -238,7 +237,6 @@ def test_frames_of_older_versions_stay_readable(tmp_path: Path) -> None:
 
 
 def test_a_digest_is_a_function_of_released_numbers(tmp_path: Path) -> None:
-    """Equal frames have equal digests, whatever was counted; and an empty one has one too."""
     made = [seal_frame(pd.DataFrame({"n": [1, 2]}), {"release_id": i}).attrs[DIGEST] for i in "ab"]
     assert made[0] == made[1]
     none = {"p": pd.Series([], dtype=str), "n": np.array([], np.int64)}

@@ -85,7 +85,6 @@ def test_a_frame_in_the_wrong_place_is_named_by_its_type(call: Callable[[], obje
 
 
 def test_signatures_stay_visible() -> None:
-    """Law: no function, constructor or method shows ``*args`` and ``**arguments`` of a wrapper."""
     for name, function in called().items():
         shown = set(inspect.signature(function).parameters)
         assert not {"args", "kwargs"} & shown, name
@@ -140,7 +139,6 @@ MISSING: dict[str, tuple[Callable[[], object], str, str]] = {
 
 @pytest.mark.parametrize("name", MISSING)
 def test_what_is_missing_is_named_with_an_example(name: str) -> None:
-    """Law: the arguments that a call lacks, and a call that has them, of the door that was used."""
     call, lacking, example = MISSING[name]
     with pytest.raises(ParameterTypeError) as raised:
         call()
@@ -149,7 +147,6 @@ def test_what_is_missing_is_named_with_an_example(name: str) -> None:
 
 
 def test_results_say_what_they_lack() -> None:
-    """Law: so do the methods of what dpframe returns."""
     result = dp.hhh(FRAME, "path:place", epsilon=1.0, delta=1e-6)
     generator = dp.synthesize(FRAME, {"n": (0, 4)}, epsilon=1.0)
     for method, lacking in (

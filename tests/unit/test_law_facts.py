@@ -91,7 +91,6 @@ DISAGREE: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("why", DISAGREE)
 def test_ends_and_spread_that_disagree_are_refused(why: str) -> None:
-    """Law: a receipt that says two things says nothing."""
     with pytest.raises(ParameterError, match="the noise in the receipt has"):
         law_of_facts(DISAGREE[why])
 

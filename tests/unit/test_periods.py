@@ -122,7 +122,6 @@ WRITINGS = [
 
 @pytest.mark.parametrize(("text", "canonical"), WRITINGS)
 def test_one_period_has_one_writing(text: str, canonical: str) -> None:
-    """A request that is stored compares texts."""
     assert _period(text) == _period(canonical)
     assert _period(text).text == canonical
 
@@ -327,7 +326,6 @@ def test_a_period_of_pandas_is_the_one_with_its_bounds(at: datetime, unit: str) 
 
 @given(day=st.dates(date(1000, 1, 1), date(9998, 12, 31)))
 def test_a_date_is_a_day(day: date) -> None:
-    """Law: of a column of times, the day that it names; and also as it is read in a declaration."""
     assert as_period(("when", day)) == as_period(("when", day.isoformat()))
 
 

@@ -114,7 +114,6 @@ def test_no_number_of_rows_is_shown(
 
 
 def test_the_rounds_of_a_search_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Law: their number is a parameter, and public."""
     terminal = waiting(monkeypatch)
     frame = pd.DataFrame({"w": ["abc"] * 3000, "u": range(3000)})
     dp.prefix_tree(frame, "w", user="u", epsilon=4.0, delta=1e-6)

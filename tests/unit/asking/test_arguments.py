@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -102,9 +101,7 @@ WRONG: list[Wrong] = [
 
 @every_door
 @refusals(WRONG)
-def test_a_wrong_argument_is_answered_with_name_value_and_rule(
-    door: Callable[..., object], case: Wrong
-) -> None:
+def test_a_wrong_argument_is_answered_with_name_value_and_rule(door: Any, case: Wrong) -> None:
     """Law: an argument is used or refused; the message says how to go on."""
     assert_refused(door, case, **GOOD)
 
@@ -120,7 +117,6 @@ def test_errors_are_builtin_errors_too() -> None:
 def test_a_stored_request_with_an_ignored_argument_replays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Law: a release that was stored when release_share was ignored replays without it."""
     ledger = dp.Ledger(tmp_path / "budget.db", epsilon=9, delta=0.1)
     given: dict[str, Any] = {**GOOD, "mechanism": "laplace", "release": "r", "ledger": ledger}
     with monkeypatch.context() as before:
@@ -163,7 +159,6 @@ def test_numbers_of_numpy_are_numbers() -> None:
 
 
 def test_the_printed_algorithm_runs_when_acknowledged() -> None:
-    """At height 4 or less, without a remainder, it is there to compare with."""
     result = dp.hhh(FRAME, **{**GOOD, **RUNS})
     assert result.attrs["dp"]["mechanism"] == "paper"
     assert (result["level"] >= 1).all()
@@ -226,9 +221,7 @@ OWN: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("explain", COUNTS)
-def test_what_no_mechanism_counts_of_a_user_is_refused_in_the_same_words(
-    explain: Callable[..., object],
-) -> None:
+def test_what_no_mechanism_counts_of_a_user_is_refused_in_the_same_words(explain: Any) -> None:
     """Law: those go together whose noise covers it; others are refused with what is possible."""
     for kind, known in COUNTS[explain].items():
         for mechanism in COUNTS[explain]["records"]:

@@ -142,7 +142,6 @@ def test_an_argument_that_is_taken_for_another_is_seen() -> None:
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=[q.name for q in QUESTIONS])
 def test_a_budget_has_no_default(question: Any) -> None:
-    """Law: what is left out of the budget is asked for, never taken to be anything."""
     with pytest.raises(BudgetError, match=r"epsilon is missing: .* There is no default"):
         question.ask(FRAME, **{**GOOD[question.name], "epsilon": None})
 
@@ -172,7 +171,6 @@ TOLD = ("release_id", "time", "notices")
 
 
 def test_every_question_is_called_here() -> None:
-    """Law: a new question is tested as soon as it is declared."""
     assert GOOD.keys() == {question.name for question in QUESTIONS}
     for question in QUESTIONS:
         assert question.plan(GOOD[question.name])

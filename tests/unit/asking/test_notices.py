@@ -59,7 +59,6 @@ def test_where_nothing_is_shown_the_receipt_says_what_to_change(asked: str, tmp_
 
 
 def test_the_largest_possible_node_is_one_that_can_stay_out_of_sight() -> None:
-    """Law: it is the first that is certainly reported, and is named where there is one."""
     receipt = FEW.dp.hhh(["a"], **BUDGET).dp.receipt
     certain = {name: value for name, value, _ in receipt["card"]}["certainly reported"]
     assert f"the largest possible one has less than {certain:g}" in receipt["notices"][0]
@@ -99,7 +98,6 @@ def test_a_release_of_little_data_says_that_noise_is_most_of_it(tmp_path: Path) 
 
 
 def test_what_is_only_a_rest_is_nothing_shown() -> None:
-    """Law: rows that add up what no node covers are no nodes; without threshold nothing is said."""
     rest = frame_of([(0, "*", 10.0, 0.0, 20.0), (1, "<other>", 10.0, 0.0, 20.0)])
     given: dict[str, Any] = {"smallest": 47, "what": "records"}
     assert len(empty_result_notices(rest, threshold=47, **given)) == 1

@@ -93,14 +93,12 @@ def test_numbers_are_those_of_explain() -> None:
 
 
 def test_one_release_has_the_whole_total() -> None:
-    """Law: a series of one is that release, by whatever way is best."""
     plan = series("hhh", releases=1)
     assert [way.plan.budget.epsilon for way in plan.ways[:2]] == [TOTAL[0]] * 2
     assert plan.chosen.badness <= plan.ways[0].badness
 
 
 def test_disjoint_periods_are_charged_one_by_one(tmp_path: Path) -> None:
-    """Law: what is taken then is the whole total each, and nothing has to be reserved."""
     plan = series("hhh", disjoint=True, user="u")
     assert plan.arguments["epsilon"] == TOTAL[0]
     assert plan.reserve(dp.Ledger(tmp_path / "b.db", epsilon=3.0, delta=1e-6)) is None
@@ -112,7 +110,6 @@ def test_a_named_mechanism_is_the_only_one() -> None:
 
 
 def test_it_prints_as_a_table_of_ways() -> None:
-    """Law: a line a way, what it means, and the arguments to take."""
     text = repr(series("hhh", user="u"))
     for word in ("52 releases of hhh within (3, 1e-06)", "chosen *", "disjoint", "half width"):
         assert word in text

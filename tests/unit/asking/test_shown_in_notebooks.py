@@ -39,9 +39,7 @@ NAMES = ("receipt", "accessor", "Polars accessor", "explanation", "ledger", "gen
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_notebook_shows_a_few_lines_and_folds_the_rest(
-    objects: dict[str, Any], name: str
-) -> None:
+def test_a_notebook_shows_a_few_lines_and_folds_the_rest(objects: Any, name: str) -> None:
     """Law: the promise or the budget before the fold, no colour but those of the page."""
     shown = objects[name]._repr_html_()
     first, fold, rest = shown.partition("<details>")
@@ -66,7 +64,6 @@ def test_what_users_wrote_is_text_in_a_notebook(objects: dict[str, Any], name: s
 
 
 def test_a_frame_that_was_changed_says_so_first(objects: dict[str, Any]) -> None:
-    """Law: before the promise, which is not of these numbers."""
     result = dp.hhh(ROWS, [NAME], **BUDGET)
     first = result.assign(count=1).dp._repr_html_().partition("<details>")[0]
     assert first.index("this frame is not the release") < first.index("differential privacy")
@@ -108,7 +105,6 @@ def test_a_receipt_has_its_facts_as_attributes(objects: dict[str, Any]) -> None:
 
 
 def test_an_explanation_is_a_mapping_of_its_lines(objects: dict[str, Any]) -> None:
-    """Law: every line of the card by its name, with the budget."""
     explained = objects["explanation"]
     assert explained["threshold"] == explained.threshold == explained.plan.threshold
     assert explained["standard error"] == explained.standard_error

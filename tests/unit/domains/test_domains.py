@@ -409,9 +409,7 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("wrong", "options", "message"), WRONG)
-def test_errors_name_the_argument_and_the_rule(
-    wrong: Any, options: dict[str, Any], message: str
-) -> None:
+def test_errors_name_the_argument_and_the_rule(wrong: Any, options: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         as_domain(wrong, **options)
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import dpframe as dp
-from dpframe.asking.question import WAREHOUSE_ARGUMENTS, Question
+from dpframe.asking.question import WAREHOUSE_ARGUMENTS
 from dpframe.doors.accessor import DpAccessor
 from dpframe.questions.question_list import QUESTIONS
 
@@ -54,9 +54,7 @@ NO_STATEMENT = {"rollup_sql": ["counters"], "tree_rollup_sql": [], "measures_sql
 
 
 @pytest.mark.parametrize("question", [q for q in QUESTIONS if q.rollup], ids=lambda q: q.name)
-def test_a_statement_for_a_warehouse_takes_what_plans_its_question(
-    question: Question[Any, Any],
-) -> None:
+def test_a_statement_for_a_warehouse_takes_what_plans_its_question(question: Any) -> None:
     """Law: as it is declared there; what it is about must be said."""
     name = str(question.rollup)
     about, *rest = [question.parameters[argument] for argument in question.plan_arguments]
@@ -84,7 +82,6 @@ def test_explain_takes_the_call_that_would_run(name: str, explain: str) -> None:
 
 
 def test_explanations_take_a_source_by_place_and_by_name() -> None:
-    """Law: however it is written, it is the same call."""
     budget = {"epsilon": 1.0, "delta": 1e-6}
     plans = [
         dp.explain(["a"], **budget),

@@ -74,7 +74,6 @@ def test_names_that_are_not_there() -> None:
 
 @pytest.mark.parametrize("first", ["polars", "dpframe"])
 def test_the_order_of_imports_does_not_matter(first: str) -> None:
-    """Law: there is .dp whichever is loaded first, and dpframe loads no Polars."""
     code = (
         f"import {first}, sys; assert ('polars' in sys.modules) == ('polars' in sys.argv);"
         "import dpframe, polars as pl;"

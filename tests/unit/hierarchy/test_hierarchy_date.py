@@ -25,7 +25,6 @@ def leaf(value: object, hierarchy: Hierarchy) -> tuple[str | None, ...]:
 
 
 def test_labels_are_iso_dates() -> None:
-    """Year, month, day and hour, each with what is above it."""
     found = leaf("2013-05-01 10:20:30", dp.date("t"))
     assert found == ("2013", "2013-05", "2013-05-01", "2013-05-01 10:00")
 
@@ -61,7 +60,6 @@ MOMENT = [
 
 @pytest.mark.parametrize("written", MOMENT)
 def test_offsets_and_zones_are_read_in_utc(written: object) -> None:
-    """One moment is one node, whether it comes as text or as a timestamp with a zone."""
     assert leaf(written, dp.date("t", levels=("day", "hour"))) == ("2013-05-02", "2013-05-02 01:00")
 
 

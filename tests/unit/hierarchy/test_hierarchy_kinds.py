@@ -226,7 +226,6 @@ def test_labels_of_numbers_are_intervals_and_48_halvings_are_exact() -> None:
 
 
 def test_integers_booleans_and_texts_are_numbers() -> None:
-    """Of every type that can hold numbers; what is none is invalid, and no date is one."""
     hierarchy = dp.number("x", lower=0, upper=2, depth=1)
     for column in ([0, 1], [False, True], ["0", "1.0"], pd.Series([0, 1], dtype="Int64")):
         frame = pd.DataFrame({"x": column})
@@ -238,7 +237,6 @@ def test_integers_booleans_and_texts_are_numbers() -> None:
 
 
 def test_equal_bounds_are_equal_hierarchies() -> None:
-    """Integers and floats of one value, and integers that no float holds, mean one thing."""
     assert dp.number("x", lower=0, upper=1) == dp.number("x", lower=0.0, upper=1.0)
     assert dp.number("x", lower=0, upper=2**63 - 1) == dp.number("x", lower=0, upper=2**63)
 
@@ -284,5 +282,4 @@ def test_values_that_read_like_markers_or_like_each_other_are_nodes_apart() -> N
     ],
 )
 def test_reserved_names_get_a_free_suffix(names: tuple[str, ...], columns: tuple[str, ...]) -> None:
-    """No column of a result is ever overwritten by a level."""
     assert dp.columns(*names).label_columns == columns  # type: ignore[attr-defined]

@@ -35,7 +35,6 @@ WRITTEN: list[tuple[Any, Any]] = [
 def test_what_is_written_is_what_is_meant_and_its_text_reads_back(
     written: object, meant: object
 ) -> None:
-    """Law: parsing the canonical text gives an equal object, whatever it was written as."""
     found = as_hierarchies(written)
     assert found == as_hierarchies(meant)
     again = as_hierarchies(found.spec)
@@ -113,6 +112,5 @@ def test_arguments_of_other_kinds_are_refused() -> None:
 
 @pytest.mark.parametrize("value", [FOUR, dp.product("a", "b"), ["a", "ip:src"], "sets:a,b;a"])
 def test_questions_of_one_hierarchy_refuse_several(value: Any) -> None:
-    """Law: whoever asks for one hierarchy never gets cells, which have no chain of nodes."""
     with pytest.raises(HierarchyError, match="is several hierarchies"):
         as_hierarchy(value)

@@ -48,9 +48,7 @@ def with_blocks(blocks: Blocks, epsilon: float = 1.0) -> Charge:
         ((AXIS, NULL_FIRST, 0), dp.ParameterError, "less than"),
     ],
 )
-def test_blocks_that_are_none_are_refused(
-    given: tuple[Any, Any, Any], error: type[Exception], words: str
-) -> None:
+def test_blocks_that_are_none_are_refused(given: Any, error: Any, words: str) -> None:
     with pytest.raises(error, match=words):
         Blocks(axis=given[0], first=given[1], last=given[2])
 

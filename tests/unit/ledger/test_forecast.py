@@ -62,7 +62,6 @@ def test_so_many_can_be_reserved_and_no_more(tmp_path: Path) -> None:
 def test_the_day_it_runs_out_is_that_of_the_first_release_that_does_not_fit(
     tmp_path: Path, every: Any, days: int
 ) -> None:
-    """Law: with the next release today, so many steps from now."""
     ledger = ledger_at(tmp_path, "sum", (1.0, 1e-5))
     told = ledger.forecast(dp.explain(["a"], epsilon=0.25, delta=1e-7), every=every)
     assert told.added_up == 4
@@ -117,9 +116,7 @@ def test_what_was_reserved_for_users_pays_for_releases_of_periods(tmp_path: Path
     ("every", "error"),
     [("fortnight", ParameterError), (7, ParameterTypeError), (timedelta(0), ParameterError)],
 )
-def test_lengths_that_are_none_are_refused(
-    tmp_path: Path, every: Any, error: type[Exception]
-) -> None:
+def test_lengths_that_are_none_are_refused(tmp_path: Path, every: Any, error: Any) -> None:
     ledger = ledger_at(tmp_path, "sum", (1.0, 1e-5))
     with pytest.raises(error, match="every"):
         ledger.forecast(dp.explain(["a"], epsilon=0.25, delta=1e-7), every=every)

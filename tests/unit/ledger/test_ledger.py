@@ -79,7 +79,6 @@ def kinds(frame: pd.DataFrame) -> dict[str, str]:
 def test_summary_and_releases_have_fixed_columns(
     tmp_path: Path, accountant: Any, full: bool
 ) -> None:
-    """Law: names, order and types of the columns do not depend on what is in the ledger."""
     ledger = Ledger(tmp_path / "budget.db", **TOTALS, accountant=accountant)
     if full:
         hhh(ledger)
@@ -90,7 +89,6 @@ def test_summary_and_releases_have_fixed_columns(
 
 
 def test_summary_and_releases_say_what_happened(ledger: Ledger) -> None:
-    """Law: numbers are those of the releases, in their order, with their receipts."""
     one, two = hhh(ledger), hhh(ledger, release="daily", user="who")
     summary = ledger.summary().iloc[0]
     assert summary["ledger"] == str(ledger.path)
@@ -149,7 +147,6 @@ def test_names_come_in_the_order_of_their_charges(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "x" * 201, "\ud800"])
 def test_names_that_nobody_can_read_are_refused(ledger: Ledger, name: str) -> None:
-    """Law: a name is 1 to 200 printable characters; nothing is charged for another."""
     with pytest.raises(dp.ParameterError, match="printable characters"):
         hhh(ledger, release=name)
     assert len(ledger.releases()) == 0
@@ -239,7 +236,6 @@ def test_no_connection_is_held_between_calls(ledger: Ledger) -> None:
 
 
 def test_as_ledger_takes_what_ledger_takes(ledger: Ledger) -> None:
-    """Law: None stays None, a Ledger stays itself, paths are opened, anything else is refused."""
     assert as_ledger(None) is None
     assert as_ledger(ledger) is ledger
     for path in (ledger.path, str(ledger.path)):
@@ -253,7 +249,6 @@ def test_as_ledger_takes_what_ledger_takes(ledger: Ledger) -> None:
 
 
 def test_ledger_goes_before_use_ledger(ledger: Ledger, tmp_path: Path, none_in_use: None) -> None:
-    """Law: the argument of the call wins; without one the ledger in use is charged."""
     other = Ledger(tmp_path / "other.db", **TOTALS)
     with dp.use_ledger(other):
         hhh(ledger)
@@ -294,10 +289,7 @@ def test_errors_of_a_ledger_can_be_caught_in_three_ways() -> None:
         ({"epsilon": 2.5 + 1e-12}, ["over by 1e-12"]),
     ],
 )
-def test_over_budget_says_by_how_much(
-    ledger: Ledger, asked: dict[str, float], words: list[str]
-) -> None:
-    """Law: what was asked, what remains and the difference, for each of both, and a next step."""
+def test_over_budget_says_by_how_much(ledger: Ledger, asked: Any, words: list[str]) -> None:
     hhh(ledger)
     with pytest.raises(dp.OverBudgetError) as error:
         hhh(ledger, **asked)
@@ -375,7 +367,6 @@ def test_mistakes_at_the_command_line_are_answered(
     arguments: list[str],
     words: str,
 ) -> None:
-    """Law: exit code 2, one line on stderr, no traceback, and nothing is charged."""
     made = Ledger(tmp_path / "made.db", **TOTALS)
     (tmp_path / "text.csv").write_text("a\n" + "x\n" * 900)
     budget = ["--epsilon", "0.5", "--delta", "1e-6"]
@@ -406,7 +397,6 @@ def test_the_total_of_a_file_that_mixed_units_is_not_proved(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("total", "times"), [(1.0, 3), (3.0, 52), (1.0, 7)])
 def test_n_times_the_nth_part_fits_and_no_more(tmp_path: Path, total: float, times: int) -> None:
-    """Law: what was asked for is added up exactly; the smallest release more is refused."""
     ledger = Ledger(tmp_path / "budget.db", epsilon=total, delta=0.1)
     for _ in range(times):
         FRAME.dp.tree_counts(["a"], keys=["x"], epsilon=total / times, ledger=ledger)

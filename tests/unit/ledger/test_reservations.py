@@ -72,10 +72,7 @@ def test_reserved_releases_cost_less_than_their_sum_and_nothing_more(ledger: Led
         {"remainder": False},
     ],
 )
-def test_another_law_or_unit_is_charged_on_top_and_says_so(
-    ledger: Ledger, other: dict[str, Any]
-) -> None:
-    """Law: a release with another law, or another unit, leaves a reservation as it is."""
+def test_another_law_or_unit_is_charged_on_top_and_says_so(ledger: Ledger, other: Any) -> None:
     made = ledger.reserve(PLAN, releases=2, delta=1e-6)
     text = hhh(ledger, **other).dp.receipt["budget"]
     assert "charged on top of what is reserved" in text
@@ -98,7 +95,6 @@ def test_the_oldest_reservation_is_used_first(ledger: Ledger) -> None:
 
 
 def test_frames_of_reservations_and_filters_have_fixed_columns(ledger: Ledger) -> None:
-    """Law: names and types do not depend on whether anything was reserved."""
     empty, no_filters = ledger.reservations(), ledger.filters()
     ledger.reserve(PLAN, releases=2, delta=1e-6)
     ledger.open_filter(GAUSSIAN, epsilon=1.0, delta=1e-6)
@@ -174,7 +170,6 @@ EDITS_OF_FILTERS = [
 def test_what_was_edited_is_noticed_before_it_pays(
     ledger: Ledger, paid: str, statement: str
 ) -> None:
-    """Law: what was paid in advance is under the seals, also for a ledger that is open."""
     mechanism = "gaussian" if paid == "reservation" else "offline-gaussian"
     if paid == "reservation":
         ledger.reserve(PLAN, releases=2, delta=1e-6)
@@ -273,7 +268,6 @@ def test_a_filter_of_users_pays_for_their_periods(ledger: Ledger) -> None:
 
 
 def test_a_law_that_was_reserved_is_used_before_a_filter(ledger: Ledger) -> None:
-    """Law: what is for one law alone goes first, whatever was paid for first."""
     ledger.open_filter(GAUSSIAN, epsilon=1.0, delta=1e-6)
     ledger.reserve(GAUSSIAN, releases=1, delta=1e-6)
     drawn(ledger)

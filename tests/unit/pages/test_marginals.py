@@ -73,7 +73,6 @@ def test_the_page_asks_for_nothing_and_runs_nothing(receipt: Receipt) -> None:
 
 
 def test_every_common_column_is_drawn_and_measured(receipt: Receipt) -> None:
-    """Others are left out; the distances are those of ``dp.wasserstein``."""
     real = frame().assign(unshared=1)
     synthetic = frame(seed=2).assign(other="x")
     found = read(receipt, real, synthetic)
@@ -95,7 +94,6 @@ def test_the_promise_is_that_of_the_receipt(receipt: Receipt) -> None:
 
 
 def test_labels_are_text_and_never_markup(receipt: Receipt) -> None:
-    """Names, categories, title and note: the same elements as for harmless ones."""
     harmless = pd.DataFrame({"a": [f"v{i}" for i in range(len(HOSTILE))], "b": range(len(HOSTILE))})
     hostile = pd.DataFrame({HOSTILE[0]: HOSTILE, HOSTILE[1]: range(len(HOSTILE))})
     tags = [
@@ -143,9 +141,7 @@ def test_dates_truth_values_and_missing_values_are_drawn(receipt: Receipt) -> No
         ({"x": [np.nan]}, {"x": [1.0]}, ParameterError, "column .x. is empty"),
     ],
 )
-def test_errors_teach(
-    receipt: Receipt, real: Any, synthetic: Any, kind: type[Exception], words: str
-) -> None:
+def test_errors_teach(receipt: Receipt, real: Any, synthetic: Any, kind: Any, words: str) -> None:
     with pytest.raises(kind, match=words):
         marginals_page(pd.DataFrame(real), pd.DataFrame(synthetic), receipt=receipt)
 

@@ -105,7 +105,6 @@ def test_labels_are_shown_as_they_are(graph: Any) -> None:
 
 
 def test_no_rows_and_no_total(graph: Any) -> None:
-    """An empty figure, and several roots; of every kind."""
     frame, receipt = released(COUNTS)
     assert len(plot(frame.iloc[:0], receipt).data[0].ids or ()) == 0
     assert set(plot(frame.iloc[1:], receipt).data[0].parents[:3]) == {""}
@@ -236,7 +235,6 @@ LABELS = [
 
 @pytest.mark.parametrize(("label", "start"), LABELS)
 def test_labels_of_dates_are_read(label: str, start: str | None) -> None:
-    """Law: a label is a period that begins where it says; what is no date is none."""
     found = period_of_label(label)
     assert (None if found is None else period_start_text(found)) == start
 

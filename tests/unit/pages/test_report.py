@@ -87,7 +87,6 @@ def read(frame: pd.DataFrame, **arguments: Any) -> Reading:
 
 
 def test_the_page_asks_for_nothing() -> None:
-    """No address but the page's own, and a policy that forbids every request."""
     text = report_page(result(), result().dp.receipt)
     found = Reading(text)
     links = {v for _, attributes in found.tags for k, v in attributes.items() if k in "src href"}
@@ -141,7 +140,6 @@ def test_the_scripts_never_read_text_as_markup() -> None:
 
 
 def test_the_numbers_are_those_of_the_frame() -> None:
-    """Every column of every row, in any order of rows, with parents and areas."""
     frame = result()
     for rows in (frame, frame.sort_values("count"), frame.iloc[::2], frame[:0], frame[:1]):
         found = read(rows).data
@@ -155,7 +153,6 @@ def test_the_numbers_are_those_of_the_frame() -> None:
 
 
 def test_figures_and_card_are_those_of_the_receipt() -> None:
-    """Total with its interval, and every line of the privacy card."""
     frame = result()
     found = read(frame)
     total = frame.iloc[0]

@@ -33,7 +33,6 @@ def named(hierarchy: Any, measures: Any) -> pd.DataFrame:
 
 
 def test_the_numbers_are_those_of_the_frame() -> None:
-    """Law: every measure with its ends, in the order of the columns, also of cut values."""
     frame = result()
     data = read(frame).data
     names = ["orders", "paid", "paid_clipped", "change", "typical", "people"]
@@ -44,7 +43,6 @@ def test_the_numbers_are_those_of_the_frame() -> None:
 
 
 def test_a_measure_may_have_any_name() -> None:
-    """Law: no name of a measure is a column that a page makes for itself."""
     for name in ("place", "mean", "label"):
         frame = named(["country"], {name: "count"})
         largest = frame.loc[frame["level"] == 1, name].max()
@@ -105,7 +103,6 @@ def test_a_plot_of_another_measure_or_none() -> None:
 
 
 def test_names_of_measures_are_text_and_never_markup() -> None:
-    """Law: what a caller names a measure, and labels, change no tag of the page."""
     plain, *frames = (named(["country"], {name: "count"}) for name in ("a", *HOSTILE))
     tags = [tag for tag, _ in read(plain).tags]
     for name, frame in zip(HOSTILE, frames, strict=True):

@@ -35,6 +35,5 @@ def test_the_sketch_error_and_memory_follow_the_counters() -> None:
 
 
 def test_what_cannot_be_compared_gets_no_advice() -> None:
-    """Users' shares, baselines: there is nothing to compare."""
     assert "advice" not in rows(user="id")
     assert "advice" not in rows(mechanism="gaussian")

@@ -26,7 +26,6 @@ WORDS = pd.DataFrame(
 
 @pytest.mark.parametrize("mechanism", ["offline", "streaming", "laplace", "gaussian"])
 def test_the_rows_are_those_of_a_hierarchy_of_one_level(mechanism: str) -> None:
-    """Under the same draws: level 1 of ``hhh``, in another order."""
     with seeded_noise(7):
         flat = dp.heavy_hitters(WORDS, "word", mechanism=mechanism, **BUDGET)
     with seeded_noise(7):
@@ -84,7 +83,6 @@ def test_users_a_ledger_and_a_name(tmp_path: Path) -> None:
 
 
 def test_a_column_of_the_result_keeps_its_name() -> None:
-    """A column called ``count`` is told apart from the counts."""
     found = dp.heavy_hitters(WORDS, "count", **BUDGET)
     assert list(found.columns) == ["count_", "count", "lower", "upper"]
 

@@ -74,7 +74,6 @@ def test_nothing_is_found_where_few_users_are(rows: int, at_most: int | None) ->
 
 
 def test_the_order_of_the_rows_and_their_number_change_nothing() -> None:
-    """Law: under the same draws any order gives the same frame, and so do rows that come twice."""
     answers = []
     for rows in (WORDS, WORDS.sample(frac=1, random_state=1), pd.concat([WORDS, WORDS])):
         with seeded_noise(6):
@@ -128,7 +127,6 @@ def test_explain_says_what_each_way_needs() -> None:
 
 
 def test_old_names_replay_what_shares_answered(tmp_path: Path) -> None:
-    """Law: what earlier versions stored for the same call is shown again; nothing is charged."""
     ledger = dp.Ledger(tmp_path / "budget.db", epsilon=10.0, delta=1e-4)
     named: dict[str, Any] = {**BUDGET, "user": "who", "ledger": ledger, "release": "words"}
     stored = dp.heavy_hitters(WORDS, "word", mechanism="offline", **named)

@@ -36,7 +36,6 @@ def plan(users: int, **more: Any) -> PrefixPlan:
 @anywhere
 @given(st.integers(1, 10**9), st.integers(1, 10**9), st.integers(1, 60))
 def test_an_iteration_asks_for_as_many_bits_as_fit(prefixes: int, limit: int, left: int) -> None:
-    """Law: the slow twin; nothing at all fits if there are more prefixes than cells."""
     if prefixes <= limit:
         assert segment_length(prefixes, limit, left) == bits_needed(prefixes, limit, left)
 

@@ -288,7 +288,6 @@ def test_sums_beyond_64_bits_add_up() -> None:
 
 @pytest.mark.parametrize("measure", ["count", "sum(x, 0, 5)", "mean(x, 0, 5)"])
 def test_rows_without_a_user_are_those_of_one_user(measure: str) -> None:
-    """Law: NULL is a user like any other; all rows without one weigh what one user weighs."""
     rows = pd.DataFrame({"c": "a", "x": 1.0, "who": [None] * 900 + list(range(100))})
     with seeded_noise(2):
         frame = dp.rollup(rows, ["c"], {"m": measure}, user="who", **PURE)

@@ -11,13 +11,6 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.errors import (
-    BudgetError,
-    DpframeError,
-    OverBudgetError,
-    ParameterError,
-    ParameterTypeError,
-)
 from dpframe.noise import replaced_bits
 from dpframe.sketches import merge_raw_sketches as raw_merged
 from dpframe.testing import seeded_noise
@@ -34,6 +27,11 @@ def made(kind: str, stream: Any = STREAM, counters: int = 8) -> Any:
         users = dp.PrivacyAwareMisraGries(counters, 3)
         users.update_users(np.arange(len(stream)), stream)
         return users if kind == "users" else users.merge(dp.PrivacyAwareMisraGries(counters, 2))
+    if kind.startswith("stream"):
+        streams = dp.StreamingHHH(["a"], counters=counters)
+        streams.update(pd.DataFrame({"a": stream}))
+        empty = dp.StreamingHHH(["a"], counters=counters)
+        return streams if kind == "stream" else dp.merge_sketches([streams, empty])
     sketch = dp.MisraGries(counters, standard=kind == "standard")
     sketch.update(stream)
     if kind in ("sum", "bounded"):
@@ -46,6 +44,7 @@ def no_bits(n: int) -> Any:
 
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
+every_class = pytest.mark.parametrize("kind", [*KINDS, "stream", "streams"])
 
 
 # -- what a release is ---------------------------------------------------------------------------
@@ -71,7 +70,7 @@ def test_a_release_has_the_same_shape_for_every_sketch(kind: str) -> None:
 def test_a_declared_number_of_records_gives_the_upper_bound(kind: str) -> None:
     sketch = made(kind)
     if kind in ("variant", "standard"):
-        with pytest.raises(ParameterError, match="records is not needed"):
+        with pytest.raises(dp.ParameterError, match="records is not needed"):
             sketch.release(**BUDGET, records=2000)
         return
     with seeded_noise(2):
@@ -150,32 +149,33 @@ def test_groups_of_records_are_told_and_paid_for() -> None:
         made("sum").release(epsilon=1.0, universe=["sEcReT-4711 a"], max_contributions=4).dp.receipt
     )
     assert "at most 4" in pure["guarantee"]
-    with pytest.raises(ParameterError, match="single records"):
+    with pytest.raises(dp.ParameterError, match="single records"):
         made("users").release(**BUDGET, max_contributions=4)
 
 
 # -- a sketch remembers --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["variant", "standard", "users"])
+@pytest.mark.parametrize("kind", ["variant", "standard", "users", "stream"])
 def test_a_released_sketch_takes_no_records_unless_asked(kind: str, tmp_path: Path) -> None:
     """Law: update raises and changes nothing, also after a file; ``resume`` lifts it once."""
     sketch = made(kind)
+    new: Any = pd.DataFrame({"a": ["new"]}) if kind == "stream" else ["new"]
     sketch.release(**BUDGET)
-    before = sketch.top(), sketch.total, sketch.decrements
+    before = sketch.top(5), sketch.total, sketch.decrements
     sketch.save(tmp_path / "sketch")
     for one in (sketch, type(sketch).load(tmp_path / "sketch")):
-        with pytest.raises(ParameterError, match=r"sketch\.resume\(\)"):
-            one.update(["new"])
-        assert (one.top(), one.total, one.decrements) == before
+        with pytest.raises(dp.ParameterError, match=r"sketch\.resume\(\)"):
+            one.update(new)
+        assert (one.top(5), one.total, one.decrements) == before
         one.resume()
-        one.update(["new"])
+        one.update(new)
         assert one.total == before[1] + 1
         assert one.release(**BUDGET).dp.receipt["release_number"] == 2
-        with pytest.raises(ParameterError, match="resume"):
-            one.update(["new"])
+        with pytest.raises(dp.ParameterError, match="resume"):
+            one.update(new)
     if kind == "users":
-        with pytest.raises(ParameterError, match="resume"):
+        with pytest.raises(dp.ParameterError, match="resume"):
             sketch.update_users([10**6], ["new"])
 
 
@@ -189,7 +189,7 @@ def test_a_resumed_sketch_stays_so_over_a_file(tmp_path: Path) -> None:
     assert loaded.releases == 1
 
 
-@every_kind
+@every_class
 def test_releases_are_counted_and_told(kind: str, tmp_path: Path) -> None:
     """Law: each release is new noise with a name of its own; the receipt says what adds up."""
     sketch = made(kind)
@@ -228,7 +228,7 @@ def test_merges_of_public_sketches_are_public_sketches(tmp_path: Path) -> None:
         assert type(week) is dp.MergedSketch
         week.save(tmp_path / "week")
         assert type(dp.MergedSketch.load(tmp_path / "week")) is dp.MergedSketch
-        with pytest.raises(ParameterTypeError, match="takes no records"):
+        with pytest.raises(dp.ParameterTypeError, match="takes no records"):
             week.update(["x"])
     assert type(raw_merged([one, made("variant")])) is not dp.MergedSketch
 
@@ -251,14 +251,14 @@ def test_the_method_of_a_merge_follows_public_facts_only() -> None:
         (lambda: dp.merge_sketches([made("variant"), made("variant", counters=9)]), "counters"),
         (lambda: dp.merge_sketches([made("variant"), made("variant", [1, 2])]), "different kinds"),
     ):
-        with pytest.raises(DpframeError, match=words):
+        with pytest.raises(dp.DpframeError, match=words):
             wrong()
 
 
 # -- ledgers -------------------------------------------------------------------------------------
 
 
-@every_kind
+@every_class
 @pytest.mark.parametrize("accountant", ["sum", "pld"])
 def test_every_release_is_charged(kind: str, accountant: Any, tmp_path: Path) -> None:
     """Law: on disk before the draw, under the id of the receipt; pld never costs more than sum."""
@@ -285,48 +285,40 @@ def test_a_pure_release_charges_no_delta(tmp_path: Path) -> None:
             assert ledger.spent.delta == 1e-18
 
 
-def test_over_budget_nothing_is_drawn_or_marked(tmp_path: Path) -> None:
-    """Law: refused before the data are read; the sketch goes on taking records."""
+@pytest.mark.parametrize("kind", ["variant", "stream", "streams"])
+def test_over_budget_nothing_is_drawn_or_marked(kind: str, tmp_path: Path) -> None:
+    """Law: refused before the data are read; a draw that fails was charged and counts."""
     ledger = dp.Ledger(tmp_path / "budget.db", epsilon=1.5, delta=1e-5)
-    sketch, other = made("variant"), made("variant")
-    sketch.release(**BUDGET, ledger=ledger)
-    with replaced_bits(no_bits), pytest.raises(OverBudgetError):
-        other.release(**BUDGET, ledger=ledger)
-    other.update(["x"])
-    assert (other.releases, ledger.spent.epsilon) == (0, 1.0)
-
-
-def test_a_draw_that_fails_was_charged_and_counts(tmp_path: Path) -> None:
-    """Law: charge first, then draw: an interrupted release is never free."""
-    ledger = dp.Ledger(tmp_path / "budget.db", epsilon=1.5, delta=1e-5)
-    sketch = made("variant")
+    sketch, other = made(kind), made(kind)
     with replaced_bits(no_bits), pytest.raises(AssertionError, match="drawn"):
         sketch.release(**BUDGET, ledger=ledger)
-    assert (sketch.releases, ledger.spent.epsilon) == (1, 1.0)
+    with replaced_bits(no_bits), pytest.raises(dp.OverBudgetError):
+        other.release(**BUDGET, ledger=ledger)
+    assert (sketch.releases, other.releases, ledger.spent.epsilon) == (1, 0, 1.0)
 
 
 # -- wrong in every way --------------------------------------------------------------------------
 
 WRONG: list[Wrong] = [
-    ({"epsilon": None}, BudgetError, ("epsilon is missing",)),
-    ({"epsilon": 51}, BudgetError, ("epsilon (51) must be a finite number",)),
-    ({"delta": None}, BudgetError, ("delta is missing", "universe=")),
-    ({"delta": 0}, BudgetError, ("delta",)),
-    ({"universe": ["a"]}, ParameterError, ("does not go with",)),
-    ({**PURE, "universe": []}, ParameterError, ("universe is empty",)),
-    ({**PURE, "universe": ["a", "b", "a"]}, ParameterError, ("holds a key twice",)),
-    ({**PURE, "universe": ["a", None]}, ParameterError, ("universe ", "NULL")),
-    ({**PURE, "universe": [1.5]}, ParameterTypeError, ("universe ", "floating")),
-    ({**PURE, "universe": ["a", 1]}, ParameterTypeError, ("universe ", "mixed")),
-    ({**PURE, "universe": SECRET}, ParameterTypeError, ("must be a list of keys",)),
-    ({**PURE, "universe": {"a": 1}}, ParameterTypeError, ("universe ", "mapping")),
-    ({"confidence": 1.0}, ParameterError, ("confidence",)),
-    ({"confidence": "high"}, ParameterTypeError, ("confidence",)),
-    ({"records": -1}, ParameterError, ("records",)),
-    ({"records": "many"}, ParameterTypeError, ("records",)),
-    ({"max_contributions": 0}, ParameterError, ("max_contributions",)),
-    ({"max_contributions": 1.5}, ParameterTypeError, ("max_contributions",)),
-    ({"ledger": 3}, ParameterTypeError, ("ledger must be",)),
+    ({"epsilon": None}, dp.BudgetError, ("epsilon is missing",)),
+    ({"epsilon": 51}, dp.BudgetError, ("epsilon (51) must be a finite number",)),
+    ({"delta": None}, dp.BudgetError, ("delta is missing", "universe=")),
+    ({"delta": 0}, dp.BudgetError, ("delta",)),
+    ({"universe": ["a"]}, dp.ParameterError, ("does not go with",)),
+    ({**PURE, "universe": []}, dp.ParameterError, ("universe is empty",)),
+    ({**PURE, "universe": ["a", "b", "a"]}, dp.ParameterError, ("holds a key twice",)),
+    ({**PURE, "universe": ["a", None]}, dp.ParameterError, ("universe ", "NULL")),
+    ({**PURE, "universe": [1.5]}, dp.ParameterTypeError, ("universe ", "floating")),
+    ({**PURE, "universe": ["a", 1]}, dp.ParameterTypeError, ("universe ", "mixed")),
+    ({**PURE, "universe": SECRET}, dp.ParameterTypeError, ("must be a list of keys",)),
+    ({**PURE, "universe": {"a": 1}}, dp.ParameterTypeError, ("universe ", "mapping")),
+    ({"confidence": 1.0}, dp.ParameterError, ("confidence",)),
+    ({"confidence": "high"}, dp.ParameterTypeError, ("confidence",)),
+    ({"records": -1}, dp.ParameterError, ("records",)),
+    ({"records": "many"}, dp.ParameterTypeError, ("records",)),
+    ({"max_contributions": 0}, dp.ParameterError, ("max_contributions",)),
+    ({"max_contributions": 1.5}, dp.ParameterTypeError, ("max_contributions",)),
+    ({"ledger": 3}, dp.ParameterTypeError, ("ledger must be",)),
 ]
 
 
@@ -345,7 +337,7 @@ def test_a_budget_out_of_reach_says_so() -> None:
         ({"epsilon": 1.0, "universe": ["a"], "max_contributions": 1_000_000}, "max_contributions"),
     ):
         sketch = made("bounded", counters=100_000)
-        with replaced_bits(no_bits), pytest.raises(BudgetError, match=match):
+        with replaced_bits(no_bits), pytest.raises(dp.BudgetError, match=match):
             sketch.release(**arguments)  # type: ignore[arg-type]
         assert sketch.releases == 0
 
@@ -355,9 +347,9 @@ def test_a_budget_out_of_reach_says_so() -> None:
 
 def test_a_sketch_frame_is_no_hierarchy() -> None:
     frame = made("variant").release(**BUDGET)
-    with pytest.raises(DpframeError):
+    with pytest.raises(dp.DpframeError):
         frame.dp.report("page.html")
-    with pytest.raises(DpframeError):
+    with pytest.raises(dp.DpframeError):
         frame.dp.plot()
 
 

@@ -119,7 +119,6 @@ def test_streams_of_other_types_and_keys_do_not_merge() -> None:
 
 
 def test_metadata_that_is_no_receipt_is_refused() -> None:
-    """Law: a receipt out of Parquet's metadata is a receipt, or one error of ours."""
     assert receipt_in_metadata(None) is receipt_in_metadata({}) is None
     assert receipt_in_metadata({b"dpframe": json.dumps({"a": 1}).encode()}) == {"a": 1}
     for text in (b"", b"{", b"[1]", b"null", b"\xff", b"[" * 10**5):

@@ -231,7 +231,6 @@ OTHERS: list[dict[str, Any]] = [
 @some(0, 2, 5, 7, 10)
 @pytest.mark.parametrize("other", OTHERS, ids=str)
 def test_a_name_stands_for_one_request(ledger: dp.Ledger, other: dict[str, Any]) -> None:
-    """Law: other keys or arguments under the same name are refused, without a charge."""
     FRAME.dp.tree_counts(**PURE, ledger=ledger, release="r")
     with pytest.raises(ReleaseNameError, match="'r'") as raised:
         FRAME.dp.tree_counts(**{**PURE, **other}, ledger=ledger, release="r")
@@ -243,7 +242,6 @@ def test_a_name_stands_for_one_request(ledger: dp.Ledger, other: dict[str, Any])
 
 
 def test_a_pure_release_costs_no_delta_to_speak_of(ledger: dp.Ledger) -> None:
-    """Law: a ledger takes epsilon, and a delta that no budget can feel."""
     FRAME.dp.tree_counts(**PURE, ledger=ledger)
     spent = ledger.summary()
     assert spent["spent_epsilon"][0] == 1.0
@@ -296,7 +294,6 @@ def test_counts_near_two_to_53(keys: list[str] | None, consistent: bool) -> None
 )
 @pytest.mark.parametrize("n", [0, 1])
 def test_hardly_any_rows_are_a_release(n: int, asked: dict[str, Any]) -> None:
-    """Law: no row and one row come out in the same form."""
     frame = pd.DataFrame({"k": ["a"], "w": [1]}).iloc[:n]
     result = dp.tree_counts(frame, ["k"], epsilon=0.5, **asked)
     assert list(result["prefix"]) == (["*", "a", "b", "<other>"] if "keys" in asked else ["*"])
