@@ -18,14 +18,8 @@ from dpframe.common.digest import DIGEST, frame_state, seal_frame
 from tests.members import some
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
-ROWS = pd.DataFrame(
-    {
-        "a": ["x"] * 400 + ["y"] * 900,
-        "b": ["p"] * 700 + ["q"] * 600,
-        "who": range(1300),
-        "n": [1.5] * 1300,
-    }
-)
+ROWS = pd.DataFrame({"a": ["x"] * 400 + ["y"] * 900, "b": ["p"] * 700 + ["q"] * 600, "n": 1.5})
+ROWS["who"] = range(1300)
 
 
 def stream(rows: pd.DataFrame) -> pd.DataFrame:

@@ -21,13 +21,9 @@ from tests.members import some
 from tests.releases import release
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
-SALES = pd.DataFrame(
-    {
-        "country": ["France"] * 400 + ["Texas"] * 400 + [None] * 400 + ["Chile"] * 400,
-        "city": ["Paris"] * 300 + ["Lyon"] * 100 + ["Paris"] * 800 + [f"c{i}" for i in range(400)],
-        "who": np.arange(1600),
-    }
-)
+CITIES = ["Paris"] * 300 + ["Lyon"] * 100 + ["Paris"] * 800 + [f"c{i}" for i in range(400)]
+COUNTRIES = ["France"] * 400 + ["Texas"] * 400 + [None] * 400 + ["Chile"] * 400
+SALES = pd.DataFrame({"country": COUNTRIES, "city": CITIES, "who": np.arange(1600)})
 
 
 def released(

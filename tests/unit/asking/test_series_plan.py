@@ -26,13 +26,9 @@ def series(
     return dp.plan_series(releases, question, H, total=TOTAL, disjoint=disjoint, **asked)
 
 
-CASES = [
-    ("hhh", {"user": "u"}),
-    ("hhh", {}),
-    ("hhh", {"weight": "w", "max_weight": 20.0}),
-    ("tree_counts", {"user": "u"}),
-    ("rollup", {}),
-]
+WEIGHTS = {"weight": "w", "max_weight": 20.0}
+USERS = {"user": "u"}
+CASES = [("hhh", USERS), ("hhh", {}), ("hhh", WEIGHTS), ("tree_counts", USERS), ("rollup", {})]
 
 
 @some(0, 2)

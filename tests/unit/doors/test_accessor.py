@@ -84,14 +84,10 @@ def test_explain_takes_the_call_that_would_run(name: str, explain: str) -> None:
 def test_explanations_take_a_source_by_place_and_by_name() -> None:
     budget = {"epsilon": 1.0, "delta": 1e-6}
     plans = [
-        dp.explain(["a"], **budget),
-        dp.explain(FRAME, ["a"], **budget),
-        dp.explain(hierarchy=["a"], **budget),
-        dp.explain(FRAME, hierarchy=["a"], **budget),
-        dp.explain(source=FRAME, hierarchy=["a"], **budget),
-        dp.explain(["a"], source=FRAME, **budget),
-        FRAME.dp.explain(["a"], **budget),
-        FRAME.dp.explain(hierarchy=["a"], **budget),
+        *(dp.explain(["a"], **budget), dp.explain(FRAME, ["a"], **budget)),
+        *(dp.explain(hierarchy=["a"], **budget), dp.explain(FRAME, hierarchy=["a"], **budget)),
+        *(dp.explain(source=FRAME, hierarchy=["a"], **budget), FRAME.dp.explain(["a"], **budget)),
+        *(dp.explain(["a"], source=FRAME, **budget), FRAME.dp.explain(hierarchy=["a"], **budget)),
     ]
     assert len({str(plan) for plan in plans}) == 1
     with pytest.raises(dp.ColumnError):

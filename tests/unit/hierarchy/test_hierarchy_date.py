@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.hierarchy import Hierarchy, as_hierarchy
-from tests.members import few, some
+from tests.members import some
 from tests.rollups import exact_counts
 
 ZONES = ["Europe/Paris", "America/New_York", "Africa/Casablanca", "Asia/Kathmandu", "Pacific/Apia"]
@@ -63,16 +63,15 @@ def test_offsets_and_zones_are_read_in_utc(written: object) -> None:
     assert leaf(written, dp.date("t", levels=("day", "hour"))) == ("2013-05-02", "2013-05-02 01:00")
 
 
+MIDNIGHT = [
+    *("2024-01-31T23:30:00Z", "2024-01-31 23:30:00+00:00", "2024-02-01 05:15:00+05:45"),
+    *("2024-01-31 23:30:00 UTC", pd.Timestamp("2024-01-31 23:30", tz="UTC")),
+    *("2024-02-01 00:30", pd.Timestamp("2024-02-01 00:30"), dt.datetime(2024, 2, 1, 0, 30)),
+]
+
+
 @some("2024-01-31T23:30:00Z", "written7")
-@few(
-    3,
-    "written",
-    [
-        *("2024-01-31T23:30:00Z", "2024-01-31 23:30:00+00:00", "2024-02-01 05:15:00+05:45"),
-        *("2024-01-31 23:30:00 UTC", pd.Timestamp("2024-01-31 23:30", tz="UTC")),
-        *("2024-02-01 00:30", pd.Timestamp("2024-02-01 00:30"), dt.datetime(2024, 2, 1, 0, 30)),
-    ],
-)
+@pytest.mark.parametrize("written", MIDNIGHT)
 def test_a_zone_reads_times_by_its_clocks(written: object) -> None:
     """What has a zone is read in the zone that is asked for, what has none as it stands."""
     zoned = dp.date("t", levels=("month", "hour"), zone="Europe/Paris")

@@ -23,153 +23,81 @@ LAST = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"
 NO_HOSTS = ["10.0.0.1", "::1", "http://a.b", "a.b/c", "a.b:80", "x@a.b", "a b.c", "a\t.b", "", "7"]
 NO_HOSTS += ["a.b..", ".a.b", "a..b", "."]
 
-PATHS: dict[str, tuple[str, dict[Any, Any]]] = {
-    "codes begin with their prefixes": (
-        "code:x?lengths=1,3,5",
-        {"90210": "9 → 902 → 90210", "90211": "9 → 902 → 90211"},
-    ),
-    "short codes end early, too short ones are invalid": (
-        "code:x?lengths=2,4",
-        {"90": "90", "9021": "90 → 9021", "1": INVALID, "": INVALID},
-    ),
-    "characters are counted and not bytes": (
-        "code:x?lengths=1,2",
-        {"日本語": "日 → 日本", "🏴ab": "🏴 → 🏴a"},
-    ),
-    "spaces count inside of a code": (
-        "code:x?lengths=1,3",
-        {" A1 ": "A", "A1": "A", "A 1": "A → A 1"},
-    ),
-    "numbers are codes": ("code:x?lengths=3", {90210: "902", 90211.0: "902", "90212": "902"}),
-    "host names are read from the right": (
-        "domain:x",
-        {
-            "www.example.org": "org → example.org → www.example.org",
-            "example.org": "org → example.org",
-            "org": "org",
-        },
-    ),
-    "case, spaces and one trailing dot do not count": (
-        "domain:x",
-        {"A.B.": "b → a.b", "a.b": "b → a.b", " a.B ": "b → a.b"},
-    ),
-    "international names are lowered and not converted": (
-        "domain:x",
-        {
-            "BÜCHER.example": "example → bücher.example",
-            "xn--bcher-kva.example": "example → xn--bcher-kva.example",
-        },
-    ),
-    "what is no host name is invalid": ("domain:x", {**dict.fromkeys(NO_HOSTS, INVALID)}),
-    "what is no host name is dropped": (
-        "domain:x?invalid=drop",
-        {**dict.fromkeys(NO_HOSTS, DROPPED), None: DROPPED, "a.b": "b → a.b"},
-    ),
-    "host names left of the depth are cut": (
-        "domain:x?depth=3",
-        {"a.b.c.d": "d → c.d → b.c.d", "x.b.c.d": "d → c.d → b.c.d"},
-    ),
-    "empty parts of paths do not count": (
-        "path:x",
-        {"/a//b/": "a → a/b", "a/b": "a → a/b", "a": "a"},
-    ),
-    "equal parts under two parents are two nodes": (
-        "path:x",
+CODES: dict[str, tuple[str, dict[Any, Any]]] = {
+    "prefixes": ("1,3,5", {"90210": "9 → 902 → 90210", "90211": "9 → 902 → 90211"}),
+    "short": ("2,4", {"90": "90", "9021": "90 → 9021", "1": INVALID, "": INVALID}),
+    "characters, not bytes": ("1,2", {"日本語": "日 → 日本", "🏴ab": "🏴 → 🏴a"}),
+    "spaces": ("1,3", {" A1 ": "A", "A1": "A", "A 1": "A → A 1"}),
+    "numbers": ("3", {90210: "902", 90211.0: "902", "90212": "902"}),
+}
+HOSTS: dict[str, tuple[str, dict[Any, Any]]] = {
+    "from the right": ("", {"a.b.c": "c → b.c → a.b.c", "b.c": "c → b.c", "c": "c"}),
+    "case and one dot": ("", dict.fromkeys(["A.B.", "a.b", " a.B "], "b → a.b")),
+    "lowered": ("", {"BÜ.de": "de → bü.de", "xn--b-xha.de": "de → xn--b-xha.de"}),
+    "invalid": ("", dict.fromkeys(NO_HOSTS, INVALID)),
+    "dropped": ("?invalid=drop", {**dict.fromkeys([*NO_HOSTS, None], DROPPED), "a.b": "b → a.b"}),
+    "depth": ("?depth=3", dict.fromkeys(["a.b.c.d", "x.b.c.d"], "d → c.d → b.c.d")),
+}
+FOLDERS: dict[str, tuple[str, dict[Any, Any]]] = {
+    "empty parts": ("", {"/a//b/": "a → a/b", "a/b": "a → a/b", "a": "a"}),
+    "two parents": (
+        "",
         {"France/Paris": "France → France/Paris", "Texas/Paris": "Texas → Texas/Paris"},
     ),
-    "parts below the depth are cut": ("path:x?depth=2", {"a/b/c/d": "a → a/b", "a/b/x": "a → a/b"}),
-    "a path without parts is the root's own": (
-        "path:x",
-        {None: INVALID, "": INVALID, "/": "", "///": "", "<invalid>": "<invalid>"},
-    ),
-    "a path without a value is dropped": (
-        "path:x?invalid=drop",
-        {None: DROPPED, "": DROPPED, "/": "", "<invalid>": "<invalid>"},
-    ),
-    "separators are no patterns: two signs": (
-        "path:x?separator=>>",
-        {">>": "", ">>>>": "", ">": ">"},
-    ),
-    "separators are no patterns: dot": ("path:x?separator=.", {"a.b": "a → a.b"}),
-    "separators are no patterns: pipe": ("path:x?separator=|", {"a|b": "a → a|b"}),
-    "separators are no patterns: quote": ("path:x?separator='", {"a'b": "a → a'b"}),
-    "separators are no patterns: word": ("path:x?separator= > ", {"Home > T": "Home → Home > T"}),
-    "separators are no patterns: overlap": ("path:x?separator=aa", {"aaaaab": "ab"}),
-    "a boundary belongs to the interval above": (
-        "number:x?lower=0&upper=100&depth=1",
-        {0.0: "[0, 50)", 49.999: "[0, 50)", 50.0: "[50, 100]", 100.0: "[50, 100]"},
-    ),
-    "numbers outside count in the nearest interval, only NaN is invalid": (
-        "number:x?lower=0&upper=100&depth=1",
-        {
-            **dict.fromkeys([-1.0, -np.inf, -0.0], "[0, 50)"),
-            **dict.fromkeys([101.0, np.inf, 1e308], "[50, 100]"),
-            np.nan: INVALID,
-        },
-    ),
-    "bounds may be as large as doubles allow": (
-        "number:x?lower=-1e300&upper=1e300&depth=1",
-        {0.0: "[0, 1e+300]"},
-    ),
-    "networks of both families are written as ipaddress writes them": (
-        "ip:x",
-        {
-            "10.2.3.4": "10.0.0.0/8 → 10.2.0.0/16 → 10.2.3.0/24 → 10.2.3.4/32",
-            "2001:DB8::A": "2001::/16 → 2001:db8::/32 → 2001:db8::/48 → 2001:db8::/64"
-            " → 2001:db8::a/128",
-        },
-    ),
-    "a mapped address is its IPv4 address": (
-        "ip:x?prefixes=8,32",
-        dict.fromkeys(
-            [
-                "10.2.3.4",
-                "::ffff:10.2.3.4",
-                "::FFFF:a02:304",
-                "0:0:0:0:0:ffff:10.2.3.4",
-                " 10.2.3.4 ",
-            ],
-            "10.0.0.0/8 → 10.2.3.4/32",
-        ),
-    ),
-    "other embeddings stay IPv6": (
-        "ip:x?prefixes6=128",
-        {"::1.2.3.4": "::102:304/128", "64:ff9b::1.2.3.4": "64:ff9b::102:304/128"},
-    ),
-    "the edges of the address space": (
-        "ip:x?prefixes=1,32&prefixes6=1,128",
-        {
-            "0.0.0.0": "0.0.0.0/1 → 0.0.0.0/32",
-            "255.255.255.255": "128.0.0.0/1 → 255.255.255.255/32",
-            "::": "::/1 → ::/128",
-            LAST: f"8000::/1 → {LAST}/128",
-        },
-    ),
-    "one family makes the other invalid": (
-        "ip:x?prefixes=8&version=4",
-        {
-            **dict.fromkeys(["10.0.0.1", "::ffff:10.0.0.1"], "10.0.0.0/8"),
-            **dict.fromkeys(["2001:db8::1", "x", None], INVALID),
-        },
-    ),
-    "a mapped address is not of IPv6": (
-        "ip:x?prefixes6=32&version=6&invalid=drop",
-        {"::ffff:10.0.0.1": DROPPED, "2001:db8::1": "2001:db8::/32", "10.0.0.1": DROPPED},
-    ),
+    "depth": ("?depth=2", dict.fromkeys(["a/b/c/d", "a/b/x"], "a → a/b")),
+    "no parts": ("", {None: INVALID, "": INVALID, "/": "", "///": "", "<invalid>": "<invalid>"}),
+    "dropped": ("?invalid=drop", {None: DROPPED, "": DROPPED, "/": "", "<invalid>": "<invalid>"}),
+    "two signs": ("?separator=>>", {">>": "", ">>>>": "", ">": ">"}),
+    "a dot": ("?separator=.", {"a.b": "a → a.b"}),
+    "a pipe": ("?separator=|", {"a|b": "a → a|b"}),
+    "a quote": ("?separator='", {"a'b": "a → a'b"}),
+    "spaces": ("?separator= > ", {"Home > T": "Home → Home > T"}),
+    "overlaps": ("?separator=aa", {"aaaaab": "ab"}),
 }
+LOW, HIGH = "[0, 50)", "[50, 100]"
+BELOW, ABOVE = [-1.0, -np.inf, -0.0], [101.0, np.inf, 1e308]
+OUTSIDE = {**dict.fromkeys(BELOW, LOW), **dict.fromkeys(ABOVE, HIGH), np.nan: INVALID}
+NUMBERS: dict[str, tuple[str, dict[Any, Any]]] = {
+    "boundaries": ("0&upper=100&depth=1", {0.0: LOW, 49.999: LOW, 50.0: HIGH, 100.0: HIGH}),
+    "outside in the nearest": ("0&upper=100&depth=1", OUTSIDE),
+    "bounds of doubles": ("-1e300&upper=1e300&depth=1", {0.0: "[0, 1e+300]"}),
+}
+FOUR = "10.0.0.0/8 → 10.2.0.0/16 → 10.2.3.0/24 → 10.2.3.4/32"
+SIX = "2001::/16 → 2001:db8::/32 → 2001:db8::/48 → 2001:db8::/64 → 2001:db8::a/128"
+MAPPED = ["::ffff:10.2.3.4", "::FFFF:a02:304", "0:0:0:0:0:ffff:10.2.3.4", " 10.2.3.4 ", "10.2.3.4"]
+EMBEDDED = {"::1.2.3.4": "::102:304/128", "64:ff9b::1.2.3.4": "64:ff9b::102:304/128"}
+EDGES = {
+    "0.0.0.0": "0.0.0.0/1 → 0.0.0.0/32",
+    "255.255.255.255": "128.0.0.0/1 → 255.255.255.255/32",
+    "::": "::/1 → ::/128",
+    LAST: f"8000::/1 → {LAST}/128",
+}
+OF_FOUR = {"10.0.0.1": "10.0.0.0/8", "::ffff:10.0.0.1": "10.0.0.0/8", "2001:db8::1": INVALID}
+OF_SIX = {"::ffff:10.0.0.1": DROPPED, "10.0.0.1": DROPPED, "2001:db8::1": "2001:db8::/32"}
+ADDRESSES: dict[str, tuple[str, dict[Any, Any]]] = {
+    "as ipaddress writes them": ("", {"10.2.3.4": FOUR, "2001:DB8::A": SIX}),
+    "mapped to IPv4": ("", dict.fromkeys(MAPPED, FOUR)),
+    "embedded stay IPv6": ("?prefixes6=128", EMBEDDED),
+    "edges": ("?prefixes=1,32&prefixes6=1,128", EDGES),
+    "version 4": ("?prefixes=8&version=4", {**OF_FOUR, "x": INVALID, None: INVALID}),
+    "version 6": ("?prefixes6=32&version=6&invalid=drop", OF_SIX),
+}
+KINDS = {"code:x?lengths=": CODES, "domain:x": HOSTS, "path:x": FOLDERS}
+KINDS |= {"number:x?lower=": NUMBERS, "ip:x": ADDRESSES}
+CASES = [(kind, name) for kind, cases in KINDS.items() for name in cases]
 
 
-@pytest.mark.parametrize("name", PATHS)
-def test_a_value_counts_at_every_node_of_its_path(name: str) -> None:
-    spec, meant = PATHS[name]
+@pytest.mark.parametrize(("kind", "name"), CASES)
+def test_a_value_counts_at_every_node_of_its_path(kind: str, name: str) -> None:
+    options, meant = KINDS[kind][name]
     expected: Counter[tuple[str | None, ...]] = Counter()
     for path in meant.values():
         if path is not DROPPED:
             labels = path if path is INVALID else tuple(filter(None, path.split(" → ")))
             expected.update(labels[:n] for n in range(len(labels) + 1))
-    kind = float if spec.startswith("number") else object
-    frame = pd.DataFrame({"x": pd.Series([*meant], dtype=kind)})
-    assert exact_counts(frame, as_hierarchy(spec)) == expected
+    dtype = float if kind.startswith("number") else object
+    frame = pd.DataFrame({"x": pd.Series([*meant], dtype=dtype)})
+    assert exact_counts(frame, as_hierarchy(kind + options)) == expected
 
 
 LEVEL_NAMES = {
@@ -272,14 +200,13 @@ def test_values_that_read_like_markers_or_like_each_other_are_nodes_apart() -> N
     assert found[("x / y", "z")] == found[("x", "y / z")] == 1
 
 
-@pytest.mark.parametrize(
-    ("names", "columns"),
-    [
-        (("country",), ("country",)),
-        (("level", "prefix"), ("level_", "prefix_")),
-        (("count", "count_"), ("count__", "count_")),
-        (("lower", "lower_", "lower__"), ("lower___", "lower_", "lower__")),
-    ],
-)
+RESERVED = [
+    *((("country",), ("country",)), (("level", "prefix"), ("level_", "prefix_"))),
+    (("count", "count_"), ("count__", "count_")),
+    (("lower", "lower_", "lower__"), ("lower___", "lower_", "lower__")),
+]
+
+
+@pytest.mark.parametrize(("names", "columns"), RESERVED)
 def test_reserved_names_get_a_free_suffix(names: tuple[str, ...], columns: tuple[str, ...]) -> None:
     assert dp.columns(*names).label_columns == columns  # type: ignore[attr-defined]

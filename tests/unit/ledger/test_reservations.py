@@ -63,14 +63,11 @@ def test_reserved_releases_cost_less_than_their_sum_and_nothing_more(ledger: Led
     assert len(ledger.releases()) == 5
 
 
+OF_RECORDS = {"user": "who", "contribution": "records", "max_contributions": 1}
+
+
 @pytest.mark.parametrize(
-    "other",
-    [
-        {"epsilon": 0.21},
-        {"delta": 2e-8},
-        {"user": "who", "contribution": "records", "max_contributions": 1},
-        {"remainder": False},
-    ],
+    "other", [{"epsilon": 0.21}, {"delta": 2e-8}, OF_RECORDS, {"remainder": False}], ids=str
 )
 def test_another_law_or_unit_is_charged_on_top_and_says_so(ledger: Ledger, other: Any) -> None:
     made = ledger.reserve(PLAN, releases=2, delta=1e-6)

@@ -33,14 +33,10 @@ BOUNDS = {"distance": (0, 5000), "ts": ("2013-01-01", "2014-01-01")}
 
 def frame(n: int = 400, seed: int = 1) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
-    return pd.DataFrame(
-        {
-            "distance": rng.integers(0, 3000, n),
-            "ts": pd.Timestamp("2013-01-01") + pd.to_timedelta(rng.integers(0, 8760, n), unit="h"),
-            "share": rng.random(n),
-            "carrier": rng.choice(["UA", "DL", "é́́́́"], n),
-        }
-    )
+    out = pd.DataFrame({"distance": rng.integers(0, 3000, n)})
+    hours = pd.to_timedelta(rng.integers(0, 8760, n), unit="h")
+    carriers = rng.choice(["UA", "DL", "é́́́́"], n)
+    return out.assign(ts=pd.Timestamp("2013-01-01") + hours, share=rng.random(n), carrier=carriers)
 
 
 @pytest.fixture(scope="module")

@@ -122,14 +122,8 @@ def test_an_unknown_kind_is_refused() -> None:
 
 BUDGET: dict[str, Any] = {"epsilon": 5.0, "delta": 1e-6}
 DAYS = pd.date_range("2024-01-01", periods=70)
-ROWS = pd.DataFrame(
-    {
-        "day": DAYS.repeat(40),
-        "a": ["x", "x", "y", "z"] * 700,
-        "b": ["p", "q"] * 1400,
-        "n": [1.0, 3.0] * 1400,
-    }
-)
+ROWS = pd.DataFrame({"day": DAYS.repeat(40), "a": ["x", "x", "y", "z"] * 700})
+ROWS = ROWS.assign(b=["p", "q"] * 1400, n=[1.0, 3.0] * 1400)
 MEASURES = {"rows": "count", "total": "sum(n, 0, 5)", "typical": "mean(n, 0, 5)"}
 
 

@@ -11,7 +11,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -25,23 +24,13 @@ from tests.members import in_turn
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 HOSTILE = [
-    "<script>alert(1)</script>",
-    "</script><script>alert(2)</script>",
-    '"><img src=x onerror=alert(3)>',
-    "<!-- ",
-    "]]>",
-    "&lt;b&gt; &amp;",
-    "$title ${data} {{style}}",
-    "\u2028\u2029 \x00 \u202e",
-    "'';\\u003c/script>",
+    *("<script>alert(1)</script>", "</script><script>alert(2)</script>", "<!-- ", "]]>"),
+    *('"><img src=x onerror=alert(3)>', "&lt;b&gt; &amp;", "$title ${data} {{style}}"),
+    *("\u2028\u2029 \x00 \u202e", "'';\\u003c/script>"),
 ]
-SALES = pd.DataFrame(
-    {
-        "country": ["France"] * 400 + ["日本"] * 300 + HOSTILE * 100,
-        "city": ["Paris"] * 200 + ["Lyon"] * 200 + ["東京"] * 300 + HOSTILE[::-1] * 100,
-        "who": np.arange(700 + 100 * len(HOSTILE)),
-    }
-)
+COUNTRIES = ["France"] * 400 + ["日本"] * 300 + HOSTILE * 100
+CITIES = ["Paris"] * 200 + ["Lyon"] * 200 + ["東京"] * 300 + HOSTILE[::-1] * 100
+SALES = pd.DataFrame({"country": COUNTRIES, "city": CITIES, "who": range(700 + 100 * len(HOSTILE))})
 
 
 def result(hierarchy: Any = ("country", "city"), **arguments: Any) -> pd.DataFrame:

@@ -59,15 +59,13 @@ def test_figures_are_totals_with_thousands() -> None:
     assert "Rollup of country, city" in found.text
 
 
-@pytest.mark.parametrize(
-    ("names", "drawn"),
-    [
-        (("orders", "paid"), "orders"),
-        (("change", "paid", "orders"), "paid"),
-        (("typical", "people"), None),
-        (("change",), None),
-    ],
-)
+DRAWN = [
+    *((("orders", "paid"), "orders"), (("change", "paid", "orders"), "paid")),
+    *((("typical", "people"), None), (("change",), None)),
+]
+
+
+@pytest.mark.parametrize(("names", "drawn"), DRAWN)
 def test_widths_show_only_what_parts_are_of_a_whole(names: tuple[str, ...], drawn: Any) -> None:
     """Law: no mean, no number of different values and no sum of both signs is drawn to scale."""
     frame = result(*names)

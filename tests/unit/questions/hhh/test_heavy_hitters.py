@@ -15,13 +15,9 @@ from tests.unit.refusals import Wrong, assert_refused, refusals
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 
-WORDS = pd.DataFrame(
-    {
-        "word": ["fix"] * 900 + ["add"] * 500 + ["é"] * 300 + [None] * 200 + ["rare"] * 2,
-        "count": [1] * 1000 + [2] * 902,
-        "who": [i // 2 for i in range(1902)],
-    }
-)
+TYPED = ["fix"] * 900 + ["add"] * 500 + ["é"] * 300 + [None] * 200 + ["rare"] * 2
+WORDS = pd.DataFrame({"word": TYPED, "count": [1] * 1000 + [2] * 902})
+WORDS["who"] = WORDS.index // 2
 
 
 @pytest.mark.parametrize("mechanism", ["offline", "streaming", "laplace", "gaussian"])

@@ -22,15 +22,9 @@ USER: dict[str, Any] = {"user": "who"}
 SHARE: dict[str, Any] = {**USER, "contribution": "share"}
 USERS = {"fix": 900, "add": 500, "é": 300, "seldom": 5}
 
-WORDS = pd.DataFrame(
-    [
-        {"word": word, "who": f"u{user % 1000}"}
-        for word, users in USERS.items()
-        for user in range(users)
-        for _ in range(1 + user % 3)
-    ]
-    + [{"word": None, "who": f"u{user}"} for user in range(400)]
-)
+TYPED = [(word, u) for word, n in USERS.items() for u in range(n) for _ in range(1 + u % 3)]
+TYPED += [(None, u) for u in range(400)]
+WORDS = pd.DataFrame([{"word": word, "who": f"u{u % 1000}"} for word, u in TYPED])
 
 
 def test_users_are_counted_once_a_value() -> None:
@@ -173,12 +167,8 @@ def test_wrong_arguments(case: Wrong) -> None:
 
 def test_pairs_are_those_of_the_rows_and_a_sample_is_of_its_user() -> None:
     """Law: every pair once; what of a user takes part does not depend on others."""
-    frame = pd.DataFrame(
-        {
-            "who": ["a"] * 40 + ["b"] * 3 + [None] * 2,
-            "item": [*range(30), *range(10), 1, 1, 2, 5, 5],
-        }
-    )
+    items = [*range(30), *range(10), 1, 1, 2, 5, 5]
+    frame = pd.DataFrame({"who": ["a"] * 40 + ["b"] * 3 + [None] * 2, "item": items})
     for _ in range(3):
         with seeded_noise(8):
             both = user_items(frame, columns("item"), PrivacyUnit(user="who"), 7)
@@ -195,15 +185,14 @@ def test_pairs_are_those_of_the_rows_and_a_sample_is_of_its_user() -> None:
     assert repr(both) == "UserItems(<private>)"
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "dp_heavy_hitters({}, \"column\" := 'k', \"user\" := 'u', ",
-        "dp_hhh({}, hierarchy := ['k'], \"user\" := 'u', contribution := 'items', ",
-        "dp_tree_counts({}, hierarchy := ['k'], keys := ['k1'], \"user\" := 'u', "
-        "contribution := 'items', ",
-    ],
-)
+CALLS = [
+    "dp_heavy_hitters({}, \"column\" := 'k', \"user\" := 'u', ",
+    "dp_hhh({}, hierarchy := ['k'], \"user\" := 'u', contribution := 'items', ",
+    "dp_tree_counts({}, hierarchy := 'k', keys := ['k1'], \"user\" := 'u', contribution := 'items', ",
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
 def test_a_source_that_is_different_at_every_read_is_read_once(call: str) -> None:
     """Law: what bounds a user and what is counted are one read."""
     with duckdb.connect() as con:

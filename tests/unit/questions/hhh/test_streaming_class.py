@@ -32,15 +32,9 @@ def visits(n: int = 4000, seed: int = 1) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     city = np.minimum(rng.zipf(1.6, n), 300)
     country = np.array(["DE", "FR", "NO", "PL"])[city % 4]
-    missing = rng.random(n) < 0.05
-    return pd.DataFrame(
-        {
-            "row": np.arange(n),
-            "country": country,
-            "city": np.where(missing, None, np.char.add("c", city.astype(str))),
-            "ip": [f"10.{c % 7}.{c % 11}.{c}" if c < 256 else "none" for c in city],
-        }
-    )
+    names = np.where(rng.random(n) < 0.05, None, np.char.add("c", city.astype(str)))
+    ips = [f"10.{c % 7}.{c % 11}.{c}" if c < 256 else "none" for c in city]
+    return pd.DataFrame({"row": np.arange(n), "country": country, "city": names, "ip": ips})
 
 
 FRAME = visits()
@@ -82,30 +76,19 @@ def no_bits(n: int) -> Any:
 def pieces(form: str, folder: Path) -> list[Any]:
     """The records in order, in pieces of different kinds."""
     parts = [FRAME.iloc[:1], FRAME.iloc[1:1500], FRAME.iloc[1500:1500], FRAME.iloc[1500:]]
-    if form == "frames":
-        return parts
-    if form == "polars":
-        return [pl.from_pandas(part) for part in parts]
     tables = [pa.Table.from_pandas(part, preserve_index=False) for part in parts]
-    if form == "arrow":
-        batches = tables[3].combine_chunks().to_batches()
-        return [*tables[:3], *batches]
-    if form == "relations":
-        con = duckdb.connect()
-        out = []
-        for i, table in enumerate(tables):
-            con.register(f"arrow{i}", table)
-            con.execute(f"CREATE TABLE t{i} AS FROM arrow{i}")
-            out.append(con.table(f"t{i}"))
-        return out
     for i, part in enumerate(parts):
-        if form == "parquet":
-            part.to_parquet(folder / f"part{i}.parquet")
-        else:
-            part.to_csv(folder / f"part{i}.csv", index=False)
-    if form == "glob":
-        return [str(folder / "part*.csv")]
-    return [folder / f"part{i}.{form}" for i in range(4)]
+        part.to_csv(folder / f"part{i}.csv", index=False)
+        part.to_parquet(folder / f"part{i}.parquet")
+    return {
+        "frames": parts,
+        "polars": [pl.from_pandas(part) for part in parts],
+        "arrow": [*tables[:3], *tables[3].combine_chunks().to_batches()],
+        "relations": [duckdb.from_arrow(table) for table in tables],
+        "parquet": [folder / f"part{i}.parquet" for i in range(4)],
+        "csv": [folder / f"part{i}.csv" for i in range(4)],
+        "glob": [str(folder / "part*.csv")],
+    }[form]
 
 
 @some(
@@ -306,11 +289,8 @@ def test_streams_that_do_not_fit_do_not_merge() -> None:
         ([one, streaming(counters=K + 1)], "counters of the sketches differ"),
         ([one, streaming(hierarchy=["country"])], "hierarchies of the streams differ"),
         ([one, streaming(hierarchy=["city", "country"])], "hierarchies of the streams differ"),
-        ([one, flat], "MisraGries"),
-        ([flat, one], "StreamingHHH"),
-        ([one, None], "NoneType"),
-        ([one, one], "twice"),
-        ([], "empty"),
+        *(([one, flat], "MisraGries"), ([flat, one], "StreamingHHH"), ([one, None], "NoneType")),
+        *(([one, one], "twice"), ([], "empty")),
     ]
     for streams, text in wrong:
         with pytest.raises(dp.DpframeError, match=text):

@@ -158,14 +158,9 @@ def test_the_selection_is_that_of_the_definition(spec: str, seed: int, threshold
     noisy = []
     for keys in KEYS[spec]:
         kept = sorted(key for key in keys if draw.random() < 0.6)
-        upper = draw.integers(-5, 60, len(kept))
-        noisy.append(
-            NoisySketch(
-                keys=pa.array(kept, pa.large_string()),
-                values=upper.astype(np.int64),
-                decrements=int(draw.integers(-5, 50)),
-            )
-        )
+        values = draw.integers(-5, 60, len(kept)).astype(np.int64)
+        keys, lost = pa.array(kept, pa.large_string()), int(draw.integers(-5, 50))
+        noisy.append(NoisySketch(keys=keys, values=values, decrements=lost))
     released = upward_selection.ReleasedNodes.of(
         [level.keys for level in noisy],
         [level.values for level in noisy],
@@ -337,20 +332,8 @@ def test_small_and_empty_sources_give_an_empty_frame(name: str, spec: str) -> No
 
 def test_any_text_comes_back_as_it_went_in() -> None:
     """Law: texts that look like keys, JSON or SQL are reported as they are, on every level."""
-    odd = [
-        "é/日本",
-        "e\u0301",
-        "=",
-        "!",
-        '["a"]',
-        "['",
-        '"',
-        "\\",
-        "🏴/🏴/x",
-        "a\x00b",
-        "<invalid>",
-        " ",
-    ]
+    odd = ["é/日本", "e\u0301", "=", "!", '["a"]', "['", '"', "\\", "🏴/🏴/x", "a\x00b"]
+    odd += ["<invalid>", " "]
     wide = pd.DataFrame({"p": odd * 300, "q": odd * 300})
     with seeded_noise(5):
         found = dp.hhh(wide, "columns:p,q", **STREAMING)

@@ -29,12 +29,9 @@ def count(source: object, plan: HhhPlan) -> Any:
 def rows(seed: int = 1, n: int = 400) -> pd.DataFrame:
     generator = np.random.default_rng(seed)
     leaf = generator.zipf(1.4, n) % 30
-    return pd.DataFrame(
-        {
-            "who": [None if i == 7 else f"u{i}" for i in generator.integers(0, 40, n)],
-            "path": [None if i == 5 else f"{i % 3}/{i % 7}/{i}" for i in leaf],
-        }
-    )
+    who = [None if i == 7 else f"u{i}" for i in generator.integers(0, 40, n)]
+    path = [None if i == 5 else f"{i % 3}/{i % 7}/{i}" for i in leaf]
+    return pd.DataFrame({"who": who, "path": path})
 
 
 def plan_of(contribution: str, most: int, counters: int) -> HhhPlan:

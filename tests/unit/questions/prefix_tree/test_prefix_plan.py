@@ -88,12 +88,8 @@ def test_a_capacity_without_room_is_rejected() -> None:
 # -- costs ---------------------------------------------------------------------------------------
 
 GRID: list[dict[str, Any]] = [
-    {"epsilon": 1.0},
-    {"neighbours": "remove"},
-    {"participation": 0.3},
-    {"accountant": "shuffle"},
-    {"rounds": 3, "iterations": 5},
-    {"mechanism": "laplace"},
+    *({"epsilon": 1.0}, {"neighbours": "remove"}, {"participation": 0.3}),
+    *({"accountant": "shuffle"}, {"rounds": 3, "iterations": 5}, {"mechanism": "laplace"}),
     {"mechanism": "gaussian", "neighbours": "remove", "epsilon": 0.25},
 ]
 
@@ -108,16 +104,10 @@ def test_what_is_spent_is_within_the_budget(more: dict[str, Any]) -> None:
     assert made.delta_spent <= 1e-6
     if made.local_epsilon is None or "accountant" in more:
         return
-    costs = [
-        aggregate_delta(
-            devices=made.reporting,
-            reports=made.asked.reports,
-            epsilon=made.budget.epsilon,
-            local_epsilon=made.local_epsilon + extra,
-            neighbours=made.asked.neighbours,
-        )
-        for extra in (0.0, 0.002)
-    ]
+    told: dict[str, Any] = {"devices": made.reporting, "reports": made.asked.reports}
+    told |= {"epsilon": made.budget.epsilon, "neighbours": made.asked.neighbours}
+    local = made.local_epsilon
+    costs = [aggregate_delta(local_epsilon=local + more, **told) for more in (0.0, 0.002)]
     assert costs[0] < made.delta_spent < 1e-6 + costs[1] - costs[0]
 
 
@@ -163,17 +153,13 @@ def test_many_reports_are_accounted_for_in_bounded_memory(monkeypatch: Any) -> N
 # -- refusals and facts --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("users", "more", "words"),
-    [
-        (0, {}, "too few"),
-        (99, {}, "too few"),
-        (1_000_000, {"epsilon": 50.0}, "64-bit tables of sums"),
-    ],
-)
-def test_what_cannot_be_kept_is_refused(users: int, more: dict[str, Any], words: str) -> None:
+REFUSED = [(0, 16.0, "too few"), (99, 16.0, "too few"), (10**6, 50.0, "64-bit tables of sums")]
+
+
+@pytest.mark.parametrize(("users", "epsilon", "words"), REFUSED)
+def test_what_cannot_be_kept_is_refused(users: int, epsilon: float, words: str) -> None:
     with pytest.raises(BudgetError, match=words):
-        plan(users, **more)
+        plan(users, epsilon=epsilon)
 
 
 def test_fewer_users_than_declared_are_refused() -> None:

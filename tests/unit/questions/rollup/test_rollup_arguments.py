@@ -21,14 +21,8 @@ from tests.doors import in_this_process
 from tests.members import some
 from tests.unit.refusals import SECRET, assert_refused
 
-FRAME = pd.DataFrame(
-    {
-        "c": [f"{SECRET} a"] * 300 + [f"{SECRET} b"] * 200,
-        "text": SECRET,
-        "x": np.arange(500) % 7 + 0.5,
-        "who": [f"{SECRET} {i % 90}" for i in range(500)],
-    }
-)
+FRAME = pd.DataFrame({"c": [f"{SECRET} a"] * 300 + [f"{SECRET} b"] * 200, "text": SECRET})
+FRAME = FRAME.assign(x=np.arange(500) % 7 + 0.5, who=[f"{SECRET} {i % 90}" for i in range(500)])
 BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-6}
 
 # -- doors: measures as texts, which every door takes ----------------------------------------------
@@ -253,14 +247,9 @@ def test_missing_and_infinite_values_count_nothing() -> None:
 
 
 LIMITS: list[tuple[pa.DataType, int | Decimal | float]] = [
-    (pa.int8(), 127),
-    (pa.int64(), 2**63 - 1),
-    (pa.int64(), -(2**63)),
-    (pa.uint64(), 2**64 - 1),
-    (pa.decimal128(38, 0), Decimal(10**38 - 1)),
-    (pa.float64(), 1.7976931348623157e308),
-    (pa.float64(), 5e-324),
-    (pa.float32(), 3.0e38),
+    *((pa.int8(), 127), (pa.int64(), 2**63 - 1), (pa.int64(), -(2**63)), (pa.uint64(), 2**64 - 1)),
+    *((pa.decimal128(38, 0), Decimal(10**38 - 1)), (pa.float64(), 1.7976931348623157e308)),
+    *((pa.float64(), 5e-324), (pa.float32(), 3.0e38)),
 ]
 
 

@@ -13,18 +13,9 @@ from dpframe.testing import seeded_noise
 from tests.members import some
 
 ROWS = 4_000
-FRAME = pd.DataFrame(
-    {
-        "c": ["a"] * 2_500 + ["b"] * 1_500,
-        "ip": "no address",
-        "some": "10.0.0.1",
-        "nan": np.nan,
-        "big": 50.0,
-        "ok": 3.0,
-        "signed": np.resize([-4.0, 4.0], ROWS),
-        "who": np.arange(ROWS) % 2_000,
-    }
-)
+FRAME = pd.DataFrame({"c": ["a"] * 2_500 + ["b"] * 1_500, "ip": "no address", "some": "10.0.0.1"})
+FRAME = FRAME.assign(nan=np.nan, big=50.0, ok=3.0, who=np.arange(ROWS) % 2_000)
+FRAME["signed"] = np.resize([-4.0, 4.0], ROWS)
 MEASURES: dict[str, Any] = {
     "n": "count",
     "nan": dp.sum("nan", lower=0, upper=10),

@@ -94,19 +94,14 @@ def test_a_universe_needs_no_delta(kind: str) -> None:
     assert (frame["upper"] >= [900, 700]).all()
 
 
-@pytest.mark.parametrize(
-    ("stream", "dtype", "first"),
-    [
-        ([5] * 900, "int64", 5),
-        (np.full(900, 7, np.uint64), "int64", 7),
-        ([2**63 + 1] * 900, "uint64", 2**63 + 1),
-        (["é"] * 900, str(pd.Series(["é"]).dtype), "é"),
-        ([b"\xff\0"] * 900, "object", b"\xff\0"),
-        ([], "object", None),
-        ([5], "object", None),
-        ([b"x"], "object", None),
-    ],
-)
+TYPES: list[tuple[Any, str, Any]] = [
+    *(([5] * 900, "int64", 5), (np.full(900, 7, np.uint64), "int64", 7), ([], "object", None)),
+    *(([2**63 + 1] * 900, "uint64", 2**63 + 1), (["é"] * 900, str(pd.Series(["é"]).dtype), "é")),
+    *(([b"\xff\0"] * 900, "object", b"\xff\0"), ([5], "object", None), ([b"x"], "object", None)),
+]
+
+
+@pytest.mark.parametrize(("stream", "dtype", "first"), TYPES)
 def test_keys_come_out_as_what_they_are(stream: Any, dtype: str, first: object) -> None:
     """Law: types of keys follow the published ones; without rows nothing tells what was seen."""
     frame = made("variant", stream).release(**BUDGET)

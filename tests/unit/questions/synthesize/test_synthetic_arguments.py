@@ -13,13 +13,8 @@ import dpframe as dp
 from tests.members import some
 from tests.unit.refusals import SECRET, Wrong, assert_refused, refusals
 
-FRAME = pd.DataFrame(
-    {
-        "x": [1.0, 2.0, 3.0] * 100,
-        "word": [f"{SECRET}/a", "b", "日本"] * 100,
-        "at": pd.date_range("2017-01-01", periods=300, freq="h"),
-    }
-)
+FRAME = pd.DataFrame({"x": [1.0, 2.0, 3.0] * 100, "word": [f"{SECRET}/a", "b", "日本"] * 100})
+FRAME["at"] = pd.date_range("2017-01-01", periods=300, freq="h")
 YEAR = ("2017-01-01", "2018-01-01")
 GOOD: dict[str, Any] = {"columns": {"x": (0, 8)}, "epsilon": 1.0}
 LISTED: dict[str, Any] = {"columns": "columns:word", "keys": ["b", "c"]}

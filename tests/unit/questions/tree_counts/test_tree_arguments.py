@@ -24,17 +24,11 @@ from dpframe.errors import (
     ThresholdError,
 )
 from dpframe.testing import seeded_noise
-from tests.members import some
+from tests.members import in_turn, some
 from tests.unit.refusals import SECRET, Wrong, assert_refused, chain, refusals
 
-FRAME = pd.DataFrame(
-    {
-        "place": [f"{SECRET}/a", f"{SECRET}/b", "x"] * 100,
-        "who": [SECRET] * 300,
-        "visits": [1, 2, 3] * 100,
-        "year": [2001, 2002, 2003] * 100,
-    }
-)
+FRAME = pd.DataFrame({"place": [f"{SECRET}/a", f"{SECRET}/b", "x"] * 100, "who": [SECRET] * 300})
+FRAME = FRAME.assign(visits=[1, 2, 3] * 100, year=[2001, 2002, 2003] * 100)
 GOOD: dict[str, Any] = {"hierarchy": "path:place?depth=2", "epsilon": 1.0, "delta": 1e-6}
 PURE: dict[str, Any] = {**GOOD, "delta": None, "keys": ["a", "b/c"]}
 
@@ -256,15 +250,7 @@ def near(frame: pd.DataFrame, label: str, truth: int, most: int = 40) -> bool:
     return len(row) == 1 and abs(row["count"].item() - truth) <= most
 
 
-@pytest.mark.parametrize(
-    ("keys", "consistent"),
-    [
-        (["a", "b"], True),
-        (None, False),
-        pytest.param(["a", "b"], False, marks=pytest.mark.evidence),
-        pytest.param(None, True, marks=pytest.mark.evidence),
-    ],
-)
+@in_turn(("keys", [["a", "b"], None], ["listed", "found"]), ("consistent", [True, False]))
 def test_counts_near_two_to_53(keys: list[str] | None, consistent: bool) -> None:
     """Law: large counts lose no unit to floating-point numbers."""
     rows = 2_200_000
@@ -279,19 +265,15 @@ def test_counts_near_two_to_53(keys: list[str] | None, consistent: bool) -> None
         assert result["count"][0] == result["count"][1:].sum()
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"delta": 1e-6},
-        {"keys": ["a", "b"]},
-        {"delta": 1e-6, "mechanism": "hhh"},
-        {"delta": 1e-6, "mechanism": "gaussian", "consistent": False},
-        {"delta": 1e-6, "mechanism": "relative", "alpha": 0.5, "largest": 10**6},
-        {"keys": ["a", "b"], "consistent": False},
-        {"delta": 1e-6, "user": "w"},
-        {"delta": 1e-6, "weight": "w"},
-    ],
-)
+HARDLY: list[dict[str, Any]] = [
+    *({"delta": 1e-6}, {"keys": ["a", "b"]}, {"keys": ["a", "b"], "consistent": False}),
+    {"delta": 1e-6, "mechanism": "gaussian", "consistent": False},
+    {"delta": 1e-6, "mechanism": "relative", "alpha": 0.5, "largest": 10**6},
+    *({"delta": 1e-6, **more} for more in ({"mechanism": "hhh"}, {"user": "w"}, {"weight": "w"})),
+]
+
+
+@pytest.mark.parametrize("asked", HARDLY, ids=str)
 @pytest.mark.parametrize("n", [0, 1])
 def test_hardly_any_rows_are_a_release(n: int, asked: dict[str, Any]) -> None:
     frame = pd.DataFrame({"k": ["a"], "w": [1]}).iloc[:n]
