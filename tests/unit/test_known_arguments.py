@@ -61,20 +61,20 @@ def test_what_lacks_a_keyword_is_not_told_of_places() -> None:
         wrongly.plan_series(52, "hhh", ["place"])
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: wrongly.plan_series(FRAME, "hhh", ["place"], total=(3.0, 1e-6)),
-        lambda: wrongly.plan_series(52, FRAME, ["place"], total=(3.0, 1e-6)),
-        lambda: wrongly.plan_series(52, "hhh", ["place"], total=FRAME),
-        lambda: wrongly.hhh(FRAME, ["place"], epsilon=FRAME, delta=1e-6),
-        lambda: wrongly.hhh(FRAME, ["place"], epsilon=1.0, delta=1e-6, threshold=FRAME),
-        lambda: wrongly.hhh(FRAME, ["place"], epsilon=1.0, delta=1e-6, release=FRAME),
-        lambda: wrongly.Series(reports=[FRAME], ledger="b.db"),
-        lambda: wrongly.Series(reports=[{"name": FRAME, "question": "hhh"}], ledger="b.db"),
-        lambda: wrongly.Series(reports=[{"name": "a", "question": FRAME}], ledger="b.db"),
-    ],
-)
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
+FRAMES: list[Callable[[], object]] = [
+    lambda: wrongly.plan_series(FRAME, "hhh", ["place"], total=(3.0, 1e-6)),
+    lambda: wrongly.plan_series(52, FRAME, ["place"], total=(3.0, 1e-6)),
+    lambda: wrongly.plan_series(52, "hhh", ["place"], total=FRAME),
+    *(lambda x=x: FRAME.dp.hhh(["place"], **{**BUDGET, x: FRAME}) for x in ("epsilon", "release")),
+    lambda: FRAME.dp.hhh(["place"], **BUDGET, threshold=FRAME),
+    lambda: wrongly.Series(reports=[FRAME], ledger="b.db"),
+    lambda: wrongly.Series(reports=[{"name": FRAME, "question": "hhh"}], ledger="b.db"),
+    lambda: wrongly.Series(reports=[{"name": "a", "question": FRAME}], ledger="b.db"),
+]
+
+
+@pytest.mark.parametrize("call", FRAMES)
 def test_a_frame_in_the_wrong_place_is_named_by_its_type(call: Callable[[], object]) -> None:
     """Law: no message prints the rows of a frame that was given where something else belongs."""
     with pytest.raises((ParameterTypeError, dp.errors.ParameterError)) as raised:

@@ -77,28 +77,6 @@ def test_intervals_hold_their_counts() -> None:
     assert width[0] > width[2]
 
 
-def test_counts_are_sums_of_residuals() -> None:
-    found = result()
-    assert found.loc[0, "count"] == found["residual"].sum()
-    below = found["prefix"].str.startswith("France")
-    france = found.loc[found["prefix"] == "France", "count"]
-    assert france.tolist() in ([], [found.loc[below, "residual"].sum()])
-
-
-def test_a_higher_confidence_is_a_wider_interval() -> None:
-    narrow, wide = (result(confidence=c) for c in (0.6, 0.999))
-    assert (wide["upper"] - wide["lower"] > narrow["upper"] - narrow["lower"]).all()
-    assert wide["count"].equals(narrow["count"])
-
-
-def test_levels_never_overwrite_columns_of_the_result() -> None:
-    frame = pd.DataFrame({"count": ["a"] * 500, "count_": ["b"] * 500, "level": ["c"] * 500})
-    found = result(source=frame, hierarchy=["count", "count_", "level"])
-    assert list(found.columns)[2:5] == ["count__", "count_", "level_"]
-    assert found.columns.is_unique
-    assert found["count"].dtype == "int64"
-
-
 @some("path:country", "date:city")
 @pytest.mark.parametrize("spec", ["path:country", "columns:country,city", "date:city", "ip:city"])
 def test_an_empty_frame_gives_an_ordinary_result(spec: str) -> None:
@@ -171,20 +149,6 @@ def test_the_card_prints_for_people() -> None:
     assert str(receipt).startswith("Privacy card\n")
     assert receipt["guarantee"] in str(receipt)
     assert html.escape(receipt["guarantee"]) in receipt._repr_html_()
-
-
-def test_an_explanation_is_a_frame_of_text() -> None:
-    explained = dp.explain("ip:src", **BUDGET)
-    frame = explained.to_frame()
-    assert list(frame.columns) == ["quantity", "value", "meaning"]
-    assert {str(t) for t in frame.dtypes} == {TEXT}
-    values = frame.set_index("quantity")["value"]
-    assert values["threshold"] == str(explained.plan.threshold)
-    assert values["guarantee"] == explained.plan.guarantee
-    assert values["hierarchy"] == "ip:src"
-    assert values["remainder"] == "yes"
-    assert str(explained) == repr(explained)
-    assert str(explained).startswith("Plan (nothing spent)\n")
 
 
 # -- intervals -----------------------------------------------------------------------------------

@@ -88,21 +88,19 @@ def test_numbers_are_those_of_explain() -> None:
         assert (row["mechanism"], row["epsilon"]) == (told.mechanism, told.budget.epsilon)
 
 
-def test_one_release_has_the_whole_total() -> None:
-    plan = series("hhh", releases=1)
-    assert [way.plan.budget.epsilon for way in plan.ways[:2]] == [TOTAL[0]] * 2
-    assert plan.chosen.badness <= plan.ways[0].badness
-
-
-def test_disjoint_periods_are_charged_one_by_one(tmp_path: Path) -> None:
+def test_what_is_named_or_disjoint_is_taken_so(tmp_path: Path) -> None:
+    """Law: disjoint periods have the whole total each, and nothing has to be reserved."""
+    named = series("hhh", mechanism="offline")
+    assert {way.plan.mechanism for way in named.ways} == {"offline"}
     plan = series("hhh", disjoint=True, user="u")
     assert plan.arguments["epsilon"] == TOTAL[0]
     assert plan.reserve(dp.Ledger(tmp_path / "b.db", epsilon=3.0, delta=1e-6)) is None
 
 
-def test_a_named_mechanism_is_the_only_one() -> None:
-    plan = series("hhh", mechanism="offline")
-    assert {way.plan.mechanism for way in plan.ways} == {"offline"}
+def test_one_release_has_the_whole_total() -> None:
+    plan = series("hhh", releases=1)
+    assert [way.plan.budget.epsilon for way in plan.ways[:2]] == [TOTAL[0]] * 2
+    assert plan.chosen.badness <= plan.ways[0].badness
 
 
 def test_it_prints_as_a_table_of_ways() -> None:

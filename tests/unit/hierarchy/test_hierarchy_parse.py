@@ -29,6 +29,11 @@ def lengths(low: int, high: int) -> st.SearchStrategy[tuple[int, ...]]:
     return numbers.map(sorted).map(tuple)
 
 
+LISTS = st.lists(NAMES, min_size=1, max_size=5, unique=True)
+UNITS = ("year", "month", "day", "hour")
+LEVELS = st.sets(st.sampled_from(UNITS), min_size=1).map(
+    lambda s: tuple(sorted(s, key=UNITS.index))
+)
 INVALID = st.sampled_from(["count", "drop"])
 BOUNDS = st.floats(-1e300, 1e300) | st.integers(-(2**63), 2**63)
 HIERARCHIES: st.SearchStrategy[Hierarchy] = st.one_of(
@@ -41,20 +46,9 @@ HIERARCHIES: st.SearchStrategy[Hierarchy] = st.one_of(
         invalid=INVALID,
     ),
     st.builds(dp.path, NAMES, separator=NAMES, depth=st.integers(1, 128), invalid=INVALID),
-    st.builds(
-        lambda names, invalid: dp.columns(*names, invalid=invalid),
-        st.lists(NAMES, min_size=1, max_size=5, unique=True),
-        INVALID,
-    ),
+    st.builds(lambda names, invalid: dp.columns(*names, invalid=invalid), LISTS, INVALID),
     st.builds(dp.domain, NAMES, depth=st.integers(1, 128), invalid=INVALID),
-    st.builds(
-        dp.date,
-        NAMES,
-        levels=st.sets(st.integers(0, 3), min_size=1).map(
-            lambda some: tuple(("year", "month", "day", "hour")[i] for i in sorted(some))
-        ),
-        invalid=INVALID,
-    ),
+    st.builds(dp.date, NAMES, levels=LEVELS, invalid=INVALID),
     st.builds(dp.code, NAMES, lengths=lengths(1, 10_000), invalid=INVALID),
     st.builds(
         lambda name, bounds, depth, invalid: dp.number(
@@ -118,6 +112,9 @@ def test_lists_arrays_and_ranges_are_as_good_as_tuples() -> None:
     assert dp.date("d", levels=["year"]) == dp.date("d", levels=("year",))  # type: ignore[arg-type]
 
 
+NO_NAMES: list[Any] = [[], [1], ["a", None], ["a", ""], [["a"]]]
+
+
 @pytest.mark.parametrize(
     ("written", "said"),
     [
@@ -158,12 +155,8 @@ def test_lists_arrays_and_ranges_are_as_good_as_tuples() -> None:
         ("number:a?lower=nan&upper=1", "number: lower must be finite"),
         ("number:a?lower=1&upper=1", "must be less than upper"),
         ("number:a?lower=0&upper=1&depth=49", "number: depth must be a whole number in 1 to 48"),
-        ([], "columns needs the names"),
-        ([1], "columns needs the names"),
-        (["a", None], "columns needs the names"),
-        (["a", ""], "columns needs the names"),
         (["a", "a"], "columns names 'a' twice"),
-        ([["a"]], "columns needs the names"),
+        *((names, "columns needs the names") for names in NO_NAMES),
     ],
 )
 def test_wrong_specifications_are_answered_by_name(written: Any, said: str) -> None:
@@ -183,6 +176,9 @@ def test_other_types_are_no_hierarchies(written: Any) -> None:
     said = r"hierarchy must be the name of a column.*; got [\w.]+\.$"
     with pytest.raises(ParameterTypeError, match=said):
         as_hierarchy(written)
+
+
+NO_COLUMNS: list[Any] = [[], [["a", 1]], [["a"], "b"], [3]]
 
 
 @pytest.mark.parametrize(
@@ -206,10 +202,7 @@ def test_other_types_are_no_hierarchies(written: Any) -> None:
         (lambda: dp.date("a", levels=3), "levels must be some of"),  # type: ignore[arg-type]
         (lambda: dp.code("a", lengths=3), "lengths must be whole numbers"),  # type: ignore[arg-type]
         (lambda: dp.code("a", lengths=tuple(range(1, 200))), "has 199 levels"),
-        (lambda: dp.columns(), "columns needs the names"),
-        (lambda: dp.columns(["a", 1]), "columns needs the names"),  # type: ignore[list-item]
-        (lambda: dp.columns(["a"], "b"), "columns needs the names"),
-        (lambda: dp.columns(3), "columns needs the names"),  # type: ignore[arg-type]
+        *((lambda names=n: dp.columns(*names), "columns needs the names") for n in NO_COLUMNS),
         (lambda: dp.columns(*[f"c{i}" for i in range(129)]), "has 129 levels"),
         (lambda: dp.number("a", lower=True, upper=2), "lower must be a number"),
         (lambda: dp.number("a", lower="0", upper=2), "lower must be a number"),  # type: ignore[arg-type]

@@ -94,10 +94,13 @@ def test_the_views_say_what_is_left_where(ledger: Ledger) -> None:
 
 
 DAYS = [
-    *(("7", dp.ParameterTypeError, "days must be a number"), (float("nan"), dp.ParameterError, "")),
+    *(
+        ("7", dp.ParameterTypeError, "days must be a number"),
+        (float("nan"), dp.ParameterError, "days"),
+    ),
     *(
         (True, dp.ParameterTypeError, "days must be a number"),
-        (float("inf"), dp.ParameterError, ""),
+        (float("inf"), dp.ParameterError, "days"),
     ),
     (-1, dp.ParameterError, r"days \(-1\) must be 0 or more"),
 ]

@@ -116,12 +116,11 @@ def test_what_was_reserved_for_users_pays_for_releases_of_periods(tmp_path: Path
     ("every", "error"),
     [("fortnight", ParameterError), (7, ParameterTypeError), (timedelta(0), ParameterError)],
 )
-def test_lengths_that_are_none_are_refused(tmp_path: Path, every: Any, error: Any) -> None:
+def test_lengths_and_plans_that_are_none_are_refused(
+    tmp_path: Path, every: Any, error: Any
+) -> None:
     ledger = ledger_at(tmp_path, "sum", (1.0, 1e-5))
     with pytest.raises(error, match="every"):
         ledger.forecast(dp.explain(["a"], epsilon=0.25, delta=1e-7), every=every)
-
-
-def test_what_is_no_plan_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ParameterTypeError, match="explain"):
-        ledger_at(tmp_path, "sum", (1.0, 1e-5)).forecast(0.3)
+        ledger.forecast(0.3)

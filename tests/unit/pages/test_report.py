@@ -154,18 +154,6 @@ def test_figures_and_card_are_those_of_the_receipt() -> None:
     assert frame.attrs["dp"]["release_id"] in found.text
 
 
-def test_a_thousand_nodes_fit_in_six_megabytes(tmp_path: Path) -> None:
-    some = result(["country"])
-    n = 1000
-    frame = pd.DataFrame({"level": [1] * n, "prefix": [f"{i:04}" + "日" * 96 for i in range(n)]})
-    frame["country"] = frame["prefix"]
-    for name in ("residual", "count", "lower", "upper"):
-        frame[name] = range(10**6, 10**6 + n)
-    receipt = Receipt({**some.attrs["dp"], "hierarchy": "columns:country"})
-    write_report(frame, receipt, tmp_path / "r.html")
-    assert (tmp_path / "r.html").stat().st_size < 6_000_000
-
-
 def test_a_written_report_is_the_page(tmp_path: Path) -> None:
     """UTF-8, one kind of line end; a folder that does not exist is an error with advice."""
     frame = result()

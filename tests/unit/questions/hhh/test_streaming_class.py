@@ -202,12 +202,6 @@ def test_counters_are_whole_numbers_from_two(counters: Any) -> None:
         dp.StreamingHHH(LEVELS, counters=counters)
 
 
-@pytest.mark.parametrize("hierarchy", ["ip", "ip:", "ipp:src", 7, None, [], "code:zip"])
-def test_wrong_hierarchies_are_refused(hierarchy: Any) -> None:
-    with pytest.raises((dp.HierarchyError, dp.ParameterTypeError)):
-        dp.StreamingHHH(hierarchy)
-
-
 def test_wrong_arguments_of_looking_up_are_refused() -> None:
     sketch = streaming()
     for call, text in (
