@@ -33,21 +33,20 @@ def with_blocks(blocks: Blocks, epsilon: float = 1.0) -> Charge:
     return replace(charge(epsilon, 1e-6), blocks=blocks)
 
 
-@pytest.mark.parametrize(
-    ("given", "error", "words"),
-    [
-        ((5, 0, 1), dp.ParameterTypeError, "axis must be a text; got int"),
-        (("", 0, 1), dp.ParameterError, r"axis \(''\) must name a column"),
-        (("a\0", 0, 1), dp.ParameterError, "must name a column"),
-        ((AXIS, 0.0, 1), dp.ParameterTypeError, "first must be a whole number of seconds"),
-        ((AXIS, 0, True), dp.ParameterTypeError, "last must be a whole number of seconds"),
-        ((AXIS, 1, 1), dp.ParameterError, r"first \(1\) must be before last \(1\)"),
-        ((AXIS, 2, 1), dp.ParameterError, "must be before last"),
-        ((AXIS, 0, FARTHEST), dp.ParameterError, r"last .* less than 2\*\*47 s from 1970"),
-        ((AXIS, -FARTHEST, 0), dp.ParameterError, r"first .* less than 2\*\*47 s from 1970"),
-        ((AXIS, NULL_FIRST, 0), dp.ParameterError, "less than"),
-    ],
-)
+SECONDS, FAR = "must be a whole number of seconds", r".* less than 2\*\*47 s from 1970"
+NO_BLOCKS = [
+    ((5, 0, 1), dp.ParameterTypeError, "axis must be a text; got int"),
+    (("", 0, 1), dp.ParameterError, r"axis \(''\) must name a column"),
+    (("a\0", 0, 1), dp.ParameterError, "must name a column"),
+    ((AXIS, 0.0, 1), dp.ParameterTypeError, f"first {SECONDS}"),
+    ((AXIS, 0, True), dp.ParameterTypeError, f"last {SECONDS}"),
+    ((AXIS, 1, 1), dp.ParameterError, r"first \(1\) must be before last \(1\)"),
+    *(((AXIS, *ends), dp.ParameterError, FAR) for ends in ((0, FARTHEST), (-FARTHEST, 0))),
+    ((AXIS, NULL_FIRST, 0), dp.ParameterError, "less than"),
+]
+
+
+@pytest.mark.parametrize(("given", "error", "words"), NO_BLOCKS)
 def test_blocks_that_are_none_are_refused(given: Any, error: Any, words: str) -> None:
     with pytest.raises(error, match=words):
         Blocks(axis=given[0], first=given[1], last=given[2])

@@ -45,21 +45,21 @@ def test_the_page_holds_every_released_number_and_the_nodes_above_it() -> None:
     assert [HOSTILE.split("/")[0], "/".join(HOSTILE.split("/")[:2])] in facts["lines"][1]
 
 
-@pytest.mark.parametrize(
-    ("hierarchy", "label", "level", "line"),
-    [
-        ("ip:a", "2001:db8::/32", 2, ["2001::/16", "2001:db8::/32"]),
-        ("ip:a", "<invalid>", 1, ["<invalid>"]),
-        ("path:a", "x/y/z", 3, ["x", "x/y", "x/y/z"]),
-        ("domain:a", "a.b.com", 3, ["com", "b.com", "a.b.com"]),
+LINES: list[tuple[str, str, int, list[str]]] = [
+    *(("ip:a", "2001:db8::/32", 2, ["2001::/16", "2001:db8::/32"]), ("ip:a", "*", 0, [])),
+    *(("ip:a", "<invalid>", 1, ["<invalid>"]), ("path:a", "x/y/z", 3, ["x", "x/y", "x/y/z"])),
+    ("domain:a", "a.b.com", 3, ["com", "b.com", "a.b.com"]),
+    *(
         ("date:a", "2026-01", 2, ["2026", "2026-01"]),
-        ("columns:a,b", "FR / Paris", 2, ["FR", "FR / Paris"]),
-        ("columns:a,b", "FR / P / Q", 2, ["FR / P / Q"]),
-        ("number:a?lower=0&upper=8&depth=3", "[4, 6)", 2, ["[4, 8]", "[4, 6)"]),
         ("code:a?lengths=1,3", "123", 2, ["1", "123"]),
-        ("ip:a", "*", 0, []),
-    ],
-)
+    ),
+    ("columns:a,b", "FR / Paris", 2, ["FR", "FR / Paris"]),
+    ("columns:a,b", "FR / P / Q", 2, ["FR / P / Q"]),
+    ("number:a?lower=0&upper=8&depth=3", "[4, 6)", 2, ["[4, 8]", "[4, 6)"]),
+]
+
+
+@pytest.mark.parametrize(("hierarchy", "label", "level", "line"), LINES)
 def test_lines_go_from_coarse_to_fine(hierarchy: str, label: str, level: int, line: Any) -> None:
     assert lineage_labels(as_hierarchy(hierarchy), label, level) == line
 

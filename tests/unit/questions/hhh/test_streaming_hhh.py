@@ -1,4 +1,4 @@
-"""Streaming heavy hitters: the selection against dictionaries, bounds, front doors, arguments."""
+"""Streaming heavy hitters: the selection against dictionaries, bounds, doors, advice."""
 
 from __future__ import annotations
 
@@ -419,3 +419,34 @@ def test_an_empty_result_names_the_threshold_of_the_merge(threshold: int | None)
     assert receipt["threshold"] == (least if threshold is None else threshold)
     assert f"threshold of {receipt['threshold']} records" in notice
     assert threshold is None or f"pass threshold={least}, the smallest allowed here" in notice
+
+
+# -- advice on the mechanism that was not asked for ------------------------------------------------
+
+
+def advised(**arguments: Any) -> dict[str, str]:
+    frame = dp.explain("ip:src", **BUDGET, **arguments).to_frame()
+    return dict(zip(frame["quantity"], frame["value"] + "; " + frame["meaning"], strict=True))
+
+
+@pytest.mark.parametrize("mechanism", ["offline", "streaming"])
+def test_either_mechanism_is_shown_beside_the_other(mechanism: str) -> None:
+    """Thresholds and noise are those of the plans themselves; exact counts are recommended."""
+    shown = advised(mechanism=mechanism)
+    for other in ("offline", "streaming"):
+        plan = dp.explain("ip:src", mechanism=other, **BUDGET).plan
+        assert f"from {plan.threshold} on" in shown[other]
+        assert f"sd {plan.count_noise.sd:.3g}" in shown[other]
+    assert shown["advice"].startswith("offline; ")
+
+
+def test_the_sketch_error_and_memory_follow_the_counters() -> None:
+    few, many = (advised(mechanism="streaming", counters=n) for n in (500, 500_000))
+    assert "records / 501 " in few["streaming"]
+    assert "about 1 MB" in few["streaming"]
+    assert "about 725 MB" in many["streaming"]  # 5 levels
+
+
+def test_what_cannot_be_compared_gets_no_advice() -> None:
+    assert "advice" not in advised(user="id")
+    assert "advice" not in advised(mechanism="gaussian")

@@ -120,6 +120,7 @@ def test_fewer_who_take_part_are_paid_for() -> None:
     assert made.local_epsilon is not None
     assert full.local_epsilon is not None
     assert full.local_epsilon - 0.002 < made.local_epsilon <= full.local_epsilon
+    assert made.standard_error == standard_error(1, devices=1500, local_epsilon=made.local_epsilon)
 
 
 def test_tables_of_sums_are_as_long_as_is_paid_for() -> None:
@@ -179,13 +180,6 @@ def test_declared_users_decide_the_noise_and_the_rest_is_true() -> None:
     )
     said = {q.name: q.value for q in made.lines()}
     assert (said["devices"], said["devices counted on"]) == (80_000, 2000)
-
-
-def test_errors_are_those_of_the_reports_that_are_expected() -> None:
-    """Law: with a chance of 0.3 to take part, 0.3 of the users report."""
-    made = plan(5000, participation=0.3, epsilon=8.0)
-    assert made.local_epsilon is not None
-    assert made.standard_error == standard_error(1, devices=1500, local_epsilon=made.local_epsilon)
 
 
 @pytest.mark.parametrize("wrong", [{"accountant": "shuffling"}, {"neighbours": "add"}])

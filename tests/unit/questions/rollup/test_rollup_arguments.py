@@ -1,4 +1,4 @@
-"""What a rollup refuses, at every door in the same words; and values that count nothing."""
+"""What a rollup refuses, alike at every door; values that count nothing; and notices."""
 
 from __future__ import annotations
 
@@ -246,35 +246,6 @@ def test_missing_and_infinite_values_count_nothing() -> None:
     assert found["m2"] == pytest.approx(800, abs=10)
 
 
-LIMITS: list[tuple[pa.DataType, int | Decimal | float]] = [
-    *((pa.int8(), 127), (pa.int64(), 2**63 - 1), (pa.int64(), -(2**63)), (pa.uint64(), 2**64 - 1)),
-    *((pa.decimal128(38, 0), Decimal(10**38 - 1)), (pa.float64(), 1.7976931348623157e308)),
-    *((pa.float64(), 5e-324), (pa.float32(), 3.0e38)),
-]
-
-
-@some(0, 2, 5, 7, 10, 13, 15, 18, 23)
-@pytest.mark.parametrize(("kind", "value"), LIMITS)
-@pytest.mark.parametrize("bound", [1.0, 1e15, 1e-6])
-def test_values_at_the_limits_of_their_type_are_cut_and_never_wrap(
-    kind: pa.DataType, value: Any, bound: float
-) -> None:
-    """Law: a sum is that of cut values, whatever the type holds and however far bounds reach."""
-    n = 3_000
-    cut = min(max(float(value), -bound), bound)
-    measure = dp.sum("x", lower=-bound, upper=bound)
-    found = totals(pa.array([value] * n, kind), measure)
-    assert found["m0"] == pytest.approx(n * cut, abs=3 * bound + 1e-6 * n * bound)
-
-
-def test_sums_beyond_64_bits_add_up() -> None:
-    n = 20_000
-    measure = dp.sum("x", lower=0, upper=1e15)
-    assert totals(np.full(n, 1e15), measure)["m0"] == pytest.approx(2e19, rel=1e-3)
-    fine = dp.sum("x", lower=-1e15, upper=1e-3)
-    assert totals(np.full(n, -1e15), fine)["m0"] == pytest.approx(-2e19, rel=1e-3)
-
-
 @pytest.mark.parametrize("measure", ["count", "sum(x, 0, 5)", "mean(x, 0, 5)"])
 def test_rows_without_a_user_are_those_of_one_user(measure: str) -> None:
     rows = pd.DataFrame({"c": "a", "x": 1.0, "who": [None] * 900 + list(range(100))})
@@ -283,3 +254,71 @@ def test_rows_without_a_user_are_those_of_one_user(measure: str) -> None:
     wanted = {"count": 101, "sum(x, 0, 5)": 105, "mean(x, 0, 5)": 1.0}[measure]
     assert frame["m"][0] == pytest.approx(wanted, abs=4)
     assert frame["m"][0] != pytest.approx(1000, abs=100)
+
+
+# -- notices ---------------------------------------------------------------------------------------
+
+ROWS = 4_000
+NOTICED = pd.DataFrame({"c": ["a"] * 2_500 + ["b"] * 1_500, "ip": "no address", "some": "10.0.0.1"})
+NOTICED = NOTICED.assign(nan=np.nan, big=50.0, ok=3.0, who=np.arange(ROWS) % 2_000)
+NOTICED["signed"] = np.resize([-4.0, 4.0], ROWS)
+SUMS: dict[str, Any] = {
+    "n": "count",
+    "nan": dp.sum("nan", lower=0, upper=10),
+    "mean of nan": dp.mean("nan", lower=0, upper=10),
+    "kinds of nan": dp.distinct("nan"),
+    "big": dp.sum("big", lower=0, upper=10, clipped=True),
+    "ok": dp.sum("ok", lower=0, upper=10, clipped=True),
+    "mean": dp.mean("ok", lower=0, upper=10),
+    "signed": dp.sum("signed", lower=-10, upper=10),
+}
+MISSING = ["nan", "mean of nan", "kinds of nan"]
+
+
+def said(
+    *names: str, by: Any = "columns:c", frame: pd.DataFrame = NOTICED, **more: Any
+) -> list[str]:
+    chosen = {name: SUMS[name] for name in names}
+    with seeded_noise(6):
+        result = dp.rollup(frame, by, chosen, epsilon=20.0, delta=1e-6, **more)
+    return [line.partition(":")[0] for line in result.dp.receipt.get("notices", [])]
+
+
+@some("nan", "kinds of nan")
+@pytest.mark.parametrize("name", MISSING)
+def test_a_column_without_values_is_noticed(name: str) -> None:
+    wanted = [f"values of {name} may be missing"]
+    assert said("n", name) == wanted
+    assert said(name) == wanted
+
+
+def test_bounds_that_cut_most_values_are_noticed() -> None:
+    """By the count beside them, also of users; without a count nothing says how many there are."""
+    wanted = ["values of big are mostly cut"]
+    assert said("n", "big") == wanted
+    assert said("n", "big", user="who") == wanted
+    assert said("big") == []
+
+
+@pytest.mark.parametrize("name", ["n", "ok"])
+def test_keys_that_cannot_be_read_are_noticed(name: str) -> None:
+    """By a count, else by a sum of what is not negative."""
+    assert said(name, by="ip:ip") == ["mostly <invalid>"]
+    assert said(name, by="ip:some") == []
+
+
+def test_good_columns_are_not_noticed() -> None:
+    """Negative control, and of few rows, where all intervals hold 0."""
+    assert said("n", "ok", "mean", "signed") == []
+    assert said("n", "ok", "mean", "signed", user="who") == []
+    empty = said(*SUMS, frame=NOTICED.iloc[:0])
+    assert empty[0] == "nothing was shown"
+    assert {one.partition(" of ")[0] for one in empty[1:]} == {"noise is most"}
+
+
+def test_notices_are_first_on_the_card_and_the_same_in_every_replay() -> None:
+    with seeded_noise(6):
+        result = dp.rollup(NOTICED, ["c"], {"m": SUMS["nan"]}, epsilon=20.0, delta=1e-6)
+    first = result.dp.receipt["card"][0]
+    assert first[:2] == ["notice", "values of m may be missing"]
+    assert "does column 'nan' hold numbers" in first[2]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from pathlib import Path
 from typing import Any
@@ -192,26 +191,6 @@ def ledger(tmp_path: Path) -> dp.Ledger:
 
 
 # -- names of releases ---------------------------------------------------------------------------
-
-
-def written(frame: pd.DataFrame) -> bytes:
-    frame.to_parquet(sink := io.BytesIO())
-    return sink.getvalue()
-
-
-def test_a_name_replays_byte_by_byte(ledger: dp.Ledger) -> None:
-    """Law: one charge; the same keys in another order and another form are the same request."""
-    keys = ["a", "b/c", f"{SECRET}/a"]
-    first = FRAME.dp.tree_counts(**{**PURE, "keys": keys}, ledger=ledger, release="r")
-    odd = ["a", "/b//c/", f"{SECRET}/a"]
-    frame, array, series = pd.DataFrame({"place": keys}), pa.array(keys), pd.Series(keys[::-1])
-    for again in (keys, keys[::-1], tuple(keys), frame, array, series, odd):
-        found = FRAME.dp.tree_counts(**{**PURE, "keys": again}, ledger=ledger, release="r")
-        pd.testing.assert_frame_equal(found, first)
-        assert found.attrs["dp"] == {**first.attrs["dp"], "replayed": True}
-        found.attrs = first.attrs
-        assert written(found) == written(first)
-    assert len(ledger.releases()) == 1
 
 
 OTHERS: list[dict[str, Any]] = [
