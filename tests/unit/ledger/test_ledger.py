@@ -238,11 +238,10 @@ def test_a_use_that_fails_changes_nothing(
 
 
 def test_errors_of_a_ledger_can_be_caught_in_three_ways() -> None:
-    assert issubclass(dp.LedgerError, RuntimeError)
-    assert issubclass(dp.OverBudgetError, dp.LedgerError)
-    assert issubclass(dp.ReleaseNameError, dp.LedgerError)
-    assert issubclass(dp.ReleaseNameError, ValueError)
+    pairs = ((dp.LedgerError, RuntimeError), (dp.ReleaseNameError, ValueError))
+    assert all(issubclass(*pair) for pair in pairs)
     for error in (dp.LedgerError, dp.OverBudgetError, dp.ReleaseNameError):
+        assert issubclass(error, dp.LedgerError)
         assert issubclass(error, dp.DpframeError)
         assert error.__doc__
         assert error.__name__ in (errors.__doc__ or "")

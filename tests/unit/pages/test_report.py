@@ -80,10 +80,7 @@ def test_the_page_asks_for_nothing() -> None:
     found = Reading(text)
     links = {v for _, attributes in found.tags for k, v in attributes.items() if k in "src href"}
     assert links == {"#nodes", "data:,"}
-    assert "http:" not in text
-    assert "https:" not in text
-    assert "@import" not in text
-    assert "url(" not in text
+    assert not re.search(r"https?:|@import|url\(", text)
     policy = next(a["content"] for t, a in found.tags if t == "meta" and a.get("content", ""))
     assert str(policy).startswith("default-src 'none';")
 
@@ -120,9 +117,8 @@ def test_the_scripts_never_read_text_as_markup() -> None:
     folder = Path(dp.__file__).parent / "pages" / "assets"
     scripts = "".join(path.read_text("utf-8") for path in sorted(folder.glob("*.js")))
     assert len(scripts) > 5000
-    for way in ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "Function("):
-        assert way not in scripts
-    assert not re.search(r"</script|<!--", scripts)
+    ways = r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|Function\(|</script|<!--"
+    assert not re.search(ways, scripts)
 
 
 # -- what is in it -------------------------------------------------------------------------------

@@ -203,16 +203,18 @@ def test_counters_are_whole_numbers_from_two(counters: Any) -> None:
 
 
 def test_wrong_arguments_of_looking_up_are_refused() -> None:
-    sketch = streaming()
-    for call, text in (
-        (lambda: sketch.estimate(0, "DE"), r"level \(0\)"),
-        (lambda: sketch.estimate("a", "DE"), "level must be"),  # type: ignore[arg-type]
-        (lambda: sketch.estimate(1, 7), "label must be text"),  # type: ignore[arg-type]
-        (lambda: sketch.top(0), r"n \(0\)"),
-        (lambda: sketch.top(1, level=9), r"level \(9\)"),
+    sketch: Any = streaming()
+
+    def level_top(level: int) -> Any:
+        return sketch.top(1, level=level)
+
+    for call, given, text in (
+        *((sketch.estimate, (0, "DE"), r"level \(0\)"), (sketch.top, (0,), r"n \(0\)")),
+        *((sketch.estimate, ("a", "DE"), "level must be"), (level_top, (9,), r"level \(9\)")),
+        (sketch.estimate, (1, 7), "label must be text"),
     ):
         with pytest.raises(dp.DpframeError, match=text):
-            call()
+            call(*given)
 
 
 # -- merging -------------------------------------------------------------------------------------
@@ -358,12 +360,10 @@ def test_files_that_are_no_streams_are_refused(tmp_path: Path) -> None:
     path, other = tmp_path / "sketch", tmp_path / "other"
     streaming().save(path)
     good = path.read_bytes()
-    flat = dp.MisraGries(K)
-    flat.save(other)
-    with pytest.raises(dp.SourceError, match="read it with"):
-        dp.StreamingHHH.load(other)
-    with pytest.raises(dp.SourceError, match="read it with"):
-        dp.MisraGries.load(path)
+    dp.MisraGries(K).save(other)
+    for load, file in ((dp.StreamingHHH.load, other), (dp.MisraGries.load, path)):
+        with pytest.raises(dp.SourceError, match="read it with"):
+            load(file)
     with pytest.raises(dp.SourceError, match="cannot be read"):
         dp.StreamingHHH.load(tmp_path / "nothing")
     other.write_bytes(good[:16] + (9).to_bytes(4, "little") + good[20:])
