@@ -368,7 +368,6 @@ def test_a_release_is_silent(
 OF_RELEASED_NUMBERS = {
     "dpframe.asking.node_frame",
     "dpframe.questions.hhh.plan",
-    "dpframe.questions.tree_counts.frame",
     "dpframe.sketches._kernels",
 }
 """What plans import when they are asked and is not followed further: how released numbers are
