@@ -38,9 +38,6 @@ def result(**arguments: Any) -> pd.DataFrame:
         return released(**arguments).to_frame()
 
 
-# -- the frame -----------------------------------------------------------------------------------
-
-
 @some("True-offline", "True-gaussian", "False-gaussian")
 @pytest.mark.parametrize("mechanism", ["offline", "laplace", "gaussian"])
 @pytest.mark.parametrize("remainder", [True, False])
@@ -90,9 +87,6 @@ def test_an_empty_frame_gives_an_ordinary_result(spec: str) -> None:
     assert len(without) == 0
     assert without.dtypes.to_dict() == with_root.dtypes.to_dict()
     assert with_root.dp.receipt["epsilon"] == without.dp.receipt["epsilon"] == 1.0
-
-
-# -- the receipt ---------------------------------------------------------------------------------
 
 
 ASKED: list[dict[str, Any]] = [
@@ -149,9 +143,6 @@ def test_the_card_prints_for_people() -> None:
     assert str(receipt).startswith("Privacy card\n")
     assert receipt["guarantee"] in str(receipt)
     assert html.escape(receipt["guarantee"]) in receipt._repr_html_()
-
-
-# -- intervals -----------------------------------------------------------------------------------
 
 
 def width_by_convolution(noise: NoiseTable, terms: int, confidence: float) -> int:

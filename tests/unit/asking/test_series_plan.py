@@ -11,7 +11,6 @@ import pytest
 
 import dpframe as dp
 from dpframe.asking.series_plan import SeriesPlan
-from dpframe.errors import BudgetError, OverBudgetError, ParameterError, ParameterTypeError
 from tests.members import some
 
 TOTAL = (3.0, 1e-6)
@@ -60,7 +59,7 @@ def test_a_ledger_of_the_total_holds_the_series_and_nothing_more(tmp_path: Path)
     for _ in range(3):
         rows.dp.hhh(ledger=ledger, **plan.arguments)
     assert ledger.spent == spent
-    with pytest.raises(OverBudgetError):
+    with pytest.raises(dp.OverBudgetError):
         rows.dp.hhh(ledger=ledger, **plan.arguments)
 
 
@@ -112,18 +111,18 @@ def test_it_prints_as_a_table_of_ways() -> None:
 
 
 WRONG: list[tuple[Any, tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
-    (0, ("hhh", H), {}, ParameterError, "releases (0)"),
-    (52, ("hh", H), {}, ParameterError, "Did you mean 'hhh'?"),
-    (52, ("synthesize", H), {}, ParameterError, "question ('synthesize') must be one of"),
-    (52, (7, H), {}, ParameterTypeError, "question must be one of"),
-    (52, ("hhh", H), {"total": 3.0}, ParameterTypeError, "total must be a pair"),
-    (52, ("hhh", H), {"total": (0.0, 1e-6)}, BudgetError, "epsilon of total (0.0)"),
-    (52, ("hhh", H), {"epsilon": 1.0}, ParameterError, "epsilon (1.0) must be left out"),
-    (52, ("hhh", H), {"usr": "u"}, ParameterTypeError, "'usr'"),
-    (52, ("hhh", H), {"ledger": "x.db"}, ParameterTypeError, "ledger"),
-    (52, ("hhh", H), {"mechanism": "nonsense"}, ParameterError, "mechanism ('nonsense')"),
-    (52, ("hhh", H), {"disjoint": 1}, ParameterTypeError, "disjoint"),
-    (52, ("hhh", H), {"threshold": 1}, BudgetError, "no known way fits 52 releases into total"),
+    (0, ("hhh", H), {}, dp.ParameterError, "releases (0)"),
+    (52, ("hh", H), {}, dp.ParameterError, "Did you mean 'hhh'?"),
+    (52, ("synthesize", H), {}, dp.ParameterError, "question ('synthesize') must be one of"),
+    (52, (7, H), {}, dp.ParameterTypeError, "question must be one of"),
+    (52, ("hhh", H), {"total": 3.0}, dp.ParameterTypeError, "total must be a pair"),
+    (52, ("hhh", H), {"total": (0.0, 1e-6)}, dp.BudgetError, "epsilon of total (0.0)"),
+    (52, ("hhh", H), {"epsilon": 1.0}, dp.ParameterError, "epsilon (1.0) must be left out"),
+    (52, ("hhh", H), {"usr": "u"}, dp.ParameterTypeError, "'usr'"),
+    (52, ("hhh", H), {"ledger": "x.db"}, dp.ParameterTypeError, "ledger"),
+    (52, ("hhh", H), {"mechanism": "nonsense"}, dp.ParameterError, "mechanism ('nonsense')"),
+    (52, ("hhh", H), {"disjoint": 1}, dp.ParameterTypeError, "disjoint"),
+    (52, ("hhh", H), {"threshold": 1}, dp.BudgetError, "no known way fits 52 releases into total"),
 ]
 
 
@@ -147,7 +146,7 @@ def test_a_series_is_reserved_wherever_a_ledger_can_be_named(tmp_path: Path) -> 
     assert by_path is not None
     assert in_use is not None
     assert (by_path.left, by_path.epsilon) == (in_use.left, in_use.epsilon)
-    with pytest.raises(ParameterError, match=r"ledger .*accountant='pld'"):
+    with pytest.raises(dp.ParameterError, match=r"ledger .*accountant='pld'"):
         plan.reserve()
 
 

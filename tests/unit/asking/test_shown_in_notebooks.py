@@ -84,9 +84,6 @@ def test_a_ledger_that_is_gone_is_shown_too(tmp_path: Path) -> None:
     assert "cannot be read" in ledger._repr_html_()
 
 
-# -- facts by their names ------------------------------------------------------------------------
-
-
 def test_a_receipt_has_its_facts_as_attributes(objects: dict[str, Any]) -> None:
     """Law: an unknown one names what was meant; a receipt travels as before."""
     receipt = objects["receipt"]

@@ -118,8 +118,6 @@ def test_levels_have_names(spec: str) -> None:
     assert as_hierarchy(spec).level_names == LEVEL_NAMES[spec]
 
 
-# -- addresses and numbers -----------------------------------------------------------------------
-
 PRINTABLE = "".join(map(chr, range(32, 127)))
 
 
@@ -167,9 +165,6 @@ def test_integers_booleans_and_texts_are_numbers() -> None:
 def test_equal_bounds_are_equal_hierarchies() -> None:
     assert dp.number("x", lower=0, upper=1) == dp.number("x", lower=0.0, upper=1.0)
     assert dp.number("x", lower=0, upper=2**63 - 1) == dp.number("x", lower=0, upper=2**63)
-
-
-# -- several columns -----------------------------------------------------------------------------
 
 
 def test_labels_of_columns_are_joined_with_slashes() -> None:

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpframe as dp
-from dpframe.errors import HierarchyError, ParameterTypeError
 from dpframe.hierarchy import KINDS, Hierarchy, as_hierarchy
 from tests.members import tries
 
@@ -157,12 +156,12 @@ NO_NAMES: list[Any] = [[], [1], ["a", None], ["a", ""], [["a"]]]
     ],
 )
 def test_wrong_specifications_are_answered_by_name(written: Any, said: str) -> None:
-    with pytest.raises(HierarchyError, match=said):
+    with pytest.raises(dp.HierarchyError, match=said):
         as_hierarchy(written)
 
 
 def test_an_unknown_kind_is_answered_with_all_kinds() -> None:
-    with pytest.raises(HierarchyError) as error:
+    with pytest.raises(dp.HierarchyError) as error:
         as_hierarchy("geo:src")
     for kind in KINDS:
         assert f"{kind}:" in str(error.value)
@@ -171,7 +170,7 @@ def test_an_unknown_kind_is_answered_with_all_kinds() -> None:
 @pytest.mark.parametrize("written", [None, 3, 1.5, b"ip:src", {"a"}, object])
 def test_other_types_are_no_hierarchies(written: Any) -> None:
     said = r"hierarchy must be the name of a column.*; got [\w.]+\.$"
-    with pytest.raises(ParameterTypeError, match=said):
+    with pytest.raises(dp.ParameterTypeError, match=said):
         as_hierarchy(written)
 
 
@@ -208,7 +207,7 @@ NO_COLUMNS: list[Any] = [[], [["a", 1]], [["a"], "b"], [3]]
     ],
 )
 def test_wrong_objects_are_answered_by_name(build: Any, said: str) -> None:
-    with pytest.raises(HierarchyError, match=said):
+    with pytest.raises(dp.HierarchyError, match=said):
         build()
 
 

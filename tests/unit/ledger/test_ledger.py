@@ -111,19 +111,6 @@ def test_summary_and_releases_say_what_happened(ledger: Ledger) -> None:
     assert two.dp.receipt["ledger"]["left_epsilon"] == 1.5
 
 
-def test_pld_shows_what_it_saves(tmp_path: Path) -> None:
-    """Law: saved = plain - spent >= 0, and spent + left = total."""
-    ledger = Ledger(tmp_path / "budget.db", **TOTALS, accountant="pld")
-    asked = {"epsilon": 0.5, "delta": 1e-8, "mechanism": "gaussian"}
-    reservation = ledger.reserve(dp.explain(["a"], **asked), releases=4, delta=5e-6)
-    summary = ledger.summary().iloc[0]
-    assert summary["plain_epsilon"] == 2.0
-    assert summary["saved_epsilon"] > 0.5
-    assert summary["saved_epsilon"] == pytest.approx(2.0 - summary["spent_epsilon"])
-    assert summary["spent_epsilon"] == reservation.epsilon
-    assert summary["spent_epsilon"] + summary["left_epsilon"] == pytest.approx(3.0)
-
-
 def test_spent_left_and_the_receipt_agree(ledger: Ledger) -> None:
     """Law: spent + left = totals in exact decimals; a receipt shows what was left after it."""
     receipt = hhh(ledger, epsilon=0.3).dp.receipt

@@ -60,6 +60,8 @@ def test_reserved_releases_cost_less_than_their_sum_and_nothing_more(ledger: Led
     assert ledger.spent.epsilon == pytest.approx(asked.epsilon + 0.2)
     summary = ledger.summary().iloc[0]
     assert (summary["plain_epsilon"], summary["releases"], summary["reserved"]) == (1.0, 5, 0)
+    assert summary["saved_epsilon"] == pytest.approx(1.0 - summary["spent_epsilon"])
+    assert summary["spent_epsilon"] + summary["left_epsilon"] == pytest.approx(3.0)
     assert len(ledger.releases()) == 5
 
 

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.errors import ParameterError
 from dpframe.hierarchy import as_hierarchy
 from dpframe.pages.page_parts import lineage_labels
 from dpframe.pages.report import report_page
@@ -66,9 +65,9 @@ def test_lines_go_from_coarse_to_fine(hierarchy: str, label: str, level: int, li
 
 def test_choices_of_drawings_and_changed_numbers_are_refused() -> None:
     released = result()
-    with pytest.raises(ParameterError, match=r"kind .'bar'. does not fit cells"):
+    with pytest.raises(dp.ParameterError, match=r"kind .'bar'. does not fit cells"):
         report_page(released, released.dp.receipt, kind="bar")
-    with pytest.raises(ParameterError, match="not the release"):
+    with pytest.raises(dp.ParameterError, match="not the release"):
         report_page(released.assign(residual=1), released.dp.receipt)
 
 
@@ -101,7 +100,7 @@ def test_a_rollup_shows_one_measure(measure: str | None, shown: str, matrix: boo
     assert facts["upper"] == released[f"{shown}_upper"].tolist()
     assert ('aria-labelledby="matrix-title" hidden>' in text) != matrix
     assert HOSTILE not in text
-    with pytest.raises(ParameterError, match="measure"):
+    with pytest.raises(dp.ParameterError, match="measure"):
         report_page(released, released.dp.receipt, measure="none")
 
 

@@ -14,7 +14,6 @@ import pytest
 
 import dpframe as dp
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.errors import ColumnError, ParameterError
 from dpframe.evaluation.row_distance import wasserstein
 from dpframe.pages.drawings import (
     BINS,
@@ -46,9 +45,6 @@ def receipt() -> Receipt:
 
 def read(receipt: Receipt, real: pd.DataFrame, synthetic: pd.DataFrame, **more: Any) -> Reading:
     return Reading(marginals_page(real, synthetic, receipt=receipt, **more))
-
-
-# -- the page ------------------------------------------------------------------------------------
 
 
 def test_the_page_asks_for_nothing_and_runs_nothing(receipt: Receipt) -> None:
@@ -131,10 +127,10 @@ def test_dates_truth_values_and_missing_values_are_drawn(receipt: Receipt) -> No
 @pytest.mark.parametrize(
     ("real", "synthetic", "kind", "words"),
     [
-        ({"x": [1]}, {"y": [1]}, ColumnError, "no column in common"),
-        ({"x": [None]}, {"x": [1]}, ParameterError, "column .x. is empty"),
-        ({"x": ["a"]}, {"x": pd.Series([], dtype=str)}, ParameterError, "column .x. is empty"),
-        ({"x": [np.nan]}, {"x": [1.0]}, ParameterError, "column .x. is empty"),
+        ({"x": [1]}, {"y": [1]}, dp.ColumnError, "no column in common"),
+        ({"x": [None]}, {"x": [1]}, dp.ParameterError, "column .x. is empty"),
+        ({"x": ["a"]}, {"x": pd.Series([], dtype=str)}, dp.ParameterError, "column .x. is empty"),
+        ({"x": [np.nan]}, {"x": [1.0]}, dp.ParameterError, "column .x. is empty"),
     ],
 )
 def test_errors_teach(receipt: Receipt, real: Any, synthetic: Any, kind: Any, words: str) -> None:
@@ -143,15 +139,12 @@ def test_errors_teach(receipt: Receipt, real: Any, synthetic: Any, kind: Any, wo
 
 
 def test_bounds_and_folder_are_checked(receipt: Receipt, tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="lower < upper"):
+    with pytest.raises(dp.ParameterError, match="lower < upper"):
         marginals_page(frame(), frame(), receipt=receipt, bounds={"distance": (3, 3)})
-    with pytest.raises(ParameterError, match="folder that does not exist"):
+    with pytest.raises(dp.ParameterError, match="folder that does not exist"):
         write_marginals(frame(), frame(), tmp_path / "none" / "a.html", receipt=receipt)
     write_marginals(frame(), frame(), tmp_path / "a.html", receipt=receipt)
     assert (tmp_path / "a.html").read_text("utf-8").startswith("<!doctype html>")
-
-
-# -- bins, ticks and words -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("high", [0, 3, 23, 47, 48, 49, 200, 5000])

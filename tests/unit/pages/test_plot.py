@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.errors import DpframeError, ParameterError
 from dpframe.pages.chartable import period_of_label, period_start_text
 from dpframe.pages.plot import LEAST, Block, blocks, plot
 from dpframe.pages.report import report_page
@@ -114,7 +113,7 @@ def test_no_rows_and_no_total(graph: Any) -> None:
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(ParameterError, match="must be one of 'bar', 'line', 'icicle'"):
+    with pytest.raises(dp.ParameterError, match="must be one of 'bar', 'line', 'icicle'"):
         plot(*released(COUNTS), kind="pie")  # type: ignore[arg-type]
 
 
@@ -154,7 +153,7 @@ def test_what_fits_is_drawn_and_what_does_not_is_refused_with_what_does(graph: A
             if kind in fits:
                 assert frame.dp.plot(kind=kind).data[0].type == shape.get(kind, kind), name
                 continue
-            with pytest.raises(ParameterError, match=f"kind \\('{kind}'\\)") as error:
+            with pytest.raises(dp.ParameterError, match=f"kind \\('{kind}'\\)") as error:
                 frame.dp.plot(kind=kind)
             named = str(error.value).rpartition("Choose ")[2]
             assert set(re.findall(r"'(\w+)'", named)) == fits, (name, kind)
@@ -235,7 +234,7 @@ def test_labels_of_dates_are_read(label: str, start: str | None) -> None:
 
 def test_without_plotly_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
-    with pytest.raises(DpframeError, match=r"pip install 'dpframe\[plots\]'"):
+    with pytest.raises(dp.DpframeError, match=r"pip install 'dpframe\[plots\]'"):
         plot(*released(COUNTS))
 
 

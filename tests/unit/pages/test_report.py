@@ -16,7 +16,6 @@ import pytest
 
 import dpframe as dp
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.errors import ParameterError
 from dpframe.pages.page_parts import likelihood_factor
 from dpframe.pages.report import report_page, write_report
 from dpframe.testing import seeded_noise
@@ -157,7 +156,7 @@ def test_a_written_report_is_the_page(tmp_path: Path) -> None:
     text = (tmp_path / "r.html").read_bytes().decode("utf-8")
     assert text == report_page(frame, frame.dp.receipt, title="Très")
     assert "<title>Très</title>" in text
-    with pytest.raises(ParameterError, match="folder that does not exist"):
+    with pytest.raises(dp.ParameterError, match="folder that does not exist"):
         write_report(frame, frame.dp.receipt, tmp_path / "no" / "r.html")
 
 
@@ -167,7 +166,7 @@ def test_a_frame_without_a_column_is_refused(column: str) -> None:
     receipt = frame.dp.receipt
     if column == "prefix":
         receipt = Receipt({**dict(result(["country"]).dp.receipt), "hierarchy": "path:country"})
-    with pytest.raises(ParameterError, match=f"no column '{column}'"):
+    with pytest.raises(dp.ParameterError, match=f"no column '{column}'"):
         report_page(frame.drop(columns=column), receipt)
 
 

@@ -185,10 +185,11 @@ def test_pairs_are_those_of_the_rows_and_a_sample_is_of_its_user() -> None:
     assert repr(both) == "UserItems(<private>)"
 
 
+ITEMS = "\"user\" := 'u', contribution := 'items', "
 CALLS = [
     "dp_heavy_hitters({}, \"column\" := 'k', \"user\" := 'u', ",
-    "dp_hhh({}, hierarchy := ['k'], \"user\" := 'u', contribution := 'items', ",
-    "dp_tree_counts({}, 'k', keys := ['k1'], \"user\" := 'u', contribution := 'items', ",
+    "dp_hhh({}, hierarchy := ['k'], " + ITEMS,
+    "dp_tree_counts({}, hierarchy := ['k'], keys := ['k1'], " + ITEMS,
 ]
 
 

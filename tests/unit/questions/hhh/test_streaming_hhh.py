@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 import dpframe as dp
 from dpframe.accounting.sketch_stream import SketchLaws, sketch_laws
 from dpframe.counts import NoisyNodes
-from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.mechanisms import streaming_hhh
 from dpframe.mechanisms import streaming_hhh as upward_selection
@@ -290,13 +289,13 @@ FEW = pd.DataFrame({"p": ["a/b"] * 200, "u": range(200)})
 
 @refusals(
     [
-        ({"counters": 1}, ParameterError, ("counters (1) must be a whole number from 2",)),
-        ({"counters": -3}, ParameterError, ("counters (-3)",)),
-        ({"counters": 2.5}, ParameterTypeError, ("counters must be a whole number",)),
-        ({"counters": 10**9}, ParameterError, ("counters",)),
-        ({"remainder": True}, ParameterError, ("remainder (True) releases what no",)),
-        ({"user": "u"}, ParameterError, ("streaming",)),
-        ({"release_share": 0.5}, ParameterError, ("release_share (0.5) divides",)),
+        ({"counters": 1}, dp.ParameterError, ("counters (1) must be a whole number from 2",)),
+        ({"counters": -3}, dp.ParameterError, ("counters (-3)",)),
+        ({"counters": 2.5}, dp.ParameterTypeError, ("counters must be a whole number",)),
+        ({"counters": 10**9}, dp.ParameterError, ("counters",)),
+        ({"remainder": True}, dp.ParameterError, ("remainder (True) releases what no",)),
+        ({"user": "u"}, dp.ParameterError, ("streaming",)),
+        ({"release_share": 0.5}, dp.ParameterError, ("release_share (0.5) divides",)),
     ]
 )
 def test_bad_arguments_are_refused_before_anything_is_read(case: Wrong, tmp_path: Path) -> None:

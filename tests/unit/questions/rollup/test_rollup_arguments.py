@@ -15,7 +15,6 @@ import pyarrow as pa
 import pytest
 
 import dpframe as dp
-from dpframe.errors import BudgetError, ColumnError, DpframeError, ParameterError
 from dpframe.testing import seeded_noise
 from tests.doors import in_this_process
 from tests.members import some
@@ -39,7 +38,7 @@ def by_sql(name: str, given: dict[str, Any]) -> None:
         try:
             con.execute(f"FROM {name}('t', {named})", given).fetchall()
         except duckdb.Error as error:
-            raise DpframeError(str(error)) from None
+            raise dp.DpframeError(str(error)) from None
 
 
 def by_command(folder: Path, given: dict[str, Any]) -> None:
@@ -52,7 +51,7 @@ def by_command(folder: Path, given: dict[str, Any]) -> None:
     ran = in_this_process("rollup", "t.parquet", given["by"], *flags, cwd=folder)
     if ran.returncode:
         assert "Traceback" not in ran.stderr
-        raise DpframeError(ran.stderr)
+        raise dp.DpframeError(ran.stderr)
 
 
 DOORS: dict[str, Door] = {
@@ -124,7 +123,7 @@ def test_wrong_measures_are_refused_alike(
 
 
 def expect_refusal(door: Door, given: dict[str, Any], said: tuple[str, ...], folder: Path) -> None:
-    with pytest.raises(DpframeError) as raised:
+    with pytest.raises(dp.DpframeError) as raised:
         door(folder, {"by": "columns:c", **BUDGET, **given})
     for part in said:
         assert part in str(raised.value), raised.value
@@ -168,18 +167,18 @@ def test_good_calls_pass_every_door(tmp_path: Path) -> None:
 
 
 TWO_NAMES = ("two names, 'paid' and its key 'revenue'", "Leave AS out")
-OBJECTS: dict[str, tuple[Callable[[], object], type[DpframeError], tuple[str, ...]]] = {
-    "NaN": (lambda: dp.sum("x", lower=1, upper=math.nan), ParameterError, ("upper", "nan")),
-    "None": (lambda: dp.sum("x", lower=None, upper=1), ParameterError, ("lower", "missing")),
-    "above": (lambda: dp.mean("x", lower=2, upper=Decimal(1)), ParameterError, ("2", "upper 1")),
-    "huge": (lambda: dp.mean("x", lower=10**400, upper=1), ParameterError, ("lower",)),
-    "no column": (lambda: dp.sum("", lower=0, upper=1), ColumnError, ("''",)),
-    "no Unicode": (lambda: dp.sum("\ud800", lower=0, upper=1), ColumnError, ("text",)),
-    "{}": (lambda: asked({}), ParameterError, ("measures is empty",)),
-    "[]": (lambda: asked([]), ParameterError, ("measures is empty",)),
-    "missing": (lambda: asked(None), ParameterError, ("measures is missing",)),
-    "two": (lambda: asked({"revenue": "sum(x, 0, 5) AS paid"}), ParameterError, TWO_NAMES),
-    "quoted": (lambda: asked({"n": 'count as "N"'}), ParameterError, ("'N' and its key 'n'",)),
+OBJECTS: dict[str, tuple[Callable[[], object], type[dp.DpframeError], tuple[str, ...]]] = {
+    "NaN": (lambda: dp.sum("x", lower=1, upper=math.nan), dp.ParameterError, ("upper", "nan")),
+    "None": (lambda: dp.sum("x", lower=None, upper=1), dp.ParameterError, ("lower", "missing")),
+    "above": (lambda: dp.mean("x", lower=2, upper=Decimal(1)), dp.ParameterError, ("2", "upper 1")),
+    "huge": (lambda: dp.mean("x", lower=10**400, upper=1), dp.ParameterError, ("lower",)),
+    "no column": (lambda: dp.sum("", lower=0, upper=1), dp.ColumnError, ("''",)),
+    "no Unicode": (lambda: dp.sum("\ud800", lower=0, upper=1), dp.ColumnError, ("text",)),
+    "{}": (lambda: asked({}), dp.ParameterError, ("measures is empty",)),
+    "[]": (lambda: asked([]), dp.ParameterError, ("measures is empty",)),
+    "missing": (lambda: asked(None), dp.ParameterError, ("measures is missing",)),
+    "two": (lambda: asked({"revenue": "sum(x, 0, 5) AS paid"}), dp.ParameterError, TWO_NAMES),
+    "quoted": (lambda: asked({"n": 'count as "N"'}), dp.ParameterError, ("'N' and its key 'n'",)),
 }
 
 
@@ -211,7 +210,7 @@ def test_a_mapping_in_sql_has_no_second_names() -> None:
 
 def test_more_measures_than_the_budget_carries_are_refused() -> None:
     many = {f"m{i}": "count" for i in range(200)}
-    with pytest.raises(BudgetError, match=r"would get epsilon .*share="):
+    with pytest.raises(dp.BudgetError, match=r"would get epsilon .*share="):
         dp.rollup(FRAME, ["c"], many, epsilon=1e-4, delta=1e-6)
     assert len(dp.rollup(FRAME, ["c"], many, **BUDGET).columns) == 3 + 3 * 200
 

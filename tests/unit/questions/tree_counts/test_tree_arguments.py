@@ -162,8 +162,6 @@ def test_numbers_of_numpy_and_arrays_are_arguments() -> None:
     assert {plan.budget.delta for plan in pure} == {0.0}
 
 
-# -- what fails when the data are opened ---------------------------------------------------------
-
 OPENED: list[Wrong] = [
     ({"hierarchy": "path:plaice"}, ColumnError, ("'plaice'", "Did you mean 'place'?")),
     ({"weight": "vists"}, ColumnError, ("'vists'", "Did you mean 'visits'?")),
@@ -188,9 +186,6 @@ def test_what_fails_is_named_and_free(case: Wrong, ledger: dp.Ledger) -> None:
 @pytest.fixture
 def ledger(tmp_path: Path) -> dp.Ledger:
     return dp.Ledger(tmp_path / "budget.db", epsilon=100.0, delta=1e-2)
-
-
-# -- names of releases ---------------------------------------------------------------------------
 
 
 OTHERS: list[dict[str, Any]] = [
@@ -219,9 +214,6 @@ def test_a_pure_release_costs_no_delta_to_speak_of(ledger: dp.Ledger) -> None:
     spent = ledger.summary()
     assert spent["spent_epsilon"][0] == 1.0
     assert spent["spent_delta"][0] <= 1e-15
-
-
-# -- data at the edge ----------------------------------------------------------------------------
 
 
 def near(frame: pd.DataFrame, label: str, truth: int, most: int = 40) -> bool:
