@@ -100,6 +100,18 @@ def every_script(run: Callable[[Script], NoisyNodes]) -> Iterator[tuple[Script, 
         choices = script.next()
 
 
+def law_of(
+    run: Callable[[Script], Any], shown: Callable[[Any], Any] = lambda out: out
+) -> dict[Any, Fraction]:
+    """Probability of everything that can be shown of a run, over every combination of outcomes."""
+    law: dict[Any, Fraction] = {}
+    for script, result in every_script(run):
+        out = shown(result)
+        law[out] = law.get(out, Fraction(0)) + script.probability
+    assert sum(law.values()) == 1
+    return law
+
+
 class ScriptedValues:
     """In place of a NoiseTable: every value of the table in turn."""
 
@@ -135,8 +147,9 @@ class Undecided:
 
     __radd__ = __add__
 
-    def __ge__(self, threshold: int) -> NDArray[np.bool_]:
-        return np.array([self._top(threshold - int(f)) for f in self.residual], dtype=bool)
+    def __ge__(self, threshold: Any) -> NDArray[np.bool_]:
+        needed = np.broadcast_to(threshold, self.residual.shape) - self.residual
+        return np.array([self._top(int(x)) for x in needed], dtype=bool)
 
     def _top(self, x: int) -> bool:
         """Both outcomes of W >= x, unless one is impossible."""
@@ -172,58 +185,33 @@ def every_release(
     *,
     test: NoiseTable,
     release: NoiseTable,
-    threshold: int,
-    remainder: bool,
     run: Run = offline_hhh.run,
+    **options: Any,
 ) -> Distribution:
     """Probability of every possible output, over every value of every draw."""
-    tree, law = tree_of(table), Distribution()
+    tree = tree_of(table)
 
     def scripted(script: Script) -> NoisyNodes:
-        return run(
-            tree,
-            test=ScriptedValues(test, script),
-            release=ScriptedValues(release, script),
-            threshold=threshold,
-            remainder=remainder,
-        )
+        noise = {"test": ScriptedValues(test, script), "release": ScriptedValues(release, script)}
+        return run(tree, **noise, **options)
 
-    for script, noisy in every_script(scripted):
-        out = released(noisy)
-        law[out] = law.get(out, Fraction(0)) + script.probability
-    assert sum(law.values()) == 1
-    return law
+    return law_of(scripted, released)
 
 
 def every_selection(
-    table: Table,
-    *,
-    test: NoiseTable,
-    threshold: int,
-    remainder: bool,
-    run: Run = offline_hhh.run,
+    table: Table, *, test: NoiseTable, run: Run = offline_hhh.run, **options: Any
 ) -> Distribution:
     """Probability of every set of selected nodes, with their true residuals."""
-    tree, law = tree_of(table), Distribution()
+    tree = tree_of(table)
 
     def scripted(script: Script) -> NoisyNodes:
-        return run(
-            tree,
-            test=ScriptedCoins(test, script),
-            release=NoNoise(),
-            threshold=threshold,
-            remainder=remainder,
-        )
+        return run(tree, test=ScriptedCoins(test, script), release=NoNoise(), **options)
 
-    for script, noisy in every_script(scripted):
-        out = released(noisy)
-        law[out] = law.get(out, Fraction(0)) + script.probability
-    assert sum(law.values()) == 1
-    return law
+    return law_of(scripted, released)
 
 
-def hockey_stick(p: Distribution, q: Distribution, t: float) -> Fraction:
-    """D(P || Q) = sum of (P - t Q)+, exactly, for complete outputs; t = e^epsilon."""
+def hockey_stick(p: Any, q: Any, t: float) -> Any:
+    """D(P || Q) = sum of (P - t Q)+ for complete outputs, exactly where they are; t = e^epsilon."""
     rate, none = Fraction(t), Fraction(0)
     return sum((max(mass - rate * q.get(out, none), none) for out, mass in p.items()), none)
 
@@ -254,7 +242,7 @@ def _moved(law: NoiseTable, move: int) -> tuple[NDArray[np.float64], NDArray[np.
     return (at, moved) if move > 0 else (moved, at)
 
 
-def worst(p: Distribution, q: Distribution, t: float) -> Fraction:
+def worst(p: Any, q: Any, t: float) -> Any:
     """The larger of both directions, for complete outputs."""
     return max(hockey_stick(p, q, t), hockey_stick(q, p, t))
 
@@ -266,12 +254,5 @@ def worst_selection(p: Distribution, q: Distribution, release: NoiseTable, t: fl
 
 def claimed(laws: Laws, *, height: int, grid: int) -> tuple[float, float]:
     """What the accountant says of shares, of one unit more and of one less."""
-    return linear_delta(
-        laws.test,
-        laws.release,
-        right=laws.right,
-        left=laws.left,
-        release_scale=laws.release_scale,
-        height=height,
-        grid=grid,
-    )
+    known = {name: getattr(laws, name) for name in ("right", "left", "release_scale")}
+    return linear_delta(laws.test, laws.release, **known, height=height, grid=grid)

@@ -48,7 +48,7 @@ class OfflinePlan(HhhPlan[Laws, Counts]):
     def band(self) -> int:
         return self.selection.band
 
-    @property
+    @cached_property
     def draws(self) -> DrawList:
         return self.selection.draws
 
