@@ -15,6 +15,7 @@ import random
 import resource
 import signal
 import sqlite3
+import subprocess
 import sys
 import time
 import traceback
@@ -46,6 +47,18 @@ LAW = SimpleNamespace(
     budget=PLAN.budget, profile=((EPSILON, DELTA),), request=PLAN.request, unit=PLAN.unit
 )
 """What ``charge`` charges, for a reservation."""
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def worker(
+    command: str, *arguments: object, module: str = "ledger_worker", timeout: int = 900
+) -> Any:
+    """What a command of such a module prints, in a process of its own."""
+    words = [sys.executable, "-m", f"tests.privacy.{module}", command, *map(str, arguments)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=timeout)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 def release(

@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
-from .test_ledger import ROOT
+from tests.members import often
+
+from .ledger_worker import ROOT
 
 pytestmark = pytest.mark.engines  # kills processes of its own
 
@@ -42,28 +44,20 @@ def kills(folder: Path, times: int, bug: str = "") -> dict[str, Any]:
     return found
 
 
-def check(run: dict[str, Any]) -> None:
+@often(10, 1000, "times")
+def test_killed_children_leave_enough_charged_and_nothing_else(tmp_path: Path, times: int) -> None:
+    """Law: forked and spawned children draw from one ledger, by name and without, and are killed
+    at random: all that was seen is charged, the ledger opens, no lock stays, names replay what
+    was seen, and the next start finds and removes their folders."""
+    run = kills(tmp_path, times)
     assert run["seen"] > 0
     assert run["not charged"] == 0
     assert run["replayed"]
     assert run["seconds"] < 20  # no lock stays
     assert run["left later"] == 0
-
-
-def test_killed_children_leave_enough_charged_and_nothing_else(tmp_path: Path) -> None:
-    """Law: forked and spawned children draw from one ledger, by name and without, and are killed
-    at random: all that was seen is charged, the ledger opens, no lock stays, names replay what
-    was seen, and the next start finds and removes their folders."""
-    check(kills(tmp_path, 10))
-
-
-@pytest.mark.evidence
-def test_1000_killed_children_leave_enough_charged_and_nothing_else(tmp_path: Path) -> None:
-    """Law: the same for 1,000 kills."""
-    run = kills(tmp_path, 1000)
-    check(run)
-    assert run["names"] > 100
-    assert run["left by killed"] > 0
+    if times == 1000:
+        assert run["names"] > 100
+        assert run["left by killed"] > 0
 
 
 def test_children_that_charge_after_the_draw_are_caught(tmp_path: Path) -> None:
