@@ -167,59 +167,42 @@ Run = Callable[..., NoisyNodes]
 """``run(tree, *, test, release, threshold, remainder)``, shipped or with a planted bug."""
 
 
+def law_of(run: Callable[[Script], Any], shown: Callable[[Any], Any] = released) -> Any:
+    """Probability of everything that a run can show, over all outcomes of its draws."""
+    law: dict[Any, Fraction] = {}
+    for script, noisy in every_script(run):
+        out = shown(noisy)
+        law[out] = law.get(out, Fraction(0)) + script.probability
+    assert sum(law.values()) == 1
+    return law
+
+
 def every_release(
     table: Table,
     *,
     test: NoiseTable,
     release: NoiseTable,
-    threshold: int,
-    remainder: bool,
     run: Run = offline_hhh.run,
+    **options: Any,
 ) -> Distribution:
     """Probability of every possible output, over every value of every draw."""
-    tree, law = tree_of(table), Distribution()
+    tree = tree_of(table)
 
     def scripted(script: Script) -> NoisyNodes:
-        return run(
-            tree,
-            test=ScriptedValues(test, script),
-            release=ScriptedValues(release, script),
-            threshold=threshold,
-            remainder=remainder,
-        )
+        noise = {"test": ScriptedValues(test, script), "release": ScriptedValues(release, script)}
+        return run(tree, **noise, **options)
 
-    for script, noisy in every_script(scripted):
-        out = released(noisy)
-        law[out] = law.get(out, Fraction(0)) + script.probability
-    assert sum(law.values()) == 1
-    return law
+    return law_of(scripted)  # type: ignore[no-any-return]
 
 
 def every_selection(
-    table: Table,
-    *,
-    test: NoiseTable,
-    threshold: int,
-    remainder: bool,
-    run: Run = offline_hhh.run,
+    table: Table, *, test: NoiseTable, run: Run = offline_hhh.run, **options: Any
 ) -> Distribution:
     """Probability of every set of selected nodes, with their true residuals."""
-    tree, law = tree_of(table), Distribution()
-
-    def scripted(script: Script) -> NoisyNodes:
-        return run(
-            tree,
-            test=ScriptedCoins(test, script),
-            release=NoNoise(),
-            threshold=threshold,
-            remainder=remainder,
-        )
-
-    for script, noisy in every_script(scripted):
-        out = released(noisy)
-        law[out] = law.get(out, Fraction(0)) + script.probability
-    assert sum(law.values()) == 1
-    return law
+    tree = tree_of(table)
+    return law_of(  # type: ignore[no-any-return]
+        lambda script: run(tree, test=ScriptedCoins(test, script), release=NoNoise(), **options)
+    )
 
 
 def hockey_stick(p: Distribution, q: Distribution, t: float) -> Fraction:
@@ -266,12 +249,5 @@ def worst_selection(p: Distribution, q: Distribution, release: NoiseTable, t: fl
 
 def claimed(laws: Laws, *, height: int, grid: int) -> tuple[float, float]:
     """What the accountant says of shares, of one unit more and of one less."""
-    return linear_delta(
-        laws.test,
-        laws.release,
-        right=laws.right,
-        left=laws.left,
-        release_scale=laws.release_scale,
-        height=height,
-        grid=grid,
-    )
+    scales = {"right": laws.right, "left": laws.left, "release_scale": laws.release_scale}
+    return linear_delta(laws.test, laws.release, **scales, height=height, grid=grid)

@@ -12,12 +12,14 @@ confidence 1 - 1e-6 (Clopper and Pearson 1934; as DP-Auditorium and dp-recorder 
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
+from itertools import repeat
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,6 +30,7 @@ import dpframe as dp
 from dpframe.accounting.path_recursion import path_delta
 from dpframe.accounting.sketch_lattice import lattice_laws
 from dpframe.accounting.sketch_stream import sketch_laws
+from dpframe.asking.level_plan import proof_text
 from dpframe.counts import CountTree, NoisyNodes, chosen_nodes, nearest_chosen
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable, gaussian_table, halves, laplace_table
@@ -44,7 +47,7 @@ from tests.privacy.enumerate_outputs import (
     NoNoise,
     Script,
     ScriptedValues,
-    every_script,
+    law_of,
     more,
     released,
     tree_of,
@@ -59,6 +62,12 @@ DRAWS, CONFIDENCE = 5_000, 1e-6
 
 Outputs = Callable[[], Iterator[object]]
 """Draws of one neighbour, without end."""
+
+Change = Callable[[dict[str, Any]], object]
+"""What is done to a proof as JSON has it."""
+
+Mistakes = Iterable[tuple[str, str, Change]]
+"""A name, what it is of, and what is changed in a proof."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +104,11 @@ def audited(one: Outputs, other: Outputs, *, epsilon: float, delta: float) -> bo
     return _shown(*drawn, epsilon, delta) or _shown(*drawn[::-1], epsilon, delta)
 
 
+def told_apart(outputs: Callable[[int], Outputs], *sizes: int) -> bool:
+    """Whether draws of a table and of one with a record more break (1, 1e-4), at any size."""
+    return any(audited(outputs(n), outputs(n + 1), epsilon=EPSILON, delta=DELTA) for n in sizes)
+
+
 def _shown(here: list[object], there: list[object], epsilon: float, delta: float) -> bool:
     p, q = Counter(here[:DRAWS]), Counter(there[:DRAWS])
     event = {out for out, n in p.items() if n > math.exp(epsilon) * q.get(out, 0)}
@@ -128,23 +142,13 @@ class Selection:
         return chain_delta(**vars(self)) > DELTA
 
     def audited(self) -> bool:
-        full = self.threshold - self.test.highest // 3
-        return any(
-            audited(self._outputs(n), self._outputs(n + 1), epsilon=EPSILON, delta=DELTA)
-            for n in (0, full)
-        )
+        return told_apart(self._outputs, 0, self.threshold - self.test.highest // 3)
 
     def _outputs(self, records: int) -> Outputs:
         tree = tree_of({"abcdefgh"[: self.height]: records})
-
-        def outputs() -> Iterator[object]:
-            options = {"threshold": self.threshold, "remainder": self.remainder}
-            while True:
-                yield released(
-                    offline_hhh.run(tree, test=self.test, release=self.release, **options)
-                )
-
-        return outputs
+        noise = {"test": self.test, "release": self.release}
+        options = {"threshold": self.threshold, "remainder": self.remainder}
+        return lambda: (released(offline_hhh.run(tree, **noise, **options)) for _ in repeat(0))
 
 
 def shipped(**options: Any) -> Selection:
@@ -162,13 +166,9 @@ def scaled(left: float, right: float, release: float) -> Selection:
         right=("geometric", setting.laws.right * right, setting.laws.test.highest),
         recentre=False,
     )
-    shift = own.test.highest - test.highest
-    test = NoiseTable(test.family, test.lowest + shift, test.weights)
-    return replace(
-        own,
-        test=test,
-        release=laplace_table(setting.laws.release_scale * release, own.release.highest),
-    )
+    test = NoiseTable(test.family, test.lowest + own.test.highest - test.highest, test.weights)
+    narrow = laplace_table(setting.laws.release_scale * release, own.release.highest)
+    return replace(own, test=test, release=narrow)
 
 
 def cut(law: NoiseTable, left: int, right: int) -> NoiseTable:
@@ -202,24 +202,15 @@ def selections() -> Iterator[tuple[str, str, Selection]]:
     yield "release noise of half the scale", "mechanism", scaled(1, 1, 0.5)
     yield "left half 20 % narrower", "accountant", scaled(0.8, 1, 1)
     yield "right half 20 % narrower", "accountant", scaled(1, 0.8, 1)
-    yield (
-        "test drawn from the release's law",
-        "mechanism",
-        replace(own, test=own.release, threshold=own.release.highest + 2),
-    )
-    yield (
-        "calibrated for one level, run on three",
-        "accountant",
-        Selection(low.test, low.laws.release, low.threshold),
-    )
+    narrow = replace(own, test=own.release, threshold=own.release.highest + 2)
+    yield "test drawn from the release's law", "mechanism", narrow
+    one = Selection(low.test, low.laws.release, low.threshold)
+    yield "calibrated for one level, run on three", "accountant", one
     yield "one level more than was paid for", "accountant", replace(own, height=4)
     yield "remainder that is not paid for", "accountant", replace(without, remainder=True)
     yield "threshold of 1", "mechanism", replace(own, threshold=1)
-    yield (
-        "threshold at half the reach of the noise",
-        "mechanism",
-        replace(own, threshold=own.test.highest // 2),
-    )
+    half = replace(own, threshold=own.test.highest // 2)
+    yield "threshold at half the reach of the noise", "mechanism", half
     yield "threshold off by two", "mechanism", replace(own, threshold=own.test.highest)
     yield "test cut short on the left", "noise", replace(own, test=cut(own.test, 8, 0))
     yield "test cut short on the right", "noise", replace(own, test=cut(own.test, 0, 3))
@@ -251,10 +242,7 @@ class Histograms:
         return max(alone, apart) > DELTA
 
     def audited(self) -> bool:
-        return any(
-            audited(self._outputs(n), self._outputs(n + 1), epsilon=EPSILON, delta=DELTA)
-            for n in (0, 1000)
-        )
+        return told_apart(self._outputs, 0, 1000)
 
     def _outputs(self, records: int) -> Outputs:
         def outputs() -> Iterator[object]:
@@ -288,14 +276,10 @@ def histograms() -> Iterator[tuple[str, str, Histograms]]:
 # -- wrong numbers that only the proof shows in full -----------------------------------------------
 
 
-def changed(plan: Any, change: Callable[[dict[str, Any]], None]) -> Callable[[], bool]:
+def changed(plan: Callable[[], Any], change: Change) -> Callable[[], bool]:
     """Whether the verifier refuses a plan whose game was changed and whose promise was not."""
 
     def ask() -> bool:
-        import json
-
-        from dpframe.asking.level_plan import proof_text
-
         proof = json.loads(proof_text(plan()) or "")
         change(proof)
         return verify_proof(json.dumps(proof)).outcome == "failed"
@@ -303,13 +287,41 @@ def changed(plan: Any, change: Callable[[dict[str, Any]], None]) -> Callable[[],
     return ask
 
 
+def put(**facts: Any) -> Change:
+    """Other facts of a game."""
+    return lambda proof: proof["game"].update(facts)
+
+
+def plus(**facts: int) -> Change:
+    """Facts of a game that are so much more."""
+    return lambda t: t["game"].update({name: t["game"][name] + by for name, by in facts.items()})
+
+
+def times(**facts: float) -> Change:
+    """Facts of a game that are so many times what they were; whole ones stay whole."""
+
+    def change(proof: dict[str, Any]) -> None:
+        game = proof["game"]
+        game.update({name: type(game[name])(game[name] * by) for name, by in facts.items()})
+
+    return change
+
+
+def once_more(name: str) -> Change:
+    """The first of a list is there twice."""
+    return lambda proof: proof["game"][name].append(proof["game"][name][0])
+
+
+GROUPS: dict[str, Any] = {"user": "u", "contribution": "records", "max_contributions": 2}
+
+
 def explained(**arguments: Any) -> Callable[[], Any]:
     budget = {"epsilon": EPSILON, "delta": DELTA}
     return lambda: dp.explain("path:p?depth=3", **{**budget, **arguments}).plan
 
 
-def tree(**arguments: Any) -> Callable[[], Any]:
-    return lambda: dp.explain_tree_counts("path:p?depth=3", **arguments).plan
+def tree(about: Any = "path:p?depth=3", **arguments: Any) -> Callable[[], Any]:
+    return lambda: dp.explain_tree_counts(about, **arguments).plan
 
 
 def streams(levels: int, less: int) -> Callable[[], bool]:
@@ -368,7 +380,6 @@ def reserving(paid: int, made: int, own: float = 0.1) -> bool:
     """Whether so many releases are refused in a ledger that holds what fewer cost together; their
     law, and what the ledger says of it."""
     from dpframe.accounting.compose import composed_epsilon
-    from dpframe.asking.level_plan import proof_text
     from dpframe.ledger.reservations import reserved_law
 
     budget = {"epsilon": 0.1, "delta": 1e-8}
@@ -406,23 +417,19 @@ def another_law() -> bool:
     return reserving(10, 10, own=0.12)
 
 
-def groups_of_users() -> Any:
-    users = {"user": "u", "contribution": "records", "max_contributions": 2}
-    budget = {"epsilon": EPSILON, "delta": DELTA}
-    return dp.explain("path:p?depth=3", mechanism="offline-gaussian", **budget, **users).plan
+def groups() -> Mistakes:
+    yield "groups of 3 paid for as 2", "accountant", lambda t: t["promise"].update(group=3)
+    third = {"delta": DELTA / 3}
+    yield "delta of a group not divided", "accountant", lambda t: t["promise"].update(third)
 
 
-Change = Callable[[dict[str, Any]], object]
-"""What is done to a proof as JSON has it."""
+def shares() -> Mistakes:
+    yield "left scale claimed 15 % wider than the table", "accountant", times(left=1.15)
+    yield "a unit counted as a user", "mechanism", times(units=2)
+    yield "threshold that hides one unit and no user", "mechanism", plus(threshold=-300)
 
 
-def relative_counts() -> Any:
-    return dp.explain_tree_counts(
-        "path:p?depth=2", epsilon=1.0, delta=DELTA, mechanism="relative", alpha=0.5, largest=10**9
-    ).plan
-
-
-def classified() -> Iterator[tuple[str, str, Change]]:
+def classified() -> Mistakes:
     """Changes of a step with a relative error."""
 
     def last(**facts: Callable[[dict[str, Any]], object]) -> Change:
@@ -432,92 +439,43 @@ def classified() -> Iterator[tuple[str, str, Change]]:
 
         return change
 
-    steps = "a step that is not paid for"
-    yield steps, "accountant", lambda t: t["game"]["steps"].append(t["game"]["steps"][0])
+    yield "a step that is not paid for", "accountant", once_more("steps")
     yield "an answer more than is paid for", "accountant", last(tops=lambda s: s["tops"] + 1)
     yield "queries with the noise of tests", "mechanism", last(queries=lambda s: s["tests"])
-    yield (
-        "tests with noise of half the scale",
-        "mechanism",
-        last(tests=lambda s: _half(s["tests"])),
-    )
+    half = last(tests=lambda s: str(Fraction(s["tests"]) / 2))
+    yield "tests with noise of half the scale", "mechanism", half
     yield "noise of tests cut at half its reach", "noise", last(bound=lambda s: s["bound"] // 2)
     yield "one record can pass a test", "mechanism", last(cut=lambda s: s["bound"] + 1)
 
 
-def _half(scale: str) -> str:
-    return str(Fraction(scale) / 2)
-
-
-def spread() -> Iterator[tuple[str, str, Callable[[dict[str, Any]], None]]]:
+def spread() -> Mistakes:
     """Mistakes in Gaussian noise for groups of records."""
-    yield "3 records paid for as 2", "accountant", lambda t: t["game"].update(moves=3)
-    yield "a level that is not paid for", "accountant", lambda t: t["game"].update(height=4)
-    yield (
-        "noise of a test claimed 1 % wider than its table",
-        "noise",
-        lambda t: t["game"].update(test_sigma=t["game"]["test_sigma"] * 1.01),
-    )
+    yield "3 records paid for as 2", "accountant", put(moves=3)
+    yield "a level that is not paid for", "accountant", put(height=4)
+    yield "noise of a test claimed 1 % wider than its table", "noise", times(test_sigma=1.01)
     yield "tests with noise of releases", "mechanism", lambda t: t["tables"].reverse()
 
 
-def values_of_users() -> Any:
-    return dp.explain_heavy_hitters("w", user="u", epsilon=EPSILON, delta=DELTA).plan
-
-
-def weighed() -> Iterator[tuple[str, str, Callable[[dict[str, Any]], None]]]:
+def weighed() -> Mistakes:
     """Mistakes in rounds of weights."""
 
     def less(noise: dict[str, Any]) -> None:
         noise["sigma"] *= 0.99
 
-    yield (
-        "a round that is not paid for",
-        "accountant",
-        lambda t: t["game"]["rounds"].append(t["game"]["rounds"][0]),
-    )
+    yield "a round that is not paid for", "accountant", once_more("rounds")
     yield "noise of a round 1 % narrower", "mechanism", lambda t: less(t["game"]["rounds"][0])
     yield "noise of counts 1 % narrower", "mechanism", lambda t: less(t["game"]["count"])
-    yield (
-        "a user with twice the values",
-        "accountant",
-        lambda t: t["game"].update(items=2 * t["game"]["items"]),
-    )
-    yield (
-        "threshold 1 % lower",
-        "mechanism",
-        lambda t: t["game"].update(threshold=t["game"]["threshold"] * 99 // 100),
-    )
-    yield (
-        "counts of norm 256 paid for as 128",
-        "accountant",
-        lambda t: t["game"].update(norm=256),
-    )
+    yield "a user with twice the values", "accountant", times(items=2)
+    yield "threshold 1 % lower", "mechanism", times(threshold=0.99)
+    yield "counts of norm 256 paid for as 128", "accountant", put(norm=256)
 
 
-def prefix_tree() -> Any:
-    budget = {"epsilon": EPSILON, "delta": DELTA, "participation": 0.5}
-    return dp.explain_prefix_tree("word", user="u", devices=100_000, **budget).plan
-
-
-def devices() -> Iterator[tuple[str, str, Callable[[dict[str, Any]], None]]]:
+def devices() -> Mistakes:
     """Mistakes in sums of reports."""
-    yield "a report that is not paid for", "accountant", lambda t: t["game"].update(reports=5)
-    yield (
-        "a cell that nobody holds reports 5 % less",
-        "mechanism",
-        lambda t: t["game"].update(silence=t["game"]["silence"] * 0.95),
-    )
-    yield (
-        "a cell that others hold taken for the best hidden",
-        "accountant",
-        lambda t: t["game"].update(spared=5),
-    )
-    yield (
-        "devices counted that do not take part",
-        "accountant",
-        lambda t: t["game"].update(counted=50_000),
-    )
+    yield "a report that is not paid for", "accountant", put(reports=5)
+    yield "a cell that nobody holds reports 5 % less", "mechanism", times(silence=0.95)
+    yield "a cell that others hold taken for the best hidden", "accountant", put(spared=5)
+    yield "devices counted that do not take part", "accountant", put(counted=50_000)
 
 
 def _rounded_down(proof: dict[str, Any]) -> None:
@@ -528,71 +486,105 @@ def _rounded_down(proof: dict[str, Any]) -> None:
 
 
 def proofs() -> Iterator[tuple[str, str, Callable[[], bool]]]:
-    users = {"user": "u", "contribution": "records", "max_contributions": 2}
-    shares = explained(user="u", epsilon=4.0)
-    yield (
-        "groups of 3 paid for as 2",
-        "accountant",
-        changed(explained(**users), lambda t: t["promise"].update(group=3)),
-    )
-    yield (
-        "delta of a group not divided",
-        "accountant",
-        changed(explained(**users), lambda t: t["promise"].update(delta=DELTA / 3)),
-    )
-    yield (
-        "shares: left scale claimed 15 % wider than the table",
-        "accountant",
-        changed(shares, lambda t: t["game"].update(left=t["game"]["left"] * 1.15)),
-    )
-    yield (
-        "shares: a unit counted as a user",
-        "mechanism",
-        changed(shares, lambda t: t["game"].update(units=2 * t["game"]["units"])),
-    )
-    yield (
-        "shares: threshold that hides one unit and no user",
-        "mechanism",
-        changed(shares, lambda t: t["game"].update(threshold=t["game"]["threshold"] - 300)),
-    )
+    budget: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
+
+    def of(what: str, plan: Callable[[], Any], mistakes: Mistakes) -> Iterator[Any]:
+        return ((what + name, where, changed(plan, change)) for name, where, change in mistakes)
+
+    yield from of("", explained(**GROUPS), groups())
+    yield from of("shares: ", explained(user="u", epsilon=4.0), shares())
     yield "sketches: noise of one level on three", "accountant", streams(1, 0)
     yield "sketches: threshold off by two", "mechanism", streams(3, 2)
-    yield (
-        "tree counts: a level that is not paid for",
-        "accountant",
-        changed(
-            tree(epsilon=1.0, delta=DELTA, mechanism="laplace"),
-            lambda t: t["game"]["levels"].append(t["game"]["levels"][0]),
-        ),
-    )
-    yield (
-        "tree counts: scales rounded down",
-        "accountant",
-        changed(lambda: dp.explain_tree_counts(["p"], epsilon=0.7, keys=["x"]).plan, _rounded_down),
-    )
-    for name, where, change in classified():
-        yield f"relative counts: {name}", where, changed(relative_counts, change)
+    unpaid = ("a level that is not paid for", "accountant", once_more("levels"))
+    yield from of("tree counts: ", tree(**budget, mechanism="laplace"), [unpaid])
+    listed = tree(["p"], epsilon=0.7, keys=["x"])
+    yield from of("tree counts: ", listed, [("scales rounded down", "accountant", _rounded_down)])
+    steps = {"mechanism": "relative", "alpha": 0.5, "largest": 10**9}
+    yield from of("relative counts: ", tree("path:p?depth=2", **budget, **steps), classified())
+    unit = "number:x?lower=0&upper=1"
     yield (
         "synthetic rows: rows of a sketch paid for as one",
         "accountant",
         changed(
-            lambda: dp.explain_synthesize("number:x?lower=0&upper=1", epsilon=1.0, k=16).plan,
+            lambda: dp.explain_synthesize(unit, epsilon=1.0, k=16).plan,
             lambda t: t["game"]["levels"][-1].update(moves=3),
         ),
     )
-    for name, where, change in spread():
-        yield f"Gaussian groups: {name}", where, changed(groups_of_users, change)
-    for name, where, change in weighed():
-        yield f"rounds: {name}", where, changed(values_of_users, change)
+    normal = explained(mechanism="offline-gaussian", **GROUPS)
+    yield from of("Gaussian groups: ", normal, spread())
+    users = lambda: dp.explain_heavy_hitters("w", user="u", **budget).plan  # noqa: E731
+    yield from of("rounds: ", users, weighed())
     yield "sum of sketches: threshold off by two counts", "mechanism", added(theta=-18)
     yield "sum of sketches: a level that is not paid for", "accountant", added(sketches=1)
     yield "sum of sketches: noise on counts of one fewer", "accountant", added(counters=1)
-    for name, where, change in devices():
-        yield f"prefix tree: {name}", where, changed(prefix_tree, change)
+    many: dict[str, Any] = {"user": "u", "devices": 100_000, **budget, "participation": 0.5}
+    yield from of("prefix tree: ", lambda: dp.explain_prefix_tree("word", **many).plan, devices())
     yield "ledger: a release that is not added up", "accountant", forgotten
     yield "ledger: a week and its day charged as disjoint", "accountant", disjoint
     yield "ledger: a reservation of 12 releases paid for as 10", "accountant", underpaid
     yield "ledger: a release that tells more than its reservation", "accountant", another_law
+
+
+def rolled(**measures: Any) -> Callable[[], Any]:
+    return lambda: dp.explain_rollup("path:p?depth=8", measures, epsilon=EPSILON, delta=DELTA).plan
+
+
+def _drawn(proof: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the last step draws: measures."""
+    drawn: list[dict[str, Any]] = proof["game"]["steps"][-1]["game"]["drawn"]
+    return drawn
+
+
+def _all_of_epsilon(proof: dict[str, Any]) -> None:
+    """Measures draw as if nothing had been selected."""
+    spent = Fraction(proof["game"]["steps"][-1]["epsilon"])
+    for each in _drawn(proof):
+        each["scale"] = str(Fraction(each["scale"]) * spent / Fraction(EPSILON))
+    proof["game"]["steps"][-1]["epsilon"] = EPSILON
+
+
+def _selection_of_all_delta(proof: dict[str, Any]) -> None:
+    """The selection is one that has all of delta, beside measures that have half of it."""
+    alone = json.loads(proof_text(rolled(orders="count")()) or "")
+    proof["game"]["steps"][0] = alone["game"]["steps"][0]
+    proof["tables"][0] = alone["tables"][0]
+
+
+def rolled_up() -> Iterator[tuple[str, str, Callable[[], bool]]]:
+    """Mistakes in rollups, and in whole counts of cells."""
+    both = rolled(orders="count", revenue=dp.sum("x", lower=0, upper=500))
+    values, found = rolled(values="distinct(x)"), rolled(x=dp.sum("x", lower=0, upper="auto"))
+    mean = rolled(mean=dp.mean("x", lower=-500, upper=500))
+    listed = lambda: dp.explain_rollup(["a"], "distinct(x)", epsilon=EPSILON, keys=["x"]).plan  # noqa: E731
+    cells = lambda: dp.explain("a * b", epsilon=EPSILON, delta=DELTA, totals=True).plan  # noqa: E731
+
+    def scaled(by: Fraction) -> Change:
+        return lambda t: _drawn(t)[0].update(scale=str(Fraction(_drawn(t)[0]["scale"]) * by))
+
+    again: Change = lambda t: _drawn(t).append({**_drawn(t)[1], "measure": "again"})  # noqa: E731
+    larger: Change = lambda t: _drawn(t)[1].update(high=2 * _drawn(t)[1]["high"])  # noqa: E731
+    twice: Change = lambda t: _drawn(t).append(_drawn(t)[0])  # noqa: E731
+    whole = {"table": 2, "least": None}
+    mistakes: list[tuple[str, str, Callable[[], Any], Change]] = [
+        ("a second measure that is not paid for", "accountant", both, again),
+        ("noise of a part for values half as large", "mechanism", both, larger),
+        ("a mean paid for by its larger bound alone", "mechanism", mean, scaled(Fraction(1, 2))),
+        ("scale of a measure 5 % too small", "mechanism", both, scaled(Fraction(19, 20))),
+        ("measures have all of epsilon beside the selection", "accountant", both, _all_of_epsilon),
+        (
+            "delta of the selection left out of the sum",
+            "accountant",
+            values,
+            _selection_of_all_delta,
+        ),
+        ("different values paid for at one level", "accountant", listed, put(height=3)),
+        ("a search that is not paid for", "accountant", found, twice),
+    ]
+    for name, where, plan, change in mistakes:
+        yield f"rollup: {name}", where, changed(plan, change)
+    unpaid: Change = lambda t: t["game"]["steps"][1]["game"]["levels"].append(whole)  # noqa: E731
+    name = "cells: whole counts of a kind that is not paid for"
+    yield name, "accountant", changed(cells, unpaid)
 
 
 # -- wrong code: its numbers are right, so that no proof can show it -------------------------------
@@ -638,36 +630,27 @@ def _selected(tree: CountTree, test: Any, threshold: int, remainder: bool) -> tu
     return selected, residual
 
 
-def exact_remainder(
-    tree: CountTree, *, test: Any, release: Any, threshold: int, remainder: bool
-) -> NoisyNodes:
-    selected, residual = _selected(tree, test, threshold, remainder)
+def exact_remainder(tree: CountTree, *, release: Any, **rest: Any) -> NoisyNodes:
+    selected, residual = _selected(tree, **rest)
     noise = release.draw(len(residual))
     noise[0] = 0
     return _finish(tree, selected, residual + noise)
 
 
-def no_noise_on_large_ones(
-    tree: CountTree, *, test: Any, release: Any, threshold: int, remainder: bool
-) -> NoisyNodes:
-    selected, residual = _selected(tree, test, threshold, remainder)
-    noise = release.draw(len(residual))
-    return _finish(tree, selected, np.where(residual > threshold, residual, residual + noise))
+def no_noise_on_large_ones(tree: CountTree, *, release: Any, **rest: Any) -> NoisyNodes:
+    selected, residual = _selected(tree, **rest)
+    noise = np.where(residual > rest["threshold"], 0, release.draw(len(residual)))
+    return _finish(tree, selected, residual + noise)
 
 
-def a_draw_for_each_value(
-    tree: CountTree, *, test: Any, release: Any, threshold: int, remainder: bool
-) -> NoisyNodes:
-    selected, residual = _selected(tree, test, threshold, remainder)
+def a_draw_for_each_value(tree: CountTree, *, release: Any, **rest: Any) -> NoisyNodes:
+    selected, residual = _selected(tree, **rest)
     values, of = np.unique(residual, return_inverse=True)
     return _finish(tree, selected, residual + release.draw(len(values))[of])
 
 
-def no_remainder_of_an_empty_table(
-    tree: CountTree, *, test: Any, release: Any, threshold: int, remainder: bool
-) -> NoisyNodes:
-    full = bool(remainder and tree.count[0] > 0)
-    return offline_hhh.run(tree, test=test, release=release, threshold=threshold, remainder=full)
+def no_remainder_of_an_empty_table(tree: CountTree, *, remainder: bool, **rest: Any) -> NoisyNodes:
+    return offline_hhh.run(tree, remainder=remainder and bool(tree.count[0] > 0), **rest)
 
 
 def cut_before_the_noise(tree: CountTree, *, test: Any, threshold: int, **rest: Any) -> NoisyNodes:
@@ -692,11 +675,9 @@ def nothing_is_taken(
     return _finish(tree, top, residual)
 
 
-def candidates_are_shown(
-    tree: CountTree, *, test: Any, release: Any, threshold: int, remainder: bool
-) -> NoisyNodes:
+def candidates_are_shown(tree: CountTree, *, release: Any, **rest: Any) -> NoisyNodes:
     """Every node that was looked at is listed, with a released number or 0."""
-    selected, residual = _selected(tree, test, threshold, remainder)
+    selected, residual = _selected(tree, **rest)
     every = np.ones(len(tree.level), dtype=bool)
     shown = np.zeros(len(tree.level), dtype=np.int64)
     shown[selected] = residual + release.draw(len(residual))
@@ -769,19 +750,15 @@ class Code:
 
     def law(self, table: dict[str, int]) -> dict[Any, Any]:
         """The probability of everything that can be shown."""
-        counted, law, options = tree_of(table), dict[Any, Any](), self.options
+        counted, options = tree_of(table), self.options
 
         def scripted(script: Script) -> NoisyNodes:
-            test = ScriptedValues(options["test"], script)
-            release = options["release"]
+            test, release = ScriptedValues(options["test"], script), options["release"]
             if not self.chosen_only:
                 release = ScriptedValues(release, script)
             return self.run(counted, **{**options, "test": test, "release": release})
 
-        for script, noisy in every_script(scripted):
-            out = self.shown(noisy)
-            law[out] = law.get(out, Fraction(0)) + script.probability
-        return law
+        return law_of(scripted, self.shown)  # type: ignore[no-any-return]
 
     def exceeds(self) -> bool:
         """Whether the exact divergence of some neighbours is above what the shipped code costs."""
@@ -795,8 +772,7 @@ class Code:
     def audited(self) -> bool:
         return any(
             audited(
-                self._outputs(table),
-                self._outputs(more(table, path)),
+                *(map(self._outputs, (table, more(table, path)))),
                 epsilon=SMALL_EPSILON,
                 delta=self.limit,
             )
@@ -805,18 +781,11 @@ class Code:
 
     def _outputs(self, table: dict[str, int]) -> Outputs:
         counted, options = tree_of(table), self.options
-
-        def draws() -> Iterator[object]:
-            while True:
-                yield self.shown(self.run(counted, **options))
-
-        return draws
+        return lambda: (self.shown(self.run(counted, **options)) for _ in repeat(0))
 
 
 def mutants() -> list[Mutant]:
     """All of them."""
-    from tests.privacy.rollup_mutants import rolled_up  # which changes proofs as this module does
-
     found = [
         Mutant(name, where, each.refused, each.exceeds, each.audited)
         for name, where, each in (*selections(), *histograms())

@@ -37,7 +37,7 @@ from dpframe.ledger.entries import append_entry, entry_of, newest_entry
 from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, read_totals, units_down, units_up
 from dpframe.noise import NoiseTable
 from dpframe.questions.hhh import ask as count_module
-from tests.members import few, often, some
+from tests.members import few, some
 from tests.releases import release
 
 from . import ledger_worker
@@ -265,19 +265,6 @@ def never_less(runs: list[dict[str, Any]]) -> bool:
         and run.get("replayed", True)
         for run in runs
     )
-
-
-@pytest.mark.engines
-@often(15, 200, "times")
-def test_a_killed_process_never_released_more_than_it_was_charged(
-    quick: Path, tmp_path: Path, times: int
-) -> None:
-    """Law: whenever SIGKILL comes, charges >= releases seen outside, and the ledger works on; as
-    evidence on the disk."""
-    runs = worker("killed", quick if times == 15 else tmp_path, times, 1)
-    assert {run["code"] for run in runs} == {-9}
-    assert sum(run["released"] for run in runs) > 0
-    assert never_less(runs)
 
 
 POINTS = [("statements", 0, 14), ("steps", 150, 421), ("bytes", 600, 5000)]

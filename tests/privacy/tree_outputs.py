@@ -28,7 +28,7 @@ from dpframe.mechanisms import level_counts
 from dpframe.noise import TOTAL, NoiseTable
 from dpframe.sources.keys import listed_counts
 
-from .enumerate_outputs import Script, Table, every_script, hockey_stick, tree_of
+from .enumerate_outputs import Script, Table, hockey_stick, law_of, tree_of
 
 Row = tuple[Any, ...]
 Distribution = dict[tuple[Row, ...], Fraction]
@@ -155,12 +155,7 @@ def content(noisy: NoisyTree) -> tuple[Row, ...]:
 
 def every_output(tree: CountTree, laws: TreeLaws, run: Run) -> Distribution:
     """Probability of every possible output, over every value of every draw."""
-    out = Distribution()
-    for script, noisy in every_script(lambda script: run(tree, scripted(laws, script))):  # type: ignore[arg-type, return-value]
-        said = content(noisy)  # type: ignore[arg-type]
-        out[said] = out.get(said, Fraction(0)) + script.probability
-    assert sum(out.values()) == 1
-    return out
+    return law_of(lambda script: run(tree, scripted(laws, script)), content)  # type: ignore[no-any-return]
 
 
 def shipped_unknown(tree: CountTree, laws: TreeLaws) -> NoisyTree:
@@ -173,9 +168,7 @@ def pruned(tree: CountTree, band: int) -> CountTree:
     """What the source returns: nodes at or above the band, and the root always."""
     kept = np.flatnonzero((tree.count >= band) | (tree.level == 0))
     return CountTree.from_preorder(
-        level=tree.level[kept],
-        count=tree.count[kept],
-        keys=(tree.keys[0].take(pa.array(kept)),),
+        level=tree.level[kept], count=tree.count[kept], keys=(tree.keys[0].take(pa.array(kept)),)
     )
 
 
