@@ -150,6 +150,13 @@ class PrivacyUnit:
         return "what the numbers count"
 
     @property
+    def count_noun(self) -> str:
+        """A word for what is counted: records, users, or the column of a measure."""
+        if self.measured:
+            return repr(self.weight)
+        return "users" if self.grid > 1 else "records"
+
+    @property
     def counts(self) -> str:
         """What the counts of the release count."""
         if self.measured:
@@ -180,6 +187,10 @@ class WholeUser(PrivacyUnit):
     def moves(self) -> int:
         """A user is the unit of the accountant."""
         return 1
+
+    @property
+    def count_noun(self) -> str:
+        return "users"
 
     @property
     def sentence(self) -> str:

@@ -289,7 +289,6 @@ AS_FRAMES = (
     "dpframe.asking.node_frame",
     "dpframe.postprocess.level_values",
     "dpframe.questions.rollup.frame",
-    "dpframe.questions.tree_counts.frame",
     "dpframe.questions.tree_counts.plan",
 )
 """Modules that questions with their default mechanisms need for a first answer. They are loaded

@@ -33,7 +33,7 @@ from dpframe.mechanisms import level_counts as level_histograms
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable, halves, laplace_table
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
-from dpframe.questions.hhh.offline import default_release_share
+from dpframe.questions.hhh.selection import default_release_share
 from tests.members import in_turn
 
 from .enumerate_outputs import every_selection, more, worst_selection

@@ -26,7 +26,7 @@ from dpframe.mechanisms import offline_hhh
 from dpframe.noise import TOTAL, NoiseTable, halves, laplace_table
 from dpframe.papers import baselines as printed_hhh
 from dpframe.papers.baselines import printed_delta, printed_lower_bound
-from dpframe.questions.hhh.offline import default_release_share
+from dpframe.questions.hhh.selection import default_release_share
 
 from .enumerate_outputs import (
     Distribution,

@@ -35,6 +35,7 @@ from dpframe.papers import baselines as printed_hhh
 from dpframe.papers.baselines import PrintedLaws, printed_lower_bound
 from dpframe.postprocess.joint_noise import half_width
 from dpframe.questions.hhh.checks import HhhArguments, threshold_in_units
+from dpframe.questions.hhh.selection import test_and_release_draws
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,13 +108,6 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
     def request(self) -> dict[str, object]:
         """The arguments that this plan answers, as plain JSON types; stored in users' ledgers."""
         return self.asked.request
-
-    @property
-    def count_noun(self) -> str:
-        """A word for what is counted: records, users, or the column of a measure."""
-        if self.unit.measured:
-            return repr(self.unit.weight)
-        return "users" if self.grid > 1 or self.unit.nodes is not None else "records"
 
     @property
     def shown_threshold(self) -> float:
@@ -230,7 +224,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
             "threshold",
             self.shown_threshold,
             "residual {counted} from which a {node} is reported",
-            counted=self.count_noun,
+            counted=self.unit.count_noun,
             node=self.node,
         )
 
@@ -246,7 +240,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
 
     def error_lines(self) -> list[Line]:
         """The lines on how far reported counts are from the truth."""
-        noise, grid, what = self.count_noise, self.grid, self.count_noun
+        noise, grid, what = self.count_noise, self.grid, self.unit.count_noun
         if self.unit.measured:
             bound, wide = (
                 units_to_worth(units, self.unit, up=True)
@@ -292,7 +286,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
             frame,
             threshold=self.threshold,
             smallest=self.smallest_threshold,
-            what=self.count_noun,
+            what=self.unit.count_noun,
             certain=self.certainly_reported if "certainly reported" in ids else None,
         )
 
@@ -320,31 +314,6 @@ def _weight_lines(unit: PrivacyUnit) -> list[Line]:
             each="finest nodes" if unit.user is None else "users",
         )
     ]
-
-
-def test_and_release_draws(
-    test: NoiseTable, release: NoiseTable, **facts: Any
-) -> tuple[Draw, Draw]:
-    """Return the draws of a selection: one decides whether a node is reported, the other is added
-    to what is reported.
-
-    ``facts`` are fields of both draws.
-    """
-    decides = Draw(
-        law=test,
-        names=("test",),
-        label="test noise",
-        applies_to="decides what is reported",
-        **facts,
-    )
-    counts = replace(
-        decides,
-        law=release,
-        names=("release",),
-        label="release noise",
-        applies_to="added to what is reported",
-    )
-    return decides, counts
 
 
 @dataclass(frozen=True, kw_only=True)

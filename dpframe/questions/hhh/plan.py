@@ -43,8 +43,9 @@ from dpframe.noise import NoiseTable, law_facts
 from dpframe.postprocess.joint_noise import half_width
 from dpframe.questions.hhh.checks import HhhArguments, check_hhh_arguments
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
-from dpframe.questions.hhh.offline import OfflinePlan, offline_laws
+from dpframe.questions.hhh.offline import OfflinePlan
 from dpframe.questions.hhh.rounds_plan import DEFAULT_ITEMS, ItemsUnit, plan_rounds
+from dpframe.questions.hhh.selection import choose_selection
 from dpframe.sketches import DEFAULT_COUNTERS
 
 if TYPE_CHECKING:
@@ -179,8 +180,8 @@ def cells_plan(asked: HhhArguments) -> CellsPlan:
             "mechanism='offline', or pass one."
         )
     if not asked.totals:
-        laws, threshold = offline_laws(asked)
-        return CellsPlan(asked=asked, threshold=threshold, laws=laws)
+        chosen = choose_selection(asked)
+        return CellsPlan(asked=asked, threshold=chosen.threshold, laws=chosen.laws)
     if asked.unit.grid > 1 or asked.unit.moves > 1:
         raise ParameterError(
             "totals (True) counts single records. Leave user and weight out, or pass "
@@ -196,8 +197,8 @@ def cells_plan(asked: HhhArguments) -> CellsPlan:
     rest = Budget(
         epsilon=whole.epsilon * (1 - TOTALS_SHARE), delta=whole.delta * (1 - TOTALS_SHARE)
     )
-    laws, threshold = offline_laws(replace(asked, budget=rest))
-    return CellsPlan(asked=asked, threshold=threshold, laws=laws, totals=counts)
+    chosen = choose_selection(replace(asked, budget=rest))
+    return CellsPlan(asked=asked, threshold=chosen.threshold, laws=chosen.laws, totals=counts)
 
 
 WHOLE_COUNT_COLUMNS = ("count", "count_lower", "count_upper")

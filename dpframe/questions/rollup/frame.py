@@ -183,7 +183,7 @@ def _nothing_shown_notice(plan: RollupNumbers, frame: pd.DataFrame) -> list[Line
         frame,
         threshold=chosen.threshold,
         smallest=chosen.smallest_threshold,
-        what=chosen.count_noun,
+        what=chosen.asked.unit.count_noun,
         certain=chosen.certainly_reported,
     )
 

@@ -33,7 +33,7 @@ from dpframe.mechanisms.rollup import (
     node_counts,
 )
 from dpframe.questions.hhh.checks import HhhArguments as Selecting
-from dpframe.questions.hhh.offline import OfflinePlan, offline_plan
+from dpframe.questions.hhh.selection import Selection, choose_selection
 from dpframe.questions.rollup.lines import measured_line, rollup_lines
 from dpframe.questions.rollup.rollup_numbers import (
     PAPER,
@@ -155,7 +155,9 @@ def make_rollup_plan(asked: RollupRequest) -> RollupPlan:
     spent = sum(count.delta for count in counts.values())
     by_user, selection = asked.unit.user is not None, None
     if asked.listed is None:
-        selection = _selection_plan(asked, Fraction(asked.budget.epsilon) - epsilon, delta - spent)
+        selection = _choose_selection(
+            asked, Fraction(asked.budget.epsilon) - epsilon, delta - spent
+        )
     others = {n: m for n, m in asked.measures.items() if n not in counts}
     known = {name: measure for name, measure in others.items() if not measure.needs_search}
     paid, read = draws_and_reads(known, each, by_user=by_user)
@@ -231,21 +233,19 @@ def _distinct_counts(
     }
 
 
-def _selection_plan(asked: RollupRequest, epsilon: Fraction, delta: float) -> OfflinePlan:
+def _choose_selection(asked: RollupRequest, epsilon: Fraction, delta: float) -> Selection:
     own = float(epsilon)
     while Fraction(own) > epsilon:
         own = math.nextafter(own, 0.0)
     with add_advice("raise selection_share", given=asked.selection_share is not None):
         for share in UNRELEASED_SHARES[:-1]:
             with suppress(BudgetError):
-                return offline_plan(_selection_request(asked, own, delta, share))
-        return offline_plan(_selection_request(asked, own, delta, UNRELEASED_SHARES[-1]))
+                return _select(asked, own, delta, share)
+        return _select(asked, own, delta, UNRELEASED_SHARES[-1])
 
 
-def _selection_request(
-    asked: RollupRequest, epsilon: float, delta: float, share: float
-) -> Selecting:
-    return Selecting(
+def _select(asked: RollupRequest, epsilon: float, delta: float, share: float) -> Selection:
+    selecting = Selecting(
         hierarchy=asked.hierarchy,
         unit=asked.selection_unit,
         budget=Budget(epsilon=epsilon, delta=delta),
@@ -255,3 +255,4 @@ def _selection_request(
         confidence=asked.confidence,
         part_of=asked.budget.epsilon,
     )
+    return choose_selection(selecting, released=False)

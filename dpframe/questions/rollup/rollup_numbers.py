@@ -43,7 +43,7 @@ from dpframe.postprocess.joint_noise import half_width
 from dpframe.postprocess.known_noise import BY_VALUE
 from dpframe.postprocess.strategy import PARTS
 from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
-from dpframe.questions.hhh.offline import OfflinePlan, selection_draws
+from dpframe.questions.hhh.selection import Selection
 
 if TYPE_CHECKING:
     from dpframe.mechanisms.rollup import Estimate, NoisyRollup
@@ -69,16 +69,7 @@ def rollup_draws(plan: RollupNumbers) -> DrawList:
     measures = DrawList(kind="measures", draws=(), facts=facts, delta=plan.delta, curve=plan.curve)
     if selection is None:
         return measures
-    selecting = selection_draws(
-        selection.laws,
-        selection.test_noise,
-        height=plan.height,
-        threshold=selection.threshold_units,
-        remainder=False,
-        budget=selection.budget,
-        unit=selection.unit,
-        released=False,
-    )
+    selecting = selection.draws
     test = replace(
         selecting.draws[0], applies_to="in units of {counted}", values={"counted": plan.decides}
     )
@@ -234,7 +225,7 @@ class RollupNumbers(LevelPlan[RollupRequest]):
     ``counts``: the counts of different values, which do not add up.
     """
 
-    selection: OfflinePlan | None
+    selection: Selection | None
     paid: Mapping[str, tuple[VectorCharge, ...]]
     read: Mapping[str, SumFromMean]
     searching: Mapping[str, BoundSearch]

@@ -29,10 +29,9 @@ from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy
 from dpframe.mechanisms import level_counts as relative_counts
 from dpframe.mechanisms import offline_hhh as hhh_counts
-from dpframe.noise import NoiseTable
 from dpframe.postprocess.consistency import deepest_level
 from dpframe.questions.hhh.checks import HhhArguments as HeavyHittersAsked
-from dpframe.questions.hhh.offline import offline_laws, selection_draws
+from dpframe.questions.hhh.selection import Selection, choose_selection
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,11 +130,6 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
         }
 
     # -- what each mechanism defines ----------------------------------------------------------
-
-    @property
-    def unit_name(self) -> str:
-        """What the counts count, in a word: users or records."""
-        return "users" if self.grid > 1 or self.unit.nodes is not None else "records"
 
     @property
     def moved_by_user(self) -> int | None:
@@ -277,9 +271,9 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
     def frame(self, noisy: NoisyTree, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         """The frame of released counts, in natural order."""
 
-        from dpframe.questions.tree_counts.frame import tree_frame  # loads pandas
+        from dpframe.asking.node_frame import counts_frame  # loads pandas
 
-        return tree_frame(
+        return counts_frame(
             noisy,
             self.hierarchy,
             types,
@@ -308,36 +302,23 @@ class HeavyHittersPlan(TreePlan[Laws]):
     """Two kinds of draws: test noise decides whether a node is reported, and release noise is added
     to the residual of each reported node. Counts are sums of these noisy residuals."""
 
-    smallest: int
-    """Residual from which a node is reported, in records or users."""
+    selection: Selection
 
     paper = "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, corrected; added up"
 
     @property
     def threshold(self) -> int:
-        return self.smallest
+        """Residual from which a node is reported, in records or users."""
+        return int(self.selection.threshold)
 
     @property
     def least_shown(self) -> int:
-        return self.smallest
-
-    @cached_property
-    def test_noise(self) -> NoiseTable:
-        """The noise that decides what is reported, centred for the threshold."""
-        return self.laws.median_test(self.threshold)
+        return self.threshold
 
     @cached_property
     def draws(self) -> DrawList:
         """The draws of heavy hitters with a remainder."""
-        draws = selection_draws(
-            self.laws,
-            self.test_noise,
-            height=self.height,
-            threshold=self.threshold * self.grid,
-            remainder=True,
-            budget=self.budget,
-            unit=self.unit,
-        )
+        draws = self.selection.draws
         test, release = draws.draws
         test = replace(test, applies_to="decides what is shown")
         return replace(
@@ -346,11 +327,11 @@ class HeavyHittersPlan(TreePlan[Laws]):
 
     @property
     def band(self) -> int:
-        return max(1, self.threshold * self.grid - self.test_noise.highest)
+        return self.selection.band
 
     def own_lines(self) -> list[Line]:
-        grid, what, release = self.grid, self.unit_name, self.laws.release
-        most = self.threshold + -(self.test_noise.lowest // grid) - 1
+        grid, what, release = self.grid, self.unit.count_noun, self.laws.release
+        most = self.threshold + -(self.selection.test_noise.lowest // grid) - 1
         return [
             Line.of(
                 "threshold",
@@ -377,9 +358,9 @@ class HeavyHittersPlan(TreePlan[Laws]):
     def run(self, counted: CountTree, /) -> NoisyTree:
         return hhh_counts.run_hhh_counts(
             counted,
-            test=self.test_noise,
+            test=self.selection.test_noise,
             release=self.laws.release,
-            threshold=self.threshold * self.grid,
+            threshold=self.selection.threshold_units,
             confidence=self.confidence,
             height=self.height,
         )
@@ -387,7 +368,7 @@ class HeavyHittersPlan(TreePlan[Laws]):
 
 def heavy_hitters_plan(asked: TreeRequest) -> HeavyHittersPlan:
     """Choose the noise of heavy hitters with a remainder."""
-    laws, threshold = offline_laws(
+    chosen = choose_selection(
         HeavyHittersAsked(
             hierarchy=asked.hierarchy,
             unit=asked.unit,
@@ -395,7 +376,7 @@ def heavy_hitters_plan(asked: TreeRequest) -> HeavyHittersPlan:
             threshold=asked.threshold,
         )
     )
-    return HeavyHittersPlan(asked=asked, laws=laws, smallest=int(threshold))
+    return HeavyHittersPlan(asked=asked, laws=chosen.laws, selection=chosen)
 
 
 T = TypeVar("T")

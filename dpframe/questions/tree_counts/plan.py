@@ -146,7 +146,7 @@ class HistogramsPlan(TreePlan[TreeLaws]):
         return {"count": widest / self.grid}
 
     def own_lines(self) -> list[Line]:
-        grid, what = self.grid, self.unit_name
+        grid, what = self.grid, self.unit.count_noun
         noises = [
             noise_line("noise {name}", noise, grid, "added to every count there", name=name)
             for name, noise in _level_noise_groups(self.laws)
@@ -224,7 +224,7 @@ class UnknownPlan(HistogramsPlan):
     def own_lines(self) -> list[Line]:
         shown = [str(-(-t // self.grid)) for t in self.thresholds]
         text = shown[0] if len(set(shown)) == 1 else ", ".join(shown)
-        meaning = f"noisy {self.unit_name} from which a node is shown, a level"
+        meaning = f"noisy {self.unit.count_noun} from which a node is shown, a level"
         return [Line("threshold", text, meaning), *super().own_lines()]
 
     def run(self, counted: CountTree, /) -> NoisyTree:

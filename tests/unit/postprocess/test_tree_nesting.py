@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
+from dpframe.asking.node_frame import _tree_labels
 from dpframe.counts import NoisyTree
 from dpframe.hierarchy import OTHER, as_hierarchy
 from dpframe.postprocess.consistency import consistent_tree, tree_in_records
 from dpframe.postprocess.level_values import natural_order
 from dpframe.postprocess.shown_nodes import areas, nearest_reported
 from dpframe.questions.tree_counts.ask import TREE_COUNTS
-from dpframe.questions.tree_counts.frame import _tree_labels
 from dpframe.questions.tree_counts.plan import TreePlan
 from dpframe.sources.exact_trees import exact_counts
 from dpframe.testing import seeded_noise
