@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from dpframe.accounting.calibrate import choose_laws, law_options, smallest_law_threshold
-from dpframe.accounting.losses import composed_delta
+from dpframe.accounting.losses import composed_delta, level_laws
 from dpframe.accounting.path_recursion import Laws
 from dpframe.counts import CountTree, NoisyNodes
 from dpframe.mechanisms import level_counts as level_histograms
@@ -302,6 +302,14 @@ def bias(*, fresh: bool) -> float:
 
 
 # -- the baselines: composition over levels ----------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["laplace", "gaussian"])
+def test_a_level_left_out_of_the_composition_is_rejected(family: str) -> None:
+    """Planted bug: noise calibrated for h - 1 levels, spent on h."""
+    laws = level_laws(family, levels=2, epsilon=1.0, delta=1e-4)  # type: ignore[arg-type]
+    assert composed_delta(laws.noise, levels=2, epsilon=1.0) <= 1e-4
+    assert composed_delta(laws.noise, levels=3, epsilon=1.0) > 5e-4
 
 
 def histogram_law(table: Table, noise: NoiseTable, *, remainder: bool, shown: int) -> Distribution:
