@@ -19,12 +19,13 @@ from typing import Any
 
 import pandas as pd
 
-from dpframe.hierarchy import Hierarchy, _date, _number
-from dpframe.hierarchy import _base as _code
-from dpframe.hierarchy import _base as _host_names
-from dpframe.hierarchy import _cells as _columns
-from dpframe.hierarchy import _number as _ip
-from dpframe.hierarchy import _number as _path
+from dpframe.hierarchy import Hierarchy
+from dpframe.hierarchy._cells import Columns
+from dpframe.hierarchy._date import Date
+from dpframe.hierarchy._ip import Ip
+from dpframe.hierarchy._number import Number
+from dpframe.hierarchy._text import Code, HostNames
+from dpframe.hierarchy._text import Path as PathHierarchy
 
 Key = str | None
 Path = tuple[Key, ...]
@@ -150,19 +151,19 @@ def _interval(index: int, level: int, lower: float, upper: float) -> str:
 def row_path(hierarchy: Hierarchy, values: Sequence[Any]) -> Path:
     """The nodes of one row, coarse to fine; ``values`` are those of the source columns."""
     h: Any = hierarchy
-    if isinstance(h, _ip.Ip):
+    if isinstance(h, Ip):
         return ip_path(values[0], prefixes=h.prefixes, prefixes6=h.prefixes6, version=h.version)
-    if isinstance(h, _path.Path):
+    if isinstance(h, PathHierarchy):
         return path_path(values[0], separator=h.separator, depth=h.depth_limit)
-    if isinstance(h, _host_names.HostNames):
+    if isinstance(h, HostNames):
         return domain_path(values[0], depth=h.depth_limit)
-    if isinstance(h, _date.Date):
+    if isinstance(h, Date):
         return date_path(values[0], levels=h.levels)
-    if isinstance(h, _code.Code):
+    if isinstance(h, Code):
         return code_path(values[0], lengths=h.lengths)
-    if isinstance(h, _number.Number):
+    if isinstance(h, Number):
         return number_path(values[0], lower=h.lower, upper=h.upper, depth=h.depth_limit)
-    assert isinstance(h, _columns.Columns)
+    assert isinstance(h, Columns)
     return columns_path(values)
 
 

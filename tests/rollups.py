@@ -10,8 +10,7 @@ from dpframe.counts import CountTree
 from dpframe.hierarchy import Hierarchy
 from dpframe.sources import exact_trees as tables
 from dpframe.sources import source_relations
-from dpframe.sources.count_rows import tree_of
-from dpframe.sources.rollup_statement import rollup_statement
+from dpframe.sources.rollup_statement import rollup_statement, tree_of
 from tests.naive import Path
 
 RECORDS = PrivacyUnit()

@@ -13,8 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.accounting.relative_steps import PartitionLaws
-from dpframe.mechanisms.privhp_partition import _noisy_levels, grow_partition, run
+from dpframe.mechanisms.privhp_partition import PartitionLaws, _noisy_levels, grow_partition, run
 from dpframe.noise import UnboundedNoise
 from dpframe.sketches.hot_partition import HotPartition
 from tests.benchmarks.synthetic import drawn, header, laws_for, row

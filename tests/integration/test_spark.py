@@ -35,7 +35,8 @@ from dpframe.ledger import Ledger
 from dpframe.questions.hhh.sketch_plans import partition_plan
 from dpframe.sketches import MisraGries, merge_raw_sketches
 from dpframe.sources.exact_trees import exact_counts
-from dpframe.sources.spark import is_spark, shuffle_partitions
+from dpframe.sources.frames import is_spark
+from dpframe.sources.spark import shuffle_partitions
 from dpframe.sources.spark_stream import Worker, partitioned_states
 from dpframe.sources.stream_batches import update_sketches
 from dpframe.testing import seeded_noise

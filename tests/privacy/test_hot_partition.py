@@ -23,8 +23,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dpframe.accounting.relative_steps import PartitionLaws, partition_laws
 from dpframe.mechanisms import privhp_partition as hot_partition
+from dpframe.mechanisms.privhp_partition import PartitionLaws, partition_laws
 from dpframe.sketches.hot_partition import HotPartition, Shape
 from tests.members import some
 

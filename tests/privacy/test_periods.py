@@ -22,7 +22,7 @@ import dpframe as dp
 from dpframe.asking.release import DataScope
 from dpframe.counts import CountTree
 from dpframe.questions.hhh.ask import HHH
-from dpframe.sources.spark import PeriodReading
+from dpframe.sources.source_relations import PeriodReading
 
 from .enumerate_outputs import Distribution, Table, every_selection, worst_selection
 

@@ -27,9 +27,9 @@ import pyarrow as pa
 import pytest
 
 import dpframe as dp
-from dpframe.accounting.relative_steps import partition_laws
 from dpframe.domains import Domain, as_domain
 from dpframe.mechanisms import privhp_partition as hot_partition
+from dpframe.mechanisms.privhp_partition import partition_laws
 from dpframe.questions.synthesize import plan as synthetic_plan
 from dpframe.sketches.hot_partition import HotPartition
 from dpframe.sources.codes import counted_codes

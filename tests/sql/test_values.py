@@ -16,7 +16,7 @@ from dpframe.doors.sql.rows import _text_rows
 from dpframe.hierarchy import as_hierarchy
 from dpframe.sources import sql_tables
 from dpframe.sources import sql_tables as sql_sources
-from dpframe.sources.count_rows import tree_of
+from dpframe.sources.rollup_statement import tree_of
 from tests import members
 from tests.members import some
 from tests.rollups import exact_counts, tree_paths

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from dpframe.common import texts as _paths
+from dpframe.common import files as _paths
 
 
 def test_what_a_dead_process_left_is_removed_and_what_a_live_one_writes_is_not(

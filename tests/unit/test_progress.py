@@ -13,8 +13,8 @@ import duckdb
 import pytest
 
 import dpframe as dp
-from dpframe.common import texts as _progress
-from dpframe.common.texts import goes_on, is_watched, part, rename_step, step
+from dpframe.common import progress as _progress
+from dpframe.common.progress import goes_on, is_watched, part, rename_step, step
 
 
 class Terminal(io.StringIO):

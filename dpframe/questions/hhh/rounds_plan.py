@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.weighted_round_noise import NORM, Law, RoundLaws, round_laws
-from dpframe.asking.call_arguments import CallArguments, column_name, optional_whole
+from dpframe.asking.call_arguments import CallArguments, add_advice, column_name, optional_whole
 from dpframe.asking.card import (
     Draw,
     DrawList,
@@ -28,7 +28,7 @@ from dpframe.asking.card import (
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import WholeUser
 from dpframe.counts import NoisyNodes
-from dpframe.errors import ParameterError, add_advice
+from dpframe.errors import ParameterError
 from dpframe.mechanisms import weighted_rounds
 from dpframe.mechanisms.weighted_rounds import FoundValues
 from dpframe.noise import NoiseTable, law_facts

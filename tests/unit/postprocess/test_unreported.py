@@ -78,7 +78,7 @@ def test_the_law_of_tests_is_the_one_that_was_drawn_from(kind: str, version: str
         assert law_of_tests(frame.dp.receipt, None) is None
     question = getattr(dp, {"hhh": "explain"}.get(what, f"explain_{what}"))
     plan = question(BY, epsilon=1.0, delta=1e-6, **arguments).plan
-    law = (plan.selection if what == "rollup" else plan).test_noise
+    law = plan.selection.test_noise
     found = law_of_tests(frame.dp.receipt, HHH.plan)
     assert found is not None
     assert (found.lowest, found.weights.tolist()) == (law.lowest, law.weights.tolist())

@@ -14,9 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpframe.accounting.relative_steps import PartitionLaws, partition_laws
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
-from dpframe.mechanisms.privhp_partition import Partition, run, run_full, sample_leaves
+from dpframe.mechanisms.privhp_partition import (
+    Partition,
+    PartitionLaws,
+    partition_laws,
+    run,
+    run_full,
+    sample_leaves,
+)
 from dpframe.noise import UnboundedNoise, public_generator
 from dpframe.sketches.hot_partition import HotPartition, Shape
 from dpframe.testing import seeded_noise

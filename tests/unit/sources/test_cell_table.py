@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpframe.sources.count_rows import _positions_among
+from dpframe.sources.rollup_statement import _positions_among
 
 
 @given(

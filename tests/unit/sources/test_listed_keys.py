@@ -25,9 +25,9 @@ from dpframe.sources import frames as key_tables
 from dpframe.sources import keys, sql_tables
 from dpframe.sources import rollup_statement as listed_join
 from dpframe.sources import sql_tables as sql_sources
-from dpframe.sources.count_rows import tree_of
 from dpframe.sources.exact_trees import exact_counts
 from dpframe.sources.keys import check_key_types, listed_counts, listed_nodes
+from dpframe.sources.rollup_statement import tree_of
 from tests import strategies as nasty
 from tests.members import in_turn, some
 from tests.naive import Path, leaf_paths, rollup

@@ -23,7 +23,7 @@ from dpframe.errors import ColumnError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.sources import exact_trees, sql_tables
 from dpframe.sources import sql_tables as sql_sources
-from dpframe.sources.count_rows import tree_of
+from dpframe.sources.rollup_statement import tree_of
 from tests import strategies as nasty
 from tests.members import some
 from tests.naive import Path, leaf_paths, parts, units_of_keys, units_of_users

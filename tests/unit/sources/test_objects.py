@@ -25,7 +25,7 @@ import dpframe as dp
 from dpframe.budget import SHARE_GRID, PrivacyUnit
 from dpframe.common.unicode import escape_bytes
 from dpframe.hierarchy import as_hierarchy
-from dpframe.sources.objects import object_text
+from dpframe.sources.objects import object_text, texts_of_objects
 from tests.rollups import exact_counts
 
 HOUR_EAST = dt.timezone(dt.timedelta(hours=1))
@@ -115,6 +115,80 @@ def test_different_objects_have_different_texts() -> None:
 @pytest.mark.parametrize("value", MISSING, ids=lambda value: type(value).__name__)
 def test_objects_of_other_types_are_missing(value: Any) -> None:
     assert object_text(value) is None
+
+
+BASES: list[Any] = [
+    *("a", 7, 0.5, 1j, Decimal("0.10"), Fraction(1, 3), b"\x80", bytearray(b"a"), (1, "a"), [1]),
+    *({1}, frozenset({1}), {"a": 1}, uuid.UUID(int=1), dt.date(2020, 1, 1), dt.time(1)),
+    *(dt.datetime(2020, 1, 1, tzinfo=HOUR_EAST), dt.timedelta(1), PurePosixPath("a/b")),
+    *(ipaddress.ip_address("::1"), ipaddress.ip_address("10.0.0.1"), PureWindowsPath("A")),
+    *(ipaddress.ip_network("10.0.0.0/8"), ipaddress.ip_interface("10.0.0.1/8"), np.float64(0.5)),
+    *(ipaddress.ip_network("::/8"), ipaddress.ip_interface("::1/8"), np.array([1, 2])),
+]
+OWN = (
+    *("str", "repr", "format", "int", "index", "float", "complex", "bytes", "bool", "hash", "eq"),
+    *("ne", "lt", "gt", "le", "ge", "iter", "len", "getitem", "contains", "neg", "pos", "abs"),
+    *("sub", "add", "mod", "trunc", "round", "buffer", "array", "reduce", "reduce_ex"),
+)
+"""What a class can define itself and readers of objects might ask for."""
+
+
+def stubborn(value: Any, ran: list[str]) -> Any:
+    """An equal object of a subclass that notes all that is asked of it."""
+
+    def note(name: str) -> Any:
+        def method(self: Any, *args: Any, **arguments: Any) -> Any:
+            ran.append(name)
+            raise RuntimeError("the value itself")
+
+        return method
+
+    base = type(value)
+    methods = {f"__{name}__": note(f"__{name}__") for name in OWN}
+    methods |= {
+        n: note(n) for n in ("isoformat", "items", "keys", "values", "astimezone", "tolist")
+    }
+    kind = type("Stubborn", (base,), methods)
+    if isinstance(value, np.ndarray):
+        return value.view(kind)
+    if isinstance(value, dt.datetime):
+        return kind(2020, 1, 1, tzinfo=HOUR_EAST)
+    if isinstance(value, dt.date):
+        return kind(2020, 1, 1)
+    if isinstance(value, dt.timedelta | dt.time):
+        return kind(1)
+    if isinstance(value, uuid.UUID):
+        return kind(int=1)
+    if isinstance(value, Fraction):
+        return kind(1, 3)
+    known = isinstance(
+        value, tuple(kinds for kinds in map(type, BASES) if "ipaddress" in str(kinds))
+    )
+    return kind(str(value) if known else value)
+
+
+@pytest.mark.parametrize("value", BASES, ids=lambda value: type(value).__name__)
+def test_a_subclass_is_read_as_its_base(value: Any) -> None:
+    """Law: a class of the caller's cannot give one value two texts, nor stop or watch a reading."""
+    ran: list[str] = []
+    odd = stubborn(value, ran)
+    ran.clear()
+    assert object_text(odd) == object_text(value) is not None
+    assert ran == []
+    assert texts_of_objects([odd, None]).to_pylist() == [object_text(value), None]
+    assert ran == []
+
+
+def test_an_object_is_what_its_type_says() -> None:
+    """Law: a class that it only claims is not asked."""
+
+    class Claims:
+        __class__ = str  # type: ignore[assignment]
+
+        def __str__(self) -> str:
+            return "a"
+
+    assert object_text(Claims()) is None
 
 
 def users(frame: Any) -> int:

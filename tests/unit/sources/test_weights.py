@@ -23,8 +23,8 @@ from dpframe.errors import ColumnError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.sources import sql_tables
 from dpframe.sources import sql_tables as sql_sources
-from dpframe.sources.count_rows import tree_of
 from dpframe.sources.exact_trees import exact_counts
+from dpframe.sources.rollup_statement import tree_of
 from tests import strategies as nasty
 from tests.members import few, in_turn, some
 from tests.naive import Path as NodePath

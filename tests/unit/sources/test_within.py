@@ -22,8 +22,14 @@ from hypothesis import strategies as st
 from dpframe._duck import VIEW
 from dpframe.errors import ColumnError, SourceError
 from dpframe.periods import UNITS, Period, as_period
-from dpframe.sources.source_relations import open_source, period_reading
-from dpframe.sources.spark import PeriodReading, PeriodSource, require_columns, restrict_to_period
+from dpframe.sources.frames import require_columns
+from dpframe.sources.source_relations import (
+    PeriodReading,
+    PeriodSource,
+    open_source,
+    period_reading,
+    restrict_to_period,
+)
 from tests.naive import in_period, period_name
 
 MICROSECOND = dt.timedelta(microseconds=1)
