@@ -204,21 +204,10 @@ DATE_OBJECTS = mostly(
 
 _LABELS = st.sampled_from(
     [
-        "com",
-        "COM",
-        "org",
-        "www",
-        "WwW",
-        "a-b",
-        "_dmarc",
-        "xn--bcher-kva",
-        "bücher",
-        "日本",
-        "ÀÉ",
-        "1",
-        "42",
+        "com", "COM", "org", "www", "WwW", "a-b", "_dmarc", "xn--bcher-kva", "bücher", "日本", "ÀÉ",
+        "1", "42",
     ]
-)
+)  # fmt: skip
 DOMAINS = mostly(
     st.one_of(
         st.lists(_LABELS, min_size=1, max_size=7).map(".".join),

@@ -100,6 +100,18 @@ def every_script(run: Callable[[Script], NoisyNodes]) -> Iterator[tuple[Script, 
         choices = script.next()
 
 
+def law_of(
+    run: Callable[[Script], Any], shown: Callable[[Any], Any] = lambda out: out
+) -> dict[Any, Fraction]:
+    """Probability of everything that can be shown of a run, over every combination of outcomes."""
+    law: dict[Any, Fraction] = {}
+    for script, result in every_script(run):
+        out = shown(result)
+        law[out] = law.get(out, Fraction(0)) + script.probability
+    assert sum(law.values()) == 1
+    return law
+
+
 class ScriptedValues:
     """In place of a NoiseTable: every value of the table in turn."""
 
@@ -135,8 +147,9 @@ class Undecided:
 
     __radd__ = __add__
 
-    def __ge__(self, threshold: int) -> NDArray[np.bool_]:
-        return np.array([self._top(threshold - int(f)) for f in self.residual], dtype=bool)
+    def __ge__(self, threshold: Any) -> NDArray[np.bool_]:
+        needed = np.broadcast_to(threshold, self.residual.shape) - self.residual
+        return np.array([self._top(int(x)) for x in needed], dtype=bool)
 
     def _top(self, x: int) -> bool:
         """Both outcomes of W >= x, unless one is impossible."""
@@ -167,16 +180,6 @@ Run = Callable[..., NoisyNodes]
 """``run(tree, *, test, release, threshold, remainder)``, shipped or with a planted bug."""
 
 
-def law_of(run: Callable[[Script], Any], shown: Callable[[Any], Any] = released) -> Any:
-    """Probability of everything that a run can show, over all outcomes of its draws."""
-    law: dict[Any, Fraction] = {}
-    for script, noisy in every_script(run):
-        out = shown(noisy)
-        law[out] = law.get(out, Fraction(0)) + script.probability
-    assert sum(law.values()) == 1
-    return law
-
-
 def every_release(
     table: Table,
     *,
@@ -192,7 +195,7 @@ def every_release(
         noise = {"test": ScriptedValues(test, script), "release": ScriptedValues(release, script)}
         return run(tree, **noise, **options)
 
-    return law_of(scripted)  # type: ignore[no-any-return]
+    return law_of(scripted, released)
 
 
 def every_selection(
@@ -200,13 +203,15 @@ def every_selection(
 ) -> Distribution:
     """Probability of every set of selected nodes, with their true residuals."""
     tree = tree_of(table)
-    return law_of(  # type: ignore[no-any-return]
-        lambda script: run(tree, test=ScriptedCoins(test, script), release=NoNoise(), **options)
-    )
+
+    def scripted(script: Script) -> NoisyNodes:
+        return run(tree, test=ScriptedCoins(test, script), release=NoNoise(), **options)
+
+    return law_of(scripted, released)
 
 
-def hockey_stick(p: Distribution, q: Distribution, t: float) -> Fraction:
-    """D(P || Q) = sum of (P - t Q)+, exactly, for complete outputs; t = e^epsilon."""
+def hockey_stick(p: Any, q: Any, t: float) -> Any:
+    """D(P || Q) = sum of (P - t Q)+ for complete outputs, exactly where they are; t = e^epsilon."""
     rate, none = Fraction(t), Fraction(0)
     return sum((max(mass - rate * q.get(out, none), none) for out, mass in p.items()), none)
 
@@ -237,7 +242,7 @@ def _moved(law: NoiseTable, move: int) -> tuple[NDArray[np.float64], NDArray[np.
     return (at, moved) if move > 0 else (moved, at)
 
 
-def worst(p: Distribution, q: Distribution, t: float) -> Fraction:
+def worst(p: Any, q: Any, t: float) -> Any:
     """The larger of both directions, for complete outputs."""
     return max(hockey_stick(p, q, t), hockey_stick(q, p, t))
 
@@ -249,5 +254,5 @@ def worst_selection(p: Distribution, q: Distribution, release: NoiseTable, t: fl
 
 def claimed(laws: Laws, *, height: int, grid: int) -> tuple[float, float]:
     """What the accountant says of shares, of one unit more and of one less."""
-    scales = {"right": laws.right, "left": laws.left, "release_scale": laws.release_scale}
-    return linear_delta(laws.test, laws.release, **scales, height=height, grid=grid)
+    known = {name: getattr(laws, name) for name in ("right", "left", "release_scale")}
+    return linear_delta(laws.test, laws.release, **known, height=height, grid=grid)

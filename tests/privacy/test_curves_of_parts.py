@@ -35,7 +35,6 @@ from tests.members import some, tries
 from .enumerate_outputs import divergence, every_selection
 from .test_composition import LEAKY, RESPONSE, Pair, both, pairs, product, profile_of
 from .test_exact_shares import HEIGHT, bases, divided, laws_of, plus
-from .tree_outputs import moved_floats
 
 AT = (0.0, 0.2, 0.5, 0.9, 1.4, 2.0)
 
@@ -114,7 +113,12 @@ def test_every_point_of_the_curve_of_shares_covers_every_division() -> None:
 
 def moved(noises: Sequence[Any], units: Sequence[int], epsilon: float) -> float:
     """Divergence of one noisy count a level that moves by ``units`` each: the product, in full."""
-    return moved_floats(list(itertools.product(noises, units)), epsilon)
+    p, q, t = np.ones(1), np.ones(1), math.exp(epsilon)
+    for noise, by in itertools.product(noises, units):
+        gap = np.zeros(by)
+        p = np.outer(p, np.concatenate([noise.pmf, gap])).ravel()
+        q = np.outer(q, np.concatenate([gap, noise.pmf])).ravel()
+    return float(max(np.maximum(p - t * q, 0).sum(), np.maximum(q - t * p, 0).sum()))
 
 
 @pytest.mark.parametrize("units", [(3,), (2, 1)])

@@ -26,8 +26,8 @@ from dpframe.hierarchy import Cells, as_hierarchies
 from dpframe.mechanisms import offline_hhh
 from dpframe.sources import cell_leaves as measure_units
 from dpframe.sources import exact_trees
-from tests.cell_counts import nodes
 from tests.members import few
+from tests.rollups import nodes
 
 from .cell_outputs import Record, Table, divided, every_selection, kinds_of, plus
 from .enumerate_outputs import claimed, divergence

@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,8 @@ from dpframe.mechanisms import weighted_rounds
 from dpframe.noise import NoiseTable, rounded_normal
 from dpframe.sketches import user_items
 from dpframe.sketches.user_items import UserItems, ceil_root, floor_root
+
+from .enumerate_outputs import worst
 
 Data = Sequence[Sequence[int]]
 """The values of every user."""
@@ -67,17 +70,11 @@ def found_laws(
     places = np.stack([g.ravel() for g in grids])  # (rounds * values, copies)
     chance = np.prod([t.pmf[p] for t, p in zip(tables, places, strict=True)], axis=0)
     copies = places.shape[1]
-    drawn = [
-        Law(
-            noise=Enumerated((places[r * values : (r + 1) * values].T + one.noise.lowest).ravel()),  # type: ignore[arg-type]
-            sigma=one.sigma,
-            norm=one.norm,
-            values=one.values,
-            part=one.part,
-        )
-        for r, one in enumerate(laws.rounds)
-    ]
-    found = find(pairs(data, values, copies), replace(laws, rounds=tuple(drawn)))
+    by_round = zip(laws.rounds, np.split(places, len(laws.rounds)), strict=True)
+    drawn = tuple(
+        replace(one, noise=Enumerated((at.T + one.noise.lowest).ravel())) for one, at in by_round
+    )
+    found = find(pairs(data, values, copies), replace(laws, rounds=drawn))
     held = np.zeros(values, dtype=np.bool_)
     held[[v for user in data for v in user]] = True
     shown = found.reshape(copies, values) & held  # what nobody has is not there
@@ -88,13 +85,6 @@ def found_laws(
         for code, p in enumerate(total)
         if p > 0
     }
-
-
-def delta_between(
-    here: dict[tuple[int, ...], float], there: dict[tuple[int, ...], float], epsilon: float
-) -> float:
-    """The hockey-stick divergence, exactly but for floats."""
-    return sum(max(0.0, p - math.exp(epsilon) * there.get(s, 0.0)) for s, p in here.items())
 
 
 def tiny(
@@ -108,26 +98,28 @@ def tiny(
 ) -> RoundLaws:
     """Laws whose outcomes can be written down."""
     table = rounded_normal(sigma, bound)
-    return RoundLaws(
-        items=items,
-        rounds=tuple(Law(noise=table, sigma=sigma, norm=norm, values=items, part=p) for p in parts),
-        threshold=threshold,
-        sizes=None,
-        count=Law(noise=rounded_normal(1e6, 10), sigma=1e6, norm=1, values=1),
-        delta=1.0,
-    )
+    rounds = [Law(noise=table, sigma=sigma, norm=norm, values=items, part=p) for p in parts]
+    count = Law(noise=rounded_normal(1e6, 10), sigma=1e6, norm=1, values=1)
+    return laws_of(*rounds, items=items, threshold=threshold, count=count)
+
+
+def laws_of(*rounds: Law, items: int, threshold: int, count: Law) -> RoundLaws:
+    known: Any = {"items": items, "threshold": threshold, "count": count}
+    return RoundLaws(rounds=rounds, sizes=None, delta=1.0, **known)
+
+
+QUIET = Law(noise=rounded_normal(1e3, 9500), sigma=1e3, norm=1, values=0)
+"""Noise that tells nothing."""
 
 
 def finding_cost(laws: RoundLaws, epsilon: float) -> float:
     """What rounds alone cost: counts are left out of what is enumerated."""
-    quiet = replace(
-        laws, count=replace(laws.count, noise=rounded_normal(1e3, 9500), sigma=1e3, values=0)
-    )
-    told = accounting._rounds_leakage(quiet)
+    told = accounting._rounds_leakage(replace(laws, count=QUIET))
     return min(1.0, told.delta(epsilon) + lone_value_chance(laws))
 
 
 TWO_ROUNDS = tiny(parts=(1, 1), threshold=14, bound=8)
+THREE = tiny(parts=(1,), items=3, threshold=9)
 OTHERS = [[0, 1]] * 3 + [[0]] * 2
 CASES: list[tuple[str, RoundLaws, Data, Sequence[int], int]] = [
     ("all values are new", TWO_ROUNDS, [], [0, 1], 2),
@@ -137,45 +129,33 @@ CASES: list[tuple[str, RoundLaws, Data, Sequence[int], int]] = [
     ("the other value", TWO_ROUNDS, OTHERS, [1], 2),
     ("parts of different weight", tiny(parts=(1, 2), threshold=19, bound=8), OTHERS, [1], 2),
     ("one round, four new", tiny(parts=(1,), items=4, threshold=9), [], [0, 1, 2, 3], 4),
-    (
-        "one round, one of three new",
-        tiny(parts=(1,), items=3, threshold=9),
-        [[0, 1]] * 4,
-        [0, 2],
-        3,
-    ),
+    ("one round, one of three new", THREE, [[0, 1]] * 4, [0, 2], 3),
     ("three rounds", tiny(parts=(1, 1, 1), threshold=15, bound=9), [[0]] * 3, [0], 1),
 ]
 
 
-@pytest.mark.parametrize(("laws", "others", "user", "values"), [c[1:] for c in CASES])
-def test_no_neighbours_are_told_apart_better_than_is_claimed(
-    laws: RoundLaws, others: Data, user: Sequence[int], values: int
-) -> None:
-    """Law: exact divergences in both directions are at most the computed delta, at any epsilon."""
-    fewer = found_laws(others, values, laws)
-    more = found_laws([*others, user], values, laws)
-    assert sum(more.values()) == pytest.approx(1)
-    for epsilon in EPSILONS:
-        claimed = finding_cost(laws, epsilon)
-        assert delta_between(more, fewer, epsilon) <= claimed
-        assert delta_between(fewer, more, epsilon) <= claimed
-
-
-# -- the same check with bugs ----------------------------------------------------------------------
-
-
-def worst(
+def apart(
     laws: RoundLaws,
     others: Data,
     user: Sequence[int],
     values: int,
-    epsilon: float,
     find: Find = weighted_rounds.find_values,
-) -> float:
-    fewer = found_laws(others, values, laws, find)
-    more = found_laws([*others, user], values, laws, find)
-    return max(delta_between(more, fewer, epsilon), delta_between(fewer, more, epsilon))
+) -> Callable[[float], float]:
+    """The larger divergence of both directions, at any epsilon."""
+    both = [found_laws(data, values, laws, find) for data in (others, [*others, user])]
+    assert all(sum(law.values()) == pytest.approx(1) for law in both)
+    return lambda epsilon: worst(*both, math.exp(epsilon))
+
+
+@pytest.mark.parametrize("case", [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_no_neighbours_are_told_apart_better_than_is_claimed(case: Any) -> None:
+    """Law: exact divergences in both directions are at most the computed delta, at any epsilon."""
+    exact = apart(*case)
+    for epsilon in EPSILONS:
+        assert exact(epsilon) <= finding_cost(case[0], epsilon)
+
+
+# -- the same check with bugs ----------------------------------------------------------------------
 
 
 def test_a_round_that_is_not_paid_for_is_found_out() -> None:
@@ -183,7 +163,7 @@ def test_a_round_that_is_not_paid_for_is_found_out() -> None:
     threshold."""
     laws = tiny(parts=(1, 1), threshold=14, bound=9)
     unpaid = replace(laws, rounds=laws.rounds[:1])
-    actual = max(worst(laws, [[0]] * n, [0], 1, 0.3) for n in (2, 3, 4))
+    actual = max(apart(laws, [[0]] * n, [0], 1)(0.3) for n in (2, 3, 4))
     assert finding_cost(unpaid, 0.3) - lone_value_chance(unpaid) + lone_value_chance(laws) < actual
     assert actual <= finding_cost(laws, 0.3)
 
@@ -207,8 +187,8 @@ def test_users_that_follow_what_was_not_released_are_found_out() -> None:
     """Bug: whether a value is found already decides, without noise, what 6 users give another."""
     laws = tiny(parts=(1, 1), threshold=14, bound=8)
     others = [[0, 1]] * 6 + [[0]] * 3
-    assert worst(laws, others, [0], 2, 0.3, by_true_weights) > finding_cost(laws, 0.3)
-    assert worst(laws, others, [0], 2, 0.3) <= finding_cost(laws, 0.3)
+    assert apart(laws, others, [0], 2, by_true_weights)(0.3) > finding_cost(laws, 0.3)
+    assert apart(laws, others, [0], 2)(0.3) <= finding_cost(laws, 0.3)
 
 
 def test_a_threshold_for_one_new_value_is_found_out() -> None:
@@ -229,7 +209,7 @@ def test_values_that_take_no_part_are_never_found() -> None:
     places = np.stack([g.ravel() for g in np.meshgrid(*[np.arange(25)] * 4, indexing="ij")])
     chance = np.prod(noise.pmf[places], axis=0)
     drawn = Enumerated((places.T + noise.lowest).ravel())
-    one = replace(laws.rounds[0], noise=drawn)  # type: ignore[arg-type]
+    one = replace(laws.rounds[0], noise=drawn)
     found = weighted_rounds.find_values(items, replace(laws, rounds=(one,))).reshape(copies, 4)
     assert not found[:, 1:].any()
     assert chance[found.any(axis=1)].sum() <= lone_value_chance(laws)
@@ -254,28 +234,17 @@ def test_a_normal_table_for_noise_on_whole_numbers_is_found_out() -> None:
 def test_counts_of_found_values_are_within_their_claim(at_most: int) -> None:
     """Law: of one user the counts of all found values together, as they are drawn."""
     law = Law(noise=rounded_normal(6.0, 30), sigma=6.0, norm=4, values=16)
-    laws = RoundLaws(
-        items=3,
-        rounds=(Law(noise=rounded_normal(1e3, 9500), sigma=1e3, norm=1, values=0),),
-        threshold=10**6,
-        sizes=None,
-        count=law,
-        delta=1.0,
-    )
-    found, others = np.array([True, True]), [[0, 1]] * 2
-    exact = [
-        pairs(data, 2).count_users(found, law.norm, at_most) for data in (others, [*others, [0, 1]])
-    ]
+    laws = laws_of(QUIET, items=3, threshold=10**6, count=law)
+    found, data = np.array([True, True]), [[0, 1]] * 3
+    exact = [pairs(own, 2).count_users(found, law.norm, at_most) for own in (data[1:], data)]
     here, there = (_shifted(law.noise, each) for each in exact)
     for epsilon in EPSILONS:
         for one, other in ((here, there), (there, here)):
             actual = np.maximum(one - math.exp(epsilon) * other, 0).sum()
             assert actual <= accounting._rounds_leakage(laws).delta(epsilon)
     if at_most > 1:  # two values of norm 4 each would be too much for one count that moves by 4
-        twice = np.maximum(
-            _shifted(law.noise, exact[0] + law.norm) - _shifted(law.noise, exact[0]), 0
-        )
-        assert twice.sum() > accounting._rounds_leakage(laws).delta(0.0)
+        once, twice = (_shifted(law.noise, exact[0] + more) for more in (0, law.norm))
+        assert np.maximum(twice - once, 0).sum() > accounting._rounds_leakage(laws).delta(0.0)
 
 
 def _shifted(noise: NoiseTable, exact: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -300,10 +269,8 @@ def test_the_bound_that_is_found_is_near_the_best_and_wastes_nothing(epsilon: fl
     """Law: of an exact histogram the bound has at most 1.05 times the least error of any bound, for
     values that differ as much as their users do; a larger one would have more noise."""
     laws = round_laws(epsilon=epsilon, delta=1e-6, release_share=0.2, items=500, sizes=True)
-    many, sizes = (
-        81,
-        np.repeat([1, 2, 5, 12, 20, 28, 40, 55], [572, 794, 554, 1053, 500, 340, 157, 60]),
-    )
+    many, users = 81, [572, 794, 554, 1053, 500, 340, 157, 60]
+    sizes = np.repeat([1, 2, 5, 12, 20, 28, 40, 55], users)
     bins = many.bit_length()
     exact = np.bincount(np.frexp(sizes.astype(float))[1] - 1, minlength=bins)
 
@@ -313,9 +280,8 @@ def test_the_bound_that_is_found_is_near_the_best_and_wastes_nothing(epsilon: fl
 
     best = weighted_rounds.best_at_most(exact, many, laws)
     assert error(best) <= 1.05 * min(map(error, range(1, many + 1)))
-    assert best == many or weighted_rounds.full_user_weight(
-        laws, best + 1
-    ) < weighted_rounds.full_user_weight(laws, best)
+    whole, less = (weighted_rounds.full_user_weight(laws, n) for n in (best, best + 1))
+    assert best == many or less < whole
 
 
 def test_bins_of_noise_alone_choose_no_bound() -> None:
@@ -400,9 +366,7 @@ def test_laws_keep_the_budget(epsilon: float, delta: float) -> None:
         assert replace(laws, threshold=laws.threshold - laws.unit // 8).cost(epsilon) > delta
         longer = replace(laws, rounds=(*laws.rounds, laws.rounds[0]))
         assert longer.cost(epsilon) > delta
-        assert all(
-            b <= a for a, b in itertools.pairwise(map(laws.cost, (0.0, epsilon / 2, epsilon)))
-        )
+        assert laws.cost(0.0) >= laws.cost(epsilon / 2) >= laws.cost(epsilon)
 
 
 def test_the_chance_of_a_new_value_is_that_of_sums_of_tables() -> None:

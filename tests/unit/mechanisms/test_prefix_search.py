@@ -20,7 +20,7 @@ from dpframe.mechanisms.prefix_tree import FoundItems, Search, run
 from dpframe.papers.baselines import SampledVotes
 from dpframe.sources.codes import population_of
 from tests.members import tries
-from tests.naive_prefixes import Fleet, heavy
+from tests.naive import Fleet, heavy
 
 anywhere = tries(25, 100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """Also on a machine that is busy."""

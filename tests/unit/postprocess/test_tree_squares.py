@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dpframe.errors import ParameterError
 from dpframe.postprocess.tree_squares import checked_forest, least_squares, variances
 from tests.members import some
-from tests.naive_squares import covered_matrix, normal_equations
+from tests.naive import covered_matrix, normal_equations
 
 CHAIN = np.arange(-1, 7)
 STAR = np.array([-1, *[0] * 12])

@@ -16,7 +16,7 @@ from dpframe.postprocess.tree_squares import (
     totals_of,
     whole_estimates,
 )
-from tests.naive_squares import covered_matrix
+from tests.naive import covered_matrix
 
 TREES = {
     "one": np.array([-1]),

@@ -21,8 +21,8 @@ from dpframe.hierarchy import Cells, as_hierarchies
 from dpframe.hierarchy._cells import CELL_REFUSALS
 from dpframe.mechanisms import offline_hhh
 from dpframe.sources.exact_trees import exact_counts
-from tests.cell_counts import reported
-from tests.naive_cells import paths_of, segments
+from tests.naive import paths_of, segments
+from tests.rollups import reported
 from tests.strategies import examples
 
 SHAPES = (

@@ -25,7 +25,7 @@ from dpframe.sources.rollup_parts import (
     sums_of,
 )
 from dpframe.sources.rollup_statement import rollup_statement
-from tests.cell_counts import Silent
+from tests.rollups import Silent
 from tests.strategies import examples
 from tests.unit.sources.test_cells import ROWS, SHAPES, expected, frame_of
 

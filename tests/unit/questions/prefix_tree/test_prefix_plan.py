@@ -20,7 +20,7 @@ from dpframe.federated.server import Segments
 from dpframe.questions.prefix_tree.ask import PREFIX_TREE
 from dpframe.questions.prefix_tree.plan import PrefixPlan
 from tests.members import some, tries
-from tests.naive_prefixes import bits_needed
+from tests.naive import bits_needed
 
 anywhere = tries(25, 100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """Also on a machine that is busy."""
