@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -14,7 +15,7 @@ from dpframe.counts import Counts, CountTree
 from dpframe.hierarchy import Cells, Hierarchy, Kind
 from dpframe.mechanisms.offline_hhh import select
 from dpframe.sources import exact_trees as tables
-from dpframe.sources import source_relations
+from dpframe.sources import source_relations, sql_tables
 from dpframe.sources.rollup_statement import rollup_statement, tree_of
 from tests.naive import Cell, Path
 
@@ -72,17 +73,43 @@ def tree_paths(tree: CountTree, hierarchy: Hierarchy) -> list[Path]:
     return paths
 
 
-def exact_counts(
-    source: object, hierarchy: Hierarchy, unit: PrivacyUnit = RECORDS, seed: int = 1
-) -> dict[Path, int]:
-    """Count of every node by path; a node that appears twice is an error. Frames of records are
-    counted as a release counts them, too."""
-    tree = exact_tree(source, hierarchy, unit, seed)
-    if unit == RECORDS and isinstance(source, pd.DataFrame | pa.Table):
-        assert said(tables.exact_counts(source, hierarchy, unit, 1)) == said(tree)
+def node_counts(tree: CountTree, hierarchy: Hierarchy) -> dict[Path, int]:
+    """Count of every node by path; a node that appears twice is an error."""
     paths = tree_paths(tree, hierarchy)
     assert len(set(paths)) == len(paths)
     return dict(zip(paths, tree.count.tolist(), strict=True))
+
+
+def exact_counts(
+    source: object, hierarchy: Hierarchy, unit: PrivacyUnit = RECORDS, seed: int = 1
+) -> dict[Path, int]:
+    """Counts by path. Frames of records are counted as a release counts them, too."""
+    tree = exact_tree(source, hierarchy, unit, seed)
+    if unit == RECORDS and isinstance(source, pd.DataFrame | pa.Table):
+        assert said(tables.exact_counts(source, hierarchy, unit, 1)) == said(tree)
+    return node_counts(tree, hierarchy)
+
+
+def columns_of_t(con: duckdb.DuckDBPyConnection) -> Any:
+    """Names and types of the table t."""
+    return sql_tables.described_columns(con.execute("DESCRIBE t").fetchall())
+
+
+def tree_by_sql(
+    con: duckdb.DuckDBPyConnection,
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit = RECORDS,
+    columns: Any = None,
+    *,
+    seed: int = 1,
+    only: Any = None,
+) -> CountTree:
+    """What the statement of the SQL front door counts in the table t of a connection."""
+    statement = sql_tables.table_rollup_statement(
+        sql_tables.table_source("t"), hierarchy, unit,
+        band=1, seed=seed, columns=columns, only=only,
+    )  # fmt: skip
+    return tree_of(con.sql(statement).to_arrow_table())
 
 
 # -- cells ---------------------------------------------------------------------------------------
