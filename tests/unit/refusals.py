@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +17,9 @@ Wrong = tuple[dict[str, Any], type[Exception], tuple[str, ...]]
 
 def refusals(rows: Sequence[Wrong]) -> pytest.MarkDecorator:
     """``parametrize`` by calls that are refused, named by what is wrong in each."""
-    return pytest.mark.parametrize("case", rows, ids=[str(row[0])[1:70] for row in rows])
+    return pytest.mark.parametrize(
+        "case", rows, ids=[re.sub(" at 0x[0-9a-f]+", "", str(row[0]))[1:70] for row in rows]
+    )
 
 
 def assert_refused(call: Callable[..., object], case: Wrong, **good: Any) -> None:
