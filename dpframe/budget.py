@@ -56,12 +56,8 @@ class PrivacyUnit:
     @property
     def grid(self) -> int:
         """Units that a record or user weighs in the counts; with ``measured``, at most."""
-        return SHARE_GRID if self.is_shared or self.measured else 1
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether the weight of a user is divided over their records."""
-        return self.user is not None and self.contribution == "share"
+        shared = self.user is not None and self.contribution == "share"
+        return SHARE_GRID if shared or self.measured else 1
 
     @property
     def worth(self) -> float:
@@ -142,7 +138,7 @@ class PrivacyUnit:
     @property
     def what_counts(self) -> str:
         """The label of ``counts``; for shares also what they do not say."""
-        if self.is_shared and not self.measured and self.weight is None:
+        if self.grid > 1 and not self.measured and self.weight is None:  # divided over records
             return (
                 "what the numbers count: who has records at several nodes is a part of one at "
                 "each, and how many different users a node has is dp.distinct in a rollup"

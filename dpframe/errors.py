@@ -22,9 +22,6 @@ data: what a database says about a failing row is dropped, not forwarded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 
 class DpframeError(Exception):
     """Base of all errors of this package."""
@@ -78,17 +75,6 @@ class ReplayedNotice(UserWarning):
 
     ``warnings.filterwarnings("ignore", category=dpframe.ReplayedNotice)`` where that is meant.
     """
-
-
-@contextmanager
-def add_advice(text: str, *, given: bool) -> Iterator[None]:
-    """Add to a BudgetError what else the caller can do, if the argument for it was given."""
-    try:
-        yield
-    except BudgetError as error:
-        if not given:
-            raise
-        raise BudgetError(f"{error} Or {text}.") from None
 
 
 def class_name(value: object) -> str:

@@ -290,16 +290,14 @@ class Period:
             )
 
 
-def as_period(given: object) -> Period | None:
-    """A period from an argument: None, a ``Period``, or a column, a text and perhaps a zone.
+def as_period(given: object) -> Period:
+    """A period from an argument: a ``Period``, or a column, a text and perhaps a zone.
 
     ``("when", "2026-W47")``, ``("when", "2026-W47", "Europe/Berlin")``; ``("when", None)`` for the
     records whose time is NULL. In the place of the text may stand a ``datetime.date``, a
     ``numpy.datetime64`` of a unit that is ours, or a ``pandas.Period`` of whole hours.
     ParameterError or ParameterTypeError for anything else.
     """
-    if given is None:
-        return None
     if isinstance(given, Period):
         if given != as_period(given.request):  # a name replays the text, a ledger has seconds
             raise ParameterError(
@@ -363,9 +361,7 @@ def period_from_option(text: str) -> Period:
             "with a time zone when=2026-W47@Europe/Berlin."
         )
     written, at, zone = rest.partition("@")
-    period = as_period((column, None if written == "NULL" else written, zone if at else None))
-    assert period is not None
-    return period
+    return as_period((column, None if written == "NULL" else written, zone if at else None))
 
 
 def unit_of_period(text: str) -> Unit | None:

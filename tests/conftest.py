@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import zlib
 from collections.abc import Iterator
 
@@ -19,6 +20,9 @@ from hypothesis.strategies import none
 from numpy.typing import NDArray
 
 from tests import members
+
+MEMORY = "/dev/shm"
+"""Where Linux has files in memory; a container can have very little of it."""
 
 # other processes take the processors, too: no deadline
 settings.register_profile("suite", deadline=None, derandomize=True)
@@ -35,6 +39,12 @@ def pytest_configure(config: pytest.Config) -> None:
     # tests start many interpreters, each of which would compile the whole package anew
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["DPFRAME_TRACEBACK"] = "full"  # of what fails here our own frames are wanted
+    if _has_room(MEMORY):  # ledgers wait for a disk thousands of times; no test looks at the disk
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
+
+
+def _has_room(folder: str) -> bool:
+    return os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > 4 * 2**30
 
 
 def _fresh() -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -148,39 +151,48 @@ def _binaries() -> Path | None:
 
 @contextmanager
 def postgres() -> Iterator[PostgresEngine]:
-    """A server in a temporary folder, reached by a socket there; skips where it cannot be."""
+    """A new database of the server of this process; skips where there can be none."""
     try:
         import psycopg
     except ImportError:
         _absent("POSTGRES", "psycopg is not installed")
+    told = {"host": _server(), "user": "tester", "autocommit": True}
+    name = f"d{next(_numbers)}"
+    with psycopg.connect(dbname="postgres", **told) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    with psycopg.connect(dbname=name, **told) as connection:
+        connection.execute("SET TIME ZONE 'America/New_York'")
+        yield PostgresEngine(connection)
+
+
+_numbers = count()
+
+
+@cache
+def _server() -> str:
+    """The folder of a server's socket; it is started once and stopped when this process ends."""
     binaries = _binaries()
     if binaries is None:
         _absent("POSTGRES", "PostgreSQL is not installed")
-    assert binaries is not None
-    with tempfile.TemporaryDirectory(prefix="dpframe-pg-") as folder:
-        # the server refuses to run as root
-        user = {"user": "postgres"} if os.geteuid() == 0 else {}
-        if user:
-            try:
-                shutil.chown(folder, "postgres")
-            except LookupError:
-                _absent("POSTGRES", "PostgreSQL does not run as root, and user postgres is missing")
-        data, log = f"{folder}/data", f"{folder}/log"
-
-        def run(*command: str) -> None:
-            subprocess.run(command, check=True, capture_output=True, cwd=folder, **user)
-
-        run(
-            *(f"{binaries}/initdb", "-D", data, "-U", "tester", "-A", "trust", "-E", "UTF8"),
-            *("--locale=C.UTF-8", "--no-sync"),
-        )
-        options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off"
-        run(f"{binaries}/pg_ctl", "-D", data, "-l", log, "-o", options, "-w", "start")
+    folder = tempfile.mkdtemp(prefix="dpframe-pg-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    # the server refuses to run as root
+    user = {"user": "postgres"} if os.geteuid() == 0 else {}
+    if user:
         try:
-            with psycopg.connect(
-                host=folder, user="tester", dbname="postgres", autocommit=True
-            ) as connection:
-                connection.execute("SET TIME ZONE 'America/New_York'")
-                yield PostgresEngine(connection)
-        finally:
-            run(f"{binaries}/pg_ctl", "-D", data, "-m", "immediate", "stop")
+            shutil.chown(folder, "postgres")
+        except LookupError:
+            _absent("POSTGRES", "PostgreSQL does not run as root, and user postgres is missing")
+    data, log = f"{folder}/data", f"{folder}/log"
+
+    def run(*command: str) -> None:
+        subprocess.run(command, check=True, capture_output=True, cwd=folder, **user)
+
+    run(
+        *(f"{binaries}/initdb", "-D", data, "-U", "tester", "-A", "trust", "-E", "UTF8"),
+        *("--locale=C.UTF-8", "--no-sync"),
+    )
+    options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off"
+    run(f"{binaries}/pg_ctl", "-D", data, "-l", log, "-o", options, "-w", "start")
+    atexit.register(run, f"{binaries}/pg_ctl", "-D", data, "-m", "immediate", "stop")
+    return folder

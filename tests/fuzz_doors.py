@@ -52,23 +52,16 @@ TOTAL = 9e5
 
 READABLE: tuple[Any, ...] = (
     *(
-        "ip:c",
-        "ip:c?version=4",
-        "path:c",
-        "path:c?depth=2",
-        "path:d?separator=/",
-        "domain:c",
+        "ip:c", "ip:c?version=4", "path:c", "path:c?depth=2", "path:d?separator=/", "domain:c",
         "date:c",
     ),
     *(
-        "date:n?levels=year,month",
-        "code:c?lengths=1,3",
-        "number:n?lower=0&upper=9&depth=3",
+        "date:n?levels=year,month", "code:c?lengths=1,3", "number:n?lower=0&upper=9&depth=3",
         "columns:c,d",
     ),
     *(["c"], ["c", "d"], ["c", "u", "n"], "columns:n", "path:c?invalid=drop", ["d"], ["n"]),
     *("path:u", "columns:u,n", "code:n?lengths=1,2", "code:u?lengths=1"),
-)
+)  # fmt: skip
 SPECS: tuple[Any, ...] = (
     *("", ":", "foo:c", "path:", [""], ["\ud800"], [], [None], 5, None, "path:missing"),
     *("path:c?separator=\ud800", "columns:c,c", "number:n?lower=nan&upper=1", "path:\ud800"),
@@ -110,21 +103,11 @@ TREE: dict[str, tuple[Any, ...]] = {
     "weight": ("n", "c", "", "missing", "\ud800", 5),
     "max_weight": (1, 3, 0, "x"),
     "keys": (
-        [],
-        ["a"],
-        ["/", "a"],
-        "domain",
-        "a",
-        [None],
-        [Evil()],
-        ["\ud800"],
-        [10**5000],
-        [("a", "b")],
-        5,
-        [1.5],
+        [], ["a"], ["/", "a"], "domain", "a", [None], [Evil()], ["\ud800"], [10**5000],
+        [("a", "b")], 5, [1.5],
     ),
     "consistent": (False, "x"),
-}
+}  # fmt: skip
 DEVICES: dict[str, tuple[Any, ...]] = {
     "user": ("u", "c", "missing", "", None, "\ud800"),
     "period": PERIODS,
@@ -453,24 +436,18 @@ READ_AS: tuple[Callable[[pa.Table], Any], ...] = (
 SQL_QUESTIONS = tuple(
     f"SELECT * FROM dp_{verb}('t', {rest}, epsilon := 8, delta := 1e-6)"
     for verb, rest in (
-        ("hhh", "'columns:c'"),
-        ("hhh", "'columns:c,u,n'"),
-        ("hhh", "'columns:c', user := 'u'"),
+        ("hhh", "'columns:c'"), ("hhh", "'columns:c,u,n'"), ("hhh", "'columns:c', user := 'u'"),
         ("hhh", "'columns:c', weight := 'n', max_weight := 5"),
-        ("hhh", "'columns:c', mechanism := 'streaming'"),
-        ("hhh", "'date:c'"),
+        ("hhh", "'columns:c', mechanism := 'streaming'"), ("hhh", "'date:c'"),
         ("heavy_hitters", "'c', user := 'u'"),
         ("rollup", "'columns:c', ['sum(n, 0, 9)', 'distinct(u)']"),
     )
-)
+)  # fmt: skip
 COMMANDS: tuple[tuple[str, ...], ...] = (
-    ("hhh", "columns:c"),
-    ("hhh", "columns:c,u,n"),
-    ("hhh", "columns:c", "--user=u"),
-    ("hhh", "date:c"),
-    ("heavy-hitters", "c", "--user=u"),
+    ("hhh", "columns:c"), ("hhh", "columns:c,u,n"), ("hhh", "columns:c", "--user=u"),
+    ("hhh", "date:c"), ("heavy-hitters", "c", "--user=u"),
     ("rollup", "columns:c", "--measure=sum(n, 0, 9)"),
-)
+)  # fmt: skip
 
 
 def _table_of(table: pa.Table) -> duckdb.DuckDBPyConnection:

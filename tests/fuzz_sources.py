@@ -147,18 +147,8 @@ def _as_frame(table: pa.Table) -> pd.DataFrame:
 
 NAMES = ("c", "d", "u", "n")
 ODD = (
-    "",
-    "\ud800",
-    "C",
-    "level",
-    'a"b',
-    "a'b;--",
-    "x" * 9_000,
-    "\x00",
-    "é",
-    "t1",
-    "dpframe_source",
-)
+    "", "\ud800", "C", "level", 'a"b', "a'b;--", "x" * 9_000, "\x00", "é", "t1", "dpframe_source",
+)  # fmt: skip
 
 
 # -- any Arrow type, harmless and hostile ----------------------------------------------------------

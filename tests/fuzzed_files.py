@@ -34,11 +34,8 @@ LIMIT = 2**30
 
 SECRET = "Ann-7770001"
 KEYS: list[list[Any]] = [
-    [SECRET, SECRET * 3, "b"],
-    [SECRET.encode(), b"\xff"],
-    [7770001, -5],
-    [2**63 + 7770001, 3],
-]
+    [SECRET, SECRET * 3, "b"], [SECRET.encode(), b"\xff"], [7770001, -5], [2**63 + 7770001, 3],
+]  # fmt: skip
 POOL: list[Any] = [
     *(None, True, -1, 0, 1, 3, 10**7, 2**27, 2**62, 10**30, 0.5, 1e308, "", "x", SECRET, [], {}),
     *([SECRET], {SECRET: SECRET}, "path:x?depth=128", "number:x?lower=0&upper=1&depth=48"),

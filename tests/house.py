@@ -23,22 +23,9 @@ PLANNING = {
 """The arguments that a plan of ``hhh`` is made of."""
 
 OTHERS = {
-    "alpha",
-    "columns",
-    "deny",
-    "depth",
-    "devices",
-    "encoding",
-    "iterations",
-    "keys",
-    "largest",
-    "level_weights",
-    "max_weight",
-    "rounds",
-    "segments",
-    "weight",
-    "width",
-}
+    "alpha", "columns", "deny", "depth", "devices", "encoding", "iterations", "keys", "largest",
+    "level_weights", "max_weight", "rounds", "segments", "weight", "width",
+}  # fmt: skip
 """Arguments of other questions alone."""
 
 SPELT_OUT = 8
@@ -126,16 +113,10 @@ class House:
     def spelt(self) -> list[Spelt]:
         """Signatures, calls, dicts, tuples and classes that name enough planning arguments."""
         return [
-            Spelt(
-                file,
-                node.lineno,
-                type(node).__name__,
-                len(OTHERS & _named(node)),
-                _declares(node),
-            )
+            Spelt(file, n.lineno, type(n).__name__, len(OTHERS & _named(n)), _declares(n))
             for file, tree in self.trees.items()
-            for node in ast.walk(tree)
-            if isinstance(node, ast.stmt | ast.expr) and len(PLANNING & _named(node)) >= SPELT_OUT
+            for n in ast.walk(tree)
+            if isinstance(n, ast.stmt | ast.expr) and len(PLANNING & _named(n)) >= SPELT_OUT
         ]
 
     @property
@@ -149,16 +130,6 @@ class House:
             and s.others < SPELT_OUT
             and (not s.file.startswith("questions/") or s.file.startswith("questions/hhh/"))
         ]
-
-    @property
-    def sql_lists(self) -> int:
-        """The same in macros that people write: their parameters, and what they pass on."""
-        count = 0
-        for path in self._written_sql():
-            for macro in re.findall(r"^CREATE .*?;\n", path.read_text("utf-8"), re.M | re.S):
-                parts = re.sub("--.*", "", macro).split("AS TABLE")
-                count += sum(len(PLANNING & set(re.findall(r"\w+", p))) >= SPELT_OUT for p in parts)
-        return count
 
     def _written_sql(self) -> list[Path]:
         files = {p: p.read_text("utf-8") for p in sorted((self.root / "sql").glob("*.sql"))}
@@ -303,44 +274,6 @@ class House:
         within = {f"{base}/{alias.name}.py".lstrip("/") for alias in node.names} & self.trees.keys()
         return within or {f"{base}.py"} & self.trees.keys()
 
-    # -- the drawing ----------------------------------------------------------------------------
-
-    @cached_property
-    def arrows(self) -> dict[str, set[str]]:
-        """From every room to those that it imports from."""
-        out: dict[str, set[str]] = {_room(file): set() for file in self.trees}
-        for file, tree in self.trees.items():
-            for node in ast.walk(tree):
-                out[_room(file)] |= _targets(node) & out.keys()
-        return {room: targets - {room} for room, targets in out.items()}
-
-    @cached_property
-    def reached(self) -> dict[str, set[str]]:
-        """Rooms that a room imports from, directly or not."""
-        out = {room: set(targets) for room, targets in self.arrows.items()}
-        for middle in out:
-            for targets in out.values():
-                if middle in targets:
-                    targets |= out[middle]
-        return out
-
-    @property
-    def arrows_up(self) -> list[tuple[str, str]]:
-        """Arrows between rooms that import from each other: one of them runs back up."""
-        return [
-            (a, b) for a, targets in self.arrows.items() for b in targets if a in self.reached[b]
-        ]
-
-    @property
-    def floors(self) -> int:
-        """The longest way down; rooms that import from each other share a floor."""
-        heights: dict[str, int] = {}
-        for room in sorted(self.arrows, key=lambda room: len(self.reached[room] - {room})):
-            circle = {r for r in self.reached[room] if room in self.reached[r]} | {room}
-            below = set().union(*(self.arrows[r] for r in circle)) - circle
-            heights[room] = 1 + max((heights.get(r, 0) for r in below), default=0)
-        return max(heights.values())
-
     # -- a new question --------------------------------------------------------------------------
 
     def for_a_question(self, name: str) -> list[str]:
@@ -353,14 +286,8 @@ class House:
             }[name],
             re.IGNORECASE,
         )
-        inside = (
-            f"questions/{name}/",
-            "mechanisms/",
-            "accounting/",
-            "federated/",
-            "papers/",
-            "evaluation/",
-        )
+        home = ("mechanisms/", "accounting/", "federated/", "papers/", "evaluation/")
+        inside = (f"questions/{name}/", *home)
         named = [
             file
             for file, tree in self.trees.items()
@@ -373,16 +300,14 @@ class House:
         """Lines of questions that tell receipt, card, curve and proof, and of the verifier's
         comparison of receipt and proof."""
         telling = sum(
-            node.end_lineno - min(node.lineno, *(d.lineno for d in node.decorator_list)) + 1
-            if node.decorator_list
-            else node.end_lineno - node.lineno + 1
+            (node.end_lineno or 0) + 1 - min([node, *node.decorator_list], key=_line).lineno
             for file, tree in self.trees.items()
             if file.startswith("questions/")
             for node in ast.walk(tree)
-            if isinstance(node, ast.FunctionDef) and _tells_draws(node) and node.end_lineno
+            if isinstance(node, ast.FunctionDef) and _tells_draws(node)
         )
         files = [self.root / "dpframe" / "verifier" / f"{name}.py" for name in COMPARISON]
-        compared = sum(len(f.read_text("utf-8").splitlines()) for f in files if f.exists())
+        compared = sum(lines_in(f) for f in files if f.exists())
         return telling + compared
 
     def entered(self, question: str) -> tuple[int, int]:
@@ -401,8 +326,11 @@ class House:
     @property
     def lines(self) -> int:
         """Lines of the library."""
-        package = self.root / "dpframe"
-        return sum(len((package / f).read_text("utf-8").splitlines()) for f in self.trees)
+        return sum(lines_in(self.root / "dpframe" / file) for file in self.trees)
+
+    @property
+    def lines_of_tests(self) -> int:
+        return sum(map(lines_in, (self.root / "tests").rglob("*.py")))
 
     @property
     def root_modules(self) -> list[str]:
@@ -429,7 +357,6 @@ class House:
         return [
             ("places that spell planning arguments of hhh out", len(self.spelt)),
             ("  of them of hhh alone", len(self.lists)),
-            ("  in macros that people write", self.sql_lists),
             ("files to touch for a new argument of hhh", len(self.for_an_argument)),
             *(
                 (f"files elsewhere that name {name}", len(self.for_a_question(name)))
@@ -448,13 +375,10 @@ class House:
             ("circles of files", len(self.circles)),
             ("places that read English texts as data", len(self.texts_as_data)),
             ("lines on draws: receipt, card, curve, proof, comparison", self.lines_on_draws),
-            ("rooms", len(self.arrows)),
-            ("arrows between rooms", sum(map(len, self.arrows.values()))),
-            ("arrows in circles, which run back up", len(self.arrows_up)),
-            ("floors", self.floors),
             ("lines of the library", self.lines),
             ("  files", len(self.trees)),
             ("  files in no room", len(self.root_modules)),
+            ("lines of tests", self.lines_of_tests),
             *(
                 (f"files that a warm {name} enters, and its deepest stack", self.entered(name))
                 for name in ("hhh", "rollup", "cube")
@@ -463,13 +387,9 @@ class House:
 
 
 PUBLIC_METHODS = {
-    ("Ledger", "spent"),
-    ("Ledger", "left"),
-    ("Ledger", "within"),
-    ("Ledger", "drawing"),
-    ("ResultMethods", "below"),
-    ("ResumingLedger", "drawing"),
-}
+    ("Ledger", "spent"), ("Ledger", "left"), ("Ledger", "within"), ("Ledger", "drawing"),
+    ("ResultMethods", "below"), ("ResumingLedger", "drawing"),
+}  # fmt: skip
 """Methods that users call, whose names stay."""
 
 
@@ -477,6 +397,14 @@ COMPARISON = ("receipt_facts", "facts")
 """Files of the verifier that compare a receipt with its proof."""
 
 TELLING = re.compile(r"_(facts|text|words|line|lines|notices|draws?)$|^(noise|draws|errors|facts)$")
+
+
+def lines_in(file: Path) -> int:
+    return len(file.read_text("utf-8").splitlines())
+
+
+def _line(node: ast.expr | ast.stmt) -> int:
+    return node.lineno
 
 
 def _tells_draws(node: ast.FunctionDef) -> bool:
@@ -602,23 +530,10 @@ def _words(tree: ast.Module) -> Iterator[str]:
                 yield word
 
 
-def _room(file: str) -> str:
-    return file.split("/")[0].removesuffix(".py")
-
-
 def _narrow_room(file: str) -> str:
     """A question's own, and a mechanism's file: each stands by itself."""
     parts = file.split("/")
     return "/".join(parts[:2]) if parts[0] in ("questions", "mechanisms") else parts[0]
-
-
-def _targets(node: ast.AST) -> set[str]:
-    if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "dpframe":
-        inside = (node.module or "").split(".")[1:2]
-        return set(inside) or {alias.name for alias in node.names}
-    if isinstance(node, ast.Import):
-        return {n.name.split(".")[1] for n in node.names if n.name.startswith("dpframe.")}
-    return set()
 
 
 def main() -> None:

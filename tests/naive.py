@@ -17,14 +17,18 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from dpframe.hierarchy import Hierarchy, _date, _number
-from dpframe.hierarchy import _base as _code
-from dpframe.hierarchy import _base as _host_names
-from dpframe.hierarchy import _cells as _columns
-from dpframe.hierarchy import _number as _ip
-from dpframe.hierarchy import _number as _path
+from dpframe.federated.encoding import Encoding
+from dpframe.hierarchy import Cells, Hierarchy
+from dpframe.hierarchy._cells import Columns
+from dpframe.hierarchy._date import Date
+from dpframe.hierarchy._ip import Ip
+from dpframe.hierarchy._number import Number
+from dpframe.hierarchy._text import Code, HostNames
+from dpframe.hierarchy._text import Path as PathHierarchy
 
 Key = str | None
 Path = tuple[Key, ...]
@@ -150,19 +154,19 @@ def _interval(index: int, level: int, lower: float, upper: float) -> str:
 def row_path(hierarchy: Hierarchy, values: Sequence[Any]) -> Path:
     """The nodes of one row, coarse to fine; ``values`` are those of the source columns."""
     h: Any = hierarchy
-    if isinstance(h, _ip.Ip):
+    if isinstance(h, Ip):
         return ip_path(values[0], prefixes=h.prefixes, prefixes6=h.prefixes6, version=h.version)
-    if isinstance(h, _path.Path):
+    if isinstance(h, PathHierarchy):
         return path_path(values[0], separator=h.separator, depth=h.depth_limit)
-    if isinstance(h, _host_names.HostNames):
+    if isinstance(h, HostNames):
         return domain_path(values[0], depth=h.depth_limit)
-    if isinstance(h, _date.Date):
+    if isinstance(h, Date):
         return date_path(values[0], levels=h.levels)
-    if isinstance(h, _code.Code):
+    if isinstance(h, Code):
         return code_path(values[0], lengths=h.lengths)
-    if isinstance(h, _number.Number):
+    if isinstance(h, Number):
         return number_path(values[0], lower=h.lower, upper=h.upper, depth=h.depth_limit)
-    assert isinstance(h, _columns.Columns)
+    assert isinstance(h, Columns)
     return columns_path(values)
 
 
@@ -526,3 +530,134 @@ def fits(
     while spent_by_block([*charges, (reads, cost + 1)]) <= total:
         cost += 1
     return cost
+
+
+# -- cells of several hierarchies: every record by itself, every cell by its labels ----------------
+
+Cell = tuple[Path, ...]
+"""The node of every dimension, ``()`` where it is rolled up."""
+
+
+def paths_of(cells: Cells, row: Sequence[Any]) -> tuple[Path, ...] | None:
+    """The nodes of a record in every dimension; None for one that is dropped."""
+    found, start = [], 0
+    for one in cells.of:
+        width = len(one.source_columns)
+        path = row_path(one, row[start : start + width])
+        if one.on_invalid == "drop" and None in path:
+            return None
+        found.append(path)
+        start += width
+    return tuple(found)
+
+
+def cell_of(paths: tuple[Path, ...], kind: Sequence[int]) -> Cell | None:
+    """The cell of a kind above a record; None where the record has not so many levels."""
+    if any(len(path) < level for path, level in zip(paths, kind, strict=True)):
+        return None
+    return tuple(path[:level] for path, level in zip(paths, kind, strict=True))
+
+
+def whole_counts(cells: Cells, rows: Iterable[Sequence[Any]]) -> dict[int, dict[Cell, int]]:
+    """Records in every cell of every kind, by the place of the kind."""
+    counts: dict[int, Counter[Cell]] = {place: Counter() for place in range(len(cells.kinds))}
+    for row in rows:
+        paths = paths_of(cells, row)
+        for place, kind in enumerate(cells.kinds):
+            cell = None if paths is None else cell_of(paths, kind)
+            if cell is not None:
+                counts[place][cell] += 1
+    return {place: dict(found) for place, found in counts.items()}
+
+
+def segments(
+    kinds: Sequence[Sequence[int]],
+    records: Mapping[tuple[Path, ...], int | Fraction],
+    selected: Callable[[int, Cell, Any], bool],
+) -> dict[tuple[int, Cell], Any]:
+    """What every selected cell takes, kind by kind, and what is left for the total: ``selected`` is
+    asked for every cell with something left."""
+    free, found = dict(records), {}
+    for place, kind in enumerate(kinds):
+        left: dict[Cell, Any] = {}
+        for paths, n in free.items():
+            cell = cell_of(paths, kind)
+            if cell is not None:
+                left[cell] = left.get(cell, 0) + n
+        taken = {cell for cell, n in left.items() if n > 0 and selected(place, cell, n)}
+        found |= {(place, cell): left[cell] for cell in taken}
+        free = {paths: n for paths, n in free.items() if cell_of(paths, kind) not in taken}
+    found[len(kinds), ((),) * len(kinds[0])] = sum(free.values())
+    return found
+
+
+# -- prefix trees: every device, every prefix, nothing is packed -----------------------------------
+
+Fleet = Sequence[Mapping[str, int]]
+"""The items of every device, and how often each occurs."""
+
+
+def bits_needed(prefixes: int, limit: int, left: int) -> int:
+    """The most bits that all prefixes together can be asked for within the limit."""
+    return max(b for b in range(left + 1) if b == 0 or prefixes * 2**b <= limit)
+
+
+def heavy(
+    fleet: Fleet, encoding: Encoding, *, length: int, segments: Sequence[int], threshold: int
+) -> dict[str, int]:
+    """Items that so many devices hold at every depth, with the number of their holders.
+
+    Every device holds one item, so that nothing depends on which it chooses. An item is found when
+    the end symbol is read, or at the full length; prefixes below the threshold are not followed.
+    """
+    every = [item for items in fleet for item in items]
+    held = [encoding.encode(item, length) for item in every if encoding.reads(item, length)]
+    found: dict[str, int] = {}
+    prefixes, depth = [""], 0
+    for bits in segments:
+        depth += bits
+        holders = Counter(code[:depth] for code in held if code[: depth - bits] in prefixes)
+        prefixes = []
+        for prefix, n in sorted(holders.items()):
+            said = encoding.decode(prefix, length)
+            if n < threshold:
+                continue
+            if said.ended:
+                found[said.label] = n
+            else:
+                prefixes.append(prefix)
+    return found
+
+
+# -- least squares on a tree: the normal equations, with pseudoinverses ----------------------------
+
+Reals = NDArray[np.float64]
+
+
+def covered_matrix(ancestor: NDArray[np.int64]) -> Reals:
+    """1 where the total of the row's node covers the part of the column's."""
+    n = len(ancestor)
+    covers = np.zeros((n, n))
+    for v in range(n):
+        above = v
+        while above >= 0:
+            covers[above, v] = 1
+            above = int(ancestor[above])
+    return covers
+
+
+def normal_equations(
+    ancestor: NDArray[np.int64], part: Reals, vp: Reals, total: Reals, vt: Reals
+) -> tuple[Reals, Reals]:
+    """Estimates of all parts, then all totals, and variances: inf for what is not estimable."""
+    wanted = np.vstack([np.eye(len(ancestor)), covered_matrix(ancestor)])
+    variance = np.concatenate([vp, vt])
+    seen = np.isfinite(variance)
+    root = 1 / np.sqrt(variance[seen])
+    design = wanted[seen] * root[:, None]
+    answers = np.concatenate([part, total])[seen] * root
+    parts, *_ = np.linalg.lstsq(design, answers, rcond=1e-11)
+    inverse = np.linalg.pinv(design, rcond=1e-11)
+    estimable = np.abs(wanted @ (inverse @ design) - wanted).max(axis=1, initial=0) < 1e-6
+    spread = ((wanted @ inverse) ** 2).sum(axis=1)
+    return wanted @ parts, np.where(estimable, spread, np.inf)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import dpframe as dp
+
 
 def examples(few: int, many: int, *drawn: Any) -> Callable[[Callable[..., None]], Any]:
     """Draw arguments of a law that is compared with an exact twin: few in the suite, which draws
@@ -22,14 +25,34 @@ def examples(few: int, many: int, *drawn: Any) -> Callable[[Callable[..., None]]
 
     def test_of(law: Callable[..., None]) -> Any:
         def test(number: int) -> None:
-            options: dict[str, Any] = {"suppress_health_check": list(HealthCheck)}
-            settings(max_examples=number, deadline=None, **options)(given(*drawn)(law))()
+            _drawn(law, number, drawn)
 
-        test.__name__, test.__doc__, test.__module__ = law.__name__, law.__doc__, law.__module__
-        numbers = [few, pytest.param(many, marks=pytest.mark.evidence)]
-        return pytest.mark.parametrize("number", numbers)(test)
+        return _test(test, law, few, many)
 
     return test_of
+
+
+def examples_of(few: int, many: int, kinds: Mapping[str, Any], *drawn: Any) -> Callable[..., Any]:
+    """``examples`` of a law whose first argument is drawn from every kind in turn."""
+
+    def test_of(law: Callable[..., None]) -> Any:
+        def test(kind: str, number: int) -> None:
+            _drawn(law, number, (kinds[kind], *drawn))
+
+        return pytest.mark.parametrize("kind", kinds)(_test(test, law, few, many))
+
+    return test_of
+
+
+def _drawn(law: Callable[..., None], number: int, drawn: tuple[Any, ...]) -> None:
+    options: dict[str, Any] = {"suppress_health_check": list(HealthCheck)}
+    settings(max_examples=number, deadline=None, **options)(given(*drawn)(law))()
+
+
+def _test(test: Any, law: Callable[..., None], few: int, many: int) -> Any:
+    test.__name__, test.__doc__, test.__module__ = law.__name__, law.__doc__, law.__module__
+    numbers = [few, pytest.param(many, marks=pytest.mark.evidence)]
+    return pytest.mark.parametrize("number", numbers)(test)
 
 
 MISSING = st.sampled_from([None, float("nan"), pd.NA, pd.NaT])
@@ -204,21 +227,10 @@ DATE_OBJECTS = mostly(
 
 _LABELS = st.sampled_from(
     [
-        "com",
-        "COM",
-        "org",
-        "www",
-        "WwW",
-        "a-b",
-        "_dmarc",
-        "xn--bcher-kva",
-        "bücher",
-        "日本",
-        "ÀÉ",
-        "1",
-        "42",
+        "com", "COM", "org", "www", "WwW", "a-b", "_dmarc", "xn--bcher-kva", "bücher", "日本", "ÀÉ",
+        "1", "42",
     ]
-)
+)  # fmt: skip
 DOMAINS = mostly(
     st.one_of(
         st.lists(_LABELS, min_size=1, max_size=7).map(".".join),
@@ -252,3 +264,81 @@ NUMBER_TEXTS = mostly(
         st.sampled_from(["", "x", "1,5", "--1", "1e", "0x1f", "１", "12abc"]), QUOTES, MISSING
     ),
 )
+
+# -- rows with a hierarchy that reads them ---------------------------------------------------------
+
+INVALID = st.sampled_from(["count", "drop"])
+_LEVELS = st.sampled_from(
+    [
+        *[("year", "month", "day", "hour"), ("year",), ("hour",), ("month", "hour")],
+        *[("year", "day"), ("year", "quarter", "month"), ("quarter",), ("quarter", "day")],
+        *[("week", "hour"), ("week",)],
+    ]
+)
+
+
+def _rows(values: st.SearchStrategy[Any], hierarchies: Any) -> st.SearchStrategy[Any]:
+    """Rows of one column x, and a hierarchy of it."""
+    return st.tuples(st.lists(values.map(lambda value: (value,)), max_size=50), hierarchies)
+
+
+def _built(kind: Callable[..., Any], **options: Any) -> st.SearchStrategy[Any]:
+    return st.builds(partial(kind, "x"), **options)
+
+
+def _columns(width: int) -> st.SearchStrategy[Any]:
+    names = [f"c{i}" for i in range(width)]
+    return st.tuples(column_rows(width), st.builds(partial(dp.columns, *names), invalid=INVALID))
+
+
+KINDS: dict[str, st.SearchStrategy[Any]] = {
+    "addresses": _rows(
+        IPS,
+        st.sampled_from(
+            [
+                *(dp.ip("x"), dp.ip("x", invalid="drop"), dp.ip("x", version=4)),
+                *(dp.ip("x", version=6), dp.ip("x", prefixes=(1, 31), prefixes6=(127,))),
+                dp.ip("x", prefixes=(7, 9, 10), prefixes6=(3, 96, 97), invalid="drop"),
+            ]
+        ),
+    ),
+    "paths": SEPARATORS.flatmap(
+        lambda by: _rows(
+            paths(by),
+            _built(partial(dp.path, separator=by), depth=st.integers(1, 9), invalid=INVALID),
+        )
+    ),
+    "codes": _rows(
+        CODES,
+        _built(
+            dp.code,
+            lengths=st.sampled_from([(1, 3, 5), (2,), tuple(range(1, 9)), (4, 9)]),
+            invalid=INVALID,
+        ),
+    ),
+    "domains": _rows(DOMAINS, _built(dp.domain, depth=st.integers(1, 5), invalid=INVALID)),
+    "texts of dates": _rows(DATE_TEXTS, _built(dp.date, levels=_LEVELS, invalid=INVALID)),
+    "dates": _rows(DATE_OBJECTS, _built(dp.date, levels=_LEVELS)),
+    "numbers": st.sampled_from([(0, 100.0), (-3.7, 99.9), (-1e300, 1e300), (1e-9, 2e-9)]).flatmap(
+        lambda ends: _rows(
+            NUMBERS,
+            _built(
+                partial(dp.number, lower=ends[0], upper=ends[1]),
+                depth=st.integers(1, 12) | st.just(48),
+                invalid=INVALID,
+            ),
+        )
+    ),
+    "texts of numbers": _rows(NUMBER_TEXTS, st.just(dp.number("x", lower=0, upper=100, depth=5))),
+    "columns": st.integers(1, 4).flatmap(_columns),
+    "mixed objects": _rows(MIXED, st.just(dp.columns("x"))),
+}
+"""Values out of which a hierarchy makes nodes, or none: pairs of rows and the hierarchy."""
+
+
+def frame_of(rows: list[tuple[Any, ...]], hierarchy: Any) -> pd.DataFrame:
+    """Objects as they are; numbers as numbers."""
+    floats = hierarchy.kind == "number" and all(type(x) is float for x, *_ in rows)
+    return pd.DataFrame(
+        rows, columns=list(hierarchy.source_columns), dtype="float64" if floats else object
+    )

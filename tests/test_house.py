@@ -74,7 +74,7 @@ def test_the_house_stays_small() -> None:
         assert entered[1] <= stack, (name, entered)
 
 
-ENTERED = {"hhh": (42, 22), "rollup": (56, 23), "cube": (49, 23)}
+ENTERED = {"hhh": (38, 15), "rollup": (44, 19), "cube": (45, 20)}
 """Files that a warm call of a question enters at most, and its deepest stack."""
 
 
@@ -111,11 +111,6 @@ READERS = {
 """Files that read a text, and which one."""
 
 
-def test_rooms_stand_on_twelve_floors_and_no_arrow_runs_back_up() -> None:
-    assert HERE.floors <= 12
-    assert HERE.arrows_up == []
-
-
 def test_the_counts_see_what_they_are_to_see(tmp_path: Path) -> None:
     """Negative control: a house with one of each fault."""
     package = tmp_path / "dpframe"
@@ -130,8 +125,6 @@ def test_the_counts_see_what_they_are_to_see(tmp_path: Path) -> None:
     assert [(s.file, s.line) for s in house.lists] == [("doors/accessor.py", 2)]
     assert house.asked_for_types == {"doors/accessor.py": 1}
     assert (house.untyped_methods, house.unions) == (1, ["AnyLaws"])
-    assert sorted(house.arrows_up) == [("doors", "plan"), ("plan", "doors")]
-    assert house.floors == 1
     assert house.circles == [("doors/accessor.py", "plan.py")]
 
 

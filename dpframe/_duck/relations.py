@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -20,7 +21,8 @@ from dpframe._duck.connections import (
     run_interruptibly,
     withhold_errors,
 )
-from dpframe.common.texts import goes_on, identifier, literal, part
+from dpframe.common.progress import goes_on, part
+from dpframe.common.texts import identifier, literal
 from dpframe.errors import SourceError
 
 ORDERED = (
@@ -234,7 +236,7 @@ Pieces = Generator[pa.RecordBatch, None, None]
 """Some rows at a time."""
 
 
-class Relation:
+class Relation(ABC):
     """A source that a statement can read: public column names and types, and a way to run.
 
     ``what`` names it in errors, ``stop`` interrupts its connection.
@@ -246,41 +248,42 @@ class Relation:
     def __init__(self, what: str, stop: Callable[[], None] | None) -> None:
         self._what, self._stop = what, stop
 
+    @abstractmethod
     def _ask(self, statement: str) -> DuckDBPyRelation | None:
         """Return what a statement selects from the source."""
-        raise NotImplementedError
 
     def _rows(self, statement: str) -> pa.Table:
         return withhold_errors(self._what, lambda: _arrow_rows(self._ask(statement)))
 
+    @abstractmethod
     def query(self, statement: str, progress: bool) -> pa.Table:
         """The rows of a statement."""
-        raise NotImplementedError
 
     def batches(self, statement: str) -> Iterator[pa.RecordBatch]:
         """Rows in the order of the source, a few at a time."""
         check_row_order(self._rows(ORDERED))
         return _read_batches(self._what, partial(self._ask, statement), self._stop)
 
+    @abstractmethod
     def pieces(self, statement: str, progress: bool) -> Pieces:
         """Rows in any order, as they come. To be closed before another statement."""
-        raise NotImplementedError
 
+    @abstractmethod
     def repeats(self) -> bool:
         """Whether it can be read again from its start, which costs only what is read then."""
-        raise NotImplementedError
 
     def operators(self, statement: str) -> set[str]:
         """Names of DuckDB's operators that a statement would use."""
         return withhold_errors(self._what, lambda: operators(self._ask, statement))
 
+    @abstractmethod
     def restrict(self, condition: str) -> Relation:
         """The relation with only the rows for which a condition holds: SQL that fails on no row."""
-        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self
 
+    @abstractmethod
     def __exit__(self, *error: object) -> None:
         """Close what is ours."""
 
@@ -391,6 +394,9 @@ class GivenRelation(Relation):
 
     def restrict(self, condition: str) -> GivenRelation:
         return GivenRelation(withhold_errors(RELATION, lambda: self._relation.filter(condition)))
+
+    def __exit__(self, *error: object) -> None:
+        """Leave the relation open, which is the caller's."""
 
 
 def _names_and_types(relation: DuckDBPyRelation) -> tuple[tuple[str, ...], tuple[str, ...]]:

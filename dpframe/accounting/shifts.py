@@ -25,6 +25,7 @@ one side can reach, and the distance between table and law; both costs are added
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -325,7 +326,7 @@ ATTEMPTS = (0.999, 0.97, 0.7)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThresholdLaws:
+class ThresholdLaws(ABC):
     """Noise on the stored counters of ``sketches`` levels, and a threshold for what is published.
 
     ``noise`` is a table of a law of scale ``scale``, in units of ``1/unit`` of a count. ``delta``
@@ -342,14 +343,14 @@ class ThresholdLaws:
     """The kind of the game of a proof."""
 
     @property
+    @abstractmethod
     def game(self) -> dict[str, object]:
         """The numbers of the game of a proof, but for tables and ``sketches``."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def least(self) -> int:
         """The smallest noisy value that is published, in units."""
-        raise NotImplementedError
 
     @property
     def error_noise(self) -> NoiseTable | None:
@@ -366,9 +367,9 @@ class ThresholdLaws:
         """Standard deviation of a published value, in counts, before rounding."""
         return self.noise.sd / self.unit
 
+    @abstractmethod
     def cost(self, epsilon: float) -> float:
         """Return an upper bound on delta at ``epsilon``, from the tables that are drawn from."""
-        raise NotImplementedError
 
     def chance(self, value: float) -> float:
         """Return P(a key with this value, in counts, is published)."""

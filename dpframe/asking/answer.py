@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -20,7 +22,7 @@ from dpframe.asking.release import (
     replay_of_stored,
     require_ledger,
 )
-from dpframe.common.texts import part, step
+from dpframe.common.progress import step
 from dpframe.errors import ReplayedNotice
 from dpframe.ledger import chosen_ledger
 from dpframe.sources.source_relations import describe_source, open_source
@@ -158,14 +160,20 @@ def answer_checked(
         if question.opens is not None:
             rows = opening.enter_context(open_source(rows, question.opens(what)))
         plan = question.sized(what, rows, progress)
-
-        def counted() -> MechanismInput[Any]:
-            with opening.pop_all(), part("counting"):  # closed before noise is drawn
-                return question.count(rows, plan, progress)
-
+        counted = partial(question.count, rows, plan, progress)
+        if question.opens is not None:
+            counted = partial(_close_after, opening, counted)
         return Answer(
             what, make_release(counted, plan, source=place, ledger=ledger, name=name, about=about)
         )
+
+
+def _close_after(
+    opening: ExitStack, counted: Callable[[], MechanismInput[Any]]
+) -> MechanismInput[Any]:
+    """Count what is open, and close it before noise is drawn."""
+    with opening.pop_all():
+        return counted()
 
 
 def find_answer(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from numbers import Integral
 from typing import Any, TypeVar
@@ -432,3 +433,14 @@ def found_epsilon_line(epsilon: float, error: object, errors: Errors) -> Line:
         "the smallest, to three digits, that keeps {most}",
         most=most,
     )
+
+
+@contextmanager
+def add_advice(text: str, *, given: bool) -> Iterator[None]:
+    """Add to a BudgetError what else the caller can do, if the argument for it was given."""
+    try:
+        yield
+    except BudgetError as error:
+        if not given:
+            raise
+        raise BudgetError(f"{error} Or {text}.") from None

@@ -1,4 +1,4 @@
-"""Released nodes or cells as a frame: labels, numbers and intervals, always in one order."""
+"""Released nodes, cells or trees as a frame: labels, numbers, intervals, always in one order."""
 
 from __future__ import annotations
 

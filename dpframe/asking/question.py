@@ -14,7 +14,7 @@ from dpframe.asking.level_plan import UNKNOWN, MechanismInput, Plan, Rollup, pro
 from dpframe.asking.privacy_receipt import fact_as_attribute, missing_key_message
 from dpframe.asking.release import ALL_DATA, DataScope, require_ledger
 from dpframe.common.calls import bind_arguments, lacks_message, shorten_errors
-from dpframe.common.texts import step
+from dpframe.common.progress import step
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.ledger import chosen_ledger
 from dpframe.sources.exact_trees import check_readable

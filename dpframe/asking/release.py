@@ -17,16 +17,21 @@ from dpframe.asking.card import Line
 from dpframe.asking.level_plan import Draws, MechanismInput, Plan, Spends
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.common.digest import seal_frame
-from dpframe.common.texts import part
+from dpframe.common.progress import part
 from dpframe.errors import ParameterError, SourceError
 from dpframe.periods import USERS, Period, as_period
-from dpframe.sources.source_relations import csv_reading, period_reading
-from dpframe.sources.spark import PeriodReading, restrict_to_period
+from dpframe.sources.source_relations import (
+    PeriodReading,
+    csv_reading,
+    period_reading,
+    restrict_to_period,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from dpframe.ledger import Blocks, Ledger, StoredResult
+    from dpframe.ledger.entries import Charge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +58,9 @@ class DataScope:
     @classmethod
     def of(cls, arguments: Mapping[str, object]) -> DataScope:
         """Check the arguments of a call that say what its data are."""
-        return cls(data=data_name(arguments.get("data")), period=as_period(arguments.get("period")))
+        given = arguments.get("period")
+        period = None if given is None else as_period(given)
+        return cls(data=data_name(arguments.get("data")), period=period)
 
     @property
     def request(self) -> dict[str, object]:
@@ -175,7 +182,6 @@ ALL_DATA = DataScope()
 
 C = TypeVar("C")
 N = TypeVar("N")
-T = TypeVar("T")
 
 LEAST_CHARGE = 1e-18
 """The delta charged for a release with delta = 0: no ledger takes a charge of nothing."""
@@ -273,11 +279,21 @@ def count_charge_draw(
     blocks: Blocks | None = None,
     begun: Callable[[], None] = lambda: None,
 ) -> Release:
-    """Count, charge, perturb, tidy. ``begun`` is called between the charge and the first draw."""
+    """Count, charge, perturb, tidy. ``begun`` is called between the charge and the first draw.
+
+    The cost is fixed before ``counted`` reads the data, and with a ledger the charge is on disk
+    before the first draw.
+    """
     import pandas  # noqa: F401  # before anything is charged
 
-    counts, facts = count_and_charge(counted, plan, facts, source, ledger, name, blocks)
+    if ledger is not None:
+        cost = charge_for(plan, facts, source, name, blocks)
+        ledger.check(cost)  # nothing is read for a release that cannot be paid
+    with part("counting"):
+        counts = counted()
     with note_charge_on_interrupt(facts, ledger):
+        if ledger is not None:
+            facts = facts.paid(ledger, ledger.charge(cost))
         begun()
         with part("drawing noise"):
             noisy = plan.run(counts.private)  # the only noisy step
@@ -285,26 +301,14 @@ def count_charge_draw(
         return Release(frame, plan.finish_receipt(facts, noisy, frame))
 
 
-def count_and_charge(
-    counted: Callable[[], T],
-    plan: Spends,
-    facts: Receipt,
-    source: str,
-    ledger: Ledger | None,
-    name: str | None = None,
-    blocks: Blocks | None = None,
-) -> tuple[T, Receipt]:
-    """Return true counts that are paid for, and the receipt, which then tells of the charge.
-
-    Every draw starts here: the cost is fixed before ``counted`` reads the data, and with a ledger
-    the charge is on disk when this function returns.
-    """
-    if ledger is None:
-        return counted(), facts
+def charge_for(
+    plan: Spends, facts: Receipt, source: str, name: str | None = None, blocks: Blocks | None = None
+) -> Charge:
+    """Return what a release is to be charged; it follows from the plan and says nothing of data."""
     from dpframe.ledger.entries import Charge
     from dpframe.ledger.reservations import plan_gaussian_cost
 
-    cost = Charge(
+    return Charge(
         release_id=facts["release_id"],
         time=facts["time"],
         epsilon=plan.budget.epsilon,
@@ -316,10 +320,6 @@ def count_and_charge(
         blocks=blocks,
         told=lambda: plan_gaussian_cost(plan),
     )
-    ledger.check(cost)  # nothing is read for a release that cannot be paid
-    private = counted()
-    with note_charge_on_interrupt(facts, ledger):
-        return private, facts.paid(ledger, ledger.charge(cost))
 
 
 @contextmanager

@@ -28,8 +28,7 @@ from dpframe.sources.keys import check_key_types, listed_counts
 from dpframe.sources.portable_sql import Summand, group_columns
 from dpframe.sources.rollup_parts import check_value_type, parts_counted_elsewhere, sums_of
 from dpframe.sources.rollup_statement import check_weight_type, rollup_statement
-from dpframe.sources.source_relations import canonical
-from dpframe.sources.spark import PeriodReading
+from dpframe.sources.source_relations import PeriodReading, canonical
 
 DUCKDB = "duckdb"
 TEXT = "VARCHAR"

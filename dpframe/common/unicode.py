@@ -11,11 +11,19 @@ import re
 
 import pyarrow as pa
 
+ARROW_TEXTS = (pa.string(), pa.large_string(), pa.string_view())
+"""Arrow's three layouts of texts."""
+
 
 def unicode(array: pa.Array) -> pa.Array:
     """Texts as UTF-8; the same array if it was UTF-8 already, or holds no texts."""
-    if not is_arrow_text(array.type) or _is_valid(array):
+    if array.type not in ARROW_TEXTS:
         return array
+    try:
+        array.validate(full=True)
+        return array
+    except pa.ArrowInvalid:
+        pass
     texts = array.cast(pa.large_binary()).to_pylist()
     return pa.array([t if t is None else decode_bytes(t) for t in texts], type=array.type)
 
@@ -52,16 +60,3 @@ def decode_bytes(raw: bytes) -> str:
 def escape_bytes(raw: bytes) -> str:
     """Bytes as DuckDB writes a BLOB: printable ASCII as it is, other bytes in hexadecimal."""
     return re.sub(rb"[^ -~]|[\\'\"]", lambda m: b"\\x%02X" % ord(m[0]), raw).decode()
-
-
-def _is_valid(array: pa.Array) -> bool:
-    try:
-        array.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
-def is_arrow_text(kind: pa.DataType) -> bool:
-    """Whether values are texts, in any of Arrow's three layouts."""
-    return any(map(kind.equals, (pa.string(), pa.large_string(), pa.string_view())))

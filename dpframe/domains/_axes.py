@@ -25,26 +25,24 @@ from dpframe.domains._axis import (
     Mask,
     Reals,
     Types,
+    arrow_duckdb_type,
     begins_with,
     cell_of,
     check_limit,
     decoded_type,
+    distinct_values,
     edges,
     is_text_type,
+    query_values,
     settle_values,
+    single_array,
     unreadable_column,
     whole_points,
-)
-from dpframe.domains._read_values import (
-    arrow_duckdb_type,
-    distinct_values,
-    query_values,
-    single_array,
 )
 from dpframe.errors import ColumnError, HierarchyError
 from dpframe.hierarchy import Hierarchy, date, number
 from dpframe.hierarchy._base import check_column_name
-from dpframe.hierarchy._number import Ip
+from dpframe.hierarchy._ip import Ip
 from dpframe.hierarchy._types import READS
 from dpframe.noise import PublicRandom
 

@@ -15,12 +15,21 @@ import numpy as np
 import pyarrow as pa
 
 from dpframe.domains._axes import IpAxis, NumberAxis, TimeAxis, utc_moment
-from dpframe.domains._axis import Axis, Codes, Counts, Mask, Moves, axis_turns, types_of_columns
+from dpframe.domains._axis import (
+    Axis,
+    Codes,
+    Counts,
+    Mask,
+    Moves,
+    axis_turns,
+    single_array,
+    types_of_columns,
+)
 from dpframe.domains._listed_axis import ListedAxis, categories
-from dpframe.domains._read_values import single_array
 from dpframe.errors import ColumnError, HierarchyError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import KINDS, ROOT, Hierarchy, as_hierarchy
-from dpframe.hierarchy._number import Ip, Number
+from dpframe.hierarchy._ip import Ip
+from dpframe.hierarchy._number import Number
 from dpframe.noise import PublicRandom
 
 MAX_DEPTH = 60

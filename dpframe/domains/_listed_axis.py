@@ -23,10 +23,13 @@ from dpframe.domains._axis import (
     Mask,
     Types,
     decoded_type,
+    distinct_values,
     is_text_type,
+    level_texts,
+    query_values,
+    single_array,
     unreadable_column,
 )
-from dpframe.domains._read_values import distinct_values, level_texts, query_values, single_array
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import OTHER, Hierarchy, columns
 from dpframe.hierarchy._base import has_zone

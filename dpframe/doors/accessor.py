@@ -91,7 +91,7 @@ class DpAccessor(ResultMethods):
     """Private rollups of a pandas frame. Accessors have no state: each ``.dp`` makes one."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
-        super().__init__(frame)
+        self._frame = frame
 
     def __repr__(self) -> str:
         members = (*vars(DpAccessor), *vars(ResultMethods))

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 class ResultMethods:
     """Methods that compute only from the released numbers of a result; free."""
 
-    def __init__(self, frame: pd.DataFrame) -> None:
-        self._frame = frame
+    _frame: pd.DataFrame
 
     def share(
         self, of: Literal["parent", "total"] = "parent", measure: str | None = None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpframe.common.calls import known_arguments
-from dpframe.common.texts import local_file, quoted_path
+from dpframe.common.files import local_file, quoted_path
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 from dpframe.verifier.judge import bound_at, verify_proof, verify_receipt
 from dpframe.verifier.ledger import (

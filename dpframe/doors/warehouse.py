@@ -26,7 +26,7 @@ from dpframe.asking.warehouse_plan import (
     warehouse_table,
 )
 from dpframe.common.calls import bind_arguments, known_arguments, shown_value
-from dpframe.common.texts import step
+from dpframe.common.progress import step
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
 from dpframe.ledger import Spending
 from dpframe.ledger.reservations import MOST
@@ -224,7 +224,8 @@ def _question_statement(
             "contribution='items' cannot run in a warehouse. Leave contribution out, or pass the "
             "rows themselves, as a frame, Parquet files or a Spark DataFrame."
         )
-    period, vectors = as_period(arguments.get("period")), _warehouse_vectors(question, plan)
+    given, vectors = arguments.get("period"), _warehouse_vectors(question, plan)
+    period = None if given is None else as_period(given)
     if plan.unit.measured and chosen != DUCKDB:
         raise ParameterError(
             f"weight ({plan.unit.weight!r}) of hhh needs integers of 128 bits, which "

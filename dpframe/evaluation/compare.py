@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpframe.asking.call_arguments import bounded_number, known_choice, whole_number
 from dpframe.common.calls import check_known, known_arguments
-from dpframe.common.texts import Step, step
+from dpframe.common.progress import Step, step
 from dpframe.counts import CountTree
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.federated.encoding import Encoding

@@ -28,19 +28,11 @@ from typing import Any
 import numpy as np
 
 from dpframe.common.calls import known_arguments
-from dpframe.hierarchy._base import (
-    INVALID,
-    OTHER,
-    ROOT,
-    Code,
-    Hierarchy,
-    HostNames,
-    Kind,
-    OnInvalid,
-)
+from dpframe.hierarchy._base import INVALID, OTHER, ROOT, Hierarchy, Kind, OnInvalid
 from dpframe.hierarchy._cells import Cells, Columns
 from dpframe.hierarchy._date import USUAL, Date
-from dpframe.hierarchy._number import Ip, Number, Path
+from dpframe.hierarchy._ip import Ip
+from dpframe.hierarchy._number import Number
 from dpframe.hierarchy._parse import (
     KINDS,
     as_hierarchies,
@@ -50,6 +42,7 @@ from dpframe.hierarchy._parse import (
     is_one_hierarchy,
     product,
 )
+from dpframe.hierarchy._text import Code, HostNames, Path
 
 __all__ = [
     "INVALID",

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from dpframe.errors import HierarchyError
-from dpframe.hierarchy._base import Hierarchy, OnInvalid, check_column_name, has_zone, utc_sql
+from dpframe.hierarchy._base import OneColumn, OnInvalid, check_column_name, has_zone, utc_sql
 
 FIRST = datetime(1800, 1, 1)
 """Before this time no zone has changed its clocks: all use local mean time."""
@@ -148,7 +148,7 @@ them."""
 
 
 @dataclass(frozen=True)
-class Date(Hierarchy):
+class Date(OneColumn):
     """Some of year > quarter > month > day > hour, coarse to fine; or of week > day > hour.
 
     Weeks follow ISO 8601 and begin on Monday. They are under no year, as some lie in two years.
@@ -190,16 +190,8 @@ class Date(Hierarchy):
             check_zone(self.zone)
 
     @property
-    def on_invalid(self) -> OnInvalid:
-        return self.invalid
-
-    @property
     def height(self) -> int:
         return len(self.levels)
-
-    @property
-    def source_columns(self) -> tuple[str, ...]:
-        return (self.column,)
 
     @property
     def level_names(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote
 
 from dpframe.common.calls import known_arguments, shown_value
 from dpframe.errors import HierarchyError, ParameterTypeError, class_name
-from dpframe.hierarchy._base import MAX_HEIGHT, Code, Hierarchy, HostNames, Kind
+from dpframe.hierarchy._base import MAX_HEIGHT, Hierarchy, Kind
 from dpframe.hierarchy._cells import (
     BETWEEN,
     SETS,
@@ -22,7 +22,9 @@ from dpframe.hierarchy._cells import (
     too_many_kinds,
 )
 from dpframe.hierarchy._date import Date
-from dpframe.hierarchy._number import Ip, Number, Path
+from dpframe.hierarchy._ip import Ip
+from dpframe.hierarchy._number import Number
+from dpframe.hierarchy._text import Code, HostNames, Path
 
 Convert = Callable[[str, str], object]
 

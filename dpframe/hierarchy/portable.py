@@ -12,9 +12,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from dpframe.dialects import REAL, SPACES, WHOLE, Dialect
-from dpframe.hierarchy._base import Code, Hierarchy, HostNames, text_sql
+from dpframe.hierarchy._base import Hierarchy, text_sql
 from dpframe.hierarchy._cells import Columns, _is_whole
-from dpframe.hierarchy._number import Number, Path
+from dpframe.hierarchy._number import Number
+from dpframe.hierarchy._text import Code, HostNames, Path
 
 Step = dict[str, str]
 

@@ -17,7 +17,8 @@ import pyarrow as pa
 from dpframe.accounting.compose import Profile
 from dpframe.common import digest
 from dpframe.common.calls import known_arguments
-from dpframe.common.texts import folded_html, local_file
+from dpframe.common.files import local_file
+from dpframe.common.texts import folded_html
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, ReleaseNameError
 from dpframe.ledger import forecast as open_file
 from dpframe.ledger import history, store

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.accounting.weighted_round_noise import Law, RoundLaws
+from dpframe.counts import CountTree
 
 Whole = NDArray[np.int64]
 
@@ -50,6 +51,9 @@ POINTS = 8
 
 class WeightSource(Protocol):
     """Users and their nodes, which the mechanism starts from. Private."""
+
+    @property
+    def tree(self) -> CountTree: ...
 
     @property
     def size(self) -> int: ...

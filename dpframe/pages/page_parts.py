@@ -20,7 +20,7 @@ from dpframe.asking.call_arguments import known_choice
 from dpframe.asking.measure_texts import ReleasedMeasure, digits_for_width, receipt_measures
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.common.digest import frame_state, released_columns
-from dpframe.common.texts import PAGES, check_target, local_file, replace_file
+from dpframe.common.files import PAGES, check_target, local_file, replace_file
 from dpframe.common.unicode import is_unicode
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy, as_hierarchies

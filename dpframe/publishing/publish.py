@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from dpframe import _duck
 from dpframe.common.calls import known_arguments
-from dpframe.common.texts import file_of_path, step
+from dpframe.common.files import file_of_path
+from dpframe.common.progress import step
 from dpframe.errors import LedgerError, ParameterError, ParameterTypeError, ReleaseNameError
 from dpframe.ledger import Ledger, chosen_ledger, history, store
 from dpframe.ledger.forecast import BUSY

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import copy
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from numbers import Integral
@@ -87,7 +88,7 @@ LARGEST = 10_000_000
 
 
 @known_arguments
-class Sketch:
+class Sketch(ABC):
     """Counters of keys. What its methods return is raw data and must not be published."""
 
     __slots__ = ("_counters", "_released", "_resumed", "_streams", "_unit")
@@ -124,9 +125,9 @@ class Sketch:
         """Counters are multiples of 1 / lattice."""
         return 1
 
+    @abstractmethod
     def _state(self) -> SketchState:
         """Return the content of the sketch, in the order of keys."""
-        raise NotImplementedError
 
     def _entries(self) -> tuple[Kind | None, pa.Array, NDArray[np.int64]]:
         """Return the kind of key, the keys (all with positive counters, in any order) and their
@@ -134,14 +135,14 @@ class Sketch:
         state = self._state()
         return state.kind, *state.positive()
 
+    @abstractmethod
     def _facts(self) -> dict[str, Any]:
         """Return the parameters of the sketch, for the header of a file."""
-        raise NotImplementedError
 
     @classmethod
+    @abstractmethod
     def _restore(cls, facts: dict[str, Any], state: SketchState) -> Self:
         """Make a sketch from a file; ValueError if no sketch can have this content."""
-        raise NotImplementedError
 
     def __copy__(self) -> Self:
         """Return an independent copy: records counted in one are not counted in the other."""

@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe.common.texts import content_of, local_file, replace_file
+from dpframe.common.files import content_of, local_file, replace_file
 from dpframe.errors import SourceError
 from dpframe.sketches._batches import ARROW_TYPES, SketchState, key_order
 

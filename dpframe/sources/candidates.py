@@ -42,9 +42,9 @@ from dpframe.sources.cell_leaves import (
     one_to,
     places_join,
 )
-from dpframe.sources.count_rows import counts_of, tree_of
 from dpframe.sources.frames import arrow_table
 from dpframe.sources.portable_sql import group_columns
+from dpframe.sources.rollup_statement import counts_of, tree_of
 
 AGAIN = "Run the statement again, and pass its whole result as the client returns it."
 

@@ -32,30 +32,31 @@ from dpframe.dialects import SPARK
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
-from dpframe.hierarchy._number import Ip
+from dpframe.hierarchy._ip import Ip
 from dpframe.noise import random_seed
 from dpframe.sources.candidates import group_counts, preorder_table
 from dpframe.sources.cell_leaves import finest_columns, keyed_sql, row_hash, source_columns
-from dpframe.sources.count_rows import counts_of, tree_of
+from dpframe.sources.frames import is_spark, rows_of_frame
 from dpframe.sources.keys import check_key_types, listed_counts
 from dpframe.sources.portable_sql import Summand
 from dpframe.sources.rollup_statement import (
     candidates_sql,
     check_weight_type,
+    counts_of,
     result_columns,
     rollup_statement,
     source_sql,
+    tree_of,
 )
 from dpframe.sources.segment_places import keyed_leaves_join, node_places_ctes, reported_levels
 from dpframe.sources.small_frames import MOST, counts_small, small_counts
 from dpframe.sources.source_relations import (
-    HeldColumns,
     canonical,
+    hold_columns,
     only_text,
     open_source,
-    read_small_frame,
 )
-from dpframe.sources.spark import SparkFrame, fetch_table, is_spark
+from dpframe.sources.spark import SparkFrame, fetch_table
 
 
 def node_users(
@@ -331,9 +332,10 @@ def exact_counts(
     seed = random_seed()  # always drawn, so that later draws do not depend on which code counts
     small = None
     if not sums and counts_small(hierarchy, unit):
-        source = read_small_frame(source, wanted, MOST)
-        if isinstance(source, HeldColumns) and not source.types:
-            small = small_counts(source.table, hierarchy, band)
+        size = rows_of_frame(source)
+        if size is not None and size <= MOST:
+            source = held = hold_columns(source, wanted)
+            small = None if held.types else small_counts(held.table, hierarchy, band)
     if small is not None:
         if listed is None:
             return small

@@ -1,4 +1,4 @@
-"""Read frames of any library, and listed keys, into Arrow tables.
+"""Read frames of any library, columns by name, and listed keys, into Arrow tables.
 
 No type is guessed from values.
 
@@ -8,9 +8,9 @@ Columns are read once and held. Error texts of other libraries are dropped: they
 
 from __future__ import annotations
 
+import difflib
 import weakref
-from collections.abc import Sequence, Set
-from dataclasses import replace
+from collections.abc import Mapping, Sequence, Set
 from decimal import Decimal
 from importlib import import_module
 from importlib.util import find_spec
@@ -30,7 +30,6 @@ from dpframe.errors import (
 )
 from dpframe.hierarchy import Hierarchy
 from dpframe.sources.objects import each_as_text, readable_table, texts_of_objects
-from dpframe.sources.spark import PeriodSource, check_arrow_types, require_columns
 
 IN_MEMORY = ("pandas", "polars")
 """Packages whose ``DataFrame`` knows its length."""
@@ -138,13 +137,10 @@ def rows_of_frame(source: Any) -> int | None:
     return len(source) if in_memory else None
 
 
-def collect_lazy(source: object, wanted: Sequence[str]) -> object:
-    """A table of a lazy or foreign frame, for code that reads it more than once; any other source
-    is returned unchanged."""
-    if isinstance(source, PeriodSource):
-        return replace(source, source=collect_lazy(source.source, [*wanted, source.column]))
-    lazy = type(source).__name__ == "LazyFrame" and package_of(source) == "polars"
-    return arrow_table(source, wanted) if lazy or is_foreign(source) else source
+def is_spark(source: object) -> bool:
+    """Whether a source is a DataFrame of Spark; pyspark is not loaded."""
+    kind = type(source)
+    return kind.__module__.startswith("pyspark.sql.") and kind.__name__ == "DataFrame"
 
 
 def refuse_spark(source: object) -> None:
@@ -161,7 +157,7 @@ def refuse_spark(source: object) -> None:
 def from_pandas(series: Any) -> pa.Array:
     """A pandas column as an array: typed values keep their type, objects become text."""
     if series.dtype == object:
-        return texts_of_objects(series)
+        return texts_of_objects(series.to_numpy())
     categories = getattr(series.dtype, "categories", None)
     if categories is not None and categories.dtype == object:  # Arrow would guess their type
         codes = np.asarray(series.array.codes)
@@ -287,6 +283,66 @@ def _narwhals_frame(source: object) -> Any:
     nw = import_module("narwhals")
     frame = nw.from_native(source, pass_through=True)
     return frame if isinstance(frame, nw.DataFrame | nw.LazyFrame) else None
+
+
+def require_columns(
+    wanted: Sequence[str],
+    present: Sequence[object],
+    *,
+    listed: bool = True,
+    alone: bool = False,
+    index: Sequence[object] = (),
+) -> None:
+    """Raise ColumnError unless every wanted column occurs once, and in one spelling.
+
+    ``alone`` says that SQL will see only the wanted columns. ``listed=False`` keeps the present
+    names out of the message: the first line of a text file without a header is a record. ``index``
+    names the levels of a frame's index, which are no columns.
+    """
+    names = [column for column in present if isinstance(column, str)]
+    for name in wanted:
+        if name not in names and name in index:
+            raise ColumnError(f"column {name!r} is in the index. Pass frame.reset_index().")
+        if name not in names:
+            raise ColumnError(
+                f"column {name!r} does not exist.{_missing_column_help(name, names, listed)}"
+            )
+        if names.count(name) > 1:
+            raise ColumnError(f"column {name!r} appears {names.count(name)} times. Rename one.")
+        seen = wanted if alone else names
+        twins = {other for other in seen if other.lower() == name.lower()} - {name}
+        if twins:  # SQL does not tell them apart, and could read the wrong column
+            raise ColumnError(
+                f"columns {name!r} and {min(twins)!r} differ in case only. Rename one."
+            )
+
+
+def check_arrow_types(types: Mapping[str, object]) -> None:
+    """Raise ColumnError for a Polars type that Arrow lacks; ``types`` maps columns to types."""
+    for name, kind in types.items():
+        if "Int128" in str(kind):
+            raise ColumnError(
+                f"column {name!r} has type {kind}, which Arrow lacks. Cast it to Int64, or a key "
+                "to String."
+            )
+
+
+def _missing_column_help(name: str, names: list[str], listed: bool) -> str:
+    if not listed:
+        return " The first line of the file must name the columns."
+    near = [other for other in names if other.lower() == name.lower()]
+    near = near or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    outer, dot, field = name.partition(".")
+    if dot and outer in names:
+        return (
+            f" Fields of column {outer!r} are not read. Make a column of the field: in SQL "
+            f"{outer}.{field} AS {field}, in pandas df[{outer!r}].str[{field!r}]."
+        )
+    if set("*>") & set(name) and not any(sign in name for sign in (" * ", " > ")):
+        hint += " For several hierarchies hhh and rollup read 'a * b' and 'a > b', with blanks."
+    some = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
+    return f"{hint} Columns: {some or 'none'}."
 
 
 MOST = 2_000_000

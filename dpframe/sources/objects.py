@@ -33,7 +33,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpframe.common.unicode import decode_bytes, escape_bytes, is_arrow_text, unicode
+from dpframe.common.unicode import ARROW_TEXTS, decode_bytes, escape_bytes, unicode
 from dpframe.errors import ColumnError
 
 EARLIEST, LATEST, INFINITY = -9_223_372_022_400_000_000, 2**63 - 2, 2**63 - 1
@@ -62,8 +62,13 @@ def readable_table(table: pa.Table) -> pa.Table:
         if pa.types.is_run_end_encoded(column.type):
             column = pa.chunked_array(map(pc.run_end_decode, column.chunks), column.type.value_type)
         _check_arrow_type(field.name, column.type)
+        if len(column) < MANY:
+            pieces = [_readable_array(chunk) for chunk in column.chunks]
+        else:
+            with ThreadPoolExecutor(min(pa.cpu_count(), column.num_chunks)) as threads:
+                pieces = list(threads.map(_readable_array, column.chunks))
         empty = _readable_array(pa.nulls(0, column.type))
-        columns.append(pa.chunked_array(_readable_chunks(column), empty.type))
+        columns.append(pa.chunked_array(pieces, empty.type))
     return pa.Table.from_arrays(columns, names=table.column_names)
 
 
@@ -71,62 +76,53 @@ MANY = 1_000_000
 """Rows from which pieces are looked at by several threads; starting these takes a millisecond."""
 
 
-def _readable_chunks(column: pa.ChunkedArray) -> list[pa.Array]:
-    if len(column) < MANY:
-        return [_readable_array(chunk) for chunk in column.chunks]
-    with ThreadPoolExecutor(min(pa.cpu_count(), column.num_chunks)) as threads:
-        return list(threads.map(_readable_array, column.chunks))
-
-
 def _check_arrow_type(name: str, kind: pa.DataType) -> None:
-    if _has_unread_type(kind) and not pa.types.is_float16(kind):
+    within = types_within(kind)
+    unread = any(one.id in UNREAD for one in within)
+    if unread and kind != pa.float16():
         raise ColumnError(
             f"column {name!r} has type {kind}, which DuckDB does not read. Cast it to float64 or "
             "decimal128, or a key to text."
         )
-    if not _can_change_all(kind):
+    if not all(map(_can_change, within)):
         raise ColumnError(
             f"column {name!r} has a union or a list view inside. Cast the column to text."
         )
 
 
-def _has_unread_type(kind: pa.DataType) -> bool:
-    own = pa.types.is_decimal256(kind) or pa.types.is_float16(kind)
-    return own or any(map(_has_unread_type, children(kind)))
+def types_within(kind: pa.DataType) -> list[pa.DataType]:
+    """A type, and the types inside of it, at any depth."""
+    found = [kind]
+    for outer in found:  # which grows
+        found.extend(children(outer))
+    return found
 
 
-def _can_change_all(kind: pa.DataType) -> bool:
-    """Whether dpframe can change all values of the type that may have to change."""
-    if not _may_change(kind):
-        return True
-    within = children(kind)
-    known = _change_of(kind) is not None or (has_children(kind) and len(within) > 0)
-    return known and all(map(_can_change_all, within))
-
-
-def _may_change(kind: pa.DataType) -> bool:
-    """Whether values of a type, or of a type inside it, may have to change."""
-    return _change_of(kind) is not None or any(map(_may_change, children(kind)))
+def _can_change(kind: pa.DataType) -> bool:
+    """Whether dpframe can change the values of the type, if some inside may have to change."""
+    known = _change_of(kind) is not None or has_children(kind)
+    return known or not any(map(_change_of, types_within(kind)))
 
 
 def _change_of(kind: pa.DataType) -> Callable[[pa.Array], pa.Array] | None:
     """The function that changes arrays of a type; None where at most the arrays inside change."""
     if isinstance(kind, pa.BaseExtensionType):
-        return None if kind.extension_name in EXTENSIONS else lambda array: array.storage
-    return next((change for is_kind, change in CHANGES if is_kind(kind)), None)
+        return None if kind.extension_name in EXTENSIONS else _storage_of
+    return CHANGES.get(kind.id)
+
+
+def _storage_of(array: pa.ExtensionArray) -> pa.Array:
+    return array.storage
 
 
 def _readable_array(array: pa.Array) -> pa.Array:
-    change = _change_of(array.type)
+    kind, change = array.type, _change_of(array.type)
     if change is not None:
         changed = change(array)
-        return changed if changed.type == array.type else _readable_array(changed)
-    return with_children(array, _readable_array) if _must_rebuild(array.type) else array
-
-
-def _must_rebuild(kind: pa.DataType) -> bool:
-    """Whether values may have to change, or fields inside (of structs and lists) have metadata."""
-    return kind.num_fields > 0 or _may_change(kind)
+        return changed if changed.type == kind else _readable_array(changed)
+    # fields inside, of structs and lists, can have metadata
+    rebuilds = kind.num_fields > 0 or any(map(_change_of, types_within(kind)))
+    return with_children(array, _readable_array) if rebuilds else array
 
 
 def _list_of_pairs(maps: pa.Array) -> pa.Array:
@@ -195,17 +191,26 @@ def _time_limits(kind: pa.DataType) -> tuple[int, int]:
     return -(-EARLIEST // FACTORS[kind.unit]), LATEST // FACTORS[kind.unit]
 
 
-CHANGES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], pa.Array]], ...] = (
-    (is_arrow_text, unicode),
-    (pa.types.is_float16, lambda array: array.cast(pa.float32())),
-    (pa.types.is_map, _list_of_pairs),
-    (pa.types.is_decimal128, _bound_decimals),
-    (pa.types.is_decimal32, _bound_small_decimals),
-    (pa.types.is_decimal64, _bound_small_decimals),
-    (pa.types.is_timestamp, _bound_times),
-    (pa.types.is_duration, _bound_times),
-    (pa.types.is_time, _bound_times),
-)
+def _widen_floats(array: pa.Array) -> pa.Array:
+    return array.cast(pa.float32())
+
+
+CHANGES: dict[int, Callable[[pa.Array], pa.Array]] = {
+    **{kind.id: unicode for kind in ARROW_TEXTS},
+    pa.lib.Type_HALF_FLOAT: _widen_floats,
+    pa.lib.Type_MAP: _list_of_pairs,
+    pa.lib.Type_DECIMAL128: _bound_decimals,
+    pa.lib.Type_DECIMAL32: _bound_small_decimals,
+    pa.lib.Type_DECIMAL64: _bound_small_decimals,
+    pa.lib.Type_TIMESTAMP: _bound_times,
+    pa.lib.Type_DURATION: _bound_times,
+    pa.lib.Type_TIME32: _bound_times,
+    pa.lib.Type_TIME64: _bound_times,
+}
+"""How arrays change, by the number that Arrow gives their type."""
+
+UNREAD = (pa.lib.Type_DECIMAL256, pa.lib.Type_HALF_FLOAT)
+"""Types that DuckDB does not read."""
 
 
 # -- arrays with other children ------------------------------------------------------------------
@@ -276,14 +281,19 @@ DIGITS = 4000
 
 def texts_of_objects(values: Any) -> pa.Array:
     """Python objects as texts, each as SQL would write it; an object without a text is NULL."""
-    from pandas.api.types import infer_dtype  # loaded late: sketches do without pandas
-
-    if infer_dtype(values, skipna=True) in ("string", "empty"):
+    if all(kind in AT_ONCE or kind.__name__ in MISSING for kind in set(map(type, values))):
         try:
             return pa.Array.from_pandas(values, type=pa.large_string())
-        except Exception:  # text with lone surrogates
+        except Exception:  # text with lone surrogates, and a number that is no NaN
             pass
     return each_as_text(values)
+
+
+AT_ONCE = (str, type(None), float)
+"""Types of columns of texts, in which NaN stands for what is missing: Arrow reads these columns."""
+
+MISSING = ("NaTType", "NAType")
+"""Types of what is missing in pandas, by name, so that pandas need not be loaded."""
 
 
 def each_as_text(values: Iterable[Any]) -> pa.Array:
@@ -307,14 +317,19 @@ def _text_or_raise(value: Any) -> str | None:
     """The text of an object; None if it is missing. Raises if its type is not read."""
     if isinstance(value, pa.Scalar):
         value = value.as_py()
-    if value is None or type(value).__name__ in ("NaTType", "NAType"):
+    kind = type(value)
+    if value is None or kind.__name__ in MISSING:
         return None
     for kinds, text in TEXTS:
-        if isinstance(value, kinds):
+        if issubclass(kind, kinds):  # an object can claim another class than its type
             return text(value)
-    if type(value).__module__.partition(".")[0] == "pandas":
-        return OF_PANDAS[type(value).__name__](value)
+    if _package(kind) == "pandas":
+        return OF_PANDAS[kind.__name__](value)
     raise TypeError
+
+
+def _package(kind: type) -> str:
+    return kind.__module__.partition(".")[0]
 
 
 def _unicode_text(value: str) -> str:
@@ -323,13 +338,13 @@ def _unicode_text(value: str) -> str:
 
 
 def _number_text(value: Any) -> str | None:
-    """The text of a number, None for NaN. Equal numbers have equal texts, whatever their types: 7,
-    7.0 and Decimal("7.00")."""
+    """The text of a number of a base type, None for NaN. Equal numbers have equal texts, whatever
+    their types: 7, 7.0 and Decimal("7.00")."""
     if value != value:  # NaN
         return None
     if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) > DIGITS:
         raise OverflowError
-    if not isinstance(value, int | np.integer) and math.isinf(value):
+    if not isinstance(value, int) and math.isinf(value):
         return repr(float(value))
     if value == int(value):
         whole = int(value)
@@ -349,8 +364,8 @@ def _equal_decimal(value: Fraction) -> Decimal | Fraction:
         return value if context.flags[Inexact] else exact
 
 
-def _complex_text(value: Any) -> str | None:
-    number = complex(value) + 0j  # no negative zero
+def _complex_text(number: complex) -> str | None:
+    number += 0j  # no negative zero
     if number != number:
         return None
     return str(number) if number.imag else _number_text(number.real)
@@ -359,17 +374,22 @@ def _complex_text(value: Any) -> str | None:
 def _moment_text(value: dt.datetime) -> str | None:
     """The instant in UTC, so that equal instants of two zones have one text. None for a year that
     only pandas can hold."""
-    if not 1 <= value.year <= 9999:
+    if _package(type(value)) != "pandas":
+        value = dt.datetime.combine(dt.datetime.date(value), dt.datetime.timetz(value))
+    elif not 1 <= value.year <= 9999:
         return None
     return str(value if value.tzinfo is None else value.astimezone(dt.UTC))
 
 
 def _time_of_day_text(value: dt.time) -> str | None:
-    return None if value.tzinfo else str(value)  # a zone's offset depends on the day
+    clock = dt.datetime.combine(dt.date.min, value)
+    return None if clock.tzinfo else str(clock.time())  # a zone's offset depends on the day
 
 
 def _duration_text(value: dt.timedelta) -> str:
     """A duration of Python or of pandas, which can have nanoseconds."""
+    if _package(type(value)) != "pandas":
+        return str(dt.timedelta.__pos__(value))
     whole = dt.timedelta(value.days, value.seconds, value.microseconds)
     return _duration_with_nanoseconds(whole, getattr(value, "nanoseconds", 0))
 
@@ -385,6 +405,7 @@ def _numpy_time_text(value: Any) -> str | None:
     """A time or duration of NumPy, of any unit, as Python or pandas writes it. None for NaT, and
     for a fraction of a nanosecond. Raises for a value that Python cannot hold, and for a number of
     months or years without a date."""
+    value = np.datetime64(value) if isinstance(value, np.datetime64) else np.timedelta64(value)
     if np.isnat(value):
         return None
     unit, count = np.datetime_data(value.dtype)
@@ -419,55 +440,77 @@ def _interval_text(value: Any) -> str:
 
 def _item_texts(values: Iterable[Any]) -> list[str]:
     """The texts of a container's elements, texts in quotes: ("a, b",) is not ("a", "b")."""
-    texts = [(value, _text_or_raise(value)) for value in values]
-    return [repr(text) if isinstance(value, QUOTED) else str(text) for value, text in texts]
+    texts = [(type(value), _text_or_raise(value)) for value in values]
+    return [repr(text) if issubclass(kind, QUOTED) else str(text) for kind, text in texts]
 
 
 def _tuple_text(value: tuple[Any, ...]) -> str:
-    items = _item_texts(value)
+    items = _item_texts(tuple.__iter__(value))
     return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
 
 
-def _list_text(value: Any) -> str:
-    return f"[{', '.join(_item_texts(value))}]"
+def _list_text(value: list[Any]) -> str:
+    return f"[{', '.join(_item_texts(list.__iter__(value)))}]"
 
 
-def _set_text(value: Any) -> str:
-    return "{" + ", ".join(sorted(_item_texts(value))) + "}"
+def _array_text(value: Any) -> str | None:
+    of_numpy = _package(type(value)) == "numpy"  # a masked array has missing values
+    return object_text(value.tolist() if of_numpy else np.ndarray.tolist(value))
+
+
+def _set_text(items: Iterable[Any]) -> str:
+    return "{" + ", ".join(sorted(_item_texts(items))) + "}"
 
 
 def _dict_text(value: dict[Any, Any]) -> str:
-    pairs = zip(_item_texts(value), _item_texts(value.values()), strict=True)
+    pairs = zip(_item_texts(dict.__iter__(value)), _item_texts(dict.values(value)), strict=True)
     return "{" + ", ".join(sorted(f"{key}: {item}" for key, item in pairs)) + "}"
 
 
 QUOTED = (str, bytes, bytearray, memoryview)
 
+ALL = slice(None)
+
 TEXTS: tuple[tuple[Any, Callable[[Any], str | None]], ...] = (
     (str, _unicode_text),
     ((bool, np.bool_), lambda value: str(bool(value)).lower()),
     ((np.datetime64, np.timedelta64), _numpy_time_text),  # a kind of whole number to NumPy
-    ((int, float, np.integer, np.floating, Decimal, Fraction), _number_text),
-    ((bytes, bytearray, memoryview), lambda value: escape_bytes(bytes(value))),
-    (uuid.UUID, str),
+    (int, lambda value: _number_text(int.__int__(value))),
+    (float, lambda value: _number_text(float.__float__(value))),
+    ((np.integer, np.floating), lambda value: _number_text(np.generic.item(value))),
+    (Decimal, lambda value: _number_text(Decimal(value))),
+    (Fraction, lambda value: _number_text(Fraction.__pos__(value))),
+    (bytes, lambda value: escape_bytes(bytes.__getitem__(value, ALL))),
+    (bytearray, lambda value: escape_bytes(bytes(bytearray.__getitem__(value, ALL)))),
+    (memoryview, lambda value: escape_bytes(bytes(value))),
+    (uuid.UUID, uuid.UUID.__str__),
     (dt.datetime, _moment_text),
-    (dt.date, str),
+    (dt.date, dt.date.isoformat),
     (dt.time, _time_of_day_text),
     (dt.timedelta, _duration_text),
-    ((ipaddress.IPv4Address, ipaddress.IPv6Address), str),
-    ((ipaddress.IPv4Network, ipaddress.IPv6Network), str),
-    (Enum, lambda value: f"{type(value).__name__}.{value.name}"),
-    (pathlib.PurePosixPath, str),
-    (pathlib.PureWindowsPath, lambda value: str(value).lower()),
-    ((complex, np.complexfloating), _complex_text),
+    (ipaddress.IPv4Interface, ipaddress.IPv4Interface.__str__),
+    (ipaddress.IPv6Interface, ipaddress.IPv6Interface.__str__),
+    (ipaddress.IPv4Address, ipaddress.IPv4Address.__str__),
+    (ipaddress.IPv6Address, ipaddress.IPv6Address.__str__),
+    (ipaddress.IPv4Network, ipaddress.IPv4Network.__str__),
+    (ipaddress.IPv6Network, ipaddress.IPv6Network.__str__),
+    (Enum, lambda value: f"{type(value).__name__}.{value._name_}"),
+    (pathlib.PurePosixPath, pathlib.PurePosixPath.__str__),
+    (pathlib.PureWindowsPath, lambda value: pathlib.PureWindowsPath.__str__(value).lower()),
+    (complex, lambda value: _complex_text(complex.__complex__(value))),
+    (np.complexfloating, lambda value: _complex_text(complex(np.generic.item(value)))),
     (tuple, _tuple_text),
     (list, _list_text),
-    (np.ndarray, lambda value: object_text(value.tolist())),
-    ((set, frozenset), _set_text),
+    (np.ndarray, _array_text),
+    (set, lambda value: _set_text(set.__iter__(value))),
+    (frozenset, lambda value: _set_text(frozenset.__iter__(value))),
     (dict, _dict_text),
 )
 """How objects of a type are written. The first type that fits decides. Equal objects have one text,
-with two exceptions: truth values are no numbers, and a subclass can define its own equality."""
+with two exceptions: truth values are no numbers, and a subclass can define its own equality.
+
+A subclass is read by the methods of its base type, so that what it makes of its own text, number or
+elements is not asked for, and cannot give one value two texts."""
 
 OF_PANDAS: dict[str, Callable[[Any], str]] = {"Period": str, "Interval": _interval_text}
 """How pandas objects are written, by the name of their class, so that pandas need not be loaded."""

@@ -21,11 +21,12 @@ from dpframe.hierarchy._types import REAL, WHOLE, Advice, outer_type, unreadable
 from dpframe.measures import LARGEST, LEAST, AutoBound, Distinct, Vector
 from dpframe.noise import random_seed
 from dpframe.sources.exact_trees import exact_counts
+from dpframe.sources.frames import is_spark
 from dpframe.sources.keys import check_key_types
 from dpframe.sources.portable_sql import Summand
 from dpframe.sources.segment_places import ReportedNodes
 from dpframe.sources.source_relations import canonical, only_text, open_source, relation_types
-from dpframe.sources.spark import SparkFrame, is_spark
+from dpframe.sources.spark import SparkFrame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -25,18 +25,11 @@ import pyarrow as pa
 
 from dpframe import _duck
 from dpframe.common.calls import known_arguments
-from dpframe.common.texts import (
-    ADDRESS,
-    file_of_path,
-    identifier,
-    literal,
-    matching_files,
-    quoted_path,
-)
+from dpframe.common.files import ADDRESS, file_of_path, matching_files, quoted_path
+from dpframe.common.texts import identifier, literal
 from dpframe.common.unicode import ESCAPES
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError, SourceError
-from dpframe.sources.frames import arrow_table
-from dpframe.sources.spark import require_columns
+from dpframe.sources.frames import arrow_table, require_columns
 
 
 def open_parquet(

@@ -36,10 +36,10 @@ from dpframe.hierarchy._base import (
 )
 from dpframe.hierarchy._types import KNOWN
 from dpframe.periods import Period
+from dpframe.sources.frames import require_columns
 from dpframe.sources.keys import check_key_types
 from dpframe.sources.rollup_statement import check_weight_type, rollup_statement, weight_sql
-from dpframe.sources.source_relations import canonical
-from dpframe.sources.spark import PeriodReading, condition_of_any, kind_sql, require_columns
+from dpframe.sources.source_relations import PeriodReading, canonical, condition_of_any, kind_sql
 
 
 def unseen_source_sql(source: SqlSource, what: str, instead: str) -> str:

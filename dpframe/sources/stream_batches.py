@@ -20,13 +20,13 @@ import pyarrow.compute as pc
 
 from dpframe._duck import VIEW, DuckDBPyRelation, GivenRelation, Relation, register_table
 from dpframe.common.calls import known_arguments
-from dpframe.common.texts import step
+from dpframe.common.progress import step
 from dpframe.common.unicode import unicode
 from dpframe.errors import ParameterError, ParameterTypeError, SourceError, class_name
 from dpframe.hierarchy import INVALID, Hierarchy, as_hierarchy
 from dpframe.hierarchy._base import unpack_key
-from dpframe.hierarchy._number import Ip
-from dpframe.hierarchy._number import Path as PathHierarchy
+from dpframe.hierarchy._ip import Ip
+from dpframe.hierarchy._text import Path as PathHierarchy
 from dpframe.sketches import (
     DEFAULT_COUNTERS,
     LARGEST,
@@ -38,7 +38,7 @@ from dpframe.sketches import (
 from dpframe.sketches import _sketch as streams
 from dpframe.sketches._sketch import Method, check_integer, merge_into
 from dpframe.sources.address_keys import AddressCounter, PathCounter, splits_by_byte
-from dpframe.sources.frames import is_foreign, package_of
+from dpframe.sources.frames import is_foreign, is_spark, package_of
 from dpframe.sources.packed_keys import (
     PackedKeyCounter,
     keys_sql,
@@ -47,8 +47,7 @@ from dpframe.sources.packed_keys import (
     texts_sql,
     values_sql,
 )
-from dpframe.sources.source_relations import level_and_user_types, open_source
-from dpframe.sources.spark import is_spark, whole_source
+from dpframe.sources.source_relations import level_and_user_types, open_source, whole_source
 
 IN_ORDER = (
     *("SEQ_SCAN", "TABLE_SCAN", "EMPTY_RESULT", "RANGE", "PROJECTION"),

@@ -1,15 +1,14 @@
 """Accuracy against the exact answer: the peers' workload, real sets, tall hierarchies, users.
 
-Run with ``python -m tests.benchmarks.accuracy``. The exact tree is counted once per data set;
-every figure is a mean over ten releases. F1 compares the reported nodes with the exact
-hierarchical heavy hitters at the same threshold; the error of a residual is against the true
-residual given the reported set, the error of a count against the true count.
+Run with ``python -m tests.benchmarks.accuracy [--rows 1e7] [--only tall|real|users]``.
+The exact tree is counted once per data set; every figure is a mean over ten releases. F1 compares
+the reported nodes with the exact hierarchical heavy hitters at the same threshold; the error of a
+residual is against the true residual given the reported set, that of a count against the true one.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +19,11 @@ from dpframe.hierarchy import as_hierarchy
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.questions.hhh.plan import make_plan
 from dpframe.sources.exact_trees import exact_counts
-from tests.benchmarks.speed import LEVELS, SHARED, workload
+from tests.benchmarks import bench
+from tests.benchmarks.bench import LEVELS, SHARED
 
 RELEASES = 10
-BUDGET = Budget(epsilon=1.0, delta=1e-6)
+TOTAL = Budget(epsilon=1.0, delta=1e-6)
 RECORD = PrivacyUnit()
 
 
@@ -37,41 +37,33 @@ def above(tree: CountTree, band: int) -> tuple[CountTree, np.ndarray]:
     return CountTree.from_preorder(tree.level[kept], tree.count[kept], ()), kept
 
 
-def exact_heavy(tree: CountTree, threshold: int) -> np.ndarray:
-    selected = np.zeros(len(tree.level), dtype=bool)
+def residuals(
+    tree: CountTree, *, selected: np.ndarray | None = None, threshold: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Residuals of all nodes, and what is selected: given, or what reaches the threshold."""
+    chosen = np.zeros(len(tree.level), dtype=bool) if selected is None else selected
     covered = np.zeros(len(tree.level), dtype=np.int64)
     for level in range(int(tree.level.max()), 0, -1):
         here = tree.at_level(level)
-        top = tree.count[here] - covered[here] >= threshold
-        selected[here] = top
-        np.add.at(covered, tree.parent[here], np.where(top, tree.count[here], covered[here]))
-    return selected
-
-
-def residuals(tree: CountTree, selected: np.ndarray) -> np.ndarray:
-    covered = np.zeros(len(tree.level), dtype=np.int64)
-    for level in range(int(tree.level.max()), 0, -1):
-        here = tree.at_level(level)
-        inside = np.where(selected[here], tree.count[here], covered[here])
+        if selected is None:
+            chosen[here] = tree.count[here] - covered[here] >= threshold
+        inside = np.where(chosen[here], tree.count[here], covered[here])
         np.add.at(covered, tree.parent[here], inside)
-    return tree.count - covered
+    return tree.count - covered, chosen
 
 
-def score(tree: CountTree, plan: HhhPlan) -> dict[str, float]:
-    """Means over the releases of one plan."""
+def exact_heavy(tree: CountTree, threshold: int) -> np.ndarray:
+    return residuals(tree, threshold=threshold)[1]
+
+
+def score(tree: CountTree, plan: HhhPlan) -> np.ndarray:
+    """Means over the releases of one plan: nodes, precision, recall, F1, errors."""
     grid = plan.grid
     heavy = exact_heavy(tree, plan.threshold * grid)
     seen, kept = above(tree, plan.band)
     numbered = (position_keys(len(seen.level)),)
     keyed = CountTree(level=seen.level, parent=seen.parent, count=seen.count, keys=numbered)
-    totals = {
-        "precision": 0.0,
-        "recall": 0.0,
-        "f1": 0.0,
-        "residual": 0.0,
-        "count": 0.0,
-        "nodes": 0.0,
-    }
+    scores = []
     for _ in range(RELEASES):
         noisy = plan.run(keyed)
         where = kept[noisy.keys[0].to_numpy()]
@@ -80,16 +72,12 @@ def score(tree: CountTree, plan: HhhPlan) -> dict[str, float]:
         chosen[where[below_root]] = True
         hits = float((chosen & heavy).sum())
         precision, recall = hits / max(1, chosen.sum()), hits / max(1, heavy.sum())
-        true_residual = residuals(tree, chosen)[where]
-        totals["precision"] += precision
-        totals["recall"] += recall
-        totals["f1"] += 2 * precision * recall / max(1e-9, precision + recall)
-        totals["residual"] += (
-            float(np.abs(noisy.residual - true_residual)[below_root].mean()) / grid
-        )
-        totals["count"] += float(np.abs(noisy.count - tree.count[where])[below_root].mean()) / grid
-        totals["nodes"] += float(below_root.sum())
-    return {name: value / RELEASES for name, value in totals.items()}
+        true_residual, _ = residuals(tree, selected=chosen)
+        errors = (noisy.residual - true_residual[where], noisy.count - tree.count[where])
+        residual, count = (float(np.abs(e)[below_root].mean()) / grid for e in errors)
+        f1 = 2 * precision * recall / max(1e-9, precision + recall)
+        scores.append((float(below_root.sum()), precision, recall, f1, residual, count))
+    return np.mean(scores, axis=0)
 
 
 def position_keys(n: int) -> object:
@@ -102,23 +90,21 @@ def plan_for(hierarchy: object, unit: PrivacyUnit = RECORD, **options: object) -
     return make_plan(
         hierarchy=as_hierarchy(hierarchy),
         unit=unit,
-        budget=BUDGET,
+        budget=TOTAL,
         **options,  # type: ignore[arg-type]
     )
 
 
-def row(title: str, plan: HhhPlan, scores: dict[str, float]) -> None:
-    print(
-        f"| {title} | {plan.threshold} | {scores['nodes']:.0f} | {scores['precision']:.3f} | "
-        f"{scores['recall']:.3f} | {scores['f1']:.3f} | {scores['residual']:.2f} | "
-        f"{scores['count']:.2f} |"
-    )
+def row(title: str, plan: HhhPlan, scores: np.ndarray) -> None:
+    nodes, precision, recall, f1, residual, count = scores.tolist()
+    shares = (f"{one:.3f}" for one in (precision, recall, f1))
+    bench.row(title, plan.threshold, f"{nodes:.0f}", *shares, f"{residual:.2f}", f"{count:.2f}")
 
 
 def head(title: str) -> None:
-    columns = "threshold | nodes | precision | recall | F1 | residual error | count error"
-    print(f"\n{title}\n\n| | {columns} |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    print(f"\n{title}\n")
+    shares = ("precision", "recall", "F1")
+    bench.head("", "threshold", "nodes", *shares, "residual error", "count error")
 
 
 def peers(tree: CountTree) -> None:
@@ -168,11 +154,9 @@ def real() -> None:
 
 def users() -> None:
     file, hierarchy = SHARED / "git_paths_rails.parquet", "path:path"
-    print(
-        "\nUsers with many rows: git_paths_rails, 6,817 users, up to 13,863 rows each; smallest "
-        "threshold\n\n| | weight counted | threshold | sd of a residual | sd / weight | nodes | "
-        "weight below level 0 |\n| --- | --- | --- | --- | --- | --- | --- |"
-    )
+    print("\nUsers with many rows: git_paths_rails, up to 13,863 rows each; smallest threshold\n")
+    names = ("weight counted", "threshold", "sd of a residual", "sd / weight", "nodes")
+    bench.head("", *names, "weight below level 0")
     units = [PrivacyUnit(user="user_id")] + [
         PrivacyUnit(user="user_id", contribution="records", max_contributions=m)
         for m in (1, 2, 5, 20, 100)
@@ -186,23 +170,19 @@ def users() -> None:
         found = np.mean([r.residual[r.level > 0].sum() for r in runs]) / plan.grid / total
         sd = plan.count_noise.sd / plan.grid
         name = "shares" if plan.grid > 1 else f"records, at most {unit.max_contributions}"
-        print(
-            f"| {name} | {total:.0f} | {plan.threshold} | {sd:.1f} | {100 * sd / total:.3f} % | "
-            f"{nodes:.0f} | {100 * found:.0f} % |"
-        )
+        cells = (f"{total:.0f}", plan.threshold, f"{sd:.1f}", f"{100 * sd / total:.3f} %")
+        bench.row(name, *cells, f"{nodes:.0f}", f"{100 * found:.0f} %")
 
 
 def main() -> None:
+    given = bench.options(
+        rows=10_000_000, only=tuple(part.__name__ for part in (tall, real, users))
+    )
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "rows.parquet")
-        workload(10_000_000, file)
-        peers(exact_tree(file, LEVELS, RECORD))
-    parts: tuple[Callable[[], None], ...] = (tall, real, users)
-    for part in parts:
-        if SHARED.exists():
-            part()
-        else:
-            print(f"{part.__name__}: skipped, the data sets are not here")
+        if given.only is None:
+            file = bench.write_rows(bench.workload(given.rows), Path(folder, "rows.parquet"))
+            peers(exact_tree(file, LEVELS, RECORD))
+    bench.with_data(*(part for part in (tall, real, users) if given.only in (None, part.__name__)))
 
 
 if __name__ == "__main__":

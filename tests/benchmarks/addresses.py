@@ -10,29 +10,24 @@ imports and a call on a tiny file. IPv4 texts are those of ``peers_workload.sql`
 
 from __future__ import annotations
 
-import argparse
-import json
-import resource
-import statistics
-import subprocess
-import sys
 import tempfile
-import time
 from pathlib import Path
+from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.benchmarks import bench
+from tests.benchmarks.bench import BUDGET, LEVELS, SPLIT, Figures
+
 THRESHOLD = 500
 
-SIDES = {
-    "rollup": "DuckDB, exact rollup of the split texts",
-    "ip": "ip:x",
-    "ip4": "ip:x?version=4",
-    "numbers": "four whole-number columns",
-    "six": "IPv6, a million different in all rows",
-    "six once": "IPv6, a million rows, all different",
+SIDES: dict[str, tuple[str, Any]] = {
+    "rollup": ("ip", None),
+    "ip": ("ip", "ip:x"),
+    "ip4": ("ip", "ip:x?version=4"),
+    "numbers": ("numbers", LEVELS),
+    "six": ("six", "ip:x"),
+    "six once": ("six once", "ip:x"),
 }
-
-SPLIT = ", ".join(f"split_part(x, '.', {i + 1}) AS {name}" for i, name in enumerate("abcd"))
+"""What each side reads, and what it asks; DuckDB's exact rollup asks nothing of us."""
 
 SIX = """
     SELECT format(
@@ -44,102 +39,48 @@ SIX = """
 """
 
 
-def workloads(rows: int, folder: Path) -> None:
-    import duckdb
-
-    text = Path(__file__).with_name("peers_workload.sql").read_text("utf-8")
-    four = f"({text.replace('$rows', str(rows))})"
-    dotted = "a || '.' || b || '.' || c || '.' || d"
+def write_workloads(rows: int, folder: Path) -> None:
     queries = {
-        "ip": f"SELECT {dotted} AS x FROM {four}",
-        "numbers": f"SELECT a, b, c, d FROM {four}",
+        "ip": f"SELECT a || '.' || b || '.' || c || '.' || d AS x FROM ({bench.workload(rows)})",
+        "numbers": f"SELECT a, b, c, d FROM ({bench.workload(rows)})",
         "six": SIX.replace("$rows", str(rows)),
         "six once": SIX.replace("$rows", "1000000"),
     }
     for name, query in queries.items():
-        duckdb.sql(f"COPY ({query}) TO '{folder / name}.parquet' (FORMAT parquet)")
-        tiny = f"FROM '{folder / name}.parquet' LIMIT 1000"
-        duckdb.sql(f"COPY ({tiny}) TO '{folder / name} tiny.parquet' (FORMAT parquet)")
+        file = bench.write_rows(query, folder / f"{name}.parquet")
+        bench.write_rows(f"FROM '{file}' LIMIT 1000", folder / f"{name} tiny.parquet")
 
 
-def measure(side: str, folder: Path) -> None:
+def measure(side: str, folder: str) -> Figures:
     """One call in this process, after a tiny one."""
-    stem = side if side.startswith("six") or side == "numbers" else "ip"
-
-    def exact(path: str) -> object:
-        query = (
-            f"SELECT a, b, c, d, count(*) AS n FROM (SELECT {SPLIT} FROM '{path}') "
-            f"GROUP BY ROLLUP (a, b, c, d) HAVING count(*) >= {THRESHOLD}"
-        )
-        return duckdb.sql(query).df()
-
-    def ours(path: str) -> object:
-        kind = {"ip4": "ip:x?version=4", "numbers": ["a", "b", "c", "d"]}.get(side, "ip:x")
-        return dp.hhh(path, kind, epsilon=1.0, delta=1e-6, threshold=THRESHOLD)
-
-    if side == "rollup":
+    stem, kind = SIDES[side]
+    if kind is None:
         import duckdb
 
-        call = exact
+        def ask(path: str) -> Any:
+            rows = f"(SELECT {SPLIT.format('x')} FROM '{path}')"
+            return duckdb.sql(bench.exact_rollup(rows, THRESHOLD)).df()
     else:
         import dpframe as dp
 
-        call = ours
-    call(f"{folder / stem} tiny.parquet")
-    start, worked = time.perf_counter(), time.process_time()
-    call(f"{folder / stem}.parquet")
-    figures = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - worked}
-    figures["mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps(figures))
+        def ask(path: str) -> Any:
+            return dp.hhh(path, kind, threshold=THRESHOLD, **BUDGET)
 
-
-def compare(folder: Path, sides: list[str], pairs: int) -> None:
-    found: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
-    for turn in range(pairs + 1):  # the first one warms the cache of files and is not counted
-        for side in sides:
-            call = [sys.executable, "-m", "tests.benchmarks.addresses", "--one", side, str(folder)]
-            out = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=True)
-            if turn:
-                found[side].append(json.loads(out.stdout))
-    for side, runs in found.items():
-        seconds, cpu, mb = ([run[what] for run in runs] for what in ("seconds", "cpu", "mb"))
-        print(
-            f"{SIDES[side]:40} {statistics.median(seconds):6.2f} s "
-            f"({min(seconds):.2f} to {max(seconds):.2f}), of processors "
-            f"{statistics.median(cpu):.2f} s, {statistics.median(mb):.0f} MB"
-        )
-        for other in ("rollup", "numbers", "ip"):
-            if other in found and not {side, other} <= {"rollup", "numbers"} and side != other:
-                _ratio(side, runs, other, found[other])
-
-
-def _ratio(
-    side: str, runs: list[dict[str, float]], other: str, others: list[dict[str, float]]
-) -> None:
-    both = [
-        [a[what] / b[what] for a, b in zip(runs, others, strict=True)]
-        for what in ("seconds", "cpu", "mb")
-    ]
-    time_, cpu, mb = (statistics.median(ratios) for ratios in both)
-    print(
-        f"    of {SIDES[other]:38} {time_:.2f} time ({min(both[0]):.2f} to {max(both[0]):.2f}), "
-        f"{cpu:.2f} of processors, {mb:.2f} memory"
-    )
+    ask(f"{folder}/{stem} tiny.parquet")
+    return bench.timed(lambda: ask(f"{folder}/{stem}.parquet"))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=float, default=1e7)
-    parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--only", default=",".join(SIDES), help="sides, with commas between")
-    parser.add_argument("--one", nargs=2, metavar=("SIDE", "FOLDER"))
-    options = parser.parse_args()
-    if options.one:
-        measure(options.one[0], Path(options.one[1]))
-        return
+    given = bench.options(rows=10_000_000, pairs=5, only=",".join(SIDES))
     with tempfile.TemporaryDirectory() as folder:
-        workloads(int(options.rows), Path(folder))
-        compare(Path(folder), options.only.split(","), options.pairs)
+        write_workloads(given.rows, Path(folder))
+        sides = {side: (measure, side, folder) for side in given.only.split(",")}
+        runs = bench.in_turns(sides, given.pairs)
+    for base in ("rollup", "numbers", "ip"):
+        if base in runs:
+            print(f"\nbeside {base}\n")
+            bench.compared_head()
+            bench.compared(f"{given.rows:.0e} rows", runs, base)
 
 
 if __name__ == "__main__":

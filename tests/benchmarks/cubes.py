@@ -1,6 +1,7 @@
 """Cells of several hierarchies: what noise costs, what is found, and how long it takes.
 
-Run with ``python -m tests.benchmarks.cubes [--speed] [--rows 1e7] [--only git|cube|pairs]``.
+Run with ``python -m tests.benchmarks.cubes [--speed] [--rows 1e7] [--only git|cube|pairs]
+[--draws 100]``.
 
 *Found*: real pairs in ``../shared/data``, at epsilon 1 and delta 1e-6, beside Gaussian histograms
 of the same kinds of cells, composed exactly (``accounting.losses``). What is right is what the same
@@ -19,14 +20,7 @@ by pair.
 
 from __future__ import annotations
 
-import argparse
-import json
-import resource
-import statistics
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,11 +35,10 @@ from dpframe.counts import Counts
 from dpframe.mechanisms import offline_hhh
 from dpframe.questions.hhh.plan import CellsPlan
 from dpframe.sources.exact_trees import exact_counts
-from tests.benchmarks.speed import ROOT
-from tests.cell_counts import Silent
+from tests.benchmarks import bench
+from tests.benchmarks.bench import BUDGET, SHARED, Figures
+from tests.rollups import Silent
 
-DATA = ROOT.parent / "shared" / "data"
-EPSILON, DELTA = 1.0, 1e-6
 THRESHOLDS = (50, 200, 1000)
 DAYS = "levels=year,quarter,month,day"
 PAIRS = {
@@ -57,8 +50,8 @@ PAIRS = {
 LEAST = 40
 """Whole counts below this are not looked at for the histograms, which is in their favour."""
 
-DRAWS, OF_MANY = 100, {"tor_relays_daily": 5}
-"""Releases of each side, of which means are taken; fewer of a table with many cells."""
+OF_MANY = {"tor_relays_daily": 5}
+"""Releases of each side, of which means are taken: at most so many of a table with many cells."""
 
 Reported = dict[tuple[int, ...], int]
 
@@ -125,7 +118,7 @@ def histograms(
     return found
 
 
-def compared(truth: Reported, found: Reported) -> dict[str, float]:
+def scores(truth: Reported, found: Reported) -> dict[str, float]:
     both = truth.keys() & found.keys()
     apart = [truth.get(cell, 0) - found.get(cell, 0) for cell in truth.keys() | found.keys()]
     return {
@@ -138,28 +131,28 @@ def compared(truth: Reported, found: Reported) -> dict[str, float]:
 
 
 def plan_of(asked: str, threshold: int | None) -> CellsPlan:
-    plan = dp.explain(asked, epsilon=EPSILON, delta=DELTA, threshold=threshold).plan
+    plan = dp.explain(asked, threshold=threshold, **BUDGET).plan
     assert isinstance(plan, CellsPlan)
     return plan
 
 
-def accuracy(name: str) -> None:
+def accuracy(name: str, draws: int) -> None:
     asked = PAIRS[name]
     plans = {threshold: plan_of(asked, threshold) for threshold in THRESHOLDS}
-    cells = plans[THRESHOLDS[0]].cells
-    laws = level_laws("gaussian", levels=cells.height, epsilon=EPSILON, delta=DELTA)
+    cells = plans[THRESHOLDS[0]].hierarchy
+    laws = level_laws("gaussian", levels=cells.height, **BUDGET)
     band = min(LEAST, *(plan.band for plan in plans.values()))
-    draws = OF_MANY.get(name, DRAWS)
-    rows = duckdb.connect().sql(f"FROM '{DATA / name}.parquet'")
+    draws = min(draws, OF_MANY.get(name, draws))
+    rows = duckdb.connect().sql(f"FROM '{SHARED / name}.parquet'")
     counts = exact_counts(rows, cells, PrivacyUnit(), band)
     print(f"\n{name}: {asked}, {cells.height} kinds; histograms sd {laws.noise.sd:.1f}, from "
           f"{laws.threshold} on")  # fmt: skip
     for threshold, plan in plans.items():
         truth = right(counts, plan, threshold)
         given: dict[str, Any] = {"sd": laws.noise.sd, "least": max(threshold, laws.threshold)}
-        one = [compared(truth, ours(counts, plan, threshold)) for _ in range(draws)]
+        one = [scores(truth, ours(counts, plan, threshold)) for _ in range(draws)]
         other = [
-            compared(truth, histograms(counts, plan, threshold, seed=seed, **given))
+            scores(truth, histograms(counts, plan, threshold, seed=seed, **given))
             for seed in range(draws)
         ]
         print(f"  threshold {threshold}: {len(truth)} right")
@@ -174,15 +167,15 @@ def accuracy(name: str) -> None:
 PART = "(random() * random() * {})::INT"
 
 
-def workload(rows: int, path: str) -> None:
+def write_pairs(rows: int, file: Path) -> Path:
     src = ", ".join(["10", *(PART.format(n) for n in (200, 200, 100))])
     dst = ", ".join(["192", *(PART.format(n) for n in (100, 50, 60))])
-    con = duckdb.connect()
-    con.execute("SELECT setseed(0.5)")
-    con.execute(
-        f"COPY (SELECT concat_ws('.', {src}) AS src, concat_ws('.', {dst}) AS dst, "
+    duckdb.execute("SELECT setseed(0.5)").fetchall()
+    return bench.write_rows(
+        f"SELECT concat_ws('.', {src}) AS src, concat_ws('.', {dst}) AS dst, "
         f"'c' || {PART.format(90)} AS country, 'p' || {PART.format(900)} AS product, "
-        f"'h' || {PART.format(9)} AS channel FROM range({rows})) TO '{path}'"
+        f"'h' || {PART.format(9)} AS channel FROM range({rows})",
+        file,
     )
 
 
@@ -227,74 +220,41 @@ JOBS: dict[str, tuple[str, int | None, Callable[[str, int], str], int]] = {
 """What is asked, its threshold, the exact statement, and how many pairs of processes."""
 
 
-def measured(side: str, job: str, path: str, tiny: str) -> None:
+def measure(side: str, job: str, path: str, tiny: str) -> Figures:
     """A call on a file, after one on a tiny file, which plans and loads what it needs."""
     hierarchy, threshold, exact, _ = JOBS[job]
     connection = duckdb.connect()
     same = threshold or int(plan_of(hierarchy, None).threshold)
 
-    def run(file: str) -> int:
+    def ask(file: str) -> Any:
         if side == "exact":
-            return len(connection.sql(exact(file, same)).df())
-        given: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "threshold": threshold}
-        return len(dp.hhh(file, hierarchy, progress=False, **given))
+            return connection.sql(exact(file, same)).df()
+        return dp.hhh(file, hierarchy, progress=False, threshold=threshold, **BUDGET)
 
-    run(tiny)
-    began = time.perf_counter()
-    rows = run(path)
-    took = time.perf_counter() - began
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-    print(json.dumps({"rows": rows, "seconds": took, "peak_mb": peak}))
+    ask(tiny)
+    return bench.timed(lambda: ask(path))
 
 
 def speed(rows: int, only: str) -> None:
+    bench.compared_head()
     with tempfile.TemporaryDirectory() as folder:
-        path, tiny = (str(Path(folder, name)) for name in ("rows.parquet", "tiny.parquet"))
-        workload(rows, path)
-        workload(1000, tiny)
+        path, tiny = (write_pairs(n, Path(folder, f"{n}.parquet")) for n in (max(rows, 1001), 1000))
         for job in [job for job in JOBS if only in job]:
-            compared_in_turns(job, path, tiny)
-
-
-def compared_in_turns(job: str, path: str, tiny: str) -> None:
-    taken: dict[str, list[dict[str, float]]] = {"exact": [], "ours": []}
-    for _ in range(JOBS[job][3]):
-        for side, runs in taken.items():
-            command = [sys.executable, "-m", "tests.benchmarks.cubes", "--side", side, job]
-            done = subprocess.run(
-                [*command, path, tiny], capture_output=True, text=True, check=True
-            )
-            runs.append(json.loads(done.stdout))
-    for side, runs in taken.items():
-        print(f"{job:22} {side:6} {spread([one['seconds'] for one in runs])} s, "
-              f"{statistics.median(one['peak_mb'] for one in runs):5.0f} MB, "
-              f"{runs[0]['rows']} rows")  # fmt: skip
-    both = list(zip(taken["ours"], taken["exact"], strict=True))
-    for what in ("seconds", "peak_mb"):
-        print(f"{job:22} ratio of {what:8} {spread([a[what] / b[what] for a, b in both])}")
-
-
-def spread(figures: list[float]) -> str:
-    return f"{statistics.median(figures):.2f} ({min(figures):.2f} to {max(figures):.2f})"
+            sides = {side: (measure, side, job, path, tiny)
+                     for side in ("exact", "ours")}  # fmt: skip
+            bench.compared(job, bench.in_turns(sides, JOBS[job][3], uncounted=0), "exact")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--speed", action="store_true")
-    parser.add_argument("--rows", type=float, default=1e7)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--side", nargs=4, metavar=("SIDE", "JOB", "FILE", "TINY"))
-    options = parser.parse_args()
-    if options.side:
-        measured(*options.side)
-    elif options.speed:
-        speed(int(options.rows), options.only)
-    else:
-        plan = plan_of("ip:src?version=4 * ip:dst?version=4", None)
-        print(f"5 x 5 levels: threshold {plan.threshold}, residuals sd {plan.count_noise.sd:.2f}")
-        for name in PAIRS:
-            if options.only in name:
-                accuracy(name)
+    given = bench.options(speed=False, rows=10_000_000, only="", draws=100)
+    if given.speed:
+        speed(given.rows, given.only)
+        return
+    plan = plan_of(ADDRESSES, None)
+    print(f"5 x 5 levels: threshold {plan.threshold}, residuals sd {plan.count_noise.sd:.2f}")
+    for name in PAIRS:
+        if given.only in name:
+            accuracy(name, given.draws)
 
 
 if __name__ == "__main__":

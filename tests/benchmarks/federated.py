@@ -10,9 +10,6 @@ often each came; or one draw. ``real`` are the users of that data set themselves
 
 from __future__ import annotations
 
-import argparse
-import subprocess
-import sys
 import tempfile
 from typing import Any
 
@@ -27,19 +24,10 @@ from dpframe.evaluation.compare import _plan_method, compare_methods
 from dpframe.federated.encoding import LETTERS, BinaryEncoding, Encoding, HuffmanEncoding
 from dpframe.federated.population import Population
 from dpframe.papers.baselines import triehh_rate, triehhpp_rate
-from tests.benchmarks.speed import SHARED
+from tests.benchmarks import bench
+from tests.benchmarks.bench import BUDGET, SHARED
 
 USERS, DELTA = 1_600_000, 1e-6
-
-CHILD = """
-import resource, sys, time
-start = time.perf_counter()
-import dpframe as dp
-found = dp.prefix_tree(sys.argv[1], "w", user="u", epsilon=1.0, delta=1e-6, alphabet=sys.argv[2])
-seconds = time.perf_counter() - start
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-print(f"{seconds:.1f} s, peak {peak:.2f} GB, {len(found)} items")
-"""
 
 TABLE_I = {
     0.25: [6.36, 6.05, 5.79, 5.63, 5.35, 5.31],
@@ -48,7 +36,7 @@ TABLE_I = {
 }
 
 
-def tables() -> None:
+def tables(_: int) -> None:
     """Local epsilon: Table I, ours by both accountants, and how much less noise."""
     print("eps  T  Table I  shuffle  aggregate  remove  noise of Table I / aggregate")
     for epsilon, row in TABLE_I.items():
@@ -196,36 +184,40 @@ def _show(title: str, frame: pd.DataFrame) -> None:
     print(f"\n{title}\n{mean.round(3).to_string()}")
 
 
-def speed() -> None:
+def speed(_: int) -> None:
     """A Parquet file of 1.6 million users from the front door, in a process of its own: seconds,
-    planning and imports included, and peak memory."""
+    planning included, and peak memory."""
     user, word, times, texts = drawn(2, mean=20)
     del times
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/typed.parquet"
         coded = pa.DictionaryArray.from_arrays(pa.array(word, pa.int32()), texts)
         pq.write_table(pa.table({"u": user, "w": coded}), path)
-        done = subprocess.run(
-            [sys.executable, "-c", CHILD, path, LETTERS], check=True, capture_output=True, text=True
-        )
-    print(f"{len(user):,} rows of {USERS:,} users, P = 1e7, T = 4, r = 60: {done.stdout.strip()}")
+        found = bench.alone(measure, path)
+    taken = f"{found['seconds']:.1f} s, peak {found['mb'] / 1e3:.2f} GB, {found['rows']} items"
+    print(f"{len(user):,} rows of {USERS:,} users, P = 1e7, T = 4, r = 60: {taken}")
+
+
+def measure(path: str) -> dict[str, Any]:
+    import dpframe as dp
+
+    asked = {"user": "u", "alphabet": LETTERS, **BUDGET}
+    return bench.timed(lambda: dp.prefix_tree(path, "w", **asked))
+
+
+PARTS = {
+    "tables": tables,
+    "real": real,
+    "speed": speed,
+    "findings": findings,
+    "baselines": baselines,
+}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--only", choices=("tables", "findings", "baselines", "real", "speed"))
-    parser.add_argument("--repeats", type=int, default=3)
-    options = parser.parse_args()
-    if options.only in (None, "tables"):
-        tables()
-    if options.only in (None, "real"):
-        real(options.repeats)
-    if options.only in (None, "speed"):
-        speed()
-    if options.only in (None, "findings"):
-        findings(options.repeats)
-    if options.only in (None, "baselines"):
-        baselines(options.repeats)
+    given = bench.options(only=tuple(PARTS), repeats=3)
+    for name in [given.only] if given.only else PARTS:
+        PARTS[name](given.repeats)
 
 
 if __name__ == "__main__":

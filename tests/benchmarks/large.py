@@ -9,7 +9,6 @@ they are there. Measurements as in :mod:`tests.benchmarks.speed`, whose code the
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import subprocess
@@ -18,7 +17,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.benchmarks.speed import ROOT, compare, workload
+from tests.benchmarks import bench
+from tests.benchmarks.bench import ROOT
+from tests.benchmarks.speed import compare
 
 PART = 100_000_000
 THRESHOLD = 500
@@ -26,19 +27,13 @@ THRESHOLD = 500
 
 def parts(folder: Path, rows: int) -> Path:
     """The files of a workload as a pattern; what is there is not written again."""
-    import duckdb
-
     folder = folder / str(rows)
     folder.mkdir(parents=True, exist_ok=True)
-    text = Path(__file__).with_name("peers_workload.sql").read_text("utf-8")
     for start in range(0, rows, PART):
         file = folder / f"part{start // PART:03}.parquet"
-        if file.exists():
-            continue
-        query = text.replace("range($rows)", f"range({start}, {min(rows, start + PART)})")
-        half = file.with_suffix(".writing")
-        duckdb.sql(f"COPY ({query}) TO '{half}' (FORMAT parquet)")
-        half.rename(file)
+        if not file.exists():
+            part = bench.workload(min(rows - start, PART), start)
+            bench.write_rows(part, file.with_suffix(".writing")).rename(file)
     return folder / "*.parquet"
 
 
@@ -71,24 +66,17 @@ def cancelled(files: Path, after: float) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--rows", type=float, default=1e9)
-    parser.add_argument("--pairs", type=int, default=3)
-    parser.add_argument("--limit")
-    parser.add_argument("--only", choices=("time", "cancel", "rows"))
-    options = parser.parse_args()
-    files = parts(options.folder, int(options.rows))
-    tiny = options.folder / "tiny.parquet"
-    workload(1000, tiny)
-    if options.only == "rows":
-        return
-    if options.only != "cancel":
-        if options.limit:
-            os.environ["DPFRAME_MEMORY_LIMIT"] = options.limit
-        title = f"{options.rows:.0e} rows, threshold {THRESHOLD}, limit {options.limit}"
-        compare(title, files, "columns", THRESHOLD, tiny, options.pairs)
-    if options.only != "time":
+    only = ("time", "cancel", "rows")
+    given = bench.options(folder=Path, rows=1_000_000_000, pairs=3, limit="", only=only)
+    files = parts(given.folder, given.rows)
+    tiny = bench.write_rows(bench.workload(1000), given.folder / "tiny.parquet")
+    if given.only not in ("cancel", "rows"):
+        if given.limit:
+            os.environ["DPFRAME_MEMORY_LIMIT"] = given.limit
+        bench.compared_head()
+        title = f"{given.rows:.0e} rows, limit {given.limit or None}"
+        compare(title, files, tiny, given.pairs, THRESHOLD)
+    if given.only not in ("time", "rows"):
         cancelled(files, after=20.0)
 
 

@@ -1,18 +1,18 @@
 """What a charge costs: one process alone, 8 processes that charge one ledger 200 times each,
 ledgers of up to 100,000 releases, and one of 10,000 releases with periods.
 
-Run with ``python -m tests.benchmarks.ledger [--folder F] [--processes 8] [--times 200]``. Every
-charge waits for the disk, so beside it stands what a bare SQLite transaction of the same size takes
-in the same folder, with the same settings, in turns. The total is checked to be exactly right.
+Run with ``python -m tests.benchmarks.ledger [--folder-on DISK] [--processes 8] [--times 200]
+[--most 1e5] [--blocks]``. Every charge waits for the disk, so beside it stands what a bare SQLite
+transaction of the same size takes in the same folder, with the same settings, in turns. The total
+is checked to be exactly right.
 """
 
 from __future__ import annotations
 
-import argparse
 import sqlite3
 import statistics
 import tempfile
-import time
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from dpframe.ledger import Blocks, Ledger
 from dpframe.ledger.entries import append_entry, entry_of, newest_entry
 from dpframe.ledger.state import read_state
 from dpframe.ledger.store import read_totals
+from tests.benchmarks import bench
 from tests.privacy.ledger_worker import DELTA, EPSILON, LAW, TOTALS, charge, race
 
 
@@ -35,19 +36,31 @@ def bare(path: Path, text: str) -> None:
         db.execute("COMMIT")
 
 
+def charged(
+    ledger: Ledger, folder: Path, costs: Iterable[Any]
+) -> tuple[list[float], list[float], list[float]]:
+    """Milliseconds of charges, those of processors, and of a bare row beside each."""
+    ours, cpu, floor = [], [], []
+    for cost in costs:
+        taken = bench.timed(lambda c=cost: ledger.charge(c))  # type: ignore[misc]
+        ours.append(1e3 * taken["seconds"])
+        cpu.append(1e3 * taken["busy"])
+        floor.append(
+            1e3 * bench.timed(lambda c=cost: bare(folder / "bare.db", c.receipt))["seconds"]
+        )  # type: ignore[misc]
+    return ours, cpu, floor
+
+
+def used(uses: dict[str, Callable[[], Any]]) -> str:
+    return ", ".join(
+        f"{name} {1e3 * bench.timed(use)['seconds']:.0f} ms" for name, use in uses.items()
+    )
+
+
 def alone(folder: Path, accountant: Any, times: int) -> None:
     ledger = Ledger(folder / f"{accountant}.db", **TOTALS, accountant=accountant)
-    bare(folder / "bare.db", "")
     ledger.charge(charge())  # loads what it needs
-    ours, floor = [], []
-    for _ in range(times):
-        cost = charge()
-        start = time.perf_counter()
-        ledger.charge(cost)
-        middle = time.perf_counter()
-        bare(folder / "bare.db", cost.receipt)
-        ours.append(1e3 * (middle - start))
-        floor.append(1e3 * (time.perf_counter() - middle))
+    ours, _, floor = charged(ledger, folder, (charge() for _ in range(times)))
     print(
         f"one process, {accountant}: {statistics.median(ours):.2f} ms a charge (median of {times}, "
         f"mean {statistics.mean(ours):.2f}); bare SQLite {statistics.median(floor):.2f} ms"
@@ -64,9 +77,9 @@ def together(folder: Path, processes: int, times: int) -> None:
         f"a charge takes {statistics.median(ms):.2f} ms (median), "
         f"{ms[int(0.99 * number)]:.0f} ms (99 %), {ms[-1]:.0f} ms (longest)"
     )
-    start = time.perf_counter()
+    opened = used({"opening": lambda: Ledger(ledger.path)})
+    print(f"a ledger of {number} charges: {opened}")
     again = Ledger(ledger.path)
-    print(f"opening a ledger of {number} charges: {1e3 * (time.perf_counter() - start):.0f} ms")
     right = again.spent.epsilon == round(number * EPSILON, 9) and len(again.releases()) == number
     print(f"total {again.spent.epsilon} of {number} x {EPSILON}: {'exact' if right else 'WRONG'}")
 
@@ -90,7 +103,7 @@ def long(folder: Path, accountant: Any, releases: int) -> None:
             )
             last = last._replace(seal=last.seal_after(before.seal))
             append_entry(db, before, last)
-    uses: dict[str, Any] = {
+    uses: dict[str, Callable[[], Any]] = {
         "charge": lambda: ledger.charge(charge()),
         "left": lambda: ledger.left,
         "open": lambda: Ledger(ledger.path),
@@ -99,12 +112,7 @@ def long(folder: Path, accountant: Any, releases: int) -> None:
         "releases()": ledger.releases,
         "verify": ledger.verify,
     }
-    took = []
-    for name, use in uses.items():
-        start = time.perf_counter()
-        use()
-        took.append(f"{name} {1e3 * (time.perf_counter() - start):.0f} ms")
-    print(f"{accountant}, {releases} releases: {', '.join(took)}")
+    print(f"{accountant}, {releases} releases: {used(uses)}")
 
 
 def spans(kind: str, number: int) -> list[tuple[int, int]]:
@@ -117,7 +125,6 @@ def spans(kind: str, number: int) -> list[tuple[int, int]]:
 def by_block(folder: Path, kind: str, releases: int, times: int = 200) -> None:
     """A ledger of so many releases with periods: what the next ones take, beside a bare row."""
     ledger = Ledger(folder / f"{kind}.db", **TOTALS)
-    ours: list[float] = []
     with ledger._write_transaction() as db:
         for first, last in spans(kind, releases):
             cost = replace(charge(), blocks=blocks_of(first, last))
@@ -126,35 +133,23 @@ def by_block(folder: Path, kind: str, releases: int, times: int = 200) -> None:
             append_entry(
                 db, here.last, entry._replace(tops=here.segments.add(cost.blocks, entry.cost))
             )
-    floor, cpu = [], []
-    for first, last in spans(kind, releases)[:: releases // times]:
-        cost = replace(charge(), blocks=blocks_of(first, last))
-        start, used = time.perf_counter(), time.process_time()
-        ledger.charge(cost)
-        middle = time.perf_counter()
-        cpu.append(1e3 * (time.process_time() - used))
-        bare(folder / "bare.db", cost.receipt)
-        ours.append(1e3 * (middle - start))
-        floor.append(1e3 * (time.perf_counter() - middle))
-    uses: dict[str, Any] = {
+    some = spans(kind, releases)[:: max(1, releases // times)]
+    costs = [replace(charge(), blocks=blocks_of(*days)) for days in some]
+    ours, cpu, floor = charged(ledger, folder, costs)
+    uses: dict[str, Callable[[], Any]] = {
         "summary": ledger.summary,
-        "check": lambda: ledger.check(cost),
+        "check": lambda: ledger.check(costs[-1]),
         "open": lambda: Ledger(ledger.path),
         "blocks": ledger.blocks,
         "within 28 days": lambda: ledger.within(days=28),
         "verify": ledger.verify,
     }
-    took = []
-    for name, use in uses.items():
-        start = time.perf_counter()
-        use()
-        took.append(f"{name} {1e3 * (time.perf_counter() - start):.0f} ms")
+    told = used(uses)
     print(
         f"{releases} releases, {kind}: {len(ledger.blocks())} blocks; a charge "
         f"{statistics.median(ours):.2f} ms (median of {len(ours)}, 95 % "
         f"{sorted(ours)[int(0.95 * len(ours))]:.2f}, of processor time "
-        f"{statistics.median(cpu):.2f}); bare SQLite {statistics.median(floor):.2f} ms; "
-        + ", ".join(took)
+        f"{statistics.median(cpu):.2f}); bare SQLite {statistics.median(floor):.2f} ms; {told}"
     )
 
 
@@ -163,24 +158,21 @@ def blocks_of(first: int, last: int) -> Blocks:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, help="on the disk to measure; default: temporary")
-    parser.add_argument("--processes", type=int, default=8)
-    parser.add_argument("--times", type=int, default=200)
-    parser.add_argument("--blocks", action="store_true", help="only releases with periods")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        bare(Path(folder, "bare.db"), "")
+    sizes = {"processes": 8, "times": 200, "most": 100_000}
+    given = bench.options(folder_on="", **sizes, blocks=False)
+    with tempfile.TemporaryDirectory(dir=given.folder_on or None) as name:
+        folder = Path(name)
+        bare(folder / "bare.db", "")
         for kind in ("disjoint days", "overlapping ranges"):
-            by_block(Path(folder), kind, 10_000)
-        if options.blocks:
+            by_block(folder, kind, min(10_000, given.most))
+        if given.blocks:  # only releases with periods
             return
         for accountant in ("sum", "pld"):
-            alone(Path(folder), accountant, 200)
-        together(Path(folder), options.processes, options.times)
-        for releases in (10, 1_000, 10_000, 100_000):
+            alone(folder, accountant, given.times)
+        together(folder, given.processes, given.times)
+        for releases in (n for n in (10, 1_000, 10_000, 100_000) if n <= given.most):
             for accountant in ("sum", "pld"):
-                long(Path(folder), accountant, releases)
+                long(folder, accountant, releases)
 
 
 if __name__ == "__main__":

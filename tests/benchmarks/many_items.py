@@ -21,8 +21,6 @@ whose best A of all powers of two is told for free, at the same budget.
 
 from __future__ import annotations
 
-import argparse
-import time
 from functools import cache
 from typing import Any
 
@@ -35,9 +33,9 @@ from dpframe.accounting.weighted_round_noise import gaussian_tail_bound, largest
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import columns
 from dpframe.mechanisms import weighted_rounds
-from dpframe.sketches.user_items import UserItems
-from dpframe.sources.exact_trees import user_items
-from tests.benchmarks.speed import SHARED
+from dpframe.sources.user_nodes import UserNodes, user_nodes
+from tests.benchmarks import bench
+from tests.benchmarks.bench import BUDGET, SHARED
 
 SETS = {
     "words": ("git_words_rails", "word"),
@@ -57,15 +55,20 @@ Pairs = tuple[NDArray[Any], NDArray[Any], int, int]
 
 
 @cache
-def held(name: str) -> UserItems:
+def held(name: str) -> UserNodes:
     file, column = SETS[name]
     source = str(SHARED / f"{file}.parquet")
-    return user_items(source, columns(column), PrivacyUnit(user="user_id"), ITEMS)
+    return user_nodes(source, columns(column), PrivacyUnit(user="user_id"), ITEMS, (1,))
 
 
-def taking_part(items: UserItems) -> Pairs:
+def users_of(items: UserNodes) -> NDArray[np.int64]:
+    """The user of every pair."""
+    return np.repeat(np.arange(items.users), np.diff(items.starts))
+
+
+def taking_part(items: UserNodes) -> Pairs:
     part = items.taking_part
-    return items.user[part], items.value[part], int(items.user.max()) + 1, items.values
+    return users_of(items)[part], items.node[part], items.users, items.size
 
 
 # -- others ----------------------------------------------------------------------------------------
@@ -144,12 +147,11 @@ OTHERS: dict[str, tuple[tuple[float, ...], bool]] = {
 
 def words(releases: int) -> None:
     """Numbers of values found, means."""
-    print("| set | epsilon | shares | one round | DP-SIPS | MAD2R | ours | truly |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    bench.head("set", "epsilon", "shares", *OTHERS, "ours", "truly")
     rng = np.random.default_rng(1)
     for name in SETS:
         items = held(name)
-        users = np.bincount(items.value, minlength=items.values)
+        users = np.bincount(items.node, minlength=items.size)
         for epsilon in EPSILONS:
             others = [
                 np.mean([in_turns(taking_part(items), p, epsilon, rng, m).sum() for _ in runs])
@@ -157,97 +159,88 @@ def words(releases: int) -> None:
                 for p, m in OTHERS.values()
             ]
             laws = round_laws(
-                epsilon=epsilon, delta=DELTA, release_share=SHARE, items=ITEMS, sizes=True
+                epsilon=epsilon, delta=DELTA, release_share=SHARE, items=ITEMS, histograms=1
             )
-            found = [weighted_rounds.find_values(items, laws) for _ in range(releases)]
+            found = [weighted_rounds.find_nodes(items, laws) for _ in range(releases)]
             true = np.concatenate([users[f] >= laws.users for f in found])
             mean = np.mean([f.sum() for f in found])
             row = [shares(name, epsilon), *others, mean]
             said = f"{100 * true.mean():.0f} %" if len(true) else ""
-            print(f"| {name} | {epsilon:g} | {' | '.join(f'{n:.0f}' for n in row)} | {said} |")
+            bench.row(name, f"{epsilon:g}", *(f"{n:.0f}" for n in row), said)
 
 
 def shares(name: str, epsilon: float) -> float:
     """One release of what shares find."""
     file, column = SETS[name]
-    return len(
-        dp.heavy_hitters(
-            str(SHARED / f"{file}.parquet"),
-            column,
-            user="user_id",
-            contribution="share",
-            epsilon=epsilon,
-            delta=DELTA,
-            progress=False,
-        )
-    )
+    asked: dict[str, Any] = {"user": "user_id", "contribution": "share", "delta": DELTA}
+    source = str(SHARED / f"{file}.parquet")
+    return len(dp.heavy_hitters(source, column, epsilon=epsilon, **asked))
 
 
 def counts(releases: int) -> None:
     """Errors of counts of users, of what is found."""
-    print("| set | found | users, median | at_most | ours | sample, best A | same A |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    names = ("users, median", "at_most", "ours", "sample, best A", "same A")
+    bench.head("set", "found", *names)
     rng = np.random.default_rng(2)
-    laws = round_laws(epsilon=1.0, delta=DELTA, release_share=SHARE, items=ITEMS, sizes=True)
-    unsearched = round_laws(epsilon=1.0, delta=DELTA, release_share=SHARE, items=ITEMS, sizes=False)
+    laws = round_laws(epsilon=1.0, delta=DELTA, release_share=SHARE, items=ITEMS, histograms=1)
+    unsearched = round_laws(
+        epsilon=1.0, delta=DELTA, release_share=SHARE, items=ITEMS, histograms=0
+    )
     for name in SETS:
         items = held(name)
-        users = np.bincount(items.value, minlength=items.values)
+        users = np.bincount(items.node, minlength=items.size)
         rows = []
         for _ in range(releases):
             released = weighted_rounds.run(items, laws=laws, at_most=None)
-            if not len(released.found):
+            if not len(released.shown):
                 continue
-            truth = users[released.found]
+            truth = users[released.shown]
             noise = laws.count.sigma / released.grid  # its spread, for both: draws vary more
             exact = items.count_users(
-                np.isin(np.arange(items.values), released.found), laws.count.norm, released.at_most
+                np.isin(np.arange(items.size), released.shown), laws.count.norm, released.at_most[0]
             )
             error = np.sqrt(np.mean((exact / released.grid - truth) ** 2) + noise**2)
             one = unsearched.count.sigma / unsearched.count.norm
             sampled = {
-                a: np.sqrt(np.mean(lost(items, released.found, a, rng) ** 2) + a * one**2)
+                a: np.sqrt(np.mean(lost(items, released.shown, a, rng) ** 2) + a * one**2)
                 for a in (1, 2, 4, 8, 16, 32, 64, 128, 256)
             }
             best = min(sampled, key=sampled.__getitem__)
             same = np.sqrt(
-                np.mean(lost(items, released.found, released.at_most, rng) ** 2)
-                + released.at_most * one**2
+                np.mean(lost(items, released.shown, released.at_most[0], rng) ** 2)
+                + released.at_most[0] * one**2
             )
-            at = released.at_most
+            at = released.at_most[0]
             rows.append((len(truth), np.median(truth), at, error, sampled[best], best, same))
         if rows:
             n, half, at, error, best, a, same = np.mean(rows, axis=0)
-            print(
-                f"| {name} | {n:.0f} | {half:.0f} | {at:.0f} | {error:.1f} | "
-                f"{best:.1f} (A = {a:.0f}) | {same:.1f} |"
-            )
+            cells = (f"{n:.0f}", f"{half:.0f}", f"{at:.0f}", f"{error:.1f}")
+            bench.row(name, *cells, f"{best:.1f} (A = {a:.0f})", f"{same:.1f}")
 
 
 def lost(
-    items: UserItems, found: NDArray[np.int64], at_most: int, rng: np.random.Generator
+    items: UserNodes, found: NDArray[np.int64], at_most: int, rng: np.random.Generator
 ) -> Real:
     """What a sample of at most so many found values of every user leaves out of the counts."""
-    chosen = np.isin(items.value, found)
-    user, value = items.user[chosen], items.value[chosen]
+    chosen = np.isin(items.node, found)
+    user, value = users_of(items)[chosen], items.node[chosen]
     order = np.lexsort((rng.random(len(user)), user))
     user, value = user[order], value[order]
     place = np.arange(len(user)) - np.searchsorted(user, user)
-    out = np.bincount(value[place >= at_most], minlength=items.values)[found]
+    out = np.bincount(value[place >= at_most], minlength=items.size)[found]
     return np.asarray(out, dtype=np.float64)
 
 
 def leaves(releases: int) -> None:
     """The finest nodes that shares find in a hierarchy, and flat, and what rounds find."""
-    budget: dict[str, Any] = {"epsilon": 1.0, "delta": DELTA, "progress": False}
-    print("| set | hierarchy, shares: nodes | of them finest | flat, shares | rounds, all spent |")
-    print("| --- | --- | --- | --- | --- |")
+    names = ("hierarchy, shares: nodes", "of them finest", "flat, shares", "rounds, all spent")
+    bench.head("set", *names)
     for name, hierarchy, column in (
         ("git_paths_rails", "path:path", "path"),
         ("retail_completejourney", "columns:department,product_category,product_type", None),
     ):
         source = str(SHARED / f"{name}.parquet")
-        tree = dp.hhh(source, hierarchy, user="user_id", **budget)
+        tree = dp.hhh(source, hierarchy, user="user_id", **BUDGET)
         finest = column or hierarchy.rpartition(",")[2]
         exact = set(
             duckdb.sql(f"SELECT DISTINCT {finest} FROM '{source}'").to_arrow_table()[0].to_pylist()
@@ -258,11 +251,11 @@ def leaves(releases: int) -> None:
             else tree["prefix"].str.lstrip("/")
         )
         reached = last.isin({str(v).lstrip("/") for v in exact}) & (tree["level"] > 0)
-        flat = dp.heavy_hitters(source, finest, user="user_id", contribution="share", **budget)
-        laws = round_laws(epsilon=1.0, delta=DELTA, release_share=0.01, items=ITEMS, sizes=False)
-        items = user_items(source, columns(finest), PrivacyUnit(user="user_id"), ITEMS)
-        found = np.mean([weighted_rounds.find_values(items, laws).sum() for _ in range(releases)])
-        print(f"| {name} | {len(tree)} | {reached.sum()} | {len(flat)} | {found:.0f} |")
+        flat = dp.heavy_hitters(source, finest, user="user_id", contribution="share", **BUDGET)
+        laws = round_laws(epsilon=1.0, delta=DELTA, release_share=0.01, items=ITEMS, histograms=0)
+        items = user_nodes(source, columns(finest), PrivacyUnit(user="user_id"), ITEMS, (1,))
+        found = np.mean([weighted_rounds.find_nodes(items, laws).sum() for _ in range(releases)])
+        bench.row(name, len(tree), reached.sum(), len(flat), f"{found:.0f}")
 
 
 def speed(releases: int) -> None:
@@ -272,27 +265,21 @@ def speed(releases: int) -> None:
         "CREATE TABLE pairs AS SELECT range % 1000000 AS who, "
         "'item' || CAST(floor(300000 * pow(random(), 4)) AS INT) AS item FROM range(10000000)"
     )
-    for _ in range(min(3, releases)):
-        begun = time.perf_counter()
-        con.sql("SELECT item, count(DISTINCT who) FROM pairs GROUP BY item").to_arrow_table()
-        exact = time.perf_counter() - begun
-        begun = time.perf_counter()
-        dp.heavy_hitters(
-            con.table("pairs"), "item", user="who", epsilon=1.0, delta=DELTA, progress=False
-        )
-        ours = time.perf_counter() - begun
-        print(f"exact {exact:.2f} s, ours {ours:.2f} s, {ours / exact:.1f} times")
+    exact = "SELECT item, count(DISTINCT who) FROM pairs GROUP BY item"
+    sides = {
+        "exact": lambda: con.sql(exact).to_arrow_table(),
+        "ours": lambda: dp.heavy_hitters(con.table("pairs"), "item", user="who", **BUDGET),
+    }
+    bench.compared_head()
+    bench.compared("numbers of users", bench.in_turns(sides, min(3, releases)), "exact")
 
 
 TABLES = {"words": words, "counts": counts, "leaves": leaves, "speed": speed}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--releases", type=int, default=10)
-    parser.add_argument("--only", nargs="*", choices=TABLES, default=list(TABLES))
-    given = parser.parse_args()
-    for name in given.only:
+    given = bench.options(releases=10, only=tuple(TABLES))
+    for name in [given.only] if given.only else TABLES:
         print(f"\n{name}\n")
         TABLES[name](given.releases)
 

@@ -1,6 +1,6 @@
 """Different users at the nodes of a hierarchy, beside shares.
 
-Run with ``python -m tests.benchmarks.node_users``.
+Run with ``python -m tests.benchmarks.node_users [--repeats 3]``.
 
 How many nodes are shown, and how far their numbers are from the numbers of different users, for
 several ``at_most``; and of listed nodes. Reads ``../shared/data`` and skips what is not there.
@@ -9,15 +9,14 @@ several ``at_most``; and of listed nodes. Reads ``../shared/data`` and skips wha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import dpframe as dp
-
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+from tests.benchmarks import bench
+from tests.benchmarks.bench import SHARED
 
 SETS: Mapping[str, tuple[str, Any]] = {
     "paths of Rails, 4 levels": ("git_paths_rails", "path:path?depth=4"),
@@ -29,7 +28,6 @@ SETS: Mapping[str, tuple[str, Any]] = {
 }
 
 AT_MOST = (1, 2, 4, 8, 16, 32, 64)
-REPEATS = 3
 
 
 def exact(rows: pd.DataFrame, hierarchy: Any) -> dict[tuple[int, str], int]:
@@ -58,8 +56,11 @@ def errors(frame: pd.DataFrame, truth: dict[tuple[int, str], int]) -> tuple[int,
 
 
 def main() -> None:
+    given = bench.options(repeats=3)
+    names = ("threshold", "nodes shown", "root mean squared error", "mean error")
+    bench.head("set", "epsilon", "way", *names)
     for name, (file, hierarchy) in SETS.items():
-        path = DATA / f"{file}.parquet"
+        path = SHARED / f"{file}.parquet"
         if not path.exists():
             print(f"{name}: {path} is not there")
             continue
@@ -72,12 +73,13 @@ def main() -> None:
             ways |= {f"at_most {n}": {"contribution": "items", "at_most": n} for n in AT_MOST}
             for way, more in ways.items():
                 all_of = [
-                    errors(dp.hhh(rows, hierarchy, **asked, **more), truth) for _ in range(REPEATS)
+                    errors(dp.hhh(rows, hierarchy, **asked, **more), truth)
+                    for _ in range(given.repeats)
                 ]
                 shown, rmse, mean = np.mean(all_of, axis=0)
                 least = dp.explain(hierarchy, **asked, **more).plan.threshold
                 numbers = [f"{number:.0f}" for number in (least, shown, rmse, mean)]
-                print(" | ".join([name, f"{epsilon:g}", way, *numbers]))
+                bench.row(name, f"{epsilon:g}", way, *numbers)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import dpframe as dp
-from tests.benchmarks.speed import SHARED
+from tests.benchmarks.bench import SHARED
 from tests.benchmarks.synthetic_chart import STYLE
 
 FILE = Path("docs/images/rollup_bounds.svg")

@@ -21,15 +21,13 @@ the nodes that both report:
 
 Root mean squared errors; of records against sums of cut values, which both estimate, by user
 against true sums, so that cutting counts. Noise that does not decide what is shown enters sums by
-its variance and not by draws, and so do means of many values, to the first order. "Shows" are nodes
-of a release; "both" are nodes that ours and that peer show, "own" all that each shows. The last
-table is one of heights: sixteen equal leaves under binary hierarchies that are ever deeper, the
-error of a sum in units of the largest value.
+its variance and not by draws, and so do means of many values, to the first order. Errors are over
+the nodes that ours and that peer show. The second table is one of heights: sixteen equal leaves
+under binary hierarchies that are ever deeper, the error of a sum in units of the largest value.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
 from collections.abc import Iterator
@@ -47,7 +45,8 @@ from dpframe.asking.node_frame import node_columns
 from dpframe.postprocess.strategy import subtree_sums
 from dpframe.questions.rollup.ask import count
 from dpframe.questions.rollup.plan import RollupPlan
-from tests.benchmarks.speed import SHARED
+from tests.benchmarks import bench
+from tests.benchmarks.bench import SHARED
 
 Reals = NDArray[np.float64]
 Family = Literal["laplace", "zcdp"]
@@ -92,32 +91,18 @@ class Job:
 
 def retail(user: str | None = None) -> Job:
     by = ("department", "product_category", "product_type", "product_id")
-    rows = _read("retail_completejourney", [*by, "sales_value", "user_id"])
-    name = "retail_completejourney" + (", by household" if user else "")
-    return Job(
-        name=name,
-        rows=rows,
-        by=by,
-        column="sales_value",
-        bounds=(0.0, 20.0),
-        user=user,
-        totals=(0.0, 480.0),
-    )
+    return _job("retail_completejourney", by, "sales_value", user, (0.0, 20.0), (0.0, 480.0))
 
 
 def flights(user: str | None = None) -> Job:
     by = ("origin", "dest", "carrier")
-    rows = _read("flights_nyc13", [*by, "dep_delay", "user_id"])
-    name = "flights_nyc13" + (", by aircraft" if user else "")
-    return Job(
-        name=name,
-        rows=rows,
-        by=by,
-        column="dep_delay",
-        bounds=(-30.0, 120.0),
-        user=user,
-        totals=(-500.0, 5500.0),
-    )
+    return _job("flights_nyc13", by, "dep_delay", user, (-30.0, 120.0), (-500.0, 5500.0))
+
+
+def _job(name: str, by: tuple[str, ...], column: str, user: str | None, *ends: Any) -> Job:
+    rows, (bounds, totals) = _read(name, [*by, column, "user_id"]), ends
+    name += ", by user" if user else ""
+    return Job(name=name, rows=rows, by=by, column=column, bounds=bounds, user=user, totals=totals)
 
 
 def generated(levels: int = 4, fan: int = 6, rows: int = 200_000) -> Job:
@@ -239,7 +224,6 @@ class Ours:
         counted = count(job.rows, self.plans[0], False)
         self.types, self.private = counted.types, Listening(counted.private)
         self.held: dict[float, list[bool]] = {confidence: [] for confidence in CONFIDENCES}
-        self.weights: Any = None
 
     def _plan(self, confidence: float) -> RollupPlan:
         explained = dp.explain_rollup(
@@ -257,7 +241,6 @@ class Ours:
     def release(self) -> Reported:
         noisy = self.plans[0].run(self.private)
         estimate = noisy.measures[self.what][0]
-        self.weights = noisy.weights
         frame = self.plans[0].frame(noisy, self.types)
         keys = frame[list(self.job.by)].itertuples(index=False, name=None)
         level = frame["level"].to_numpy()
@@ -517,31 +500,29 @@ class Peer:
 
 
 class Errors:
-    """Sums of squared errors a level, over what is reported and over what another reports, too."""
+    """Sums of squared errors a level, over the nodes that another reports, too."""
 
     def __init__(self, levels: int) -> None:
-        self.square = {over: np.zeros(levels) for over in ("own", "both")}
-        self.nodes = {over: np.zeros(levels) for over in ("own", "both")}
+        self.square, self.nodes, self.own = np.zeros(levels), np.zeros(levels), 0.0
         self.releases = 0
 
     def add(self, found: Reported, other: Reported) -> None:
         self.releases += 1
         for at, (place, square) in enumerate(zip(found.place, found.square, strict=True)):
             both = np.isin(place, other.place[at])
-            for over, kept in (("own", np.ones(len(place), dtype=bool)), ("both", both)):
-                self.nodes[over][at] += kept.sum()
-                self.square[over][at] += square[kept].sum()
+            self.own += len(place)
+            self.nodes[at] += both.sum()
+            self.square[at] += square[both].sum()
 
-    def rmse(self, over: str) -> list[float]:
+    def rmse(self) -> Reals:
         """A level, and over all nodes."""
-        square, nodes = self.square[over], self.nodes[over]
+        square, nodes = (np.append(sums, sums.sum()) for sums in (self.square, self.nodes))
         with np.errstate(invalid="ignore", divide="ignore"):
-            return [*np.sqrt(square / nodes).tolist(), math.sqrt(square.sum() / nodes.sum())]
+            return np.asarray(np.sqrt(square / nodes))
 
     @property
-    def shown(self) -> list[float]:
-        nodes = self.nodes["own"] / self.releases
-        return [*nodes.tolist(), float(nodes.sum())]
+    def shown(self) -> float:
+        return self.own / self.releases
 
 
 def beside(peer: Peer, ours: list[Reported], how: Division) -> tuple[Errors, Errors]:
@@ -560,7 +541,7 @@ def best(peer: Peer, ours: list[Reported], by_nodes: bool) -> Division:
     tried = []
     for how in divisions(by_nodes, peer.job.user is not None):
         _, theirs = beside(peer, ours[:3], how)
-        tried.append((theirs.rmse("both")[-1], theirs.shown[-1], how))
+        tried.append((float(theirs.rmse()[-1]), theirs.shown, how))
     most = max(shown for _, shown, _ in tried)
     return min((one for one in tried if one[1] >= most / 2), key=lambda one: one[0])[-1]
 
@@ -585,37 +566,23 @@ def table(job: Job, what: What, releases: int, share: float | None, *, told: boo
     found = [ours.release() for _ in range(releases)]
     divided = [best(peer, found, by_nodes) for by_nodes in (False, True)]
     pairs = [beside(peer, found, how) for how in divided]
-    weights = ", ".join(f"{'parts' if at < 0 else at}: {float(w):.2f}"
-                        for at, w in ours.weights.items())  # fmt: skip
-    bounds = f", bounds told, ours {job.totals}" if told else ""
-    print(f"\n{what}, {job.name}{bounds}; weights {weights}; "
-          f"peers: {divided[0]}; {divided[1]}\n")  # fmt: skip
-    print("| level | ours shows | even peer shows | both: ours | peer | ratio | own: ours | peer | "
-          "told peer shows | both: ours | peer | ratio |")  # fmt: skip
-    print("| --- |" + " --- |" * 11)
-    (own, even), (beside_told, of_told) = pairs
-    columns = [
-        (own.rmse("both"), even.rmse("both")),
-        (own.rmse("own"), even.rmse("own")),
-        (beside_told.rmse("both"), of_told.rmse("both")),
-    ]
-    for at in range(len(levels) + 1):
-        name = "all" if at == len(levels) else str(at)
-        (a, b), (c, d), (e, f) = ((one[at], other[at]) for one, other in columns)
-        print(f"| {name} | {own.shown[at]:.0f} | {even.shown[at]:.0f} | {a:.4g} | {b:.4g} | "
-              f"{a / b:.2f} | {c:.4g} | {d:.4g} | {of_told.shown[at]:.0f} | {e:.4g} | {f:.4g} | "
-              f"{e / f:.2f} |")  # fmt: skip
-    print("\nintervals hold: " + ", ".join(
-        f"{np.mean(held):.4f} at {confidence:g}" for confidence, held in ours.held.items()
-    ) + f", of {len(ours.held[CONFIDENCES[0]])}")  # fmt: skip
+    (own, even), (own_told, of_told) = pairs
+    with np.errstate(invalid="ignore", divide="ignore"):
+        *levels_even, all_even = own.rmse() / even.rmse()
+        all_told = (own_told.rmse() / of_told.rmse())[-1]
+    bench.row(
+        f"{job.name}, {what}{', each told its best bounds' if told else ''}",
+        ", ".join(f"{one.shown:.0f}" for one in (own, even, of_told)),
+        *(f"{ratio:.2f}" for ratio in (all_even, np.nanmax(levels_even), all_told)),
+        ", ".join(f"{np.mean(held):.4f} at {at:g}" for at, held in ours.held.items()),
+        f"{divided[0]}; {divided[1]}",
+    )
 
 
 def heights() -> None:
     """The same sixteen leaves, with 10,000 records each, at the end of longer and longer chains."""
     print("\nsum, sixteen leaves under chains\n")
-    print("| levels | ours shows | weight of parts | ours, finest level | ours, worst level | "
-          "peer, even |")  # fmt: skip
-    print("| --- |" + " --- |" * 5)
+    bench.head("levels", "ours, finest level", "ours, worst level", "peer, even")
     leaf = np.repeat(np.arange(16), 10_000)
     for depth in (4, 8, 16, 32):
         rows = pd.DataFrame({"x": leaf * 2.0 ** (depth - 4) + 0.5, "amount": 1.0})
@@ -636,20 +603,20 @@ def heights() -> None:
                 else ((1 - how.counting, 1.0),),
             )
         ]
-        print(f"| {depth} | {len(level)} | {float(noisy.weights[-1]):.2f} | {errors[-1]:.2f} | "
-              f"{max(errors):.2f} | {min(peers):.2f} |")  # fmt: skip
+        figures = (errors[-1], max(errors), min(peers))
+        bench.row(depth, *(f"{error:.2f}" for error in figures))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--releases", type=int, default=10)
-    parser.add_argument("--selection-share", type=float, default=None)
-    options = parser.parse_args()
+    given = bench.options(releases=10, selection_share=0.0)
+    share = given.selection_share or None
+    ratios = ("ours / even, all nodes", "worst level", "ours / told, all nodes")
+    bench.head("set, measure", "shown: ours, even, told", *ratios, "intervals hold", "peers")
     for job in (generated(), retail(), flights(), retail("user_id"), flights("user_id")):
         for what in WHATS:
-            table(job, what, options.releases, options.selection_share)
+            table(job, what, given.releases, share)
         if job.user is not None:
-            table(job, "sum", options.releases, options.selection_share, told=True)
+            table(job, "sum", given.releases, share, told=True)
     heights()
 
 

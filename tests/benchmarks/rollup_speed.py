@@ -12,21 +12,13 @@ Both return a pandas frame; ours is the default release, which looks at every no
 
 from __future__ import annotations
 
-import argparse
-import json
-import resource
-import statistics
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.speed import ROOT
+from tests.benchmarks import bench
+from tests.benchmarks.bench import BUDGET, Figures
 
 BY = ["country", "region", "category", "product"]
 MEASURES = {
@@ -41,18 +33,18 @@ EXACT = {
 }
 
 
-def workload(rows: int, users: int, database: str, parquet: str) -> None:
+def write_orders(rows: int, users: int, folder: str) -> None:
     import duckdb
 
     text = Path(__file__).with_name("orders_workload.sql").read_text("utf-8")
     query = text.replace("$rows", str(rows)).replace("$users", str(users))
-    with duckdb.connect(database) as con:
+    with duckdb.connect(f"{folder}/orders.duckdb") as con:
         con.execute(f"CREATE TABLE orders AS {query}")
-        con.execute(f"COPY orders TO '{parquet}' (FORMAT parquet)")
+        con.execute(f"COPY orders TO '{folder}/orders.parquet' (FORMAT parquet)")
 
 
-def call(side: str, source: str, what: str, folder: Path) -> Callable[[], int]:
-    """What is timed; it returns the number of rows of its result."""
+def call(side: str, source: str, what: str, folder: Path) -> Callable[[], Any]:
+    """What is timed."""
     import duckdb
     import pandas as pd
 
@@ -69,75 +61,37 @@ def call(side: str, source: str, what: str, folder: Path) -> Callable[[], int]:
     if side == "exact":
         levels = ", ".join(BY)
         query = f"SELECT {levels}, {EXACT[what]} FROM orders GROUP BY ROLLUP ({levels})"
-        return lambda: len(con.sql(query).df())
+        return lambda: con.sql(query).df()
     user = "customer" if what != "records" else None
 
-    def ours() -> int:
+    def ours() -> Any:
         given = con.table("orders") if frame is None else frame
-        return len(dp.rollup(given, BY, MEASURES[what], epsilon=1.0, delta=1e-6, user=user))
+        return dp.rollup(given, BY, MEASURES[what], user=user, **BUDGET)
 
     return ours
 
 
-def measure(side: str, source: str, what: str, folder: Path) -> None:
-    timed = call(side, source, what, folder)
-    timed()
-    start, busy = time.perf_counter(), time.process_time()
-    rows = timed()
-    seconds, busy = time.perf_counter() - start, time.process_time() - busy
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"seconds": seconds, "busy": busy, "peak_mb": peak, "rows": rows}))
-
-
-def compare(source: str, what: str, folder: Path, pairs: int) -> None:
-    figures: dict[str, list[dict[str, float]]] = {"ours": [], "exact": []}
-    for _ in range(pairs):
-        for side, runs in figures.items():
-            one = [sys.executable, "-m", "tests.benchmarks.rollup_speed", "--one", side]
-            out = subprocess.run(
-                [*one, source, what, str(folder)], cwd=ROOT, stdout=subprocess.PIPE, check=True
-            )
-            runs.append(json.loads(out.stdout))
-    both = list(zip(*figures.values(), strict=True))
-    times = [a["seconds"] / b["seconds"] for a, b in both]
-    busy = [a["busy"] / b["busy"] for a, b in both]
-    peaks = [a["peak_mb"] / b["peak_mb"] for a, b in both]
-    shown = (
-        f"{side} {statistics.median(r['seconds'] for r in runs):.2f} s, "
-        f"{statistics.median(r['peak_mb'] for r in runs):.0f} MB, {runs[0]['rows']} rows"
-        for side, runs in figures.items()
-    )
-    print(
-        f"{what}, {source}: {'; '.join(shown)}; time {statistics.median(times):.2f} "
-        f"({min(times):.2f} to {max(times):.2f}), of processors {statistics.median(busy):.2f}, "
-        f"memory {statistics.median(peaks):.2f}",
-        flush=True,
-    )
+def measure(side: str, source: str, what: str, folder: str) -> Figures:
+    asked = call(side, source, what, Path(folder))
+    asked()
+    return bench.timed(asked)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=float, default=1e7)
-    parser.add_argument("--users", type=float, default=1e6)
-    parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--only", choices=MEASURES)
-    parser.add_argument("--source", choices=("table", "frame"))
-    parser.add_argument("--data", type=Path, help="a folder that keeps the rows")
-    parser.add_argument("--one", nargs=4, metavar=("SIDE", "SOURCE", "WHAT", "FOLDER"))
-    options = parser.parse_args()
-    if options.one:
-        side, source, what, folder = options.one
-        measure(side, source, what, Path(folder))
-        return
+    sizes = {"rows": 10_000_000, "users": 1_000_000, "pairs": 5}
+    sources = ("table", "frame")
+    given = bench.options(**sizes, only=tuple(MEASURES), source=sources, data="")
+    bench.compared_head()
     with tempfile.TemporaryDirectory() as made:
-        folder = options.data or Path(made)
-        files = [str(folder / name) for name in ("orders.duckdb", "orders.parquet")]
-        if not Path(files[1]).exists():
-            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as other:
-                other.submit(workload, int(options.rows), int(options.users), *files).result()
-        for what in [options.only] if options.only else MEASURES:
-            for source in [options.source] if options.source else ("table", "frame"):
-                compare(source, what, folder, options.pairs)
+        folder = given.data or made  # a folder that keeps the rows
+        if not Path(folder, "orders.parquet").exists():
+            bench.alone(write_orders, given.rows, given.users, folder)
+        for what in [given.only] if given.only else MEASURES:
+            for source in [given.source] if given.source else sources:
+                asked = (source, what, folder)
+                sides = {side: (measure, side, *asked) for side in ("ours", "exact")}
+                runs = bench.in_turns(sides, given.pairs, uncounted=0)
+                bench.compared(f"{what}, {source}", runs, "exact")
 
 
 if __name__ == "__main__":

@@ -8,14 +8,11 @@ uniformly; threshold 500. Every measurement is a process of its own, as in
 
 from __future__ import annotations
 
-import argparse
-import json
-import statistics
-import subprocess
-import sys
 from pathlib import Path
 
-from tests.benchmarks.speed import ROOT, workload
+from tests.benchmarks import bench
+from tests.benchmarks.bench import LEVELS
+from tests.benchmarks.speed import ours, rollup
 
 PART = 100_000_000
 THRESHOLD = 500
@@ -26,55 +23,31 @@ ROW = """
 """
 
 
-def written(folder: Path, rows: int, leaves: int) -> Path:
-    import duckdb
-
-    for start in range(0, rows, PART):
-        row = ROW.format(leaves=leaves, start=start, end=min(rows, start + PART))
-        file = folder / f"{start // PART:03}.parquet"
-        duckdb.sql(f"COPY ({row}) TO '{file}' (FORMAT parquet)")
-    return folder / "*.parquet"
-
-
-def figures(kind: str, files: Path, tiny: Path, runs: int) -> tuple[float, float]:
-    """Seconds and megabytes, medians."""
-    found = []
-    for _ in range(runs):
-        call = [sys.executable, "-m", "tests.benchmarks.speed", "--one", kind]
-        call += [str(files), "columns", str(THRESHOLD), str(tiny)]
-        out = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=True)
-        found.append(json.loads(out.stdout))
-    seconds, memory = ([one[name] for one in found] for name in ("seconds", "peak_mb"))
-    return statistics.median(seconds), statistics.median(memory)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--rows", default="1e4,1e6,1e8")
-    parser.add_argument("--leaves", default="1,1e4,1e6,1e8")
-    parser.add_argument("--runs", type=int, default=3)
-    options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
-    tiny = options.folder / "tiny.pq"
-    workload(1000, tiny)
-    print("| rows | leaves | seconds | ns a row | MB | exact: seconds | MB |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    for rows in (int(float(text)) for text in options.rows.split(",")):
-        for leaves in (int(float(text)) for text in options.leaves.split(",")):
-            if leaves > rows:
-                continue
-            files = written(options.folder, rows, leaves)
-            seconds, memory = figures("hhh", files, tiny, options.runs)
-            exact, beside = figures("rollup", files, tiny, options.runs)
-            each = seconds / rows * 1e9
-            print(
-                f"| {rows:.0e} | {leaves:.0e} | {seconds:.3g} | {each:.3g} | {memory:.0f} "
-                f"| {exact:.3g} | {beside:.0f} |",
-                flush=True,
-            )
-            for file in options.folder.glob("*.parquet"):
-                file.unlink()
+    given = bench.options(folder=Path, rows="1e4,1e6,1e8", leaves="1,1e4,1e6,1e8", runs=3)
+    given.folder.mkdir(parents=True, exist_ok=True)
+    tiny = bench.write_rows(bench.workload(1000), given.folder / "tiny.parquet")
+    bench.head("rows", "leaves", "seconds", "ns a row", "MB", "exact: seconds", "MB")
+    sizes = [[int(float(n)) for n in text.split(",")] for text in (given.rows, given.leaves)]
+    for rows, leaves in ((rows, leaves) for rows in sizes[0] for leaves in sizes[1]):
+        if leaves > rows:
+            continue
+        for start in range(0, rows, PART):
+            part = ROW.format(leaves=leaves, start=start, end=min(rows, start + PART))
+            bench.write_rows(part, given.folder / f"part{start // PART:03}.parquet")
+        asked = (given.folder / "part*.parquet", LEVELS, THRESHOLD, tiny)
+        sides = {
+            "hhh": (ours, "hhh", *asked),
+            "exact": (rollup, *asked),
+        }
+        runs = bench.in_turns(sides, given.runs, uncounted=0)
+        (seconds, mb), (exact, beside) = (
+            (bench.middle(each, "seconds"), bench.middle(each, "mb")) for each in runs.values()
+        )
+        cells = (f"{seconds:.3g}", f"{seconds / rows * 1e9:.3g}", f"{mb:.0f}")
+        bench.row(f"{rows:.0e}", f"{leaves:.0e}", *cells, f"{exact:.3g}", f"{beside:.0f}")
+        for file in given.folder.glob("part*.parquet"):
+            file.unlink()
 
 
 if __name__ == "__main__":

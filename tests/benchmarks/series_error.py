@@ -15,9 +15,7 @@ one week). What is told beforehand is that of ``dp.explain``; measured of the ve
 
 from __future__ import annotations
 
-import argparse
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +25,8 @@ import numpy as np
 import pandas as pd
 
 import dpframe as dp
-from tests.benchmarks.speed import SHARED
+from tests.benchmarks import bench
+from tests.benchmarks.bench import SHARED
 
 TOTAL = (3.0, 1e-6)
 BY = ["department", "product_category", "product_type", "product_id"]
@@ -103,31 +102,22 @@ def rms(errors: list[float]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--weeks", type=int, default=52)
-    asked = parser.parse_args()
+    asked = bench.options(weeks=52)
     rows = pd.read_parquet(
         SHARED / "retail_completejourney.parquet", columns=["week", "user_id", *BY]
     )
     weeks = [own for _, own in rows.groupby("week")][: asked.weeks]
     households = np.mean([own["user_id"].nunique() for own in weeks])
     print(f"{len(weeks)} weeks, {households:.0f} households each")
-    print(
-        f"{'way':24} {'mechanism':17} {'epsilon':>8} {'half width':>10} {'certain from':>12} "
-        f"{'releases':>8} {'total':>7} {'departments':>11} {'shown':>6}"
-    )
+    told = ("way", "law", "epsilon of one", "half width", "certain from")
+    bench.head(*told, "releases", "total", "departments", "nodes shown")
     with tempfile.TemporaryDirectory() as folder:
         for way in ways(len(weeks)):
-            start = time.perf_counter()
-            found = run(way, weeks, Path(folder))
-            plan = way.plan
-            print(
-                f"{way.name:24} {plan.mechanism:17} {plan.budget.epsilon:8.4g} "
-                f"{plan.errors['count']:10.1f} {plan.certainly_reported:12g} {found.released:8} "
-                f"{rms(found.total):7.1f} {rms(found.departments):11.1f} "
-                f"{np.mean(found.shown):6.1f}   ({time.perf_counter() - start:.0f} s)",
-                flush=True,
-            )
+            found, plan = run(way, weeks, Path(folder)), way.plan
+            told = (f"{plan.budget.epsilon:.4g}", f"{plan.errors['count']:.1f}")
+            errors = (rms(found.total), rms(found.departments), np.mean(found.shown))
+            about = (way.name, plan.mechanism, *told, plan.certainly_reported, found.released)
+            bench.row(*about, *(f"{error:.1f}" for error in errors))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Updates a second of ``MisraGries`` beside Apache DataSketches and DuckDB, memory, and merging.
 
-Run with ``python -m tests.benchmarks.sketches [--rows 1e7] [--turns 5]``. All read the same keys in
+Run with ``python -m tests.benchmarks.sketches [--rows 1e7] [--turns 5] [--stream 2e7]``.
+All read the same keys in
 one process and take turns; the fastest and the median turn are printed. DataSketches
 (``pip install datasketches``, left out if it is missing) takes one Python object at a time, in the
 fastest loop that Python has, from a list that exists already; its map of 4096 entries has about
@@ -9,14 +10,11 @@ the error of 1000 counters. DuckDB uses all processors, the others one.
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-import subprocess
 import sys
-import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -25,7 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpframe.sketches import MisraGries, merge_raw_sketches
-from tests.benchmarks.speed import ROOT, SHARED
+from tests.benchmarks import bench
+from tests.benchmarks.bench import SHARED, Figures
 
 COUNTERS = 1000
 MAP_SIZE = 12
@@ -65,64 +64,36 @@ APPROXIMATE = f"SELECT approx_top_k(key, {COUNTERS}) FROM keys"
 EXACT = "SELECT key, count(*) AS n FROM keys GROUP BY key ORDER BY n DESC LIMIT 1000"
 
 
-def compare(
-    title: str, rows: int, runs: dict[str, Callable[[], object] | None], turns: int
-) -> None:
-    present = {name: run for name, run in runs.items() if run}
-    seconds: dict[str, list[float]] = {name: [] for name in present}
-    for turn in range(turns + 1):  # the first turn compiles and warms up
-        for name, run in present.items():
-            if "approx" in name and turn > 2:
-                continue
-            start = time.perf_counter()
-            run()
-            if turn:
-                seconds[name].append(time.perf_counter() - start)
+def compare(title: str, keys: Any, kind: str, forms: dict[str, object], turns: int) -> None:
+    """Our sketch of keys in each form, beside others."""
+    rows, column = len(keys), keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
+    jobs: dict[str, Callable[[], object] | None] = {
+        **{f"ours, {form}": ours(given) for form, given in forms.items()},
+        "DataSketches": data_sketches(forms["list"], kind),  # type: ignore[arg-type]
+        "DuckDB approx_top_k": duck(column, APPROXIMATE),
+        "DuckDB exact GROUP BY": duck(column, EXACT),
+    }
+    runs = bench.in_turns({name: job for name, job in jobs.items() if job}, turns)
+    seconds = {name: [run["seconds"] for run in each] for name, each in runs.items()}
     print(f"{title}, {rows:,} rows, {COUNTERS} counters: million updates a second")
-    rates = {name: rows / min(s) / 1e6 for name, s in seconds.items()}
-    base = rates.get("DataSketches")
-    for name, rate in rates.items():
-        middle = rows / statistics.median(seconds[name]) / 1e6
-        ratio = f"{rate / base:8.1f} x DataSketches" if base else ""
+    base = seconds.get("DataSketches")
+    for name, taken in seconds.items():
+        rate, middle = (rows / s / 1e6 for s in (min(taken), statistics.median(taken)))
+        ratio = f"{min(base) / min(taken):8.1f} x DataSketches" if base else ""
         print(f"  {name:24} {rate:8.1f} (median {middle:.1f}){ratio}")
 
 
 def speed(rows: int, turns: int) -> None:
     keys = heavy_tailed(rows)
-    listed = keys.tolist()
-    compare(
-        "64-bit keys, Zipf 1.1",
-        rows,
-        {
-            "ours, numpy": ours(keys),
-            "ours, Arrow": ours(pa.array(keys)),
-            "ours, list": ours(listed),
-            "DataSketches": data_sketches(listed, "frequent_items_sketch"),
-            "DuckDB approx_top_k": duck(pa.array(keys), APPROXIMATE),
-            "DuckDB exact GROUP BY": duck(pa.array(keys), EXACT),
-        },
-        turns,
-    )
-    words = pq.read_table(SHARED / "git_words_rails.parquet", columns=["word"])["word"]
-    text = words.to_pylist()
-    compare(
-        "words of git_words_rails",
-        len(words),
-        {
-            "ours, Arrow": ours(words),
-            "ours, pandas": ours(words.to_pandas()),
-            "ours, list": ours(text),
-            "DataSketches": data_sketches(text, "frequent_strings_sketch"),
-            "DuckDB approx_top_k": duck(words.combine_chunks(), APPROXIMATE),
-            "DuckDB exact GROUP BY": duck(words.combine_chunks(), EXACT),
-        },
-        turns,
-    )
+    forms = {"numpy": keys, "Arrow": pa.array(keys), "list": keys.tolist()}
+    compare("64-bit keys, Zipf 1.1", forms["Arrow"], "frequent_items_sketch", forms, turns)
+    words = pq.read_table(SHARED / "git_words_rails.parquet", columns=["word"])["word"][:rows]
+    forms = {"Arrow": words, "pandas": words.to_pandas(), "list": words.to_pylist()}
+    compare("words of git_words_rails", words, "frequent_strings_sketch", forms, turns)
 
 
-def stream_in_pieces(rows: int, as_text: bool) -> None:
+def stream_in_pieces(rows: int, as_text: bool) -> Figures:
     """One process that sees a stream a million rows at a time."""
-    import resource
 
     def piece(seed: int, size: int) -> Any:
         keys = heavy_tailed(size, seed)
@@ -130,26 +101,21 @@ def stream_in_pieces(rows: int, as_text: bool) -> None:
 
     sketch = MisraGries(COUNTERS)
     sketch.update(piece(0, 1_000_000))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = bench.peak()
     for seed in range(rows // 1_000_000):
         sketch.update(piece(seed, 1_000_000))
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(json.dumps({"sketch": sketch.memory, "before": before, "after": after}))
+    return {"sketch": sketch.memory, "before": before, "after": bench.peak()}
 
 
-def memory() -> None:
+def memory(most: int) -> None:
     print(f"memory, {COUNTERS} counters, pieces of 1,000,000 rows, a process each")
     for as_text in (False, True):
-        for rows in (2_000_000, 20_000_000):
-            call = [sys.executable, "-m", "tests.benchmarks.sketches", "--stream", str(rows)]
-            call += ["--text"] if as_text else []
-            done = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=True)
-            figures = json.loads(done.stdout)
-            kind = "text" if as_text else "64-bit"
+        for rows in (most // 10, most):
+            found = bench.alone(stream_in_pieces, rows, as_text)
             print(
-                f"  {kind:6} {rows:>12,} rows: sketch {figures['sketch']:,} bytes; the process "
-                f"{figures['before'] / 1024:.0f} MB at the peak of the first piece, "
-                f"{figures['after'] / 1024:.0f} MB over all"
+                f"  {'text' if as_text else '64-bit':6} {rows:>12,} rows: sketch "
+                f"{found['sketch']:,} bytes; the process {found['before']:.0f} MB at the peak of "
+                f"the first piece, {found['after']:.0f} MB over all"
             )
 
 
@@ -162,12 +128,9 @@ def merging(sketches: int = 1000) -> None:
             made.append(MisraGries(COUNTERS))
             made[-1].update(keys if kind == "64-bit" else pa.array(keys).cast(pa.string()))
         for method in ("bounded", "sum"):
-            seconds = []
-            for _ in range(3):
-                start = time.perf_counter()
-                result = merge_raw_sketches(made, method=method)
-                seconds.append(time.perf_counter() - start)
-            print(f"  {kind:6} {method:8} {min(seconds):.2f} s, {result.memory:,} bytes")
+            merge = partial(merge_raw_sketches, made, method=method)
+            least = min(bench.timed(merge)["seconds"] for _ in range(3))
+            print(f"  {kind:6} {method:8} {least:.2f} s, {merge().memory:,} bytes")
 
 
 def first_update() -> None:
@@ -180,27 +143,17 @@ imported = time.perf_counter()
 MisraGries(10).update([1])
 print(f"{imported - start:.2f} {time.perf_counter() - imported:.2f}")
 """
-    for _ in range(3):
-        call = [sys.executable, "-c", code]
-        said = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    imported, first = said.split()
+    said = [bench.printed([sys.executable, "-c", code]) for _ in range(3)]
+    imported, first = said[-1].split()
     print(f"a new process: import {imported} s, first update {first} s")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=float, default=1e7)
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--stream", type=int)
-    parser.add_argument("--text", action="store_true")
-    options = parser.parse_args()
-    if options.stream:
-        stream_in_pieces(options.stream, options.text)
-        return
-    memory()  # first: a process starts with the peak of the one that started it
+    given = bench.options(rows=10_000_000, turns=5, stream=20_000_000)
+    memory(given.stream)  # first: a process starts with the peak of the one that started it
     first_update()
     merging()
-    speed(int(options.rows), options.turns)
+    speed(given.rows, given.turns)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Time of ``dp.hhh`` on Spark beside Spark's own exact ROLLUP of the same levels; driver memory.
 
-Run with ``python -m tests.benchmarks.spark [--rows 1e7] [--turns 5] [--only time|memory|bytes]``,
-on ``local[2]``. *time*: both read the same file in the same session, both return what reaches the
+Run with ``python -m tests.benchmarks.spark [--rows 1e6,1e7] [--turns 5] [--leaves 1e7]
+[--only time|memory|bytes]``, on ``local[2]``.
+*time*: both read the same file in the same session, both return what reaches the
 band, the two take turns and ratios are taken turn by turn. *memory*: the highest resident memory of
 the Python driver during a release, for ten times as many distinct leaves. *bytes*: what Spark says
 that it shuffled, beside what ``predicted`` computes (docs/spark.md).
@@ -9,20 +10,17 @@ that it shuffled, beside what ``predicted`` computes (docs/spark.md).
 
 from __future__ import annotations
 
-import argparse
 import os
-import statistics
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.speed import LEVELS, ROOT, workload
-
-BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
+from tests.benchmarks import bench
+from tests.benchmarks.bench import BUDGET, LEVELS, ROOT
 
 
 def session(partitions: int) -> Any:
@@ -42,59 +40,38 @@ def session(partitions: int) -> Any:
     return made
 
 
-def timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    start = time.perf_counter()
-    result = call()
-    return time.perf_counter() - start, result
-
-
 def times(spark: Any, rows: int, file: Path, turns: int) -> None:
     import dpframe as dp
 
     frame = spark.read.parquet(str(file))
     frame.createOrReplaceTempView("rows")
     plan = dp.explain(LEVELS, **BUDGET).plan
-    levels = ", ".join(LEVELS)
-    rollup = (
-        f"SELECT {levels}, count(*) AS n FROM rows GROUP BY ROLLUP ({levels}) "
-        f"HAVING count(*) >= {plan.band}"
-    )
+    rollup = bench.exact_rollup("rows", plan.band)
     calls: dict[str, Callable[[], Any]] = {
         "rollup": lambda: spark.sql(rollup).toArrow(),
         "hhh": lambda: dp.hhh(frame, LEVELS, **BUDGET),
         "tree": lambda: dp.tree_counts(frame, LEVELS, **BUDGET),
     }
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for turn in range(turns + 1):  # the first warms Java up, and is not counted
-        for name, call in calls.items():
-            taken, _ = timed(call)
-            if turn:
-                seconds[name].append(taken)
-    for name, taken in seconds.items():
-        ratios = [a / b for a, b in zip(taken, seconds["rollup"], strict=True)]
-        print(
-            f"{rows:.0e} rows {name:7} {statistics.median(taken):6.2f} s ({min(taken):.2f} to "
-            f"{max(taken):.2f}), ratio {statistics.median(ratios):.2f} "
-            f"({min(ratios):.2f} to {max(ratios):.2f})",
-            flush=True,
-        )
+    runs = bench.in_turns(calls, turns)
+    bench.compared_head()
+    bench.compared(f"{rows:.0e} rows", runs, "rollup")
 
 
-def memory(spark: Any) -> None:
+def memory(spark: Any, most: int) -> None:
     """Heavy nodes stay the same; leaves that occur once become ten times as many."""
     import dpframe as dp
 
-    for leaves in (100_000, 1_000_000, 10_000_000):
+    for leaves in (most // 100, most // 10, most):
         frame = spark.range(leaves + 50_000).selectExpr(
             "CASE WHEN id < 50000 THEN id % 7 ELSE 100 + id % 1000 END AS a",
             "CASE WHEN id < 50000 THEN id % 5 ELSE id END AS b",
         )
         dp.hhh(frame.limit(1000), ["a", "b"], threshold=5000, **BUDGET)
         before = resident(reset=True)
-        taken, result = timed(lambda f=frame: dp.hhh(f, ["a", "b"], threshold=5000, **BUDGET))  # type: ignore[misc]
+        taken = bench.timed(partial(dp.hhh, frame, ["a", "b"], threshold=5000, **BUDGET))
         print(
             f"{leaves:.0e} distinct leaves: {resident():4.0f} MB at most in the Python driver "
-            f"({before:.0f} before), {len(result)} rows, {taken:.1f} s",
+            f"({before:.0f} before), {taken['rows']} rows, {taken['seconds']:.1f} s",
             flush=True,
         )
 
@@ -147,24 +124,19 @@ def metrics(spark: Any) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=float, action="append")
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--partitions", type=int, default=8)
-    parser.add_argument("--only", choices=["time", "memory", "bytes"])
-    chosen = parser.parse_args()
+    only = ("time", "memory", "bytes")
+    given = bench.options(rows="1e6,1e7", turns=5, partitions=8, leaves=10_000_000, only=only)
     warnings.simplefilter("ignore")
-    spark = session(chosen.partitions)
-    if chosen.only in (None, "time", "bytes"):
+    spark = session(given.partitions)
+    if given.only != "memory":
         with tempfile.TemporaryDirectory() as folder:
-            for rows in chosen.rows or [1e6, 1e7]:
-                file = Path(folder) / "rows.parquet"
-                workload(int(rows), file)
-                if chosen.only != "bytes":
-                    times(spark, int(rows), file, chosen.turns)
-                shuffled(spark, int(rows), file, chosen.partitions)
-    if chosen.only in (None, "memory"):
-        memory(spark)
+            for rows in (int(float(text)) for text in given.rows.split(",")):
+                file = bench.write_rows(bench.workload(rows), Path(folder) / "rows.parquet")
+                if given.only != "bytes":
+                    times(spark, rows, file, given.turns)
+                shuffled(spark, rows, file, given.partitions)
+    if given.only in (None, "memory"):
+        memory(spark, given.leaves)
     spark.stop()
 
 

@@ -10,25 +10,18 @@ this one would slow what follows by a tenth.
 
 from __future__ import annotations
 
-import argparse
-import json
-import resource
-import statistics
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
-from tests.benchmarks.speed import LEVELS, ROOT, workload
+from tests.benchmarks import bench
+from tests.benchmarks.bench import BUDGET, LEVELS, Figures
 
 
 def calls(
-    con: object, threshold: int | None, *, with_frame: bool = True
-) -> dict[str, Callable[[], int]]:
+    con: Any, threshold: int | None, *, with_frame: bool = True
+) -> dict[str, Callable[[], Any]]:
     import dpframe as dp
 
     limit = "" if threshold is None else f", threshold := {threshold}"
@@ -37,17 +30,17 @@ def calls(
                              epsilon := 1.0, delta := 1e-6{limit})
     """
     table = f"CREATE OR REPLACE TEMP TABLE heavy AS {statement}"
-    budget = {"epsilon": 1.0, "delta": 1e-6, "threshold": threshold}
-    frame = con.table("visits").df() if with_frame else None  # type: ignore
+    asked = {"threshold": threshold, **BUDGET}
+    frame = con.table("visits").df() if with_frame else None
     return {
-        "accessor": lambda: len(frame.dp.hhh(LEVELS, **budget)),  # type: ignore
-        "relation": lambda: len(dp.hhh(con.table("visits"), LEVELS, **budget)),  # type: ignore
-        "sql to a table": lambda: con.execute(table).fetchone()[0],  # type: ignore
-        "sql to pandas": lambda: len(con.sql(statement).df()),  # type: ignore
+        "accessor": lambda: frame.dp.hhh(LEVELS, **asked),
+        "relation": lambda: dp.hhh(con.table("visits"), LEVELS, **asked),
+        "sql to a table": lambda: con.execute(table).fetchone()[0],
+        "sql to pandas": lambda: con.sql(statement).df(),
     }
 
 
-def connected(file: str) -> object:
+def connected(file: str) -> Any:
     import duckdb
 
     import dpframe as dp
@@ -58,50 +51,28 @@ def connected(file: str) -> object:
     return con
 
 
+def once(kind: str, file: str, threshold: int | None) -> Figures:
+    return bench.timed(calls(connected(file), threshold, with_frame=kind == "accessor")[kind])
+
+
+def write_workload(rows: int, file: str) -> None:
+    bench.write_rows(bench.workload(rows), Path(file))
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=float, default=1e7)
-    parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--one", nargs=3, metavar=("KIND", "FILE", "THRESHOLD"))
-    options = parser.parse_args()
-    if options.one:
-        kind, file, threshold = options.one
-        kinds = calls(connected(file), int(threshold) or None, with_frame=kind == "accessor")
-        rows = kinds[kind]()
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(json.dumps({"peak_mb": peak, "rows": rows}))
-        return
+    given = bench.options(rows=10_000_000, pairs=7)
+    bench.head("rows, threshold", "door", "seconds", "of the accessor", "MB")
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "rows.parquet")
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as other:
-            other.submit(workload, int(options.rows), file).result()
-        con = connected(str(file))
+        file = f"{folder}/rows.parquet"
+        bench.alone(write_workload, given.rows, file)
+        con = connected(file)
         for threshold in (None, 500):
-            both = calls(con, threshold)
-            seconds: dict[str, list[float]] = {kind: [] for kind in both}
-            for turn in range(options.pairs + 1):
-                for kind, call in both.items():
-                    start = time.perf_counter()
-                    call()
-                    if turn:
-                        seconds[kind].append(time.perf_counter() - start)
-            for kind, taken in seconds.items():
-                ratios = [s / t for s, t in zip(taken, seconds["accessor"], strict=True)]
-                print(
-                    f"{options.rows:.0e} rows, threshold {threshold}: {kind:14} "
-                    f"{statistics.median(taken):.2f} s, {statistics.median(ratios):.2f} "
-                    f"({min(ratios):.2f} to {max(ratios):.2f}) of the accessor; "
-                    f"peak {_peak(kind, file, threshold):.0f} MB"
-                )
-
-
-def _peak(kind: str, file: Path, threshold: int | None) -> float:
-    call = [sys.executable, "-m", "tests.benchmarks.sql", "--one", kind, str(file)]
-    out = subprocess.run(
-        [*call, str(threshold or 0)], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    peak: float = json.loads(out.stdout)["peak_mb"]
-    return peak
+            runs = bench.in_turns(calls(con, threshold), given.pairs)
+            for door, each in runs.items():
+                of = bench.spread(bench.ratios(each, runs["accessor"], "seconds"))
+                mb = bench.alone(once, door, file, threshold)["mb"]
+                seconds = bench.spread([run["seconds"] for run in each])
+                bench.row(f"{given.rows:.0e}, {threshold}", door, seconds, of, f"{mb:.0f}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """``mechanism="streaming"``: accuracy on real sets, time beside bare sketches, memory.
 
 Run with ``python -m tests.benchmarks.streaming [--rows 5e6] [--turns 3] [--only NAME]``, NAME one
-of accuracy, time, memory, long. Accuracy compares with the exact heavy hitters at the same
+of accuracy, time, memory (``--stream 1e7`` rows), long (``--long 1e8``).
+Accuracy compares with the exact heavy hitters at the same
 threshold; sketches are made once and released ``RELEASES`` times. Times take turns in one process;
 the fastest and the median one are printed. Memory is measured in processes of their own, and so are
 long streams beside the offline release of the same file, in turns, with ratios pair by pair.
@@ -9,18 +10,13 @@ long streams beside the offline release of the same file, in turns, with ratios 
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -32,6 +28,7 @@ from dpframe.sketches import MisraGries, SketchState
 from dpframe.sources import source_relations
 from dpframe.sources.packed_keys import stream_sql
 from dpframe.sources.stream_batches import sketch_source
+from tests.benchmarks import bench
 from tests.benchmarks.accuracy import (
     RECORD,
     above,
@@ -40,7 +37,7 @@ from tests.benchmarks.accuracy import (
     plan_for,
     position_keys,
 )
-from tests.benchmarks.speed import LEVELS, ROOT, SHARED, workload
+from tests.benchmarks.bench import BUDGET, LEVELS, SHARED, Figures
 
 RELEASES = 5
 COUNTERS = (200, 1000, 5000)
@@ -86,10 +83,9 @@ def by_place(plan: HhhPlan, seen: CountTree, kept: np.ndarray) -> tuple[np.ndarr
 
 
 def accuracy() -> None:
-    print(
-        "\n| set | threshold | heavy | mechanism | nodes | precision | recall | count error | "
-        "decrements, worst level |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
-    )
+    print()
+    figures = ("nodes", "precision", "recall", "count error", "decrements, worst level")
+    bench.head("set", "threshold", "heavy", "mechanism", *figures)
     for name, spec in SETS:
         file, hierarchy = SHARED / f"{name}.parquet", as_hierarchy(spec)
         tree = exact_tree(file, hierarchy, RECORD)
@@ -105,7 +101,7 @@ def accuracy() -> None:
             seen, kept = above(tree, plan.band)
             keys = (position_keys(len(kept)),)
             keyed = CountTree(level=seen.level, parent=seen.parent, count=seen.count, keys=keys)
-            shown = partial(row, name, threshold, int(heavy.sum()))
+            shown = partial(score_row, name, threshold, int(heavy.sum()))
             shown("offline", score(tree, heavy, partial(by_place, plan, keyed, kept)), 0)
             for k, levels in states.items():
                 scores = score(tree, heavy, partial(streaming, spec, threshold, k, levels, places))
@@ -119,13 +115,9 @@ def streaming(
     return by_name(plan_for(spec, remainder=False, **options).run(levels), places)
 
 
-def row(name: str, threshold: int, heavy: int, title: str, scores: list[float], lost: int) -> None:
-    nodes, precision, recall, error = scores
-    print(
-        f"| {name} | {threshold} | {heavy} | {title} | {nodes:.0f} | {precision:.3f} | "
-        f"{recall:.3f} | {error:.1f} | {lost} |",
-        flush=True,
-    )
+def score_row(*cells: Any) -> None:
+    *about, (nodes, precision, recall, error), lost = cells
+    bench.row(*about, f"{nodes:.0f}", f"{precision:.3f}", f"{recall:.3f}", f"{error:.1f}", lost)
 
 
 # -- time ----------------------------------------------------------------------------------------
@@ -146,211 +138,127 @@ def fetched(file: Path, hierarchy: Hierarchy, level: int | None = None) -> int:
     return sum(batch.num_rows for batch in streamed_keys(file, hierarchy, level))
 
 
-def one_sketch_after_the_other(file: Path, hierarchy: Hierarchy) -> None:
-    """What somebody would write with the sketches alone: a pass a level."""
-    for level in range(1, hierarchy.height + 1):
-        sketch = MisraGries(TIMED_COUNTERS)
-        for batch in streamed_keys(file, hierarchy, level):
-            keys = batch.column(0)
-            sketch.update(keys.drop_null() if keys.null_count else keys)
-
-
-def sketches_beside(file: Path, hierarchy: Hierarchy) -> None:
-    """Four sketches in one pass over the same keys."""
-    sketches = [MisraGries(TIMED_COUNTERS) for _ in range(hierarchy.height)]
-    for batch in streamed_keys(file, hierarchy, None):
-        for sketch, keys in zip(sketches, batch.columns, strict=True):
-            sketch.update(keys.drop_null() if keys.null_count else keys)
-
-
-def kernels(batches: list[pa.RecordBatch]) -> None:
-    """Four sketches on keys that are in memory already."""
-    sketches = [MisraGries(TIMED_COUNTERS) for _ in range(batches[0].num_columns)]
+def sketch_keys(batches: Iterable[pa.RecordBatch], levels: int) -> None:
+    """A sketch a column, in one pass."""
+    sketches = [MisraGries(TIMED_COUNTERS) for _ in range(levels)]
     for batch in batches:
         for sketch, keys in zip(sketches, batch.columns, strict=True):
             sketch.update(keys.drop_null() if keys.null_count else keys)
 
 
+def one_sketch_after_the_other(file: Path, hierarchy: Hierarchy) -> None:
+    """What somebody would write with the sketches alone: a pass a level."""
+    for level in range(1, hierarchy.height + 1):
+        sketch_keys(streamed_keys(file, hierarchy, level), 1)
+
+
 def release(file: Path, spec: object, **options: object) -> None:
-    dp.hhh(str(file), spec, epsilon=1.0, delta=1e-6, threshold=500, **options)  # type: ignore[arg-type]
+    dp.hhh(str(file), spec, threshold=500, **BUDGET, **options)  # type: ignore[arg-type]
 
 
 def times(rows: int, turns: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        numbers, ips = Path(folder, "rows.parquet"), Path(folder, "ips.parquet")
-        workload(rows, numbers)
+        numbers = bench.write_rows(bench.workload(rows), Path(folder, "rows.parquet"))
+        compare("four whole-number columns", numbers, LEVELS, turns)
         tor = SHARED / "tor_relays_daily.parquet"
-        jobs: list[tuple[str, Path, object]] = [("four whole-number columns", numbers, LEVELS)]
         if tor.exists():
-            limited = f"COPY (SELECT ip FROM '{tor}' WHERE family = 4 LIMIT {rows}) TO '{ips}'"
-            duckdb.sql(limited)
-            jobs.append(("addresses of tor_relays_daily", ips, "ip:ip?version=4"))
-        for title, file, spec in jobs:
-            compare(title, file, spec, turns)
+            some = f"SELECT ip FROM '{tor}' WHERE family = 4 LIMIT {rows}"
+            ips = bench.write_rows(some, Path(folder, "ips.parquet"))
+            compare("addresses of tor_relays_daily", ips, "ip:ip?version=4", turns)
 
 
 def compare(title: str, file: Path, spec: object, turns: int) -> None:
     hierarchy = as_hierarchy(spec)
-    held = list(streamed_keys(file, hierarchy, None))
+    levels, held = hierarchy.height, list(streamed_keys(file, hierarchy, None))
     rows = sum(batch.num_rows for batch in held)
     sketching = {"mechanism": "streaming", "counters": TIMED_COUNTERS}
-    runs: dict[str, Callable[[], object]] = {
+    jobs: dict[str, Callable[[], object]] = {
         "streaming HHH, whole release": lambda: release(file, spec, **sketching),
         "its sketches alone": lambda: sketch_source(file, hierarchy, TIMED_COUNTERS),
-        "four sketches, one pass, keys by SQL": lambda: sketches_beside(file, hierarchy),
+        "four sketches, one pass, keys by SQL": lambda: sketch_keys(
+            streamed_keys(file, hierarchy, None), levels
+        ),
         "four sketches, a pass each": lambda: one_sketch_after_the_other(file, hierarchy),
-        "four sketches, keys in memory": lambda: kernels(held),
+        "four sketches, keys in memory": lambda: sketch_keys(held, levels),
         "fetching the keys by SQL": lambda: fetched(file, hierarchy),
         "offline HHH, whole release": lambda: release(file, spec),
     }
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for turn in range(turns + 1):  # the first turn compiles and warms up
-        for name, run in runs.items():
-            start = time.perf_counter()
-            run()
-            if turn:
-                seconds[name].append(time.perf_counter() - start)
-    print(f"\n{title}, {rows:,} rows, {hierarchy.height} levels, {TIMED_COUNTERS} counters\n")
-    print("| | fastest | median | to streaming HHH |\n| --- | --- | --- | --- |")
+    runs = bench.in_turns(jobs, turns)
+    print(f"\n{title}, {rows:,} rows, {levels} levels, {TIMED_COUNTERS} counters\n")
+    bench.head("", "fastest", "median", "to streaming HHH")
+    seconds = {name: [run["seconds"] for run in each] for name, each in runs.items()}
     ours = statistics.median(seconds["streaming HHH, whole release"])
     for name, taken in seconds.items():
         middle = statistics.median(taken)
-        print(f"| {name} | {min(taken):.2f} s | {middle:.2f} s | {middle / ours:.2f} |", flush=True)
+        bench.row(name, f"{min(taken):.2f} s", f"{middle:.2f} s", f"{middle / ours:.2f}")
 
 
-# -- memory --------------------------------------------------------------------------------------
+# -- processes of their own ------------------------------------------------------------------------
 
-TINY = {"epsilon": 1.0, "delta": 1e-6}
-
-
-def one_process(pattern: str, mechanism: str) -> None:
-    """A release in this process: its peak, and what imports and a tiny release took before."""
-    import resource
-
-    def peak() -> float:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-    counters = TIMED_COUNTERS if mechanism == "streaming" else None
-    options = {"mechanism": mechanism, "counters": counters, **TINY}
-    few = pa.table({name: [1, 2, 3] for name in LEVELS})
-    dp.hhh(few, LEVELS, **options)  # type: ignore[arg-type]
-    before, start = peak(), time.perf_counter()
-    result = dp.hhh(pattern, LEVELS, **options)  # type: ignore[arg-type]
-    taken = time.perf_counter() - start
-    print(json.dumps({"before": before, "peak": peak(), "seconds": taken, "nodes": len(result)}))
-
-
-def memory(rows: int) -> None:
-    print(f"\nMemory, {FILES} parquet files, a process each, no threshold given\n")
-    print(
-        "| rows | mechanism | before | peak | time | nodes |\n| --- | --- | --- | --- | --- | --- |"
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        whole = Path(folder, "whole.parquet")
-        workload(rows, whole)
-        for size in (rows // 10, rows):
-            part = size // FILES
-            for i in range(FILES):
-                chosen = (
-                    f"SELECT * FROM '{whole}' WHERE uid >= {i * part} AND uid < {(i + 1) * part}"
-                )
-                duckdb.sql(f"COPY ({chosen}) TO '{folder}/{size}-{i}.parquet' (FORMAT parquet)")
-        whole.unlink()
-        for size in (rows // 10, rows):
-            for mechanism in ("streaming", "offline"):
-                call = [sys.executable, "-m", "tests.benchmarks.streaming"]
-                call += ["--one", f"{folder}/{size}-*.parquet", mechanism]
-                done = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=True)
-                it = json.loads(done.stdout)
-                print(
-                    f"| {size:,} | {mechanism} | {it['before']:.0f} MB | {it['peak']:.0f} MB | "
-                    f"{it['seconds']:.1f} s | {it['nodes']} |",
-                    flush=True,
-                )
-
-
-# -- long streams --------------------------------------------------------------------------------
-
-LONG = {"whole numbers": LEVELS, "addresses": "ip:x", "paths": "path:p?depth=4"}
+KINDS = {"whole numbers": LEVELS, "addresses": "ip:x", "paths": "path:p?depth=4"}
 TEXTS = (
     "a || '.' || b || '.' || c || '.' || d AS x, 'p' || a || '/q' || b || '/r' || c || '/s' || d"
 )
 THRESHOLD = 500
 
 
-def one_long(file: str, title: str, mechanism: str) -> None:
-    import resource
-
-    spec = LONG[title]
+def measure(file: str, title: str, mechanism: str, more: dict[str, Any]) -> Figures:
+    """A release in this process, and the peak of imports and a tiny release before."""
+    asked: dict[str, Any] = {"mechanism": mechanism, **BUDGET, **more}
     few = pa.table({**{c: [1, 2] for c in LEVELS}, "x": ["1.2.3.4", "::1"], "p": ["/a", "/a/b"]})
-    dp.hhh(few, spec, mechanism=mechanism, **TINY)  # type: ignore[arg-type]
-    start = time.perf_counter()
-    dp.hhh(file, spec, mechanism=mechanism, threshold=THRESHOLD, **TINY)  # type: ignore[arg-type]
-    taken = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"seconds": taken, "peak": peak}))
+    dp.hhh(few, KINDS[title], **{**asked, "threshold": None})
+    return {"before": bench.peak(), **bench.timed(lambda: dp.hhh(file, KINDS[title], **asked))}
+
+
+def memory(rows: int) -> None:
+    print(f"\nMemory, {FILES} parquet files, a process each, no threshold given\n")
+    bench.head("rows", "mechanism", "before", "peak", "time", "nodes")
+    with tempfile.TemporaryDirectory() as folder:
+        whole = bench.write_rows(bench.workload(rows), Path(folder, "whole.parquet"))
+        for size in (rows // 10, rows):
+            part = size // FILES
+            for i in range(FILES):
+                own = f"FROM '{whole}' WHERE uid >= {i * part} AND uid < {(i + 1) * part}"
+                bench.write_rows(own, Path(folder, f"{size}-{i}.parquet"))
+        whole.unlink()
+        for size in (rows // 10, rows):
+            for mechanism in ("streaming", "offline"):
+                more = {"counters": TIMED_COUNTERS} if mechanism == "streaming" else {}
+                file = f"{folder}/{size}-*.parquet"
+                it = bench.alone(measure, file, "whole numbers", mechanism, more)
+                cells = (f"{it['before']:.0f} MB", f"{it['mb']:.0f} MB", f"{it['seconds']:.1f} s")
+                bench.row(f"{size:,}", mechanism, *cells, it["rows"])
 
 
 def long_streams(rows: int, turns: int) -> None:
     """``rows`` of whole numbers, and a tenth of texts."""
-    print(
-        f"\nThreshold {THRESHOLD}, default counters, medians of {turns} pairs\n\n"
-        "| | streaming | offline | ratio of time | of memory |\n| --- | --- | --- | --- | --- |"
-    )
+    print(f"\nThreshold {THRESHOLD}, default counters, medians of {turns} pairs\n")
+    bench.compared_head()
     with tempfile.TemporaryDirectory() as folder:
-        numbers, texts = Path(folder, "numbers.parquet"), Path(folder, "texts.parquet")
-        workload(rows, numbers)
-        duckdb.sql(f"COPY (SELECT {TEXTS} AS p FROM '{numbers}' LIMIT {rows // 10}) TO '{texts}'")
-        for title in LONG:
+        numbers = bench.write_rows(bench.workload(rows), Path(folder, "numbers.parquet"))
+        some = f"SELECT {TEXTS} AS p FROM '{numbers}' LIMIT {rows // 10}"
+        texts = bench.write_rows(some, Path(folder, "texts.parquet"))
+        for title in KINDS:
             file = numbers if title == "whole numbers" else texts
-            runs: dict[str, list[dict[str, float]]] = {"streaming": [], "offline": []}
-            for turn in range(turns + 1):  # the first pair warms up
-                for mechanism, done in runs.items():
-                    call = [sys.executable, "-m", "tests.benchmarks.streaming"]
-                    call += ["--one-long", str(file), title, mechanism]
-                    out = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=True)
-                    if turn:
-                        done.append(json.loads(out.stdout))
-            pairs = list(zip(*runs.values(), strict=True))
-            shown = [
-                f"{statistics.median(r['seconds'] for r in done):.2f} s, "
-                f"{statistics.median(r['peak'] for r in done):.0f} MB"
-                for done in runs.values()
-            ]
-            for what in ("seconds", "peak"):
-                ratios = sorted(a[what] / b[what] for a, b in pairs)
-                middle = statistics.median(ratios)
-                shown.append(f"{middle:.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})")
-            print(f"| {title} | {' | '.join(shown)} |", flush=True)
+            sides = {
+                name: (measure, file, title, name, {"threshold": THRESHOLD})
+                for name in ("streaming", "offline")
+            }
+            bench.compared(title, bench.in_turns(sides, turns), "offline")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=float, default=5e6, help="of the times")
-    parser.add_argument("--stream", type=float, default=1e7, help="of the longer stream in memory")
-    parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--long", type=float, default=1e8, help="rows of long streams")
-    parser.add_argument("--only", choices=("accuracy", "time", "memory", "long"))
-    parser.add_argument("--one", nargs=2, metavar=("PATTERN", "MECHANISM"))
-    parser.add_argument("--one-long", nargs=3, metavar=("FILE", "TITLE", "MECHANISM"))
-    options = parser.parse_args()
-    if options.one_long:
-        one_long(*options.one_long)
-        return
-    if options.one:
-        one_process(*options.one)
-        return
-    if options.only in (None, "memory"):
-        memory(int(options.stream))
-    if options.only in (None, "time"):
-        times(int(options.rows), options.turns)
-    if options.only in (None, "long"):
-        long_streams(int(options.long), max(5, options.turns))
-    if options.only in (None, "accuracy"):
-        if SHARED.exists():
-            accuracy()
-        else:
-            print("accuracy: skipped, the data sets are not here")
+    only = ("accuracy", "time", "memory", "long")
+    sizes = {"rows": 5_000_000, "stream": 10_000_000, "long": 100_000_000}
+    given = bench.options(**sizes, turns=3, only=only)
+    if given.only in (None, "memory"):
+        memory(given.stream)
+    if given.only in (None, "time"):
+        times(given.rows, given.turns)
+    if given.only in (None, "long"):
+        long_streams(given.long, max(5, given.turns))
+    if given.only in (None, "accuracy"):
+        bench.with_data(accuracy)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """1-Wasserstein error of PrivHP on the line and the square.
 
-Run with ``python -m tests.benchmarks.synthetic [--repeats 3] [TABLE ...]``, 5 minutes; memory and
-speed are in ``synthetic_cost``. Every domain is scaled to [0, 1] per axis, so that errors are parts
-of the range. What is measured is the distance of the data from the partition itself, not from rows
+Run with ``python -m tests.benchmarks.synthetic [--repeats 3] [--only TABLE]``, 5 minutes. Every
+domain is scaled to [0, 1] per axis, so that errors are parts of the range.
+What is measured is the distance of the data from the partition itself, not from rows
 drawn out of it: ``POINTS`` points are placed in the cells, as many in each as its count says and
 evenly inside. On the line their distance is exact, up to a millionth; on the square it is the mean
 of ``ANGLES`` directions, evenly spaced. Means over fresh noise and fresh hashes; the data stay as
@@ -12,7 +12,6 @@ the error of the uniform distribution, which costs no budget.
 
 from __future__ import annotations
 
-import argparse
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -24,12 +23,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dpframe.accounting.relative_steps import PartitionLaws, Split, partition_laws
 from dpframe.domains import as_domain
 from dpframe.domains._domain import Domain
-from dpframe.mechanisms.privhp_partition import Partition, run, run_full
+from dpframe.mechanisms.privhp_partition import (
+    Partition,
+    PartitionLaws,
+    Split,
+    _noisy_levels,
+    grow_partition,
+    partition_laws,
+    run,
+    run_full,
+)
+from dpframe.noise import UnboundedNoise
 from dpframe.sketches.hot_partition import HotPartition
-from tests.benchmarks.speed import SHARED
+from tests.benchmarks import bench
+from tests.benchmarks.bench import SHARED
 
 Reals = NDArray[np.float64]
 
@@ -196,13 +205,12 @@ def flat(data: Data) -> float:
 
 
 def header(*names: object) -> None:
-    print("\n| " + " | ".join(map(str, names)) + " |")
-    print("| --- " * len(names) + "|", flush=True)
+    print()
+    bench.head(*names)
 
 
 def row(*cells: object) -> None:
-    shown = (f"{1e4 * c:.2f}" if isinstance(c, float) else str(c) for c in cells)
-    print("| " + " | ".join(shown) + " |", flush=True)
+    bench.row(*(f"{1e4 * c:.2f}" if isinstance(c, float) else c for c in cells))
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> str:
@@ -299,6 +307,49 @@ def by_variant(dimensions: int, repeats: int, n: int) -> None:
         row(data.name, *cells)
 
 
+def noisy(
+    sketch: HotPartition, laws: PartitionLaws
+) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
+    """What growth starts from."""
+    shape = sketch.shape
+    exact = _noisy_levels(sketch.cells, laws)
+    scales = laws.scales[shape.exact + 1 :]
+    tables = zip(sketch.tables, scales, strict=True)
+    return exact, [t + UnboundedNoise(b).draw(t.size).reshape(t.shape) for t, b in tables]
+
+
+def fastest(job: Callable[[], object], times: int = 5) -> float:
+    """Seconds."""
+    return float(min(bench.timed(job)["seconds"] for _ in range(times)))
+
+
+def cost() -> None:
+    """Memory and speed as k and the width change. "Growth" is what follows the noise."""
+    data = drawn(0.75, 1_000_000, 1)
+    domain = data.domain(20)
+    codes = domain.codes(data.table)
+    tree = 8 * 2**20
+    print(f"\n### Cost, n = 1e6, depth 20, one core; a full tree of this depth has {tree:,} bytes")
+    names = ("k", "w", "memory, bytes", "update, million rows/s", "noise, ms", "growth, ms")
+    header(*names, "growth / (k log2(k) levels), ns")
+    for k in (16, 64, 256, 1024, 4096, 16384):
+        for w in (64, 512, 4096) if k == 256 else (4096,):
+            sketch = HotPartition(20, k, w, seed=1)
+            sketch.update(codes[:10])
+            update = len(codes) / fastest(lambda s=sketch: s.update(codes)) / 1e6  # type: ignore[misc]
+            laws = laws_for(domain, k)
+            whole = fastest(lambda s=sketch, b=laws: run(s, b))  # type: ignore[misc]
+            exact, tables = noisy(sketch, laws)
+            growth = fastest(lambda s=sketch, e=exact, t=tables: grow_partition(e, t, s.shape))  # type: ignore[misc]
+            each = growth / (k * math.log2(k) * (20 - math.log2(k))) * 1e9
+            row(
+                *(k, w, f"{sketch.memory:,}", f"{update:.0f}", f"{1e3 * (whole - growth):.1f}"),
+                *(f"{1e3 * growth:.1f}", f"{each:.0f}"),
+            )
+    reading = fastest(lambda: domain.codes(data.table)) / len(codes)
+    print(f"\nReading a column of doubles as codes: {1e-6 / reading:.0f} million rows/s.")
+
+
 TABLES: dict[str, Callable[[int], object]] = {
     "size": lambda repeats: [by_size(d, repeats) for d in (1, 2)],
     "hot": lambda repeats: [by_hot(1, repeats, 1_000_000), by_hot(2, repeats, 100_000)],
@@ -308,16 +359,14 @@ TABLES: dict[str, Callable[[int], object]] = {
         in_the_square(min(2, repeats)),
     ),
     "depth": lambda repeats: [by_depth(d, repeats) for d in (1, 2)],
+    "cost": lambda repeats: cost(),
     "variant": lambda repeats: [by_variant(1, repeats, 100_000), by_variant(2, repeats, 100_000)],
 }
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("tables", nargs="*", choices=[*TABLES, []])
-    given = parser.parse_args()
-    for name in given.tables or TABLES:
+    given = bench.options(repeats=3, only=tuple(TABLES))
+    for name in [given.only] if given.only else TABLES:
         begun = time.perf_counter()
         TABLES[name](given.repeats)
         print(f"\n({name}: {time.perf_counter() - begun:.0f} s)", flush=True)

@@ -17,7 +17,7 @@ import dpframe as dp
 from dpframe.evaluation.row_distance import wasserstein
 from dpframe.pages.drawings import HEIGHT, WIDTH, bins_of, draw_histogram
 from dpframe.testing import seeded_noise
-from tests.benchmarks.speed import SHARED
+from tests.benchmarks.bench import SHARED
 
 FILE = Path("docs/images/synthetic.svg")
 HEAD = 46

@@ -11,8 +11,6 @@ true tree; a node that is not shown is estimated as 0.
 
 from __future__ import annotations
 
-import argparse
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -34,7 +32,8 @@ from dpframe.questions.tree_counts.plan import TreePlan, make_tree_plan
 from dpframe.sources.exact_trees import exact_counts
 from dpframe.sources.keys import listed_nodes
 from dpframe.sources.source_relations import read_public_file
-from tests.benchmarks.speed import SHARED
+from tests.benchmarks import bench
+from tests.benchmarks.bench import SHARED
 
 SETS = {
     "flights_nyc13": (["origin", "dest", "carrier"], PrivacyUnit()),
@@ -104,12 +103,11 @@ def table(name: str, releases: int) -> None:
     ours = errors(plan, truth, releases)
     heavy = errors(hhh, truth, releases)
     print(f"\n{name}, keys unknown ({plan.method}, threshold {plan.thresholds[0]})\n")
-    print("| level | nodes | composed Gaussian | drawn | consistent | from heavy hitters |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    bench.head("level", "nodes", "composed Gaussian", "drawn", "consistent", "from heavy hitters")
     for level in range(plan.height + 1):
         nodes = int((truth.level == level).sum())
         figures = (reference[0], ours[0], ours[1], heavy[1])
-        print(f"| {level} | {nodes} | " + " | ".join(f"{f[level]:.2f}" for f in figures) + " |")
+        bench.row(level, nodes, *(f"{f[level]:.2f}" for f in figures))
     known(name, releases)
 
 
@@ -125,11 +123,10 @@ def known(name: str, releases: int) -> None:
     plan = make_tree_plan(hierarchy=hierarchy, unit=unit, budget=PURE, listed=listed)
     ours = errors(plan, truth, releases)
     print(f"\n{name}, keys listed, delta 0, weights {[round(w, 2) for w in plan.weights]}\n")
-    print("| level | nodes | drawn | consistent |")
-    print("| --- | --- | --- | --- |")
+    bench.head("level", "nodes", "drawn", "consistent")
     for level in range(plan.height + 1):
         nodes = int((truth.level == level).sum())
-        print(f"| {level} | {nodes} | {ours[0][level]:.2f} | {ours[1][level]:.2f} |")
+        bench.row(level, nodes, *(f"{f[level]:.2f}" for f in ours))
 
 
 def adding_up(nodes: int) -> None:
@@ -139,24 +136,21 @@ def adding_up(nodes: int) -> None:
     noisy = rng.normal(100, 30, nodes)
     for share in (1.0, 0.0):
         complete = rng.random(nodes) < share
-        start = time.perf_counter()
-        values = consistent_counts(parent, noisy, np.ones(nodes), complete=complete)
-        middle = time.perf_counter()
-        consistent_whole_counts(parent, values, np.ones(nodes), complete=complete)
-        end = time.perf_counter()
-        kind = "all children listed" if share else "no node complete"
-        print(
-            f"{nodes} nodes, {kind}: least squares {middle - start:.2f} s, whole numbers "
-            f"{end - middle:.2f} s"
+        seen = {"complete": complete}
+        values = consistent_counts(parent, noisy, np.ones(nodes), **seen)
+        jobs = (
+            lambda s=seen: consistent_counts(parent, noisy, np.ones(nodes), **s),
+            lambda s=seen, v=values: consistent_whole_counts(parent, v, np.ones(nodes), **s),
         )
+        first, second = (bench.timed(job)["seconds"] for job in jobs)
+        kind = "all children listed" if share else "no node complete"
+        print(f"{nodes} nodes, {kind}: least squares {first:.2f} s, whole numbers {second:.2f} s")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--releases", type=int, default=200)
-    options = parser.parse_args()
+    given = bench.options(releases=200)
     for name in SETS:
-        table(name, options.releases)
+        table(name, given.releases)
     print()
     adding_up(1_000_000)
 

@@ -7,23 +7,17 @@ calls. With and without take turns.
 
 from __future__ import annotations
 
-import argparse
-import json
-import statistics
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-ROOT = Path(__file__).resolve().parents[2]
-LEVELS = ["a", "b", "c", "d"]
-BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
+from tests.benchmarks import bench
+from tests.benchmarks.bench import BUDGET, LEVELS, Figures
+
 STREAM: dict[str, Any] = {**BUDGET, "mechanism": "streaming"}
 
 
@@ -58,115 +52,69 @@ def workload(rows: int) -> pa.Table:
     )
 
 
-def without_users() -> None:
-    from dpframe.sources import small_frames as user_rows
-
-    user_rows.user_leaves = lambda *_, **__: None  # type: ignore[assignment]
-
-
-def without_addresses() -> None:
-    from dpframe.sources import small_frames as address_levels
-
-    address_levels.address_nodes = lambda *_, **__: None  # type: ignore[assignment]
-
-
-def without_small() -> None:
-    from dpframe.sources import exact_trees
-
-    exact_trees.counts_small = lambda *_: False
-
-
-def without_packed() -> None:
-    from dpframe.sources import stream_batches as record_stream
-
-    record_stream.packable = lambda *_: False
-
-
-def without_bytes() -> None:
-    from dpframe.sources import stream_batches as record_stream
-
-    record_stream.splits_by_byte = lambda *_: False
-    record_stream.Ip = type(None)  # type: ignore[assignment, misc]
-
+USERS = ("small_frames", "user_leaves", None)
+ADDRESSES = ("small_frames", "address_nodes", None)
+SMALL = ("exact_trees", "counts_small", False)
+PACKED = ("stream_batches", "packable", False)
+BYTES = ("stream_batches", "splits_by_byte", False)
+"""A module of ``dpframe.sources``, a function of a second way, and its answer if there is none."""
 
 TEXTS = ["ta", "tb", "tc", "td"]
 SHARES: dict[str, Any] = {**BUDGET, "user": "u"}
 FIVE: dict[str, Any] = {**BUDGET, "user": "u", "contribution": "records", "max_contributions": 5}
-WAYS: dict[str, tuple[Callable[[], None], object, dict[str, Any]]] = {
-    "users in shares, numbers": (without_users, LEVELS, SHARES),
-    "users, five records, numbers": (without_users, LEVELS, FIVE),
-    "IPv4, many different": (without_addresses, "ip:many", BUDGET),
-    "IPv4, few different": (without_addresses, "ip:few", BUDGET),
-    "IPv6": (without_addresses, "ip:six", BUDGET),
-    "small frame, numbers": (without_small, LEVELS, BUDGET),
-    "small frame, texts": (without_small, TEXTS, BUDGET),
-    "small frame, IPv4": (without_small, "ip:few", BUDGET),
-    "stream of numbers": (without_packed, LEVELS, STREAM),
-    "stream of texts": (without_packed, TEXTS, STREAM),
-    "stream of IPv4, many different": (without_bytes, "ip:many", STREAM),
-    "stream of IPv4, few different": (without_bytes, "ip:few", STREAM),
-    "stream of IPv6": (without_bytes, "ip:six", STREAM),
-    "stream of paths": (without_bytes, "path:path", STREAM),
+WAYS: dict[str, tuple[tuple[str, str, Any], object, dict[str, Any]]] = {
+    "users in shares, numbers": (USERS, LEVELS, SHARES),
+    "users, five records, numbers": (USERS, LEVELS, FIVE),
+    "IPv4, many different": (ADDRESSES, "ip:many", BUDGET),
+    "IPv4, few different": (ADDRESSES, "ip:few", BUDGET),
+    "IPv6": (ADDRESSES, "ip:six", BUDGET),
+    "small frame, numbers": (SMALL, LEVELS, BUDGET),
+    "small frame, texts": (SMALL, TEXTS, BUDGET),
+    "small frame, IPv4": (SMALL, "ip:few", BUDGET),
+    "stream of numbers": (PACKED, LEVELS, STREAM),
+    "stream of texts": (PACKED, TEXTS, STREAM),
+    "stream of IPv4, many different": (BYTES, "ip:many", STREAM),
+    "stream of IPv4, few different": (BYTES, "ip:few", STREAM),
+    "stream of IPv6": (BYTES, "ip:six", STREAM),
+    "stream of paths": (BYTES, "path:path", STREAM),
 }
 
 
-def measure(name: str, without: bool, source: str, calls: int) -> None:
-    import pyarrow.parquet as pq
+def measure(name: str, without: bool, source: str, calls: int) -> Figures:
+    """The least of later calls."""
+    from importlib import import_module
 
     import dpframe as dp
 
-    off, kind, options = WAYS[name]
-    data: Any = source
-    if name.startswith("small") or source.endswith("small.parquet"):
-        data = pq.read_table(source).to_pandas()
+    (home, function, answer), kind, more = WAYS[name]
+    data: Any = pq.read_table(source).to_pandas() if source.endswith("small.parquet") else source
     if without:
-        off()
-    times, walls = [], []
-    for _ in range(calls):
-        wall, start = time.perf_counter(), time.process_time()
-        dp.hhh(data, kind, ledger=None, progress=False, **options)
-        times.append(time.process_time() - start)
-        walls.append(time.perf_counter() - wall)
-    print(json.dumps([min(times[1:]), min(walls[1:])]))
+        module: Any = import_module(f"dpframe.sources.{home}")
+        setattr(module, function, lambda *_, **__: answer)
+        if (home, function, answer) == BYTES:
+            module.Ip = type(None)
+    runs = [bench.timed(lambda: dp.hhh(data, kind, progress=False, **more)) for _ in range(calls)]
+    return {what: min(run[what] for run in runs[1:]) for what in ("seconds", "busy")}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=float, default=1e6)
-    parser.add_argument("--pairs", type=int, default=3)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--one", nargs=4)
-    given = parser.parse_args()
-    if given.one:
-        name, without, source, calls = given.one
-        measure(name, without == "1", source, int(calls))
-        return
+    given = bench.options(rows=1_000_000, pairs=3, only="")
+    small = given.rows <= 50_000
+    bench.head("way", "rows", "with, ms of processors", "without", "ratio", "of time")
     with tempfile.TemporaryDirectory() as folder:
-        import pyarrow.parquet as pq
-
-        rows = int(given.rows)
-        file = str(Path(folder) / ("large.parquet" if rows > 50_000 else "small.parquet"))
-        pq.write_table(workload(rows), file)
-        calls = "4" if rows > 50_000 else "15"
+        file = str(Path(folder) / ("small.parquet" if small else "large.parquet"))
+        pq.write_table(workload(given.rows), file)
         for name in WAYS:
-            if given.only not in name or (name.startswith("small") and rows > 50_000):
+            if given.only not in name or (name.startswith("small") and not small):
                 continue
-            figures: dict[str, list[list[float]]] = {"0": [], "1": []}
-            for _ in range(given.pairs):
-                for without, taken in figures.items():
-                    call = [sys.executable, "-m", "tests.benchmarks.ways", "--one", name, without]
-                    call += [file, calls]
-                    out = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=True)
-                    taken.append(json.loads(out.stdout))
-            ratios = [b[0] / a[0] for a, b in zip(*figures.values(), strict=True)]
-            walls = [b[1] / a[1] for a, b in zip(*figures.values(), strict=True)]
-            ours, other = (1000 * min(t[0] for t in taken) for taken in figures.values())
-            print(
-                f"| {name} | {rows:.0e} | {ours:.1f} ms | {other:.1f} ms | "
-                f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) | "
-                f"{statistics.median(walls):.2f} |",
-                flush=True,
-            )
+            sides = {
+                side: (measure, name, side == "without", file, 15 if small else 4)
+                for side in ("with", "without")
+            }
+            ours, other = bench.in_turns(sides, given.pairs, uncounted=0).values()
+            least = [f"{1000 * min(run['busy'] for run in each):.1f}" for each in (ours, other)]
+            both = (bench.spread(bench.ratios(other, ours, what)) for what in ("busy", "seconds"))
+            bench.row(name, f"{given.rows:.0e}", *least, *both)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,6 @@ STREAM: dict[str, Any] = {**BUDGET, "mechanism": "streaming", "counters": 100, "
 
 
 def killing(marker: str, times: int) -> Any:
-    """A source step in which an executor, a process of Java, is killed so many times."""
 
     def step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with open(marker, "a+") as file:
@@ -108,7 +107,6 @@ def main(ledger: str, file: str, marker: str) -> None:
 
 
 def shown(frame: Any) -> dict[str, list[object]]:
-    """Of a frame whose ``upper`` is missing."""
     columns: dict[str, list[object]] = frame.drop(columns="upper").to_dict("list")
     return columns
 

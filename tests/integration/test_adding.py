@@ -145,7 +145,6 @@ print(json.dumps({name: said(door) for name, door in {
 
 
 def recipe(title: str) -> str:
-    """A section of the document."""
     text = (ROOT / "docs" / "adding.md").read_text("utf-8")
     return text.split(f"\n## {title}\n")[1].split("\n## ")[0]
 
@@ -162,7 +161,6 @@ def edited(text: str, diff: str) -> str:
 
 
 def typed(title: str, folder: Path) -> tuple[list[str], list[str]]:
-    """Files that following a recipe made, and those that it edited."""
     for name in ("dpframe", "sql"):
         shutil.copytree(ROOT / name, folder / name)  # with what is compiled
     new, changed = [], []
@@ -180,7 +178,6 @@ def typed(title: str, folder: Path) -> tuple[list[str], list[str]]:
 
 
 def answers(title: str, script: str, folder: Path) -> dict[str, object]:
-    """What the doors of the copy say."""
     done = subprocess.run(
         [sys.executable, "-c", FRAME + script, *COMMAND.findall(recipe(title))],
         cwd=folder,

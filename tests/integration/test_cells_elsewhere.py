@@ -24,18 +24,11 @@ from tests.hostile import DATES, DOMAINS, IPS, NUMBERS, PATHS
 from tests.integration.test_cells_front_doors import ASKED, talks
 from tests.integration.test_measures_elsewhere import MEASURES, ROWS
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
-
 BUDGET: dict[str, Any] = {"epsilon": 9.0, "delta": 1e-6}
 SHAPES: list[Any] = [
     "country * path:path?depth=3",
     ["country", "path:path"],
-    "sets:country,city;city",
-    "number:whole?lower=0&upper=40&depth=3 * country * yes",
+    *("sets:country,city;city", "number:whole?lower=0&upper=40&depth=3 * country * yes"),
     "columns:country,city?invalid=drop * columns:rate,cents",
 ]
 """Ragged, nested, sets, three dimensions, and values that engines write in their own ways."""
@@ -171,12 +164,6 @@ def test_users_weights_and_totals(engine: Any, arguments: dict[str, Any]) -> Non
     assert abs(sums[0] - sums[1]) <= far * (len(found) + len(want))
 
 
-@pytest.fixture(scope="module")
-def session() -> Iterator[Any]:
-    with engines.spark() as running:
-        yield running.session
-
-
 SEVERAL = {
     "n": "count",
     "m": dp.mean("amount", lower=-20, upper=100),
@@ -272,7 +259,6 @@ Change = Callable[[pd.DataFrame], pd.DataFrame]
 
 
 def put(column: str, value: Any, where: str = "l2 == 2") -> Change:
-    """The first row of some with another value."""
 
     def changed(frame: pd.DataFrame) -> pd.DataFrame:
         out = frame.astype({column: object})

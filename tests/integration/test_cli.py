@@ -1,25 +1,25 @@
-"""The command line on real files; the first case of each kind as a real subprocess."""
+"""The command line on real files, full disks, spreadsheets and terminals."""
 
 from __future__ import annotations
 
+import argparse
+import base64
+import io
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 
-import dpframe
-from dpframe.asking.release import receipt_in_metadata
+import dpframe as dp
+from dpframe.asking.privacy_receipt import Receipt
+from dpframe.asking.release import Release
 from dpframe.doors.cli import main as cli
-from dpframe.doors.cli import questions
-from dpframe.questions.hhh.ask import HHH
-from dpframe.questions.question_list import QUESTIONS
-from dpframe.testing import seeded_noise
-from tests.doors import in_this_process
+from dpframe.doors.cli.main import main
+from dpframe.doors.cli.output import deliver, escape_for_spreadsheets, say
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 
@@ -48,93 +48,6 @@ def test_the_demo_prints_the_frame_and_the_card_and_writes_a_report(tmp_path: Pa
     page = (tmp_path / "dpframe-demo.html").read_text("utf-8")
     assert "JFK" in page
     assert "http" not in page.replace("<!doctype html>", "")  # nothing from outside
-
-
-@pytest.mark.parametrize("ending", ["parquet", "csv", "json", "html"])
-def test_the_result_is_written_in_every_format(visits: Path, tmp_path: Path, ending: str) -> None:
-    """The written rows are the printed ones; Parquet and JSON carry the receipt."""
-    out = tmp_path / f"out.{ending}"
-    done = in_this_process(
-        "hhh", str(visits), "ip:src", *BUDGET, "--threshold", "100", "-o", str(out), cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    if ending == "parquet":
-        receipt = receipt_in_metadata(pq.read_schema(out).metadata)
-        assert receipt is not None
-        assert receipt["epsilon"] == 1.0
-        assert list(pd.read_parquet(out)["level"]) == [0, 4, 4]
-    elif ending == "csv":
-        assert list(pd.read_csv(out)["prefix"])[1:] == ["10.1.2.3/32", "10.9.0.1/32"]
-    elif ending == "json":
-        document = json.loads(out.read_text("utf-8"))
-        assert document["receipt"]["threshold"] == 100
-        assert len(document["rows"]) == 3
-    else:
-        assert "10.1.2.3/32" in out.read_text("utf-8")
-
-
-def test_every_option_reaches_the_plan(tmp_path: Path) -> None:
-    """Options of the command line mean what the arguments of the function mean."""
-    done = in_this_process(
-        "explain",
-        "columns:a,b",
-        *BUDGET,
-        "--user",
-        "who",
-        "--contribution",
-        "records",
-        "--max-contributions",
-        "3",
-        "--no-remainder",
-        "--release-share",
-        "0.4",
-        "--confidence",
-        "0.9",
-        "--threshold",
-        "400",
-        "--mechanism",
-        "offline",
-        cwd=tmp_path,
-    )
-    plan = dpframe.explain(
-        "columns:a,b",
-        epsilon=1,
-        delta=1e-6,
-        user="who",
-        contribution="records",
-        max_contributions=3,
-        remainder=False,
-        release_share=0.4,
-        confidence=0.9,
-        threshold=400,
-    )
-    assert done.stdout.strip() == str(plan)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["explain", "ipp:src", *BUDGET], ["ipp:src", "Did you mean 'ip'"]),
-        (["explain", "ip:src", "--epsilon", "0", "--delta", "1e-6"], ["epsilon (0.0)", "1e-4"]),
-        (["explain", "ip:src", "--epsilon", "1"], ["delta is missing"]),
-        (["hhh", "no.parquet", "ip:src", *BUDGET], ["'no.parquet'", "does not exist"]),
-        (["hhh", "FILE", "ip:scr", *BUDGET], ["'scr'", "Did you mean 'src'"]),
-        (["hhh", "FILE", "ip:src", *BUDGET, "--threshold", "3"], ["threshold (3)", "smallest"]),
-        (["hhh", "FILE", "ip:src", *BUDGET, "-o", "x.xls"], ["output ('x.xls')", ".parquet"]),
-        (["hhh", "FILE", "ip:src", *BUDGET, "-o", "no/x.csv"], ["folder that does not exist"]),
-    ],
-)
-def test_mistakes_are_answered_by_name_and_next_step(
-    visits: Path, arguments: list[str], words: list[str]
-) -> None:
-    """Exit code 2, one line on stderr, nothing on stdout, no traceback."""
-    way = run if "ipp:src" in arguments else in_this_process
-    done = way(*[str(visits) if a == "FILE" else a for a in arguments], cwd=visits.parent)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert "Traceback" not in done.stderr
-    for word in words:
-        assert word.replace("1e-4", "0.0001") in done.stderr
 
 
 MISTAKES = {
@@ -166,76 +79,7 @@ def test_a_hierarchy_in_a_mistake_stays_as_it_is(capsys: pytest.CaptureFixture[s
     assert "'number:COLUMN?lower=0&upper=100" in capsys.readouterr().err
 
 
-def test_heavy_hitters_are_those_of_the_function(
-    visits: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Law: the command prints and writes the frame of ``dp.heavy_hitters``, at most k rows of it,
-    and explains the same plan."""
-    out, page = visits.with_name("out.parquet"), visits.with_name("page.html")
-    spends = {"epsilon": 1.0, "delta": 1e-6, "k": 1}
-    with seeded_noise(4):
-        expected = dpframe.heavy_hitters(visits, "src", **spends)
-    command = ["heavy-hitters", str(visits), "src", *BUDGET, "-k", "1", "-o", str(out)]
-    with seeded_noise(4):
-        assert cli.main([*command, "--report", str(page)]) == 0
-    pd.testing.assert_frame_equal(pd.read_parquet(out), expected)
-    assert list(expected.columns) == ["src", "count", "lower", "upper"]
-    assert "10.1.2.3" in page.read_text("utf-8")
-    assert capsys.readouterr().out.startswith(expected.to_string(index=False))
-    assert cli.main(["explain-heavy-hitters", "src", *BUDGET, "-k", "1"]) == 0
-    plan = dpframe.explain_heavy_hitters("src", **spends)
-    assert capsys.readouterr().out.strip() == str(plan)
-
-
-def test_a_new_question_has_its_commands_by_itself(
-    visits: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Law: names, types and defaults of options are those of the declaration."""
-
-    def medians(
-        source: object,
-        column: str,
-        *,
-        epsilon: float | None = None,
-        bins: int = 7,
-        exact: bool = False,
-        clipped: bool = True,
-        ledger: object = None,
-        release: str | None = None,
-        data: str | None = None,
-        progress: bool = False,
-    ) -> pd.DataFrame:
-        """Medians of a column."""
-        given = {"epsilon": epsilon, "bins": bins, "exact": exact, "clipped": clipped}
-        out = pd.DataFrame({"column": [column], **{k: [v] for k, v in given.items()}})
-        out.attrs["dp"] = dict(receipt)
-        return out
-
-    receipt = dpframe.hhh(visits, "ip:src", epsilon=1.0, delta=1e-6).attrs["dp"]
-    toy = replace(
-        HHH, ask=medians, planned=lambda given: dict(given), advice=lambda _: [], rollup=None
-    )
-    monkeypatch.setattr(questions.add_question_commands, "__defaults__", ((*QUESTIONS, toy),))
-    out = visits.with_name("out.csv")
-    command = ["medians", str(visits), "src", "--epsilon=2", "--exact", "--no-clipped"]
-    assert cli.main([*command, "-o", str(out)]) == 0
-    ((column, *values),) = pd.read_csv(out).to_numpy().tolist()
-    assert (column, *values) == ("src", 2.0, 7, True, False)
-    monkeypatch.setattr(questions, "explain_plan", lambda question, plan, *_: plan)
-    assert cli.main(["explain-medians", "src", "--epsilon=2", "--bins=9"]) == 0
-    asked = {"column": "src", "epsilon": 2.0, "bins": 9, "exact": False, "clipped": True}
-    assert capsys.readouterr().out.strip().endswith(str(asked))
-
-
-def test_quiet_prints_nothing(visits: Path, tmp_path: Path) -> None:
-    """``--quiet`` is for pipelines: only the file."""
-    done = run("hhh", str(visits), "ip:src", *BUDGET, "-o", "out.csv", "--quiet", cwd=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert (tmp_path / "out.csv").exists()
-
-
 def test_the_readme_names_commands_that_exist(tmp_path: Path) -> None:
-    """Both set-up commands stand in the README, and the first ends with the demo."""
     readme = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8")
     commands = [line for line in readme.splitlines() if line.startswith("python3 -m venv")]
     assert len(commands) == 2
@@ -247,7 +91,6 @@ def test_the_readme_names_commands_that_exist(tmp_path: Path) -> None:
 def test_an_unknown_option_is_answered_by_its_command(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Law: the usage of the command that was given, and the option that was meant."""
     place = [] if command == "explain" else ["rows.parquet"]
     with pytest.raises(SystemExit) as ended:
         cli.main([command, *place, "word", "--epsilom=1"])
@@ -255,3 +98,194 @@ def test_an_unknown_option_is_answered_by_its_command(
     said = capsys.readouterr().err
     assert said.startswith(f"usage: dpframe {command} ")
     assert "unknown option --epsilom. Did you mean '--epsilon'?" in said
+
+
+# -- what was paid for is not lost, and what is shown is not obeyed --------------------------------
+
+
+SPEND = ["--epsilon", "1", "--delta", "1e-6"]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with data, a ledger, and files that lead to a full disk."""
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame({"p": ["=1+1"] * 400 + ["\x1b[31mred"] * 400 + ["-7"] * 400, "x": 1.5})
+    frame.to_parquet("t.parquet")
+    dp.Ledger("b.db", epsilon=9.0, delta=1e-3)
+    for name in ("full.csv", "full.parquet", "full.html"):
+        Path(name).symlink_to("/dev/full")
+    return tmp_path
+
+
+def ran(*arguments: str, stdout: int | io.IOBase = subprocess.PIPE) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "dpframe", *arguments], stdout=stdout, stderr=subprocess.PIPE
+    )
+    return done.returncode, (done.stdout or b"").decode(), done.stderr.decode()
+
+
+def test_a_full_disk_loses_nothing_that_was_paid_for(here: Path) -> None:
+    """Exit code 1, one line a file that failed, and the whole result on stdout, also when quiet."""
+    given = ["hhh", "t.parquet", "columns:p", *SPEND, "--ledger", "b.db", "--quiet"]
+    code, out, err = ran(*given, "-o", "full.csv", "--report", "page.html")
+    assert code == 1
+    assert "the result was not written to 'full.csv': No space left on device" in err
+    assert "Traceback" not in err
+    result = json.loads(out)
+    assert len(result["rows"]) == 4
+    assert result["receipt"]["ledger"]["left_epsilon"] == 8.0
+    assert Path("page.html").exists()
+    assert dp.Ledger("b.db").spent.epsilon == 1.0
+
+
+def test_a_full_standard_output_loses_nothing_either(here: Path) -> None:
+    """Where nothing but the terminal was asked for, the other stream gets it."""
+    with open("/dev/full", "wb") as full:
+        code, _, err = ran("hhh", "t.parquet", "columns:p", *SPEND, stdout=full)
+    assert code == 1
+    assert "Traceback" not in err
+    start, end = err.index("{"), err.rindex("}")
+    assert len(json.loads(err[start : end + 1])["rows"]) == 4
+
+
+def test_json_holds_a_value_of_every_type(here: Path) -> None:
+    """Times as text with a blank, as .csv has them; infinity as text; the rest as JSON has it."""
+    duckdb.sql(
+        "COPY (SELECT DATE '2025-12-31' AS d, TIMESTAMP '2025-12-31 10:00:00' AS t, "
+        "TIMESTAMPTZ '2025-12-31 10:00:00+00' AS z, '-inf'::DOUBLE AS f, 0.1::FLOAT AS g, "
+        "9007199254740993 AS i, true AS b, 'x' AS s FROM range(400)) TO 'types.parquet'"
+    )
+    held = {
+        "d": "2025-12-31",
+        "t": "2025-12-31 10:00:00",
+        "z": "2025-12-31 10:00:00+00:00",
+        "f": "-inf",
+        "g": 0.1,
+        "i": 2**53 + 1,
+        "b": True,
+        "s": "x",
+    }
+    for command in ("hhh", "tree-counts"):
+        given = [command, "types.parquet", "columns:d,t,z,f,g,i,b,s", *SPEND, "--quiet"]
+        assert main([*given, "-o", "out.json"]) == 0
+        rows = json.loads(Path("out.json").read_text())["rows"]
+        assert {c: rows[0][c] for c in held} == dict.fromkeys(held)
+        (full,) = (r for r in rows if r["prefix"].endswith("/ x"))
+        assert {c: full[c] for c in held} == held
+        assert type(full["count"]) is int
+    code, out, _ = ran("hhh", "types.parquet", "columns:d", *SPEND, "-o", "full.csv")
+    assert (code, json.loads(out)["rows"][-1]["d"]) == (1, "2025-12-31")
+
+
+def test_a_rescue_that_fails_is_rescued(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever cannot be written, the rows and the receipt are shown."""
+
+    def fails(_: object = None) -> str:
+        raise NotImplementedError("no such type")
+
+    quiet = argparse.Namespace(output="a.csv", format=None, quiet=True, json=False, unescaped=False)
+    result = Release(pd.DataFrame({"count": [41]}), Receipt({"epsilon": 1.0}))
+    assert deliver(quiet, {"a.csv": fails}, lambda: result, fails, "It follows") == 1
+    out = capsys.readouterr().out
+    assert "41" in out
+    assert '{"epsilon": 1.0}' in out
+
+
+def test_a_quiet_release_is_printed_where_nobody_else_has_it(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Law: --quiet leaves the rows alone on stdout, and nothing where a file or a name has them."""
+    spends = ["--epsilon", "1", "--ledger", "b.db", "--quiet"]
+    number = "number:x?lower=0&upper=4"
+    for command, column in (
+        ("hhh", "columns:p"),
+        ("tree-counts", "columns:p"),
+        ("heavy-hitters", "p"),
+    ):
+        assert main([command, "t.parquet", column, "--delta", "1e-6", *spends]) == 0
+        rows, said = capsys.readouterr()
+        assert " count " in rows.splitlines()[0]
+        assert said == ""
+    assert main(["synthesize", "t.parquet", number, "-n", "3", *spends]) == 0
+    assert capsys.readouterr().out.split()[0] == "x"
+    assert dp.Ledger("b.db").spent.epsilon == 4
+    assert main(["hhh", "t.parquet", "columns:p", *SPEND, *spends[2:], "--release", "r"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("option", ["-o", "--save"])
+def test_a_generator_is_not_lost_with_its_rows(
+    here: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    """What was paid for is the generator; rows can be drawn from it again."""
+    target = {"-o": "full.csv", "--save": "full.parquet"}[option]
+    given = ["synthesize", "t.parquet", "number:x?lower=0&upper=4", "--epsilon", "1", "-n", "5"]
+    assert main([*given, option, target]) == 1
+    said = capsys.readouterr()
+    assert "base64" in said.err
+    Path("saved.parquet").write_bytes(base64.b64decode(said.out))
+    assert len(dp.Generator.load("saved.parquet").sample(7)) == 7
+
+
+# -- spreadsheets --------------------------------------------------------------------------------
+
+
+def test_a_spreadsheet_runs_nothing_that_was_written(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Texts that begin as formulas get an apostrophe, numbers do not; an option leaves all."""
+    given = ["hhh", "t.parquet", "columns:p", *SPEND, "--quiet"]
+    read = {}
+    for more in ([], ["--unescaped"]):
+        assert main([*given, "-o", "out.csv", *more]) == 0
+        read[len(more)] = pd.read_csv("out.csv", dtype=str)
+    assert set(read[0]["p"].dropna()) == {"'=1+1", "-7", "\x1b[31mred"}
+    assert set(read[1]["p"].dropna()) == {"=1+1", "-7", "\x1b[31mred"}
+    assert read[0]["level"].tolist() == ["0", "1", "1", "1"]
+
+
+def test_what_begins_as_a_formula_is_told_from_numbers() -> None:
+    """Also in names of columns and in categories; numbers as text run nothing."""
+    texts = ["=A1", "+A1", "-A1", "@A1", "\tx", "\rx", "＝A1", "-1", "+1.5e3", "-1-1", "x=1", None]
+    frame = pd.DataFrame({"=f()": pd.Categorical(texts), "n": range(-6, 6), "s": [-1.5] * 12})
+    safe = escape_for_spreadsheets(frame)
+    assert list(safe.columns) == ["'=f()", "n", "s"]
+    assert safe["'=f()"].tolist()[:11] == [
+        *("'=A1", "'+A1", "'-A1", "'@A1", "'\tx", "'\rx", "'＝A1"),
+        *("-1", "+1.5e3", "'-1-1", "x=1"),
+    ]
+    assert safe["n"].dtype == "int64"
+    assert list(frame.columns) == ["=f()", "n", "s"]
+
+
+# -- terminals -----------------------------------------------------------------------------------
+
+
+def test_a_terminal_shows_labels_and_does_not_obey_them(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows, cards, errors and arguments: no escape sequence gets through."""
+    frame = pd.DataFrame({"\x1b]0;title\x07": ["a\u202eb"] * 400})
+    frame.to_parquet("odd.parquet")
+    assert main(["hhh", "t.parquet", "columns:p", *SPEND]) == 0
+    assert main(["hhh", "odd.parquet", "columns:\x1b]0;title\x07", *SPEND]) == 0
+    assert main(["explain", "columns:\x1b]0;title\x07", *SPEND]) == 0
+    assert main(["hhh", "\x1b[2J.parquet", "columns:p", *SPEND]) == 2
+    with pytest.raises(SystemExit):
+        main(["\x1b[2J"])
+    said = "".join(capsys.readouterr())
+    assert not set("\x1b\x07\u202e") & set(said)
+    assert "\\x1b[31mred" in said
+    assert "a\\u202eb" in said
+    result = dp.hhh(frame, ["\x1b]0;title\x07"], epsilon=1.0, delta=1e-6)
+    assert "\x1b" not in f"{result.dp.receipt}{result.dp.receipt!r}"
+
+
+def test_a_label_that_the_terminal_cannot_write_is_spelled() -> None:
+    """Printing never fails once a release is paid for."""
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    say("Zürich \ud800\nTokyo 東京", out)
+    out.flush()
+    shown = out.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    assert shown.splitlines() == ["Z\\xfcrich \\ud800", "Tokyo \\u6771\\u4eac"]

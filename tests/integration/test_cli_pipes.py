@@ -48,7 +48,6 @@ def run(*arguments: str, given: bytes = b"") -> tuple[int, bytes, str]:
 def on_a_terminal(
     *arguments: str, program: Sequence[str] = ("-m", "dpframe"), **settings: str
 ) -> tuple[int, str]:
-    """What a terminal is sent, by both streams together."""
     leader, follower = pty.openpty()
     environment = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}
     process = subprocess.Popen(
@@ -87,7 +86,6 @@ def test_rows_go_to_stdout_and_the_card_to_stderr(here: Path) -> None:
 
 
 def test_a_pipe_gets_more_rows_than_a_terminal(here: Path) -> None:
-    """Law: only a terminal is spared rows."""
     pd.DataFrame({"p": [f"w{i:02}" for i in range(60)] * 200}).to_parquet("many.parquet")
     code, out, _ = run("hhh", "many.parquet", *ASKED)
     assert (code, len(out.splitlines())) == (0, 62)
@@ -240,7 +238,6 @@ def test_standard_input_is_read_by_its_first_bytes(here: Path, kind: str) -> Non
 
 
 def test_a_pipeline_ends_in_another_release(here: Path) -> None:
-    """What one command writes another reads."""
     first = subprocess.Popen(
         [*DPFRAME, "hhh", "t.parquet", *ASKED, "--format", "arrow", "--quiet"],
         stdout=subprocess.PIPE,
@@ -352,7 +349,6 @@ def test_a_mistake_of_usage_is_answered_in_a_few_lines(
 
 
 def test_names_of_python_are_commands_too(here: Path) -> None:
-    """``dpframe heavy_hitters`` as ``dp.heavy_hitters``."""
     given = ["heavy_hitters", "t.parquet", "p", "--epsilon=8", "--delta=1e-3", "--quiet"]
     done = in_this_process(*given, cwd=here)
     assert (done.returncode, done.stdout.split()[:2]) == (0, ["p", "count"])
@@ -372,7 +368,6 @@ def test_a_shell_gets_its_script(here: Path, shell: str) -> None:
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 def test_bash_completes_commands_options_and_files(here: Path) -> None:
-    """Law: as a user types it."""
     script = run("completion", "bash")[1].decode()
     asks = (
         'try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _shtab_dpframe dpframe '

@@ -6,8 +6,11 @@ What is asked is in ``contract.py``; what one question alone promises is tested 
 
 from __future__ import annotations
 
+import html
+import json
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -22,10 +25,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
+from dpframe.asking.release import receipt_in_metadata
+from dpframe.doors.cli import main as cli
 from dpframe.ledger import forecast as open_file
 from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.testing import seeded_noise
-from tests.doors import Door, World, in_this_process, rows
+from tests.doors import Door, World, command, in_this_process, public, rows
 from tests.integration.contract import BUDGET, CONTRACTS, HHH, Arguments, Contract, world_of
 from tests.integration.test_ledger_faults import held
 
@@ -51,22 +56,13 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worlds]:
         each.con.close()
 
 
-@pytest.fixture
-def ledger(tmp_path: Path) -> dp.Ledger:
-    return dp.Ledger(tmp_path / "budget.db", epsilon=1000.0, delta=1e-2)
-
-
 @cache
 def doors_of(contract: Contract) -> dict[str, Door]:
     return contract.every_door()
 
 
 def answered(
-    doors: dict[str, Door],
-    world: World,
-    about: Any,
-    arguments: Arguments,
-    seed: int = 3,
+    doors: dict[str, Door], world: World, about: Any, arguments: Arguments, seed: int = 3
 ) -> dict[str, Any]:
     found = {}
     for name, door in doors.items():
@@ -76,7 +72,6 @@ def answered(
 
 
 def complaint(contract: Contract, road: str, world: World, about: Any, given: Arguments) -> str:
-    """What is said where a call is refused."""
     if road == "command line":
         return refused_line(
             contract, world, [*contract.flags(world, about, given), *contract.always]
@@ -95,6 +90,15 @@ def refused_line(contract: Contract, world: World, flags: list[str]) -> str:
     assert "Traceback" not in done.stderr
     return done.stderr
 
+
+TITLES = {
+    "hhh": "Heavy hitters of path",
+    "heavy_hitters": "Heavy hitters of zip",
+    "rollup": "Rollup of host",
+    "tree_counts": "Counts of path",
+    "prefix_tree": "Frequent items of word",
+}
+"""Of the page of what is cheap."""
 
 # -- releases --------------------------------------------------------------------------------------
 
@@ -168,7 +172,6 @@ REAL = [
 def test_real_tables_come_out_the_same(
     contract: Contract, table: str, about: Any, arguments: Arguments, tmp_path: Path
 ) -> None:
-    """Law: accessor, file, Arrow table and SQL agree on real rows."""
     world = world_of(contract, tmp_path, DATA / f"{table}.parquet")
     taken = {"accessor", "function, file", "function, Arrow", "SQL, query"}
     if contract.reads_types:  # those of a frame of pandas are others
@@ -211,6 +214,43 @@ def test_whole_numbers_give_the_same_nodes(case: str, worlds: Worlds) -> None:
         assert (result["count"] - expected["count"]).abs().max() <= 20
 
 
+@pytest.mark.parametrize("ending", ["parquet", "csv", "json", "html"])
+@pytest.mark.parametrize("question", [name for name in CONTRACTS if name != "synthesize"])
+def test_files_of_every_format_hold_the_release(
+    question: str, ending: str, worlds: Worlds, tmp_path: Path
+) -> None:
+    """Law: the same rows in every file, with the receipt where a format has room for it, and a
+    report beside them."""
+    contract = CONTRACTS[question]
+    world, (about, arguments) = worlds(contract), contract.cheap
+    flags = contract.flags(world, about, arguments)[1:]
+    with seeded_noise(2):
+        expected, receipt = command(world, contract.command, about, flags)
+    out, page = tmp_path / f"out.{ending}", tmp_path / "page.html"
+    line = [contract.command, str(world.parquet), about, *flags, "-o", str(out)]
+    with seeded_noise(2):
+        assert cli.main([*line, "--report", str(page), "--quiet"]) == 0
+    text = out.read_text("utf-8") if ending != "parquet" else ""
+    assert TITLES[question] in page.read_text("utf-8")
+    if ending == "html":
+        labels = expected["prefix" if "prefix" in expected else expected.columns[0]]
+        assert all(html.escape(label) in text for label in labels[1:4])
+        return
+    if ending == "json":
+        document = json.loads(text)
+        assert public(document["receipt"]) == public(receipt)
+        found = pd.DataFrame(document["rows"])
+    else:
+        found = pd.read_parquet(out) if ending == "parquet" else pd.read_csv(out)
+    if ending == "parquet":
+        found_receipt = receipt_in_metadata(pq.read_schema(out).metadata)
+        assert found_receipt is not None
+        assert public(found_receipt.to_dict()) == public(receipt)
+    assert list(found.columns) == list(expected.columns)
+    for column in expected:
+        assert found[column].astype(str).tolist() == expected[column].astype(str).tolist(), column
+
+
 def test_the_real_command_line_finds_the_same_nodes(worlds: Worlds, tmp_path: Path) -> None:
     """Law: a process of its own reports what this one does, noise apart."""
     flags = ["--epsilon", "40", "--delta", "1e-6", "--threshold", "60", "-o", "out.parquet"]
@@ -246,6 +286,7 @@ def test_every_door_explains_the_same(
     for case in cases:
         about, arguments = contract.cases[case]
         given = {**contract.planning, **arguments}
+        given.pop("period", None)  # of which the door of a source says more
         expected = getattr(dp, contract.explains)(about, **given)
         assert str(getattr(world.frame.dp, contract.explains)(about, **given)) == str(expected)
         named = "".join(f', "{argument}" := ${argument}' for argument in given)
@@ -254,9 +295,8 @@ def test_every_door_explains_the_same(
         words = {k: list(v) for k, v in about.items()} if isinstance(about, dict) else about
         shown = world.con.execute(statement, {"about": words, **asked}).df()
         assert shown.to_dict("list") == expected.to_frame().to_dict("list"), case
-        flags = contract.flags(world, about, given)
-        command = contract.explains.replace("_", "-")
-        done = in_this_process(command, *flags, cwd=world.parquet.parent)
+        line = [contract.explains.replace("_", "-"), *contract.flags(world, about, given)]
+        done = in_this_process(*line, cwd=world.parquet.parent)
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip() == str(expected), case
 
@@ -289,19 +329,24 @@ def test_every_door_charges_the_same(question: str, worlds: Worlds, ledger: dp.L
 def test_a_name_replays_by_every_door_without_the_data(
     question: str, ledger: dp.Ledger, tmp_path: Path
 ) -> None:
-    """Law: identical, free, and nothing is read: the source may be empty or gone."""
+    """Law: identical, free, and nothing is read: the source may be empty or gone. Who replays is
+    told, and other data under the name are refused."""
     contract = CONTRACTS[question]
     about, arguments = contract.cheap
     here = world_of(contract, tmp_path)
     taken = ("accessor", "function, file", "command line", "SQL, table")
 
+    def of(door: str, data: str = "2026-11-02") -> Arguments:
+        return {**arguments, "ledger": ledger, "release": door, "data": data}
+
     def ask(world: World, door: str) -> Any:
-        asked = {**arguments, "ledger": ledger, "release": door}
-        return contract.stored(doors_of(contract)[door](world, about, asked))
+        return contract.stored(doors_of(contract)[door](world, about, of(door)))
 
     first = {door: ask(here, door) for door in taken}
-    charged = ledger.releases()["release"].tolist()
+    listed = ledger.releases()
+    charged = listed["release"].tolist()
     assert charged == list(taken)
+    assert {json.loads(receipt)["data"] for receipt in listed["receipt"]} == {"2026-11-02"}
     here.con.execute("DROP TABLE visits CASCADE")
     file = here.parquet
     schema = pq.read_schema(file)
@@ -311,9 +356,17 @@ def test_a_name_replays_by_every_door_without_the_data(
         here.con.read_parquet(str(file)).create("visits")
     gone = replace(here, frame=here.frame.head(0))
     for door in taken:
-        again = ask(gone, door)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            again = ask(gone, door)
+        notices = [str(note.message) for note in told if note.category is dp.ReplayedNotice]
+        assert len(notices) == (door in ("accessor", "function, file")), door
+        assert all(f"'{door}' is replayed: drawn on " in text for text in notices)
         if again is not None:  # rows drawn from stored counts
             pd.testing.assert_frame_equal(again, first[door], obj=door)
+        if door != "function, file":
+            said = complaint(contract, door, gone, about, of(door, "2026-11-03"))
+            assert "data was '2026-11-02' and is now '2026-11-03'" in said, door
     assert ledger.releases()["release"].tolist() == charged
     here.con.close()
 

@@ -56,7 +56,6 @@ def test_ctrl_c_is_heard_through_every_door(tmp_path: Path) -> None:
 
 @pytest.mark.evidence
 def test_ctrl_c_is_heard_at_100_moments_of_every_door(tmp_path: Path) -> None:
-    """Law: the same, 100 times a door."""
     all_heard(tmp_path / "budget.db", 100, random.randrange(2**32))
 
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import io
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pandas as pd
 import pytest
 
@@ -22,15 +18,7 @@ ROWS = pd.DataFrame(
 )
 BUDGET: dict[str, Any] = {"epsilon": 20.0, "delta": 1e-6, "progress": False}
 USERS: dict[str, Any] = {"user": "rider", "contribution": "items"}
-TRUTH = {
-    "*": 601,
-    "a": 601,
-    "b": 600,
-    "a / a0": 301,
-    "a / a1": 300,
-    "b / b0": 300,
-    "b / b1": 300,
-}
+TRUTH = {"*": 601, "a": 601, "b": 600, "a / a0": 301, "a / a1": 300, "b / b0": 300, "b / b1": 300}
 KEYS = [("a", "a0"), ("a", "a1"), ("b", "b1"), ("c", "c0")]
 
 
@@ -74,43 +62,6 @@ def test_a_user_counts_at_no_more_nodes_of_a_level_than_at_most_says() -> None:
     assert 150 <= found["a"] <= 450
 
 
-@pytest.mark.parametrize("kind", ["table", "view"])
-def test_in_sql(kind: str) -> None:
-    connection = duckdb.connect()
-    dp.register(connection)
-    connection.register("rows_of_python", ROWS)
-    connection.execute(f"CREATE TEMP {kind} trips AS FROM rows_of_python")
-    arguments = (
-        "epsilon := 20.0, delta := 1e-6, \"user\" := 'rider', contribution := 'items', at_most := 4"
-    )
-    near(connection.sql(f"FROM dp_hhh('trips', ['line', 'stop'], {arguments})").df(), TRUTH)
-    listed = connection.sql(f"FROM dp_tree_counts('trips', ['line'], keys := ['b'], {arguments})")
-    near(listed.df(), {"*": 601, "b": 600})
-
-
-@pytest.mark.engines
-def test_on_the_command_line(tmp_path: Path) -> None:
-    """Law: both commands, as they are typed; and what is not there is refused with a reason."""
-    ROWS.to_parquet(tmp_path / "trips.parquet")
-    (tmp_path / "keys.csv").write_text("line\nb\n")
-
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "dpframe", *words, "--epsilon", "20", "--delta", "1e-6"]
-        users = ["--user", "rider", "--contribution", "items", "--at-most", "4", "--format", "csv"]
-        return subprocess.run(
-            [*command, *users], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-
-    found = run("hhh", "trips.parquet", "columns:line,stop")
-    near(pd.read_csv(io.StringIO(found.stdout)), TRUTH)
-    assert "at_most" in found.stderr
-    listed = run("tree-counts", "trips.parquet", "columns:line", "--keys", "keys.csv")
-    near(pd.read_csv(io.StringIO(listed.stdout)), {"*": 601, "b": 600})
-    refused = run("tree-counts", "trips.parquet", "columns:line")
-    assert refused.returncode != 0
-    assert "Pass --keys" in refused.stderr
-
-
 REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (dp.explain, {"hierarchy": "ip:a * ip:b"}, "one hierarchy"),
     (dp.explain, {"max_contributions": 3}, "Pass at_most= instead"),
@@ -147,17 +98,6 @@ def test_statements_and_shares_say_what_they_lack() -> None:
     with pytest.raises(ParameterError, match="counts less at each"):
         dp.change(*values)
     assert dp.verify(frame).outcome == "proved"
-
-
-def test_a_name_replays_what_it_answered_and_other_bounds_are_others(tmp_path: Path) -> None:
-    ledger = dp.Ledger(tmp_path / "l.db", epsilon=50.0, delta=1e-5)
-    named: dict[str, Any] = {"ledger": ledger, "release": "riders", **USERS, **BUDGET}
-    first = dp.hhh(ROWS, ["line"], **named)
-    with pytest.warns(dp.ReplayedNotice):
-        again = dp.hhh(ROWS, ["line"], **named)
-    pd.testing.assert_frame_equal(first, again)
-    with pytest.raises(dp.LedgerError):
-        dp.hhh(ROWS, ["line"], at_most=2, **named)
 
 
 def test_a_page_and_a_plot_draw_no_parts_of_a_whole(tmp_path: Path) -> None:

@@ -72,7 +72,6 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def run(block: Block, names: dict[str, Any], page: str) -> None:
-    """Run a block with the names of those before it."""
     where = f"{page}, line {block.line}"
     if block.file:
         Path(block.file).write_text(block.text, "utf-8")

@@ -70,7 +70,6 @@ def test_a_frame_comes_back_with_its_types(world: World, name: str, tmp_path: Pa
 
 
 def test_zones_are_kept_by_pandas() -> None:
-    """Law: local times come back in the zone of the frame."""
     times = pd.date_range("2017-06-01", periods=500, freq="h", tz="Europe/Rome")
     frame = pd.DataFrame({"at": times})
     generator = dp.synthesize(frame, {"at": ("2017-06-01", "2017-07-01")}, epsilon=1.0, **SMALL)
@@ -191,11 +190,6 @@ def test_a_seed_repeats_rows(world: World) -> None:
     pd.testing.assert_frame_equal(generator.sample(50, seed=4), generator.sample(50, seed=4))
     assert not generator.sample(50, seed=4).equals(generator.sample(50, seed=5))
     assert not generator.sample(50).equals(generator.sample(50))
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> dp.Ledger:
-    return dp.Ledger(tmp_path / "budget.db", epsilon=100.0, delta=1e-3)
 
 
 def test_what_is_drawn_of_a_generator_costs_nothing(ledger: dp.Ledger) -> None:
@@ -326,7 +320,6 @@ def test_a_stream_finishes_and_resumes(world: World, ledger: dp.Ledger, tmp_path
 
 
 def test_a_batch_of_other_types_is_refused_as_a_whole(world: World) -> None:
-    """Law: nothing of it is counted."""
     counts = dp.PrivHP({"f64": (0, 20)}, seed=1, **SMALL)
     counts.update(kinds())
     before = of_stream(counts)[0]

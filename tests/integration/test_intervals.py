@@ -155,7 +155,6 @@ def test_printed_intervals_cover_whole_counts(case: str, confidence: float) -> N
 @pytest.mark.parametrize("confidence", [0.6, 0.8, 0.9, 0.95, 0.99])
 @pytest.mark.parametrize("case", CASES)
 def test_intervals_cover_over_many_runs(case: str, confidence: float) -> None:
-    """The same law with 1500 runs."""
     plan = plan_of(case, confidence)
     found = misses(case, 25 * RUNS)
     hits, exact = covered(found, plan.count_noise, plan.half_width)

@@ -19,13 +19,8 @@ from dpframe.asking.release import receipt_in_metadata
 from dpframe.doors.cli import main as cli
 from dpframe.testing import seeded_noise
 from tests import members
-from tests.doors import (
-    Answer,
-    World,
-    accessor,
-    public,
-)
-from tests.integration.contract import HOSTS, NUMBER, PURE, TREE, flags_of, world_of
+from tests.doors import Answer, World, accessor, public
+from tests.integration.contract import HOSTS, PURE, TREE, flags_of, world_of
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +31,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 ONE = HOSTS["zip"].tolist()
-TWO = list(HOSTS.itertuples(index=False, name=None))
 
 
 def forms(frame: pd.DataFrame) -> dict[str, Any]:
@@ -70,10 +64,7 @@ SQL_KEYS = {
     "one": [
         "['90000', '90111', '99999', 'x''y']",
         "[{'zip': '90000'}, {'zip': '90111'}, {'zip': '99999'}, {'zip': 'x''y'}]",
-        "getvariable('listed_keys')",
-        "$keys",
-        "'listed'",
-        "'listed_backwards'",
+        *("getvariable('listed_keys')", "$keys", "'listed'", "'listed_backwards'"),
         "list_concat(['90000', '90111'], ['99999', 'x''y'])",
     ],
     "two": [
@@ -83,10 +74,7 @@ SQL_KEYS = {
         "{'zip': '99999', 'path': 'a/0/0'}, {'zip': 'x''y', 'path': '日本'}]",
         "[{'path': '日本', 'zip': 'x''y'}, {'path': 'a/0/0', 'zip': '90000'}, "
         "{'path': 'a/0/0', 'zip': '99999'}, {'path': 'a/1/1', 'zip': '90111'}]",
-        "getvariable('listed_keys')",
-        "$keys",
-        "'listed'",
-        "'listed_backwards'",
+        *("getvariable('listed_keys')", "$keys", "'listed'", "'listed_backwards'"),
     ],
 }
 
@@ -172,7 +160,6 @@ def sql_keys(
     ],
 )
 def test_wrong_keys_of_sql_are_answered(world: World, keys: str, said: tuple[str, ...]) -> None:
-    """Law: the message names keys and what would do; nothing is drawn."""
     con = world.con.cursor()
     con.execute("CREATE TEMP TABLE here AS SELECT '90000' AS zip")
     con.execute("CREATE OR REPLACE TABLE numbers AS SELECT 90000 AS zap")
@@ -184,25 +171,3 @@ def test_wrong_keys_of_sql_are_answered(world: World, keys: str, said: tuple[str
         assert part in str(raised.value)
     assert "sEcReT" not in str(raised.value).split("LINE 1")[0]
     assert con.execute("FROM dp_releases()").fetchall() == []
-
-
-@pytest.mark.parametrize("ending", ["parquet", "csv", "json", "html"])
-def test_the_command_line_writes_every_format(world: World, tmp_path: Path, ending: str) -> None:
-    """Law: the rows are the same in every file, and a report goes beside them."""
-    out, report = tmp_path / f"out.{ending}", tmp_path / "report.html"
-    flags = ["--epsilon=1", "--keys=domain", "-o", str(out), "--report", str(report), "--quiet"]
-    with seeded_noise(2):
-        assert cli.main(["tree-counts", str(world.parquet), NUMBER, *flags]) == 0
-    with seeded_noise(2):
-        expected = world.frame.dp.tree_counts(NUMBER, **PURE, keys="domain")
-    if ending == "parquet":
-        pd.testing.assert_frame_equal(pd.read_parquet(out), expected)
-    elif ending == "csv":
-        pd.testing.assert_frame_equal(pd.read_csv(out), expected, check_dtype=False)
-    elif ending == "json":
-        document = json.loads(out.read_text("utf-8"))
-        assert document["rows"] == expected.to_dict("records")
-        assert document["receipt"]["mechanism"] == "tree-laplace"
-    else:
-        assert "[37.5, 40]" in out.read_text("utf-8")
-    assert "Counts of amount" in report.read_text("utf-8")

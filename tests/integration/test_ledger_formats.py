@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.ledger import Ledger
+from dpframe.accounting.compose import composed_epsilon
+from dpframe.ledger import Ledger, store
 from dpframe.ledger import forecast as open_file
-from dpframe.ledger.store import FORMAT
+from dpframe.ledger.reservations import restate_composed
+from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, FORMAT, Totals, units_down
 from tests.privacy.ledger_worker import charge
 
 HERE = Path(__file__).parent
@@ -26,7 +29,6 @@ MIXED = f"nothing, its releases protect different units: {RECORD}; {USER}"
 
 
 def written(folder: Path, version: int, accountant: str) -> Path:
-    """A ledger as an earlier version wrote it."""
     path = folder / f"{accountant}.db"
     script = HERE / f"ledgers_of_format_{version}" / f"{accountant}.sql"
     with closing(sqlite3.connect(path)) as db:
@@ -40,10 +42,85 @@ def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return written(tmp_path, 2, request.param)
 
 
+@pytest.fixture(params=["sum", "pld"])
+def first(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Written before there were reservations: five releases of (0.4, 1e-7)."""
+    return written(tmp_path, 1, request.param)
+
+
 def format_of(path: Path) -> int:
     with closing(sqlite3.connect(path)) as db:
         number: int = db.execute("PRAGMA user_version").fetchone()[0]
     return number
+
+
+def test_a_file_of_the_first_format_opens_with_all_it_holds(first: Path) -> None:
+    """Law: totals, history and results of an older file are kept; it is brought to the present
+    format, under the same seals. What "pld" had composed stays as claimed, at a point of its curve
+    that leaves delta; from then on releases add up."""
+    assert format_of(first) == 1
+    ledger = Ledger(first, epsilon=3.0, delta=1e-5)
+    assert format_of(first) == FORMAT
+    shown = ledger.releases()
+    assert shown["release_id"].tolist()[:4] == [f"release-{i}" for i in range(4)]
+    assert (len(shown), shown["stored"].sum(), ledger.names()) == (5, 1, ["daily"])
+    assert len(dp.hhh(FRAME, ["a"], **BUDGET, ledger=ledger, release="daily")) > 0
+    spent, pld = ledger.spent, ledger.accountant == "pld"
+    if pld:
+        profile = dp.explain(["a"], **BUDGET).plan.profile
+        assert spent.delta == 5.25e-6  # midway from 5e-7 to 1e-5
+        assert spent.epsilon == pytest.approx(composed_epsilon([(profile, 5)], 5.25e-6))
+        assert 0.728866893673 < spent.epsilon < 0.8  # what the file said at the total delta
+    else:
+        assert spent == dp.Spending(epsilon=2.0, delta=5e-7)
+    dp.hhh(FRAME, ["a"], **BUDGET, ledger=ledger)
+    assert ledger.spent.epsilon == pytest.approx(spent.epsilon + 0.4)
+    again = Ledger(first)
+    again.verify()
+    summary = again.summary().iloc[0]
+    assert (summary["releases"], summary["plain_epsilon"], summary["reserved"]) == (6, 2.4, 0)
+    assert len(again.reservations()) == 0
+
+
+def test_a_file_of_the_first_format_that_cannot_be_written_is_read(
+    first: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: without the right to write, an older file says what it said, and stays as it is."""
+    before = first.read_bytes()
+
+    def refused(*_: object) -> None:
+        raise sqlite3.OperationalError("attempt to write a readonly database")
+
+    monkeypatch.setattr(store, "upgrade_tables", refused)
+    ledger = Ledger(first)
+    assert ledger.spent.epsilon == (2.0 if ledger.accountant == "sum" else 0.728866893673)
+    assert (len(ledger.releases()), ledger.summary()["releases"][0]) == (5, 5)
+    assert len(ledger.recall("daily")) > 0
+    with pytest.raises(dp.LedgerError):
+        ledger.charge(charge())
+    assert first.read_bytes() == before
+
+
+def test_what_the_first_format_composed_is_restated_once() -> None:
+    """Law: at the plain sum, or where no point of the curve fits, what was claimed stays."""
+
+    def now(epsilon: float, spent: tuple[float, float]) -> Totals:
+        held = {"epsilon": epsilon, "spent_epsilon": spent[0]}
+        units = {name: units_down(amount, EPSILON_UNIT) for name, amount in held.items()}
+        units |= {"delta": units_down(1e-5, DELTA_UNIT)}
+        units |= {"spent_delta": units_down(spent[1], DELTA_UNIT)}
+        return Totals(ledger_id="x", accountant="pld", **units)
+
+    profile = dp.explain(["a"], **BUDGET).plan.profile
+    laws = list(Counter({profile: 5}).items())
+    plain = units_down(2.0, EPSILON_UNIT), units_down(5e-7, DELTA_UNIT)
+    summed = now(3.0, (2.0, 5e-7))
+    assert restate_composed(summed, plain, laws) == summed.spent_units
+    full = now(0.73, (0.7288, 1e-5))
+    assert restate_composed(full, plain, laws) == full.spent_units
+    room = now(3.0, (0.7288, 1e-5))
+    assert restate_composed(room, plain, laws)[0] > room.spent_epsilon
+    assert restate_composed(room, plain, laws)[1] < room.delta
 
 
 def test_a_file_of_the_second_format_opens_with_all_it_holds(old: Path) -> None:
@@ -129,14 +206,17 @@ def test_a_file_that_cannot_be_copied_is_read_and_says_why_it_is_not_charged(
     assert format_of(old) == FORMAT
 
 
-def test_a_damaged_file_of_the_second_format_is_not_changed(old: Path) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("accountant", ["sum", "pld"])
+def test_a_damaged_file_is_not_changed(tmp_path: Path, version: int, accountant: str) -> None:
     """Law: an older file is checked whole before anything is written to it, or beside it."""
+    old = written(tmp_path, version, accountant)
     with closing(sqlite3.connect(old)) as db, db:
         db.execute("DROP TRIGGER charges_do_not_change")
         db.execute("UPDATE charges SET epsilon = epsilon - 1 WHERE number = 2")
     with pytest.raises(dp.LedgerError, match="damaged"):
         Ledger(old)
-    assert format_of(old) == 2
+    assert format_of(old) == version
     assert len(list(old.parent.iterdir())) == 1
 
 

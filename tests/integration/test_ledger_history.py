@@ -1,9 +1,8 @@
-"""Long histories, and files that earlier versions wrote: nothing is lost, and nothing gets slow."""
+"""Long histories: nothing is lost, and nothing gets slow."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,19 +11,13 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.accounting.compose import composed_epsilon
-from dpframe.ledger import Ledger, entries, store
+from dpframe.ledger import Ledger, entries
 from dpframe.ledger.entries import append_entry, entry_of, newest_entry
-from dpframe.ledger.store import FORMAT, read_totals
+from dpframe.ledger.store import read_totals
 from tests.privacy.ledger_worker import DELTA, EPSILON, LAW, TOTALS, charge
-
-HERE = Path(__file__).parent / "ledgers_of_format_1"
-FRAME = pd.DataFrame({"a": ["x"] * 900})
-BUDGET: dict[str, Any] = {"epsilon": 0.4, "delta": 1e-7, "mechanism": "gaussian"}
 
 
 def lengthen(ledger: Ledger, releases: int) -> None:
-    """Many charges in one transaction."""
     with ledger._write_transaction() as db:
         for _ in range(releases):
             now = read_totals(db)
@@ -57,7 +50,6 @@ class Counting(sqlite3.Connection):
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """How many steps SQLite takes for something."""
     connect = sqlite3.connect
     monkeypatch.setattr(sqlite3, "connect", lambda *a, **o: connect(*a, **o, factory=Counting))
 
@@ -151,108 +143,3 @@ def opens(path: Path) -> bool:
     except dp.LedgerError:
         return False
     return True
-
-
-# -- files of the first format ---------------------------------------------------------------------
-
-
-@pytest.fixture(params=["sum", "pld"])
-def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A ledger as it was written before there were reservations: five releases of (0.4, 1e-7)."""
-    path = tmp_path / f"{request.param}.db"
-    with closing(sqlite3.connect(path)) as db:
-        db.executescript((HERE / path.with_suffix(".sql").name).read_text())
-    return path
-
-
-def format_of(path: Path) -> int:
-    with closing(sqlite3.connect(path)) as db:
-        number: int = db.execute("PRAGMA user_version").fetchone()[0]
-    return number
-
-
-def test_a_file_of_the_first_format_opens_with_all_it_holds(old: Path) -> None:
-    """Law: totals, history and results of an older file are kept; it is brought to the present
-    format, under the same seals. What "pld" had composed stays as claimed, at a point of its curve
-    that leaves delta; from then on releases add up."""
-    assert format_of(old) == 1
-    ledger = Ledger(old, epsilon=3.0, delta=1e-5)
-    assert format_of(old) == FORMAT
-    shown = ledger.releases()
-    assert shown["release_id"].tolist()[:4] == [f"release-{i}" for i in range(4)]
-    assert (len(shown), shown["stored"].sum(), ledger.names()) == (5, 1, ["daily"])
-    assert len(dp.hhh(FRAME, ["a"], **BUDGET, ledger=ledger, release="daily")) > 0
-    spent, pld = ledger.spent, ledger.accountant == "pld"
-    if pld:
-        profile = dp.explain(["a"], **BUDGET).plan.profile
-        assert spent.delta == 5.25e-6  # midway from 5e-7 to 1e-5
-        assert spent.epsilon == pytest.approx(composed_epsilon([(profile, 5)], 5.25e-6))
-        assert 0.728866893673 < spent.epsilon < 0.8  # what the file said at the total delta
-    else:
-        assert spent == dp.Spending(epsilon=2.0, delta=5e-7)
-    dp.hhh(FRAME, ["a"], **BUDGET, ledger=ledger)
-    assert ledger.spent.epsilon == pytest.approx(spent.epsilon + 0.4)
-    again = Ledger(old)
-    again.verify()
-    summary = again.summary().iloc[0]
-    assert (summary["releases"], summary["plain_epsilon"], summary["reserved"]) == (6, 2.4, 0)
-    assert len(again.reservations()) == 0
-
-
-def test_a_file_of_the_first_format_that_cannot_be_written_is_read(
-    old: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Law: without the right to write, an older file says what it said, and stays as it is."""
-    before = old.read_bytes()
-
-    def refused(*_: object) -> None:
-        raise sqlite3.OperationalError("attempt to write a readonly database")
-
-    monkeypatch.setattr(store, "upgrade_tables", refused)
-    ledger = Ledger(old)
-    assert ledger.spent.epsilon == (2.0 if ledger.accountant == "sum" else 0.728866893673)
-    assert (len(ledger.releases()), ledger.summary()["releases"][0]) == (5, 5)
-    assert len(ledger.recall("daily")) > 0
-    with pytest.raises(dp.LedgerError):
-        ledger.charge(charge())
-    assert old.read_bytes() == before
-
-
-def test_a_damaged_file_of_the_first_format_is_not_upgraded(old: Path) -> None:
-    """Law: an older file is checked whole before anything is written to it."""
-    with closing(sqlite3.connect(old)) as db, db:
-        db.execute("DROP TRIGGER charges_do_not_change")
-        db.execute("UPDATE charges SET epsilon = epsilon - 1 WHERE number = 2")
-    with pytest.raises(dp.LedgerError, match="damaged"):
-        Ledger(old)
-    assert format_of(old) == 1
-
-
-def test_what_the_first_format_composed_is_restated_once() -> None:
-    """Law: at the plain sum, or where no point of the curve fits, what was claimed stays."""
-    from dpframe.ledger.reservations import restate_composed
-    from dpframe.ledger.store import DELTA_UNIT, EPSILON_UNIT, units_down
-
-    def now(epsilon: float, spent: tuple[float, float]) -> Any:
-        units = units_down(spent[0], EPSILON_UNIT), units_down(spent[1], DELTA_UNIT)
-        total = {
-            "epsilon": units_down(epsilon, EPSILON_UNIT),
-            "delta": units_down(1e-5, DELTA_UNIT),
-        }
-        return store_totals(**total, spent_epsilon=units[0], spent_delta=units[1])
-
-    def store_totals(**units: int) -> Any:
-        from dpframe.ledger.store import Totals
-
-        return Totals(ledger_id="x", accountant="pld", **units)
-
-    profile = dp.explain(["a"], **BUDGET).plan.profile
-    laws = list(Counter({profile: 5}).items())
-    plain = units_down(2.0, EPSILON_UNIT), units_down(5e-7, DELTA_UNIT)
-    summed = now(3.0, (2.0, 5e-7))
-    assert restate_composed(summed, plain, laws) == summed.spent_units
-    full = now(0.73, (0.7288, 1e-5))
-    assert restate_composed(full, plain, laws) == full.spent_units
-    room = now(3.0, (0.7288, 1e-5))
-    assert restate_composed(room, plain, laws)[0] > room.spent_epsilon
-    assert restate_composed(room, plain, laws)[1] < room.delta

@@ -244,32 +244,6 @@ def test_what_a_refused_measure_says_to_write_is_read(frame: pd.DataFrame) -> No
 # -- doors ---------------------------------------------------------------------------------------
 
 
-def test_a_stored_release_is_replayed_for_the_same_measure_alone(
-    frame: pd.DataFrame, tmp_path: Path
-) -> None:
-    """Law: as drawn, in Python and in SQL; another bound is another question. A request without a
-    weight says nothing of one."""
-    ledger = dp.Ledger(tmp_path / "l.db", epsilon=5.0, delta=1e-4)
-    con = duckdb.connect(str(tmp_path / "data.db"))
-    con.execute("CREATE TABLE t AS SELECT * FROM frame")
-    dp.register(con, ledger=ledger)
-    asked = (
-        "FROM dp_hhh('t', 'path:path', epsilon := 1.0, delta := 1e-6, weight := 'bytes', "
-        "max_weight := {}, release := 'heavy')"
-    )
-    first = con.sql(asked.format("1000")).df()
-    pd.testing.assert_frame_equal(con.sql(asked.format("1e3")).df(), first)
-    assert [str(t) for t in first[NUMBERS].dtypes] == ["float64"] * 4
-    with pytest.raises(duckdb.Error, match="max_weight"):
-        con.sql(asked.format("1001"))
-    drawn = frame.dp.hhh("path:path", **BYTES, ledger=ledger, release="there")
-    again = frame.dp.hhh("path:path", **BYTES, ledger=ledger, release="there")
-    pd.testing.assert_frame_equal(again, drawn)
-    assert "weight" not in dp.explain("path:path", **BUDGET).plan.request
-    assert ledger.spent.epsilon == 2.0
-    con.close()
-
-
 def test_the_command_line_reads_texts_of_csv(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

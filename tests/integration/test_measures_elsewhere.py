@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -19,12 +18,6 @@ from dpframe.measures import Steps, reach
 from dpframe.sources.portable_sql import Summand, rounded_sql
 from dpframe.testing import seeded_noise
 from tests import engines
-
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
 
 HARD = [
     *(None, math.nan, math.inf, -math.inf, 1e300, -1e300, 5e-324, -5e-324, -0.0, 0.0),
@@ -54,8 +47,7 @@ def rows(n: int = 6_000) -> pa.Table:
             "single": pa.array(rng.random(n).astype("f4")),
             "yes": pa.array(rng.random(n) < 0.3),
             "cents": pa.array(
-                [Decimal(int(i)) / 1000 for i in rng.integers(-4000, 9000, n)],
-                pa.decimal128(12, 3),
+                [Decimal(int(i)) / 1000 for i in rng.integers(-4000, 9000, n)], pa.decimal128(12, 3)
             ),
         }
     )
@@ -80,19 +72,10 @@ SHAPES: list[tuple[Any, dict[str, Any]]] = [
 ]
 
 
-@pytest.fixture(
-    scope="module", params=["postgres", pytest.param("spark", marks=pytest.mark.engines)]
-)
-def engine(request: pytest.FixtureRequest) -> Iterator[Any]:
-    with getattr(engines, request.param)() as running:
-        yield running
-
-
 BOUNDS = [(-10.0, 50.0), (0.1, 0.3), (-1e-3, 2e-3), (0.0, 1e15), (-3e13, 1.0), (0.0, 1e10)]
 
 
 def twin(value: float | None, steps: Steps, *, clipped: bool) -> int | None:
-    """A value in steps, as the definition says."""
     if value is None or not math.isfinite(value):
         return None
     low, high = reach(steps, clipped=clipped)
@@ -100,7 +83,6 @@ def twin(value: float | None, steps: Steps, *, clipped: bool) -> int | None:
 
 
 def stepped(engine: Any, added: Summand, rounded: Any = rounded_sql) -> list[int | None]:
-    """The hard values as the engine reads them."""
     d = engine.dialect
     engine.load("hard", pa.table({"i": range(len(HARD)), "x": pa.array(HARD, pa.float64())}))
     scaled = f"SELECT i, {added.scale_sql(d, 'x')} AS s FROM hard"
@@ -131,7 +113,6 @@ def test_the_twin_tells_another_rounding() -> None:
 
 @pytest.mark.parametrize("kind", ["present", "outside"])
 def test_values_are_counted_as_by_the_twin(engine: Any, kind: Any) -> None:
-    """Which there are, and which are beyond the bounds."""
     found = stepped(engine, Summand(kind=kind, column="x", steps=Steps(-10.0, 50.0)))
     there = [value is not None and math.isfinite(value) for value in HARD]
     beyond = [yes and not -10 <= (value or 0) <= 50 for yes, value in zip(there, HARD, strict=True)]
@@ -139,7 +120,6 @@ def test_values_are_counted_as_by_the_twin(engine: Any, kind: Any) -> None:
 
 
 def test_sums_go_beyond_64_bits(engine: Any) -> None:
-    """A sum of whole numbers is exact, whatever it is."""
     engine.load("many", pa.table({"i": range(1500)}))
     term = engine.dialect.addable(str(10**13))
     found = engine.query(f"SELECT sum({term}) AS s FROM many AS a CROSS JOIN many AS b")
@@ -178,7 +158,6 @@ def made(name: str = "duckdb", by: Any = ("country", "city"), **more: Any) -> An
 
 
 def answer(statement: Any) -> pd.DataFrame:
-    """The result of a statement in DuckDB."""
     import duckdb
 
     with duckdb.connect() as con:
@@ -187,7 +166,6 @@ def answer(statement: Any) -> pd.DataFrame:
 
 
 def test_duckdb_answers_its_own_statement() -> None:
-    """The frame is that of the rows, with the same noise."""
     with seeded_noise(3):
         statement = made()
         got = dp.rollup(candidates=answer(statement), plan=statement.plan)
@@ -245,11 +223,5 @@ def test_what_one_statement_cannot_measure_is_refused(
 ) -> None:
     with pytest.raises(error, match=match):
         dp.measures_sql(
-            ["country"],
-            measures,
-            table="t",
-            dialect="postgres",
-            epsilon=1.0,
-            delta=1e-6,
-            **more,
+            ["country"], measures, table="t", dialect="postgres", epsilon=1.0, delta=1e-6, **more
         )

@@ -18,9 +18,7 @@ CELLS = [
     "df = pd.DataFrame({'country': ['FR'] * 400 + ['IT'] * 300})\n"
     "result = df.dp.hhh('country', epsilon=1.0, delta=1e-6)\n"
     "result",
-    "result.dp",
-    "result.dp.receipt",
-    "dp.explain('country', epsilon=1.0, delta=1e-6)",
+    *("result.dp", "result.dp.receipt", "dp.explain('country', epsilon=1.0, delta=1e-6)"),
     "result[result['level'] == 1].assign(count=7).dp",
     "import time, dpframe.common.texts as progress\n"
     "progress.AFTER = progress.EVERY = 0.02\n"

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 
 import dpframe as dp
-from dpframe.asking.release import receipt_in_metadata
-from dpframe.errors import ColumnError, ParameterError, ReleaseNameError
+from dpframe.errors import ParameterError, ReleaseNameError
+from dpframe.ledger import Ledger
 from dpframe.testing import seeded_noise
 from tests.doors import in_this_process
 from tests.members import some
@@ -50,7 +47,6 @@ def frame() -> pd.DataFrame:
 
 
 def by_hand(frame: pd.DataFrame, unit: str = "week", text: str | None = WEEK) -> pd.DataFrame:
-    """The records of a period, one by one."""
     times = [None if pd.isna(t) else t.to_pydatetime() for t in frame["when"]]
     return frame[[in_period(t, unit, text) for t in times]].reset_index(drop=True)
 
@@ -119,7 +115,6 @@ CALLS: dict[str, Any] = {
 def test_a_question_of_a_period_is_the_question_of_its_records(
     question: str, frame: pd.DataFrame
 ) -> None:
-    """Law: with the same noise it is the same frame as that of records picked by hand."""
     ask = CALLS[question]
     picked = by_hand(frame)
     assert 500 < len(picked) < 2_500
@@ -139,91 +134,6 @@ def test_records_without_a_time_are_a_period_of_their_own(frame: pd.DataFrame) -
     with seeded_noise(1):
         wanted = CALLS["hhh"](by_hand(frame, "day", None))
     pd.testing.assert_frame_equal(found, wanted)
-
-
-@some("hhh", "rollup by user")
-@pytest.mark.parametrize("question", ["hhh", "hhh in a stream", "rollup by user"])
-def test_sources_of_every_kind(question: str, frame: pd.DataFrame, tmp_path: Path) -> None:
-    """Law: whatever holds the rows, with the same noise it is the same frame."""
-    frame.to_parquet(tmp_path / "t.parquet")
-    con = duckdb.connect()
-    con.execute(f"CREATE TABLE t AS FROM '{tmp_path / 't.parquet'}'")
-    table = pa.Table.from_pandas(frame)
-    lazy = {} if "stream" in question else {"lazy": pl.DataFrame(table).lazy()}
-    sources = {
-        "parquet": tmp_path / "t.parquet",
-        "relation": con.table("t"),
-        "arrow": table,
-        "polars": pl.DataFrame(table),
-        **lazy,
-    }
-    with seeded_noise(29):
-        wanted = CALLS[question](frame, period=PERIOD)
-    for name, source in sources.items():
-        with seeded_noise(29):
-            found = CALLS[question](source, period=PERIOD)
-        pd.testing.assert_frame_equal(found, wanted, obj=name)
-
-
-def test_front_doors_answer_alike(frame: pd.DataFrame, tmp_path: Path) -> None:
-    """Law: function, accessor, SQL and command line read the same records."""
-    frame.to_parquet(tmp_path / "t.parquet")
-    con = duckdb.connect()
-    con.execute(f"CREATE TABLE t AS FROM '{tmp_path / 't.parquet'}'")
-    wanted = []
-    for ask in (
-        lambda: dp.hhh(frame, "path:place", **BUDGET, period=PERIOD),
-        lambda: frame.dp.hhh("path:place", **BUDGET, period=["when", WEEK]),
-    ):
-        with seeded_noise(31):
-            wanted.append(ask())
-    pd.testing.assert_frame_equal(*wanted)
-    with seeded_noise(31):
-        dp.register(con)
-        found = con.execute(
-            "FROM dp_hhh('t', 'path:place', epsilon := 4.0, delta := 1e-5, period := ['when', $1])",
-            [WEEK],
-        ).df()
-    assert found.to_dict("list") == wanted[0].to_dict("list")
-    out = tmp_path / "out.parquet"
-    arguments = ["hhh", "t.parquet", "path:place", "--epsilon", "4", "--delta", "1e-5"]
-    with seeded_noise(31):
-        done = in_this_process(*arguments, "--period", f"when={WEEK}", "-o", str(out), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    written = pd.read_parquet(out)
-    assert written.to_dict("list") == wanted[0].to_dict("list")
-
-
-@some("dp_rollup-['place'], ['count', 'sum(amount, 0, 50)']", "dp_heavy_hitters-'place'")
-@pytest.mark.parametrize(
-    ("ask", "about"),
-    [
-        ("dp_rollup", "['place'], ['count', 'sum(amount, 0, 50)']"),
-        ("dp_tree_counts", "'columns:item', keys := ['apple', 'pear']"),
-        ("dp_heavy_hitters", "'place'"),
-        ("dp_hhh", "'path:place', mechanism := 'streaming', counters := 64"),
-        ("dp_prefix_tree", "'item', \"user\" := 'who'"),
-    ],
-)
-def test_every_macro_reads_the_records_of_a_period(
-    ask: str, about: str, frame: pd.DataFrame
-) -> None:
-    """Law: with the same noise as of a table of those records."""
-    con = duckdb.connect()
-    con.execute("CREATE TABLE t AS FROM frame")
-    picked = by_hand(frame)  # noqa: F841  # which DuckDB reads
-    con.execute("CREATE TABLE picked AS FROM picked")
-    delta = "" if ask == "dp_tree_counts" else ", delta := 1e-5"
-
-    def asked(table: str, more: str) -> list[tuple[Any, ...]]:
-        with seeded_noise(37):
-            dp.register(con)
-            call = f"FROM {ask}('{table}', {about}, epsilon := 4.0{delta}{more})"
-            return con.execute(call).fetchall()
-
-    found = asked("t", f", period := ['when', '{WEEK}']")
-    assert found
-    assert found == asked("picked", "")
 
 
 def test_rows_drawn_in_sql_are_of_the_period(frame: pd.DataFrame) -> None:
@@ -279,25 +189,8 @@ def test_the_receipt_says_which_zone_was_meant(frame: pd.DataFrame) -> None:
 # -- ledgers ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def ledger(tmp_path: Path) -> dp.Ledger:
-    return dp.Ledger(tmp_path / "ledger.db", epsilon=10.0, delta=1e-3)
-
-
 def _spent(ledger: dp.Ledger) -> float:
     return float(ledger.summary()["spent_epsilon"][0])
-
-
-def test_disjoint_periods_cost_what_the_dearest_costs(
-    frame: pd.DataFrame, ledger: dp.Ledger
-) -> None:
-    for week in range(42, 47):
-        CALLS["hhh"](frame, period=("when", f"2023-W{week}"), ledger=ledger)
-    assert _spent(ledger) == 4.0
-    CALLS["hhh"](frame, period=("when", None), ledger=ledger)
-    assert _spent(ledger) == 4.0
-    CALLS["hhh"](frame, period=("when", "2023-11"), ledger=ledger)
-    assert _spent(ledger) == 8.0
 
 
 def test_other_columns_and_readings_add_up(frame: pd.DataFrame, ledger: dp.Ledger) -> None:
@@ -380,20 +273,6 @@ def test_a_name_answers_for_its_period(frame: pd.DataFrame, ledger: dp.Ledger) -
     requests = {name: kept.request for name, kept in stored.items() if kept is not None}
     assert requests["places"]["period"] == ["when", WEEK, None]
     assert "period" not in requests["all"]
-
-
-def test_sql_replays_what_python_stored(frame: pd.DataFrame, ledger: dp.Ledger) -> None:
-    con = duckdb.connect()
-    con.execute("CREATE TABLE t AS FROM frame")
-    dp.register(con, ledger=ledger)
-    call = (
-        "FROM dp_hhh('t', 'path:place', epsilon := 4.0, delta := 1e-5, release := 'w', "
-        f"period := ['when', '{WEEK}'])"
-    )
-    assert con.execute(call).fetchall() == con.execute(call).fetchall()
-    assert _spent(ledger) == 4.0
-    with pytest.raises(duckdb.Error, match="period"):
-        con.execute(call.replace("W45", "W46"))
 
 
 # -- what is refused -------------------------------------------------------------------------------
@@ -487,18 +366,6 @@ def test_the_command_line_explains_a_period(tmp_path: Path) -> None:
     assert "by the clock of Europe/Berlin" in done.stdout
 
 
-def test_files_of_results_hold_the_period(frame: pd.DataFrame, tmp_path: Path) -> None:
-    result = CALLS["hhh"](frame, period=PERIOD)
-    table = pa.Table.from_pandas(result)
-    assert json.loads(json.dumps(result.attrs["dp"]))["period"]["text"] == WEEK
-    assert receipt_in_metadata(table.schema.metadata) is None  # pandas keeps attrs elsewhere
-
-
-def test_columns_are_checked_by_explaining(frame: pd.DataFrame) -> None:
-    with pytest.raises(ColumnError, match="to_timestamp"):
-        frame.dp.explain("path:place", period=("amount", WEEK), **BUDGET)
-
-
 def test_a_reservation_pays_for_periods_too(frame: pd.DataFrame, tmp_path: Path) -> None:
     """Law: what is reserved touches every period; the promise to users is the same or more."""
     ledger = dp.Ledger(tmp_path / "ledger.db", epsilon=3.0, delta=1e-4, accountant="pld")
@@ -509,3 +376,64 @@ def test_a_reservation_pays_for_periods_too(frame: pd.DataFrame, tmp_path: Path)
         result = dp.hhh(frame, ["item"], **law, period=("when", f"2023-W{week}"), ledger=ledger)
     assert "of which 2 are left" in result.dp.receipt["budget"]
     assert _spent(ledger) == before
+
+
+# -- what a ledger with totals of 3 pays for ------------------------------------------------------
+
+
+WHEN = pd.date_range("2026-01-01", "2026-02-28 23:00", freq="h")
+HOURS = pd.DataFrame({"when": WHEN, "a": "x", "who": range(len(WHEN))})
+FULL = {"epsilon": 3.0, "delta": 1e-6}
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "budget.db", epsilon=3.0, delta=1e-6)
+
+
+def test_every_week_has_the_whole_total(three: Ledger) -> None:
+    """Law: disjoint weeks cost what one costs, each may have all of it; a second release of one
+    of them, of a day in it, or of everything does not fit, and a week that none read still does."""
+    for week in range(2, 8):
+        result = dp.hhh(HOURS, ["a"], **FULL, period=("when", f"2026-W0{week}"), ledger=three)
+    assert three.spent == dp.Spending(**FULL)
+    assert result.dp.receipt["budget"] == (
+        "of (3, 1e-06) in the ledger, (0, 0) was left after this release"
+    )
+    for period in (("when", "2026-W04"), ("when", "2026-01-22"), ("when", "2026-01"), None):
+        with pytest.raises(dp.OverBudgetError, match="in the fullest block"):
+            dp.hhh(HOURS, ["a"], **FULL, period=period, ledger=three)
+    dp.hhh(HOURS, ["a"], **FULL, period=("when", "2026-01-01..2026-01-04"), ledger=three)
+    dp.hhh(HOURS, ["a"], **FULL, period=("when", None), ledger=three)
+    assert three.spent == dp.Spending(**FULL)
+    assert three.summary()["unread_epsilon"][0] == 3.0
+    assert three.within(days=28).epsilon == 15.0
+    assert three.releases()["period"].tolist()[:1] == ["when: 2026-W02"]
+    three.verify()
+
+
+def test_the_receipt_says_what_the_period_has_left(three: Ledger) -> None:
+    """Law: where the period that was read has more than what any release finds, both are said."""
+    dp.hhh(HOURS, ["a"], epsilon=2.0, delta=1e-7, period=("when", "2026-W02"), ledger=three)
+    result = dp.hhh(
+        HOURS, ["a"], epsilon=0.5, delta=1e-7, period=("when", "2026-W03"), ledger=three
+    )
+    assert result.dp.receipt["budget"] == (
+        "of (3, 1e-06) in the ledger, (1, 9e-07) was left after this release, and (2.5, 9e-07) for "
+        "the period that it read"
+    )
+
+
+def test_the_summary_says_that_users_are_protected_within_a_period(three: Ledger) -> None:
+    """Law: with user= the totals hold for one user within one period, and the ledger says so
+    wherever it says what is left."""
+    for day in ("2026-01-01", "2026-01-02"):
+        dp.hhh(
+            HOURS, ["a"], epsilon=1.0, delta=1e-7, user="who", period=("when", day), ledger=three
+        )
+    (said,) = three.summary()["protects"]
+    assert said == (
+        "adding or removing one user ('who') with all their records, where all records of that "
+        "user lie within one period"
+    )
+    assert three.within(days=2).epsilon == 2.0

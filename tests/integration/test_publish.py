@@ -46,7 +46,7 @@ def results(ledger: dp.Ledger, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def engine(results: Path) -> Iterator[sa.Engine]:
+def database(results: Path) -> Iterator[sa.Engine]:
     made = engine_of(results)
     yield made
     made.dispose()
@@ -315,9 +315,9 @@ def test_results_of_an_older_version_are_replaced(results: Path, ledger: dp.Ledg
 # -- how it is read ------------------------------------------------------------------------------
 
 
-def test_sqlalchemy_reflects_tables_views_columns_and_comments(engine: sa.Engine) -> None:
+def test_sqlalchemy_reflects_tables_views_columns_and_comments(database: sa.Engine) -> None:
     """What BI tools on SQLAlchemy list to their users."""
-    inspector = sa.inspect(engine)
+    inspector = sa.inspect(database)
     lists, own = {"dp_budget", "dp_releases"}, {"grösse_2026_q3", "ips_2026_10", "ips_2026_11"}
     assert {*inspector.get_table_names()} == lists | own | {"grösse_all", "ips_all"}
     assert sorted(inspector.get_view_names()) == ["grösse_latest", "ips_latest"]
@@ -331,21 +331,20 @@ def test_sqlalchemy_reflects_tables_views_columns_and_comments(engine: sa.Engine
 
 
 @pytest.mark.filterwarnings("ignore:duckdb-engine doesn't yet support reflection on indices")
-def test_sqlalchemy_reflects_everything_at_once(engine: sa.Engine, ledger: dp.Ledger) -> None:
+def test_sqlalchemy_reflects_everything_at_once(database: sa.Engine, ledger: dp.Ledger) -> None:
     """``MetaData.reflect`` and queries built from it, by name."""
     metadata = sa.MetaData()
-    metadata.reflect(engine, views=True)
+    metadata.reflect(database, views=True)
     assert len(metadata.tables) == 9
     ips = metadata.tables["ips_2026_10"]
     root = sa.select(ips.c.prefix, ips.c["count"]).where(ips.c.level == 0)
-    with engine.connect() as con:
+    with database.connect() as con:
         (found,) = con.execute(root).all()
     assert tuple(found) == tuple(ledger.recall(OCTOBER).loc[0, ["prefix", "count"]])
 
 
-def test_pandas_reads_sql(engine: sa.Engine, ledger: dp.Ledger) -> None:
-    """``pandas.read_sql`` gives the frame back; read-only means read-only."""
-    with engine.connect() as con:
+def test_pandas_reads_sql(database: sa.Engine, ledger: dp.Ledger) -> None:
+    with database.connect() as con:
         found = pd.read_sql(sa.text("SELECT * FROM ips_2026_10"), con)
         assert_frame_equal(found, ledger.recall(OCTOBER), check_dtype=False)
         with pytest.raises(sa.exc.DBAPIError, match="read-only"):
@@ -367,6 +366,5 @@ def test_parquet_is_read_by_pyarrow_polars_and_pandas(ledger: dp.Ledger, results
 
 
 def test_older_duckdb_can_read_the_file(results: Path) -> None:
-    """Programs that show results lag behind: the file is in the format of DuckDB 1.0."""
     (tags,) = rows(results, "SELECT tags FROM duckdb_databases() WHERE database_name = 'results'")
     assert tags[0]["storage_version"] == "v1.0.0+"

@@ -62,7 +62,6 @@ with duckdb.connect(sys.argv[1], read_only=True) as con:
 
 
 def test_another_process_reads_while_this_one_publishes(ledger: dp.Ledger, results: Path) -> None:
-    """An open reader keeps what it opened; who opens next finds the new state."""
     with duckdb.connect(results, read_only=True) as con:
         publish(ledger, results, releases=[OCTOBER])
         assert con.sql("SELECT count(*) FROM dp_releases").fetchall() == [(3,)]
@@ -195,7 +194,6 @@ def test_what_others_put_into_the_results_is_not_removed(ledger: dp.Ledger, resu
 def test_results_of_another_ledger_are_not_replaced(
     ledger: dp.Ledger, results: Path, tmp_path: Path
 ) -> None:
-    """Neither the DuckDB file nor the Parquet folder."""
     other = dp.Ledger(tmp_path / "other.db", epsilon=1, delta=1e-5)
     dp.hhh(VISITS, "ip:src", **BUDGET, ledger=other, release=OCTOBER)
     with pytest.raises(dp.LedgerError, match=r"'results.duckdb', .* another ledger"):
@@ -215,7 +213,6 @@ sys.stdin.read()
 
 
 def test_a_file_that_is_open_for_writing_is_not_replaced(ledger: dp.Ledger, results: Path) -> None:
-    """By another process or by this one."""
     command = [sys.executable, "-c", WRITER, str(results)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None
@@ -223,10 +220,7 @@ def test_a_file_that_is_open_for_writing_is_not_replaced(ledger: dp.Ledger, resu
         with pytest.raises(dp.ParameterError, match="open for writing"):
             publish(ledger, results)
         writer.communicate()
-    with (
-        duckdb.connect(results),
-        pytest.raises(dp.ParameterError, match="open for writing"),
-    ):
+    with duckdb.connect(results), pytest.raises(dp.ParameterError, match="open for writing"):
         publish(ledger, results)
     publish(ledger, results)
 
@@ -287,7 +281,6 @@ def test_a_full_disk_keeps_the_old_results(
 
 
 def test_a_link_stays_a_link(ledger: dp.Ledger, tmp_path: Path) -> None:
-    """The file that it points to is replaced."""
     (tmp_path / "real").mkdir()
     link = tmp_path / "results.duckdb"
     link.symlink_to(tmp_path / "real" / "all.duckdb")

@@ -28,7 +28,6 @@ from dpframe.errors import (
     DpframeError,
     ParameterError,
     ParameterTypeError,
-    SourceError,
 )
 
 FILE = resources.files("dpframe") / "data" / "flights.parquet"
@@ -39,7 +38,6 @@ wrongly: Any = dp
 
 @pytest.fixture(scope="module")
 def flights() -> pd.DataFrame:
-    """The flights that ship, some of them."""
     frame = pd.read_parquet(str(FILE)).head(20_000)
     return frame.assign(when=pd.to_datetime(frame["date"]))
 
@@ -55,14 +53,12 @@ def folder(tmp_path: Path, flights: pd.DataFrame, monkeypatch: pytest.MonkeyPatc
 
 
 def answer(call: Callable[[], object]) -> str:
-    """What a mistaken call is told."""
     with pytest.raises(DpframeError) as raised:
         call()
     return str(raised.value)
 
 
 def printed(command: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """What a mistaken command is told."""
     with pytest.raises(SystemExit) as ended:
         raise SystemExit(cli.main(shlex.split(command)))
     assert ended.value.code == 2
@@ -530,9 +526,7 @@ def test_what_is_no_period_is_told_how_to_be_one(
             assert len(flights.dp.hhh(["carrier"], period=period, **B))
 
 
-def test_weeks_of_a_series_are_those_of_iso_8601(
-    flights: pd.DataFrame,
-) -> None:
+def test_weeks_of_a_series_are_those_of_iso_8601(flights: pd.DataFrame) -> None:
     period = {"column": "when", "unit": "W-SAT", "first": "2013-01-05"}
     report = {"name": "r", "question": "hhh", "hierarchy": "carrier", **B}
     assert "Weeks are those of ISO 8601, from Monday to Sunday." in answer(
@@ -657,11 +651,6 @@ def test_fields_of_structs_are_told_how_to_be_columns(flights: pd.DataFrame) -> 
     with closing(duckdb.connect()) as con:
         con.register("t", frames[1])
         assert len(dp.hhh(con.sql("SELECT place.city AS city FROM t"), ["city"], **B)) == 2
-
-
-def test_a_missing_file_is_told_as_before(folder: Path) -> None:
-    with pytest.raises(SourceError, match=r"'nope.parquet' does not exist"):
-        dp.hhh("nope.parquet", ["carrier"], **B)
 
 
 # -- others ----------------------------------------------------------------------------------------

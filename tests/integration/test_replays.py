@@ -1,4 +1,4 @@
-"""A replay says so, and a name that answered for other data is no answer."""
+"""What a ledger answers: a replay says so, and an explanation tells what a charge would find."""
 
 from __future__ import annotations
 
@@ -24,11 +24,6 @@ BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 PREFIX: dict[str, Any] = {**BUDGET, "epsilon": 4.0, "user": "who", "length": 10, "iterations": 2}
 
 
-@pytest.fixture
-def ledger(tmp_path: Path) -> dp.Ledger:
-    return dp.Ledger(tmp_path / "budget.db", epsilon=100.0, delta=1e-3)
-
-
 def warehouse(**named: Any) -> Receipt:
     asked = dp.rollup_sql(["word"], table="words", dialect="duckdb", **BUDGET)
     with duckdb.connect() as con:
@@ -39,23 +34,12 @@ def warehouse(**named: Any) -> Receipt:
 
 PYTHON: dict[str, Callable[..., Receipt]] = {
     "hhh": lambda **named: dp.hhh(FRAME, ["word"], **BUDGET, **named).dp.receipt,
-    "accessor": lambda **named: FRAME.dp.hhh(["word"], **BUDGET, **named).dp.receipt,
-    "heavy hitters": lambda **named: dp.heavy_hitters(FRAME, "word", **BUDGET, **named).dp.receipt,
     "tree counts": lambda **named: dp.tree_counts(FRAME, ["word"], **BUDGET, **named).dp.receipt,
     "synthesize": lambda **named: (
         dp.synthesize(FRAME, {"n": (0, 9)}, epsilon=1.0, depth=4, k=4, seed=1, **named).receipt
     ),
     "prefix tree": lambda **named: dp.prefix_tree(FRAME, "word", **PREFIX, **named).dp.receipt,
     "warehouse": warehouse,
-}
-
-SQL = {
-    "dp_hhh": "'words', 'columns:word', epsilon := 1.0, delta := 1e-6",
-    "dp_heavy_hitters": "'words', 'word', epsilon := 1.0, delta := 1e-6",
-    "dp_tree_counts": "'words', 'columns:word', epsilon := 1.0, delta := 1e-6",
-    "dp_synthesize": "'words', 'number:n?lower=0&upper=9', 9, epsilon := 1, depth := 4, k := 4",
-    "dp_prefix_tree": "'words', 'word', epsilon := 4.0, delta := 1e-6, \"user\" := 'who', "
-    "length := 10, iterations := 2",
 }
 
 
@@ -106,42 +90,13 @@ def test_data_without_a_name_are_in_the_receipt(ledger: dp.Ledger) -> None:
 def test_data_is_a_text_that_people_can_read(
     door: str, wrong: Any, error: type[Exception], ledger: dp.Ledger
 ) -> None:
-    """Law: refused before anything is charged."""
     with pytest.raises(error, match=r"^data "):
         PYTHON[door](ledger=ledger, release="weekly", data=wrong)
     assert len(ledger.releases()) == 0
 
 
-@pytest.mark.parametrize("function", SQL)
-def test_in_sql(function: str, ledger: dp.Ledger) -> None:
-    """Law: ``data :=`` is part of the request there too, and dp_releases tells it."""
-    with duckdb.connect() as con:
-        con.execute(
-            "CREATE TABLE words AS SELECT i AS who, 'a' AS word, 7 AS n FROM range(2000) r(i)"
-        )
-        dp.register(con, ledger=ledger)
-
-        def ask(data: str) -> list[Any]:
-            named = f"release := 'weekly', data := {data}"
-            return con.execute(f"FROM {function}({SQL[function]}, {named})").fetchall()
-
-        rows = ask("'2026-11-02'")
-        assert len(ask("'2026-11-02'")) == len(rows)
-        for other in ("'2026-11-03'", "NULL"):
-            words = "data was '2026-11-02' and is now (None|'2026-11-03')"
-            with pytest.raises(duckdb.Error, match=words):
-                ask(other)
-        told = con.execute("SELECT release, receipt->>'data', time FROM dp_releases()").fetchall()
-        assert [row[:2] for row in told] == [("weekly", "2026-11-02")]
-        con.execute(f"FROM {function}({SQL[function]}, data := 'unnamed')").fetchall()
-        assert json.loads(ledger.releases()["receipt"][1])["data"] == "unnamed"
-        assert len(ledger.releases()) == 2
-
-
 COMMANDS = {
     "hhh": ["columns:word", "--epsilon=1", "--delta=1e-6"],
-    "tree-counts": ["columns:word", "--epsilon=1", "--delta=1e-6"],
-    "prefix-tree": ["word", "--user=who", "--epsilon=4", "--delta=1e-6", "--length=10"],
     "synthesize": ["number:n?lower=0&upper=9", "--epsilon=1", "--depth=4", "-k=4", "-n=3"],
 }
 
@@ -182,8 +137,91 @@ def test_a_dashboard_is_told_once(ledger: dp.Ledger) -> None:
 
 
 def test_a_name_of_another_kind_says_of_which(ledger: dp.Ledger) -> None:
-    """Law: what was asked otherwise is the question, not its arguments one by one."""
     PYTHON["tree counts"](ledger=ledger, release="weekly")
     for door in ("hhh", "synthesize", "prefix tree"):
         with pytest.raises(dp.ReleaseNameError, match=r"^'weekly' is a release of tree_counts"):
             PYTHON[door](ledger=ledger, release="weekly")
+
+
+# -- explanations with a ledger --------------------------------------------------------------------
+
+
+WEEKS = pd.DataFrame(
+    {"a": ["x", "y"] * 3000, "when": pd.date_range("2026-01-05", periods=6000, freq="5min")}
+)
+
+
+@pytest.fixture
+def spent(tmp_path: Path) -> dp.Ledger:
+    book = dp.Ledger(tmp_path / "b.db", epsilon=2.5, delta=1e-5)
+    WEEKS.dp.hhh(["a"], **BUDGET, period=("when", "2026-W02"), ledger=book)
+    return book
+
+
+def in_the_ledger(explained: Any) -> tuple[str, str]:
+    rows = explained.to_frame().set_index("quantity").loc["in the ledger"]
+    return rows["value"], rows["meaning"]
+
+
+def test_the_blocks_of_a_period_are_told_and_those_of_any_release(spent: dp.Ledger) -> None:
+    """Law: of a period that was read, of one that was not, and without one, an explanation says
+    what a charge then finds; it is spent nothing."""
+    read = WEEKS.dp.explain(["a"], **BUDGET, period=("when", "2026-W02"), ledger=spent)
+    assert in_the_ledger(read) == (
+        "fits: (1.5, 9e-06) left",
+        "for when 2026-W02, which has spent (1, 1e-06); (0.5, 8e-06) would be left there",
+    )
+    new = WEEKS.dp.explain(["a"], **BUDGET, period=("when", "2026-W03"), ledger=spent)
+    assert in_the_ledger(new)[0] == "fits: (2.5, 1e-05) left"
+    assert "which has spent (0, 0)" in in_the_ledger(new)[1]
+    anything = dp.explain(["a"], **BUDGET, ledger=spent)
+    assert in_the_ledger(anything)[0] == "fits: (1.5, 9e-06) left"
+    unknown = dp.explain(["a"], **BUDGET, period=("when", "2026-W03"), ledger=spent)
+    assert "or more, which its source tells" in in_the_ledger(unknown)[1]
+    assert len(spent.releases()) == 1
+
+
+def test_what_does_not_fit_is_said_before_and_then_refused(spent: dp.Ledger) -> None:
+    """Law: "does not fit" is what the call itself is refused for."""
+    large: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-6, "ledger": spent}
+    assert in_the_ledger(WEEKS.dp.explain(["a"], **large))[0] == "does not fit: (1.5, 9e-06) left"
+    with pytest.raises(dp.OverBudgetError):
+        WEEKS.dp.hhh(["a"], **large)
+    week = ("when", "2026-W03")
+    assert in_the_ledger(WEEKS.dp.explain(["a"], **large, period=week))[0].startswith("fits")
+    WEEKS.dp.hhh(["a"], **large, period=week)
+
+
+def test_what_is_stored_or_paid_for_costs_nothing(tmp_path: Path) -> None:
+    """Law: a name that is stored, and a law that is reserved or filtered, are told as such."""
+    book = dp.Ledger(tmp_path / "p.db", epsilon=3.0, delta=1e-5, accountant="pld")
+    law = {"epsilon": 0.2, "delta": 1e-8, "mechanism": "offline-gaussian"}
+    plan = dp.explain(["a"], **law)
+    assert "in the ledger" not in str(plan)
+    book.reserve(plan, releases=2, delta=1e-6)
+    assert in_the_ledger(dp.explain(["a"], **law, ledger=book)) == (
+        "paid for already",
+        "by a reservation of 2 releases, of which 1 are left",
+    )
+    WEEKS.dp.hhh(["a"], **law, ledger=book, release="w")
+    with dp.use_ledger(book):
+        assert in_the_ledger(dp.explain(["a"], **law, release="w"))[0] == "nothing to pay"
+
+
+def test_sql_and_the_command_line_say_the_same(
+    spent: dp.Ledger, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Law: ``dp_explain`` and ``dpframe explain --ledger`` have the line of ``dp.explain``."""
+    with duckdb.connect() as con:
+        con.register("frame", WEEKS)
+        con.sql("CREATE TABLE t AS FROM frame")
+        dp.register(con, ledger=spent)
+        found = con.sql(
+            "SELECT value, meaning FROM dp_explain('t', 'columns:a', 1.0, delta := 1e-6, "
+            "period := ['when', '2026-W02']) WHERE quantity = 'in the ledger'"
+        ).fetchall()
+    read = WEEKS.dp.explain(["a"], **BUDGET, period=("when", "2026-W02"), ledger=spent)
+    assert found == [in_the_ledger(read)]
+    command = ["explain", "columns:a", "--epsilon", "1", "--delta", "1e-6"]
+    assert main([*command, "--ledger", str(spent.path)]) == 0
+    assert "fits: (1.5, 9e-06) left" in capsys.readouterr().out

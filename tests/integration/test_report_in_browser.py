@@ -27,13 +27,9 @@ FLAGS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
 HOSTILE = [
-    "<script>window.hit = 1</script>",
-    "</script><script>window.hit = 2</script>",
-    '"><img src=x onerror="window.hit = 3">',
-    "<svg onload='window.hit = 4'>",
-    "javascript:window.hit=5",
-    "<!--<script>",
-    "&lt;b&gt;&amp;",
+    *("<script>window.hit = 1</script>", "</script><script>window.hit = 2</script>"),
+    *('"><img src=x onerror="window.hit = 3">', "<svg onload='window.hit = 4'>"),
+    *("javascript:window.hit=5", "<!--<script>", "&lt;b&gt;&amp;"),
     "${window.hit = 6} {{7*7}} $title",
 ]
 SCRIPTS = ["أوروبا", "中华人民共和国", "महाराष्ट्र", "👩‍👩‍👧‍👦 🏳️‍🌈", "עברית 42", "\u202egnp.exe", "é́́́́"]
@@ -49,7 +45,6 @@ def receipt_for(hierarchy: Any = "path:p", **arguments: Any) -> Receipt:
 
 
 def frame_of(counts: dict[str, int], separator: str = "/") -> pd.DataFrame:
-    """Nodes of a path by label; the total has the label ``*``."""
     labels = list(counts)
     level = [0 if label == "*" else label.count(separator) + 1 for label in labels]
     frame = pd.DataFrame({"level": level, "prefix": labels, "count": counts.values()})
@@ -346,16 +341,10 @@ def test_a_click_zooms_in_and_the_way_back_is_open(page: Page) -> None:
 
 
 def test_an_address_opens_a_view(page: Page) -> None:
-    """A good one does; a bad one shows everything."""
     page.open(frame_of(SMALL), address="#n=5")
     assert page.trail == ["Everything", "b"]
     for bad in (
-        "#n=99",
-        "#n=-1",
-        "#n=1:5-2",
-        "#n=1:0-99",
-        "#n=1e1",
-        "#<img src=x>",
+        *("#n=99", "#n=-1", "#n=1:5-2", "#n=1:0-99", "#n=1e1", "#<img src=x>"),
         "#n=" + "9" * 40,
     ):
         page.open(frame_of(SMALL), address=bad)
@@ -363,7 +352,6 @@ def test_an_address_opens_a_view(page: Page) -> None:
 
 
 def test_small_nodes_are_drawn_together_and_open(page: Page) -> None:
-    """A block for what is too narrow opens as a view of its own."""
     sizes = {"*": 10_000, "big": 9_000, **{f"s{i}": 1 for i in range(1000)}}
     page.open(frame_of(sizes))
     rest = page.driver.find_element("css selector", ".cell.rest")
@@ -686,7 +674,6 @@ def test_text_is_legible_in_light_and_dark(page: Page, dark: bool) -> None:
 
 
 def test_a_resized_window_draws_anew(page: Page) -> None:
-    """More blocks have room on a wider screen."""
     page.open(many(1_000), width=390)
     before = len(page.cells)
     page.command("Emulation.setDeviceMetricsOverride", **_screen(1280))

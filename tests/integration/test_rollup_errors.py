@@ -10,11 +10,8 @@ import duckdb
 import pytest
 
 import dpframe as dp
-from tests.doors import (
-    World,
-    in_this_process,
-)
-from tests.integration.contract import LARGE, MEASURES, ROLLUP, flags_of, world_of
+from tests.doors import World, in_this_process
+from tests.integration.contract import MEASURES, ROLLUP, flags_of, world_of
 
 """What a receipt gains by the draw; ``dp_releases`` lists what was charged, before it."""
 
@@ -109,16 +106,6 @@ def test_a_wrong_error_is_refused_on_the_command_line(
     assert said in done.stderr
 
 
-def test_the_command_line_writes_a_report(world: World, tmp_path: Path) -> None:
-    asked = {"measures": MEASURES, **LARGE}
-    flags = [*flags_of(world, "columns:host", asked), "--report", "page.html"]
-    said = in_this_process("rollup", str(world.parquet), *flags, cwd=tmp_path)
-    assert said.returncode == 0, said.stderr
-    text = (tmp_path / "page.html").read_text("utf-8")
-    assert "Rollup of host" in text
-    assert '"title":"paid_clipped"' in text
-
-
 def test_measures_in_another_order_are_another_release(tmp_path: Path) -> None:
     """Law: columns of a replay stand under the names that they were released with: what comes back
     from a name in SQL has places, and so the order of measures is part of what was asked."""
@@ -141,3 +128,21 @@ def test_measures_in_another_order_are_another_release(tmp_path: Path) -> None:
     with pytest.raises(dp.ReleaseNameError):
         dp.rollup(frame, ["a"], [total, count], **given)
     assert len(ledger.releases()) == 2
+
+
+@pytest.mark.parametrize(
+    ("mean", "more", "times"),
+    [("mean(x, 0, 9)", {}, 1), ("mean(x, 0, 8)", {}, 2), ("mean(x, 0, 9)", {"user": "u"}, None)],
+)
+def test_a_sum_beside_a_mean_of_the_same_values_is_told_with_its_error(
+    mean: str, more: dict[str, Any], times: float | None
+) -> None:
+    """Law: one is read from the other, with the error that the sum has alone; between other bounds,
+    and by user, nothing is shared."""
+    asked: dict[str, Any] = {"by": ["a"], "epsilon": 1.0, "delta": 1e-6, **more}
+    alone = dp.explain_rollup(measures=["sum(x, 0, 9) AS s"], **asked)
+    both = dp.explain_rollup(measures=["sum(x, 0, 9) AS s", f"{mean} AS m"], **asked)
+    assert ("read from what m draws for both" in str(both)) == (times == 1)
+    if times:
+        errors = both.plan.errors["s"], alone.plan.errors["s"]
+        assert errors[0] == pytest.approx(times * errors[1], rel=1e-3)

@@ -267,7 +267,6 @@ def test_a_rehearsal_names_a_column_that_is_not_there(folder: Path) -> None:
 
 
 def test_several_reports_pay_for_what_overlaps(folder: Path) -> None:
-    """Days and weeks of one column: the dearest day counts."""
     daily = '[[report]]\nname = "daily"\nquestion = "tree-counts"\nhierarchy = ["country"]\n'
     daily += 'epsilon = 0.25\ndelta = 1e-7\nperiod = { unit = "day", first = "2026-10-05" }\n'
     edited(folder, "[[report]]", f"{daily}\n[[report]]")
@@ -381,7 +380,6 @@ WRONG = {
 def test_a_wrong_declaration_does_nothing(
     folder: Path, capsys: pytest.CaptureFixture[str], fault: str
 ) -> None:
-    """Exit code 2, what is wrong, and no file made."""
     old, new, said = WRONG[fault]
     edited(folder, old, new)
     there = {path.name for path in folder.iterdir()}
@@ -432,7 +430,6 @@ def test_clocks_that_jump_are_refused(folder: Path, monkeypatch: pytest.MonkeyPa
 def test_a_target_that_cannot_be_written_fails_the_run_and_keeps_the_releases(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 1; the next run publishes what is stored."""
     (folder / "results.duckdb").write_text("mine")
     assert run(folder) == 1
     assert "failed: to (" in capsys.readouterr().out
@@ -514,7 +511,6 @@ def test_postgres_is_read_by_declared_types(tmp_path: Path) -> None:
 
     with postgres() as engine:
         info = engine.connection.info
-        engine.run("DROP TABLE IF EXISTS odd")
         engine.run(
             "CREATE TABLE odd (d date, t timestamptz, n numeric, i int, b boolean, x jsonb, "
             '"a""b" text)'
@@ -534,4 +530,56 @@ def test_postgres_is_read_by_declared_types(tmp_path: Path) -> None:
         secret = f"postgresql://{info.user}:geheim@db.example/{info.dbname}"
         made = DatabaseSource(database=secret, query="SELECT * FROM odd")
         said = made.describe("2026-W40")
-        assert said == "SELECT * FROM odd in PostgreSQL db.example/postgres"
+        assert said == f"SELECT * FROM odd in PostgreSQL db.example/{info.dbname}"
+
+
+# -- the planner -----------------------------------------------------------------------------------
+
+
+WAYS = ["way", "mechanism", "epsilon", "delta", "half_width", "shown_from", "epsilon_together"]
+
+
+def test_sql_has_the_ways_of_python() -> None:
+    plan = dp.plan_series(20, "hhh", ["a", "b"], user="who", total=(2.0, 1e-6))
+    with duckdb.connect() as con:
+        dp.register(con)
+        found = con.sql(
+            "FROM dp_plan_series('hhh', 'columns:a,b', 20, 2.0, 1e-6, arguments := {'user': 'who'})"
+        ).df()
+    expected = plan.to_frame()
+    assert found[WAYS].to_dict("list") == expected[WAYS].to_dict("list")
+    assert found.loc[found["chosen"], "mechanism"].tolist() == [plan.arguments["mechanism"]]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("'hhhh', 'columns:a', 20, 2.0, 1e-6", "Did you mean 'hhh'"),
+        ("'hhh', 'columns:a', 20, 2.0", "delta of total is missing"),
+        ("'hhh', 'columns:a', 0, 2.0, 1e-6", "releases"),
+        ("'hhh', 'columns:a', 20, 2.0, 1e-6, arguments := 'who'", "must be a struct"),
+        ("'hhh', 'columns:a', 20, 2.0, 1e-6, arguments := {'usr': 'w'}", "Did you mean 'user'"),
+    ],
+)
+def test_sql_says_what_is_wrong_with_a_plan(call: str, words: str) -> None:
+    with duckdb.connect() as con:
+        dp.register(con)
+        with pytest.raises(duckdb.Error, match=words):
+            con.sql(f"FROM dp_plan_series({call})")
+
+
+def test_the_command_plans_and_says_until_when(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Law: ``dpframe plan-series`` prints the table of Python; with a ledger also how many of the
+    releases that are planned it still holds."""
+    book = dp.Ledger(tmp_path / "b.db", epsilon=2.0, delta=1e-6, accountant="pld")
+    plan = dp.plan_series(20, "hhh", ["a", "b"], user="who", total=(2.0, 1e-6))
+    command = ["plan-series", "hhh", "columns:a,b", "--releases", "20", "--user", "who"]
+    command += ["--epsilon", "2", "--delta", "1e-6", "--ledger", str(book.path), "--every", "week"]
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    assert str(plan) in out
+    assert "more fit if they are reserved now (out on " in out
+    with pytest.raises(SystemExit):
+        main(["plan-series", "hhhh", "columns:a,b", "--releases", "20"])

@@ -122,7 +122,6 @@ def test_text_is_legible_in_light_and_dark(page: Page, dark: bool) -> None:
 
 
 def test_a_page_of_nothing_is_refused(tmp_path: Path) -> None:
-    """No release, or no nodes."""
     with pytest.raises(dp.ParameterError, match="no period of the series is drawn"):
         series_page({"2026-W40": None}, "", title="x")
 
@@ -141,7 +140,6 @@ def test_one_period_and_many_are_drawn() -> None:
 
 
 def measured(weeks: int) -> Releases:
-    """Rollups of three measures, one a week."""
     out: Releases = {}
     for week in range(40, 40 + weeks):
         rows = pd.DataFrame(

@@ -35,11 +35,10 @@ from dpframe.ledger import Ledger
 from dpframe.questions.hhh.sketch_plans import partition_plan
 from dpframe.sketches import MisraGries, merge_raw_sketches
 from dpframe.sources.exact_trees import exact_counts
-from dpframe.sources.spark import is_spark, shuffle_partitions
+from dpframe.sources.spark import shuffle_partitions
 from dpframe.sources.spark_stream import Worker, partitioned_states
 from dpframe.sources.stream_batches import update_sketches
 from dpframe.testing import seeded_noise
-from tests.hostile import DATES, DOMAINS, IPS, NUMBERS, PATHS
 from tests.integration.spark_driver import BUDGET, STREAM, reading, shown
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,16 +46,10 @@ DATA = ROOT.parent / "shared" / "data"
 REQUIRED = os.environ.get("DPFRAME_REQUIRE_SPARK") == "1"
 ROWS = 4_000
 
-pytestmark = [
-    pytest.mark.engines,
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
+pytestmark = pytest.mark.engines
 
 
 def absent() -> str | None:
-    """Why there is no Spark here."""
     try:
         import pyspark  # noqa: F401
     except ImportError:
@@ -77,7 +70,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def paths(folder: Path) -> Path:
-    """A file of paths, some malformed."""
     rng = np.random.default_rng(5)
     tops = rng.choice(["a", "b", "", "c//"], ROWS, p=[0.5, 0.3, 0.1, 0.1])
     leaves = np.minimum(rng.zipf(1.3, ROWS), 2_000)
@@ -155,19 +147,14 @@ def spent(ledger: Ledger) -> int:
 
 MALFORMED = [None, "", "x", "NaN", "999.1.1.1", "1:2:3", "..", "2024-13-45", "-inf", "\u0130\u03a3"]
 
-CASES: list[tuple[str, str]] = [
+CASES = [
     ("tor_relay_ips", "ip:ip"),
     ("flights_nyc13", "columns:carrier,dest,flight"),
-    *(
-        pytest.param(table, spec, marks=pytest.mark.engines)
-        for table, spec in (
-            ("git_paths_rails", "path:path"),
-            ("flights_nyc13", "date:date"),
-            ("flights_nyc13", "number:air_time?lower=0&upper=512&depth=6"),
-            ("dns_zeek_wrccdc", "domain:query"),
-            ("geo_geonames_cities500", "code:admin1_code?lengths=1,2"),
-        )
-    ),
+    ("git_paths_rails", "path:path"),
+    ("flights_nyc13", "date:date"),
+    ("flights_nyc13", "number:air_time?lower=0&upper=512&depth=6"),
+    ("dns_zeek_wrccdc", "domain:query"),
+    ("geo_geonames_cities500", "code:admin1_code?lengths=1,2"),
 ]
 
 
@@ -198,37 +185,11 @@ def test_frames_are_those_of_duckdb(session: Any, table: str, spec: str) -> None
     assert len(frames[0]) > 2
 
 
-HOSTILE = [(PATHS, "path:c"), (IPS, "ip:c"), (DOMAINS, "domain:c"), (DATES, "date:c")]
-HOSTILE.append((NUMBERS, "number:c?lower=0&upper=100"))
+STRICT = ("spark.sql.ansi.enforceReservedKeywords", "spark.sql.parser.quotedRegexColumnNames")
 
 
-@pytest.mark.parametrize(
-    ("table", "spec"),
-    [
-        pytest.param(*case, marks=[pytest.mark.engines] * (i > 1), id=case[1])
-        for i, case in enumerate(HOSTILE)
-    ],
-)
-def test_hostile_values_are_the_same_nodes(session: Any, table: pa.Table, spec: str) -> None:
-    """Whatever a value is, it is no error, and counts where it counts in DuckDB; more of this is in
-    test_warehouse."""
-    trees = [
-        exact_counts(source, as_hierarchy(spec), PrivacyUnit(), 1)
-        for source in (table, session.createDataFrame(table))
-    ]
-    assert trees[0].count.tolist() == trees[1].count.tolist()
-    assert [k.to_pylist() for k in trees[0].keys] == [k.to_pylist() for k in trees[1].keys]
-
-
-STRICT = (
-    "spark.sql.ansi.enforceReservedKeywords",
-    "spark.sql.parser.quotedRegexColumnNames",
-)
-
-
-@pytest.mark.parametrize("ansi", ["true", pytest.param("false", marks=pytest.mark.engines)])
+@pytest.mark.parametrize("ansi", ["true", "false"])
 def test_neither_ansi_mode_nor_case_make_a_difference(session: Any, paths: Path, ansi: str) -> None:
-    """Malformed values raise nothing; columns go by their exact names."""
     session.conf.set("spark.sql.ansi.enabled", ansi)
     session.conf.set("spark.sql.caseSensitive", ansi)
     for setting in STRICT:
@@ -295,7 +256,6 @@ def test_different_users_at_nodes_are_those_of_the_same_rows(session: Any) -> No
 
 
 def test_weights_are_read_there(session: Any) -> None:
-    """By the front door: whole numbers up to the bound, and no value is an error."""
     table = pa.table({"a": ["x", "y", "z", "v"], "w": [3, 10**15, None, -2]})
     for kind in (pa.int64(), pa.decimal128(20, 0)):
         rows = table.set_column(1, "w", table["w"].cast(kind))
@@ -315,8 +275,8 @@ def test_weights_are_read_there(session: Any) -> None:
     ("spec", "user"),
     [
         ("columns:u", "u"),
-        pytest.param("columns:c", "u", marks=pytest.mark.engines),
-        pytest.param("columns:c", "c", marks=pytest.mark.engines),
+        ("columns:c", "u"),
+        ("columns:c", "c"),
     ],
 )
 def test_users_of_one_partition_stay_apart(session: Any, spec: str, user: str) -> None:
@@ -350,7 +310,6 @@ def test_the_band_of_a_stream_follows_the_threshold(session: Any, paths: Path) -
 
 
 def test_listed_keys_are_looked_up_there(session: Any, paths: Path) -> None:
-    """Only listed nodes come to the driver, with the counts that they have elsewhere."""
     keys = ["a/1/1", "a/2/2", "b/1/8", "z/1/1"]
     frames = []
     for source in (str(paths), session.read.parquet(str(paths))):
@@ -388,9 +347,7 @@ def test_streams_are_merged_from_partitions_by_hash(session: Any, paths: Path) -
     assert "however many sketches" in receipt["sensitivity"]
 
 
-@pytest.mark.parametrize(
-    ("most", "method"), [(40, "bounded"), pytest.param(1, "sum", marks=pytest.mark.engines)]
-)
+@pytest.mark.parametrize(("most", "method"), [(40, "bounded"), (1, "sum")])
 def test_streams_of_users(session: Any, paths: Path, most: int, method: str) -> None:
     """A user is in one partition, and the merge with less noise is taken."""
     rows = session.read.parquet(str(paths))
@@ -436,7 +393,6 @@ def test_a_worker_feeds_partitions_however_they_come() -> None:
 
 
 def killing(marker: Path, always: bool) -> Any:
-    """A source step in which a Python worker kills itself: always, or once."""
     name = str(marker)
 
     def step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -449,7 +405,7 @@ def killing(marker: Path, always: bool) -> Any:
     return step
 
 
-@pytest.mark.parametrize("options", [BUDGET, pytest.param(STREAM, marks=pytest.mark.engines)])
+@pytest.mark.parametrize("options", [BUDGET, STREAM])
 def test_a_worker_that_is_killed_again_and_again_leaves_no_charge(
     session: Any, paths: Path, ledger: Ledger, tmp_path: Path, options: dict[str, Any]
 ) -> None:
@@ -463,9 +419,7 @@ def test_a_worker_that_is_killed_again_and_again_leaves_no_charge(
     assert [table.name for table in session.catalog.listTables()] == []
 
 
-@pytest.mark.parametrize(
-    "options", [pytest.param({**BUDGET, "threshold": 100}, marks=pytest.mark.engines), STREAM]
-)
+@pytest.mark.parametrize("options", [{**BUDGET, "threshold": 100}, STREAM])
 def test_a_task_that_is_tried_again_changes_nothing(
     session: Any, paths: Path, ledger: Ledger, tmp_path: Path, options: dict[str, Any]
 ) -> None:
@@ -567,19 +521,6 @@ def test_an_explanation_of_a_spark_frame_runs_nothing(session: Any, folder: Path
     assert marker.exists()
 
 
-def test_importing_dpframe_does_not_load_pyspark() -> None:
-    """A frame is known by the module of its class."""
-    done = subprocess.run(
-        [sys.executable, "-c", "import sys, dpframe; print('pyspark' in sys.modules)"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == "False"
-    assert not is_spark(pd.DataFrame())
-
-
-@pytest.mark.engines
 def test_executors_and_a_driver_that_are_killed(
     driver: subprocess.Popen[str], session: Any, folder: Path, paths: Path
 ) -> None:
@@ -614,7 +555,6 @@ def test_executors_and_a_driver_that_are_killed(
 
 
 def test_a_session_that_has_stopped(session: Any, paths: Path, ledger: Ledger) -> None:
-    """The last test of this module: a clear error, nothing charged."""
     rows = session.read.parquet(str(paths))
     session.stop()
     for options in (BUDGET, STREAM):

@@ -61,7 +61,6 @@ def test_an_error_of_ours_shows_the_line_of_the_caller(call: str, tmp_path: Path
 
 
 def test_the_environment_brings_all_frames_back(tmp_path: Path) -> None:
-    """Negative control, and the way to report a bug."""
     code = PREPARED.replace("CALL", CALLS["an accessor"]) + "analyst()\n"
     full, short = (said(code, tmp_path, DPFRAME_TRACEBACK=how) for how in ("full", "short"))
     assert len(full.splitlines()) > len(short.splitlines())

@@ -45,8 +45,7 @@ def planned(plan: str) -> Any:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
-    "plan",
-    [pytest.param(p, marks=[pytest.mark.evidence] * (p == "reports")) for p in PLANS],
+    "plan", [pytest.param(p, marks=[pytest.mark.evidence] * (p == "reports")) for p in PLANS]
 )
 def test_plans_travel(plan: str, way: Callable[[Any], Any]) -> None:
     """Law: a copy asks the same question at the same cost, and explains it in the same words."""
@@ -79,12 +78,7 @@ def test_what_was_released_travels(way: Callable[[Any], Any]) -> None:
     assert way(sql).sql == sql.sql
     assert way(sql).plan.fingerprint == sql.plan.fingerprint
     for spec in (
-        "ip:src",
-        "path:p",
-        "columns:a,b",
-        "domain:h",
-        "date:d",
-        "number:n?lower=0&upper=9",
+        *("ip:src", "path:p", "columns:a,b", "domain:h", "date:d", "number:n?lower=0&upper=9"),
     ):
         assert way(as_hierarchy(spec)) == as_hierarchy(spec)
     assert str(way(dp.ReleaseNameError("words"))) == "words"

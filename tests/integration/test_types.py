@@ -302,7 +302,6 @@ def test_a_result_that_is_mostly_invalid_says_so(mechanism: str, tmp_path: Path)
 
 
 def test_of_columns_the_one_that_is_mostly_missing_is_named(tmp_path: Path) -> None:
-    """In tree counts and by the command line, too."""
     rows = ROWS.assign(city=None, place=ROWS["place"])
     receipt = dp.tree_counts(rows, ["place", "city"], **BUDGET).dp.receipt
     assert ["'city' hold values" in said for said in receipt["notices"]] == [True]

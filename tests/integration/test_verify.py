@@ -113,7 +113,6 @@ def test_every_way_to_hand_over_a_result(
 
 @pytest.mark.engines
 def test_devices_and_users_are_proved_from_files(tmp_path: Path) -> None:
-    """Law: what prefix-tree and heavy-hitters of users write is proved as it is."""
     words = pd.DataFrame({"who": range(4000), "word": ["selfie"] * 3000 + ["brunch"] * 1000})
     file, out = tmp_path / "words.csv", tmp_path / "out.json"
     words.to_csv(file, index=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -36,16 +35,7 @@ BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 SEED = 5
 
 
-@pytest.fixture(
-    scope="module", params=["postgres", pytest.param("spark", marks=pytest.mark.engines)]
-)
-def engine(request: pytest.FixtureRequest) -> Iterator[Any]:
-    with getattr(engines, request.param)() as running:
-        yield running
-
-
 def real(name: str, columns: list[str], rows: int | None = 60_000) -> pa.Table:
-    """The first rows of a real table, or all of them."""
     path = DATA / f"{name}.parquet"
     if not path.exists():
         pytest.skip(f"the real data sets are not at {DATA}")
@@ -139,7 +129,6 @@ def test_hostile_values_are_the_same_nodes(engine: Any, table: pa.Table, spec: s
 
 
 def test_no_rows_are_a_root_of_zero(engine: Any) -> None:
-    """An empty table has its root, and nothing else."""
     table = pa.table({"a": pa.array([], pa.string())})
     engine.load("rows", table)
     assert elsewhere(engine, table, as_hierarchy(["a"]), RECORDS) == [("0", "0", None)]
@@ -169,11 +158,7 @@ def test_settings_of_a_session_change_nothing(engine: Any) -> None:
         engine.run(setting)
         try:
             for spec in (
-                "path:c?separator=%5C",
-                "path:c?separator='",
-                "date:c",
-                "ip:c",
-                "domain:c",
+                *("path:c?separator=%5C", "path:c?separator='", "date:c", "ip:c", "domain:c"),
             ):
                 h = as_hierarchy(spec)
                 assert elsewhere(engine, table, h, RECORDS) == in_duckdb(table, h, RECORDS, None)
@@ -218,7 +203,6 @@ USERS = [
 
 @pytest.mark.parametrize(("name", "user", "spec"), USERS)
 def test_shares_of_users_are_the_same(engine: Any, name: str, user: str, spec: str) -> None:
-    """With one hash in all engines, every user's 256 units fall on the same nodes."""
     h, unit = as_hierarchy(spec), PrivacyUnit(user=user)
     table = real(name, [user, *h.source_columns])
     engine.load("rows", table)
@@ -239,7 +223,6 @@ SAMPLED = [
 def test_sampled_records_of_users_are_the_same(
     engine: Any, name: str, user: str, spec: str
 ) -> None:
-    """With one hash in all engines, the same records of every user are counted."""
     h = as_hierarchy(spec)
     unit = PrivacyUnit(user=user, contribution="records", max_contributions=3)
     table = real(name, [user, *h.source_columns])
@@ -439,7 +422,6 @@ HUGE = [
 ]
 
 
-@pytest.mark.engines
 def test_texts_of_a_gigabyte_are_no_error_in_postgresql() -> None:
     """They compress to a few megabytes; what functions of texts would make of them does not fit."""
     with engines.postgres() as engine:
@@ -552,7 +534,6 @@ TREES: list[tuple[str, list[str], dict[str, Any]]] = [
 def test_tree_counts_of_real_data_are_the_same_frame(
     engine: Any, name: str, columns: list[str], more: dict[str, Any]
 ) -> None:
-    """The same for counts of all nodes, listed or found, weighted or not."""
     table = real(name, [*columns, *([more["weight"]] if "weight" in more else [])])
     engine.load("rows", table)
     spec = "ip:ip?prefixes=8,16&prefixes6=16,32" if columns == ["ip"] else columns

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -21,7 +20,7 @@ from dpframe.hierarchy._cells import product_kinds
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable
 
-from .enumerate_outputs import Distribution, NoNoise, Script, ScriptedCoins, every_script
+from .enumerate_outputs import Distribution, NoNoise, ScriptedCoins, law_of
 
 Record = tuple[str, ...]
 Table = Mapping[Record, int]
@@ -64,32 +63,14 @@ def more(table: Table, record: Record, records: int = 1) -> dict[Record, int]:
 
 
 def every_selection(
-    table: Table,
-    *,
-    kinds: tuple[Kind, ...],
-    test: NoiseTable,
-    threshold: int,
-    remainder: bool,
-    run: Run = offline_hhh.run,
+    table: Table, *, test: NoiseTable, run: Run = offline_hhh.run, **options: Any
 ) -> Distribution:
     """Probability of every set of selected cells, with their true residuals."""
-    cells, law = counts_of(table), Distribution()
-
-    def scripted(script: Script) -> Any:
-        return run(
-            cells,
-            kinds=kinds,
-            test=ScriptedCoins(test, script),
-            release=NoNoise(),
-            threshold=threshold,
-            remainder=remainder,
-        )
-
-    for script, noisy in every_script(scripted):
-        out = released(noisy)
-        law[out] = law.get(out, Fraction(0)) + script.probability
-    assert sum(law.values()) == 1
-    return law
+    cells = counts_of(table)
+    return law_of(  # type: ignore[no-any-return]
+        lambda script: run(cells, test=ScriptedCoins(test, script), release=NoNoise(), **options),
+        released,
+    )
 
 
 def released(noisy: NoisyNodes) -> Any:

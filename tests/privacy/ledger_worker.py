@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
-import random
 import resource
 import signal
 import sqlite3
+import subprocess
 import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -47,6 +49,24 @@ LAW = SimpleNamespace(
 )
 """What ``charge`` charges, for a reservation."""
 
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def worker(
+    command: str, *arguments: object, module: str = "ledger_worker", timeout: int = 900
+) -> Any:
+    """What a command of such a module prints, in a process of its own."""
+    words = [sys.executable, "-m", f"tests.privacy.{module}", command, *map(str, arguments)]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(words, cwd=ROOT, start_new_session=True, **pipes)
+    try:
+        out, errors = process.communicate(timeout=timeout)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # what it left behind, if it fails
+    assert process.returncode == 0, errors
+    return json.loads(out)
+
 
 def release(
     ledger: Ledger, name: str | None = None, meanwhile: Callable[[], object] = lambda: None
@@ -69,7 +89,8 @@ def release_then_charge(ledger: Ledger, out: Callable[[Release], None]) -> None:
 
 def charge(epsilon: float = EPSILON, delta: float = DELTA, day: int | None = None) -> Charge:
     """A charge for all, or for one day and the next."""
-    facts = PLAN.receipt()
+    facts, seconds = PLAN.receipt(), 86_400
+    days = {} if day is None else {"first": seconds * day, "last": seconds * (day + 2)}
     return Charge(
         release_id=facts["release_id"],
         time=facts["time"],
@@ -78,9 +99,7 @@ def charge(epsilon: float = EPSILON, delta: float = DELTA, day: int | None = Non
         profile=lambda: ((epsilon, delta),),
         source="a tree",
         receipt=facts.to_json(),
-        blocks=None
-        if day is None
-        else Blocks(axis="when as written", first=86_400 * day, last=86_400 * (day + 2)),
+        blocks=Blocks(axis="when as written", **days) if days else None,
     )
 
 
@@ -203,29 +222,6 @@ def careless(path: str, processes: str, times: str) -> object:
         return {"codes": codes, "charged": db.execute("SELECT spent FROM budget").fetchone()[0]}
 
 
-def killed(folder: str, times: str, seed: str, bug: str = "") -> object:
-    """Processes that make a ledger and release in a loop, each killed at a random moment."""
-    chance, runs = random.Random(int(seed)), []
-    for i in range(int(times)):
-        path, out = Path(folder, f"budget-{i}.db"), Path(folder, f"said-{i}")
-
-        def work(path: Path = path, out: Path = out) -> None:
-            ledger = Ledger(path, **TOTALS)
-            while True:
-                if bug:
-                    release_then_charge(ledger, lambda result: say(out, digest(result)))
-                else:
-                    say(out, digest(release(ledger)))
-
-        pid = forked(work)
-        listen(out, chance.randrange(4))
-        time.sleep(chance.uniform(0.0, 0.02))  # about a release
-        os.kill(pid, signal.SIGKILL)
-        code = ended(pid)
-        runs.append({"code": code, "released": len(said(out)), **standing(path)})
-    return runs
-
-
 class Stopping(sqlite3.Connection):
     """A connection whose process is killed at a given statement, or step of SQLite's machine."""
 
@@ -250,76 +246,81 @@ def stop() -> int:
     return 0
 
 
-def stopped_charges(folder: str, first: str, stride: str) -> object:
-    """Charge overlapping days; killed at every ``stride``-th statement, until none is met."""
-    runs, at = [], int(first)
-    while not runs or runs[-1]["code"]:
+def stop_at(left: int, steps: bool = False) -> None:
+    """Kill this process at a statement or step to come."""
+    connect = sqlite3.connect
+    sqlite3.connect = lambda *a, **o: connect(*a, **{**o, "factory": Stopping})  # type: ignore[assignment]
+    Stopping.left, Stopping.steps = left, steps
+
+
+def every(
+    folder: str,
+    first: str,
+    stride: str,
+    work: Callable[[int, Path, Path], None],
+    look: Callable[[Path, list[str]], dict[str, Any]],
+) -> list[dict[str, Any]]:
+    """Processes that work with a new ledger, each killed at a later point, until none is met; their
+    exit codes, and how the ledger looks then."""
+    runs: list[dict[str, Any]] = []
+    for at in itertools.count(int(first), int(stride)):
         path, out = Path(folder, f"budget-{at}.db"), Path(folder, f"said-{at}")
-
-        def work(at: int = at, path: Path = path, out: Path = out) -> None:
-            connect = sqlite3.connect
-            sqlite3.connect = lambda *a, **o: connect(*a, **o, factory=Stopping)  # type: ignore[assignment]
-            Stopping.left, Stopping.steps = at, False
-            ledger = Ledger(path, **TOTALS)
-            for day in range(3):
-                ledger.charge(charge(day=day))
-                say(out, str(day))
-
-        code, said_before = ended(forked(work)), len(said(out))
-        ledger = Ledger(path, **TOTALS)
-        ledger.verify()
-        made = len(ledger.releases())
-        fullest = ledger.spent.epsilon
-        ledger.charge(charge(day=1))
-        ledger.verify()
-        runs.append({"code": code, "said": said_before, "charges": made, "fullest": fullest})
-        at += int(stride)
+        code = ended(forked(partial(work, at, path, out)))
+        runs.append({"at": at, "code": code, **look(path, said(out))})
+        if not code:
+            break
     return runs
 
 
+def stopped_charges(folder: str, first: str, stride: str) -> object:
+    """Charge overlapping days; killed at every ``stride``-th statement in turn."""
+
+    def work(at: int, path: Path, out: Path) -> None:
+        stop_at(at)
+        ledger = Ledger(path, **TOTALS)
+        for day in range(3):
+            ledger.charge(charge(day=day))
+            say(out, str(day))
+
+    def look(path: Path, lines: list[str]) -> dict[str, Any]:
+        ledger = Ledger(path, **TOTALS)
+        ledger.verify()
+        made, fullest = len(ledger.releases()), ledger.spent.epsilon
+        ledger.charge(charge(day=1))
+        ledger.verify()
+        return {"said": len(lines), "charges": made, "fullest": fullest}
+
+    return every(folder, first, stride, work, look)
+
+
 def stopped(folder: str, kind: str, first: str, stride: str, bug: str = "") -> object:
-    """Release twice, once by name; killed at every ``stride``-th point in turn, until none is met.
+    """Release twice, once by name; killed at every ``stride``-th point in turn.
 
     Points are "statements" of SQL, "steps" of SQLite's machine (both from the making of the ledger
     on), or "bytes": any write beyond that many kills, within a commit to the journal or the file.
     """
-    runs, at = [], int(first)
-    while not runs or runs[-1]["code"]:
-        path, out = Path(folder, f"budget-{at}.db"), Path(folder, f"said-{at}")
 
+    def work(at: int, path: Path, out: Path) -> None:
         if kind == "bytes":
             Ledger(path, **TOTALS)
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (at, resource.RLIM_INFINITY))
+        else:
+            stop_at(at, kind == "steps")
+        ledger = Ledger(path, **TOTALS)
+        if bug:
+            release_then_charge(ledger, lambda result: say(out, digest(result)))
+        else:
+            say(out, digest(release(ledger)))
+            say(out, digest(release(ledger, name="daily")))
 
-        def work(at: int = at, path: Path = path, out: Path = out) -> None:
-            if kind == "bytes":
-                signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-                resource.setrlimit(resource.RLIMIT_FSIZE, (at, resource.RLIM_INFINITY))
-            else:
-                connect = sqlite3.connect
-                sqlite3.connect = lambda *a, **o: connect(*a, **o, factory=Stopping)  # type: ignore[assignment]
-                Stopping.left, Stopping.steps = at, kind == "steps"
-            ledger = Ledger(path, **TOTALS)
-            if bug:
-                release_then_charge(ledger, lambda result: say(out, digest(result)))
-            else:
-                say(out, digest(release(ledger)))
-                say(out, digest(release(ledger, name="daily")))
+    def look(path: Path, lines: list[str]) -> dict[str, Any]:
+        now = standing(path)
+        replay, again = (digest(release(Ledger(path), name="daily")) for _ in range(2))
+        same = replay == again and (len(lines) < 2 or bool(bug) or replay == lines[1])
+        return {"released": len(lines), "replayed": same, **now}
 
-        code = ended(forked(work))
-        lines, now = said(out), standing(path)
-        replay = digest(release(Ledger(path), name="daily"))
-        again = digest(release(Ledger(path), name="daily"))
-        runs.append(
-            {
-                "at": at,
-                "code": code,
-                "released": len(lines),
-                "replayed": replay == again and (len(lines) < 2 or bool(bug) or replay == lines[1]),
-                **now,
-            }
-        )
-        at += int(stride)
-    return runs
+    return every(folder, first, stride, work, look)
 
 
 def same_name(path: str, processes: str, bug: str = "") -> object:
@@ -354,7 +355,7 @@ def same_name(path: str, processes: str, bug: str = "") -> object:
     }
 
 
-COMMANDS = (race, careless, killed, stopped, stopped_charges, same_name)
+COMMANDS = (race, careless, stopped, stopped_charges, same_name)
 
 if __name__ == "__main__":
     command = {c.__name__: c for c in COMMANDS}[sys.argv[1]]

@@ -12,12 +12,14 @@ confidence 1 - 1e-6 (Clopper and Pearson 1934; as DP-Auditorium and dp-recorder 
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,10 +27,14 @@ import numpy as np
 from scipy.stats import beta
 
 import dpframe as dp
+from dpframe.accounting.compose import composed_epsilon
+from dpframe.accounting.losses import level_laws
 from dpframe.accounting.path_recursion import path_delta
 from dpframe.accounting.sketch_lattice import lattice_laws
 from dpframe.accounting.sketch_stream import sketch_laws
+from dpframe.asking.level_plan import proof_text
 from dpframe.counts import CountTree, NoisyNodes, chosen_nodes, nearest_chosen
+from dpframe.ledger.reservations import reserved_law
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable, gaussian_table, halves, laplace_table
 from dpframe.testing import seeded_noise
@@ -44,7 +50,7 @@ from tests.privacy.enumerate_outputs import (
     NoNoise,
     Script,
     ScriptedValues,
-    every_script,
+    law_of,
     more,
     released,
     tree_of,
@@ -56,9 +62,6 @@ from tests.privacy.told import told
 
 EPSILON, DELTA = 1.0, 1e-4
 DRAWS, CONFIDENCE = 5_000, 1e-6
-
-Outputs = Callable[[], Iterator[object]]
-"""Draws of one neighbour, without end."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +91,19 @@ def refused(game: Mapping[str, Any], *tables: NoiseTable, **promise: Any) -> boo
 # -- a statistical audit ---------------------------------------------------------------------------
 
 
-def audited(one: Outputs, other: Outputs, *, epsilon: float, delta: float) -> bool:
+def told_apart(
+    outputs: Callable[[Any], Iterator[object]],
+    pairs: Iterable[tuple[Any, Any]],
+    epsilon: float = EPSILON,
+    delta: float = DELTA,
+) -> bool:
     """Whether draws of two neighbours show, in one direction, that the promise is broken."""
-    with seeded_noise(7):
-        drawn = [[next(outputs) for _ in range(2 * DRAWS)] for outputs in (one(), other())]
-    return _shown(*drawn, epsilon, delta) or _shown(*drawn[::-1], epsilon, delta)
+    for pair in pairs:
+        with seeded_noise(7):
+            drawn = [list(islice(outputs(one), 2 * DRAWS)) for one in pair]
+        if _shown(*drawn, epsilon, delta) or _shown(*drawn[::-1], epsilon, delta):
+            return True
+    return False
 
 
 def _shown(here: list[object], there: list[object], epsilon: float, delta: float) -> bool:
@@ -129,22 +140,13 @@ class Selection:
 
     def audited(self) -> bool:
         full = self.threshold - self.test.highest // 3
-        return any(
-            audited(self._outputs(n), self._outputs(n + 1), epsilon=EPSILON, delta=DELTA)
-            for n in (0, full)
-        )
+        return told_apart(self._outputs, ((n, n + 1) for n in (0, full)))
 
-    def _outputs(self, records: int) -> Outputs:
+    def _outputs(self, records: int) -> Iterator[object]:
         tree = tree_of({"abcdefgh"[: self.height]: records})
-
-        def outputs() -> Iterator[object]:
-            options = {"threshold": self.threshold, "remainder": self.remainder}
-            while True:
-                yield released(
-                    offline_hhh.run(tree, test=self.test, release=self.release, **options)
-                )
-
-        return outputs
+        given = {name: value for name, value in vars(self).items() if name != "height"}
+        while True:
+            yield released(offline_hhh.run(tree, **given))
 
 
 def shipped(**options: Any) -> Selection:
@@ -199,33 +201,25 @@ def one_sided(law: NoiseTable) -> NoiseTable:
 
 def selections() -> Iterator[tuple[str, str, Selection]]:
     own, low, without = shipped(), calibrated(height=1), shipped(remainder=False)
+    test, release, highest = own.test, own.release, own.test.highest
+    as_release = replace(own, test=release, threshold=release.highest + 2)
+    for_one = Selection(low.test, low.laws.release, low.threshold)
     yield "release noise of half the scale", "mechanism", scaled(1, 1, 0.5)
     yield "left half 20 % narrower", "accountant", scaled(0.8, 1, 1)
     yield "right half 20 % narrower", "accountant", scaled(1, 0.8, 1)
-    yield (
-        "test drawn from the release's law",
-        "mechanism",
-        replace(own, test=own.release, threshold=own.release.highest + 2),
-    )
-    yield (
-        "calibrated for one level, run on three",
-        "accountant",
-        Selection(low.test, low.laws.release, low.threshold),
-    )
+    yield "test drawn from the release's law", "mechanism", as_release
+    yield "calibrated for one level, run on three", "accountant", for_one
     yield "one level more than was paid for", "accountant", replace(own, height=4)
     yield "remainder that is not paid for", "accountant", replace(without, remainder=True)
     yield "threshold of 1", "mechanism", replace(own, threshold=1)
-    yield (
-        "threshold at half the reach of the noise",
-        "mechanism",
-        replace(own, threshold=own.test.highest // 2),
-    )
-    yield "threshold off by two", "mechanism", replace(own, threshold=own.test.highest)
-    yield "test cut short on the left", "noise", replace(own, test=cut(own.test, 8, 0))
-    yield "test cut short on the right", "noise", replace(own, test=cut(own.test, 0, 3))
-    yield "release cut short", "noise", replace(own, release=cut(own.release, 4, 4))
-    yield "a value that never comes", "noise", replace(own, release=holed(own.release))
-    yield "release noise without its sign", "noise", replace(own, release=one_sided(own.release))
+    half = replace(own, threshold=highest // 2)
+    yield "threshold at half the reach of the noise", "mechanism", half
+    yield "threshold off by two", "mechanism", replace(own, threshold=highest)
+    yield "test cut short on the left", "noise", replace(own, test=cut(test, 8, 0))
+    yield "test cut short on the right", "noise", replace(own, test=cut(test, 0, 3))
+    yield "release cut short", "noise", replace(own, release=cut(release, 4, 4))
+    yield "a value that never comes", "noise", replace(own, release=holed(release))
+    yield "release noise without its sign", "noise", replace(own, release=one_sided(release))
 
 
 # -- wrong numbers where counts of levels compose --------------------------------------------------
@@ -251,25 +245,17 @@ class Histograms:
         return max(alone, apart) > DELTA
 
     def audited(self) -> bool:
-        return any(
-            audited(self._outputs(n), self._outputs(n + 1), epsilon=EPSILON, delta=DELTA)
-            for n in (0, 1000)
-        )
+        return told_apart(self._outputs, ((n, n + 1) for n in (0, 1000)))
 
-    def _outputs(self, records: int) -> Outputs:
-        def outputs() -> Iterator[object]:
-            while True:
-                drawn = self.noise.draw(500 * self.levels).reshape(500, self.levels) + records
-                shown = np.where((drawn >= self.least) & (records > 0), drawn, -1)
-                yield from (int(total) for total in shown.sum(axis=1))
-
-        return outputs
+    def _outputs(self, records: int) -> Iterator[object]:
+        while True:
+            drawn = self.noise.draw(500 * self.levels).reshape(500, self.levels) + records
+            shown = np.where((drawn >= self.least) & (records > 0), drawn, -1)
+            yield from (int(total) for total in shown.sum(axis=1))
 
 
 @cache
 def level_law(family: Any, levels: int) -> NoiseTable:
-    from dpframe.accounting.losses import level_laws
-
     return level_laws(family, levels=levels, epsilon=EPSILON, delta=DELTA).noise
 
 
@@ -288,14 +274,14 @@ def histograms() -> Iterator[tuple[str, str, Histograms]]:
 # -- wrong numbers that only the proof shows in full -----------------------------------------------
 
 
-def changed(plan: Any, change: Callable[[dict[str, Any]], None]) -> Callable[[], bool]:
+Change = Callable[[dict[str, Any]], object]
+"""What is done to a proof as JSON has it."""
+
+
+def changed(plan: Callable[[], Any], change: Change) -> Callable[[], bool]:
     """Whether the verifier refuses a plan whose game was changed and whose promise was not."""
 
     def ask() -> bool:
-        import json
-
-        from dpframe.asking.level_plan import proof_text
-
         proof = json.loads(proof_text(plan()) or "")
         change(proof)
         return verify_proof(json.dumps(proof)).outcome == "failed"
@@ -303,13 +289,30 @@ def changed(plan: Any, change: Callable[[dict[str, Any]], None]) -> Callable[[],
     return ask
 
 
-def explained(**arguments: Any) -> Callable[[], Any]:
+def told_of(part: str, **facts: Any) -> Change:
+    """Other facts in a part of the proof; a function of what is told there makes the new fact."""
+
+    def change(proof: dict[str, Any]) -> None:
+        known = proof[part]
+        known.update({k: fact(known[k]) if callable(fact) else fact for k, fact in facts.items()})
+
+    return change
+
+
+played = partial(told_of, "game")
+
+
+def once_more(name: str) -> Change:
+    """The first part of the game again."""
+    return lambda proof: proof["game"][name].append(proof["game"][name][0])
+
+
+def planned(explain: Callable[..., Any], *of: Any, **arguments: Any) -> Callable[[], Any]:
     budget = {"epsilon": EPSILON, "delta": DELTA}
-    return lambda: dp.explain("path:p?depth=3", **{**budget, **arguments}).plan
+    return lambda: explain(*of, **{**budget, **arguments}).plan
 
 
-def tree(**arguments: Any) -> Callable[[], Any]:
-    return lambda: dp.explain_tree_counts("path:p?depth=3", **arguments).plan
+explained = partial(planned, dp.explain, "path:p?depth=3")
 
 
 def streams(levels: int, less: int) -> Callable[[], bool]:
@@ -367,12 +370,8 @@ def disjoint() -> bool:
 def reserving(paid: int, made: int, own: float = 0.1) -> bool:
     """Whether so many releases are refused in a ledger that holds what fewer cost together; their
     law, and what the ledger says of it."""
-    from dpframe.accounting.compose import composed_epsilon
-    from dpframe.asking.level_plan import proof_text
-    from dpframe.ledger.reservations import reserved_law
-
     budget = {"epsilon": 0.1, "delta": 1e-8}
-    law = reserved_law(dp.explain(["p"], **budget).plan.profile)  # type: ignore[attr-defined]
+    law = reserved_law(dp.explain(["p"], **budget).plan.profile)
     epsilon = composed_epsilon([(law, paid)], 1e-6)
     text = proof_text(dp.explain(["p"], **{**budget, "epsilon": own}).plan)
     text = (text or "").replace(f'"epsilon": {own}', '"epsilon": 0.1')
@@ -406,118 +405,16 @@ def another_law() -> bool:
     return reserving(10, 10, own=0.12)
 
 
-def groups_of_users() -> Any:
-    users = {"user": "u", "contribution": "records", "max_contributions": 2}
-    budget = {"epsilon": EPSILON, "delta": DELTA}
-    return dp.explain("path:p?depth=3", mechanism="offline-gaussian", **budget, **users).plan
+def _last_step(**facts: Callable[[dict[str, Any]], object]) -> Change:
+    def change(proof: dict[str, Any]) -> None:
+        step = proof["game"]["steps"][-1]
+        step.update({name: fact(step) for name, fact in facts.items()})
+
+    return change
 
 
-Change = Callable[[dict[str, Any]], object]
-"""What is done to a proof as JSON has it."""
-
-
-def relative_counts() -> Any:
-    return dp.explain_tree_counts(
-        "path:p?depth=2", epsilon=1.0, delta=DELTA, mechanism="relative", alpha=0.5, largest=10**9
-    ).plan
-
-
-def classified() -> Iterator[tuple[str, str, Change]]:
-    """Changes of a step with a relative error."""
-
-    def last(**facts: Callable[[dict[str, Any]], object]) -> Change:
-        def change(told: dict[str, Any]) -> None:
-            step = told["game"]["steps"][-1]
-            step.update({name: fact(step) for name, fact in facts.items()})
-
-        return change
-
-    steps = "a step that is not paid for"
-    yield steps, "accountant", lambda t: t["game"]["steps"].append(t["game"]["steps"][0])
-    yield "an answer more than is paid for", "accountant", last(tops=lambda s: s["tops"] + 1)
-    yield "queries with the noise of tests", "mechanism", last(queries=lambda s: s["tests"])
-    yield (
-        "tests with noise of half the scale",
-        "mechanism",
-        last(tests=lambda s: _half(s["tests"])),
-    )
-    yield "noise of tests cut at half its reach", "noise", last(bound=lambda s: s["bound"] // 2)
-    yield "one record can pass a test", "mechanism", last(cut=lambda s: s["bound"] + 1)
-
-
-def _half(scale: str) -> str:
-    return str(Fraction(scale) / 2)
-
-
-def spread() -> Iterator[tuple[str, str, Callable[[dict[str, Any]], None]]]:
-    """Mistakes in Gaussian noise for groups of records."""
-    yield "3 records paid for as 2", "accountant", lambda t: t["game"].update(moves=3)
-    yield "a level that is not paid for", "accountant", lambda t: t["game"].update(height=4)
-    yield (
-        "noise of a test claimed 1 % wider than its table",
-        "noise",
-        lambda t: t["game"].update(test_sigma=t["game"]["test_sigma"] * 1.01),
-    )
-    yield "tests with noise of releases", "mechanism", lambda t: t["tables"].reverse()
-
-
-def values_of_users() -> Any:
-    return dp.explain_heavy_hitters("w", user="u", epsilon=EPSILON, delta=DELTA).plan
-
-
-def weighed() -> Iterator[tuple[str, str, Callable[[dict[str, Any]], None]]]:
-    """Mistakes in rounds of weights."""
-
-    def less(noise: dict[str, Any]) -> None:
-        noise["sigma"] *= 0.99
-
-    yield (
-        "a round that is not paid for",
-        "accountant",
-        lambda t: t["game"]["rounds"].append(t["game"]["rounds"][0]),
-    )
-    yield "noise of a round 1 % narrower", "mechanism", lambda t: less(t["game"]["rounds"][0])
-    yield "noise of counts 1 % narrower", "mechanism", lambda t: less(t["game"]["count"])
-    yield (
-        "a user with twice the values",
-        "accountant",
-        lambda t: t["game"].update(items=2 * t["game"]["items"]),
-    )
-    yield (
-        "threshold 1 % lower",
-        "mechanism",
-        lambda t: t["game"].update(threshold=t["game"]["threshold"] * 99 // 100),
-    )
-    yield (
-        "counts of norm 256 paid for as 128",
-        "accountant",
-        lambda t: t["game"].update(norm=256),
-    )
-
-
-def prefix_tree() -> Any:
-    budget = {"epsilon": EPSILON, "delta": DELTA, "participation": 0.5}
-    return dp.explain_prefix_tree("word", user="u", devices=100_000, **budget).plan
-
-
-def devices() -> Iterator[tuple[str, str, Callable[[dict[str, Any]], None]]]:
-    """Mistakes in sums of reports."""
-    yield "a report that is not paid for", "accountant", lambda t: t["game"].update(reports=5)
-    yield (
-        "a cell that nobody holds reports 5 % less",
-        "mechanism",
-        lambda t: t["game"].update(silence=t["game"]["silence"] * 0.95),
-    )
-    yield (
-        "a cell that others hold taken for the best hidden",
-        "accountant",
-        lambda t: t["game"].update(spared=5),
-    )
-    yield (
-        "devices counted that do not take part",
-        "accountant",
-        lambda t: t["game"].update(counted=50_000),
-    )
+def _narrower(noise: dict[str, Any]) -> None:
+    noise["sigma"] *= 0.99
 
 
 def _rounded_down(proof: dict[str, Any]) -> None:
@@ -527,72 +424,115 @@ def _rounded_down(proof: dict[str, Any]) -> None:
         level["scale"] = f"{int(over) * 2**16 // int(under or 1) - 1}/{2**16}"
 
 
+GROUPS: Any = {"user": "u", "contribution": "records", "max_contributions": 2}
+GROUPED, SHARES = explained(**GROUPS), explained(user="u", epsilon=4.0)
+NORMAL = explained(mechanism="offline-gaussian", **GROUPS)
+ROUNDS = planned(dp.explain_heavy_hitters, "w", user="u")
+DEVICES = planned(dp.explain_prefix_tree, "word", user="u", devices=100_000, participation=0.5)
+
+
+def tree(about: Any = "path:p?depth=3", **arguments: Any) -> Callable[[], Any]:
+    return planned(dp.explain_tree_counts, about, **arguments)
+
+
+def rows_of_a_sketch() -> Any:
+    return dp.explain_synthesize("number:x?lower=0&upper=1", epsilon=1.0, k=16).plan
+
+
 def proofs() -> Iterator[tuple[str, str, Callable[[], bool]]]:
-    users = {"user": "u", "contribution": "records", "max_contributions": 2}
-    shares = explained(user="u", epsilon=4.0)
-    yield (
-        "groups of 3 paid for as 2",
-        "accountant",
-        changed(explained(**users), lambda t: t["promise"].update(group=3)),
-    )
-    yield (
-        "delta of a group not divided",
-        "accountant",
-        changed(explained(**users), lambda t: t["promise"].update(delta=DELTA / 3)),
-    )
-    yield (
-        "shares: left scale claimed 15 % wider than the table",
-        "accountant",
-        changed(shares, lambda t: t["game"].update(left=t["game"]["left"] * 1.15)),
-    )
-    yield (
-        "shares: a unit counted as a user",
-        "mechanism",
-        changed(shares, lambda t: t["game"].update(units=2 * t["game"]["units"])),
-    )
-    yield (
-        "shares: threshold that hides one unit and no user",
-        "mechanism",
-        changed(shares, lambda t: t["game"].update(threshold=t["game"]["threshold"] - 300)),
-    )
+    """Mistakes that a proof shows."""
+    listed, laplace = tree(["p"], epsilon=0.7, delta=None, keys=["x"]), tree(mechanism="laplace")
+    third, lower = told_of("promise", delta=DELTA / 3), played(threshold=lambda x: x - 300)
+    whole, wider = played(units=lambda n: 2 * n), played(left=lambda b: b * 1.15)
+    last = lambda proof: proof["game"]["levels"][-1].update(moves=3)  # noqa: E731
+    yield "groups of 3 paid for as 2", "accountant", changed(GROUPED, told_of("promise", group=3))
+    yield "delta of a group not divided", "accountant", changed(GROUPED, third)
+    name = "shares: left scale claimed 15 % wider than the table"
+    yield name, "accountant", changed(SHARES, wider)
+    yield "shares: a unit counted as a user", "mechanism", changed(SHARES, whole)
+    name = "shares: threshold that hides one unit and no user"
+    yield name, "mechanism", changed(SHARES, lower)
     yield "sketches: noise of one level on three", "accountant", streams(1, 0)
     yield "sketches: threshold off by two", "mechanism", streams(3, 2)
-    yield (
-        "tree counts: a level that is not paid for",
-        "accountant",
-        changed(
-            tree(epsilon=1.0, delta=DELTA, mechanism="laplace"),
-            lambda t: t["game"]["levels"].append(t["game"]["levels"][0]),
-        ),
-    )
-    yield (
-        "tree counts: scales rounded down",
-        "accountant",
-        changed(lambda: dp.explain_tree_counts(["p"], epsilon=0.7, keys=["x"]).plan, _rounded_down),
-    )
-    for name, where, change in classified():
-        yield f"relative counts: {name}", where, changed(relative_counts, change)
-    yield (
-        "synthetic rows: rows of a sketch paid for as one",
-        "accountant",
-        changed(
-            lambda: dp.explain_synthesize("number:x?lower=0&upper=1", epsilon=1.0, k=16).plan,
-            lambda t: t["game"]["levels"][-1].update(moves=3),
-        ),
-    )
-    for name, where, change in spread():
-        yield f"Gaussian groups: {name}", where, changed(groups_of_users, change)
-    for name, where, change in weighed():
-        yield f"rounds: {name}", where, changed(values_of_users, change)
+    name = "tree counts: a level that is not paid for"
+    yield name, "accountant", changed(laplace, once_more("levels"))
+    yield "tree counts: scales rounded down", "accountant", changed(listed, _rounded_down)
+    yield from relative_counts()
+    name = "synthetic rows: rows of a sketch paid for as one"
+    yield name, "accountant", changed(rows_of_a_sketch, last)
+    yield from groups_of_users()
+    yield from rounds_of_weights()
     yield "sum of sketches: threshold off by two counts", "mechanism", added(theta=-18)
     yield "sum of sketches: a level that is not paid for", "accountant", added(sketches=1)
     yield "sum of sketches: noise on counts of one fewer", "accountant", added(counters=1)
-    for name, where, change in devices():
-        yield f"prefix tree: {name}", where, changed(prefix_tree, change)
+    yield from sums_of_reports()
     yield "ledger: a release that is not added up", "accountant", forgotten
     yield "ledger: a week and its day charged as disjoint", "accountant", disjoint
     yield "ledger: a reservation of 12 releases paid for as 10", "accountant", underpaid
     yield "ledger: a release that tells more than its reservation", "accountant", another_law
+
+
+Changes = tuple[tuple[str, str, Change], ...]
+
+
+def of_each(
+    prefix: str, plan: Callable[[], Any], changes: Changes
+) -> Iterator[tuple[str, str, Callable[[], bool]]]:
+    for name, where, change in changes:
+        yield f"{prefix}: {name}", where, changed(plan, change)
+
+
+def relative_counts() -> Iterator[tuple[str, str, Callable[[], bool]]]:
+    plan = tree("path:p?depth=2", mechanism="relative", alpha=0.5, largest=10**9)
+    half = _last_step(tests=lambda s: str(Fraction(s["tests"]) / 2))
+    changes: Changes = (
+        ("a step that is not paid for", "accountant", once_more("steps")),
+        ("an answer more than is paid for", "accountant", _last_step(tops=lambda s: s["tops"] + 1)),
+        ("queries with the noise of tests", "mechanism", _last_step(queries=lambda s: s["tests"])),
+        ("tests with noise of half the scale", "mechanism", half),
+        (
+            "noise of tests cut at half its reach",
+            "noise",
+            _last_step(bound=lambda s: s["bound"] // 2),
+        ),
+        ("one record can pass a test", "mechanism", _last_step(cut=lambda s: s["bound"] + 1)),
+    )
+    return of_each("relative counts", plan, changes)
+
+
+def groups_of_users() -> Iterator[tuple[str, str, Callable[[], bool]]]:
+    """Mistakes in Gaussian noise for groups of records."""
+    wider = played(test_sigma=lambda sigma: sigma * 1.01)
+    changes: Changes = (
+        ("3 records paid for as 2", "accountant", played(moves=3)),
+        ("a level that is not paid for", "accountant", played(height=4)),
+        ("noise of a test claimed 1 % wider than its table", "noise", wider),
+        ("tests with noise of releases", "mechanism", lambda t: t["tables"].reverse()),
+    )
+    return of_each("Gaussian groups", NORMAL, changes)
+
+
+def rounds_of_weights() -> Iterator[tuple[str, str, Callable[[], bool]]]:
+    changes: Changes = (
+        ("a round that is not paid for", "accountant", once_more("rounds")),
+        ("noise of a round 1 % narrower", "mechanism", lambda t: _narrower(t["game"]["rounds"][0])),
+        ("noise of counts 1 % narrower", "mechanism", lambda t: _narrower(t["game"]["count"])),
+        ("a user with twice the values", "accountant", played(items=lambda n: 2 * n)),
+        ("threshold 1 % lower", "mechanism", played(threshold=lambda x: x * 99 // 100)),
+        ("counts of norm 256 paid for as 128", "accountant", played(norm=256)),
+    )
+    return of_each("rounds", ROUNDS, changes)
+
+
+def sums_of_reports() -> Iterator[tuple[str, str, Callable[[], bool]]]:
+    less = played(silence=lambda chance: chance * 0.95)
+    changes: Changes = (
+        ("a report that is not paid for", "accountant", played(reports=5)),
+        ("a cell that nobody holds reports 5 % less", "mechanism", less),
+        ("a cell that others hold taken for the best hidden", "accountant", played(spared=5)),
+        ("devices counted that do not take part", "accountant", played(counted=50_000)),
+    )
+    return of_each("prefix tree", DEVICES, changes)
 
 
 # -- wrong code: its numbers are right, so that no proof can show it -------------------------------
@@ -629,45 +569,35 @@ def _finish(tree: CountTree, selected: Any, residual: Any) -> NoisyNodes:
     return offline_hhh.sum_released_residuals(chosen_nodes(tree, selected), residual)
 
 
-def _selected(tree: CountTree, test: Any, threshold: int, remainder: bool) -> tuple[Any, Any]:
-    kinds = offline_hhh.level_kinds(tree)
-    noise: Any = {"test": test, "threshold": threshold, "remainder": remainder}
-    _, places, residual = offline_hhh.select(tree, kinds=kinds, **noise)
+def _selected(tree: CountTree, **noise: Any) -> tuple[Any, Any]:
+    _, places, residual = offline_hhh.select(tree, kinds=offline_hhh.level_kinds(tree), **noise)
     selected = np.zeros(len(tree.level), dtype=bool)
     selected[places[:, 0]] = True
     return selected, residual
 
 
-def exact_remainder(
-    tree: CountTree, *, test: Any, release: Any, threshold: int, remainder: bool
-) -> NoisyNodes:
-    selected, residual = _selected(tree, test, threshold, remainder)
+def exact_remainder(tree: CountTree, *, release: Any, **rest: Any) -> NoisyNodes:
+    selected, residual = _selected(tree, **rest)
     noise = release.draw(len(residual))
     noise[0] = 0
     return _finish(tree, selected, residual + noise)
 
 
-def no_noise_on_large_ones(
-    tree: CountTree, *, test: Any, release: Any, threshold: int, remainder: bool
-) -> NoisyNodes:
-    selected, residual = _selected(tree, test, threshold, remainder)
-    noise = release.draw(len(residual))
-    return _finish(tree, selected, np.where(residual > threshold, residual, residual + noise))
+def no_noise_on_large_ones(tree: CountTree, *, release: Any, **rest: Any) -> NoisyNodes:
+    selected, residual = _selected(tree, **rest)
+    noise = np.where(residual > rest["threshold"], 0, release.draw(len(residual)))
+    return _finish(tree, selected, residual + noise)
 
 
-def a_draw_for_each_value(
-    tree: CountTree, *, test: Any, release: Any, threshold: int, remainder: bool
-) -> NoisyNodes:
-    selected, residual = _selected(tree, test, threshold, remainder)
+def a_draw_for_each_value(tree: CountTree, *, release: Any, **rest: Any) -> NoisyNodes:
+    selected, residual = _selected(tree, **rest)
     values, of = np.unique(residual, return_inverse=True)
     return _finish(tree, selected, residual + release.draw(len(values))[of])
 
 
-def no_remainder_of_an_empty_table(
-    tree: CountTree, *, test: Any, release: Any, threshold: int, remainder: bool
-) -> NoisyNodes:
-    full = bool(remainder and tree.count[0] > 0)
-    return offline_hhh.run(tree, test=test, release=release, threshold=threshold, remainder=full)
+def no_remainder_of_an_empty_table(tree: CountTree, **given: Any) -> NoisyNodes:
+    full = bool(given["remainder"] and tree.count[0] > 0)
+    return offline_hhh.run(tree, **{**given, "remainder": full})
 
 
 def cut_before_the_noise(tree: CountTree, *, test: Any, threshold: int, **rest: Any) -> NoisyNodes:
@@ -692,11 +622,9 @@ def nothing_is_taken(
     return _finish(tree, top, residual)
 
 
-def candidates_are_shown(
-    tree: CountTree, *, test: Any, release: Any, threshold: int, remainder: bool
-) -> NoisyNodes:
+def candidates_are_shown(tree: CountTree, *, release: Any, **rest: Any) -> NoisyNodes:
     """Every node that was looked at is listed, with a released number or 0."""
-    selected, residual = _selected(tree, test, threshold, remainder)
+    selected, residual = _selected(tree, **rest)
     every = np.ones(len(tree.level), dtype=bool)
     shown = np.zeros(len(tree.level), dtype=np.int64)
     shown[selected] = residual + release.draw(len(residual))
@@ -769,7 +697,7 @@ class Code:
 
     def law(self, table: dict[str, int]) -> dict[Any, Any]:
         """The probability of everything that can be shown."""
-        counted, law, options = tree_of(table), dict[Any, Any](), self.options
+        counted, options = tree_of(table), self.options
 
         def scripted(script: Script) -> NoisyNodes:
             test = ScriptedValues(options["test"], script)
@@ -778,10 +706,7 @@ class Code:
                 release = ScriptedValues(release, script)
             return self.run(counted, **{**options, "test": test, "release": release})
 
-        for script, noisy in every_script(scripted):
-            out = self.shown(noisy)
-            law[out] = law.get(out, Fraction(0)) + script.probability
-        return law
+        return law_of(scripted, self.shown)
 
     def exceeds(self) -> bool:
         """Whether the exact divergence of some neighbours is above what the shipped code costs."""
@@ -793,24 +718,13 @@ class Code:
         )
 
     def audited(self) -> bool:
-        return any(
-            audited(
-                self._outputs(table),
-                self._outputs(more(table, path)),
-                epsilon=SMALL_EPSILON,
-                delta=self.limit,
-            )
-            for table, path in self.tables
-        )
+        pairs = ((table, more(table, path)) for table, path in self.tables)
+        return told_apart(self._outputs, pairs, SMALL_EPSILON, self.limit)
 
-    def _outputs(self, table: dict[str, int]) -> Outputs:
+    def _outputs(self, table: dict[str, int]) -> Iterator[object]:
         counted, options = tree_of(table), self.options
-
-        def draws() -> Iterator[object]:
-            while True:
-                yield self.shown(self.run(counted, **options))
-
-        return draws
+        while True:
+            yield self.shown(self.run(counted, **options))
 
 
 def mutants() -> list[Mutant]:

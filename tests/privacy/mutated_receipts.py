@@ -157,7 +157,6 @@ def forged(before: Any, after: Any) -> list[Path]:
             weaker = gone and after["threshold"] == old
         elif name == "halves":
             place = path[: path.index("halves")]
-            place = path[: path.index("halves")]
             law = at(before, place) if _has(before, place) else None
             other_law = at(after, place) if _has(after, place) else None
             weaker = isinstance(law, dict) and _is_one_table(law, other_law)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -74,6 +74,30 @@ def composed_divergence(noise: NoiseTable, *, levels: int, epsilon: float) -> fl
     for _ in range(levels):
         p, q = np.multiply.outer(p, here).ravel(), np.multiply.outer(q, moved).ravel()
     return math.fsum(np.maximum(p - math.exp(epsilon) * q, 0.0).tolist())
+
+
+def moved_divergence(moves: Sequence[tuple[NoiseTable, int]], epsilon: float) -> float:
+    """The larger D of both directions of counts that move by so many units, signs included."""
+    p = q = np.array([1.0])
+    for noise, units in moves:
+        gap = np.zeros(abs(units))
+        here, there = np.concatenate([noise.pmf, gap]), np.concatenate([gap, noise.pmf])
+        if units < 0:
+            here, there = there, here
+        p, q = np.multiply.outer(p, here).ravel(), np.multiply.outer(q, there).ravel()
+    t = math.exp(epsilon)
+    return max(float(np.maximum(p - t * q, 0).sum()), float(np.maximum(q - t * p, 0).sum()))
+
+
+def divergence_by_sums(noise: NoiseTable, levels: int, epsilon: float) -> float:
+    """D of Gaussian tables of one width, whose loss depends on the sum of all draws: the law of
+    that sum, and what one side alone can draw. Of others a lower bound."""
+    here, moved = noise.pmf[1:], noise.pmf[:-1]
+    p = q = np.array([1.0])
+    for _ in range(levels):
+        p, q = np.convolve(p, here), np.convolve(q, moved)
+    alone = -math.expm1(levels * math.log1p(-float(noise.pmf[0])))
+    return alone + float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
 
 
 def chains(height: int, tallest: int) -> Iterator[tuple[int, ...]]:

@@ -9,12 +9,11 @@ from typing import Any
 
 import dpframe as dp
 from dpframe.asking.level_plan import proof_text
-from tests.privacy.mutants import DELTA, EPSILON, changed
+from tests.privacy.mutants import EPSILON, Change, changed, planned, played
 
 
 def rolled(**measures: Any) -> Callable[[], Any]:
-    budget: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
-    return lambda: dp.explain_rollup("path:p?depth=8", measures, **budget).plan
+    return planned(dp.explain_rollup, "path:p?depth=8", measures)
 
 
 def _drawn(proof: dict[str, Any]) -> list[dict[str, Any]]:
@@ -38,65 +37,50 @@ def _selection_of_all_delta(proof: dict[str, Any]) -> None:
     proof["tables"][0] = alone["tables"][0]
 
 
+def _again(proof: dict[str, Any]) -> None:
+    """A whole level of cells, of a table that nobody paid for."""
+    proof["game"]["steps"][1]["game"]["levels"].append({"table": 2, "least": None})
+
+
 def rolled_up() -> Iterator[tuple[str, str, Callable[[], bool]]]:
     """Mistakes in rollups, and in whole counts of cells."""
     both = rolled(orders="count", revenue=dp.sum("x", lower=0, upper=500))
     values, found = rolled(values="distinct(x)"), rolled(x=dp.sum("x", lower=0, upper="auto"))
-    cells = lambda: dp.explain("a * b", epsilon=EPSILON, delta=DELTA, totals=True).plan  # noqa: E731
-    yield (
-        "rollup: a second measure that is not paid for",
-        "accountant",
-        changed(both, lambda t: _drawn(t).append({**_drawn(t)[1], "measure": "again"})),
-    )
-    yield (
-        "rollup: noise of a part for values half as large",
-        "mechanism",
-        changed(both, lambda t: _drawn(t)[1].update(high=2 * _drawn(t)[1]["high"])),
-    )
-    yield (
-        "rollup: a mean paid for by its larger bound alone",
-        "mechanism",
-        changed(
-            rolled(mean=dp.mean("x", lower=-500, upper=500)),
-            lambda t: _drawn(t)[0].update(scale=str(Fraction(_drawn(t)[0]["scale"]) / 2)),
-        ),
-    )
-    yield (
-        "rollup: scale of a measure 5 % too small",
-        "mechanism",
-        changed(
+    mean = rolled(mean=dp.mean("x", lower=-500, upper=500))
+    listed = planned(dp.explain_rollup, ["a"], "distinct(x)", delta=None, keys=["x"])
+    cells = planned(dp.explain, "a * b", totals=True)
+
+    def scaled(by: Fraction) -> Change:
+        return lambda t: _drawn(t)[0].update(scale=str(Fraction(_drawn(t)[0]["scale"]) * by))
+
+    def larger(proof: dict[str, Any]) -> None:
+        _drawn(proof)[1]["high"] *= 2
+
+    changes: Any = (
+        (
+            "a second measure that is not paid for",
+            "accountant",
             both,
-            lambda t: _drawn(t)[0].update(scale=str(Fraction(_drawn(t)[0]["scale"]) * 19 / 20)),
+            lambda t: _drawn(t).append({**_drawn(t)[1], "measure": "again"}),
+        ),
+        ("noise of a part for values half as large", "mechanism", both, larger),
+        ("a mean paid for by its larger bound alone", "mechanism", mean, scaled(Fraction(1, 2))),
+        ("scale of a measure 5 % too small", "mechanism", both, scaled(Fraction(19, 20))),
+        ("measures have all of epsilon beside the selection", "accountant", both, _all_of_epsilon),
+        (
+            "delta of the selection left out of the sum",
+            "accountant",
+            values,
+            _selection_of_all_delta,
+        ),
+        ("different values paid for at one level", "accountant", listed, played(height=3)),
+        (
+            "a search that is not paid for",
+            "accountant",
+            found,
+            lambda t: _drawn(t).append(_drawn(t)[0]),
         ),
     )
-    yield (
-        "rollup: measures have all of epsilon beside the selection",
-        "accountant",
-        changed(both, _all_of_epsilon),
-    )
-    yield (
-        "rollup: delta of the selection left out of the sum",
-        "accountant",
-        changed(values, _selection_of_all_delta),
-    )
-    yield (
-        "rollup: different values paid for at one level",
-        "accountant",
-        changed(
-            lambda: dp.explain_rollup(["a"], "distinct(x)", epsilon=EPSILON, keys=["x"]).plan,
-            lambda t: t["game"].update(height=3),
-        ),
-    )
-    yield (
-        "rollup: a search that is not paid for",
-        "accountant",
-        changed(found, lambda t: _drawn(t).append(_drawn(t)[0])),
-    )
-    yield (
-        "cells: whole counts of a kind that is not paid for",
-        "accountant",
-        changed(
-            cells,
-            lambda t: t["game"]["steps"][1]["game"]["levels"].append({"table": 2, "least": None}),
-        ),
-    )
+    for name, where, plan, change in changes:
+        yield f"rollup: {name}", where, changed(plan, change)
+    yield "cells: whole counts of a kind that is not paid for", "accountant", changed(cells, _again)

@@ -26,9 +26,6 @@ import pyarrow as pa
 import pytest
 
 from dpframe.mechanisms import rollup
-from dpframe.mechanisms import rollup as auto_bounds
-from dpframe.mechanisms import rollup as measured_parts
-from dpframe.mechanisms import rollup as node_counts
 from dpframe.noise import UnboundedNoise
 from dpframe.questions.rollup import ask as counting
 from dpframe.questions.rollup.ask import explain_rollup
@@ -112,11 +109,11 @@ def listened(given: Sequence[int] | None = None) -> Iterator[list[tuple[int, Fra
     """What gets noise inside of the block, with the scale; histograms of magnitudes are ``given``
     back."""
     seen: list[tuple[int, Fraction]] = []
-    parts_run = measured_parts.run_measured_parts
+    parts_run = rollup.run_measured_parts
 
     def parts(exact: Any, totals: Any, level: Any, *, scales: Mapping[int, Fraction]) -> Any:
         noisy, above = parts_run(exact, totals, level, scales=scales)
-        for at, values in ((measured_parts.PARTS, noisy), *sorted(above.items())):
+        for at, values in ((rollup.PARTS, noisy), *sorted(above.items())):
             seen.extend((int(value), scales[at]) for value in values)
         return noisy, above
 
@@ -125,14 +122,14 @@ def listened(given: Sequence[int] | None = None) -> Iterator[list[tuple[int, Fra
         return exact
 
     def magnitudes(exact: Any, *, epsilon: Fraction) -> Any:
-        seen.extend((int(value), auto_bounds._bin_noise(epsilon).scale) for value in exact)
+        seen.extend((int(value), rollup._bin_noise(epsilon).scale) for value in exact)
         return np.array(given, dtype=np.int64)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measured_parts, "UnboundedNoise", Silent)
-        patch.setattr(measured_parts, "run_measured_parts", parts)
-        patch.setattr(node_counts, "run_node_counts", counts)
-        patch.setattr(auto_bounds, "run_auto_bounds", magnitudes)
+        patch.setattr(rollup, "UnboundedNoise", Silent)
+        patch.setattr(rollup, "run_measured_parts", parts)
+        patch.setattr(rollup, "run_node_counts", counts)
+        patch.setattr(rollup, "run_auto_bounds", magnitudes)
         yield seen
 
 
@@ -172,7 +169,7 @@ def law_of(plan: RollupPlan, table: pa.Table, given: Sequence[int] | None = None
         return shown_of(noisy.nodes), tuple(seen)
 
     for script, found in every_script(scripted):
-        shown, numbers = found  # type: ignore[misc]
+        shown, numbers = found
         outcome = law.setdefault(shown, Outcome(Fraction(0), numbers))
         outcome.mass += script.probability
         assert outcome.numbers == numbers  # they depend on what is shown alone

@@ -1,8 +1,7 @@
-"""Naive Misra-Gries sketches and the exact distributions of their releases. No sampling.
+"""The exact distributions of releases of naive Misra-Gries sketches (``tests/naive.py``).
 
-Written from the paper's text with dictionaries and integers, apart from the package: nothing here
-knows how the shipped sketches store or update anything. Probabilities are exact integers, in units
-of 2**-64 a draw.
+Written from the paper's text with dictionaries and integers, apart from the package. Probabilities
+are exact integers, in units of 2**-64 a draw.
 
 A pair of neighbours is compared by its ``profile``: outcomes with the same ratio of
 probabilities are added up, which keeps the divergence and makes products of levels small.
@@ -12,11 +11,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from typing import Any, NamedTuple
 
 from dpframe.noise import TOTAL, NoiseTable
+from tests import naive
 
 Counters = Mapping[int, int]
 """Keys and counters; negative keys are dummies, never published."""
@@ -37,53 +39,13 @@ class Profile(NamedTuple):
 
 
 def misra_gries(stream: Sequence[int], k: int) -> Sketch:
-    """Lebeda and Tetek, Algorithm 1: zeros stay, the smallest key with counter 0 goes first."""
-    counters, decrements = {key - k: 0 for key in range(k)}, 0
-    for x in stream:
-        if x in counters:
-            counters[x] += 1
-        elif all(counters.values()):
-            counters = {key: c - 1 for key, c in counters.items()}
-            decrements += 1
-        else:
-            del counters[min(key for key, c in counters.items() if c == 0)]
-            counters[x] = 1
-    return decrements, counters
+    counters, decrements = naive.misra_gries(stream, k)
+    return decrements, {key if real else key - k: n for (real, key), n in counters.items()}
 
 
 def standard_misra_gries(stream: Sequence[int], k: int) -> Sketch:
-    """The classical sketch: zeros are removed at once."""
-    counters: dict[int, int] = {}
-    decrements = 0
-    for x in stream:
-        if x in counters or len(counters) < k:
-            counters[x] = counters.get(x, 0) + 1
-        else:
-            counters = {key: c - 1 for key, c in counters.items() if c > 1}
-            decrements += 1
+    counters, decrements = naive.standard_misra_gries(stream, k)
     return decrements, counters
-
-
-def privacy_aware(users: Sequence[frozenset[int]], k: int) -> Counters:
-    """Lebeda and Tetek, Algorithm 4: all counters minus 1, at most once a user."""
-    counters: dict[int, int] = {}
-    for items in users:
-        for x in items:
-            counters[x] = counters.get(x, 0) + 1
-        if len(counters) > k:
-            counters = {key: c - 1 for key, c in counters.items() if c > 1}
-    return counters
-
-
-def merged(sketches: Iterable[Counters], k: int) -> Counters:
-    """Agarwal et al.: add, subtract the (k + 1)-th largest, drop what is not positive."""
-    out: dict[int, int] = {}
-    for counters in sketches:
-        total = {x: out.get(x, 0) + counters.get(x, 0) for x in {*out, *counters}}
-        ranked = sorted(total.values(), reverse=True)
-        cut = ranked[k] if len(ranked) > k else 0
-        out = {x: c - cut for x, c in total.items() if c > cut}
-    return out
 
 
 def post_processed(counters: Counters, k: int) -> Counters:
@@ -97,10 +59,9 @@ def positive(values: Counters) -> Counters:
 
 
 def added(parts: Iterable[Counters]) -> Counters:
-    out: dict[int, int] = {}
+    out: Counter[int] = Counter()
     for part in parts:
-        for x, v in part.items():
-            out[x] = out.get(x, 0) + v
+        out.update(part)
     return out
 
 
@@ -108,7 +69,7 @@ def added(parts: Iterable[Counters]) -> Counters:
 
 
 def streams(universe: int, longest: int) -> Iterator[tuple[int, ...]]:
-    for length in range(1, longest + 1):
+    for length in range(longest + 1):
         yield from itertools.product(range(universe), repeat=length)
 
 
@@ -119,14 +80,17 @@ def neighbours(stream: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
 
 
 def sketch_pairs(
-    build: Callable[[Sequence[int]], Sketch], universe: int, longest: int
+    build: Callable[[Sequence[int]], Sketch],
+    universe: int,
+    longest: int,
+    others: Iterable[tuple[int, ...]] = (),
 ) -> set[tuple[tuple[int, tuple[tuple[int, int], ...]], ...]]:
     """Different pairs of neighbouring sketches, decrements counted from the smaller one."""
     pairs = set()
-    for stream in streams(universe, longest):
-        (a, more) = build(stream)
+    for stream in itertools.chain(streams(universe, longest), others):
+        a, more = build(stream)
         for fewer in neighbours(stream):
-            (b, less) = build(fewer)
+            b, less = build(fewer)
             pairs.add(((a - b, tuple(sorted(more.items()))), (0, tuple(sorted(less.items())))))
     return pairs
 
@@ -138,19 +102,19 @@ def weights(noise: NoiseTable) -> list[tuple[int, int]]:
     return list(enumerate(noise.weights.tolist(), start=noise.lowest))
 
 
-def one_counter(value: int, noise: NoiseTable, least: int) -> list[tuple[int | None, int]]:
+def one_counter(value: int, noise: Any, least: int, whole: int) -> list[tuple[int | None, int]]:
     """Published value (None if below ``least``) and weight."""
     shown = [(value + z, w) for z, w in weights(noise) if value + z >= least]
-    hidden = TOTAL - sum(w for _, w in shown)
+    hidden = whole - sum(w for _, w in shown)
     return [(None, hidden), *shown] if hidden else list(shown)
 
 
-def counters_law(values: Counters, noise: NoiseTable, least: int) -> Law:
+def counters_law(values: Counters, noise: Any, least: int, whole: int = TOTAL) -> Law:
     """Independent noise on every value; those of at least ``least`` are published by key."""
     law: Law = {(): 1}
     for x in sorted(values):
         step: Law = {}
-        for shown, w in one_counter(values[x], noise, least):
+        for shown, w in one_counter(values[x], noise, least, whole):
             for out, mass in law.items():
                 new = out if shown is None or x < 0 else (*out, (x, shown))
                 step[new] = step.get(new, 0) + mass * w
@@ -168,6 +132,11 @@ def release_law(sketch: Sketch, noise: NoiseTable, shared: NoiseTable, theta: in
         for out, mass in counters_law(raised, noise, released + theta).items():
             law[released, out] = law.get((released, out), 0) + w * mass
     return law
+
+
+def released(laws: Any) -> Callable[[Sketch], Law]:
+    """The release with these laws."""
+    return lambda sketch: release_law(sketch, laws.noise, laws.shared, laws.theta)
 
 
 # -- divergence --------------------------------------------------------------------------------
@@ -214,6 +183,12 @@ def divergence(given: Profile, epsilon: float) -> float:
 
 def both_ways(given: Profile, epsilon: float) -> float:
     return max(divergence(given, epsilon), divergence(reverse(given), epsilon))
+
+
+def profiles_of(pairs: Iterable[Any], release: Callable[[Sketch], Law]) -> list[Profile]:
+    """The different profiles of pairs of sketches."""
+    law = cache(lambda sketch: release((sketch[0], dict(sketch[1]))))
+    return different(profile(law(p), law(q)) for p, q in pairs)
 
 
 def different(profiles: Iterable[Profile]) -> list[Profile]:

@@ -75,12 +75,6 @@ def test_no_number_of_holders_is_worse_than_accounted_for(devices: int, el: floa
     assert checked or spare_holders(devices, el) > 0.8 * devices
 
 
-def test_nobody_else_holding_the_cell_is_not_the_worst_case() -> None:
-    """Why holders are spared: one other holder can be worse than none."""
-    alone, beside = (exact(10, 2.0, 1.3, f, 0) for f in (0, 1))
-    assert beside > 1.3 * alone
-
-
 def test_a_forgotten_round_and_a_forgotten_cell_are_rejected() -> None:
     """Planted bugs: less is composed than is seen, and the exact loss exceeds the claim."""
     devices, el, epsilon = 400, 6.0, 1.0
@@ -102,12 +96,7 @@ def test_few_devices_claim_nothing() -> None:
 
 # -- removal, and reports that change in some iterations only ------------------------------------
 
-KINDS = {
-    "replaced": ("left", "came"),
-    "left": ("left",),
-    "came": ("came",),
-    "unchanged": (),
-}
+KINDS = {"replaced": ("left", "came"), "left": ("left",), "came": ("came",), "unchanged": ()}
 """What an iteration shows of a device whose data change: which of its cells change, and how."""
 
 

@@ -16,12 +16,9 @@ import dpframe as dp
 from dpframe.budget import Budget
 from dpframe.ledger import Ledger, entries, state
 from dpframe.ledger.entries import append_entry
-from tests.members import some
+from tests.members import few
 
-from .ledger_worker import DELTA, EPSILON, LAW, TOTALS, charge
-from .test_ledger import quick, worker
-
-__all__ = ["quick"]  # a fixture
+from .ledger_worker import DELTA, EPSILON, LAW, TOTALS, charge, worker
 
 
 def filled(ledger: Ledger, days: Iterator[int] | range) -> None:
@@ -87,37 +84,8 @@ def charged(tmp_path: Path) -> Ledger:
     return ledger
 
 
-@some(
-    0,
-    2,
-    4,
-    5,
-    7,
-    10,
-    12,
-    13,
-    15,
-    18,
-    20,
-    23,
-    25,
-    26,
+@few(
     28,
-    31,
-    33,
-    34,
-    36,
-    38,
-    39,
-    41,
-    44,
-    46,
-    47,
-    49,
-    52,
-    54,
-)
-@pytest.mark.parametrize(
     ("damage", "level"),
     [pair for pair in product(DAMAGE, range(8)) if pair != ("a digest", 0)],  # moments have none
 )

@@ -101,11 +101,8 @@ def charge(number: int, given: Given, clock: Sequence[int] = DAYS) -> Charge:
 
 def reads(given: Given) -> naive.Reads:
     axis, first, last, *_ = given
-    return (
-        None
-        if axis is None
-        else (axis, frozenset([NULL_MOMENT] if first < 0 else range(first, last)))
-    )
+    moments = [NULL_MOMENT] if first < 0 else range(first, last)
+    return None if axis is None else (axis, frozenset(moments))
 
 
 def months() -> list[tuple[int, int]]:
@@ -196,34 +193,23 @@ def views_agree(db: sqlite3.Connection, kept: Sequence[Given]) -> None:
     everywhere = [sum(c for r, c in s if r is None) for s in sums]
     axes = {g[0] for g in kept if g[0] is not None}
     for days in (0, 1, 2, 7, 30):
+        starts = [range(start, start + days + 1) for start in range(-days, 100)]
+        windows = [[NULL_MOMENT], *starts]
         worst = [
-            total
-            + sum(
-                max(
-                    naive.fullest(s, axis, [NULL_MOMENT]),
-                    *(
-                        naive.touching(s, axis, range(start, start + days + 1))
-                        for start in range(-days, 100)
-                    ),
-                )
-                for axis in axes
-            )
+            total + sum(max(naive.touching(s, axis, w) for w in windows) for axis in axes)
             for total, s in zip(everywhere, sums, strict=True)
         ]
         assert history.window_spending(db, days * DAY) == (worst[0] * EPSILON, worst[1] * DELTA)
     frame = history.blocks_frame(db)
     for row in frame.to_dict("records"):
-        null = not isinstance(row["first"], str)
-        ends = (
-            [NULL_MOMENT, NULL_MOMENT + 1] if null else [day_of(row["first"]), day_of(row["last"])]
-        )
+        ends = NULL_MOMENT, NULL_MOMENT + 1
+        if isinstance(row["first"], str):
+            ends = day_of(row["first"]), day_of(row["last"])
         for day in range(*ends):
-            assert row["spent_epsilon"] == float(
-                naive.touching(sums[0], row["axis"], [day]) * EPSILON * EPSILON_UNIT
-            )
-            assert row["left_delta"] == float(
-                naive.fits(sums[1], row["axis"], [day], TOTAL) * DELTA * DELTA_UNIT
-            )
+            spent = naive.touching(sums[0], row["axis"], [day])
+            left = naive.fits(sums[1], row["axis"], [day], TOTAL)
+            assert row["spent_epsilon"] == float(spent * EPSILON * EPSILON_UNIT)
+            assert row["left_delta"] == float(left * DELTA * DELTA_UNIT)
     covered = sum(len(reads(g)[1]) > 0 for g in kept if reads(g) is not None)  # type: ignore[index]
     assert (len(frame) > 0) == (covered > 0)
     shown = summary_frame(db, "x").iloc[0]

@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -22,15 +22,11 @@ from dpframe.budget import SHARE_GRID, PrivacyUnit
 from dpframe.hierarchy import Hierarchy
 from dpframe.sources.exact_trees import exact_counts
 from dpframe.testing import seeded_noise
-from tests.members import few
+from tests.members import few, tries
 
 LEVEL = 1e-6
 SHARE = PrivacyUnit(user="u")
-HIERARCHIES = [
-    dp.columns("a", "b"),
-    dp.path("p", depth=3),
-    dp.path("p", depth=3, invalid="drop"),
-]
+HIERARCHIES = [dp.columns("a", "b"), dp.path("p", depth=3), dp.path("p", depth=3, invalid="drop")]
 Node = tuple[object, ...]
 Row = tuple[str | None, str, str, str | None]
 
@@ -73,72 +69,32 @@ others = st.lists(
     st.tuples(st.sampled_from(["eve", "bob", "joe", None]), values, values, paths), max_size=25
 )
 one_user = st.lists(st.tuples(st.just("ann"), values, values, paths), min_size=1, max_size=25)
-heavy = st.integers(1, 40)
 
 
+@pytest.mark.parametrize("kind", ["share", "records", "record"])
 @few(2, "hierarchy", HIERARCHIES, ids=lambda h: h.spec)
-@settings(max_examples=8, deadline=None, derandomize=True)
-@given(rest=others, mine=one_user, times=heavy)
-def test_a_user_adds_exactly_one_weight_in_shares_and_moves_nobody_else(
-    hierarchy: Hierarchy, rest: list[Row], mine: list[Row], times: int
+@tries(8, 100, deadline=None)
+@given(rest=others, mine=one_user, m=st.integers(1, 6), times=st.integers(1, 40))
+def test_a_unit_adds_exactly_its_own_tree_and_moves_nobody_else(
+    hierarchy: Hierarchy, kind: str, rest: list[Row], mine: list[Row], m: int, times: int
 ) -> None:
-    """Law: tree(D + user) - tree(D) == tree(user): at most 256 units a level, 256 at the root."""
-    mine = mine * times
-    alone = counted(mine, hierarchy, SHARE)
-    without, both = counted(rest, hierarchy, SHARE), counted(rest + mine, hierarchy, SHARE)
-    assert both == without + alone
+    """Law: tree(D + user) - tree(D) == tree(user). On every level a user has at most 256 units in
+    shares, of which 256 at the root, or at most m records; a record without a user is in one node.
+    """
+    rows, unit, most = {
+        "share": (mine * times, SHARE, SHARE_GRID),
+        "records": (mine, records(m), m),
+        "record": (mine[:1], PrivacyUnit(), 1),
+    }[kind]
+    alone = counted(rows, hierarchy, unit)
+    assert counted(rest + rows, hierarchy, unit) == counted(rest, hierarchy, unit) + alone
+    kept = len(rows) if hierarchy.on_invalid == "count" else sum(bool(row[3]) for row in rows)
+    whole = SHARE_GRID * (kept > 0) if kind == "share" else min(most, kept)
     units = a_level(alone)
-    kept = hierarchy.on_invalid == "count" or any(row[3] for row in mine)
-    assert units[0] == (SHARE_GRID if kept else 0)
-    assert all(0 <= total <= SHARE_GRID for total in units.values())
+    assert units[0] == whole
+    assert all(0 < total <= most for total in units.values())
     if hierarchy.kind == "columns":
-        assert set(units.values()) == {SHARE_GRID}
-
-
-@few(2, "hierarchy", HIERARCHIES, ids=lambda h: h.spec)
-@settings(max_examples=8, deadline=None, derandomize=True)
-@given(rest=others, mine=one_user, m=st.integers(1, 6))
-def test_a_user_adds_at_most_m_records_and_moves_nobody_else(
-    hierarchy: Hierarchy, rest: list[Row], mine: list[Row], m: int
-) -> None:
-    """Law: tree(D + user) - tree(D) == tree(user): at most m records on every level."""
-    unit = records(m)
-    alone = counted(mine, hierarchy, unit)
-    without, both = counted(rest, hierarchy, unit), counted(rest + mine, hierarchy, unit)
-    assert both == without + alone
-    units = a_level(alone)
-    kept = len(mine) if hierarchy.on_invalid == "count" else sum(bool(row[3]) for row in mine)
-    assert units[0] == min(m, kept)
-    assert all(total <= m for total in units.values())
-
-
-@few(2, "hierarchy", HIERARCHIES, ids=lambda h: h.spec)
-@settings(max_examples=8, deadline=None, derandomize=True)
-@given(rest=others, mine=one_user)
-def test_a_record_adds_one_to_each_node_of_one_path(
-    hierarchy: Hierarchy, rest: list[Row], mine: list[Row]
-) -> None:
-    """Law: without a user a record adds 1 to at most one node a level, and to the root."""
-    unit = PrivacyUnit()
-    row = mine[:1]
-    alone = counted(row, hierarchy, unit)
-    assert counted(rest + row, hierarchy, unit) == counted(rest, hierarchy, unit) + alone
-    assert all(total == 1 for total in a_level(alone).values())
-
-
-@pytest.mark.evidence
-@pytest.mark.parametrize("hierarchy", HIERARCHIES, ids=lambda h: h.spec)
-@settings(max_examples=100, deadline=None)
-@given(rest=others, mine=one_user, m=st.integers(1, 6), times=heavy)
-def test_the_parts_of_a_user_and_of_the_others_add_up(
-    hierarchy: Hierarchy, rest: list[Row], mine: list[Row], m: int, times: int
-) -> None:
-    """Law: the three above, for more tables."""
-    for rows, unit in ((mine * times, SHARE), (mine, records(m)), (mine[:1], PrivacyUnit())):
-        alone = counted(rows, hierarchy, unit)
-        assert counted(rest + rows, hierarchy, unit) == counted(rest, hierarchy, unit) + alone
-        most = SHARE_GRID if unit is SHARE else m
-        assert all(total <= most for total in a_level(alone).values())
+        assert set(units.values()) == {whole}
 
 
 def test_the_bound_can_fail() -> None:
@@ -160,13 +116,8 @@ def test_null_ids_are_one_user(unit: PrivacyUnit) -> None:
 def test_a_tree_depends_on_the_rows_and_not_on_their_order(unit: PrivacyUnit) -> None:
     """Law: the same seed and the same rows in another order give the same tree."""
     generator = np.random.default_rng(1)
-    frame = pd.DataFrame(
-        {
-            "u": generator.choice(["ann", "bob", "eve"], 300),
-            "a": generator.choice(list("xyz"), 300),
-            "b": generator.choice(list("xyz"), 300),
-        }
-    )
+    values = {"u": ["ann", "bob", "eve"], "a": list("xyz"), "b": list("xyz")}
+    frame = pd.DataFrame({name: generator.choice(of, 300) for name, of in values.items()})
     shuffled = frame.sample(frac=1, random_state=2, ignore_index=True)
     assert counted(frame, HIERARCHIES[0], unit) == counted(shuffled, HIERARCHIES[0], unit)
 

@@ -40,25 +40,22 @@ SHAPES = ("a * b", "sets:a,b;b", "a > path:b")
 
 
 FEW = {None: RECORDS[:1], "u": USERS[2:3]}
+EVERY = [(by, user, RECORDS if user is None else USERS) for by in SHAPES for user in (None, "u")]
 
 
-@pytest.mark.parametrize("user", [None, "u"])
-def test_no_neighbour_is_further_than_claimed(user: str | None) -> None:
-    """Law: as below, for a few neighbours."""
-    within("a * b", user, FEW[user])
-
-
-@pytest.mark.evidence
-@pytest.mark.parametrize("user", [None, "u"])
-@pytest.mark.parametrize("by", SHAPES)
-def test_no_neighbour_of_any_kind_is_further_than_claimed(by: str, user: str | None) -> None:
+@pytest.mark.parametrize(
+    ("by", "user", "added"),
+    [
+        *(("a * b", user, few) for user, few in FEW.items()),
+        *(pytest.param(*each, marks=pytest.mark.evidence) for each in EVERY),
+    ],
+)
+def test_no_neighbour_is_further_than_claimed(
+    by: str, user: str | None, added: Sequence[Sequence[Row]]
+) -> None:
     """Law: D <= delta at epsilon, both ways, for the selection of cells and all noisy vectors on
     their segments. The comparison is not empty: selections differ, and some unit uses all of what
-    is paid for."""
-    within(by, user, RECORDS if user is None else USERS)
-
-
-def within(by: str, user: str | None, added: Sequence[Sequence[Row]]) -> None:
+    is paid for. A few neighbours; as evidence, neighbours of any kind."""
     several = {
         **(SEVERAL if user is None else BY_USER),
         "values": dpm.distinct("v", at_most=None if user is None else 2),

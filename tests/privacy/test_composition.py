@@ -45,14 +45,9 @@ from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.questions.hhh.offline import HistogramPlan, OfflinePlan
 from tests.members import few, tries
 
-from .enumerate_outputs import (
-    every_release,
-    every_selection,
-    more,
-    worst,
-    worst_selection,
-)
-from .naive_accounting import composed_divergence, path_divergence
+from .enumerate_outputs import every_release, every_selection, more, worst, worst_selection
+from .naive_accounting import composed_divergence
+from .test_filter import STEP, losses
 from .test_planted_bugs import histogram_law
 
 # -- pairs of finite distributions, exactly --------------------------------------------------------
@@ -203,23 +198,12 @@ def test_the_product_of_releases_is_covered(case: str, delta: float) -> None:
     assert covered(composed_epsilon, CASES[case], delta)
 
 
-@given(st.lists(pairs(), min_size=1, max_size=3), epsilon_lists, DELTAS)
-@settings(max_examples=40, deadline=None)
+@given(st.lists(pairs(), min_size=1, max_size=5), epsilon_lists, DELTAS)
+@tries(40, 1000, deadline=None)
 def test_the_product_of_any_releases_is_covered(
     releases: list[Pair], epsilons: list[float], delta: float
 ) -> None:
     """Law: the same for random releases, known at random points of their curves only."""
-    profiles = [profile_of(pair, epsilons) for pair in releases]
-    assert covered(composed_epsilon, releases, delta, profiles)
-
-
-@pytest.mark.evidence
-@given(st.lists(pairs(), min_size=2, max_size=5), epsilon_lists, DELTAS)
-@settings(max_examples=1000, deadline=None)
-def test_the_product_of_many_releases_is_covered(
-    releases: list[Pair], epsilons: list[float], delta: float
-) -> None:
-    """Law: the same, for more of them."""
     profiles = [profile_of(pair, epsilons) for pair in releases]
     assert covered(composed_epsilon, releases, delta, profiles)
 
@@ -383,16 +367,8 @@ def tiny(
 ) -> HhhPlan:
     """A plan with laws of few atoms, whose budget is exactly what they cost."""
     unit = unit or PrivacyUnit()
-    laws = Laws(
-        shape="geometric",
-        test=TEST,
-        release=release,
-        grid=1,
-        left=2.0,
-        right=1.0,
-        release_scale=1.5,
-        delta=1.0,
-    )
+    scales = {"left": 2.0, "right": 1.0, "release_scale": 1.5}
+    laws = Laws(shape="geometric", test=TEST, release=release, grid=1, delta=1.0, **scales)
     cost = partial(offline_hhh.cost, laws, height=height, remainder=remainder)
     point = ((epsilon, cost(epsilon=epsilon)),)
     ((whole, delta),) = group_profile(point, unit.moves)
@@ -407,13 +383,8 @@ def tiny(
 
 
 def outputs(plan: HhhPlan, table: dict[str, int]) -> dict[Any, Fraction]:
-    return every_release(
-        table,
-        test=plan.test_noise,
-        release=plan.count_noise,
-        threshold=plan.threshold,
-        remainder=plan.remainder,
-    )
+    options = {"threshold": plan.threshold, "remainder": plan.remainder}
+    return every_release(table, test=plan.test_noise, release=plan.count_noise, **options)
 
 
 def neighbours(plan: HhhPlan) -> list[tuple[dict[str, int], dict[str, int]]]:
@@ -435,18 +406,8 @@ def test_every_point_of_a_profile_covers_every_neighbour(height: int, remainder:
     """
     plan = tiny(height=height, remainder=remainder)
     assert len(plan.profile) == 41
-    laws = [
-        tuple(
-            every_selection(
-                table,
-                test=plan.test_noise,
-                threshold=plan.threshold,
-                remainder=remainder,
-            )
-            for table in pair
-        )
-        for pair in neighbours(plan)
-    ]
+    options = {"test": plan.test_noise, "threshold": plan.threshold, "remainder": remainder}
+    laws = [[every_selection(table, **options) for table in pair] for pair in neighbours(plan)]
     for e, d in plan.profile:
         t = math.exp(e)
         exact = max(worst_selection(p, q, plan.count_noise, t) for p, q in laws)
@@ -461,8 +422,7 @@ def test_a_profile_of_half_the_noise_or_one_level_less_is_rejected() -> None:
     narrow = laplace_table(0.75, 1)
     shallow = tiny(height=1).profile
     options = {"test": plan.test_noise, "threshold": plan.threshold, "remainder": False}
-    half, deep = 0.0, 0.0
-    at = 10
+    half, deep, at = 0.0, 0.0, 10
     e, d = plan.profile[at]
     for pair in neighbours(plan):
         p, q = (every_selection(table, **options) for table in pair)
@@ -473,29 +433,12 @@ def test_a_profile_of_half_the_noise_or_one_level_less_is_rejected() -> None:
 
 
 @pytest.mark.parametrize("remainder", [True, False])
-@pytest.mark.parametrize("height", [1, 2, 3])
-def test_a_profile_is_the_naive_recursion(height: int, remainder: bool) -> None:
-    """Law: at every point the claim is at least the slow twin of the recursion, and close to it."""
-    plan = tiny(height=height, remainder=remainder)
-    for e, d in plan.profile[::8]:
-        naive = max(
-            path_divergence(
-                TEST, RELEASE, height=height, epsilon=e, remainder=remainder, more_first=first
-            )
-            for first in (False, True)
-        )
-        assert naive <= d
-        assert d <= naive * (1 + 1e-4) + 1e-6
-
-
-@pytest.mark.parametrize("remainder", [True, False])
 def test_every_point_of_a_baselines_profile_covers_its_histograms(remainder: bool) -> None:
     """Law: the profile of one histogram a level bounds the enumerated outputs at every epsilon."""
     noise = laplace_table(2.0, 3)
     levels = 1 + remainder
-    laws = LevelLaws(
-        noise=noise, scale=2.0, delta=composed_delta(noise, levels=levels, epsilon=0.9)
-    )
+    delta = composed_delta(noise, levels=levels, epsilon=0.9)
+    laws = LevelLaws(noise=noise, scale=2.0, delta=delta)
     asked = HhhArguments(
         hierarchy=columns("a"),
         unit=PrivacyUnit(),
@@ -685,10 +628,9 @@ def charged(standing: LedgerState, profile: Profile) -> LedgerState:
     cost = Charge(
         release_id="x",
         time="",
-        epsilon=profile[-1][0],
-        delta=profile[-1][1],
-        profile=lambda: profile,
         source="",
+        profile=lambda: profile,
+        **dict(zip(("epsilon", "delta"), profile[-1], strict=True)),
         receipt=json.dumps({"neighbours": PrivacyUnit().sentence}),
     )
     return after(standing, standing.with_charge(cost, profile)[0])
@@ -910,20 +852,6 @@ def test_a_reservation_that_is_mixed_with_other_releases_keeps_the_totals(reserv
     assert adaptive(charged, free, [*menu[:2], *on_top], total, depth=4) > Fraction(limit)
 
 
-def losses(noise: NoiseTable) -> tuple[int, Any, float]:
-    """Privacy losses of a count that moves by one, rounded down to a grid, and the mass at
-    infinity: composing them gives a lower bound on any divergence."""
-    p = np.append(noise.pmf, 0.0)
-    q = np.append(0.0, noise.pmf)
-    here = (p > 0) & (q > 0)
-    grid = np.floor(np.log(p[here] / q[here]) / LOSS_GRID).astype(int)
-    law = np.bincount(grid - grid.min(), weights=p[here])
-    return int(grid.min()), law, float(p[q == 0].sum())
-
-
-LOSS_GRID = 1e-3
-
-
 def together(parts: Sequence[tuple[int, Any, float]]) -> tuple[int, Any, float]:
     low, law, infinite = parts[0]
     for other in parts[1:]:
@@ -934,7 +862,7 @@ def together(parts: Sequence[tuple[int, Any, float]]) -> tuple[int, Any, float]:
 
 def at_least(loss: tuple[int, Any, float], t: Any) -> Any:
     """A lower bound on the divergence at every t."""
-    ratio = np.exp(-(loss[0] + np.arange(len(loss[1]))) * LOSS_GRID)
+    ratio = np.exp(-(loss[0] + np.arange(len(loss[1]))) * STEP)
     return loss[2] + np.array([(loss[1] * np.maximum(0, 1 - x * ratio)).sum() for x in t])
 
 
@@ -957,8 +885,8 @@ def test_keys_and_weights_chosen_after_looking_overspent_what_was_composed(
     keyed = dp.explain_tree_counts(["c"], **budget, keys=["a", "b"]).plan
     ways = [[(first.profile, 1), (keyed.profile, 1)], [(first.profile, 1 + more)]]
     assert max(composed_epsilon(way, total) for way in ways) < claimed
-    one, once = (together([losses(n) for n in plan.laws.noises]) for plan in (first, keyed))
-    loss = (one[0] + np.arange(len(one[1]))) * LOSS_GRID
+    one, once = (together([losses(n, False) for n in plan.laws.noises]) for plan in (first, keyed))
+    loss = (one[0] + np.arange(len(one[1]))) * STEP
     left = np.exp(claimed - loss)  # e^epsilon that is left after each answer
     then = np.maximum(at_least(once, left), at_least(together([one] * more), left))
     assert one[2] + float((one[1] * then).sum()) > reached

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
@@ -25,8 +26,8 @@ from dpframe.hierarchy import Cells, as_hierarchies
 from dpframe.mechanisms import offline_hhh
 from dpframe.sources import cell_leaves as measure_units
 from dpframe.sources import exact_trees
-from tests.cell_counts import nodes
 from tests.members import few
+from tests.rollups import nodes
 
 from .cell_outputs import Record, Table, divided, every_selection, kinds_of, plus
 from .enumerate_outputs import claimed, divergence
@@ -158,12 +159,14 @@ def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure_units, "PART", measure_units.WHOLE // GRID)
 
 
-def units(rows: Rows, lattice: str, by_user: bool, seed: int) -> dict[Record, int]:
+def units(
+    rows: Rows, lattice: str, by_user: bool, seed: int, most: float = MOST
+) -> dict[Record, int]:
     """Units of every finest cell, by the statement of every release with this seed."""
     cells = as_hierarchies(SHAPES[lattice])
     assert isinstance(cells, Cells)
     frame = pd.DataFrame(list(rows), columns=["u", *cells.source_columns, "w"])
-    unit = PrivacyUnit(weight="w", max_weight=MOST, user="u" if by_user else None, measured=True)
+    unit = PrivacyUnit(weight="w", max_weight=most, user="u" if by_user else None, measured=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exact_trees, "random_seed", lambda: seed)
         counts = exact_trees.exact_counts(frame, cells, unit, 1)
@@ -176,6 +179,20 @@ def units(rows: Rows, lattice: str, by_user: bool, seed: int) -> dict[Record, in
         )
         found[record] = found.get(record, 0) + int(n)
     return found
+
+
+@pytest.mark.parametrize("user", [False, True])
+def test_a_row_or_user_of_any_weights_moves_the_cells_by_one_record_at_most(user: bool) -> None:
+    """Law: for every secret seed the groups of records, which are all that the mechanism sees, move
+    up by at most the units of one record together."""
+    rows = [(f"u{i}", "ab"[i % 2], "xy"[i // 2 % 2], 1.5 * i) for i in range(9)]
+    for new in ([("new", "a", "x", 99.0)], [("new", "b", "y", 2.3), ("new", "a", "y", 3.9)]):
+        for seed in SEEDS:
+            pair = (rows, rows + new[: 1 + user])
+            before, after = (Counter(units(some, "2 x 2", user, seed, most=7.0)) for some in pair)
+            after.subtract(before)
+            assert min(after.values()) >= 0
+            assert 0 < sum(after.values()) <= budget.SHARE_GRID
 
 
 def weighted(of: Compared, number: int, lattice: str) -> list[tuple[Any, ...]]:

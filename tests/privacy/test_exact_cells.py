@@ -28,9 +28,9 @@ from dpframe.hierarchy import Cells, Kind
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import halves, laplace_table
 from dpframe.sources import exact_trees
-from tests.cell_counts import Silent, nodes
 from tests.members import in_turn
-from tests.naive_cells import segments
+from tests.naive import segments
+from tests.rollups import Silent, nodes
 
 from .cell_outputs import (
     Record,

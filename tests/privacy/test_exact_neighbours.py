@@ -84,15 +84,16 @@ def selection_law(items: tuple[tuple[str, int], ...], law: str, threshold: int, 
 
 
 @cache
-def claimed(law: str, height: int, remainder: bool, epsilon: float, threshold: int) -> float:
-    return path_delta(
-        LAWS[law],
-        RELEASE,
-        height=height,
-        epsilon=epsilon,
-        remainder=remainder,
-        threshold=threshold,
-    )
+def claimed(
+    law: str,
+    height: int,
+    remainder: bool,
+    epsilon: float,
+    threshold: int,
+    release: NoiseTable = RELEASE,
+) -> float:
+    options = {"epsilon": epsilon, "remainder": remainder, "threshold": threshold}
+    return path_delta(LAWS[law], release, height=height, **options)
 
 
 def key(table: dict[str, int]) -> tuple[tuple[str, int], ...]:
@@ -123,14 +124,7 @@ def test_no_neighbour_is_further_than_claimed_over_every_value_of_every_draw(
             p = whole_law(key(table), law, threshold, remainder)
             q = whole_law(key(neighbour), law, threshold, remainder)
             for epsilon in EPSILONS:
-                delta = path_delta(
-                    LAWS[law],
-                    FEW,
-                    height=2,
-                    epsilon=epsilon,
-                    remainder=remainder,
-                    threshold=threshold,
-                )
+                delta = claimed(law, 2, remainder, epsilon, threshold, FEW)
                 assert worst(p, q, math.exp(epsilon)) <= delta, (table, neighbour, epsilon)
 
 
@@ -248,20 +242,11 @@ def test_the_claim_is_attained_by_some_chain_and_exceeded_by_none(
             assert exact <= claimed(law, height, remainder, epsilon, CLEAR), (table, epsilon)
             closest[epsilon] = max(closest[epsilon], exact)
     for epsilon in EPSILONS:
-        naive = max(
-            path_divergence(
-                LAWS[law],
-                RELEASE,
-                height=height,
-                epsilon=epsilon,
-                remainder=remainder,
-                more_first=more_first,
-            )
-            for more_first in (False, True)
-        )
+        point = {"height": height, "epsilon": epsilon, "remainder": remainder}
+        ways = (path_divergence(LAWS[law], RELEASE, **point, more_first=m) for m in (False, True))
         delta = claimed(law, height, remainder, epsilon, CLEAR)
         assert closest[epsilon] == pytest.approx(delta, rel=1e-8, abs=1e-13)
-        assert naive == pytest.approx(delta, rel=1e-8, abs=1e-13)
+        assert max(ways) == pytest.approx(delta, rel=1e-8, abs=1e-13)
 
 
 def test_a_claim_for_a_lower_tree_is_rejected() -> None:

@@ -151,12 +151,7 @@ def released_only(left: Amounts, told: GaussianLeakage) -> Any:
     return amounts_left(left, (squares // 3, ends, part))
 
 
-PLANTED = {
-    "trading": trading,
-    "overdrawing": overdrawing,
-    "endless": endless,
-    "released only": released_only,
-}
+PLANTED = {bug.__name__: bug for bug in (trading, overdrawing, endless, released_only)}
 
 
 @pytest.mark.parametrize("bug", PLANTED)
@@ -168,7 +163,7 @@ def test_planted_rules_let_a_policy_through_that_takes_more(bug: str) -> None:
         menu = [release(0.3, 0.02)]  # many ends, few squares
     if bug == "trading":
         del menu[1]
-    if bug == "released only":
+    if bug == "released_only":
         menu = [release(1.0, 5e-4)]  # long tables
     assert worst(PLANTED[bug], start, menu, EPSILON, up=False) > DELTA
 
@@ -182,13 +177,8 @@ def test_all_amounts_together_cost_no_more_than_the_filter(epsilon: float, delta
         assert delta < 1e-14
         return
     assert part == 10**12
-    used = GaussianLeakage(
-        squares=squares * 1e-15,
-        ends=ends * 1e-21,
-        rounding=0.0,
-        factor=gaussian_filter.FACTOR,
-        shift=gaussian_filter.SHIFT,
-    )
+    tables = {"factor": gaussian_filter.FACTOR, "shift": gaussian_filter.SHIFT, "rounding": 0.0}
+    used = GaussianLeakage(squares=squares * 1e-15, ends=ends * 1e-21, **tables)
     assert used.delta(epsilon) <= delta
     without = normal_delta(math.sqrt(used.squares), epsilon)
     assert without >= 0.6 * delta or epsilon < 0.1 or delta < 1e-10

@@ -8,7 +8,7 @@ import copy
 import pickle
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 import pandas as pd
@@ -260,6 +260,9 @@ def test_context_managers_made_of_generators_nest(one: Ledger, two: Ledger) -> N
         with tenant(two):
             assert current_ledger() is two
         assert current_ledger() is one
+    with suppress(ZeroDivisionError), dp.use_ledger(one.path) as given:
+        assert current_ledger() is given
+        raise ZeroDivisionError
     assert current_ledger() is None
     asyncio.run(main())
 

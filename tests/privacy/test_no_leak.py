@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import logging
 import pickle
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -21,14 +22,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
-from dpframe.budget import Budget, PrivacyUnit
+from dpframe.budget import PrivacyUnit
 from dpframe.counts import CountTree
 from dpframe.noise import replaced_bits
 from dpframe.questions.hhh import ask as count
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
-from dpframe.questions.hhh.plan import make_plan
 from dpframe.sources.exact_trees import exact_counts
 from dpframe.testing import seeded_noise
+from tests import test_architecture as architecture
 
 from .enumerate_outputs import tree_of
 
@@ -36,12 +37,8 @@ SECRET = "SECRETVALUE"
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 
 
-def plan_of(unit: PrivacyUnit | None = None) -> HhhPlan:
-    return make_plan(
-        hierarchy=dp.columns("a", "b"),
-        unit=unit or PrivacyUnit(),
-        budget=Budget(**BUDGET),
-    )
+def plan_of(user: str | None = None) -> HhhPlan:
+    return dp.explain(["a", "b"], user=user, **BUDGET).plan
 
 
 def visits(extra: list[tuple[str, str]] | None = None) -> pd.DataFrame:
@@ -107,16 +104,17 @@ def parquet_with_a_damaged_page(tmp: Path) -> tuple[object, object]:
     return path, ["a"]
 
 
-def relation_with_a_failing_cast(tmp: Path) -> tuple[object, object]:
-    con = duckdb.connect()
-    con.execute(f"CREATE TABLE t AS SELECT '{SECRET}' AS raw FROM range(10)")
-    return con.sql("SELECT raw::INTEGER AS a FROM t"), ["a"]
+def of_sql(making: str, reading: str, by: object = "columns:a", after: str = "") -> Broken:
+    """A relation of a table of the caller, to which something happens afterwards."""
 
+    def relation(tmp: Path) -> tuple[object, object]:
+        con = duckdb.connect()
+        con.execute(making)
+        found = con.sql(reading)
+        con.execute(after)
+        return found, by
 
-def relation_with_an_error_function(tmp: Path) -> tuple[object, object]:
-    con = duckdb.connect()
-    con.execute(f"CREATE TABLE t AS SELECT '{SECRET}' AS raw")
-    return con.sql("SELECT error('row ' || raw)::VARCHAR AS a FROM t"), ["a"]
+    return relation
 
 
 def relation_with_a_failing_python_function(tmp: Path) -> tuple[object, object]:
@@ -129,39 +127,27 @@ def relation_with_a_failing_python_function(tmp: Path) -> tuple[object, object]:
     return con.sql("SELECT fails(raw) AS a FROM t"), ["a"]
 
 
-def relation_of_a_dropped_table(tmp: Path) -> tuple[object, object]:
-    con = duckdb.connect()
-    con.execute(f"CREATE TABLE t AS SELECT '{SECRET}' AS a")
-    relation = con.sql("SELECT a FROM t")
-    con.execute("DROP TABLE t")
-    return relation, ["a"]
-
-
 def lazy_frame_with_a_failing_cast(tmp: Path) -> tuple[object, object]:
     frame = pl.DataFrame({"a": [SECRET, "1"]}).lazy()
     return frame.with_columns(pl.col("a").cast(pl.Int64)), ["a"]
 
 
-def categories_inside_of_a_type_that_dates_refuse(tmp: Path) -> tuple[object, object]:
-    con = duckdb.connect()
-    con.execute(f"CREATE TYPE secret AS ENUM ('{SECRET}', 'b')")
-    return con.sql("SELECT {'x': 'b'::secret} AS a"), "date:a"
+RAW = f"CREATE TABLE t AS SELECT '{SECRET}' AS raw FROM range(10)"
+ENUM = f"CREATE TYPE secret AS ENUM ('{SECRET}', 'b')"
+FAILING: dict[str, Broken] = {
+    "a CSV without the column": csv_without_the_column,
+    "a Parquet file that is cut": parquet_that_is_cut,
+    "a Parquet file with a damaged page": parquet_with_a_damaged_page,
+    "a failing cast": of_sql(RAW, "SELECT raw::INTEGER AS a FROM t"),
+    "an error function": of_sql(RAW, "SELECT error('row ' || raw)::VARCHAR AS a FROM t"),
+    "a failing Python function": relation_with_a_failing_python_function,
+    "a dropped table": of_sql(RAW, "SELECT raw AS a FROM t", after="DROP TABLE t"),
+    "a lazy frame with a failing cast": lazy_frame_with_a_failing_cast,
+    "categories in what dates refuse": of_sql(ENUM, "SELECT {'x': 'b'::secret} AS a", "date:a"),
+}
 
 
-FAILING: list[Broken] = [
-    csv_without_the_column,
-    parquet_that_is_cut,
-    parquet_with_a_damaged_page,
-    relation_with_a_failing_cast,
-    relation_with_an_error_function,
-    relation_with_a_failing_python_function,
-    relation_of_a_dropped_table,
-    lazy_frame_with_a_failing_cast,
-    categories_inside_of_a_type_that_dates_refuse,
-]
-
-
-@pytest.mark.parametrize("broken", FAILING, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("broken", FAILING.values(), ids=FAILING)
 def test_an_error_never_quotes_the_data(
     broken: Broken, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -250,7 +236,7 @@ def test_text_that_is_not_unicode_moves_no_other_value(encoded: bool) -> None:
 
 def test_the_check_for_leaks_can_fail(tmp_path: Path) -> None:
     """Negative control: what DuckDB and Polars say themselves does quote the data."""
-    relation, _ = relation_with_a_failing_cast(tmp_path)
+    relation, _ = FAILING["a failing cast"](tmp_path)
     with pytest.raises(duckdb.Error) as caught:
         relation.fetchall()  # type: ignore[attr-defined]
     assert SECRET in everything_said(caught.value)
@@ -278,7 +264,7 @@ def quotes_in_its_context() -> None:
 def test_a_receipt_is_the_same_for_any_data(user: str | None) -> None:
     """Law: receipts of releases of different tables differ in id, time and notices only; notices
     are what the released rows say, and are said of them again by a plan that sees nothing else."""
-    facts, plan = [], plan_of(PrivacyUnit(user=user))
+    facts, plan = [], plan_of(user)
     for frame in (visits(), visits([(SECRET, SECRET)] * 500), visits().head(0)):
         result = dp.hhh(frame, ["a", "b"], user=user, **BUDGET)
         given = result.attrs["dp"]
@@ -292,13 +278,17 @@ def test_a_receipt_is_the_same_for_any_data(user: str | None) -> None:
     assert facts[0].keys() == plan.receipt().keys() - {"release_id", "time"}
 
 
-def test_a_frame_carries_nothing_but_the_release_and_its_receipt() -> None:
-    """Law: a pickled result, attributes included, holds no key that was not reported; the digest is
-    of reported rows."""
-    frame = visits([(SECRET, SECRET)] * 3)
-    result = dp.hhh(frame, ["a", "b"], **BUDGET)
+def test_a_result_carries_and_shows_nothing_but_the_release_and_its_receipt() -> None:
+    """Law: a pickled result, attributes included, its repr and html hold no key that was not
+    reported; the digest is of reported rows."""
+    result = dp.hhh(visits([(SECRET, SECRET)] * 3), ["a", "b"], **BUDGET)
     assert list(result.attrs) == ["dp", "dp_digest"]
     assert SECRET.encode() not in pickle.dumps(result)
+    buffer = io.StringIO()
+    result.info(buf=buffer)
+    card = result.dp.receipt
+    for said in (repr(result), result.to_html(), buffer.getvalue(), str(card), card._repr_html_()):
+        assert SECRET not in said
 
 
 # -- order of rows -----------------------------------------------------------------------------
@@ -365,78 +355,29 @@ def test_a_release_is_silent(
     assert not ours
 
 
-OF_RELEASED_NUMBERS = {
-    "dpframe.asking.node_frame",
-    "dpframe.questions.hhh.plan",
-    "dpframe.sketches._kernels",
-}
-"""What plans import when they are asked and is not followed further: how released numbers are
-shown, other plans, and the compiled loops of sketches."""
+READERS = {"duckdb", "pandas", "polars", "pyarrow.parquet", "pyarrow.csv", "sqlite3"}
 
 
-def imported(tree: ast.Module) -> tuple[set[str], set[str]]:
-    """What a file imports when it is loaded, and what its functions import later, or name in a text
-    to load it then."""
-    at_once: set[str] = set()
-    late: set[str] = set()
-
-    def look(node: ast.AST, found: set[str]) -> None:
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            return
-        if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            package = {node.module} - {"dpframe"}  # whose names are those of all doors
-            found |= {*package, *(f"{node.module}.{a.name}" for a in node.names)}
-        elif isinstance(node, ast.Constant) and str(node.value).startswith("dpframe.questions."):
-            late.add(str(node.value))
-        inside = late if isinstance(node, ast.FunctionDef) else found
-        for child in ast.iter_child_nodes(node):
-            look(child, inside)
-
-    look(tree, at_once)
-    return at_once, late
-
-
-def reachable(module: str) -> tuple[set[str], set[str]]:
-    """Everything that a module of dpframe imports, directly or through others of it, when it is
-    loaded or later; and what of that shows released numbers."""
-    root, seen, waiting = Path(dp.__file__).parent.parent, set(), [module]
-    late: set[str] = set()
-    while waiting:
-        name = waiting.pop()
-        file = root.joinpath(*name.split("."))
-        path = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
-        if name in seen or not path.exists():
-            seen.add(name)
-            continue
-        seen.add(name)
-        at_once, later = imported(ast.parse(path.read_text(encoding="utf-8")))
-        ours = {n for n in later if n.startswith("dpframe.") and exists(root, n)}
-        late |= ours & OF_RELEASED_NUMBERS
-        waiting += [*at_once, *(ours - OF_RELEASED_NUMBERS)]
-    return seen, late - seen
-
-
-def exists(root: Path, module: str) -> bool:
-    file = root.joinpath(*module.split("."))
-    return file.is_dir() or file.with_suffix(".py").exists()
+def loaded(module: str) -> set[str]:
+    """All modules, ours and others, that one brings along."""
+    show = f"import sys, {module}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
 
 
 def test_a_plan_cannot_reach_data() -> None:
-    """Law: nothing that ``dpframe.questions.hhh.plan`` imports, at once or later, can read a table
-    or a file, but for what shows released numbers.
+    """Law: nothing that a plan brings along can read a table or a file. What of ours it imports
+    later cannot either: tests/test_architecture.py.
 
-    Negative control: the same closure of ``dpframe.asking.answer`` can.
+    Negative control: what ``dpframe.asking.answer`` brings along can.
     """
-    readers = {"duckdb", "pandas", "polars", "pyarrow.parquet", "pyarrow.csv", "sqlite3"}
-    readers |= {"dpframe._duck", "dpframe.sources", "dpframe.sources.exact_trees"}
-    for question in ("hhh", "tree_counts", "synthesize", "prefix_tree", "sketches"):
-        reached, shows = reachable(f"dpframe.questions.{question}.plan")
-        assert not reached & readers, question
-        assert shows or question == "prefix_tree"  # which imports pandas itself
-    assert "dpframe.questions.hhh.sketch_plans" in reachable("dpframe.questions.hhh.plan")[0]
-    assert {"duckdb", "dpframe.sources.exact_trees"} <= reachable("dpframe.asking.answer")[0]
+    plans = architecture._plans()
+    assert {"questions.hhh.plan", "questions.hhh.sketch_plans"} <= set(plans)
+    for plan in plans:
+        found = loaded(f"dpframe.{plan}")
+        assert not found & READERS, plan
+        assert not [name for name in found if name.startswith("dpframe.sources")], plan
+    assert {"duckdb", "dpframe.sources.exact_trees"} <= loaded("dpframe.asking.answer")
 
 
 def test_explaining_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -460,22 +401,6 @@ def test_equal_plans_have_equal_cards_whatever_was_released_before() -> None:
     assert str(dp.explain(["a", "b"], **BUDGET)) == before
 
 
-def test_nothing_is_left_on_the_callers_connection() -> None:
-    """Law: a release from a relation leaves no view, table or setting behind."""
-
-    def state() -> tuple[object, ...]:
-        views = con.sql("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
-        tables = con.sql("SELECT table_name FROM duckdb_tables()").fetchall()
-        settings = con.sql("SELECT name, value FROM duckdb_settings() ORDER BY name").fetchall()
-        return views, tables, settings
-
-    con = duckdb.connect()
-    con.execute("CREATE TABLE t AS SELECT 'x' AS a FROM range(500)")
-    before = state()
-    assert len(dp.hhh(con.sql("FROM t"), ["a"], **BUDGET)) == 2
-    assert state() == before
-
-
 def test_intervals_of_neighbours_have_the_same_width() -> None:
     """Law: the width of an interval comes from the plan and the public shape of the result."""
     widths = []
@@ -485,13 +410,3 @@ def test_intervals_of_neighbours_have_the_same_width() -> None:
         widths.append((result["upper"] - result["lower"]).tolist())
     assert widths[0] == widths[1]
     assert np.all(np.array(widths[0]) > 0)
-
-
-def test_printing_a_result_shows_the_release_only() -> None:
-    """Law: repr and html of a result hold no key that was not reported."""
-    result = dp.hhh(visits([(SECRET, SECRET)] * 3), ["a", "b"], **BUDGET)
-    buffer = io.StringIO()
-    result.info(buf=buffer)
-    card = result.dp.receipt
-    for said in (repr(result), result.to_html(), buffer.getvalue(), str(card), card._repr_html_()):
-        assert SECRET not in said

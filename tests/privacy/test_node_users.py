@@ -9,8 +9,7 @@ passes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -32,8 +31,8 @@ from dpframe.mechanisms import level_counts as mechanism
 from dpframe.sources import exact_trees as source
 from dpframe.sources.keys import listed_nodes
 
-from .enumerate_outputs import every_script, hockey_stick
-from .tree_outputs import by_hand, composed, scripted, symmetric, tables
+from .enumerate_outputs import hockey_stick, law_of
+from .tree_outputs import by_hand, composed, no_intervals, scripted, symmetric, tables
 
 Rows = Sequence[tuple[str | None, str, str]]
 """User, and the values of two columns."""
@@ -44,10 +43,7 @@ EPSILONS = (0.4, 1.0, 2.0)
 BEYOND = 10.0
 """An epsilon above every finite loss: what is left is what one neighbour alone can show."""
 
-OTHERS: Rows = [
-    *((u, "x", "1") for u in (*"qrs", None)),
-    *((u, "y", "2") for u in "tuvw"),
-]
+OTHERS: Rows = [*((u, "x", "1") for u in (*"qrs", None)), *((u, "y", "2") for u in "tuvw")]
 """Four users at either node, which are shown whatever the noise."""
 
 NEW: dict[str, Rows] = {
@@ -94,34 +90,13 @@ def every_listed(tree: CountTree, laws: NodeLaws) -> Any:
     return mechanism.run_listed_users(tree, laws=laws, confidence=0.8)
 
 
-@contextmanager
-def no_intervals() -> Iterator[None]:
-    """Leave out what is computed from released counts alone."""
-
-    def none(noise: Any, *args: Any, **_: Any) -> Any:
-        zeros = np.zeros(len(args[-2]), dtype=np.int64)
-        return zeros, zeros
-
-    with (
-        mock.patch.object(mechanism, "plain_interval", none),
-        mock.patch.object(mechanism, "selected_interval", lambda *a, least: none(*a)),
-    ):
-        yield
-
-
 def law(tree: CountTree, laws: NodeLaws, run: Run = found) -> dict[Any, Fraction]:
     """P(output), over every value of every draw."""
-    out: dict[Any, Fraction] = {}
-
-    def once(script: Any) -> Any:
-        return run(tree, replace(laws, moved=scripted(laws.moved, script)))
-
     with no_intervals():
-        for script, noisy in every_script(once):
-            said = tuple(sorted(named(noisy, noisy.count).items(), key=str))
-            out[said] = out.get(said, Fraction(0)) + script.probability
-    assert sum(out.values()) == 1
-    return out
+        return law_of(
+            lambda script: run(tree, replace(laws, moved=scripted(laws.moved, script))),
+            lambda noisy: tuple(sorted(named(noisy, noisy.count).items(), key=str)),
+        )
 
 
 def furthest(

@@ -101,11 +101,8 @@ def test_batches_of_a_generator_may_have_a_null() -> None:
     whole = pd.DataFrame({"x": [1, 2, 3, 1, 1.5], "b": [True, False, True, True, True]})
     found = finished(parts)
     assert found.counts().equals(finished([whole]).counts())
-    assert [str(kind) for kind in found.sample(3).dtypes] == ["int64", "bool"]
-    assert [str(kind) for kind in finished(parts[2:3] + parts[:1]).sample(3).dtypes] == [
-        "int64",
-        "bool",
-    ]
+    for rows in (found, finished(parts[2:3] + parts[:1])):
+        assert [str(kind) for kind in rows.sample(3).dtypes] == ["int64", "bool"]
     one, other = (dp.PrivHP({"x": (0, 4)}, k=4, seed=1) for _ in range(2))
     one.update(parts[0])
     other.update(parts[1])
@@ -147,14 +144,14 @@ def read_parquet(column: pa.Array) -> pd.DataFrame:
     return pd.read_parquet(file)
 
 
+OF_ITEMS: dict[str, Any] = {"user": "x", "contribution": "items", "max_contributions": 1}
+OF_ITEMS |= {"mechanism": "streaming", "counters": 8}
 STRING, LARGE, VIEW = pa.string(), pa.large_string(), pa.string_view()
 
 NO_UTF8: dict[str, Callable[[], Any]] = {
     "pandas of a file": lambda: read_parquet(bad(STRING)),
-    "ArrowDtype": lambda: pd.DataFrame({"x": pd.Series(pd.arrays.ArrowExtensionArray(bad(LARGE)))}),
-    "ArrowDtype view": lambda: pd.DataFrame(
-        {"x": pd.Series(pd.arrays.ArrowExtensionArray(bad(VIEW)))}
-    ),
+    "ArrowDtype": lambda: pd.DataFrame({"x": pd.arrays.ArrowExtensionArray(bad(LARGE))}),
+    "ArrowDtype view": lambda: pd.DataFrame({"x": pd.arrays.ArrowExtensionArray(bad(VIEW))}),
     "Polars": lambda: pl.from_arrow(pa.table({"x": bad(STRING)})),
     "Polars view": lambda: pl.from_arrow(pa.table({"x": bad(VIEW)})),
     "Arrow": lambda: pa.table({"x": bad(STRING)}),
@@ -185,22 +182,9 @@ def test_text_that_is_no_utf8_is_repaired_in_every_frame(name: str) -> None:
     assert {key[1:] for sketch in stream._levels for key, _ in sketch.top()} == set(REPAIRED)
     if name not in ("pandas of a file", "Polars view", "Arrow view"):
         return  # the doors below read frames as those above do
-    dp.hhh(
-        frame,
-        ["x"],
-        user="x",
-        contribution="items",
-        max_contributions=1,
-        mechanism="streaming",
-        counters=8,
-        **BUDGET,
-    )
-    dp.tree_counts(
-        frame,
-        "path:x?depth=1",
-        keys=frame.to_pandas().head(1) if "Polars" in name else ["good"],
-        **BUDGET,
-    )
+    dp.hhh(frame, ["x"], **OF_ITEMS, **BUDGET)
+    keys = frame.to_pandas().head(1) if "Polars" in name else ["good"]
+    dp.tree_counts(frame, "path:x?depth=1", keys=keys, **BUDGET)
     dp.synthesize(frame, "columns:x", keys=["good"], epsilon=1.0).sample(2)
     with pytest.raises(dp.ParameterError, match="devices"):  # it was read
         dp.prefix_tree(frame, "x", user="x", devices=100, length=2, iterations=1, **BUDGET)
@@ -360,13 +344,8 @@ def test_a_nan_in_a_parquet_file_is_a_nan(kind: pa.DataType, tmp_path: Path) -> 
     """Law: it makes no call fail and counts nothing, as in a frame. DuckDB takes it for a number
     between the others: the statistics of a file, from which it answers comparisons, leave it out.
     """
-    rows = pa.table(
-        {
-            "x": pa.array([np.float16(x) for x in (0.5, 2, 3, np.nan)] * 100, kind),
-            "k": ["a"] * 400,
-            "u": [str(i) for i in range(400)],
-        }
-    )
+    numbers = pa.array([np.float16(x) for x in (0.5, 2, 3, np.nan)] * 100, kind)
+    rows = pa.table({"x": numbers, "k": ["a"] * 400, "u": [*map(str, range(400))]})
     pq.write_table(rows, tmp_path / "rows.parquet")
     path = str(tmp_path / "rows.parquet")
     with duckdb.connect() as con:
@@ -499,28 +478,34 @@ STORED_BY_DUCKDB: dict[str, pa.Array] = {
 }
 
 
-@pytest.mark.parametrize("registered", [False, True], ids=["stored", "registered"])
-@pytest.mark.parametrize("inside", [False, True], ids=["itself", "inside"])
-@pytest.mark.parametrize("kind", STORED_BY_DUCKDB)
-def test_malformed_values_that_duckdb_holds_fail_nowhere(
-    kind: str, inside: bool, registered: bool
-) -> None:
-    """Law: of a relation and a table named in SQL, as key and as user, in lists in structs too;
-    the caller's database stays open."""
-    con, column = duckdb.connect(), STORED_BY_DUCKDB[kind]
-    if inside:
-        lists = pa.ListArray.from_arrays(pa.array(range(61), pa.int32()), column)
-        column = pa.StructArray.from_arrays([lists], ["a"])
+def fails_nowhere(column: pa.Array, made: str = "TABLE") -> None:
+    """Of a relation, as key and as user, and of a table named in SQL; the caller's database stays
+    open."""
+    con = duckdb.connect()
     con.register("given", pa.table({"c": column, "u": range(60)}))
-    con.execute(f"CREATE {'VIEW' if registered else 'TABLE'} t AS SELECT * FROM given")
+    con.execute(f"CREATE {made} t AS SELECT * FROM given")
     for arguments in ({}, {"user": "u"}, {"mechanism": "streaming"}):
-        dp.hhh(con.table("t"), ["c"], epsilon=1.0, delta=1e-6, **arguments)
-    dp.hhh(con.table("t"), ["u"], user="c", epsilon=1.0, delta=1e-6)
-    if not registered:
+        dp.hhh(con.table("t"), ["c"], **BUDGET, **arguments)
+    dp.hhh(con.table("t"), ["u"], user="c", **BUDGET)
+    if made == "TABLE":
         dp.register(con)
         for rest in ("'columns:c'", "'columns:c', user := 'u'", "'columns:u', user := 'c'"):
             con.execute(f"SELECT * FROM dp_hhh('t', {rest}, epsilon := 1, delta := 1e-6)")
     assert con.execute("SELECT 1").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("made", ["TABLE", "VIEW"])
+@pytest.mark.parametrize("inside", [False, True], ids=["itself", "inside"])
+@pytest.mark.parametrize("kind", STORED_BY_DUCKDB)
+def test_malformed_values_that_duckdb_holds_fail_nowhere(
+    kind: str, inside: bool, made: str
+) -> None:
+    """Law: in lists in structs too, stored or registered."""
+    column = STORED_BY_DUCKDB[kind]
+    if inside:
+        lists = pa.ListArray.from_arrays(pa.array(range(61), pa.int32()), column)
+        column = pa.StructArray.from_arrays([lists], ["a"])
+    fails_nowhere(column, made)
 
 
 @pytest.mark.parametrize("question", ["columns:c", "number:c?lower=0&upper=9&depth=3"])
@@ -613,17 +598,10 @@ def test_columns_that_cannot_be_read_beside_times_of_the_day_are_refused(tmp_pat
 @pytest.mark.parametrize("nested", ["list", "array", "struct of lists"])
 def test_texts_that_are_no_json_fail_nowhere_inside_of_other_types(nested: str) -> None:
     """Law: of a relation and a table named in SQL; no error of DuckDB's quotes one."""
-    con, texts = duckdb.connect(), pa.array(["{x", ""] * 30)
-    own = pa.ExtensionArray.from_storage(pa.json_(), texts)
+    own = pa.ExtensionArray.from_storage(pa.json_(), pa.array(["{x", ""] * 30))
     column = pa.ListArray.from_arrays(pa.array(range(61), pa.int32()), own)
     if nested == "array":
         column = pa.FixedSizeListArray.from_arrays(own, 1)
     elif nested == "struct of lists":
         column = pa.StructArray.from_arrays([column], ["a"])
-    con.register("given", pa.table({"c": column, "u": range(60)}))
-    con.execute("CREATE TABLE t AS SELECT * FROM given")
-    dp.register(con)
-    dp.hhh(con.table("t"), ["c"], epsilon=1.0, delta=1e-6)
-    dp.hhh(con.table("t"), ["u"], user="c", epsilon=1.0, delta=1e-6)
-    for rest in ("'columns:c'", "'columns:u', user := 'c'"):
-        con.execute(f"SELECT * FROM dp_hhh('t', {rest}, epsilon := 1, delta := 1e-6)")
+    fails_nowhere(column)

@@ -162,14 +162,8 @@ delta = 3.3333333333333333e-6
     declared = """
 source = "t.parquet"
 publish = "results.duckdb"
-[ledger]
-path = "budget.db"
-epsilon = 1.0
-delta = 1e-5
-[period]
-column = "when"
-unit = "week"
-first = "2026-W02"
+ledger = { path = "budget.db", epsilon = 1.0, delta = 1e-5 }
+period = { column = "when", unit = "week", first = "2026-W02" }
 """
     file = tmp_path / "series.toml"
     file.write_text(declared + "".join(report % name for name in ("one", "two", "three")))

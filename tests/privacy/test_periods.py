@@ -22,7 +22,7 @@ import dpframe as dp
 from dpframe.asking.release import DataScope
 from dpframe.counts import CountTree
 from dpframe.questions.hhh.ask import HHH
-from dpframe.sources.spark import PeriodReading
+from dpframe.sources.source_relations import PeriodReading
 
 from .enumerate_outputs import Distribution, Table, every_selection, worst_selection
 
@@ -57,12 +57,8 @@ def law(source: pa.Table, period: str) -> Distribution:
     """Of the release of a period: every selection, with true residuals."""
     about = DataScope.of({"period": ("when", period)}).read_in(source)
     counted = HHH.count(about.restrict(source), plan(), False).private
-    return every_selection(
-        table_of(counted),
-        test=plan().test_noise,
-        threshold=plan().threshold_units,
-        remainder=False,
-    )
+    options = {"test": plan().test_noise, "threshold": plan().threshold_units}
+    return every_selection(table_of(counted), **options, remainder=False)
 
 
 def together(source: pa.Table, periods: Sequence[str]) -> Distribution:
@@ -81,15 +77,8 @@ def told_apart(periods: Sequence[str], epsilon: float, at: dt.datetime = MONDAY)
     """The largest exact delta at ``epsilon``, over tables about the threshold, of one record."""
     threshold = plan().threshold_units
     near = (threshold - 1, threshold, threshold + 2, threshold - plan().test_noise.lowest // 2)
-    return max(
-        worst_selection(
-            together(rows(n), periods),
-            together(rows(n, [at]), periods),
-            plan().count_noise,
-            math.exp(epsilon),
-        )
-        for n in near
-    )
+    pairs = ((together(rows(n), periods), together(rows(n, [at]), periods)) for n in near)
+    return max(worst_selection(p, q, plan().count_noise, math.exp(epsilon)) for p, q in pairs)
 
 
 def charged(periods: Sequence[str], folder: Path) -> tuple[float, float]:
@@ -143,10 +132,7 @@ CONDITION: Callable[..., str] = PeriodReading.condition
 
 @pytest.mark.parametrize(
     ("bug", "at"),
-    [
-        (_last_instant_too, MONDAY),
-        (_to_the_nearest_day_too, MONDAY - dt.timedelta(hours=3)),
-    ],
+    [(_last_instant_too, MONDAY), (_to_the_nearest_day_too, MONDAY - dt.timedelta(hours=3))],
 )
 def test_bounds_that_let_a_record_into_two_weeks_are_rejected(
     bug: Callable[..., str], at: dt.datetime, monkeypatch: pytest.MonkeyPatch

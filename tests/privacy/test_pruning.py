@@ -17,14 +17,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dpframe as dp
-from dpframe.budget import Budget, PrivacyUnit
 from dpframe.counts import CountTree, NoisyNodes
 from dpframe.mechanisms import level_counts as level_histograms
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable
 from dpframe.papers import baselines as printed_hhh
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
-from dpframe.questions.hhh.plan import make_plan
 from tests.members import some, tries
 
 from .enumerate_outputs import tree_of
@@ -34,15 +32,9 @@ from .tree_outputs import pruned
 @cache
 def plan_of(name: str) -> HhhPlan:
     mechanism, user, remainder, _ = RUNS[name]
-    paper = mechanism == "paper"
-    return make_plan(
-        hierarchy=dp.path("p", depth=3),
-        unit=PrivacyUnit(user="u") if user else PrivacyUnit(),
-        budget=Budget(epsilon=2.0, delta=1e-3),
-        mechanism=mechanism,
-        remainder=remainder,
-        acknowledge=paper,
-    )
+    asked = {"user": "u" if user else None, "mechanism": mechanism, "remainder": remainder}
+    asked |= {"epsilon": 2.0, "delta": 1e-3, "acknowledge": mechanism == "paper"}
+    return dp.explain("path:p?depth=3", **asked).plan
 
 
 class NodeNoise:
@@ -175,11 +167,3 @@ def test_the_band_is_above_every_node_that_one_neighbour_may_lack(name: str) -> 
     plan = plan_of(name)
     if plan.mechanism != "paper":  # the printed tail bound is paid for in delta instead
         assert plan.band > plan.grid
-
-
-def test_the_root_is_never_pruned() -> None:
-    """Law: the remainder is released whatever the total, so level 0 is exempt from the band."""
-    plan = plan_of("offline")
-    for table in ({}, {"a": 1}):
-        noisy = offline(pruned(tree_of(table), plan.band), plan, {})
-        assert noisy.keys[0].to_pylist() == [""]

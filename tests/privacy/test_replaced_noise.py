@@ -11,6 +11,7 @@ from typing import Any
 
 import duckdb
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 import dpframe as dp
@@ -113,15 +114,11 @@ def sql(statement: str) -> Callable[[Path], dict[str, Any]]:
 
 
 def command(folder: Path) -> dict[str, Any]:
-    import pyarrow.parquet as pq
-
     FRAME.to_parquet(folder / "words.parquet")
     out = str(folder / "out.parquet")
     flags = ["--epsilon=1", "--delta=1e-6", "-o", out, "--quiet"]
     assert main(["hhh", str(folder / "words.parquet"), "columns:word", *flags]) == 0
-    receipt = receipt_in_metadata(pq.read_schema(out).metadata)
-    assert receipt is not None
-    return dict(receipt)
+    return dict(receipt_in_metadata(pq.read_schema(out).metadata) or {})
 
 
 def sketch(folder: Path) -> dict[str, Any]:
@@ -145,33 +142,33 @@ def generator(folder: Path) -> dict[str, Any]:
 def named(folder: Path) -> dict[str, Any]:
     """Drawn in the block, replayed outside."""
     ledger = dp.Ledger(folder / "budget.db", epsilon=3.0, delta=1e-5)
-    dp.hhh(FRAME, ["word"], **BUDGET, ledger=ledger, release="seeded")
     arguments = {**BUDGET, "ledger": ledger, "release": "seeded"}
+    dp.hhh(FRAME, ["word"], **arguments)
     outside = contextvars.Context().run(lambda: dp.hhh(FRAME, ["word"], **arguments))
     return dict(outside.dp.receipt)
 
 
+STREAM: dict[str, Any] = {"mechanism": "streaming"}
+ROWS: dict[str, Any] = {"epsilon": 1.0, "k": 4, "width": 16}
+DEVICES: dict[str, Any] = {"user": "who", "length": 5, "epsilon": 4.0, "delta": 1e-6}
+
+
+def as_sql(arguments: dict[str, Any]) -> str:
+    return ", ".join(f'"{name}" := {value!r}' for name, value in arguments.items())
+
+
 DOORS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "accessor": lambda _: dict(FRAME.dp.hhh(["word"], **BUDGET).dp.receipt),
-    "streaming": lambda _: dict(
-        dp.hhh(FRAME, ["word"], mechanism="streaming", **BUDGET).dp.receipt
-    ),
+    "streaming": lambda _: dict(FRAME.dp.hhh(["word"], **BUDGET, **STREAM).dp.receipt),
     "tree counts": lambda _: dict(dp.tree_counts(FRAME, ["word"], **BUDGET).dp.receipt),
-    "synthesize": lambda _: dict(
-        dp.synthesize(FRAME, {"n": (0, 9)}, epsilon=1.0, k=4, width=16).receipt
-    ),
-    "prefix tree": lambda _: dict(
-        dp.prefix_tree(FRAME, "word", user="who", length=5, epsilon=4.0, delta=1e-6).dp.receipt
-    ),
+    "synthesize": lambda _: dict(dp.synthesize(FRAME, {"n": (0, 9)}, **ROWS).receipt),
+    "prefix tree": lambda _: dict(dp.prefix_tree(FRAME, "word", **DEVICES).dp.receipt),
     "SQL": sql(HHH),
     "SQL, tree counts": sql(HHH.replace("hhh", "tree_counts")),
     "SQL, synthesize": sql(
-        "dp_synthesize('words', 'number:n?lower=0&upper=9', 5, epsilon := 1, k := 4, width := 16)"
+        f"dp_synthesize('words', 'number:n?lower=0&upper=9', 5, {as_sql(ROWS)})"
     ),
-    "SQL, prefix tree": sql(
-        "dp_prefix_tree('words', 'word', epsilon := 4, delta := 1e-6, length := 5, "
-        "\"user\" := 'who')"
-    ),
+    "SQL, prefix tree": sql(f"dp_prefix_tree('words', 'word', {as_sql(DEVICES)})"),
     "command line": command,
     "sketch": sketch,
     "stream": stream,
@@ -188,9 +185,7 @@ def test_every_receipt_says_whose_noise_it_was(door: str, tmp_path: Path) -> Non
     with seeded_noise(1):
         receipt = DOORS[door](tmp_path)
     assert receipt["noise_source"] == NOT_PRIVATE
-    card = str(Receipt(receipt)).splitlines()
-    assert "NOT private" in card[2]
-    assert NOT_PRIVATE in card[2]
+    assert NOT_PRIVATE in str(Receipt(receipt)).splitlines()[2]
     if door != "named release":
         receipt = DOORS[door](tmp_path)
         assert receipt["noise_source"] == "operating system"

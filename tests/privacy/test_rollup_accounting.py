@@ -60,11 +60,7 @@ def test_what_is_spent_is_at_most_the_budget(epsilon: float, user: str | None, h
     """Law: all epsilons add up to at most epsilon, exactly, and all deltas to at most delta; scales
     cost no more than their part, whatever levels are measured."""
     keys = [tuple("x" * height)]
-    grid: list[dict[str, Any]] = [
-        {"delta": 1e-6},
-        {"delta": 1e-9, "selection_share": 0.9},
-        {"keys": keys},
-    ]
+    grid: Any = ({"delta": 1e-6}, {"delta": 1e-9, "selection_share": 0.9}, {"keys": keys})
     for given in grid:
         for plan in plans(height, user, epsilon=epsilon, **given):
             parts = [p for several in plan.paid.values() for p in several]
@@ -100,17 +96,12 @@ def test_scales_are_rounded_up_and_hardly() -> None:
         assert up.numerator < 2**62 > up.denominator
 
 
-def test_a_level_that_is_not_paid_for_is_refused_by_the_mechanism(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_level_that_is_not_paid_for_is_refused_by_the_mechanism(monkeypatch: Any) -> None:
     """Planted bug: parts and a level that have all of epsilon each; noted where noise is added."""
-    from dpframe.mechanisms import rollup as mechanism
-
     plan = plan_of("count", epsilon=1.0, keys=[("a", "x")])
     counted = counting.count(table_of([("1", "a", "x", 1.0)]), plan, False).private
-    monkeypatch.setattr(
-        mechanism, "level_strategy", lambda *a, **k: {PARTS: Fraction(1), 1: Fraction(1)}
-    )
+    whole = {PARTS: Fraction(1), 1: Fraction(1)}
+    monkeypatch.setattr(measured_parts, "level_strategy", lambda *a, **k: whole)
     with pytest.raises(AssertionError):
         plan.run(counted)
 
@@ -133,20 +124,15 @@ def test_noise_beyond_64_bits_is_refused_before_the_charge(given: Any) -> None:
 def test_means_between_bounds_of_one_step_have_noise(user: str | None) -> None:
     """Law: bounds that are the same in steps are no division by zero after the charge."""
     measure = dpm.mean("v", lower=999_999_999_999.1, upper=999_999_999_999.2)
-    rows: list[Row] = [("1", "a", "x", 1e12)]
-    frame = rollup(
-        table_of(rows), ["a", "b"], {"m": measure}, epsilon=1.0, keys=[("a", "x")], user=user
-    )
-    assert len(frame) == 3
+    asked: Any = {"epsilon": 1.0, "keys": [("a", "x")], "user": user}
+    assert len(rollup(table_of([("1", "a", "x", 1e12)]), ["a", "b"], {"m": measure}, **asked)) == 3
 
 
 # -- nothing else leaves ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("user", [None, "u"])
-def test_private_objects_and_receipts_say_nothing(
-    user: str | None, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_private_objects_and_receipts_say_nothing(user: Any, caplog: Any, capsys: Any) -> None:
     """Law: repr is one constant; receipts of neighbours are the same; no log, no print."""
     caplog.set_level(logging.DEBUG)
     measures = {"total": ALL["total"], "mean": ALL["mean"], "d": dpm.distinct("u", at_most=2)}
@@ -184,16 +170,10 @@ def test_errors_quote_no_value(user: str | None) -> None:
     bad = con.sql(f"SELECT a, b, u, CAST(v AS DOUBLE) AS v FROM t WHERE v = '{SECRET}'")
     for source, column in ((con.table("t"), "v"), (con.table("t"), "l"), (bad, "v")):
         for keys in (None, [("x", "y")]):
+            measures = {"m": dpm.sum(column, lower=0, upper=1)}
+            asked = {"epsilon": 1.0, "keys": keys, "delta": None if keys else 1e-6, "user": user}
             with pytest.raises(DpframeError) as caught:
-                rollup(
-                    source,
-                    ["a", "b"],
-                    {"m": dpm.sum(column, lower=0, upper=1)},
-                    epsilon=1.0,
-                    delta=1e-6 if keys is None else None,
-                    keys=keys,
-                    user=user,
-                )
+                rollup(source, ["a", "b"], measures, **asked)
             assert SECRET not in f"{caught.value!r} {caught.value.__context__!r}"
 
 

@@ -26,17 +26,7 @@ from dpframe import measures as dpm
 from dpframe import measures as steps
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import Hierarchy
-from dpframe.measures import (
-    FARTHEST,
-    GRID,
-    LARGEST,
-    AutoBound,
-    Steps,
-    Vector,
-    distinct_of,
-    searches_of,
-    vectors_of,
-)
+from dpframe.measures import FARTHEST, GRID, LARGEST, AutoBound, Steps, Vector
 from dpframe.measures import LEAST as FIRST
 from dpframe.mechanisms.rollup import Nodes
 from dpframe.sources import rollup_parts as sources
@@ -61,8 +51,9 @@ MEASURES = (
     dpm.mean("v", lower=-3.5, upper=-3),
 )
 
+BOTH = dp.columns("a", "b")
 HIERARCHIES: dict[str, tuple[Hierarchy, list[Any]]] = {
-    "columns": (dp.columns("a", "b"), [(a, b) for a in "xyz" for b in "xyz"]),
+    "columns": (BOTH, [(a, b) for a in "xyz" for b in "xyz"]),
     "path": (dp.path("p", depth=3), [f"{a}/{b}" for a in "xyz" for b in ("x", "y", "x/z")]),
     "path, drop": (dp.path("p", depth=3, invalid="drop"), ["x", "x/y", "x/y/z", "y/y"]),
 }
@@ -85,20 +76,25 @@ def vectors(unit: PrivacyUnit) -> list[Vector]:
 
 
 def flat(measure: dpm.Measure, *, by_user: bool) -> list[Vector]:
-    return [v for together, _ in vectors_of(measure, by_user=by_user) for v in together]
+    return [v for together, _ in dpm.vectors_of(measure, by_user=by_user) for v in together]
+
+
+def listing(keys: Any, hierarchy: Hierarchy = BOTH) -> tuple[Any, Nodes, Any]:
+    """Listed keys, their nodes and the place of each."""
+    listed = listed_nodes(keys, hierarchy)
+    nodes = Nodes(level=listed.level, ancestor=listed.parent, keys=listed.keys)
+    return listed, nodes, np.arange(len(listed.level))[:, None]
 
 
 def found(
     source: Any, hierarchy: Hierarchy, unit: PrivacyUnit, keys: Any, *, late: bool = False
 ) -> tuple[list[Path], list[list[int]]]:
     """Shown nodes, and every vector over their parts; ``late`` counts when parts are known."""
-    listed, wanted = listed_nodes(keys, hierarchy), vectors(unit)
-    nodes = Nodes(level=listed.level, ancestor=listed.parent, keys=listed.keys)
+    (listed, nodes, each), wanted = listing(keys, hierarchy), vectors(unit)
     with seeded_noise(5):
-        counted = sources.measure_parts(
-            source, hierarchy, unit, 1, [] if late else wanted, listed=listed
-        )
-        exact = counted.parts(wanted, nodes, np.arange(len(listed.level))[:, None])
+        early = [] if late else wanted
+        counted = sources.measure_parts(source, hierarchy, unit, 1, early, listed=listed)
+        exact = counted.parts(wanted, nodes, each)
     return _paths(nodes, hierarchy), [[int(x) for x in entries] for entries in exact]
 
 
@@ -215,7 +211,7 @@ def test_one_unit_moves_every_vector_by_at_most_its_bound(
         assert here == expected(rows, hierarchy, unit, shown, vector), vector.kind
         assert there == expected(fewer, hierarchy, unit, shown, vector), vector.kind
     for measure in [m for m in MEASURES if by_user or m.at_most is None]:
-        for together, _ in vectors_of(measure, by_user=by_user):
+        for together, _ in dpm.vectors_of(measure, by_user=by_user):
             assert sum(moved.pop(0) for _ in together) <= together[0].most
 
 
@@ -229,17 +225,15 @@ def test_one_unit_moves_counts_of_different_values_by_what_is_paid_for(
 ) -> None:
     """Law: all counts of all levels together move by at most ``touched``, and by 1 each where the
     plan says so; in one direction."""
-    hierarchy = dp.columns("a", "b")
-    listed = listed_nodes([("x", "x"), ("x", "y"), ("y", "z")], hierarchy)
-    nodes = Nodes(level=listed.level, ancestor=listed.parent, keys=listed.keys)
+    listed, nodes, _ = listing([("x", "x"), ("x", "y"), ("y", "z")])
     gone = rows[1:] if unit is RECORD else [row for row in rows if row[0] != rows[0][0]]
     measure = dpm.distinct(column, at_most=None if unit is RECORD else at_most)
-    distinct = distinct_of(measure, user=unit.user, height=2)
+    distinct = dpm.distinct_of(measure, user=unit.user, height=2)
     assert distinct is not None
     both = []
     for table in (rows, gone):
         with seeded_noise(5):
-            counted = sources.measure_parts(table_of(table), hierarchy, unit, 1, [], listed=listed)
+            counted = sources.measure_parts(table_of(table), BOTH, unit, 1, [], listed=listed)
             both.append(counted.distinct(distinct, nodes))
     moved = both[0] - both[1]
     assert min(moved) >= 0
@@ -264,8 +258,7 @@ ENDS = [(-2.0, 5.0), (0.0, 1e15), (-1e-200, 1e-200), (-1e15, 3e-7)]
 
 @some(0, 4, 8, 11, 15, 20, 24, 27, 31, 35, 36, 40, 47, 51, 52, 56, 63, 67, 68, 72, 76, 79)
 @in_turn(
-    (("ends", "kind"), list(product(ENDS, LIMITS))),
-    ("unit", [RECORD, USER], ["record", "user"]),
+    (("ends", "kind"), list(product(ENDS, LIMITS))), ("unit", [RECORD, USER], ["record", "user"])
 )
 def test_values_at_the_limits_of_their_types_are_cut_and_never_an_error(
     kind: str, unit: PrivacyUnit, ends: tuple[float, float]
@@ -277,23 +270,16 @@ def test_values_at_the_limits_of_their_types_are_cut_and_never_an_error(
         f"CREATE TABLE t AS SELECT v, i::VARCHAR AS u, 'x' AS a, 'y' AS b "
         f"FROM (VALUES {values}) AS vs(v), range(1000) r(i)"
     )
-    hierarchy, listed = dp.columns("a", "b"), listed_nodes([("x", "y")], dp.columns("a", "b"))
-    nodes = Nodes(level=listed.level, ancestor=listed.parent, keys=listed.keys)
-    lower, upper = ends
-    wanted = [
-        vector
-        for measure in (
-            dpm.sum("v", lower=lower, upper=upper, clipped=True),
-            dpm.mean("v", lower=lower, upper=upper),
-        )
-        for vector in flat(measure, by_user=unit.user is not None)
-    ]
-    counted = sources.measure_parts(con.table("t"), hierarchy, unit, 1, wanted, listed=listed)
-    exact = counted.parts(wanted, nodes, np.arange(3)[:, None])
+    (listed, nodes, each), (lower, upper) = listing([("x", "y")]), ends
+    cut = dpm.sum("v", lower=lower, upper=upper, clipped=True)
+    mean = dpm.mean("v", lower=lower, upper=upper)
+    wanted = [v for m in (cut, mean) for v in flat(m, by_user=unit.user is not None)]
+    counted = sources.measure_parts(con.table("t"), BOTH, unit, 1, wanted, listed=listed)
+    exact = counted.parts(wanted, nodes, each)
     units = 1000 * len(LIMITS[kind]) if unit is RECORD else 1000
     for vector, entries in zip(wanted, exact, strict=True):
         assert sum(abs(int(x)) for x in entries) <= units * vector.most
-    for searched in searches_of(dpm.sum("v", lower="auto", upper="auto")):
+    for searched in dpm.searches_of(dpm.sum("v", lower="auto", upper="auto")):
         histogram = counted.magnitudes(searched)
         assert histogram.min() >= 0
         assert histogram.sum() <= units
@@ -322,15 +308,11 @@ def test_a_bound_in_steps_is_what_the_statement_makes_of_it() -> None:
 def test_users_of_every_type_of_ids_are_bounded(kind: str) -> None:
     """Law: users whose ids DuckDB holds equal add up to what one may, over all parts together."""
     con, users = loaded(IDS[kind])
-    hierarchy = dp.columns("a", "b")
-    listed = listed_nodes([("user 0", "b0"), ("user 0", "b1"), ("user 1", "b5")], hierarchy)
-    nodes = Nodes(level=listed.level, ancestor=listed.parent, keys=listed.keys)
+    listed, nodes, each = listing([("user 0", "b0"), ("user 0", "b1"), ("user 1", "b5")])
     several = (dpm.count(), dpm.count(at_most=3), dpm.sum("n", lower=-2, upper=5))
     wanted = [vector for m in several for vector in flat(m, by_user=True)]
-    counted = sources.measure_parts(con.table("visits"), hierarchy, USER, 1, wanted, listed=listed)
-    for vector, entries in zip(
-        wanted, counted.parts(wanted, nodes, np.arange(len(listed.level))[:, None]), strict=True
-    ):
+    counted = sources.measure_parts(con.table("visits"), BOTH, USER, 1, wanted, listed=listed)
+    for vector, entries in zip(wanted, counted.parts(wanted, nodes, each), strict=True):
         total = sum(abs(int(x)) for x in entries)
         assert len(users) * (vector.most - 10) <= total <= len(users) * vector.most
 
@@ -370,25 +352,11 @@ def test_a_user_is_in_one_bin_whatever_the_order_of_rows() -> None:
     assert len(histogram) == LARGEST - FIRST + 1
 
 
-@pytest.mark.parametrize("unit", [RECORD, USER], ids=["record", "user"])
-def test_nothing_depends_on_the_order_of_rows(unit: PrivacyUnit) -> None:
-    """Law: true numbers of shuffled rows are the same."""
-    draw = random.Random(1)
-    rows: list[Row] = [
-        (draw.choice("123"), draw.choice("xyz"), draw.choice("xyz"), "", draw.uniform(-9, 9))
-        for _ in range(300)
-    ]
-    keys = [("x", "x"), ("y", "z")]
-    first = found(table_of(rows), dp.columns("a", "b"), unit, keys)
-    draw.shuffle(rows)
-    assert found(table_of(rows), dp.columns("a", "b"), unit, keys) == first
-
-
 def test_the_twin_sees_what_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted bug: a user's rows are not bounded over all parts together."""
     monkeypatch.setattr(parts_statement, "of_user", lambda i, vector, a: f"{GRID}::HUGEINT * m")
     rows: list[Row] = [("1", a, b, "", 1.0) for a in "xy" for b in "xy"]
-    _, entries = found(table_of(rows), dp.columns("a", "b"), USER, [("x", "x"), ("y", "y")])
+    _, entries = found(table_of(rows), BOTH, USER, [("x", "x"), ("y", "y")])
     assert sum(entries[0]) > vectors(USER)[0].most
 
 

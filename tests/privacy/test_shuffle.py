@@ -132,7 +132,7 @@ def test_more_noise_more_devices_and_fewer_reports_cost_less() -> None:
         ("devices", [100, 500, 10_000, 10**5], False),
         ("delta", [1e-12, 1e-6, 1e-2], False),
     ]:
-        costs = [shuffle_epsilon(**{**start, name: v}) for v in values]  # type: ignore[arg-type]
+        costs = [shuffle_epsilon(**{**start, name: v}) for v in values]
         assert costs == sorted(costs, reverse=not rises)
         assert all(c >= 0 for c in costs)
 
@@ -149,9 +149,9 @@ def test_it_never_costs_more_than_local_privacy(reports: int) -> None:
 def test_the_largest_local_epsilon_is_the_largest(devices: int, epsilon: float) -> None:
     """Law: what is found is within the budget, and a thousandth more is not."""
     told = {"devices": devices, "reports": 4, "delta": 1e-6}
-    found = shuffle_local_epsilon(**told, epsilon=epsilon)  # type: ignore[arg-type]
-    assert shuffle_epsilon(**told, local_epsilon=found) <= epsilon  # type: ignore[arg-type]
-    assert shuffle_epsilon(**told, local_epsilon=found + 0.001) > epsilon  # type: ignore[arg-type]
+    found = shuffle_local_epsilon(**told, epsilon=epsilon)
+    assert shuffle_epsilon(**told, local_epsilon=found) <= epsilon
+    assert shuffle_epsilon(**told, local_epsilon=found + 0.001) > epsilon
 
 
 def test_few_devices_claim_nothing() -> None:

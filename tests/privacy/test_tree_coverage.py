@@ -8,16 +8,13 @@ because of their own count must fail the same checks.
 
 from __future__ import annotations
 
-import ast
-import inspect
+import copy
 import math
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -30,90 +27,29 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-import dpframe as dp
 from dpframe.accounting.path_recursion import Laws
-from dpframe.accounting.tree_levels import TreeLaws, tree_laws
-from dpframe.budget import Budget, PrivacyUnit
+from dpframe.accounting.tree_levels import TreeLaws
+from dpframe.budget import PrivacyUnit
 from dpframe.counts import CountTree, ListedNodes, NoisyTree
 from dpframe.mechanisms import level_counts
 from dpframe.mechanisms import offline_hhh as hhh_counts
 from dpframe.noise import UnboundedNoise, laplace_table
-from dpframe.postprocess import consistency
 from dpframe.postprocess.consistency import consistent_tree, tree_in_records
 from dpframe.postprocess.selection_intervals import plain_interval
 from dpframe.questions.tree_counts.ask import tree_counts
-from dpframe.questions.tree_counts.plan import TreePlan, make_tree_plan
 from dpframe.testing import seeded_noise
 from tests.members import in_turn, tries
 
-from .enumerate_outputs import Table, every_script, more, tree_of
-from .tree_outputs import GivenTable, Run, by_hand, pruned, scripted, symmetric, tables, told
+from .enumerate_outputs import Table, every_script, tree_of
+from .test_tree_counts import plan_of
+from .tree_outputs import GivenTable, Run, by_hand, made, pruned, scripted, symmetric, tables
 
 LEVEL = 1e-6
 
 # -- a function of what was drawn ----------------------------------------------------------------
 
 PATHS = ["a", "aa", "ab", "b", "ba", "c"]
-
-
 SMALL = by_hand(*(laplace_table(1.5, 6),) * 3)
-
-
-def plan_of(
-    *,
-    consistent: bool,
-    mechanism: str = "laplace",
-    epsilon: float = 2.0,
-    delta: float = 1e-3,
-    height: int = 2,
-    confidence: float = 0.9,
-) -> TreePlan:
-    return make_tree_plan(
-        hierarchy=dp.path("p", separator="/", depth=height),
-        unit=PrivacyUnit(),
-        budget=Budget(epsilon=epsilon, delta=delta),
-        mechanism=mechanism,  # type: ignore[arg-type]
-        consistent=consistent,
-        confidence=confidence,
-    )
-
-
-@tries(25, 60, deadline=None, derandomize=True)
-@given(data=st.data())
-def test_frames_of_neighbours_with_the_same_noisy_counts_are_equal(data: st.DataObject) -> None:
-    """Law: the frame is a function of the noisy counts of visible nodes: nothing else gets in."""
-    table = data.draw(st.dictionaries(st.sampled_from(PATHS), st.integers(1, 16)))
-    x = data.draw(st.sampled_from([*PATHS, "az", "z", "zz"]))
-    noise = {path: data.draw(st.integers(-5, 6)) for path in ["", *PATHS, "az", "z", "zz"]}
-    moved = {path: v - x.startswith(path) for path, v in noise.items()}
-    for consistent in (True, False):
-        plan, frames = plan_of(consistent=consistent), []
-        for records, values in ((table, noise), (more(table, x), moved)):
-            tree = tree_of(records)
-            drawn = replace(plan, laws=told(tree, SMALL, values))
-            frames.append(drawn.frame(drawn.run(tree)))
-        pd.testing.assert_frame_equal(*frames)
-
-
-def test_adding_up_sees_the_noisy_tree_and_the_grid_only() -> None:
-    """Law: its arguments are a NoisyTree and a number; it imports no source and no mechanism."""
-    assert list(inspect.signature(consistent_tree).parameters) == ["noisy", "grid"]
-    imported = {
-        node.module
-        for node in ast.walk(ast.parse(Path(consistency.__file__).read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dpframe")
-    }
-    assert imported == {"dpframe.counts", "dpframe.errors"}
-    assert not {f.name for f in fields(NoisyTree)} & {"true", "exact", "tree"}
-
-
-def copy_of(noisy: NoisyTree) -> NoisyTree:
-    arrays = {
-        f.name: getattr(noisy, f.name).copy()
-        for f in fields(NoisyTree)
-        if isinstance(getattr(noisy, f.name), np.ndarray)
-    }
-    return replace(noisy, **arrays)
 
 
 @tries(25, 80, deadline=None, derandomize=True)
@@ -131,7 +67,7 @@ def test_added_up_counts_add_up_and_are_held_by_their_intervals(
         noisy = level_counts.run_unknown_counts(
             tree_of(table), laws=laws, thresholds=laws.thresholds, confidence=0.9
         )
-    before = copy_of(noisy)
+    before = copy.deepcopy(noisy)
     out, again = consistent_tree(noisy, grid), consistent_tree(before, grid)
     for name in ("level", "parent", "count", "lower", "upper", "other"):
         assert np.array_equal(getattr(out, name), getattr(again, name))
@@ -147,14 +83,9 @@ def test_added_up_counts_add_up_and_are_held_by_their_intervals(
     assert np.array_equal(np.flatnonzero(expected), out.parent[out.other])
 
 
-VISITS = pd.DataFrame(
-    [("x", "p")] * 60
-    + [("x", "q")] * 30
-    + [("y", "p")] * 50
-    + [("z", "r")] * 3
-    + [(None, "s")] * 9,
-    columns=["a", "b"],
-).assign(u=lambda f: [f"user {i % 40}" for i in range(len(f))])
+SEEN = {("x", "p"): 60, ("x", "q"): 30, ("y", "p"): 50, ("z", "r"): 3, (None, "s"): 9}
+VISITS = pd.DataFrame([pair for pair, n in SEEN.items() for _ in range(n)], columns=["a", "b"])
+VISITS["u"] = [f"user {i % 40}" for i in range(len(VISITS))]
 
 
 @pytest.mark.parametrize(
@@ -203,8 +134,11 @@ class Truth:
         return out
 
 
-def places(tree: CountTree) -> CountTree:
-    return replace(tree, keys=(pa.chunked_array([pa.array(np.arange(len(tree.level)))]),))
+def numbered(level: Any, parent: Any, count: Any) -> CountTree:
+    """A tree whose keys are the places of its nodes."""
+    keys = (pa.chunked_array([pa.array(np.arange(len(level)))]),)
+    level, parent, count = (np.array(each) for each in (level, parent, count))
+    return CountTree(level=level, parent=parent, count=count, keys=keys)
 
 
 def missed(noisy: NoisyTree, truth: NDArray[np.int64], grid: int = 1) -> NDArray[np.bool_]:
@@ -212,15 +146,13 @@ def missed(noisy: NoisyTree, truth: NDArray[np.int64], grid: int = 1) -> NDArray
     return (truth < grid * noisy.lower) | (truth > grid * noisy.upper)
 
 
-@contextmanager
-def plain_everywhere() -> Iterator[None]:
+def plain_everywhere() -> Any:
     """Planted: nodes that are shown because of their own count get the intervals of the others."""
-    with mock.patch.object(
-        level_counts,
-        "selected_interval",
-        lambda noise, threshold, count, confidence, least: plain_interval(noise, count, confidence),
-    ):
-        yield
+
+    def plain(noise: Any, threshold: Any, count: Any, confidence: float, least: Any) -> Any:
+        return plain_interval(noise, count, confidence)
+
+    return mock.patch.object(level_counts, "selected_interval", plain)
 
 
 # -- exactly -------------------------------------------------------------------------------------
@@ -230,14 +162,7 @@ CONFIDENCE = 0.7
 
 @cache
 def coarse(levels: int, grid: int = 1) -> TreeLaws:
-    laws = tree_laws(
-        weights=(1.0,) * levels,
-        epsilon=(1.5 if grid == 1 else 3.0) * levels,
-        delta=0.05,
-        grid=grid,
-        listed=False,
-        family="laplace",
-    )
+    laws = made((1.0,) * levels, (1.5 if grid == 1 else 3.0) * levels, 0.05, grid=grid)
     assert 5 <= max(len(n.weights) for n in tables(laws)) <= 11
     return laws
 
@@ -256,12 +181,12 @@ def worst_miss(table: Table, laws: TreeLaws, consistent: bool) -> Fraction:
 
 def largest_miss(tree: CountTree, laws: TreeLaws, run: Run, consistent: bool) -> Fraction:
     """Largest P(a count is outside its interval | the nodes that are shown), over all rows."""
-    tree = places(tree)
+    tree = numbered(tree.level, tree.parent, tree.count)
     truth = Truth(tree.count)
     shown: dict[Any, Fraction] = defaultdict(Fraction)
     wrong: dict[Any, Fraction] = defaultdict(Fraction)
-    for script, noisy in every_script(lambda script: run(tree, scripted(laws, script))):  # type: ignore[arg-type, return-value]
-        out = (consistent_tree if consistent else tree_in_records)(noisy, laws.grid)  # type: ignore[arg-type]
+    for script, noisy in every_script(lambda script: run(tree, scripted(laws, script))):
+        out = (consistent_tree if consistent else tree_in_records)(noisy, laws.grid)
         rows = tuple(zip(out.keys[0].to_pylist(), out.other.tolist(), strict=True))
         shown[rows] += script.probability
         for row, bad in zip(rows, missed(out, truth.of(out), laws.grid), strict=True):
@@ -307,35 +232,23 @@ def test_given_what_is_shown_no_interval_misses_more_often_than_stated(
 
 
 @pytest.mark.parametrize("consistent", [False, True])
-def test_the_same_for_two_children_near_the_threshold(consistent: bool) -> None:
-    """Law: the same where ``<other>`` is what two shown children leave."""
-    laws = coarse(2)
-    threshold = laws.thresholds[-1]
-    for a, b in ((threshold, threshold), (threshold - 2, threshold + 3)):
-        table = {"a": a, "b": b, "z": 1}
+def test_the_same_for_two_children_near_the_threshold_and_on_a_chain(consistent: bool) -> None:
+    """Law: the same where ``<other>`` is what two shown children leave, and where a parent is shown
+    because of its child."""
+    two, three = coarse(2), coarse(3)
+    t, u = two.thresholds[-1], three.thresholds[-1]
+    for laws, table in (
+        *((two, {"a": a, "b": b, "z": 1}) for a, b in ((t, t), (t - 2, t + 3))),
+        *((three, {"aa": n, "ab": 1}) for n in (u - 2, u + 2)),
+    ):
         assert worst_miss(table, laws, consistent) <= Fraction(1 - CONFIDENCE), table
 
 
-def test_the_same_on_a_chain() -> None:
-    """Law: the same where a parent is shown because of its child, in raw counts and adjusted."""
-    laws = coarse(3)
-    for n in (laws.thresholds[-1] - 2, laws.thresholds[-1] + 2):
-        for consistent in (False, True):
-            table = {"aa": n, "ab": 1}
-            assert worst_miss(table, laws, consistent) <= Fraction(1 - CONFIDENCE), table
+CHAINS: list[Any] = [{}, {"aa": 9, "a": 3}, {"aa": 5, "ab": 1, "b": 1}]
+CHAINS.append(pytest.param({"aa": 4, "a": 2, "b": 4}, marks=pytest.mark.evidence))
 
 
-@in_turn(
-    (
-        "table",
-        [
-            *({}, {"aa": 9, "a": 3}, {"aa": 5, "ab": 1, "b": 1}),
-            pytest.param({"aa": 4, "a": 2, "b": 4}, marks=pytest.mark.evidence),
-        ],
-        str,
-    ),
-    ("consistent", [False, True]),
-)
+@in_turn(("table", CHAINS, str), ("consistent", [False, True]))
 def test_heavy_hitters_that_are_added_up_miss_no_more_often_than_stated(
     table: Table, consistent: bool
 ) -> None:
@@ -357,44 +270,24 @@ def test_realistic_tables_cover_every_count_exactly(family: str | None) -> None:
 
     Planted bug beside it: plain intervals.
     """
-    laws = tree_laws(
-        weights=(1.0, 2.0, 1.0),
-        epsilon=1.0,
-        delta=1e-6,
-        grid=1,
-        listed=False,
-        family=family,  # type: ignore[arg-type]
-    )
+    laws = made((1.0, 2.0, 1.0), 1.0, 1e-6, family)
     threshold, noise = laws.thresholds[1], tables(laws)[1]
     values = np.arange(noise.lowest, noise.highest + 1)
     size, worst = len(values), {True: 0.0, False: 0.0}
     step = max(1, noise.highest // 12)
     for n in range(threshold - noise.highest, threshold + 2 * noise.highest, step):
-        tree = places(
-            CountTree(
-                level=np.minimum(np.arange(size + 1), 1),
-                parent=np.minimum(np.arange(size + 1), 1) - 1,
-                count=np.array([n * size, *[n] * size]),
-                keys=(pa.chunked_array([pa.array(np.arange(size + 1))]),),
-            )
-        )
+        tree = numbered([0, *[1] * size], [-1, *[0] * size], [n * size, *[n] * size])
         drawn = (GivenTable(tables(laws)[0], [0]), GivenTable(noise, values.tolist()))
 
         def out(tree: CountTree = tree, drawn: Any = drawn) -> NoisyTree:
             told = (*(GivenTable(d, *d.told) for d in drawn), GivenTable(tables(laws)[2], []))
             return level_counts.run_unknown_counts(
-                tree,
-                laws=replace(laws, noises=told),
-                thresholds=laws.thresholds,
-                confidence=0.95,
+                tree, laws=replace(laws, noises=told), thresholds=laws.thresholds, confidence=0.95
             )
 
         for shipped in (True, False):
-            if shipped:
+            with nullcontext() if shipped else plain_everywhere():
                 noisy = out()
-            else:
-                with plain_everywhere():
-                    noisy = out()
             seen = noisy.keys[0].to_numpy()[1:] - 1
             bad = missed(noisy, np.full(len(noisy.level), n))[1:]
             miss = float(noise.pmf[seen[bad]].sum() / noise.pmf[seen].sum())
@@ -449,13 +342,7 @@ def forest(kinds: list[tuple[list[int], int]], copies: int) -> tuple[CountTree, 
             count += children
             kind += [100 * (i + 1) + 1 + j for j in range(len(children))]
     count[0] = sum(c for c, depth in zip(count, level, strict=True) if depth == 1) + 50
-    tree = CountTree(
-        level=np.array(level),
-        parent=np.array(parent),
-        count=np.array(count),
-        keys=(pa.chunked_array([pa.array(np.arange(len(level)))]),),
-    )
-    return tree, np.array(kind)
+    return numbered(level, parent, count), np.array(kind)
 
 
 def least_p(
@@ -478,13 +365,8 @@ def least_p(
 
 def drawn(mechanism: str, copies: int, seed: int, confidence: float, consistent: bool) -> float:
     """The least p-value of one release."""
-    plan = plan_of(
-        consistent=consistent,
-        mechanism=mechanism,
-        epsilon=1.0,
-        delta=1e-6,
-        confidence=confidence,
-    )
+    asked: Any = {"mechanism": mechanism, "consistent": consistent, "confidence": confidence}
+    plan = plan_of(PrivacyUnit(), epsilon=1.0, delta=1e-6, height=2, **asked)
     laws = plan.laws
     if isinstance(laws, TreeLaws):
         noise = tables(laws)[2]
@@ -503,23 +385,17 @@ def drawn(mechanism: str, copies: int, seed: int, confidence: float, consistent:
     return p * tests
 
 
-@pytest.mark.parametrize("consistent", [False, True])
-@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "additive", "hhh"])
-def test_realistic_families_are_covered(mechanism: str, consistent: bool) -> None:
-    """Law: no kind of row, shown near the threshold or far from it, misses more than stated."""
-    for confidence in (0.8, 0.95):
-        assert drawn(mechanism, 800, 1, confidence, consistent) > LEVEL
+MANY = [pytest.param(8_000, seed, 0.9, marks=pytest.mark.evidence) for seed in range(5)]
 
 
-@pytest.mark.evidence
 @pytest.mark.parametrize("consistent", [False, True])
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "additive", "hhh"])
-@pytest.mark.parametrize("seed", range(5))
-def test_realistic_families_are_covered_by_many_draws(
-    mechanism: str, consistent: bool, seed: int
+@pytest.mark.parametrize(("copies", "seed", "confidence"), [(800, 1, 0.8), (800, 1, 0.95), *MANY])
+def test_realistic_families_are_covered(
+    mechanism: str, copies: int, seed: int, confidence: float, consistent: bool
 ) -> None:
-    """Law: the same with ten times as many."""
-    assert drawn(mechanism, 8_000, seed, 0.9, consistent) > LEVEL
+    """Law: no kind of row, shown near the threshold or far from it, misses more than stated."""
+    assert drawn(mechanism, copies, seed, confidence, consistent) > LEVEL
 
 
 @pytest.mark.parametrize("consistent", [False, True])
@@ -553,18 +429,9 @@ def test_listed_keys_are_covered(consistent: bool, delta: float) -> None:
     parent = np.array([-1, *(v for i in range(copies) for v in (0, 2 * i + 1))])
     own = np.array([0, *(v for i in range(copies) for v in (3 + i % 2, 3 * (i % 2)))])
     own[0] = own[level == 1].sum() + 9
-    keys = (pa.chunked_array([pa.array(np.arange(n))]),)
-    listed = ListedNodes(
-        level=level,
-        parent=parent,
-        keys=keys,
-        rest=np.isin(np.arange(n), parent),
-        name="copies",
-    )
-    tree = CountTree(level=level, parent=parent, count=own, keys=keys)
-    laws = tree_laws(
-        weights=(1.0, 1.0, 2.0), epsilon=1.0, delta=delta, grid=1, listed=True, family=None
-    )
+    tree, rest = numbered(level, parent, own), np.isin(np.arange(n), parent)
+    listed = ListedNodes(level=level, parent=parent, keys=tree.keys, rest=rest, name="copies")
+    laws = made((1.0, 1.0, 2.0), 1.0, delta, None, listed=True)
     with seeded_noise(5):
         noisy = level_counts.run_listed_counts(tree, laws=laws, listed=listed, confidence=0.9)
     kind = level * 10 + own * (level == 2)

@@ -16,20 +16,17 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
-from numpy.typing import NDArray
 
 import dpframe as dp
-from dpframe.accounting.path_recursion import linear_delta
 from dpframe.budget import PrivacyUnit
 from dpframe.errors import LedgerError, OverBudgetError
 from dpframe.ledger import Ledger
 from dpframe.ledger.entries import RECORDS, SEVERAL, receipt_steps, unit_of_history
 from dpframe.verifier import ledger as verifier
 
-from .enumerate_outputs import divergence, every_selection
+from .enumerate_outputs import claimed, divergence, every_selection
 from .test_bounding import HIERARCHIES, counted
 from .test_exact_shares import EPSILON, HEIGHT, bases, laws_of, plus
 
@@ -52,36 +49,20 @@ def test_shares_can_move_as_a_whole() -> None:
     assert moved > 1.9 * SHARES.grid
     laws = laws_of(2, True)
     threshold = laws.smallest_threshold(0.5) * laws.grid
-    claim = linear_delta(
-        laws.test,
-        laws.release,
-        right=laws.right,
-        left=laws.left,
-        release_scale=laws.release_scale,
-        height=HEIGHT,
-        grid=2,
-    )
-    worst = 0.0
+    claim, worst = claimed(laws, height=HEIGHT, grid=2), 0.0
     for base in bases(laws, threshold):
-        here, there = (
-            every_selection(plus(base, user), test=laws.test, threshold=threshold, remainder=True)
-            for user in ({"aa": 2}, {"ba": 2})
-        )
+        given: Any = {"test": laws.test, "threshold": threshold, "remainder": True}
+        here, there = (every_selection(plus(base, {u: 2}), **given) for u in ("aa", "ba"))
         worst = max(worst, divergence(here, there, laws.release, math.exp(EPSILON)))
     assert worst > max(claim)
 
 
-def two_sided(scale: float, ends: int) -> NDArray[np.float64]:
-    weights = np.exp(-np.abs(np.arange(-ends, ends + 1)) / scale)
-    return np.asarray(weights / weights.sum())
-
-
 def losses(scale: float, move: int, ends: int) -> Counter[float]:
     """Probabilities of the losses of a count with discrete Laplace noise that moves."""
-    law = two_sided(scale, ends)
-    found = Counter[float]()
-    for value, mass in zip(range(-ends, ends + 1), law, strict=True):
-        found[round((abs(value - move) - abs(value)) / scale, 9)] += mass
+    law = {value: math.exp(-abs(value) / scale) for value in range(-ends, ends + 1)}
+    found, total = Counter[float](), sum(law.values())
+    for value, weight in law.items():
+        found[round((abs(value - move) - abs(value)) / scale, 9)] += weight / total
     return found
 
 
@@ -100,11 +81,8 @@ def laws_of_receipts() -> tuple[float, float]:
     """Scales of a tree of counts of epsilon 1, and of a sum of users up to 20 of epsilon 1."""
     tree = ROWS.dp.tree_counts(["k"], epsilon=1, **KEYS).attrs["dp"]
     variance = tree["noise"]["levels"][0]["sd"] ** 2
-    scale = next(
-        s
-        for s in (1.0, 2.0, 4.0)
-        if math.isclose(variance, 2 * math.exp(-1 / s) / (1 - math.exp(-1 / s)) ** 2, rel_tol=1e-9)
-    )
+    known = {s: 2 * math.exp(-1 / s) / (1 - math.exp(-1 / s)) ** 2 for s in (1.0, 2.0, 4.0)}
+    scale = next(s for s, sq in known.items() if math.isclose(variance, sq, rel_tol=1e-9))
     receipt = ROWS.dp.rollup(["k"], measures=SUM, epsilon=1, user="u", **KEYS).attrs["dp"]
     noise = receipt["measures"]["s"]["noise"][0]
     return scale, noise["scales"]["parts"] / 10 ** noise["decimals"]
@@ -131,9 +109,7 @@ PRICES = {
 
 
 @pytest.mark.parametrize("name", PRICES)
-def test_a_ledger_of_records_charges_what_a_release_of_users_costs(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_ledger_of_records_charges_what_users_cost(name: str, tmp_path: Path) -> None:
     """Law: one step as it was asked, two as 2 epsilon and delta (1 + e^epsilon); frame, ledger and
     verifier say so, and what explains it foresees it."""
     given, steps = PRICES[name]

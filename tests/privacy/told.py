@@ -18,18 +18,10 @@ def told(
     group: int = 1,
 ) -> str:
     """The text of a proof with these tables, as docs/verifying.md specifies it."""
-    return json.dumps(
-        {
-            "format": "dpframe proof",
-            "version": 1,
-            "promise": {"epsilon": epsilon, "delta": delta, "group": group},
-            "game": dict(game),
-            "tables": [
-                {
-                    "lowest": int(law.lowest),
-                    "weights": base64.b64encode(law.weights.astype("<u8").tobytes()).decode(),
-                }
-                for law in tables
-            ],
-        }
-    )
+    weights = (base64.b64encode(law.weights.astype("<u8").tobytes()).decode() for law in tables)
+    told = [
+        {"lowest": int(law.lowest), "weights": w} for law, w in zip(tables, weights, strict=True)
+    ]
+    promise = {"epsilon": epsilon, "delta": delta, "group": group}
+    known = {"format": "dpframe proof", "version": 1, "promise": promise}
+    return json.dumps({**known, "game": dict(game), "tables": told})

@@ -22,13 +22,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe.accounting.tree_levels import TreeLaws
+from dpframe.accounting.tree_levels import TreeLaws, tree_laws
 from dpframe.counts import CountTree, ListedNodes, NoisyTree
 from dpframe.mechanisms import level_counts
 from dpframe.noise import TOTAL, NoiseTable
 from dpframe.sources.keys import listed_counts
 
-from .enumerate_outputs import Script, Table, every_script, hockey_stick, tree_of
+from .enumerate_outputs import Script, Table, hockey_stick, law_of, tree_of
 
 Row = tuple[Any, ...]
 Distribution = dict[tuple[Row, ...], Fraction]
@@ -52,6 +52,20 @@ def by_hand(*noises: NoiseTable, scales: Sequence[float] | None = None, grid: in
     return TreeLaws(family="laplace", noises=noises, scales=given, grid=grid, delta=1.0)
 
 
+def made(
+    weights: Sequence[float],
+    epsilon: float,
+    delta: float,
+    family: Any = "laplace",
+    *,
+    grid: int = 1,
+    listed: bool = False,
+) -> TreeLaws:
+    """Laws as a calibration chooses them."""
+    options: Any = {"grid": grid, "listed": listed, "family": family}
+    return tree_laws(weights=weights, epsilon=epsilon, delta=delta, **options)
+
+
 @cache
 def known(law: NoiseTable) -> tuple[list[int], float, float]:
     """Weights, mean and standard deviation, computed once for all scripts."""
@@ -70,15 +84,15 @@ class ScriptedTable(NoiseTable):
 
     @property
     def mean(self) -> float:
-        return known(self.law)[1]  # type: ignore[attr-defined]
+        return known(self.law)[1]
 
     @property
     def sd(self) -> float:
-        return known(self.law)[2]  # type: ignore[attr-defined]
+        return known(self.law)[2]
 
     def draw(self, n: int) -> NDArray[np.int64]:
-        weights = known(self.law)[0]  # type: ignore[attr-defined]
-        picks = [self.script.pick(weights) for _ in range(n)]  # type: ignore[attr-defined]
+        weights = known(self.law)[0]
+        picks = [self.script.pick(weights) for _ in range(n)]
         return self.lowest + np.array(picks, dtype=np.int64)
 
 
@@ -92,7 +106,7 @@ class GivenTable(NoiseTable):
         object.__setattr__(self, "told", list(told))
 
     def draw(self, n: int) -> NDArray[np.int64]:
-        values = np.array(self.told.pop(0), dtype=np.int64)  # type: ignore[attr-defined]
+        values = np.array(self.told.pop(0), dtype=np.int64)
         assert len(values) == n
         assert ((self.lowest <= values) & (values <= self.highest)).all()
         return values
@@ -122,22 +136,11 @@ def scripted(laws: TreeLaws, script: Script) -> TreeLaws:
 def no_intervals() -> Iterator[None]:
     """Leave out what is computed from released counts alone."""
 
-    def none(*args: Any, **named: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        zeros = np.zeros(len(args[1]), dtype=np.int64)
-        return zeros, zeros
+    def none(place: int) -> Any:
+        return lambda *args, **named: np.zeros((2, len(args[place])), dtype=np.int64)
 
-    def no_rests(laws: Any, thresholds: Any, depth: Any, level: Any, *rest: Any) -> Any:
-        return np.zeros((2, len(level)), dtype=np.int64)
-
-    with (
-        mock.patch.object(level_counts, "plain_interval", none),
-        mock.patch.object(
-            level_counts,
-            "selected_interval",
-            lambda noise, threshold, count, confidence, least: none(noise, count),
-        ),
-        mock.patch.object(level_counts, "_rests", no_rests),
-    ):
+    places = {"plain_interval": 1, "selected_interval": 2, "_rests": 3}
+    with mock.patch.multiple(level_counts, **{name: none(n) for name, n in places.items()}):
         yield
 
 
@@ -155,12 +158,7 @@ def content(noisy: NoisyTree) -> tuple[Row, ...]:
 
 def every_output(tree: CountTree, laws: TreeLaws, run: Run) -> Distribution:
     """Probability of every possible output, over every value of every draw."""
-    out = Distribution()
-    for script, noisy in every_script(lambda script: run(tree, scripted(laws, script))):  # type: ignore[arg-type, return-value]
-        said = content(noisy)  # type: ignore[arg-type]
-        out[said] = out.get(said, Fraction(0)) + script.probability
-    assert sum(out.values()) == 1
-    return out
+    return law_of(lambda script: run(tree, scripted(laws, script)), content)
 
 
 def shipped_unknown(tree: CountTree, laws: TreeLaws) -> NoisyTree:
@@ -173,9 +171,7 @@ def pruned(tree: CountTree, band: int) -> CountTree:
     """What the source returns: nodes at or above the band, and the root always."""
     kept = np.flatnonzero((tree.count >= band) | (tree.level == 0))
     return CountTree.from_preorder(
-        level=tree.level[kept],
-        count=tree.count[kept],
-        keys=(tree.keys[0].take(pa.array(kept)),),
+        level=tree.level[kept], count=tree.count[kept], keys=(tree.keys[0].take(pa.array(kept)),)
     )
 
 
@@ -250,11 +246,8 @@ def added(table: Table, more: Mapping[str, int]) -> dict[str, int]:
 def divided(units: int, leaves: Sequence[str]) -> list[dict[str, int]]:
     """Every way to divide units over leaves."""
     shares = product(range(units + 1), repeat=len(leaves))
-    return [
-        {path: n for path, n in zip(leaves, share, strict=True) if n}
-        for share in shares
-        if sum(share) == units
-    ]
+    whole = (dict(zip(leaves, share, strict=True)) for share in shares if sum(share) == units)
+    return [{path: n for path, n in user.items() if n} for user in whole]
 
 
 # -- slow twins of the accountants ---------------------------------------------------------------
@@ -278,17 +271,6 @@ def moved_together(moves: Sequence[tuple[NoiseTable, int]], epsilon: float) -> F
     there = sum((p - t * q for p, q in pairs if p > t * q), Fraction(0))
     back = sum((q - t * p for p, q in pairs if q > t * p), Fraction(0))
     return max(there, back) / whole
-
-
-def moved_floats(moves: Sequence[tuple[NoiseTable, int]], epsilon: float) -> float:
-    """As ``moved_together``, for tables of more than a few values; rounded."""
-    p = q = np.array([1.0])
-    for noise, units in moves:
-        gap = np.zeros(units)
-        p = np.multiply.outer(p, np.concatenate([noise.pmf, gap])).ravel()
-        q = np.multiply.outer(q, np.concatenate([gap, noise.pmf])).ravel()
-    t = math.exp(epsilon)
-    return max(float(np.maximum(p - t * q, 0).sum()), float(np.maximum(q - t * p, 0).sum()))
 
 
 class SilentTable(NoiseTable):

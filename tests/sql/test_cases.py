@@ -16,7 +16,6 @@ STEMS = sorted(path.stem for path in FOLDER.glob("*.sql"))
 
 
 def pairs(stem: str) -> list[tuple[str, str]]:
-    """The statements of a file, two by two."""
     text = (FOLDER / f"{stem}.sql").read_text("utf-8")
     statements = [statement.query.strip() for statement in duckdb.extract_statements(text)]
     assert len(statements) % 2 == 0, f"{stem}.sql has an input without an expected answer"
@@ -24,7 +23,6 @@ def pairs(stem: str) -> list[tuple[str, str]]:
 
 
 def filled(con: duckdb.DuckDBPyConnection, stem: str) -> None:
-    """The table of a stem: every line of its CSV, as text, as many times as ``times`` says."""
     con.execute(
         f"CREATE TABLE {stem} AS SELECT lines.* EXCLUDE (times) "
         f"FROM read_csv('{FOLDER / stem}.csv', all_varchar = true) AS lines, "
@@ -35,7 +33,6 @@ def filled(con: duckdb.DuckDBPyConnection, stem: str) -> None:
 @some("addresses", "sales")
 @pytest.mark.parametrize("stem", STEMS)
 def test_the_pairs_of_a_file(stem: str, tmp_path: Path) -> None:
-    """Law: the input answers with the rows of the expected statement, in their order."""
     ledger = dp.Ledger(tmp_path / "budget.db", epsilon=1000.0, delta=0.5)
     with duckdb.connect() as con:
         filled(con, stem)
@@ -45,7 +42,6 @@ def test_the_pairs_of_a_file(stem: str, tmp_path: Path) -> None:
 
 
 def test_every_file_has_its_table_and_every_table_its_file() -> None:
-    """Law: a fixture and its cases share one stem."""
     assert sorted(path.stem for path in FOLDER.glob("*.csv")) == STEMS
     assert sum(len(pairs(stem)) for stem in STEMS) >= 20
 

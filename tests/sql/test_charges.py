@@ -7,12 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 import dpframe as dp
 from tests.members import few, some
-from tests.sql.visits import HHH, LABELS, charges, hhh, labels, said
+from tests.sql.visits import HHH, LABELS, OTHERS, Con, charges, hhh, labels, said
 
 pytestmark = pytest.mark.usefixtures("registered")
 
@@ -37,9 +36,7 @@ CONSTRUCTS: dict[str, tuple[int, tuple[str, ...]]] = {
         0,
         (
             f"CREATE VIEW v AS FROM {HHH}",
-            "DESCRIBE v",
-            "SELECT * FROM information_schema.columns",
-            "FROM duckdb_columns()",
+            *("DESCRIBE v", "SELECT * FROM information_schema.columns", "FROM duckdb_columns()"),
             "SHOW ALL TABLES",
         ),
     ),
@@ -47,10 +44,7 @@ CONSTRUCTS: dict[str, tuple[int, tuple[str, ...]]] = {
         3,
         (f"CREATE VIEW v AS FROM {HHH}", "FROM v", "FROM v JOIN v AS w USING (prefix)"),
     ),
-    "`CREATE TABLE AS`, `INSERT INTO`, `COPY TO`": (
-        1,
-        (f"CREATE TABLE heavy AS FROM {HHH}",),
-    ),
+    "`CREATE TABLE AS`, `INSERT INTO`, `COPY TO`": (1, (f"CREATE TABLE heavy AS FROM {HHH}",)),
     "the table that one of them wrote, however often it is read": (
         1,
         (f"CREATE TABLE heavy AS FROM {HHH}", "FROM heavy", "FROM heavy JOIN heavy b USING (k)"),
@@ -68,10 +62,7 @@ CONSTRUCTS: dict[str, tuple[int, tuple[str, ...]]] = {
         (f"WITH t AS NOT MATERIALIZED (FROM {HHH}) SELECT * FROM t JOIN t AS u USING (prefix)",),
     ),
     "a self join or `UNION` of two calls": (2, (f"FROM {HHH} UNION FROM {HHH}",)),
-    "`PIVOT`, which runs its input twice": (
-        2,
-        (f"PIVOT (FROM {HHH}) ON level USING sum(count)",),
-    ),
+    "`PIVOT`, which runs its input twice": (2, (f"PIVOT (FROM {HHH}) ON level USING sum(count)",)),
     "a recursive CTE, for each round": (
         3,
         (
@@ -81,20 +72,13 @@ CONSTRUCTS: dict[str, tuple[int, tuple[str, ...]]] = {
     ),
     "`LIMIT 0`, `WHERE false`, a CTE that nobody uses": (
         0,
-        (
-            f"FROM {HHH} LIMIT 0",
-            f"FROM {HHH} WHERE false",
-            f"WITH t AS (FROM {HHH}) SELECT 1",
-        ),
+        (f"FROM {HHH} LIMIT 0", f"FROM {HHH} WHERE false", f"WITH t AS (FROM {HHH}) SELECT 1"),
     ),
     "a branch that is never taken: `CASE WHEN false`, `true OR EXISTS (...)`": (
         1,
         (f"SELECT CASE WHEN false THEN (SELECT max(count) FROM {HHH}) END",),
     ),
-    "`BEGIN`, a call, `ROLLBACK`": (
-        1,
-        ("BEGIN", f"CREATE TABLE heavy AS FROM {HHH}", "ROLLBACK"),
-    ),
+    "`BEGIN`, a call, `ROLLBACK`": (1, ("BEGIN", f"CREATE TABLE heavy AS FROM {HHH}", "ROLLBACK")),
 }
 """What stands in docs/sql.md: times charged, statements."""
 
@@ -124,19 +108,9 @@ MORE: list[tuple[int, str]] = [
 ]
 
 
-def in_turn(first: int) -> list[Any]:
-    """Every third construct, for a macro that runs as ``dp_hhh`` does; all of them as evidence."""
-    return [
-        pytest.param(construct, marks=[pytest.mark.evidence] * ((i - first) % 3 > 0))
-        for i, construct in enumerate(CONSTRUCTS)
-    ]
-
-
 @some(0, 2, 5, 7, 10, 13, 15)
 @pytest.mark.parametrize("construct", CONSTRUCTS)
-def test_what_a_construct_costs(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, construct: str
-) -> None:
+def test_what_a_construct_costs(con: Con, ledger: dp.Ledger, construct: str) -> None:
     """Law: charges are counted by the ledger, and are those of the documentation."""
     times, statements = CONSTRUCTS[construct]
     for statement in statements:
@@ -144,11 +118,32 @@ def test_what_a_construct_costs(
     assert charges(ledger) == times
 
 
+@pytest.mark.parametrize(
+    ("call", "construct"),
+    [  # for each call every third construct; all of them are evidence
+        pytest.param(
+            *(call, construct),
+            id=f"{name}-{construct}",
+            marks=[pytest.mark.evidence] * ((i + first) % 3 > 0),
+        )
+        for first, (name, call) in enumerate(OTHERS.items())
+        for i, construct in enumerate(CONSTRUCTS)
+    ],
+)
+def test_what_a_construct_costs_with_other_macros(
+    con: Con, ledger: dp.Ledger, call: str, construct: str
+) -> None:
+    """Law: the table of the documentation holds for every question."""
+    times, statements = CONSTRUCTS[construct]
+    for statement in statements:
+        con.execute(statement.replace(HHH, call)).fetchall()
+    assert charges(ledger) == times
+
+
 @few(8, ("times", "statement"), MORE, ids=[s[:60] for _, s in MORE])
 def test_what_relatives_of_a_construct_cost(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, times: int, statement: str, tmp_path: Path
+    con: Con, ledger: dp.Ledger, times: int, statement: str, tmp_path: Path
 ) -> None:
-    """Law: as the construct of the documentation that they belong to."""
     con.execute("CREATE TABLE target (k VARCHAR, count BIGINT)")
     con.execute(f"CREATE VIEW v AS FROM {HHH}")
     con.execute(
@@ -188,19 +183,15 @@ RELATION: list[tuple[str, int, Callable[[Any], object]]] = [
 
 @pytest.mark.parametrize(("times", "use"), [r[1:] for r in RELATION], ids=[r[0] for r in RELATION])
 def test_a_relation_runs_again_each_time(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, times: int, use: Callable[[Any], object]
+    con: Con, ledger: dp.Ledger, times: int, use: Callable[[Any], object]
 ) -> None:
-    """Law: ``con.sql`` runs nothing; every use of the relation, printing too, draws anew."""
     relation = con.sql(f"FROM {HHH}")
     assert charges(ledger) == 0
     use(relation)
     assert charges(ledger) == times
 
 
-def test_a_materialized_relation_is_paid_once(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
-    """Law: ``materialize`` is one draw, however often its rows are read."""
+def test_a_materialized_relation_is_paid_once(con: Con, ledger: dp.Ledger) -> None:
     rows = con.sql(f"FROM {HHH}").materialize()
     assert rows.fetchall() == rows.fetchall()
     assert charges(ledger) == 1
@@ -218,9 +209,7 @@ def test_a_materialized_relation_is_paid_once(
         "FROM range(2)",
     ],
 )
-def test_a_draw_for_each_row_is_refused(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, statement: str
-) -> None:
+def test_a_draw_for_each_row_is_refused(con: Con, ledger: dp.Ledger, statement: str) -> None:
     """Law: a subquery that uses columns from outside would pay once a value; it pays nothing.
 
     On several threads DuckDB may show rows one by one; then draws before the refusal stay charged.
@@ -230,10 +219,16 @@ def test_a_draw_for_each_row_is_refused(
     assert charges(ledger) == 0
 
 
-def test_a_named_release_may_stand_in_a_correlated_subquery(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
-    """Law: once it is stored, every row replays it."""
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_draw_for_each_row_is_refused_by_name(con: Con, ledger: dp.Ledger, name: str) -> None:
+    con.execute("SET threads = 1")
+    statement = f"SELECT (SELECT max(h.count) FROM {OTHERS[name]} h WHERE h.k = v.k) FROM visits v"
+    words = f"{name.partition(',')[0]} would be drawn and charged once for each of several rows"
+    assert words in said(con, statement)
+    assert charges(ledger) == 0
+
+
+def test_a_named_release_may_stand_in_a_correlated_subquery(con: Con, ledger: dp.Ledger) -> None:
     call = hhh(release="ks")
     counts = dict(con.execute(f"SELECT k, count FROM {call}").fetchall())
     con.execute("CREATE TABLE ks AS SELECT DISTINCT k FROM visits")
@@ -242,7 +237,7 @@ def test_a_named_release_may_stand_in_a_correlated_subquery(
     assert charges(ledger) == 1
 
 
-def test_nothing_is_drawn_beyond_the_budget(con: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+def test_nothing_is_drawn_beyond_the_budget(con: Con, tmp_path: Path) -> None:
     """Law: the statement that would overspend fails, as a whole, and charges what was drawn."""
     small = dp.Ledger(tmp_path / "small.db", epsilon=2.5, delta=1e-4)
     dp.register(con, ledger=small)
@@ -256,7 +251,7 @@ def test_nothing_is_drawn_beyond_the_budget(con: duckdb.DuckDBPyConnection, tmp_
     assert charges(small) == 2
 
 
-def test_a_rollback_gives_nothing_back(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
+def test_a_rollback_gives_nothing_back(con: Con, ledger: dp.Ledger) -> None:
     """Law: the charge is in the ledger's own file; a transaction of DuckDB does not undo it."""
     con.execute("BEGIN")
     first = con.execute(f"FROM {HHH}").fetchall()
@@ -266,10 +261,7 @@ def test_a_rollback_gives_nothing_back(con: duckdb.DuckDBPyConnection, ledger: d
     assert len(first) == len(LABELS)
 
 
-def test_what_fails_before_the_draw_is_not_charged(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
-    """Law: a source that cannot be read costs nothing."""
+def test_what_fails_before_the_draw_is_not_charged(con: Con, ledger: dp.Ledger) -> None:
     con.execute("CREATE VIEW broken AS SELECT k::INTEGER AS k FROM visits")
     assert "Conversion Error" in said(con, f"FROM {hhh('broken')}")
     con.execute("SET default_collation = 'nocase'")
@@ -278,7 +270,7 @@ def test_what_fails_before_the_draw_is_not_charged(
 
 
 def test_without_a_ledger_releases_are_listed_for_the_connection(
-    con: duckdb.DuckDBPyConnection,
+    con: Con,
 ) -> None:
     """Law: nothing tracks a total, and ``dp_releases`` and the receipts say so."""
     dp.register(con)
@@ -294,7 +286,7 @@ def test_without_a_ledger_releases_are_listed_for_the_connection(
     assert all("no ledger" in text for (text,) in receipts)
 
 
-def test_the_ledger_can_be_asked(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
+def test_the_ledger_can_be_asked(con: Con, ledger: dp.Ledger) -> None:
     """Law: ``dp_budget`` and ``dp_releases`` are the frames of ``Ledger``, column by column."""
     assert con.execute("FROM dp_releases()").fetchall() == []
     labels(con)

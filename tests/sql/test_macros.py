@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import json
+import re
+from dataclasses import replace
 from typing import Any
 
-import duckdb
 import pytest
 
 import dpframe as dp
+from dpframe.asking.question import RELEASE_ARGUMENTS, WAREHOUSE_ARGUMENTS, Question
 from dpframe.doors.sql.calls import as_parameters
-from dpframe.doors.sql.macros import EXPLAINS
+from dpframe.doors.sql.macros import EXPLAINS, PYTHON_ONLY, SAMPLED, macro_file_text
+from dpframe.doors.sql.register import macro_folder
+from dpframe.questions.hhh import ask
 from dpframe.questions.question_list import QUESTIONS
 from tests.sql.visits import (
     BUDGET,
     HHH,
     LABELS,
+    Con,
     Lasting,
     charges,
     hhh,
-    labels,
     literal,
     said,
     said_by_python,
@@ -29,13 +34,11 @@ from tests.sql.visits import (
 pytestmark = pytest.mark.usefixtures("registered")
 
 
-def newest(con: duckdb.DuckDBPyConnection) -> dict[str, Any]:
-    """The receipt of the last release."""
+def newest(con: Con) -> dict[str, Any]:
     return dict(json.loads(con.execute("SELECT receipt FROM dp_releases()").fetchall()[-1][0]))
 
 
-def test_named_arguments_come_in_any_order(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: names decide, not places."""
+def test_named_arguments_come_in_any_order(con: Con) -> None:
     named = {
         "tbl": "visits",
         "hierarchy": "columns:k",
@@ -56,59 +59,12 @@ def test_named_arguments_come_in_any_order(con: duckdb.DuckDBPyConnection) -> No
         }
 
 
-def test_arguments_by_place_are_those_of_the_documentation(con: duckdb.DuckDBPyConnection) -> None:
+def test_arguments_by_place_are_those_of_the_documentation(con: Con) -> None:
     """Law: table, hierarchy, epsilon, delta, threshold, user, contribution, max_contributions."""
     call = "dp_hhh('visits', 'columns:k', 1.0, 1e-6, 300, 'who', 'records', 3)"
     con.execute(f"FROM {call}").fetchall()
     receipt = newest(con)
     assert (receipt["threshold"], receipt["max_contributions"]) == (300, 3)
-
-
-def test_null_stands_for_the_default(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: every argument that may be left out may be NULL."""
-    optional = [
-        *("threshold", "user", "contribution", "max_contributions", "mechanism", "remainder"),
-        *("release_share", "confidence", "acknowledge", "release", "query"),
-    ]
-    assert labels(con, hhh(**dict.fromkeys(optional))) == LABELS
-    given = newest(con)
-    assert labels(con) == LABELS
-    differing = {name for name, fact in newest(con).items() if given[name] != fact}
-    assert differing <= {"release_id", "time", "budget", "ledger"}
-
-
-def test_every_argument_reaches_the_plan(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: the plan of a call is the one that Python makes of the same arguments."""
-    arguments: dict[str, Any] = {
-        "user": "who",
-        "contribution": "records",
-        "max_contributions": 3,
-        "threshold": 150,
-        "remainder": False,
-        "release_share": 0.4,
-        "confidence": 0.9,
-        "mechanism": "offline",
-    }
-    shown = con.execute(f"FROM {hhh(**arguments).replace('dp_hhh', 'dp_explain')}").df()
-    explained = dp.explain("columns:k", epsilon=1.0, delta=1e-6, **arguments).to_frame()
-    assert shown.to_dict("list") == explained.to_dict("list")
-
-
-def test_a_plan_of_one_column_is_that_of_python(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: ``dp_explain_heavy_hitters`` takes the call of ``dp_heavy_hitters``, mistakes too."""
-    named = f"{BUDGET}, k := 2, threshold := 150"
-    shown = con.execute(f"FROM dp_explain_heavy_hitters('visits', 'k', {named})").df()
-    explained = dp.explain_heavy_hitters("k", epsilon=1.0, delta=1e-6, k=2, threshold=150)
-    assert shown.to_dict("list") == explained.to_frame().to_dict("list")
-    for wrong in ("k := 0", "mechanism := 'paper'"):
-        statement = f"dp_heavy_hitters('visits', 'k', {BUDGET}, {wrong})"
-        one, other = (
-            said(con, f"FROM {text}") for text in (statement, f"dp_explain{statement[2:]}")
-        )
-        assert one.split("UDF: ")[1].split("LINE")[0] == other.split("UDF: ")[1].split("LINE")[0]
-    assert "column 'kk' does not exist" in said(
-        con, f"FROM dp_explain_heavy_hitters('visits', 'kk', {BUDGET})"
-    )
 
 
 @pytest.mark.parametrize(
@@ -131,18 +87,14 @@ def test_a_plan_of_one_column_is_that_of_python(con: duckdb.DuckDBPyConnection) 
     ],
 )
 def test_arguments_may_be_parameters_constants_and_lists(
-    con: duckdb.DuckDBPyConnection, statement: str, parameters: Any
+    con: Con, statement: str, parameters: Any
 ) -> None:
-    """Law: whatever DuckDB can compute without a table can be an argument."""
     rows = con.execute(f"SELECT prefix FROM {statement}", parameters).fetchall()
     assert [row[0] for row in rows] == LABELS
     assert (newest(con)["epsilon"], newest(con)["delta"]) == (1.0, 1e-6)
 
 
-def test_a_prepared_statement_takes_its_parameters_at_each_run(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
-    """Law: what is charged is what this EXECUTE was given."""
+def test_a_prepared_statement_takes_its_parameters_at_each_run(con: Con, ledger: dp.Ledger) -> None:
     con.execute("PREPARE p AS FROM dp_hhh('visits', 'columns:k', epsilon := ?, delta := 1e-6)")
     assert charges(ledger) == 0
     for epsilon in (1.0, 0.5, 2.0):
@@ -151,12 +103,9 @@ def test_a_prepared_statement_takes_its_parameters_at_each_run(
 
 
 @pytest.mark.parametrize(
-    "argument",
-    ["epsilon := (SELECT 1.0)", "epsilon := n", "epsilon := n + 0.5, threshold := n"],
+    "argument", ["epsilon := (SELECT 1.0)", "epsilon := n", "epsilon := n + 0.5, threshold := n"]
 )
-def test_no_argument_can_come_from_a_table(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, argument: str
-) -> None:
+def test_no_argument_can_come_from_a_table(con: Con, ledger: dp.Ledger, argument: str) -> None:
     """Law: budgets and thresholds cannot depend on data; DuckDB refuses to bind such a call."""
     call = f"dp_hhh('visits', 'columns:k', delta := 1e-6, {argument})"
     error = said(con, f"FROM visits, LATERAL (FROM {call})")
@@ -167,38 +116,22 @@ def test_no_argument_can_come_from_a_table(
 # -- mistakes ------------------------------------------------------------------------------------
 
 WRONG: list[dict[str, Any]] = [
-    {"epsilon": None},
-    {"delta": None},
-    {"epsilon": 0},
-    {"epsilon": -1.5},
-    {"epsilon": "one"},
-    {"epsilon": True},
-    {"delta": 1},
-    {"threshold": 3},
-    {"threshold": 30.5},
-    {"threshold": "30"},
-    {"hierarchy": None},
-    {"hierarchy": "ip"},
-    {"hierarchy": "ipp:k"},
-    {"hierarchy": "code:k"},
-    {"hierarchy": "path:k?dpeth=3"},
-    {"hierarchy": 5},
+    *({"epsilon": bad} for bad in (None, 0, -1.5, "one", True)),
+    *({"delta": bad} for bad in (None, 1)),
+    *({"threshold": bad} for bad in (3, 30.5, "30")),
+    *({"hierarchy": bad} for bad in (None, "ip", "ipp:k", "code:k", "path:k?dpeth=3", 5)),
     {"contribution": "share"},
     {"user": 5},
-    {"user": "who", "contribution": "records"},
-    {"user": "who", "contribution": "rows"},
+    *({"user": "who", "contribution": bad} for bad in ("records", "rows")),
     {"user": "who", "max_contributions": 3},
-    {"mechanism": "ofline"},
-    {"mechanism": "paper"},
+    *({"mechanism": bad} for bad in ("ofline", "paper")),
     {"remainder": "false"},
     {"release_share": 2},
     {"release_share": 0.3, "mechanism": "laplace"},
     {"counters": 9, "mechanism": "gaussian"},
     {"confidence": 0.1},
     {"acknowledge": 1},
-    {"release": ""},
-    {"release": "a\nb"},
-    {"release": 7},
+    *({"release": bad} for bad in ("", "a\nb", 7)),
 ]
 
 
@@ -237,19 +170,17 @@ def test_a_mistake_is_answered_as_in_python(lasting: Lasting, wrong: dict[str, A
     ],
 )
 def test_a_mistake_about_the_source_is_named(lasting: Lasting, call: str, words: str) -> None:
-    """Law: the argument, its value and the rule are in the message, and nothing is charged."""
     con, ledger = lasting
     assert words in said(con, f"FROM {call}")
     assert charges(ledger) == 0
 
 
-def test_a_release_needs_a_ledger(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: a name without a ledger is refused, with the way to give one."""
+def test_a_release_needs_a_ledger(con: Con) -> None:
     dp.register(con)
     assert "release := 'x' needs a ledger" in said(con, f"FROM {hhh(release='x')}")
 
 
-def test_dp_hhh_does_not_read_dp_hhh(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
+def test_dp_hhh_does_not_read_dp_hhh(con: Con, ledger: dp.Ledger) -> None:
     """Law: DuckDB expands no macro in itself; a release of releases takes a table in between."""
     assert "recursi" in said(con, f"FROM {hhh(None, query=f'FROM {HHH}')}")
     con.execute(f"CREATE VIEW heavy AS FROM {HHH}")
@@ -260,23 +191,15 @@ def test_dp_hhh_does_not_read_dp_hhh(con: duckdb.DuckDBPyConnection, ledger: dp.
 # -- what the macros say of themselves -----------------------------------------------------------
 
 
-def test_every_function_is_described(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: ``dp_functions()`` lists each with parameters and a comment."""
+def test_every_function_is_described(con: Con) -> None:
     rows = con.execute("FROM dp_functions()").fetchall()
     for name, parameters, description in rows:
         assert len(description or "") > 20, name
         few = name in ("dp_budget", "dp_change", "dp_functions", "dp_plan_series", "dp_releases")
         assert (len(parameters) > 10) == (not few)
-    known = {row[0]: row[1] for row in rows}
-    for question in QUESTIONS:
-        explain = EXPLAINS.get(question.name, f"dp_explain_{question.name}")
-        asked = [p for p in known[f"dp_{question.name}"] if p not in ("release", "n", "data")]
-        assert asked == [p for p in known[explain] if p != "error"]
 
 
-def test_explaining_charges_and_reads_nothing(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
+def test_explaining_charges_and_reads_nothing(con: Con, ledger: dp.Ledger) -> None:
     """Law: a plan costs nothing, needs no table, and is the same for any data."""
     call = f"dp_explain('visits', 'columns:k', {BUDGET})"
     alone = f"dp_explain(hierarchy := 'columns:k', {BUDGET})"
@@ -285,3 +208,52 @@ def test_explaining_charges_and_reads_nothing(
     plans.append(con.execute(f"FROM {call}").fetchall())
     assert all(one == other for one, other in itertools.pairwise(plans))
     assert charges(ledger) == 0
+
+
+# -- files of macros -------------------------------------------------------------------------------
+
+
+NAMES = [question.name for question in QUESTIONS]
+
+
+def of(macro: str, text: str) -> list[str]:
+    found = re.search(rf"MACRO {macro}\((.*?)\) AS TABLE", text, re.DOTALL)
+    assert found is not None
+    return re.findall(r'"(\w+)" := NULL', found[1])
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=NAMES)
+def test_a_file_is_what_its_declaration_says(question: Question[Any, Any]) -> None:
+    """Law: ``python -m dpframe.doors.sql.macros`` changes nothing; every argument of the
+    declaration is there, but for objects of Python; and a plan takes those of the call."""
+    text = (macro_folder() / f"{question.name}.sql").read_text("utf-8")
+    assert macro_file_text(question, text) == text
+    asked = of(f"dp_{question.name}", text)
+    own = ["tbl", "query", *SAMPLED.get(question.subject, ())]
+    elsewhere = ["source", "ledger", "progress", *WAREHOUSE_ARGUMENTS, *PYTHON_ONLY]
+    assert {*asked} == {*question.parameters, *own} - {*elsewhere}
+    explained = of(EXPLAINS.get(question.name, f"dp_explain_{question.name}"), text)
+    beside = {*RELEASE_ARGUMENTS, *own} - {"tbl", "query"}
+    assert [name for name in explained if name != "error"] == [
+        name for name in asked if name not in beside
+    ]
+    assert explained.count("error") == 1
+
+
+def test_a_new_argument_takes_the_last_place() -> None:
+    """Law: wherever a declaration has it, what calls by place mean stays; a question that has no
+    file yet has the order of its declaration."""
+
+    def hhh(*_: object) -> None:
+        """As ever."""
+
+    source, about, *rest = ask.HHH.parameters.values()
+    new = inspect.Parameter("measure", inspect.Parameter.KEYWORD_ONLY, default=None)
+    hhh.__signature__ = inspect.Signature([source, about, new, *rest])  # type: ignore[attr-defined]
+    text = (macro_folder() / "hhh.sql").read_text("utf-8")
+    question = replace(ask.HHH, ask=hhh)
+    for macro in ("dp_hhh", "dp_explain"):
+        assert of(macro, macro_file_text(question, text)) == [*of(macro, text), "measure"]
+    before = text.replace(', "error" := NULL', "").replace('\n    "error" := NULL', "")
+    assert of("dp_explain", macro_file_text(ask.HHH, before))[-1] == "error"
+    assert of("dp_hhh", macro_file_text(question))[:4] == ["tbl", "hierarchy", "measure", "epsilon"]

@@ -12,7 +12,7 @@ from dpframe import _duck
 from dpframe.sources import sql_tables
 from dpframe.sources import sql_tables as sql_sources
 from tests.members import few, some
-from tests.sql.visits import HHH, LABELS, charges, hhh, labels, literal, said
+from tests.sql.visits import HHH, LABELS, Con, charges, hhh, labels, literal, said
 
 pytestmark = pytest.mark.usefixtures("registered")
 
@@ -33,19 +33,9 @@ HOSTILE = [
     *("a b", "a'b", 'a"b', "a.b", "a,b", "a?b", "a%b", "a&b", "a;b", "a/b", "a\\b", "a\nb"),
     *("'; DROP TABLE visits; --", '"; DROP TABLE visits; --', "--", "/*", "*/", "$$", "$1", "?"),
     *(
-        "{}",
-        "{x}",
-        "%s",
-        ":x",
-        "SELECT",
-        "*",
-        "é",
-        "日本",
-        "🏴",
-        " a ",
+        *("{}", "{x}", "%s", ":x", "SELECT", "*", "é", "日本", "🏴", " a "),
         "a" * 3000,
-        ")",
-        "(SELECT 1)",
+        *(")", "(SELECT 1)"),
     ),
 ]
 
@@ -54,7 +44,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def intact(con: duckdb.DuckDBPyConnection) -> bool:
+def intact(con: Con) -> bool:
     return con.execute("SELECT count(*) FROM visits").fetchall() == [(900,)]
 
 
@@ -83,9 +73,7 @@ SAMPLED = {"user": "who", "contribution": "records", "max_contributions": 2, "th
 
 
 @few(5, "name", OURS)
-def test_a_table_called_like_a_part_of_our_sql_is_read(
-    con: duckdb.DuckDBPyConnection, name: str
-) -> None:
+def test_a_table_called_like_a_part_of_our_sql_is_read(con: Con, name: str) -> None:
     """Law: the caller's table is counted, as ``tbl``, and no CTE of ours."""
     con.execute(f"CREATE TABLE {quoted(name)} AS SELECT 'right/' || who AS p, who FROM visits")
     for unit in ({"threshold": 60}, {"user": "who", "threshold": 60}, SAMPLED):
@@ -93,7 +81,7 @@ def test_a_table_called_like_a_part_of_our_sql_is_read(
         assert labels(con, call) == ["*", "right"]
 
 
-def test_tables_called_like_all_parts_of_our_sql_are_read(con: duckdb.DuckDBPyConnection) -> None:
+def test_tables_called_like_all_parts_of_our_sql_are_read(con: Con) -> None:
     """Law: in a ``query`` too, also as the source of a CTE of the caller's called like ours."""
     for name in OURS:
         con.execute(f"CREATE TABLE {quoted(name)} AS SELECT 'right/' || who AS p, who FROM visits")
@@ -110,9 +98,7 @@ def test_tables_called_like_all_parts_of_our_sql_are_read(con: duckdb.DuckDBPyCo
     "['h', 'total', 'upto', 'source', 'source_rows', 'moment']",
 )
 @pytest.mark.parametrize("names", [OUR_COLUMNS[i : i + 6] for i in range(0, 24, 6)], ids=str)
-def test_columns_called_like_ours_are_read(
-    con: duckdb.DuckDBPyConnection, names: list[str]
-) -> None:
+def test_columns_called_like_ours_are_read(con: Con, names: list[str]) -> None:
     """Law: column names of the caller meet none of ours, as levels, keys and users."""
     columns = ", ".join(f"'right' AS {quoted(name)}" for name in names)
     con.execute(f"CREATE TABLE t AS SELECT {columns}, who FROM visits")
@@ -123,7 +109,7 @@ def test_columns_called_like_ours_are_read(
     assert labels(con, levels) == ["*", " / ".join(["right"] * len(names))]
 
 
-def test_hostile_names_are_names(con: duckdb.DuckDBPyConnection) -> None:
+def test_hostile_names_are_names(con: Con) -> None:
     """Law: a table, column, level and user of any name is read, and nothing else happens."""
     call = "dp_hhh($t, $h, epsilon := 1.0, delta := 1e-6"
     for name in HOSTILE:
@@ -140,7 +126,7 @@ def test_hostile_names_are_names(con: duckdb.DuckDBPyConnection) -> None:
     assert intact(con)
 
 
-def test_hostile_texts_are_texts(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
+def test_hostile_texts_are_texts(con: Con, ledger: dp.Ledger) -> None:
     """Law: no argument runs as SQL: it is a name that does not exist, or is refused."""
     for text in HOSTILE:
         for call in (
@@ -157,8 +143,7 @@ def test_hostile_texts_are_texts(con: duckdb.DuckDBPyConnection, ledger: dp.Ledg
 
 
 @few(4, "separator", ["'", '"', "\\", "''", "$$", "--", "%00", "%0A", ")", "é"])
-def test_hostile_separators_are_separators(con: duckdb.DuckDBPyConnection, separator: str) -> None:
-    """Law: the separator of a path is text, whatever it is."""
+def test_hostile_separators_are_separators(con: Con, separator: str) -> None:
     text = {"%00": "\x00", "%0A": "\n"}.get(separator, separator)
     con.execute("CREATE TABLE t AS SELECT 'a' || ? || k AS p FROM visits", [text])
     con.execute("CREATE TEMP VIEW seen AS FROM t")
@@ -170,26 +155,16 @@ def test_hostile_separators_are_separators(con: duckdb.DuckDBPyConnection, separ
 @pytest.mark.parametrize(
     "query",
     [
-        "FROM visits) UNION ALL (FROM visits",
-        "FROM visits; DROP TABLE visits",
-        "FROM visits; --",
-        "FROM visits /*",
-        "FROM visits' --",
-        "FROM visits\x00) AS x; DROP TABLE visits --",
-        "DROP TABLE visits",
-        "INSERT INTO visits FROM visits",
-        "COPY visits TO 'x.csv'",
-        "PRAGMA database_list",
+        *("FROM visits) UNION ALL (FROM visits", "FROM visits; DROP TABLE visits"),
+        *("FROM visits; --", "FROM visits /*", "FROM visits' --"),
+        *("FROM visits\x00) AS x; DROP TABLE visits --", "DROP TABLE visits"),
+        *("INSERT INTO visits FROM visits", "COPY visits TO 'x.csv'", "PRAGMA database_list"),
         "SELECT * FROM visits WHERE k = $k",
         "SELECT 1 AS k) AS source_rows), source AS (SELECT 'mine' AS c0 FROM range(900)) --",
-        "",
-        ";",
-        "-- nothing",
+        *("", ";", "-- nothing"),
     ],
 )
-def test_a_query_is_one_select_and_stays_inside(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, query: str
-) -> None:
+def test_a_query_is_one_select_and_stays_inside(con: Con, ledger: dp.Ledger, query: str) -> None:
     """Law: what is not one SELECT, by itself and in parentheses, is refused before it runs."""
     given = {"q": query}
     call = "dp_hhh(query := $q, hierarchy := 'columns:k', epsilon := 1.0, delta := 1e-6)"
@@ -209,12 +184,11 @@ def test_a_query_is_one_select_and_stays_inside(
         "SELECT $$;--$$ AS s, k FROM visits",
     ],
 )
-def test_queries_of_every_form(con: duckdb.DuckDBPyConnection, query: str) -> None:
-    """Law: one SELECT in any notation is a source."""
+def test_queries_of_every_form(con: Con, query: str) -> None:
     assert labels(con, hhh(None, query=query)) == LABELS
 
 
-def test_a_cte_of_the_caller_is_a_table(con: duckdb.DuckDBPyConnection) -> None:
+def test_a_cte_of_the_caller_is_a_table(con: Con) -> None:
     """Law: names mean what they mean in the caller's statement, where a CTE hides a table."""
     hiding = "WITH visits AS (SELECT 'cte' AS k FROM range(500))"
     rows = con.execute(f"{hiding} SELECT prefix FROM {HHH}").fetchall()
@@ -224,7 +198,7 @@ def test_a_cte_of_the_caller_is_a_table(con: duckdb.DuckDBPyConnection) -> None:
     assert [row[0] for row in rows] == LABELS
 
 
-def test_names_are_parsed_as_duckdb_does(con: duckdb.DuckDBPyConnection) -> None:
+def test_names_are_parsed_as_duckdb_does(con: Con) -> None:
     """Law: parts are separated by dots, quoted or not, and case does not matter."""
     con.execute('CREATE SCHEMA "s.s"')
     con.execute('CREATE TABLE "s.s"."t "" t" AS SELECT \'odd\' AS k FROM range(500)')
@@ -239,9 +213,7 @@ def test_names_are_parsed_as_duckdb_does(con: duckdb.DuckDBPyConnection) -> None
 # -- calling what lies behind the macros -----------------------------------------------------------
 
 
-def test_functions_behind_the_macros_say_nothing_of_use(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
+def test_functions_behind_the_macros_say_nothing_of_use(con: Con, ledger: dp.Ledger) -> None:
     """Law: called by hand they ask for a registered connection, or say that they failed."""
     one = "[{'i': 1, 'level': 0, 'n': 5, 't1': NULL::VARCHAR}]"
     foreign = [
@@ -271,9 +243,7 @@ def test_functions_behind_the_macros_say_nothing_of_use(
     assert charges(ledger) == 0
 
 
-def test_candidates_made_by_hand_must_be_a_tree(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
+def test_candidates_made_by_hand_must_be_a_tree(con: Con, ledger: dp.Ledger) -> None:
     """Law: a list that no rollup wrote is refused, and its numbers are not in the message."""
     given = (
         "{'tbl': 'visits', 'query': NULL, 'release': NULL, 'data': NULL, "
@@ -288,8 +258,7 @@ def test_candidates_made_by_hand_must_be_a_tree(
         "[{'i': 1, 'level': 0, 'n': 5, 't1': NULL}, {'i': 2, 'level': 1, 'n': 5432, 't1': 'a'}]",
         "[{'i': 1, 'level': 0, 'n': 5432, 't1': NULL}, {'i': 3, 'level': 1, 'n': 5, 't1': 'a'}]",
         "[]::STRUCT(i BIGINT, level INTEGER, n BIGINT, t1 VARCHAR)[]",
-        "NULL",
-        "['5432']",
+        *("NULL", "['5432']"),
     ):
         words = said(con, f"SELECT __dpframe_draw(__dpframe_here(), '{call[1]}', {rows}, '')")
         assert "SourceError" in words

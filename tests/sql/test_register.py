@@ -17,21 +17,17 @@ import sqlalchemy
 
 import dpframe as dp
 from dpframe.doors.sql import calls as duckdb_sessions
-from tests.sql.visits import HHH, LABELS, VISITS, charges, labels, said
+from tests.sql.visits import HHH, LABELS, VISITS, Con, charges, labels, said
 
 
 def a_file(folder: Path) -> Path:
-    """A database file with the table ``visits``."""
     path = folder / "user.db"
     with duckdb.connect(str(path)) as con:
         con.execute(f"CREATE TABLE visits AS {VISITS}")
     return path
 
 
-def test_registering_again_changes_nothing_but_the_ledger(
-    con: duckdb.DuckDBPyConnection, tmp_path: Path
-) -> None:
-    """Law: the last ledger is charged, by what was prepared before too; the first no more."""
+def test_registering_again_changes_nothing_but_the_ledger(con: Con, tmp_path: Path) -> None:
     one = dp.Ledger(tmp_path / "one.db", epsilon=10.0, delta=1e-4)
     two = dp.Ledger(tmp_path / "two.db", epsilon=10.0, delta=1e-4)
     dp.register(con, ledger=one)
@@ -49,8 +45,7 @@ def test_registering_again_changes_nothing_but_the_ledger(
     assert con.execute("FROM dp_functions()").fetchall() == before
 
 
-def test_the_ledger_in_use_is_charged(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
-    """Law: without ``ledger=`` the one of ``use_ledger`` at the time of registering is meant."""
+def test_the_ledger_in_use_is_charged(con: Con, ledger: dp.Ledger) -> None:
     with dp.use_ledger(ledger):
         dp.register(con)
     assert labels(con) == LABELS
@@ -59,7 +54,6 @@ def test_the_ledger_in_use_is_charged(con: duckdb.DuckDBPyConnection, ledger: dp
 
 @pytest.mark.parametrize("where", ["memory", "file", "read only"])
 def test_every_kind_of_database(tmp_path: Path, where: str) -> None:
-    """Law: in memory, in a file and in a file opened for reading the functions are the same."""
     path = ":memory:" if where == "memory" else str(a_file(tmp_path))
     with duckdb.connect(path, read_only=where == "read only") as con:
         if where == "memory":
@@ -69,10 +63,7 @@ def test_every_kind_of_database(tmp_path: Path, where: str) -> None:
         names = [row[0] for row in con.execute("SELECT name FROM dp_functions()").fetchall()]
         assert names == [
             *(
-                "dp_budget",
-                "dp_change",
-                "dp_explain",
-                "dp_explain_heavy_hitters",
+                *("dp_budget", "dp_change", "dp_explain", "dp_explain_heavy_hitters"),
                 "dp_explain_prefix_tree",
             ),
             *("dp_explain_rollup", "dp_explain_synthesize", "dp_explain_tree_counts"),
@@ -81,7 +72,7 @@ def test_every_kind_of_database(tmp_path: Path, where: str) -> None:
         ]
 
 
-def test_a_cursor_is_a_connection_of_its_own(con: duckdb.DuckDBPyConnection) -> None:
+def test_a_cursor_is_a_connection_of_its_own(con: Con) -> None:
     """Law: what is registered on a cursor works there, also when others come and go."""
     first, second = con.cursor(), con.cursor()
     dp.register(first)
@@ -153,8 +144,7 @@ def test_a_registered_connection_can_end(tmp_path: Path, ending: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_registering_in_a_transaction(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: a ROLLBACK takes the macros back, and registering again works."""
+def test_registering_in_a_transaction(con: Con) -> None:
     con.execute("BEGIN")
     dp.register(con)
     assert labels(con) == LABELS
@@ -178,8 +168,7 @@ def test_macros_of_the_database_do_not_come_in_between(tmp_path: Path, ledger: d
         assert charges(ledger) == 1
 
 
-def test_a_locked_configuration_is_no_hindrance(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: registering changes no setting of the connection."""
+def test_a_locked_configuration_is_no_hindrance(con: Con) -> None:
     settings = "SELECT name, value FROM duckdb_settings() ORDER BY name"
     con.execute("SET lock_configuration = true")
     before = con.execute(settings).fetchall()
@@ -190,7 +179,6 @@ def test_a_locked_configuration_is_no_hindrance(con: duckdb.DuckDBPyConnection) 
 
 @pytest.mark.parametrize("wrong", [None, "user.db", pytest, 7, sqlite3])
 def test_only_connections_can_be_registered(wrong: object) -> None:
-    """Law: what is no connection is refused by its type."""
     with pytest.raises(dp.ParameterTypeError, match="con must be a DuckDB connection"):
         dp.register(wrong)
 
@@ -229,7 +217,6 @@ def test_the_default_connection(con: str, ledger: dp.Ledger) -> None:
 
 @pytest.mark.parametrize("given", ["con", "con=con"])
 def test_a_connection_that_somebody_holds_is_held_by_nobody_else(given: str) -> None:
-    """Law: passed by place or by name, it is gone with its holder, and so are its macros."""
     code = (
         "import duckdb, dpframe as dp, gc, weakref; from dpframe.doors.sql.calls import sessions"
         f"; con = duckdb.default_connection(); dp.register({given}); held = weakref.ref(con)"
@@ -240,7 +227,6 @@ def test_a_connection_that_somebody_holds_is_held_by_nobody_else(given: str) -> 
 
 
 def test_connections_of_sqlalchemy(ledger: dp.Ledger) -> None:
-    """Law: a connection that holds one of DuckDB is registered."""
     engine = sqlalchemy.create_engine("duckdb:///:memory:")
     count = sqlalchemy.text(f"SELECT count(*) FROM {HHH}")
     with engine.connect() as con:
@@ -299,9 +285,7 @@ def test_engines_of_sqlalchemy(ledger: dp.Ledger, tmp_path: Path) -> None:
         ("sql.connection.connection", ["_connection_sqlalchemy", "driver_connection"]),
     ],
 )
-def test_objects_of_ibis_and_jupysql(
-    con: duckdb.DuckDBPyConnection, module: str, names: list[str]
-) -> None:
+def test_objects_of_ibis_and_jupysql(con: Con, module: str, names: list[str]) -> None:
     """Law: the DuckDB connection is found where ibis 12 and jupysql 0.11 keep it."""
     held: object = con
     for name in reversed(names):
@@ -323,9 +307,7 @@ def test_a_view_read_without_registering_says_what_is_missing(tmp_path: Path) ->
         assert labels(con, "heavy") == LABELS
 
 
-def test_the_functions_of_an_ended_connection_answer_nobody(
-    con: duckdb.DuckDBPyConnection,
-) -> None:
+def test_the_functions_of_an_ended_connection_answer_nobody(con: Con) -> None:
     """Law: SQL that was written for a connection which is gone says so, and draws nothing."""
     dp.register(con)
     (token,) = con.execute("SELECT __dpframe_here()").fetchall()[0]
@@ -336,9 +318,7 @@ def test_the_functions_of_an_ended_connection_answer_nobody(
     assert labels(con) == LABELS
 
 
-def test_no_connection_charges_the_ledger_of_another_one(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
+def test_no_connection_charges_the_ledger_of_another_one(con: Con, ledger: dp.Ledger) -> None:
     """Law: what a macro says of its connection cannot be guessed. It was 1, 2, ..."""
     dp.register(con, ledger=ledger)
     with duckdb.connect() as other:

@@ -12,16 +12,14 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from tests.sql.visits import BUDGET, HHH, LABELS, VISITS, charges, hhh, labels, said
+from tests.sql.visits import BUDGET, LABELS, VISITS, Con, charges, hhh, labels, said
 
 pytestmark = pytest.mark.usefixtures("registered")
 
 NAMED = hhh(release="ks-2026-11")
 
 
-def test_the_first_call_draws_and_the_others_replay(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
+def test_the_first_call_draws_and_the_others_replay(con: Con, ledger: dp.Ledger) -> None:
     """Law: one charge; identical rows, columns and types; also in views and when prepared."""
     con.execute(f"PREPARE p AS FROM {NAMED}")
     con.execute(f"CREATE VIEW v AS FROM {NAMED}")
@@ -37,20 +35,7 @@ def test_the_first_call_draws_and_the_others_replay(
     assert ledger.releases()[["release", "stored"]].values.tolist() == [["ks-2026-11", True]]
 
 
-def test_a_replay_reads_no_data(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
-    """Law: a stored result outlives its table, for whoever may not see the table."""
-    first = con.execute(f"FROM {NAMED}").fetchall()
-    con.execute("DELETE FROM visits")
-    assert con.execute(f"FROM {NAMED}").fetchall() == first
-    con.execute("DROP TABLE visits")
-    assert con.execute(f"FROM {NAMED}").fetchall() == first
-    assert charges(ledger) == 1
-
-
-def test_python_recalls_what_sql_released(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
-    """Law: the stored frame and its receipt are those that SQL answered with."""
+def test_python_recalls_what_sql_released(con: Con, ledger: dp.Ledger) -> None:
     rows = con.execute(f"FROM {NAMED}").df()
     recalled = ledger.recall("ks-2026-11")
     pd.testing.assert_frame_equal(rows, recalled)
@@ -93,7 +78,7 @@ def test_a_view_for_dashboards_in_a_later_process(tmp_path: Path) -> None:
     ],
 )
 def test_another_question_under_the_same_name_is_an_error(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, call: str, words: str
+    con: Con, ledger: dp.Ledger, call: str, words: str
 ) -> None:
     """Law: a name answers one request; the error says what differs, when the call is bound."""
     labels(con, hhh(release="ks"))
@@ -106,7 +91,7 @@ def test_another_question_under_the_same_name_is_an_error(
 
 
 def test_queries_that_differ_in_white_space_only_are_told_apart(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
+    con: Con, ledger: dp.Ledger
 ) -> None:
     """Law: white space inside of a text, or that ends a comment, is part of the question."""
     con.execute("UPDATE visits SET k = 'a  b' WHERE n = 0")
@@ -118,9 +103,7 @@ def test_queries_that_differ_in_white_space_only_are_told_apart(
     assert charges(ledger) == 1
 
 
-def test_python_and_sql_do_not_answer_for_each_other(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
+def test_python_and_sql_do_not_answer_for_each_other(con: Con, ledger: dp.Ledger) -> None:
     """Law: a table by its name in SQL and an object of Python are two sources."""
     arguments: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "ledger": ledger}
     labels(con, hhh(release="from SQL"))
@@ -132,20 +115,7 @@ def test_python_and_sql_do_not_answer_for_each_other(
     assert charges(ledger) == 2
 
 
-def test_an_unnamed_call_is_never_a_replay(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
-    """Law: without a name the same call draws anew; a name is used up by its first draw."""
-    labels(con, NAMED)
-    labels(con, HHH)
-    labels(con, HHH)
-    assert charges(ledger) == 3
-    assert ledger.names() == ["ks-2026-11"]
-
-
-def test_a_release_that_cannot_be_paid_uses_up_no_name(
-    con: duckdb.DuckDBPyConnection, tmp_path: Path
-) -> None:
+def test_a_release_that_cannot_be_paid_uses_up_no_name(con: Con, tmp_path: Path) -> None:
     """Law: what is not drawn is not stored; with budget left the name is still free."""
     small = dp.Ledger(tmp_path / "small.db", epsilon=1.5, delta=1e-5)
     dp.register(con, ledger=small)
@@ -156,9 +126,7 @@ def test_a_release_that_cannot_be_paid_uses_up_no_name(
     assert charges(small) == 1
 
 
-def test_a_failed_statement_keeps_what_it_released(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
+def test_a_failed_statement_keeps_what_it_released(con: Con, ledger: dp.Ledger) -> None:
     """Law: what was drawn is stored at once, so that an error after the draw loses nothing."""
     assert "late" in said(con, f"SELECT error('late' || count) FROM {NAMED}")
     assert charges(ledger) == 1
@@ -166,8 +134,7 @@ def test_a_failed_statement_keeps_what_it_released(
     assert charges(ledger) == 1
 
 
-def test_names_in_every_script(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
-    """Law: a name is text: quotes, comments and letters of any kind are part of it."""
+def test_names_in_every_script(con: Con, ledger: dp.Ledger) -> None:
     names = ["it's", '"q"', "a; DROP TABLE visits; --", "日本", "{}", "%s", "a/b", " a", "x" * 200]
     for name in names:
         assert labels(con, hhh(release=name)) == LABELS

@@ -25,7 +25,11 @@ FROM range(1500) AS t(i)
 
 SETTINGS = {
     "descending": ("default_order = 'DESC'", "default_null_order = 'NULLS_FIRST'"),
-    "nulls": ("default_null_order = 'NULLS_FIRST_ON_ASC_LAST_ON_DESC'",),
+    "nulls": (
+        *("default_null_order = 'NULLS_FIRST_ON_ASC_LAST_ON_DESC'", "memory_limit = '50MB'"),
+        *("preserve_insertion_order = false", "debug_force_external = true"),
+        "disabled_optimizers = 'expression_rewriter,statistics_propagation'",
+    ),
     "names": ("preserve_identifier_case = 'uppercase'", "enable_macro_dependencies = true"),
     "arithmetic": (
         *("ieee_floating_point_ops = false", "integer_division = true"),
@@ -58,10 +62,7 @@ REFUSED = {
 STREAM = {"mechanism": "streaming", "counters": 64}
 HHH: dict[str, tuple[str, dict[str, object]]] = {
     "shares": ("columns:a,b", {"user": "u"}),
-    "records": (
-        "columns:a,b,d",
-        {"user": "u", "contribution": "records", "max_contributions": 3},
-    ),
+    "records": ("columns:a,b,d", {"user": "u", "contribution": "records", "max_contributions": 3}),
     "times": ("date:at?levels=year,month", {}),
     "written": ("date:written?levels=month,day", {}),
     "stream": ("columns:n,b", STREAM),
@@ -87,6 +88,7 @@ def _releases(con: duckdb.DuckDBPyConnection) -> dict[str, Callable[[], pd.DataF
         "devices": lambda: dp.prefix_tree(
             rows, "a", user="u", neighbours="remove", mechanism="laplace", length=10, **BUDGET
         ),
+        "macro, unseen": lambda: con.sql(_macro("dp_hhh", "date:at", BUDGET, "unseen")).df(),
         "macro heavy": lambda: con.sql(_macro("dp_heavy_hitters", "b", BUDGET)).df(),
         "macro tree": lambda: con.sql(_macro("dp_tree_counts", "columns:n,b", BUDGET)).df(),
     }
@@ -99,9 +101,9 @@ def _releases(con: duckdb.DuckDBPyConnection) -> dict[str, Callable[[], pd.DataF
     return out  # fmt: skip
 
 
-def _macro(name: str, what: str, given: dict[str, object]) -> str:
+def _macro(name: str, what: str, given: dict[str, object], table: str = "memory.main.rows_") -> str:
     named = ", ".join(f'"{k}" := {v!r}' for k, v in given.items())
-    return f"FROM {name}('memory.main.rows_', '{what}', {named})"
+    return f"FROM {name}('{table}', '{what}', {named})"
 
 
 def _frames(*settings: str) -> dict[str, pd.DataFrame]:
@@ -109,6 +111,7 @@ def _frames(*settings: str) -> dict[str, pd.DataFrame]:
     with duckdb.connect() as con:
         con.execute("CREATE SCHEMA other")
         con.execute(TABLE)
+        con.execute("CREATE TEMP VIEW unseen AS FROM memory.main.rows_")
         for setting in settings:
             con.execute(f"SET {setting}")
         frames = {}
@@ -130,7 +133,7 @@ def test_a_release_here_shows_something(by_default: dict[str, pd.DataFrame]) -> 
     ] == []
 
 
-@some("descending", "place")
+@some("descending", "nulls", "place")
 @few(3, "settings", SETTINGS.values(), ids=SETTINGS)
 def test_settings_change_no_release(
     by_default: dict[str, pd.DataFrame], settings: tuple[str, ...]

@@ -11,17 +11,16 @@ import pytest
 
 import dpframe as dp
 from tests.members import some
-from tests.sql.visits import HHH, LABELS, VISITS, hhh, labels, said
+from tests.sql.visits import HHH, LABELS, VISITS, Con, hhh, labels, said
 
 pytestmark = pytest.mark.usefixtures("registered")
 
 
 def filled(name: str, value: str, kind: str = "VARCHAR") -> str:
-    """A table whose column k has one value of some type."""
     return f"CREATE TABLE {name} AS SELECT {value}::{kind} AS k FROM range(500)"
 
 
-def test_temporary_tables_and_views(con: duckdb.DuckDBPyConnection) -> None:
+def test_temporary_tables_and_views(con: Con) -> None:
     """Law: what only this connection sees is counted like any table, whatever its types."""
     con.execute(
         "CREATE TEMP TABLE t AS SELECT *, n::DOUBLE AS x, DATE '2020-01-01' + n::INTEGER AS day "
@@ -37,8 +36,7 @@ def test_temporary_tables_and_views(con: duckdb.DuckDBPyConnection) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pandas", "Arrow"])
-def test_registered_frames(con: duckdb.DuckDBPyConnection, kind: str) -> None:
-    """Law: a frame of Python is a table under the name that it was registered with."""
+def test_registered_frames(con: Con, kind: str) -> None:
     frame = con.table("visits").df()
     con.register("frame", frame if kind == "pandas" else pa.Table.from_pandas(frame))
     assert labels(con, hhh("frame")) == LABELS
@@ -46,8 +44,7 @@ def test_registered_frames(con: duckdb.DuckDBPyConnection, kind: str) -> None:
     assert labels(con, hhh(None, query="SELECT * FROM frame WHERE n < 2")) == LABELS[:3]
 
 
-def test_a_frame_in_a_variable_of_python(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: a name that DuckDB would look up in Python is looked up."""
+def test_a_frame_in_a_variable_of_python(con: Con) -> None:
     seen_in_python = pd.DataFrame({"k": ["here"] * 500})
     rows = con.execute(f"SELECT prefix FROM {hhh('seen_in_python')}").fetchall()
     assert rows == [("*",), ("here",)]
@@ -55,10 +52,7 @@ def test_a_frame_in_a_variable_of_python(con: duckdb.DuckDBPyConnection) -> None
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
-def test_a_file_is_a_quoted_name(
-    con: duckdb.DuckDBPyConnection, tmp_path: Path, ending: str
-) -> None:
-    """Law: DuckDB reads a quoted path as a file, and so does ``tbl``."""
+def test_a_file_is_a_quoted_name(con: Con, tmp_path: Path, ending: str) -> None:
     path = tmp_path / f'it\'s "odd".{ending}'
     (con.table("visits").write_parquet if ending == "parquet" else con.table("visits").write_csv)(
         str(path)
@@ -67,7 +61,7 @@ def test_a_file_is_a_quoted_name(
     assert labels(con, hhh(name)) == LABELS
 
 
-def test_a_temporary_table_hides_one_of_the_database(con: duckdb.DuckDBPyConnection) -> None:
+def test_a_temporary_table_hides_one_of_the_database(con: Con) -> None:
     """Law: the table that DuckDB would read is counted, or an error says how to name it."""
     con.execute(filled("t", "1", "INTEGER"))
     con.execute(filled("t", "'hiding'").replace("TABLE", "TEMP TABLE"))
@@ -99,7 +93,7 @@ def test_a_temporary_table_hides_one_of_the_database(con: duckdb.DuckDBPyConnect
     ],
 )
 def test_a_type_that_is_not_the_expected_one_is_an_error_of_ours(
-    con: duckdb.DuckDBPyConnection, there: str, here: str
+    con: Con, there: str, here: str
 ) -> None:
     """Law: whatever the two types are, nothing is counted as something else; a type that the kind
     does not read is refused as such, whichever table it is of."""
@@ -111,8 +105,7 @@ def test_a_type_that_is_not_the_expected_one_is_an_error_of_ours(
         assert any(part in words for part in said_so)
 
 
-def test_use_and_search_path_decide(con: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
-    """Law: after USE or SET search_path a name means the table that DuckDB reads by it."""
+def test_use_and_search_path_decide(con: Con, tmp_path: Path) -> None:
     con.execute(f"ATTACH '{tmp_path}/other.db' AS \"an 'other'\"")
     con.execute("CREATE SCHEMA s")
     con.execute(filled("t", "1", "INTEGER"))
@@ -132,7 +125,7 @@ def test_use_and_search_path_decide(con: duckdb.DuckDBPyConnection, tmp_path: Pa
     assert labels(con, hhh("t")) == ["*", "1"]
 
 
-def test_tables_of_an_open_transaction(con: duckdb.DuckDBPyConnection) -> None:
+def test_tables_of_an_open_transaction(con: Con) -> None:
     """Law: rows and tables that are not committed count; a type that changed is an error."""
     con.execute("BEGIN")
     con.execute("INSERT INTO visits SELECT src, who, 'fresh', n FROM visits")
@@ -149,7 +142,7 @@ def test_tables_of_an_open_transaction(con: duckdb.DuckDBPyConnection) -> None:
     assert labels(con, hhh(hierarchy="columns:n")) == ["*", "0", "1", "2"]
 
 
-def test_a_table_that_changes_between_two_runs(con: duckdb.DuckDBPyConnection) -> None:
+def test_a_table_that_changes_between_two_runs(con: Con) -> None:
     """Law: a prepared statement counts the table as it is when it runs, or says what changed."""
     con.execute(f"PREPARE p AS SELECT prefix FROM {hhh(hierarchy='columns:n')}")
     con.execute("DELETE FROM visits WHERE n = 1")
@@ -192,19 +185,11 @@ def test_a_view_means_the_tables_of_its_own_database(tmp_path: Path) -> None:
         ("SELECT if(i < 500, 'a', 'x' || i) AS k FROM range(100000) r(i)", ["*", "a"]),
     ],
     ids=[
-        "empty",
-        "one row",
-        "NULL",
-        "NULL of no type",
-        "NaN",
-        "no text",
-        "1e6 values",
+        *("empty", "one row", "NULL", "NULL of no type", "NaN", "no text", "1e6 values"),
         "one heavy",
     ],
 )
-def test_tables_of_every_size(
-    con: duckdb.DuckDBPyConnection, rows: str, expected: list[str]
-) -> None:
+def test_tables_of_every_size(con: Con, rows: str, expected: list[str]) -> None:
     """Law: no table is too small or too diverse; without a remainder an empty one gives no row."""
     con.execute(f"CREATE TABLE t AS {rows}")
     con.execute("CREATE TEMP VIEW v AS FROM t")
@@ -213,7 +198,7 @@ def test_tables_of_every_size(
         assert labels(con, hhh(name, remainder=False)) == expected[1:]
 
 
-def test_many_candidates_keep_their_order(con: duckdb.DuckDBPyConnection) -> None:
+def test_many_candidates_keep_their_order(con: Con) -> None:
     """Law: a list of candidates that crosses into Python in pieces, on threads, is one tree."""
     con.execute("SET threads = 4")
     con.execute("SET preserve_insertion_order = false")

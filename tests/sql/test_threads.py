@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import dpframe as dp
-from tests.sql.visits import HHH, LABELS, VISITS, charges, hhh, labels
+from tests.sql.visits import HHH, LABELS, VISITS, Con, charges, hhh, labels
 
 LONG = 60.0
 """Seconds after which a test has hung."""
@@ -37,10 +37,7 @@ def at_once(jobs: list[Callable[[], object]]) -> list[object]:
     return found
 
 
-def test_cursors_register_and_release_side_by_side(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
-    """Law: threads with a cursor each register at once and release at once; all is charged."""
+def test_cursors_register_and_release_side_by_side(con: Con, ledger: dp.Ledger) -> None:
 
     def job() -> list[list[str]]:
         with con.cursor() as cursor:
@@ -51,8 +48,7 @@ def test_cursors_register_and_release_side_by_side(
     assert charges(ledger) == 30
 
 
-def test_a_name_is_drawn_once(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
-    """Law: of many connections that ask by one name at once, one draws; all see the same rows."""
+def test_a_name_is_drawn_once(con: Con, ledger: dp.Ledger) -> None:
 
     def job() -> list[tuple[object, ...]]:
         with con.cursor() as cursor:
@@ -65,10 +61,7 @@ def test_a_name_is_drawn_once(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger)
     assert charges(ledger) == 1
 
 
-def test_draws_of_one_statement_side_by_side(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
-    """Law: DuckDB may draw several calls of a statement at once; all are charged."""
+def test_draws_of_one_statement_side_by_side(con: Con, ledger: dp.Ledger) -> None:
     dp.register(con, ledger=ledger)
     con.execute("SET threads = 8")
     calls = " UNION ALL ".join([f"SELECT prefix FROM {HHH}"] * 6)
@@ -76,9 +69,7 @@ def test_draws_of_one_statement_side_by_side(
     assert charges(ledger) == 6
 
 
-def test_a_budget_is_not_overspent_side_by_side(
-    con: duckdb.DuckDBPyConnection, tmp_path: Path
-) -> None:
+def test_a_budget_is_not_overspent_side_by_side(con: Con, tmp_path: Path) -> None:
     """Law: of eight releases at once, as many are drawn as the ledger can pay."""
     ledger = dp.Ledger(tmp_path / "small.db", epsilon=3.0, delta=1e-4)
 
@@ -93,7 +84,6 @@ def test_a_budget_is_not_overspent_side_by_side(
 
 
 def test_databases_do_not_meet() -> None:
-    """Law: connections to different databases, each in its thread, read their own tables."""
 
     def job(i: int) -> list[str]:
         with duckdb.connect() as con:
@@ -105,22 +95,7 @@ def test_databases_do_not_meet() -> None:
     assert found == [["*", f"in {i}"] for i in range(6)]
 
 
-def test_a_connection_whose_own_ledger_is_another(
-    con: duckdb.DuckDBPyConnection, tmp_path: Path
-) -> None:
-    """Law: cursors of one database charge the ledgers that they were registered with."""
-    ledgers = [dp.Ledger(tmp_path / f"{i}.db", epsilon=9.0, delta=1e-4) for i in range(2)]
-    cursors = [con.cursor() for _ in ledgers]
-    for cursor, ledger in zip(cursors, ledgers, strict=True):
-        dp.register(cursor, ledger=ledger)
-    for times, cursor in zip((1, 2), cursors, strict=True):
-        for _ in range(times):
-            labels(cursor)
-    assert [charges(ledger) for ledger in ledgers] == [1, 2]
-
-
-def test_an_interrupted_statement_ends(con: duckdb.DuckDBPyConnection, ledger: dp.Ledger) -> None:
-    """Law: an interrupt while rows are counted ends the statement, and nothing is charged."""
+def test_an_interrupted_statement_ends(con: Con, ledger: dp.Ledger) -> None:
     dp.register(con, ledger=ledger)
     con.execute("CREATE VIEW endless AS SELECT 'x' || i AS k FROM range(20000000000) r(i)")
     timer = threading.Timer(0.5, con.interrupt)
@@ -132,9 +107,7 @@ def test_an_interrupted_statement_ends(con: duckdb.DuckDBPyConnection, ledger: d
     assert labels(con) == LABELS
 
 
-def test_too_little_memory_is_an_error_without_values(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger
-) -> None:
+def test_too_little_memory_is_an_error_without_values(con: Con, ledger: dp.Ledger) -> None:
     """Law: a statement that runs out of memory fails, charges nothing and quotes nothing."""
     dp.register(con, ledger=ledger)
     con.execute(f"CREATE TABLE t AS SELECT 'SECRET' || r.i AS k FROM ({VISITS}), range(2000) r(i)")

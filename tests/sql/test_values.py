@@ -16,11 +16,11 @@ from dpframe.doors.sql.rows import _text_rows
 from dpframe.hierarchy import as_hierarchy
 from dpframe.sources import sql_tables
 from dpframe.sources import sql_tables as sql_sources
-from dpframe.sources.count_rows import tree_of
+from dpframe.sources.rollup_statement import tree_of
 from tests import members
 from tests.members import some
 from tests.rollups import exact_counts, tree_paths
-from tests.sql.visits import BUDGET, charges, hhh, labels, said
+from tests.sql.visits import BUDGET, Con, charges, hhh, labels, said
 from tests.strategies import MALFORMED
 
 KINDS = [
@@ -31,13 +31,7 @@ KINDS = [
 TEXTS = [
     *("a/b", "a", "A", "", " ", "NULL", "1", "1.0", "01", "1e3", "nan", "2013-05-01", "'", '"'),
     *(
-        "2013-05-01 10:30:00+02:00",
-        "www.Example.org",
-        "10.0.0.1",
-        "é",
-        "日本",
-        "🏴",
-        "a\x00b",
+        *("2013-05-01 10:30:00+02:00", "www.Example.org", "10.0.0.1", "é", "日本", "🏴", "a\x00b"),
         "\\",
     ),
     *("infinity", "0044-03-15 (BC)", "12:00", "true", "[1]", "x" * 5000),
@@ -54,17 +48,8 @@ VALUES: dict[str, list[str]] = {
     "DECIMAL(18, 3)": ["1.5", "2", "-0.001"],
     "FLOAT": ["0.1", "1", "'nan'", "'inf'", "-0.0", "16777217"],
     "DOUBLE": [
-        "0.1",
-        "1",
-        "'nan'",
-        "'-inf'",
-        "-0.0",
-        "1e15",
-        "1e16",
-        "9007199254740993",
-        "5e-324",
-        "2::DOUBLE ** 126",
-        "-(2::DOUBLE ** 127)",
+        *("0.1", "1", "'nan'", "'-inf'", "-0.0", "1e15", "1e16", "9007199254740993", "5e-324"),
+        *("2::DOUBLE ** 126", "-(2::DOUBLE ** 127)"),
     ],
     "DATE": ["'2013-05-01'", "'infinity'", "'0044-03-15 (BC)'", "'290000-01-01'"],
     "TIME": ["'10:00:00'", "'10:00:00.000001'"],
@@ -92,16 +77,13 @@ VALUES: dict[str, list[str]] = {
     "VARIANT": ["1::VARIANT", "'a'::VARIANT"],
 }
 
-REFUSED = "does not read"
-
 
 @pytest.fixture
-def registered(con: duckdb.DuckDBPyConnection) -> None:
+def registered(con: Con) -> None:
     dp.register(con)
 
 
-def filled(con: duckdb.DuckDBPyConnection, kind: str) -> None:
-    """A table t with a column k of a type: each value some times, and NULL."""
+def filled(con: Con, kind: str) -> None:
     rows = " UNION ALL ".join(
         f"SELECT ({value})::{kind} AS k FROM range({1 + i % 3})"
         for i, value in enumerate((*VALUES[kind], "NULL"))
@@ -109,7 +91,7 @@ def filled(con: duckdb.DuckDBPyConnection, kind: str) -> None:
     con.execute(f"CREATE OR REPLACE TABLE t AS {rows}")
 
 
-def nodes(con: duckdb.DuckDBPyConnection, spec: str, seen: bool) -> dict[Any, int] | str:
+def nodes(con: Con, spec: str, seen: bool) -> dict[Any, int] | str:
     """All nodes by path with their counts, or the words of the refusal."""
     hierarchy, source = as_hierarchy(spec), sql_sources.table_source("t")
     described = _duck.describe_relation(con, source.relation, "") if seen else None
@@ -126,7 +108,7 @@ def nodes(con: duckdb.DuckDBPyConnection, spec: str, seen: bool) -> dict[Any, in
     return dict(zip(paths, tree.count.tolist(), strict=True))
 
 
-def by_python(con: duckdb.DuckDBPyConnection, spec: str, kind: str) -> dict[Any, int] | str:
+def by_python(con: Con, spec: str, kind: str) -> dict[Any, int] | str:
     hierarchy, rows = as_hierarchy(spec), con.table("t")
     if kind == "INTERVAL" and hierarchy.kind in ("path", "code"):
         rows = rows.select("k::VARCHAR AS k")  # one month and 30 days are equal, not so their texts
@@ -148,22 +130,11 @@ def in_turn() -> list[Any]:
 
 
 @some(
-    "VARCHAR",
-    "BOOLEAN",
-    "HUGEINT",
-    "DECIMAL",
-    "DATE",
-    "TIMESTAMP_S",
-    "TIMESTAMP_S[]",
-    "TIMESTAMPTZ_NS",
-    "JSON",
-    "STRUCT",
-    "UNION",
+    *("VARCHAR", "BOOLEAN", "HUGEINT", "DECIMAL", "DATE", "TIMESTAMP_S", "TIMESTAMP_S[]"),
+    *("TIMESTAMPTZ_NS", "JSON", "STRUCT", "UNION"),
 )
 @pytest.mark.parametrize(("kind", "chosen"), in_turn())
-def test_values_are_the_same_nodes_in_every_way(
-    con: duckdb.DuckDBPyConnection, kind: str, chosen: list[str]
-) -> None:
+def test_values_are_the_same_nodes_in_every_way(con: Con, kind: str, chosen: list[str]) -> None:
     """Law: nodes and counts do not depend on whether a second connection knew the types.
 
     A type that a hierarchy does not read is refused in the same words.
@@ -175,7 +146,7 @@ def test_values_are_the_same_nodes_in_every_way(
         assert nodes(con, spec, seen=True) == expected, spec
 
 
-def test_some_types_are_refused_and_others_found(con: duckdb.DuckDBPyConnection) -> None:
+def test_some_types_are_refused_and_others_found(con: Con) -> None:
     """Negative control: the law above compares trees of several nodes, and refusals."""
     filled(con, "INTEGER[]")
     assert "has type INTEGER[]; date reads dates" in str(nodes(con, "date:k", seen=False))
@@ -196,9 +167,7 @@ def test_some_types_are_refused_and_others_found(con: duckdb.DuckDBPyConnection)
         ],
     ),
 )
-def test_the_zone_of_the_session_moves_no_time(
-    con: duckdb.DuckDBPyConnection, kind: str, zone: str
-) -> None:
+def test_the_zone_of_the_session_moves_no_time(con: Con, kind: str, zone: str) -> None:
     """Law: dates and columns of times with a zone are read in UTC, on both ways."""
     con.execute("SET TimeZone = 'UTC'")
     filled(con, kind)
@@ -209,7 +178,7 @@ def test_the_zone_of_the_session_moves_no_time(
 
 
 @pytest.mark.usefixtures("registered")
-def test_a_collation_of_a_column_merges_nothing(con: duckdb.DuckDBPyConnection) -> None:
+def test_a_collation_of_a_column_merges_nothing(con: Con) -> None:
     """Law: text is compared by its characters, in tables that others see and in temporary ones."""
     for name, kind in (("t", "TABLE"), ("v", "TEMP TABLE")):
         con.execute(f"CREATE {kind} {name} (k VARCHAR COLLATE NOCASE, who VARCHAR)")
@@ -220,43 +189,6 @@ def test_a_collation_of_a_column_merges_nothing(con: duckdb.DuckDBPyConnection) 
             assert labels(con, hhh(name, hierarchy, user="who")) == ["*", "secret"]
 
 
-SETTINGS = {
-    "order": "preserve_insertion_order = false; SET default_null_order = 'nulls_last'; "
-    "SET default_order = 'desc'; SET threads = 8",
-    "arithmetic": "integer_division = true; SET ieee_floating_point_ops = false; "
-    "SET old_implicit_casting = true; SET preserve_identifier_case = false",
-    "time": "TimeZone = 'Asia/Tokyo'; SET Calendar = 'japanese'",
-    "Arrow": "produce_arrow_string_view = true; SET arrow_output_list_view = true; "
-    "SET arrow_lossless_conversion = true",
-    "large Arrow": "arrow_large_buffer_size = true; SET threads = 1",
-    "memory": "memory_limit = '50MB'; SET debug_force_external = true",
-    "optimizers": "disabled_optimizers = 'expression_rewriter,statistics_propagation'",
-    "locked": "enable_external_access = false; SET python_enable_replacements = false; "
-    "SET lock_configuration = true",
-}
-
-
-@some("order", "memory")
-@members.few(4, "setting", SETTINGS.values(), ids=SETTINGS)
-@pytest.mark.usefixtures("registered")
-def test_settings_of_the_connection_change_no_release(
-    con: duckdb.DuckDBPyConnection, setting: str
-) -> None:
-    """Law: order, arithmetic, zone, threads and Arrow settings are the caller's own affair."""
-    con.execute(f"SET {setting}")
-    con.execute(
-        "CREATE TABLE t AS SELECT *, n::DOUBLE AS x, "
-        "TIMESTAMPTZ '2020-01-01 12:00:00+00' + n * INTERVAL 1 HOUR AS at FROM visits"
-    )
-    con.execute("CREATE TEMP TABLE v AS FROM t")
-    for name in ("t", "v"):
-        number = labels(con, hhh(name, "number:x?lower=0&upper=4&depth=3"))
-        assert number == ["*", "[0, 0.5)", "[1, 1.5)", "[2, 2.5)"]
-        assert labels(con, hhh(name, "date:at"))[1:] == [f"2020-01-01 1{i}:00" for i in (2, 3, 4)]
-        found = labels(con, hhh(name, "columns:k,n", user="who", epsilon=10.0, threshold=20))
-        assert found == ["*", *(f"v{i} / {i}" for i in range(3))]
-
-
 # -- what is said when something fails -----------------------------------------------------------
 
 SECRET = "SECRETVALUE"
@@ -265,7 +197,7 @@ SECRET = "SECRETVALUE"
 @some("columns:k", "ip:k", "code:k?lengths=1,3")
 @pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize("spec", KINDS)
-def test_our_sql_never_fails_on_a_value(con: duckdb.DuckDBPyConnection, spec: str) -> None:
+def test_our_sql_never_fails_on_a_value(con: Con, spec: str) -> None:
     """Law: no text is an error, so that nothing in a message can quote one."""
     con.execute("CREATE TABLE t (k VARCHAR)")
     texts = [*TEXTS, *MALFORMED, SECRET, SECRET * 100_000]
@@ -277,7 +209,7 @@ def test_our_sql_never_fails_on_a_value(con: duckdb.DuckDBPyConnection, spec: st
 
 
 def test_a_failure_inside_of_python_quotes_nothing(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, monkeypatch: pytest.MonkeyPatch
+    con: Con, ledger: dp.Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Law: an error that is not ours reaches SQL by the name of its class only."""
 
@@ -299,8 +231,7 @@ def test_a_failure_inside_of_python_quotes_nothing(
 
 
 @pytest.mark.usefixtures("registered")
-def test_categories_of_a_type_are_not_quoted(con: duckdb.DuckDBPyConnection) -> None:
-    """Law: a type that lists values is named without them."""
+def test_categories_of_a_type_are_not_quoted(con: Con) -> None:
     con.execute(f"CREATE TABLE t AS SELECT {{'x': 'b'::ENUM('{SECRET}', 'b')}} AS k")
     con.execute("CREATE TEMP TABLE v AS FROM t")
     for name in ("t", "v"):
@@ -310,16 +241,14 @@ def test_categories_of_a_type_are_not_quoted(con: duckdb.DuckDBPyConnection) -> 
 
 
 @pytest.mark.usefixtures("registered")
-def test_a_view_of_the_caller_speaks_for_itself(con: duckdb.DuckDBPyConnection) -> None:
+def test_a_view_of_the_caller_speaks_for_itself(con: Con) -> None:
     """What the caller's own SQL says is DuckDB's, and can quote the data: a known limit."""
     con.execute(f"CREATE VIEW v AS SELECT error('{SECRET}')::VARCHAR AS k FROM visits")
     assert SECRET in said(con, f"FROM {hhh('v')}")
 
 
 @pytest.mark.parametrize("unit", ["s", "ms"])
-def test_a_time_beyond_microseconds_leaves_the_database_open(
-    con: duckdb.DuckDBPyConnection, unit: str
-) -> None:
+def test_a_time_beyond_microseconds_leaves_the_database_open(con: Con, unit: str) -> None:
     """Law: such a row is invalid. DuckDB closes the user's database when it writes one as text."""
     seconds = 1577836800 * {"s": 1, "ms": 1000}[unit]
     times = pa.table({"k": pa.array([2**62, -(2**62), *[seconds] * 300], pa.timestamp(unit))})
@@ -346,7 +275,7 @@ def test_a_time_beyond_microseconds_leaves_the_database_open(
 @some("VARIANT", "STRUCT(a TIMESTAMP_MS)")
 @pytest.mark.parametrize("kind", ["VARIANT", "TIMESTAMP_S[]", "STRUCT(a TIMESTAMP_MS)"])
 def test_one_row_of_a_type_without_text_changes_no_answer(
-    con: duckdb.DuckDBPyConnection, ledger: dp.Ledger, kind: str
+    con: Con, ledger: dp.Ledger, kind: str
 ) -> None:
     """Law: a query over no row and over one row is the same error, which is that of the type."""
     dp.register(con, ledger=ledger)
@@ -367,7 +296,7 @@ def test_one_row_of_a_type_without_text_changes_no_answer(
     assert charges(ledger) == 0
 
 
-def test_a_time_in_a_variant_leaves_the_database_open(con: duckdb.DuckDBPyConnection) -> None:
+def test_a_time_in_a_variant_leaves_the_database_open(con: Con) -> None:
     """Law: where no second connection knows the type, no cast comes before its refusal."""
     con.register("times", pa.table({"k": pa.array([2**62], pa.timestamp("s"))}))
     con.execute("CREATE TEMP TABLE here AS SELECT k::VARIANT AS k, 'b' AS b FROM times")
@@ -382,9 +311,7 @@ def test_a_time_in_a_variant_leaves_the_database_open(con: duckdb.DuckDBPyConnec
 
 @pytest.mark.parametrize("arguments", ["'t', 'columns:k'", "'t', 'columns:u', user := 'k'"])
 @pytest.mark.parametrize("kind", ["ENUM('a', 'b/c')", "ENUM('a', 'b/c')[]", "STRUCT(x ENUM('a'))"])
-def test_columns_of_enums_are_read(
-    con: duckdb.DuckDBPyConnection, registered: None, kind: str, arguments: str
-) -> None:
+def test_columns_of_enums_are_read(con: Con, registered: None, kind: str, arguments: str) -> None:
     """Law: a type whose name has no values where it is looked up fails no statement."""
     value = {"E": "'a'", "S": "{'x': 'a'}"}[kind[0]] if kind[-1] != "]" else "['a']"
     con.execute(f"CREATE TABLE t AS SELECT ({value})::{kind} AS k, i % 3 AS u FROM range(500) r(i)")

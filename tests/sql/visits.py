@@ -18,10 +18,24 @@ FROM range(900) r(i)
 
 BUDGET = "epsilon := 1.0, delta := 1e-6"
 
-Lasting = tuple[duckdb.DuckDBPyConnection, dp.Ledger]
+Con = duckdb.DuckDBPyConnection
+
+Lasting = tuple[Con, dp.Ledger]
 """A registered connection and its ledger, for the calls of a module that change nothing."""
 
 HHH = f"dp_hhh('visits', 'columns:k', {BUDGET})"
+
+OTHERS = {
+    "dp_prefix_tree": '(SELECT 1::BIGINT AS level, k AS prefix, k, "count" FROM '
+    "dp_prefix_tree('visits', 'k', 10.0, 1e-6, 'who', mechanism := 'laplace', "
+    "alphabet := 'v012', length := 9))",
+    "dp_synthesize": "(SELECT 1::BIGINT AS level, 'v' || n AS prefix, prefix AS k, n AS \"count\" "
+    "FROM dp_synthesize('visits', 'number:n?lower=0&upper=4', 9, epsilon := 1.0, k := 4, "
+    "width := 16))",
+    "dp_tree_counts, found": f"dp_tree_counts('visits', 'columns:k', {BUDGET})",
+    "dp_tree_counts, listed": "dp_tree_counts('visits', 'columns:k', epsilon := 1, keys := ['v0'])",
+}
+"""Calls of macros that run as ``dp_hhh`` does, with its columns."""
 
 LABELS = ["*", "v0", "v1", "v2"]
 """What ``HHH`` reports, whatever is drawn."""
@@ -41,8 +55,7 @@ def literal(value: object) -> str:
     return repr(value)
 
 
-def labels(con: duckdb.DuckDBPyConnection, call: str = HHH) -> list[str]:
-    """The prefixes of a call, in its own order."""
+def labels(con: Con, call: str = HHH) -> list[str]:
     return [row[0] for row in con.execute(f"SELECT prefix FROM {call}").fetchall()]
 
 
@@ -50,8 +63,7 @@ def charges(ledger: dp.Ledger) -> int:
     return len(ledger.releases())
 
 
-def said(con: duckdb.DuckDBPyConnection, statement: str) -> str:
-    """The error of a statement, on one line."""
+def said(con: Con, statement: str) -> str:
     try:
         con.execute(statement).fetchall()
     except duckdb.Error as error:

@@ -46,6 +46,5 @@ def test_dividing_alone_can_cost_more_than_the_budget() -> None:
 
 @given(epsilon=epsilons, delta=deltas)
 def test_one_record_gets_the_whole_budget(epsilon: float, delta: float) -> None:
-    """Law: nothing is divided for a group of one."""
     budget = Budget(epsilon=epsilon, delta=delta)
     assert per_record(budget, 1) == budget

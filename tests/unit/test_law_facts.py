@@ -51,16 +51,8 @@ def test_the_table_comes_back_to_the_last_weight(law: NoiseTable, grid: int, wor
 
 def test_a_law_that_was_centred_comes_back_where_it_is() -> None:
     """Law: a shift is in the lowest value alone."""
-    laws = Laws(
-        shape="gaussian-left",
-        test=SKEWED,
-        release=LAWS[0],
-        grid=1,
-        left=17.3,
-        right=1.7,
-        release_scale=0.3,
-        delta=1e-6,
-    )
+    scales: dict[str, Any] = {"left": 17.3, "right": 1.7, "release_scale": 0.3, "delta": 1e-6}
+    laws = Laws(shape="gaussian-left", test=SKEWED, release=LAWS[0], grid=1, **scales)
     law = laws.median_test(200)
     assert law.lowest != SKEWED.lowest
     found = law_of_facts(law_facts(law, 1))
@@ -91,11 +83,15 @@ DISAGREE: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("why", DISAGREE)
 def test_ends_and_spread_that_disagree_are_refused(why: str) -> None:
-    """Law: a receipt that says two things says nothing."""
     with pytest.raises(ParameterError, match="the noise in the receipt has"):
         law_of_facts(DISAGREE[why])
 
 
+LEFT = ("gaussian", 17.3)
+RIGHTS: list[tuple[Any, ...]] = [
+    *(("cauchy", 1.7, 28), ("geometric", 1.7, 2.0, 28), ("geometric", 0.0, 28)),
+    *(("geometric", float("nan"), 28), ("geometric", 1.7, 2.5)),
+]
 NONE = [
     {key: value for key, value in FACTS.items() if key != "halves"},
     {**FACTS, "grid": 0},
@@ -103,20 +99,10 @@ NONE = [
     {**UNBOUNDED, "scale": "1e999999999"},
     {**UNBOUNDED, "scale": "0"},
     {**UNBOUNDED, "scale": 12.5},
-    *(
-        {**FACTS, "halves": value}
-        for value in (
-            None,
-            [FACTS["halves"][0]],
-            [["gaussian", 17.3, 110], ["cauchy", 1.7, 28]],
-            [["gaussian", 17.3, 110], ["geometric", 1.7, 2.0, 28]],
-            [["gaussian", 17.3, 110], ["geometric", 0.0, 28]],
-            [["gaussian", 17.3, 110], ["geometric", float("nan"), 28]],
-            [["gaussian", 17.3, 110], ["geometric", 1.7, 2.5]],
-            [["gaussian", 17.3, 0], ["geometric", 1.7, 0]],
-            [[["gaussian"], 17.3, 110], ["geometric", 1.7, 28]],
-        )
-    ),
+    *({**FACTS, "halves": value} for value in (None, [FACTS["halves"][0]])),
+    *({**FACTS, "halves": [[*LEFT, 110], [*right]]} for right in RIGHTS),
+    {**FACTS, "halves": [[*LEFT, 0], ["geometric", 1.7, 0]]},
+    {**FACTS, "halves": [[["gaussian"], 17.3, 110], ["geometric", 1.7, 28]]},
 ]
 
 

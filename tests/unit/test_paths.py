@@ -6,14 +6,13 @@ import os
 import time
 from pathlib import Path
 
-from dpframe.common import texts as _paths
+from dpframe.common import files as _paths
 
 
 def test_what_a_dead_process_left_is_removed_and_what_a_live_one_writes_is_not(
     tmp_path: Path,
 ) -> None:
-    """Law: the next file that is written removes unfinished ones that nobody touched for a day,
-    and nothing else."""
+    """Law: unfinished files that nobody touched for a day, and nothing else."""
     old, young, foreign = (
         tmp_path / name for name in (".dpframe-a.new", ".dpframe-b.new", "c.new")
     )
@@ -24,8 +23,5 @@ def test_what_a_dead_process_left_is_removed_and_what_a_live_one_writes_is_not(
         os.utime(file, (day_before, day_before))
     with _paths.replace_file(tmp_path / "page.html", "a page") as stream:
         stream.write(b"whole")
-    assert sorted(file.name for file in tmp_path.iterdir()) == [
-        ".dpframe-b.new",
-        "c.new",
-        "page.html",
-    ]
+    left = sorted(file.name for file in tmp_path.iterdir())
+    assert left == [".dpframe-b.new", "c.new", "page.html"]

@@ -10,11 +10,12 @@ import time
 from pathlib import Path
 
 import duckdb
+import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.common import texts as _progress
-from dpframe.common.texts import goes_on, is_watched, part, rename_step, step
+from dpframe.common import progress as _progress
+from dpframe.common.progress import goes_on, is_watched, part, rename_step, step
 
 
 class Terminal(io.StringIO):
@@ -113,10 +114,7 @@ def test_no_number_of_rows_is_shown(
 
 
 def test_the_rounds_of_a_search_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Law: their number is a parameter, and public."""
     terminal = waiting(monkeypatch)
-    import pandas as pd
-
     frame = pd.DataFrame({"w": ["abc"] * 3000, "u": range(3000)})
     dp.prefix_tree(frame, "w", user="u", epsilon=4.0, delta=1e-6)
     assert re.search("planning the noise|iteration 1", terminal.getvalue())  # what took longest
@@ -126,8 +124,6 @@ def test_long_calls_without_a_question_are_shown(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Law: what samples, publishes, compares and runs a series says so, and keeps its signature."""
-    import pandas as pd
-
     terminal = waiting(monkeypatch)
     frame = pd.DataFrame({"w": ["ab", "cd"] * 1500, "u": range(3000)})
     generator = dp.synthesize(frame, "columns:w", keys=["ab", "cd"], epsilon=1.0)

@@ -16,7 +16,7 @@ from typing import Any
 
 from dpframe._version import __version__
 from dpframe.common.calls import load_name
-from dpframe.common.texts import replace_file
+from dpframe.common.files import replace_file
 from dpframe.doors.cli.output import (
     OUTPUT_OPTIONS,
     UNESCAPED,

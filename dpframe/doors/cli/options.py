@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from dpframe.asking.question import Question
-from dpframe.common.texts import file_of_path
+from dpframe.common.files import file_of_path
 from dpframe.doors.cli.usage import Option, option
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import as_hierarchy

@@ -17,7 +17,7 @@ from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.question import Question, explain_plan, plan_within_error
 from dpframe.asking.release import DataScope, Release
 from dpframe.common.digest import RECEIPT
-from dpframe.common.texts import step
+from dpframe.common.progress import step
 from dpframe.doors.cli.options import (
     ERROR,
     option_arguments,

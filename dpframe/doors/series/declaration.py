@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ from dpframe.asking.call_arguments import column_name, data_name, release_name
 from dpframe.asking.question import WAREHOUSE_ARGUMENTS, Question
 from dpframe.asking.release import DataScope
 from dpframe.common.calls import argument_hint, shown_value
-from dpframe.common.texts import ADDRESS, file_of_path, identifier
+from dpframe.common.files import ADDRESS, file_of_path
+from dpframe.common.texts import identifier
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
 from dpframe.periods import (
     OF_WEEKS,
@@ -50,13 +52,13 @@ HOW_CSV = ("delimiter", "encoding")
 SOURCE_KEYS = ("file", *HOW_CSV, "database", "table", "sql")
 
 
-class Source:
+class Source(ABC):
     """Where the rows of a period are."""
 
+    @abstractmethod
     def object_for(self, period: str) -> Any:
         """Return an object from which a plan learns the types of columns without reading rows; None
         if there is no such object."""
-        raise NotImplementedError
 
     def describe(self, period: str) -> str:
         return describe_source(self.object_for(period))
@@ -184,9 +186,7 @@ class Schedule:
     grace: dt.timedelta
 
     def period(self, text: str) -> Period:
-        found = as_period((self.column, text, self.zone))
-        assert found is not None
-        return found
+        return as_period((self.column, text, self.zone))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,7 +319,7 @@ def _schedule(table: Mapping[str, Any], where: str) -> Schedule:
         period = as_period((column, first, zone))
     except DpframeError as error:
         raise type(error)(f"{where}: {error}") from None
-    if period is None or period.text is None or unit_of_period(period.text) != unit:
+    if period.text is None or unit_of_period(period.text) != unit:
         raise ParameterError(
             f"first ({first!r}) of {where} is no {unit}.{_begins_in(period, unit)}"
         )
@@ -441,6 +441,6 @@ def as_until(given: object) -> str | None:
     if given is None:
         return None
     period = as_period(("until", given))
-    if period is None or period.text is None or unit_of_period(period.text) is None:
+    if period.text is None or unit_of_period(period.text) is None:
         raise ParameterError(f"until ({given!r}) must be a period such as '2026-W47'.")
     return period.text

@@ -24,9 +24,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from dpframe.asking.answer import answer_checked, find_answer
 from dpframe.asking.measure_texts import receipt_measures
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.asking.release import count_and_charge
+from dpframe.asking.release import charge_for
 from dpframe.common.calls import known_arguments, shown_value
-from dpframe.common.texts import file_of_path, step, visible
+from dpframe.common.files import file_of_path
+from dpframe.common.progress import step
+from dpframe.common.texts import visible
 from dpframe.doors.result_methods import change
 from dpframe.doors.series import declaration as due
 from dpframe.doors.series.declaration import (
@@ -304,7 +306,9 @@ def _charge_task(opened: OpenSources, task: Task, copy: Ledger) -> State:
     about = report.data_scope(task.period).read_in(source)
     facts, place = plan.receipt(task.name), report.source.describe(task.period)
     facts = facts.with_facts(about.facts(facts))
-    count_and_charge(lambda: None, plan, facts, place, copy, task.name, about.blocks)
+    cost = charge_for(plan, facts, place, task.name, about.blocks)
+    copy.check(cost)
+    copy.charge(cost)
     return "due"
 
 

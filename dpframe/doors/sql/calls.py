@@ -24,8 +24,8 @@ from dpframe.ledger import Ledger
 from dpframe.questions.question_list import QUESTIONS
 from dpframe.sources import sql_tables
 from dpframe.sources import sql_tables as sql_sources
+from dpframe.sources.frames import require_columns
 from dpframe.sources.keys import DOMAIN, listed_nodes
-from dpframe.sources.spark import require_columns
 from dpframe.sources.sql_tables import SqlSource, table_source
 
 if TYPE_CHECKING:

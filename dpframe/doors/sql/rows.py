@@ -25,10 +25,9 @@ from dpframe.errors import ParameterError, SourceError
 from dpframe.ledger.history import period_in
 from dpframe.noise import replaced_by
 from dpframe.questions.synthesize.generator import Generator
-from dpframe.sources.count_rows import counts_of
 from dpframe.sources.keys import listed_counts
-from dpframe.sources.source_relations import canonical
-from dpframe.sources.spark import PeriodReading
+from dpframe.sources.rollup_statement import counts_of
+from dpframe.sources.source_relations import PeriodReading, canonical
 
 if TYPE_CHECKING:
     import pandas as pd

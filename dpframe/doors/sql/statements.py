@@ -45,7 +45,7 @@ from dpframe.questions.synthesize.checks import check_sample
 from dpframe.sources import sql_tables
 from dpframe.sources import sql_tables as second_connection
 from dpframe.sources.rollup_statement import result_columns
-from dpframe.sources.spark import PeriodReading
+from dpframe.sources.source_relations import PeriodReading
 from dpframe.sources.sql_tables import SqlSource
 
 MOST = 10_000_000

@@ -12,7 +12,8 @@ from dpframe.common.calls import known_arguments
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.questions.hhh.plan import CONSTRAINTS, advice, hhh_plan
 from dpframe.sources.exact_trees import exact_counts
-from dpframe.sources.spark import SparkFrame, is_spark, shuffle_partitions
+from dpframe.sources.frames import is_spark
+from dpframe.sources.spark import SparkFrame, shuffle_partitions
 
 if TYPE_CHECKING:
     from datetime import date

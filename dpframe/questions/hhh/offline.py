@@ -12,10 +12,10 @@ from dpframe.accounting import weighted_round_noise as normal_noise
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.losses import LevelLaws, level_laws, level_profile
 from dpframe.accounting.path_recursion import Laws
+from dpframe.asking.call_arguments import add_advice
 from dpframe.asking.card import DrawList, counts_game
 from dpframe.budget import per_record
 from dpframe.counts import Counts, CountTree, NoisyNodes
-from dpframe.errors import add_advice
 from dpframe.mechanisms import level_counts as level_histograms
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable
@@ -48,7 +48,7 @@ class OfflinePlan(HhhPlan[Laws, Counts]):
     def band(self) -> int:
         return self.selection.band
 
-    @property
+    @cached_property
     def draws(self) -> DrawList:
         return self.selection.draws
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.weighted_round_noise import NORM, Law, RoundLaws, round_laws
-from dpframe.asking.call_arguments import CallArguments, column_name, optional_whole
+from dpframe.asking.call_arguments import CallArguments, add_advice, column_name, optional_whole
 from dpframe.asking.card import (
     Draw,
     DrawList,
@@ -30,13 +30,12 @@ from dpframe.asking.card import (
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import WholeUser
 from dpframe.counts import NoisyNodes
-from dpframe.errors import ParameterError, add_advice
+from dpframe.errors import ParameterError
 from dpframe.mechanisms import weighted_rounds
-from dpframe.mechanisms.weighted_rounds import FoundNodes
+from dpframe.mechanisms.weighted_rounds import FoundNodes, WeightSource
 from dpframe.noise import NoiseTable, law_facts
 from dpframe.questions.hhh.checks import HhhArguments
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
-from dpframe.sketches.user_nodes import UserNodes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,7 +127,7 @@ class FoundUsers(NoisyNodes):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundsPlan(HhhPlan[RoundLaws, UserNodes]):
+class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
     """Rounds of weights, whose norm is bounded, find nodes; then users are counted at each."""
 
     found: tuple[int, ...] = ()
@@ -251,7 +250,7 @@ class RoundsPlan(HhhPlan[RoundLaws, UserNodes]):
             return {}
         return {"count": self.half_width(1) / self.grids[0]}
 
-    def run(self, counted: UserNodes, /) -> FoundUsers:
+    def run(self, counted: WeightSource, /) -> FoundUsers:
         released = weighted_rounds.run(counted, laws=self.laws, at_most=self.asked.at_most)
         tree = counted.tree
         kept = self._reach_threshold(released, tree.parent[released.shown])

@@ -14,9 +14,10 @@ from dpframe.accounting.calibrate import choose_laws, law_options, smallest_law_
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.path_recursion import Laws
 from dpframe.accounting.tree_levels import profiles_together
+from dpframe.asking.call_arguments import add_advice
 from dpframe.asking.card import Draw, DrawList, units_to_worth
 from dpframe.budget import Budget, per_record
-from dpframe.errors import DpframeError, add_advice
+from dpframe.errors import DpframeError
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable
 from dpframe.questions.hhh.checks import HhhArguments, threshold_in_records, threshold_in_units

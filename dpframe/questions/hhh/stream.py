@@ -13,8 +13,7 @@ from dpframe.budget import PrivacyUnit
 from dpframe.common.calls import known_arguments
 from dpframe.questions.hhh.checks import HhhArguments
 from dpframe.questions.hhh.sketch_plans import StreamingPlan, merged_stream_plan, streaming_plan
-from dpframe.questions.sketches.ask import next_release
-from dpframe.questions.sketches.checks import known_records
+from dpframe.questions.sketches.ask import known_records, next_release
 from dpframe.sources import stream_batches as raw
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from dpframe.asking.level_plan import MechanismInput
 from dpframe.asking.question import Question, make_explain
 from dpframe.common.calls import known_arguments
 from dpframe.common.digest import RECEIPT, seal_frame
-from dpframe.common.texts import rename_step
+from dpframe.common.progress import rename_step
 from dpframe.errors import ParameterError, ParameterTypeError, SourceError
 from dpframe.federated.encoding import (
     CHARACTERS,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -163,9 +163,8 @@ class PrefixNumbers(ReleasePlan):
             )
         counted = devices if asked.declared is None else asked.declared
         if asked.mechanism != "reports":
-            return cls(
-                asked=asked, devices=devices, reporting=counted, central=_central_noise(asked)
-            )
+            noise = _central_noise(asked.mechanism, asked.moved_counts, asked.budget)
+            return cls(asked=asked, devices=devices, reporting=counted, central=noise)
         epsilon, delta = asked.budget.epsilon, asked.budget.delta
         reporting = _least_reports(asked, counted)
         usable = (
@@ -249,7 +248,7 @@ class PrefixNumbers(ReleasePlan):
     def _delta(self, epsilon: float) -> float:
         asked = self.asked
         if self.central is not None:
-            return _central_delta(self.central, asked, epsilon)
+            return _central_delta(self.central, asked.moved_counts, asked.budget, epsilon)
         assert self.local_epsilon is not None
         extra = _chance_of_absence(asked, self.devices, self.reporting) + _table_error(
             asked, self.devices
@@ -317,27 +316,30 @@ def _table_error(asked: PrefixRequest, devices: int) -> float:
     return 8 * asked.reports * entries / TOTAL * (1 + math.exp(asked.budget.epsilon))
 
 
-def _central_delta(noise: NoiseTable, asked: PrefixRequest, epsilon: float) -> float:
-    step = GRID * asked.budget.epsilon
-    ((_, delta),) = composed_profile([noise] * asked.moved_counts, epsilons=[epsilon], step=step)
+def _central_delta(noise: NoiseTable, moved: int, budget: Budget, epsilon: float) -> float:
+    step = GRID * budget.epsilon
+    ((_, delta),) = composed_profile([noise] * moved, epsilons=[epsilon], step=step)
     return delta
 
 
-def _central_noise(asked: PrefixRequest) -> NoiseTable:
+@lru_cache(maxsize=64)
+def _central_noise(mechanism: str, moved: int, budget: Budget) -> NoiseTable:
     """The smallest noise of the mechanism's family within the budget."""
-    moved, epsilon, delta = asked.moved_counts, asked.budget.epsilon, asked.budget.delta
+    epsilon, delta = budget.epsilon, budget.delta
 
     def law(scale: float) -> NoiseTable:
-        if asked.mechanism == "laplace":
+        if mechanism == "laplace":
             return laplace_table(scale, math.ceil(scale * math.log(100 * moved / delta)) + 1)
         return gaussian_table(
             scale, math.ceil(scale * math.sqrt(2 * math.log(1e3 * moved / delta))) + 1
         )
 
+    def spent(noise: NoiseTable) -> float:
+        return _central_delta(noise, moved, budget, epsilon)
+
     start = math.sqrt(moved * 2 * math.log(1.25 / delta)) / epsilon
-    scale = least_scale(lambda s: _central_delta(law(s), asked, epsilon), max(start, 0.6), delta)
-    noise = law(scale)
-    if _central_delta(noise, asked, epsilon) > delta:
+    noise = law(least_scale(lambda s: spent(law(s)), max(start, 0.6), delta))
+    if spent(noise) > delta:
         raise BudgetError(
             f"no noise table reaches delta={delta:g} at epsilon={epsilon:g}. Raise delta, or move "
             "epsilon towards 1."

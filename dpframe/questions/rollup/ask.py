@@ -30,11 +30,10 @@ from dpframe.mechanisms.rollup import Measurable
 from dpframe.questions.rollup.plan import RollupPlan, make_rollup_plan
 from dpframe.questions.rollup.rollup_numbers import RollupRequest
 from dpframe.sources.exact_trees import check_readable
-from dpframe.sources.frames import collect_lazy
+from dpframe.sources.frames import is_spark, require_columns
 from dpframe.sources.keys import listed_nodes
 from dpframe.sources.rollup_parts import check_value_columns, check_value_type, measure_parts
-from dpframe.sources.source_relations import canonical
-from dpframe.sources.spark import is_spark, require_columns
+from dpframe.sources.source_relations import canonical, collect_lazy
 
 if TYPE_CHECKING:
     from datetime import date

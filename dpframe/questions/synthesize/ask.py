@@ -37,9 +37,8 @@ from dpframe.sketches import _sketch as streams
 from dpframe.sketches import sketch_files
 from dpframe.sketches.hot_partition import HotPartition, Shape
 from dpframe.sources.codes import counted_codes, schema_of
-from dpframe.sources.frames import without_rows
+from dpframe.sources.frames import require_columns, without_rows
 from dpframe.sources.source_relations import open_source
-from dpframe.sources.spark import require_columns
 
 if TYPE_CHECKING:
     from datetime import date

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from dpframe.accounting.relative_steps import Split
 from dpframe.asking.call_arguments import (
     CallArguments,
     Constraint,
@@ -22,10 +21,11 @@ from dpframe.asking.call_arguments import (
     whole_number,
 )
 from dpframe.budget import Budget
-from dpframe.common.unicode import is_arrow_text
+from dpframe.common.unicode import ARROW_TEXTS
 from dpframe.domains import Domain, ListedAxis, as_domain
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
+from dpframe.mechanisms.privhp_partition import Split
 from dpframe.questions.synthesize.plan import (
     DEFAULT_HOT,
     DEFAULT_WIDTH,
@@ -239,7 +239,7 @@ def _value_kind(kind: pa.DataType) -> str:
         return "none"
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return "numbers"
-    if pa.types.is_boolean(kind) or is_arrow_text(kind):
+    if pa.types.is_boolean(kind) or kind in ARROW_TEXTS:
         return "text"
     if pa.types.is_timestamp(kind):
         return "times" if kind.tz is None else "times with a zone"

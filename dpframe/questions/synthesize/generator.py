@@ -27,7 +27,8 @@ from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.release import Release
 from dpframe.common.calls import known_arguments
 from dpframe.common.digest import seal_frame
-from dpframe.common.texts import content_of, local_file, replace_file, step
+from dpframe.common.files import content_of, local_file, replace_file
+from dpframe.common.progress import step
 from dpframe.domains import ListedAxis, NumberAxis, TimeAxis
 from dpframe.errors import ColumnError, SourceError
 from dpframe.mechanisms.privhp_partition import Partition, sample_leaves

@@ -8,13 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dpframe.accounting.relative_steps import PartitionLaws, Split, partition_laws
 from dpframe.asking.card import Draw, DrawList, Line, Text, counts_game
 from dpframe.asking.level_plan import ReleasePlan
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit, per_record
 from dpframe.mechanisms import privhp_partition as hot_partition
-from dpframe.mechanisms.privhp_partition import Partition
+from dpframe.mechanisms.privhp_partition import Partition, PartitionLaws, Split, partition_laws
 from dpframe.noise import UnboundedNoise
 from dpframe.sketches.hot_partition import HotPartition, Shape
 

@@ -23,13 +23,13 @@ from dpframe.accounting.tree_levels import (
     profiles_together,
     tree_laws,
 )
-from dpframe.asking.call_arguments import check_contribution
+from dpframe.asking.call_arguments import add_advice, check_contribution
 from dpframe.asking.card import Draw, DrawList, Line, Text, counts_game, noise_line
 from dpframe.asking.level_plan import moved_count_lines
 from dpframe.budget import Budget, Contribution, PrivacyUnit, per_record
 from dpframe.common.calls import load_name
 from dpframe.counts import CountTree, ListedNodes, NoisyTree
-from dpframe.errors import BudgetError, ParameterError, ThresholdError, add_advice
+from dpframe.errors import BudgetError, ParameterError, ThresholdError
 from dpframe.hierarchy import Hierarchy
 from dpframe.mechanisms import level_counts
 from dpframe.mechanisms import level_counts as user_counts

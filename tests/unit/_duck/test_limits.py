@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pandas as pd
@@ -50,8 +51,8 @@ def test_limits_are_those_of_the_environment_now(monkeypatch: pytest.MonkeyPatch
         ("DPFRAME_THREADS", "2'; SELECT 1", "Give a number such as 2, or unset it"),
     ],
 )
-def test_a_limit_that_is_none_is_refused_until_it_is_unset(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str, told: str
+def test_a_limit_that_is_none_is_refused(
+    monkeypatch: Any, name: str, value: str, told: str
 ) -> None:
     before = setting("memory_limit"), setting("threads")
     monkeypatch.setenv("DPFRAME_MEMORY_LIMIT", "512MB")

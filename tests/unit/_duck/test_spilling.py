@@ -55,8 +55,7 @@ def readable(folder: Path) -> list[Path]:
 @some("nothing", "DuckDB's folder in it")
 @pytest.mark.parametrize("gone", ["nothing", "the folder", "DuckDB's folder in it"])
 def test_what_is_spilled_is_private_also_after_a_cleaner(folders: Path, gone: str) -> None:
-    """Law: nothing that is spilled lies where others can reach it, also if the folder vanished
-    between two statements."""
+    """Law: nobody else reaches what is spilled, also if the folder vanished between statements."""
     ours = spilling_database()
     path = ours.folder.path
     with scan(ROWS, "rows") as relation:

@@ -25,9 +25,7 @@ PLANS: dict[str, Any] = {
     "shares": lambda: dp.explain(PATHS, user="who", **BUDGET),
     "Gaussian": lambda: dp.explain(PATHS, mechanism="offline-gaussian", **BUDGET),
     "baseline": lambda: dp.explain(PATHS, mechanism="laplace", **BUDGET),
-    "streaming": lambda: dp.explain(
-        PATHS, mechanism="streaming", counters=50, remainder=False, **BUDGET
-    ),
+    "streaming": lambda: dp.explain(PATHS, mechanism="streaming", counters=50, **BUDGET),
     "users at nodes": lambda: dp.explain(PATHS, user="who", contribution="items", **BUDGET),
     "whole counts": lambda: dp.explain("country * device", totals=True, **BUDGET),
     "tree": lambda: dp.explain_tree_counts(PATHS, **BUDGET),
@@ -88,24 +86,15 @@ def test_another_draw_changes_receipt_card_and_proof_together() -> None:
 
 def test_a_table_is_written_once_and_numbered_in_order() -> None:
     """Law: levels that are always shown come first."""
-    narrow, wide = laplace_table(2.0, 30), gaussian_table(5.0, 40)
-    again = laplace_table(2.0, 30)
+    narrow, again, wide = laplace_table(2.0, 30), laplace_table(2.0, 30), gaussian_table(5.0, 40)
     draws = [Draw(law=wide, times=2), Draw(law=narrow, least=50), Draw(law=again)]
     game, tables = counts_game(draws, delta=1e-7, group=3).game()
     assert [table.weights.tolist() for table in tables] == [
-        wide.weights.tolist(),
-        narrow.weights.tolist(),
+        *(wide.weights.tolist(), narrow.weights.tolist())
     ]
-    assert game == {
-        "kind": "counts",
-        "units": 1,
-        "levels": [
-            {"table": 0, "least": None},
-            {"table": 0, "least": None},
-            {"table": 1, "least": None},
-            {"table": 1, "least": 50},
-        ],
-    }
+    levels = [(0, None), (0, None), (1, None), (1, 50)]
+    written = [{"table": table, "least": least} for table, least in levels]
+    assert game == {"kind": "counts", "units": 1, "levels": written}
 
 
 def test_unbounded_noise_is_told_by_its_exact_scale() -> None:

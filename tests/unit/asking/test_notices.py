@@ -37,8 +37,7 @@ def notices(frame: pd.DataFrame) -> list[str]:
 @some("hhh", "laplace", "tree")
 @pytest.mark.parametrize("asked", ASKED)
 def test_where_nothing_is_shown_the_receipt_says_what_to_change(asked: str, tmp_path: Path) -> None:
-    """Law: the threshold, and the smallest one that is allowed, which a call with it takes; on the
-    card and on the page; and nothing of the kind where nodes are shown."""
+    """Law: the threshold and the smallest one allowed, which is taken; on the page, too."""
     with seeded_noise(3):
         poor, good = ASKED[asked](FEW), ASKED[asked](MANY)
         raised = ASKED[asked](FEW, threshold=5000)
@@ -60,7 +59,6 @@ def test_where_nothing_is_shown_the_receipt_says_what_to_change(asked: str, tmp_
 
 
 def test_the_largest_possible_node_is_one_that_can_stay_out_of_sight() -> None:
-    """Law: it is the first that is certainly reported, and is named where there is one."""
     receipt = FEW.dp.hhh(["a"], **BUDGET).dp.receipt
     certain = {name: value for name, value, _ in receipt["card"]}["certainly reported"]
     assert f"the largest possible one has less than {certain:g}" in receipt["notices"][0]
@@ -72,8 +70,7 @@ def frame_of(rows: list[tuple[int, str, float, float, float]]) -> pd.DataFrame:
 
 
 def test_intervals_that_are_wider_than_their_numbers_are_counted() -> None:
-    """Law: of more than half of the nodes, or of the total; what is the rest of something is no
-    node, and half of them is no reason."""
+    """Law: of more than half of the nodes, or of the total; a rest is no node."""
     total = (0, "*", 100.0, 90.0, 110.0)
     wide, narrow = (1, "a", 10.0, 0.0, 30.0), (1, "b", 60.0, 50.0, 70.0)
     rest = (1, "<other>", 5.0, 0.0, 30.0)
@@ -101,7 +98,6 @@ def test_a_release_of_little_data_says_that_noise_is_most_of_it(tmp_path: Path) 
 
 
 def test_what_is_only_a_rest_is_nothing_shown() -> None:
-    """Law: rows that add up what no node covers are no nodes; without threshold nothing is said."""
     rest = frame_of([(0, "*", 10.0, 0.0, 20.0), (1, "<other>", 10.0, 0.0, 20.0)])
     given: dict[str, Any] = {"smallest": 47, "what": "records"}
     assert len(empty_result_notices(rest, threshold=47, **given)) == 1

@@ -11,12 +11,6 @@ import pytest
 
 import dpframe as dp
 from dpframe.asking.series_plan import SeriesPlan
-from dpframe.errors import (
-    BudgetError,
-    OverBudgetError,
-    ParameterError,
-    ParameterTypeError,
-)
 from tests.members import some
 
 TOTAL = (3.0, 1e-6)
@@ -31,20 +25,15 @@ def series(
     return dp.plan_series(releases, question, H, total=TOTAL, disjoint=disjoint, **asked)
 
 
-CASES = [
-    ("hhh", {"user": "u"}),
-    ("hhh", {}),
-    ("hhh", {"weight": "w", "max_weight": 20.0}),
-    ("tree_counts", {"user": "u"}),
-    ("rollup", {}),
-]
+WEIGHTS = {"weight": "w", "max_weight": 20.0}
+USERS = {"user": "u"}
+CASES = [("hhh", USERS), ("hhh", {}), ("hhh", WEIGHTS), ("tree_counts", USERS), ("rollup", {})]
 
 
 @some(0, 2)
 @pytest.mark.parametrize(("question", "unit"), CASES)
 def test_every_way_keeps_the_total_and_uses_it(question: str, unit: dict[str, Any]) -> None:
-    """Law: what all releases cost together is at most the total, of the last digits too; what is
-    composed uses 98 % of it."""
+    """Law: to the last digits; what is composed uses 98 % of it."""
     plan = series(question, **unit)
     assert [way.name for way in plan.ways] == ["sum", "pld", "chosen", "disjoint"]
     for way in plan.ways:
@@ -59,8 +48,7 @@ def test_every_way_keeps_the_total_and_uses_it(question: str, unit: dict[str, An
 
 
 def test_a_ledger_of_the_total_holds_the_series_and_nothing_more(tmp_path: Path) -> None:
-    """Law: the reservation fits a ledger of the very total, pays for the releases as they are
-    asked with ``arguments``, and what follows is refused."""
+    """Law: the reservation fits, pays for what ``arguments`` ask, and what follows is refused."""
     plan = series("hhh", releases=3, user="u")
     ledger = dp.Ledger(tmp_path / "b.db", epsilon=3.0, delta=1e-6, accountant="pld")
     reserved = plan.reserve(ledger)
@@ -71,14 +59,12 @@ def test_a_ledger_of_the_total_holds_the_series_and_nothing_more(tmp_path: Path)
     for _ in range(3):
         rows.dp.hhh(ledger=ledger, **plan.arguments)
     assert ledger.spent == spent
-    with pytest.raises(OverBudgetError):
+    with pytest.raises(dp.OverBudgetError):
         rows.dp.hhh(ledger=ledger, **plan.arguments)
 
 
 def test_a_year_by_household_has_a_third_of_the_error_of_equal_parts() -> None:
-    """Law: of 52 releases by user, the planner's intervals, and what is certain to be shown, are at
-    most a third of what the sum leaves; disjoint weeks have the error of one release of the total.
-    """
+    """Law: so has what is certain to be shown; disjoint weeks have that of one release."""
     plan = series("hhh", user="u")
     summed, _, chosen, disjoint = plan.ways
     assert chosen.plan.mechanism == "offline-gaussian"
@@ -90,7 +76,6 @@ def test_a_year_by_household_has_a_third_of_the_error_of_equal_parts() -> None:
 
 
 def test_numbers_are_those_of_explain() -> None:
-    """Law: a row says what ``dp.explain`` says for its arguments."""
     plan = series("hhh", user="u")
     frame = plan.to_frame().set_index("way")
     for way in plan.ways:
@@ -102,28 +87,22 @@ def test_numbers_are_those_of_explain() -> None:
         assert (row["mechanism"], row["epsilon"]) == (told.mechanism, told.budget.epsilon)
 
 
-def test_one_release_has_the_whole_total() -> None:
-    """Law: a series of one is that release, by whatever way is best."""
-    plan = series("hhh", releases=1)
-    assert [way.plan.budget.epsilon for way in plan.ways[:2]] == [TOTAL[0]] * 2
-    assert plan.chosen.badness <= plan.ways[0].badness
-
-
-def test_disjoint_periods_are_charged_one_by_one(tmp_path: Path) -> None:
-    """Law: what is taken then is the whole total each, and nothing has to be reserved."""
+def test_what_is_named_or_disjoint_is_taken_so(tmp_path: Path) -> None:
+    """Law: disjoint periods have the whole total each, and nothing has to be reserved."""
+    named = series("hhh", mechanism="offline")
+    assert {way.plan.mechanism for way in named.ways} == {"offline"}
     plan = series("hhh", disjoint=True, user="u")
     assert plan.arguments["epsilon"] == TOTAL[0]
     assert plan.reserve(dp.Ledger(tmp_path / "b.db", epsilon=3.0, delta=1e-6)) is None
 
 
-def test_a_named_mechanism_is_the_only_one() -> None:
-    """Law: who names a mechanism gets no other."""
-    plan = series("hhh", mechanism="offline")
-    assert {way.plan.mechanism for way in plan.ways} == {"offline"}
+def test_one_release_has_the_whole_total() -> None:
+    plan = series("hhh", releases=1)
+    assert [way.plan.budget.epsilon for way in plan.ways[:2]] == [TOTAL[0]] * 2
+    assert plan.chosen.badness <= plan.ways[0].badness
 
 
 def test_it_prints_as_a_table_of_ways() -> None:
-    """Law: a line a way, what it means, and the arguments to take."""
     text = repr(series("hhh", user="u"))
     for word in ("52 releases of hhh within (3, 1e-06)", "chosen *", "disjoint", "half width"):
         assert word in text
@@ -132,38 +111,32 @@ def test_it_prints_as_a_table_of_ways() -> None:
 
 
 WRONG: list[tuple[Any, tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
-    (0, ("hhh", H), {}, ParameterError, "releases (0)"),
-    (52, ("hh", H), {}, ParameterError, "Did you mean 'hhh'?"),
-    (52, ("synthesize", H), {}, ParameterError, "question ('synthesize') must be one of"),
-    (52, (7, H), {}, ParameterTypeError, "question must be one of"),
-    (52, ("hhh", H), {"total": 3.0}, ParameterTypeError, "total must be a pair"),
-    (52, ("hhh", H), {"total": (0.0, 1e-6)}, BudgetError, "epsilon of total (0.0)"),
-    (52, ("hhh", H), {"epsilon": 1.0}, ParameterError, "epsilon (1.0) must be left out"),
-    (52, ("hhh", H), {"usr": "u"}, ParameterTypeError, "'usr'"),
-    (52, ("hhh", H), {"ledger": "x.db"}, ParameterTypeError, "ledger"),
-    (52, ("hhh", H), {"mechanism": "nonsense"}, ParameterError, "mechanism ('nonsense')"),
-    (52, ("hhh", H), {"disjoint": 1}, ParameterTypeError, "disjoint"),
-    (52, ("hhh", H), {"threshold": 1}, BudgetError, "no known way fits 52 releases into total"),
+    (0, ("hhh", H), {}, dp.ParameterError, "releases (0)"),
+    (52, ("hh", H), {}, dp.ParameterError, "Did you mean 'hhh'?"),
+    (52, ("synthesize", H), {}, dp.ParameterError, "question ('synthesize') must be one of"),
+    (52, (7, H), {}, dp.ParameterTypeError, "question must be one of"),
+    (52, ("hhh", H), {"total": 3.0}, dp.ParameterTypeError, "total must be a pair"),
+    (52, ("hhh", H), {"total": (0.0, 1e-6)}, dp.BudgetError, "epsilon of total (0.0)"),
+    (52, ("hhh", H), {"epsilon": 1.0}, dp.ParameterError, "epsilon (1.0) must be left out"),
+    (52, ("hhh", H), {"usr": "u"}, dp.ParameterTypeError, "'usr'"),
+    (52, ("hhh", H), {"ledger": "x.db"}, dp.ParameterTypeError, "ledger"),
+    (52, ("hhh", H), {"mechanism": "nonsense"}, dp.ParameterError, "mechanism ('nonsense')"),
+    (52, ("hhh", H), {"disjoint": 1}, dp.ParameterTypeError, "disjoint"),
+    (52, ("hhh", H), {"threshold": 1}, dp.BudgetError, "no known way fits 52 releases into total"),
 ]
 
 
 @pytest.mark.parametrize(("releases", "about", "arguments", "error", "words"), WRONG)
 def test_wrong_calls_say_what_to_write(
-    releases: Any,
-    about: tuple[Any, ...],
-    arguments: dict[str, Any],
-    error: type[Exception],
-    words: str,
+    releases: Any, about: Any, arguments: Any, error: type[Exception], words: str
 ) -> None:
-    """Law: name, value, rule, in our words."""
     with pytest.raises(error) as told:
         dp.plan_series(releases, *about, **{"total": TOTAL, **arguments})
     assert words in str(told.value)
 
 
 def test_a_series_is_reserved_wherever_a_ledger_can_be_named(tmp_path: Path) -> None:
-    """Law: the path of a ledger, and the ledger in use, are as good as the ledger; with none the
-    error says how to name one."""
+    """Law: by path, by the ledger in use; with none the error says how to name one."""
     plan = series("hhh", releases=3, user="u")
     for name in ("a.db", "b.db"):
         dp.Ledger(tmp_path / name, epsilon=3.0, delta=1e-6, accountant="pld")
@@ -173,13 +146,12 @@ def test_a_series_is_reserved_wherever_a_ledger_can_be_named(tmp_path: Path) -> 
     assert by_path is not None
     assert in_use is not None
     assert (by_path.left, by_path.epsilon) == (in_use.left, in_use.epsilon)
-    with pytest.raises(ParameterError, match=r"ledger .*accountant='pld'"):
+    with pytest.raises(dp.ParameterError, match=r"ledger .*accountant='pld'"):
         plan.reserve()
 
 
 def test_a_series_of_different_users_takes_the_law_that_counts_them() -> None:
-    """Law: ``contribution='items'`` needs no mechanism, which the caller did not choose, to be
-    planned; the plan is that of the release with what it says; of values in rounds none is made."""
+    """Law: without a mechanism of the caller; of values in rounds none is made."""
     items: dict[str, object] = {"user": "who", "contribution": "items", "at_most": 2}
     series = dp.plan_series(4, "hhh", ["city"], total=(1.0, 1e-6), **items)
     assert {way.plan.mechanism for way in series.ways} == {"items"}
@@ -187,6 +159,4 @@ def test_a_series_of_different_users_takes_the_law_that_counts_them() -> None:
     one = dp.explain(**series.arguments).plan
     assert one.threshold == series.plan.threshold
     with pytest.raises(dp.ParameterError, match="cannot be planned as a series"):
-        dp.plan_series(
-            4, "heavy_hitters", "city", total=(1.0, 1e-6), user="who", contribution="items"
-        )
+        dp.plan_series(4, "heavy_hitters", "city", total=(1.0, 1e-6), **items)

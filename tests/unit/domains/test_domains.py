@@ -5,32 +5,25 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections import Counter
-from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpframe.domains import Domain, as_domain
 from dpframe.domains._axis import Moves, axis_turns
-from dpframe.errors import ColumnError, DpframeError, ParameterError, ParameterTypeError
+from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import columns, ip, number, path
-from dpframe.sources.frames import arrow_table
 from dpframe.sources.keys import listed_nodes
-from dpframe.sources.source_relations import open_source
 from tests.members import tries
 from tests.strategies import WORDS
 
 DISTANCE = "number:distance?lower=0&upper=5000"
 YEAR = "time:ts?lower=2017-01-01&upper=2018-01-01"
-DATA = Path(__file__).resolve().parents[3].parent / "shared" / "data"
 
 
 def codes(domain: Domain, **values: Any) -> list[int]:
@@ -58,28 +51,49 @@ def every(level: int) -> list[int]:
 # -- numbers -------------------------------------------------------------------------------------
 
 
-def test_a_path_says_in_which_half_a_number_is() -> None:
-    domain = as_domain(DISTANCE, depth=3)
-    assert codes(domain, distance=[0.0, 624.9, 625.0, 2500.0, 4999.0]) == [0, 0, 1, 4, 7]
-    assert domain.diameters == (1.0, 0.5, 0.25, 0.125)
+def no_unicode() -> pa.Array:
+    raw = pa.array([b"a", b"\xff", None], pa.binary())
+    return pa.Array.from_buffers(pa.string(), 3, raw.buffers())
 
 
-def test_numbers_outside_count_in_the_nearest_cell() -> None:
-    domain = as_domain({"x": (-1, 1)}, depth=4)
-    found = codes(domain, x=[-1e308, -math.inf, -1.0, 1.0, 2.0, math.inf, 1e308])
-    assert found == [0, 0, 0, 15, 15, 15, 15]
+TWO = "time:ts?lower=2017-01-01&upper=2017-01-03"
+LOCAL = pa.array(["2017-01-02T23:30", "2017-01-02T00:30"]).cast(pa.timestamp("s"))
+AN_HOUR_AHEAD = pa.compute.assume_timezone(LOCAL, "Europe/Berlin")
+WRITTEN = ["2017-01-02T00:30+01:00", "2017-01-02T00:30", "2017-01-02", "no time", None]
+FARTHEST = pa.array([-(2**63) + 1, 2**63 - 1, None], pa.timestamp("us"))
+IPS = ["10.0.0.1", "255.255.255.255", "::1", "::ffff:10.0.0.1", "10.0.0.256", None, ""]
+OUTSIDE = [-1e308, -math.inf, -1.0, 1.0, 2.0, math.inf, 1e308]
+THREE, TRUTH = {"keys": [3, 1, 2]}, {"keys": [False, True]}
+ONE = {"depth": 1}
+CODES: dict[str, tuple[Any, dict[str, Any], Any, list[int]]] = {
+    "numbers": (DISTANCE, {"depth": 3}, [0.0, 624.9, 625.0, 2500.0, 4999.0], [0, 0, 1, 4, 7]),
+    "numbers outside": ({"x": (-1, 1)}, {"depth": 4}, OUTSIDE, [0, 0, 0, 15, 15, 15, 15]),
+    "missing numbers": (DISTANCE, ONE, [None, math.nan, 4000.0, None], [1]),
+    "numbers as text": (DISTANCE, ONE, ["x", "", "4e3", None, "10", "nan"], [1, 0]),
+    "small integers": (DISTANCE, ONE, pa.array([None, 1, 4000], pa.int16()), [0, 1]),
+    "nulls": (DISTANCE, ONE, pa.nulls(3), []),
+    "no numbers": (DISTANCE, ONE, pa.array([], pa.float64()), []),
+    "times of a zone, in UTC": (TWO, ONE, AN_HOUR_AHEAD, [1, 0]),
+    "times as text": (TWO, ONE, WRITTEN, [0, 1, 1]),
+    "times outside": (YEAR, {"depth": 2}, FARTHEST, [0, 3]),
+    "dates outside": (YEAR, {"depth": 2}, [dt.date(1, 1, 1), dt.date(9999, 12, 31)], [0, 3]),
+    "addresses": (ip("src", version=4), {}, IPS, [0x0A000001, 2**32 - 1, 0x0A000001]),
+    "networks": ("ip:src?version=4&prefixes=8,16", {}, ["10.1.2.3"], [0x0A01]),
+    "integers": ("columns:c", THREE, [3, 1, 2, 9, None], [0, 1, 2, 3]),
+    "reals": ("columns:c", THREE, [3.0, 1.0, 2.0, 9.0, math.nan], [0, 1, 2, 3]),
+    "truth": ("columns:c", TRUTH, [True, None, False], [1, 0]),
+    "truth as text, others left out": ("columns:c", TRUTH, ["true", "false", "maybe"], [1, 0]),
+    "no Unicode in texts": ("columns:c", {"keys": ["a"]}, no_unicode(), [0, 1]),
+    "no Unicode in numbers": ({"c": (0, 1)}, {}, no_unicode(), []),
+    "no Unicode in addresses": ("ip:c?version=4", {}, no_unicode(), []),
+}
 
 
-def test_missing_numbers_are_left_out() -> None:
-    domain = as_domain(DISTANCE, depth=1)
-    assert codes(domain, distance=[None, math.nan, 4000.0, None]) == [1]
-    assert codes(domain, distance=pa.array(["x", "", "4e3", None, "10", "nan"])) == [1, 0]
-    assert codes(domain, distance=pa.array([None, 1, 4000], pa.int16())) == [
-        0,
-        1,
-    ]
-    assert codes(domain, distance=pa.nulls(3)) == []
-    assert codes(domain, distance=pa.array([], pa.float64())) == []
+@pytest.mark.parametrize("name", CODES)
+def test_a_value_has_the_path_of_its_cell(name: str) -> None:
+    spec, options, values, expected = CODES[name]
+    domain = as_domain(spec, **options)
+    assert codes(domain, **{domain.columns[0]: values}) == expected
 
 
 NUMBERS = [
@@ -90,11 +104,20 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize("kind", NUMBERS, ids=str)
-def test_a_number_comes_back_in_its_cell_and_type(kind: pa.DataType) -> None:
-    domain = as_domain("number:x?lower=0&upper=120", depth=5)
-    comes_back(domain, 5, every(5), x=kind)
-    comes_back(domain, 2, every(2) * 50, x=kind)
+BOUNDED = "number:x?lower=0&upper=120"
+TIMES = [
+    *(pa.date32(), pa.date64(), pa.timestamp("s"), pa.timestamp("ms"), pa.timestamp("us")),
+    *(pa.timestamp("ns"), pa.timestamp("us", "Europe/Berlin"), pa.timestamp("s", "UTC")),
+    pa.string(),
+]
+TYPES = [*((BOUNDED, kind) for kind in NUMBERS), *((YEAR, kind) for kind in TIMES)]
+
+
+@pytest.mark.parametrize(("spec", "kind"), TYPES, ids=[f"{s[:4]} {kind}" for s, kind in TYPES])
+def test_a_value_comes_back_in_its_cell_and_type(spec: str, kind: pa.DataType) -> None:
+    domain = as_domain(spec, depth=8 if spec == YEAR else 5)
+    for level, times in ((domain.depth, 1), (2, 50)):
+        comes_back(domain, level, every(level) * times, **{domain.columns[0]: kind})
 
 
 def test_whole_numbers_are_all_equally_likely() -> None:
@@ -113,23 +136,17 @@ def test_a_cell_without_a_whole_number_gives_the_nearest_within_the_bounds() -> 
 
 
 def test_whole_numbers_stay_in_their_type() -> None:
-    """Bounds wider than the type are no error: values never raise."""
     domain = as_domain({"x": (-1e300, 1e300)}, depth=3)
     for kind in (pa.int8(), pa.int64(), pa.uint64()):
         assert drawn(domain, 3, every(3), x=kind)["x"].type == kind
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    lower=st.floats(-1e9, 1e9),
-    width=st.floats(1e-3, 1e9),
-    depth=st.integers(1, 24),
-    seed=st.integers(0, 2**32 - 1),
-)
+@given(st.floats(-1e9, 1e9), st.floats(1e-3, 1e9), st.integers(1, 12), st.integers(0, 2**32 - 1))
 def test_a_drawn_number_has_the_path_of_its_cell(
     lower: float, width: float, depth: int, seed: int
 ) -> None:
-    domain = as_domain({"x": (lower, lower + width)}, depth=min(depth, 12))
+    domain = as_domain({"x": (lower, lower + width)}, depth=depth)
     generator = np.random.default_rng(seed)
     level = generator.integers(0, domain.depth + 1, 50)
     cells = (generator.random(50) * 2.0**level).astype(np.uint64)
@@ -138,49 +155,13 @@ def test_a_drawn_number_has_the_path_of_its_cell(
     assert again.tolist() == cells.tolist()
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.one_of(st.none(), st.floats(width=64)), max_size=30), st.integers(1, 30))
-def test_batches_do_not_matter(values: list[float | None], size: int) -> None:
-    domain = as_domain({"x": (-10, 10)})
-    table = pa.table({"x": pa.array(values, pa.float64())})
-    parts = [domain.codes(batch) for batch in table.to_batches(max_chunksize=size)]
-    assert np.concatenate([*parts, np.zeros(0, np.uint64)]).tolist() == domain.codes(table).tolist()
-
-
 # -- times ---------------------------------------------------------------------------------------
 
-TIMES = [
-    *(pa.date32(), pa.date64(), pa.timestamp("s"), pa.timestamp("ms"), pa.timestamp("us")),
-    *(pa.timestamp("ns"), pa.timestamp("us", "Europe/Berlin"), pa.timestamp("s", "UTC")),
-    pa.string(),
-]
 
-
-@pytest.mark.parametrize("kind", TIMES, ids=str)
-def test_a_time_comes_back_in_its_cell_and_type(kind: pa.DataType) -> None:
-    domain = as_domain(YEAR, depth=8)
-    comes_back(domain, 8, every(8), ts=kind)
-    comes_back(domain, 3, every(3) * 20, ts=kind)
-
-
-def test_times_with_a_zone_are_read_in_utc() -> None:
-    domain = as_domain("time:ts?lower=2017-01-01&upper=2017-01-03", depth=1)
-    local = pa.array(["2017-01-02T23:30", "2017-01-02T00:30"]).cast(pa.timestamp("s"))
-    there = pa.compute.assume_timezone(local, "Europe/Berlin")  # an hour ahead
-    assert codes(domain, ts=there) == [1, 0]
-    texts = ["2017-01-02T00:30+01:00", "2017-01-02T00:30", "2017-01-02", "no time", None]
-    assert codes(domain, ts=texts) == [0, 1, 1]
-    assert (
-        as_domain({"ts": ("2017-01-01T01:00+01:00", "2017-01-03")}).spec
-        == as_domain({"ts": (dt.date(2017, 1, 1), pd.Timestamp("2017-01-03"))}).spec
-    )
-
-
-def test_times_outside_count_in_the_nearest_cell() -> None:
-    domain = as_domain(YEAR, depth=2)
-    ends = pa.array([-(2**63) + 1, 2**63 - 1, None], pa.timestamp("us"))
-    assert codes(domain, ts=ends) == [0, 3]
-    assert codes(domain, ts=[dt.date(1, 1, 1), dt.date(9999, 12, 31)]) == [0, 3]
+def test_bounds_with_a_zone_are_read_in_utc() -> None:
+    one = as_domain({"ts": ("2017-01-01T01:00+01:00", "2017-01-03")})
+    other = as_domain({"ts": (dt.date(2017, 1, 1), pd.Timestamp("2017-01-03"))})
+    assert one.spec == other.spec
 
 
 def test_all_years_fit_but_not_in_nanoseconds() -> None:
@@ -196,15 +177,12 @@ def test_all_years_fit_but_not_in_nanoseconds() -> None:
 
 
 def test_an_address_is_its_bits() -> None:
-    domain = as_domain("ip:src?version=4")
-    assert domain.depth == 32
-    values = ["10.0.0.1", "255.255.255.255", "::1", "::ffff:10.0.0.1", "10.0.0.256", None, ""]
-    assert codes(domain, src=values) == [0x0A000001, 2**32 - 1, 0x0A000001]
+    domain = as_domain(ip("src", version=4))
+    assert domain.spec == "ip:src?version=4; depth=32"
     comes_back(domain, 32, [0, 1, 0x0A000001, 2**32 - 1], src=pa.string())
     comes_back(domain, 9, every(9), src=pa.large_string())
     short = as_domain("ip:src?version=4&prefixes=8,16")
     assert short.depth == 16
-    assert codes(short, src=["10.1.2.3"]) == [0x0A01]
     comes_back(short, 16, [0x0A01], src=pa.string())
 
 
@@ -240,19 +218,13 @@ def test_levels_of_several_columns() -> None:
     keys = [("US", "NY"), ("US", "LA"), ("US", "SF"), ("DE", "B"), ("FR", "NY")]
     domain = as_domain("columns:country,city", keys=keys)
     assert domain.depth == 2 + 2  # three countries and <other>; at most three cities
-    table = {
-        "country": ["US", "US", "US", "DE", "FR", "FR", "XX", None, "US"],
-        "city": ["NY", "LA", "SF", "B", "NY", "LA", "NY", "NY", None],
-    }
-    assert codes(domain, **table) == [0, 1, 2, 4, 8, 12, 12]
+    countries = ["US", "US", "US", "DE", "FR", "FR", "XX", None, "US"]
+    cities = ["NY", "LA", "SF", "B", "NY", "LA", "NY", "NY", None]
+    assert codes(domain, country=countries, city=cities) == [0, 1, 2, 4, 8, 12, 12]
     comes_back(domain, 4, [0, 1, 2, 4, 8, 12], country=pa.string(), city=pa.large_string())
     assert domain.diameters == (1.0, 1.0, 0.5, 0.5, 0.0)
     labels = domain.labels(np.array([2, 0, 4]), np.array([0, 0, 12], dtype=np.uint64))
-    assert labels.to_pylist() == [
-        "country,city US>NY, US>LA, US>SF",
-        "*",
-        "country,city <other>",
-    ]
+    assert labels.to_pylist() == ["country,city US>NY, US>LA, US>SF", "*", "country,city <other>"]
 
 
 def test_paths_of_any_length() -> None:
@@ -294,10 +266,7 @@ def test_other_kinds_are_categories_too() -> None:
 
 
 def test_typed_categories_come_back_typed() -> None:
-    """``<other>`` is NULL in columns that are no text."""
     domain = as_domain("columns:c", keys=[3, 1, 2])
-    assert codes(domain, c=[3, 1, 2, 9, None]) == [0, 1, 2, 3]
-    assert codes(domain, c=[3.0, 1.0, 2.0, 9.0, math.nan]) == [0, 1, 2, 3]
     for kind in (pa.int64(), pa.uint8(), pa.float64(), pa.decimal128(9, 0)):
         assert drawn(domain, 2, every(2), c=kind)["c"].type == kind
         assert drawn(domain, 2, every(2), c=kind)["c"].to_pylist() == [3, 1, 2, None]
@@ -311,9 +280,7 @@ def test_typed_categories_come_back_typed() -> None:
 def test_booleans_are_one_bit() -> None:
     domain = as_domain("columns:c", keys=[False, True])
     assert domain.depth == 1
-    assert codes(domain, c=[True, None, False]) == [1, 0]
     comes_back(domain, 1, [0, 1], c=pa.bool_())
-    assert codes(domain, c=["true", "false", "maybe"]) == [1, 0]  # not listed: left out
 
 
 @tries(25, 60, deadline=None)
@@ -324,14 +291,6 @@ def test_any_text_is_a_category(keys: list[str], values: list[str]) -> None:
     found = domain.codes(pa.table({"c": texts}))
     again = drawn(domain, domain.depth, found.tolist(), c=pa.string())["c"].to_pylist()
     assert again == [v if v in keys else "<other>" for v in [*keys, *values] if v]
-
-
-def test_text_that_is_no_unicode_is_no_error() -> None:
-    bad = pa.array([b"a", b"\xff", None], pa.binary())
-    bad = pa.Array.from_buffers(pa.string(), 3, bad.buffers())
-    assert codes(as_domain("columns:c", keys=["a"]), c=bad) == [0, 1]
-    assert codes(as_domain({"c": (0, 1)}), c=bad) == []
-    assert codes(as_domain("ip:c?version=4"), c=bad) == []
 
 
 def test_more_levels_than_a_path_has_bits() -> None:
@@ -352,6 +311,7 @@ def test_axes_are_cut_in_turn() -> None:
     assert domain.turn == (0, 1, 0, 1)
     assert codes(domain, a=[2.0, 0.0, 1.0, 0.0], b=[0.0, 2.0, 0.0, 1.0]) == [8, 4, 2, 1]
     assert domain.diameters == (1.0, 1.0, 0.5, 0.5, 0.25)
+    assert as_domain(DISTANCE, depth=3).diameters == (1.0, 0.5, 0.25, 0.125)
     assert axis_turns([1, 4, 2], 7) == (0, 1, 2, 1, 2, 1, 1)
     comes_back(domain, 4, every(4), a=pa.float64(), b=pa.float64())
     comes_back(domain, 3, every(3), a=pa.float64(), b=pa.float64())
@@ -367,9 +327,8 @@ def test_weaving_is_undone(bits: list[int], data: st.DataObject) -> None:
         places = [depth - 1 - t for t, a in enumerate(turn) if a == axis][::-1]
         assert len(places) <= bits[axis]
         back = [places.index(p) if p in places else -1 for p in range(depth)]
-        values = np.arange(2 ** min(len(places), 10), dtype=np.uint64) << np.uint64(
-            max(len(places) - 10, 0)
-        )
+        low = np.uint64(max(len(places) - 10, 0))
+        values = np.arange(2 ** min(len(places), 10), dtype=np.uint64) << low
         out, again = np.zeros_like(values), np.zeros_like(values)
         Moves.of(places).add(values, out)
         Moves.of(back).add(out, again)
@@ -414,170 +373,59 @@ def test_the_specification_is_canonical() -> None:
     assert as_domain(odd.spec.partition(";")[0]).columns == (" a,b?",)
 
 
-# -- frames --------------------------------------------------------------------------------------
-
-
-def frame() -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "i": np.array([1, 2, 300], dtype=np.int64),
-            "n": pd.array([1, None, 300], dtype="Int64"),
-            "f": [0.5, math.nan, 7.0],
-            "t": pd.array(["2017-05-06", None, "2017-09-09"], dtype="datetime64[us]"),
-            "s": ["a", "b", None],
-            "k": pd.Categorical(["a", "b", "a"]),
-            "b": [True, False, True],
-            "d": [Decimal("1.5"), Decimal("2.5"), Decimal("3.5")],
-        }
-    )
-
-
-SPECS = {
-    "i": "number:i?lower=0&upper=400",
-    "n": "number:n?lower=0&upper=400",
-    "f": "number:f?lower=0&upper=8",
-    "t": "time:t?lower=2017-01-01&upper=2018-01-01",
-    "s": "columns:s",
-    "k": "columns:k",
-    "b": "columns:b",
-}
-KEYS = {"s": ["a", "b"], "k": ["b", "a"], "b": [True, False]}
-
-
-@pytest.mark.parametrize("how", ["pandas", "arrow", "polars", "parquet"])
-def test_columns_of_frames_come_back_with_their_types(how: str, tmp_path: Path) -> None:
-    given_frame = frame().drop(columns="d")
-    source: Any = given_frame
-    if how == "arrow":
-        source = pa.Table.from_pandas(given_frame)
-    elif how == "polars":
-        source = pl.from_pandas(given_frame)
-    elif how == "parquet":
-        source = str(tmp_path / "x.parquet")
-        pq.write_table(pa.Table.from_pandas(given_frame), source)
-    for name, spec in SPECS.items():
-        domain = as_domain(spec, keys=KEYS.get(name), depth=None if name in KEYS else 6)
-        with open_source(source, domain.columns) as relation:
-            types = dict(zip(relation.columns, relation.types, strict=True))
-            domain.check_types(types)
-            (batch,) = relation.batches(f'SELECT "{name}" FROM dpframe_source')
-        found = domain.codes(batch)
-        assert len(found) == int(given_frame[name].notna().sum())
-        kinds = {name: batch.schema.field(name).type}
-        plain = kinds[name].value_type if pa.types.is_dictionary(kinds[name]) else kinds[name]
-        table = drawn(domain, domain.depth, found.tolist(), **kinds)
-        assert table.schema.field(name).type == plain
-        assert domain.codes(table).tolist() == found.tolist()
-
-
-def test_pandas_types_return_to_pandas() -> None:
-    """Straight from the frame: int64, float64, datetime64[us] and text."""
-    table = arrow_table(frame(), ["i", "f", "t", "s"])
-    domain = as_domain([SPECS[n] for n in ("i", "f", "t", "s")], keys=["a"])
-    kinds = {f.name: f.type for f in table.schema}
-    back = drawn(domain, 0, [0] * 5, **kinds).to_pandas()
-    assert [str(t) for t in back.dtypes[:3]] == ["int64", "float64", "datetime64[us]"]
-    assert back.dtypes.iloc[3] == frame()["s"].dtype
-
-
-@pytest.mark.skipif(not DATA.is_dir(), reason="shared/data is not beside the checkout")
-def test_real_flights_come_back() -> None:
-    names = ["distance", "air_time", "carrier", "date"]
-    table = pq.read_table(DATA / "flights_nyc13.parquet", columns=names).slice(0, 50_000)
-    carriers = table["carrier"].unique().to_pylist()[:9]
-    specs = [DISTANCE, "number:air_time?lower=0&upper=700", "columns:carrier"]
-    domain = as_domain([*specs, "time:date?lower=2013-01-01&upper=2014-01-01"], keys=carriers)
-    found = domain.codes(table)
-    assert len(found) == table.drop_null().num_rows
-    again = drawn(domain, 12, (found >> np.uint64(domain.depth - 12)).tolist(), **types_of(table))
-    assert again.schema == table.schema.remove_metadata()
-
-
-def types_of(table: pa.Table) -> dict[str, pa.DataType]:
-    return {field.name: field.type for field in table.schema}
-
-
 # -- errors --------------------------------------------------------------------------------------
 
 WRONG: list[tuple[Any, dict[str, Any], str]] = [
-    ("number:x", {}, "number needs lower and upper"),
-    ("number:x?lower=0", {}, "number needs upper"),
-    ("number:x?lower=1&upper=0", {}, "must be less than upper"),
-    ("number:x?lower=1&upper=1", {}, "must be less than upper"),
-    ("number:x?lower=nan&upper=1", {}, "lower must be finite"),
-    ("number:x?lower=0&upper=inf", {}, "upper must be finite"),
     ("number:x?lower=0&upper=lots", {}, "must be a number"),
     ({"x": (0, True)}, {}, "upper must be a number"),
-    ({"x": (0, None)}, {}, "upper must be a number"),
-    ({"x": (0, 1, 2)}, {}, r"must be \(lower, upper\)"),
     ({"x": ("2017-01-01", 5)}, {}, "lower must be a number"),
     ({"x": ("2017-01-01", "soon")}, {}, "upper must be a date or a time"),
     ("time:x", {}, "time needs lower and upper"),
-    ("time:x?lower=2017-01-01", {}, "time needs upper"),
-    ("time:x?lower=2018-01-01&upper=2017-01-01", {}, "must be before upper"),
-    ("time:x?lower=2018-01-01&upper=2018-01-01", {}, "must be before upper"),
     ("time:x?lower=1&upper=2018-01-01", {}, "lower must be a date or a time"),
     ("time:x?lower=2017-01-01&uper=2018-01-01", {}, "no option 'uper'"),
     ("time:?lower=2017-01-01&upper=2018-01-01", {}, "needs the name of one column"),
-    ("ip:x", {}, "write ip:x\\?version=4"),
     ("ip:x?version=6", {}, "write ip:x\\?version=4"),
-    ("numbr:x?lower=0&upper=1", {}, "Did you mean 'number'"),
-    ("x", {}, "names no known kind"),
     (["x", "y"], {}, "names no known kind"),
-    ([], {}, "columns is empty"),
-    ({}, {}, "columns is empty"),
-    ([DISTANCE, DISTANCE], {}, "names 'distance' twice"),
     ([DISTANCE, "columns:Distance"], {"keys": ["a"]}, "twice"),
-    (DISTANCE, {"depth": 0}, "depth must be a whole number in 1 to 48"),
-    (DISTANCE, {"depth": 49}, "depth must be a whole number in 1 to 48"),
     (DISTANCE, {"depth": True}, "depth must be a whole number"),
     (DISTANCE, {"depth": 2.0}, "depth must be a whole number"),
-    ([DISTANCE, YEAR], {"depth": 61}, "1 to 60"),
-    ([DISTANCE, YEAR], {"depth": 1}, r"depth \(1\) is below the number of axes"),
-    ("columns:c", {}, "columns:c needs keys"),
     ("columns:c", {"keys": []}, "keys is empty"),
-    ("columns:c", {"keys": ["a", "a"]}, "twice"),
     ("columns:c", {"keys": ["a", None]}, "malformed, empty or missing"),
     ("columns:c", {"keys": ["a", ""]}, "malformed, empty or missing"),
     ("columns:a,b", {"keys": ["a"]}, "tuple of 2 values"),
     (["columns:a", "columns:b"], {"keys": ["a"]}, "keys must be a dict"),
     (["columns:a", "columns:b"], {"keys": {"a": ["a"]}}, "keys lacks 'b'"),
     ("columns:a", {"keys": {"a": ["a"], "b": ["b"]}}, "keys has 'b'"),
-    (DISTANCE, {"keys": ["a"]}, "keys is for categories"),
     ("columns:a", {"keys": pa.table({"b": [1]})}, "keys lacks column 'a'"),
     ("path:a", {"keys": listed_nodes([("a", "b")], columns("a", "b"))}, "another hierarchy"),
 ]
 
 
 @pytest.mark.parametrize(("wrong", "options", "message"), WRONG)
-def test_errors_name_the_argument_and_the_rule(
-    wrong: Any, options: dict[str, Any], message: str
-) -> None:
+def test_errors_name_the_argument_and_the_rule(wrong: Any, options: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         as_domain(wrong, **options)
 
 
 def test_wrong_types_of_arguments() -> None:
-    for wrong, options in (
-        (5, {}),
-        ([5], {}),
-        ({5: (0, 1)}, {}),
-        ("columns:c", {"keys": "domain"}),
-        ("columns:c", {"keys": 5}),
-    ):
+    for wrong in (5, [5], {5: (0, 1)}):
         with pytest.raises(ParameterTypeError):
-            as_domain(wrong, **options)
+            as_domain(wrong)
+    for keys in ("domain", 5):
+        with pytest.raises(ParameterTypeError):
+            as_domain("columns:c", keys=keys)
 
 
 def test_wrong_types_of_columns() -> None:
     for spec, wrong in (
-        (DISTANCE, ["BOOLEAN", "DATE", "TIMESTAMP", "STRUCT(a INTEGER)", "INTEGER[]", "BLOB"]),
+        (DISTANCE, ["BOOLEAN", "DATE", "TIMESTAMP", "STRUCT(secret INTEGER)", "INTEGER[]", "BLOB"]),
         (YEAR.replace("ts", "distance"), ["BOOLEAN", "BIGINT", "TIME", "DATE[]"]),
         ("ip:distance?version=4", ["BIGINT", "VARCHAR[]"]),
     ):
         for kind in wrong:
-            with pytest.raises(ColumnError, match="'distance' has type"):
+            with pytest.raises(ColumnError, match="'distance' has type") as raised:
                 as_domain(spec).check_types({"distance": kind})
+            assert "secret" not in str(raised.value)
     with pytest.raises(ColumnError, match="does not exist"):
         as_domain(DISTANCE).check_types({"x": "DOUBLE"})
     with pytest.raises(ColumnError, match="cast it to DOUBLE"):
@@ -586,13 +434,3 @@ def test_wrong_types_of_columns() -> None:
         as_domain(DISTANCE).check_types({"distance": kind})
     for kind in ("DATE", "TIMESTAMP_S", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "VARCHAR"):
         as_domain(YEAR).check_types({"ts": kind})
-
-
-def test_no_error_quotes_a_value_of_an_enum() -> None:
-    with pytest.raises(DpframeError) as raised:
-        as_domain(DISTANCE).check_types({"distance": "STRUCT(secret INTEGER)"})
-    assert "secret" not in str(raised.value)
-
-
-def test_an_address_needs_its_version_only_once() -> None:
-    assert as_domain(ip("src", version=4)).spec == "ip:src?version=4; depth=32"

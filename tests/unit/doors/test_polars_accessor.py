@@ -15,7 +15,6 @@ import pytest
 
 import dpframe as dp
 from dpframe.doors import polars_accessor
-from dpframe.errors import ColumnError, ParameterError
 from dpframe.testing import seeded_noise
 
 VISITS: Any = pl.DataFrame({"country": ["FR", "DE"] * 400, "paid": [1.0, 2.0] * 400})
@@ -25,8 +24,7 @@ MEASURES = {"n": "count", "revenue": "sum(paid, 0, 3)"}
 
 @pytest.mark.parametrize("lazy", [False, True])
 def test_what_goes_in_comes_out(lazy: bool) -> None:
-    """Law: the numbers of the pandas frame with the same noise, as a Polars frame; so is what the
-    result is asked afterwards."""
+    """Law: the numbers of the pandas frame, also of what the result is asked afterwards."""
     source = VISITS.lazy() if lazy else VISITS
     with seeded_noise(4):
         wanted = dp.rollup(VISITS, "country", MEASURES, **BUDGET)
@@ -49,10 +47,10 @@ def test_a_change_of_two_results() -> None:
 def test_a_frame_that_is_no_result_has_no_receipt() -> None:
     """Law: parts and changed frames are refused, with what to do; a receipt is of its numbers."""
     result = VISITS.dp.hhh("country", **BUDGET)
-    with pytest.raises(ParameterError, match=r"none that dpframe returned.*to_pandas\(\)"):
+    with pytest.raises(dp.ParameterError, match=r"none that dpframe returned.*to_pandas\(\)"):
         _ = result.filter(pl.col("level") == 1).dp.receipt
     result[0, "count"] = 5
-    with pytest.raises(ParameterError, match="changed after the release"):
+    with pytest.raises(dp.ParameterError, match="changed after the release"):
         result.dp.top(1)
 
 
@@ -68,14 +66,13 @@ def test_results_are_kept_as_long_as_their_frames() -> None:
 def test_names_that_are_not_there() -> None:
     with pytest.raises(AttributeError, match=r"no 'hh'. It has: below, change"):
         _ = VISITS.dp.hh
-    with pytest.raises(ColumnError, match="Did you mean 'country'"):
+    with pytest.raises(dp.ColumnError, match="Did you mean 'country'"):
         VISITS.dp.hhh("contry", **BUDGET)
     assert {"hhh", "explain", "top", "to_pandas"} <= {*dir(VISITS.dp)}
 
 
 @pytest.mark.parametrize("first", ["polars", "dpframe"])
 def test_the_order_of_imports_does_not_matter(first: str) -> None:
-    """Law: there is .dp whichever is loaded first, and dpframe loads no Polars."""
     code = (
         f"import {first}, sys; assert ('polars' in sys.modules) == ('polars' in sys.argv);"
         "import dpframe, polars as pl;"
@@ -94,5 +91,5 @@ def test_a_result_as_an_arrow_table_carries_its_receipt(tmp_path: Path) -> None:
     assert back.dp.receipt.to_dict() == result.dp.receipt.to_dict()
     back.loc[0, "count"] += 1
     assert "frame" in back.dp.receipt.to_dict()
-    with pytest.raises(ParameterError, match="carries no receipt"):
+    with pytest.raises(dp.ParameterError, match="carries no receipt"):
         pd.DataFrame({"a": [1]}).dp.to_arrow()

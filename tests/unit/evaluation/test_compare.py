@@ -167,9 +167,7 @@ def test_an_empty_sample_has_no_errors_below_the_total() -> None:
         ({"consistent": 1}, ParameterTypeError, ("consistent", "1")),
     ],
 )
-def test_bad_input_is_answered(
-    wrong: dict[str, Any], error: type[DpframeError], said: tuple[str, ...]
-) -> None:
+def test_bad_input(wrong: dict[str, Any], error: type[DpframeError], said: tuple[str, ...]) -> None:
     """Law: the argument, its value and the rule."""
     with pytest.raises(error) as raised:
         errors(**wrong)

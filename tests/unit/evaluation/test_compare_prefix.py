@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -75,12 +76,10 @@ def test_table_i_is_on_the_safe_side_of_the_shuffle_accountant(epsilon: float, s
 
 
 @given(
-    st.lists(st.floats(0.001, 1), min_size=1, max_size=12),
-    st.data(),
-    st.integers(1, 12),
+    st.lists(st.floats(0.001, 1), min_size=1, max_size=12), st.data(), st.integers(1, 12),
     st.integers(0, 3),
-)
-def test_metrics_are_those_of_their_definition(
+)  # fmt: skip
+def test_metrics_are_as_defined(
     frequencies: list[float], data: st.DataObject, top: int, false: int
 ) -> None:
     """Against sets and sums."""
@@ -117,11 +116,14 @@ def typed() -> pd.DataFrame:
     return pd.DataFrame({"who": users, "word": words})
 
 
+def compared(typed: pd.DataFrame, **asked: Any) -> Any:
+    given = {"user": "who", "epsilon": 4.0, "delta": 1e-6, "length": 20, **asked}
+    return dp.compare_prefix_trees("word", public=typed, **given)
+
+
 def test_methods_are_compared_on_the_same_devices(typed: pd.DataFrame) -> None:
     """Frequent words are found by all but the samplers, and what is found is real."""
-    seen = dp.compare_prefix_trees(
-        "word", public=typed, user="who", epsilon=4.0, delta=1e-6, length=20, top=2, repeats=2
-    )
+    seen = compared(typed, top=2, repeats=2)
     frame = seen.frame.set_index(["method", "repeat"])
     assert set(frame.index.get_level_values("method")) == {
         *("reports", "even segments", "shuffle accountant", "laplace", "gaussian"),
@@ -137,9 +139,7 @@ def test_methods_are_compared_on_the_same_devices(typed: pd.DataFrame) -> None:
 def test_marginals_begin_with_the_true_line(typed: pd.DataFrame) -> None:
     """Method "true" dominates every other, window by window."""
     pytest.importorskip("plotly")
-    seen = dp.compare_prefix_trees(
-        "word", public=typed, user="who", epsilon=4.0, delta=1e-6, length=20, methods=["gaussian"]
-    )
+    seen = compared(typed, methods=["gaussian"])
     wide = seen.marginals(window=1).pivot(index="rank", columns="method", values="frequency")
     assert (wide["true"] + 1e-12 >= wide["gaussian"].fillna(0)).all()
     assert wide["true"][1] == pytest.approx((3000 + 1500 / 2 + 1485 / 3 + 15 / 4) / 6000)
@@ -148,16 +148,7 @@ def test_marginals_begin_with_the_true_line(typed: pd.DataFrame) -> None:
 
 def test_the_unweighted_metric_is_the_part_of_users_who_have_it(typed: pd.DataFrame) -> None:
     """Everybody has "the"."""
-    seen = dp.compare_prefix_trees(
-        *("word",),
-        public=typed,
-        user="who",
-        epsilon=4.0,
-        delta=1e-6,
-        length=20,
-        methods=["gaussian"],
-        metric="unweighted",
-    )
+    seen = compared(typed, methods=["gaussian"], metric="unweighted")
     assert sorted(seen.true.tolist()) == pytest.approx([15 / 6000, 0.25, 0.5, 1.0])
 
 
@@ -179,6 +170,5 @@ def test_the_unweighted_metric_is_the_part_of_users_who_have_it(typed: pd.DataFr
 def test_wrong_arguments_say_what_is_right(
     typed: pd.DataFrame, wrong: dict[str, object], error: type[DpframeError], said: str
 ) -> None:
-    given = {"user": "who", "epsilon": 1.0, "delta": 1e-6, **wrong}
     with pytest.raises(error, match=said):
-        dp.compare_prefix_trees("word", public=typed, **given)
+        compared(typed, epsilon=1.0, **wrong)

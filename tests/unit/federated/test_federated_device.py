@@ -15,7 +15,6 @@ from scipy import stats
 
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.federated import BinaryEncoding, HuffmanEncoding, randomize, select_data
-from dpframe.federated.encoding import Selection
 from dpframe.noise import TOTAL, replaced_bits
 from dpframe.testing import seeded_noise
 
@@ -68,31 +67,10 @@ def test_reports_of_half_the_noise_are_rejected() -> None:
     assert math.log(ratio) > 2.0
 
 
-@pytest.mark.parametrize("cell", [-1, 3])
-def test_a_cell_outside_is_refused(cell: int) -> None:
-    with pytest.raises(ParameterError, match="from 0 to 2"):
-        randomize(cell, 3, 1.0)
-
-
-# -- data selection ------------------------------------------------------------------------------
-
-
 def chosen(draws: int, items: Mapping[str, int], **asked: Any) -> Counter[str | None]:
     random = np.random.default_rng(3)
     told = {"encoding": ABC, "prefixes": [""], "segment": 3, **asked}
     return Counter(select_data(items, random=random, **told) for _ in range(draws))
-
-
-@pytest.mark.parametrize(("selection", "law"), [("unweighted", [1, 1, 1]), ("weighted", [5, 2, 1])])
-def test_items_are_chosen_by_their_law(selection: Selection, law: list[int]) -> None:
-    """Chi-square against the law, at level 1e-6; the law of the other selection is rejected."""
-    items = {"a": 5, "b": 2, "c": 1}
-    found = chosen(4000, items, selection=selection)
-    counts = [found[ABC.codes[c]] for c in "abc"]
-    other = [5, 2, 1] if law == [1, 1, 1] else [1, 1, 1]
-    for expected, right in ((law, True), (other, False)):
-        shares = np.array(expected) / sum(expected) * 4000
-        assert (stats.chisquare(counts, shares).pvalue > LEVEL) == right
 
 
 def test_a_device_reports_only_below_the_prefixes() -> None:
@@ -115,22 +93,26 @@ def test_denied_items_are_those_that_look_like_them() -> None:
     assert set(chosen(30, {"Ab": 1, "c": 1}, deny=["aB"])) == {ABC.codes["c"]}
 
 
-def test_items_are_different_however_long_their_codes_are() -> None:
-    """Law: two long items in an alphabet of long codes are two: each chosen a third of the time."""
-    many = BinaryEncoding("".join(map(chr, range(0x4E00, 0x4E00 + 2000))))
-    a, b, c = many.alphabet[:3]
-    found = chosen(
-        2000, {a * 30 + b: 1, a * 30 + c: 1, b: 1}, encoding=many, segment=len(many.codes[a])
-    )
-    assert stats.binomtest(found[many.codes[b]], 2000, 1 / 3).pvalue > LEVEL
-    assert stats.binomtest(found[many.codes[b]], 2000, 1 / 2).pvalue < LEVEL
+LETTERS = BinaryEncoding("".join(map(chr, range(0x4E00, 0x4E00 + 2000))))
+X, Y, Z = LETTERS.alphabet[:3]
 
 
-def test_texts_with_the_same_bits_are_one_item() -> None:
-    """Law: spellings and unknown characters that encode alike are chosen as one item."""
-    found = chosen(2000, {"AB": 1, "ab": 1, "aB": 1, "c": 1}, prefixes=[""])
-    assert stats.binomtest(found[ABC.codes["c"]], 2000, 1 / 2).pvalue > LEVEL
-    assert stats.binomtest(found[ABC.codes["c"]], 2000, 1 / 4).pvalue < LEVEL
+@pytest.mark.parametrize(
+    ("encoding", "items", "seen", "law", "wrong"),
+    [
+        (LETTERS, [X * 30 + Y, X * 30 + Z, Y], Y, 1 / 3, 1 / 2),
+        (ABC, ["AB", "ab", "aB", "c"], "c", 1 / 2, 1 / 4),
+    ],
+    ids=["different, however long their codes are", "one, where their bits are the same"],
+)
+def test_items_are_what_their_bits_are(
+    encoding: BinaryEncoding, items: list[str], seen: str, law: float, wrong: float
+) -> None:
+    """Law: each item is as likely as any other; the other law is rejected."""
+    held, size = dict.fromkeys(items, 1), len(encoding.codes[seen])
+    found = chosen(2000, held, encoding=encoding, segment=size)
+    assert stats.binomtest(found[encoding.codes[seen]], 2000, law).pvalue > LEVEL
+    assert stats.binomtest(found[encoding.codes[seen]], 2000, wrong).pvalue < LEVEL
 
 
 def test_a_real_device_reports_what_a_server_can_count() -> None:
@@ -147,3 +129,6 @@ def test_a_real_device_reports_what_a_server_can_count() -> None:
 def test_arguments_of_devices_are_checked() -> None:
     with pytest.raises(ParameterTypeError, match="deny"):
         select_data({"a": 1}, encoding=ABC, prefixes=[""], segment=3, deny="a")
+    for cell in (-1, 3):
+        with pytest.raises(ParameterError, match="from 0 to 2"):
+            randomize(cell, 3, 1.0)

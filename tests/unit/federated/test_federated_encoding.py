@@ -76,9 +76,7 @@ def test_what_is_encoded_is_what_comes_back(encoding: Encoding, item: str, lengt
 
 @anywhere
 @given(st.sampled_from(ENCODINGS), st.lists(texts, max_size=8), lengths)
-def test_labels_tell_items_apart_as_bits_do(
-    encoding: Encoding, items: list[str], length: int
-) -> None:
+def test_labels_tell_items_apart(encoding: Encoding, items: list[str], length: int) -> None:
     """Law: items look alike if and only if they have the same bits, also where they are cut."""
     read = [i for i in items if encoding.reads(i, length)]
     bits = {encoding.encode(i, length) for i in read}
@@ -89,8 +87,7 @@ def test_labels_tell_items_apart_as_bits_do(
 @anywhere
 @given(st.sampled_from(ENCODINGS), st.text("01", min_size=1, max_size=70))
 def test_bits_that_no_item_has_are_not_possible(encoding: Encoding, bits: str) -> None:
-    """Law: whatever is possible at full length is the label of an item: nobody is shown what nobody
-    could hold."""
+    """Law: whatever is possible at full length is the label of an item that one could hold."""
     said = encoding.decode(bits, len(bits))
     assert said.ended or not said.possible
     if said.possible and not said.cut:
@@ -105,9 +102,7 @@ def test_bits_that_no_item_has_are_not_possible(encoding: Encoding, bits: str) -
 @example(ENCODINGS[0], ["a" * 500, "", "\0"], 64)
 @example(ENCODINGS[0], ["ab" * 500, "b"], 128)
 @example(ENCODINGS[0], ["ab\0", "ab", "\0ab"], 65)
-def test_packed_bits_are_those_of_single_items(
-    encoding: Encoding, items: list[str], length: int
-) -> None:
+def test_packed_bits_are_those_of_items(encoding: Encoding, items: list[str], length: int) -> None:
     """Law: many items at once have the bits that each has alone, and zeros after them."""
     packed, readable = encoding.pack_items(items, length)
     assert packed.shape == (len(items), length // 64 + 2)
@@ -118,9 +113,7 @@ def test_packed_bits_are_those_of_single_items(
 
 @anywhere
 @given(st.sampled_from(ENCODINGS), st.lists(texts, min_size=1, max_size=5), lengths, st.data())
-def test_next_bits_are_read_anywhere(
-    encoding: Encoding, items: list[str], length: int, data: st.DataObject
-) -> None:
+def test_next_bits(encoding: Encoding, items: list[str], length: int, data: st.DataObject) -> None:
     """Law: bits of any range, also over the border of a word, are those of the text."""
     start = data.draw(st.integers(0, length - 1))
     size = data.draw(st.integers(1, min(62, length - start)))

@@ -86,11 +86,8 @@ def test_pi_rappor_refuses_what_it_cannot_keep(el: float) -> None:
 
 
 @pytest.mark.parametrize(("prefixes", "segment", "el"), [(3, 1, 1.0), (1, 2, 0.7)])
-def test_bits_of_pi_rappor_have_the_chances_of_one_hot_reports(
-    prefixes: int, segment: int, el: float
-) -> None:
-    """Law: a held cell shows with chance 1/2, any other with a0; two cells are independent if one
-    of them is held, or none is."""
+def test_bits_have_the_chances_of_one_hot_reports(prefixes: int, segment: int, el: float) -> None:
+    """Law: held cells show with chance 1/2, others with a0; two are independent as in one-hot."""
     oracle = PiRappor(prefixes, segment, el)
     a0, size = Fraction(oracle.small, oracle.field), prefixes << segment
     for cell in (None, *range(size)):

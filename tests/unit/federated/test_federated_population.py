@@ -48,16 +48,12 @@ def choices(devices: Population, eligible: Sequence[int], **more: Any) -> np.nda
     return devices.choices(allowed, **told)
 
 
-# -- choices -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("weighted", "law"), [(False, [1, 1, 1]), (True, [5, 1, 2])])
 @pytest.mark.parametrize("at_once", [1, 7, 1 << 22])
-def test_every_device_chooses_by_the_law(
+def test_devices_choose_by_law(
     weighted: bool, law: list[int], at_once: int, monkeypatch: Any
 ) -> None:
-    """Chi-square of the eligible items of equal devices, at level 1e-6, in chunks of any size; the
-    law of the other selection is rejected."""
+    """Chi-square of equal devices, at level 1e-6, in any chunks; the other law is rejected."""
     monkeypatch.setattr(choosing, "AT_ONCE", at_once)
     devices = fleet(*[{0: 5, 3: 9, 4: 1, 7: 2}] * 3000)
     found = Counter(choices(devices, [0, 4, 7], weighted=weighted).tolist())
@@ -72,38 +68,21 @@ def test_every_device_chooses_by_the_law(
 @anywhere
 @given(
     st.lists(st.dictionaries(st.integers(0, 7), st.integers(1, 9), max_size=5), max_size=30),
-    st.sets(st.integers(0, 7)),
-    st.integers(1, 20),
-    st.booleans(),
-)
-def test_each_device_chooses_one_of_its_own(
-    held: list[dict[int, int]], eligible: set[int], at_once: int, weighted: bool
+    st.sets(st.integers(0, 7)), st.integers(1, 20), st.booleans(),
+    st.none() | st.lists(st.booleans(), min_size=30, max_size=30),
+)  # fmt: skip
+def test_each_device_that_takes_part_chooses_one_of_its_own(
+    held: list[dict[int, int]], eligible: set[int], at_once: int, weighted: bool, here: Any
 ) -> None:
-    """Law: one choice of each device with an eligible item, in order, and none of any other."""
-    before, choosing.AT_ONCE = choosing.AT_ONCE, at_once
-    try:
-        found = choices(fleet(*held), sorted(eligible), weighted=weighted).tolist()
-    finally:
-        choosing.AT_ONCE = before
-    asked = [eligible & d.keys() for d in held if eligible & d.keys()]
+    """Law: in any chunks, one choice of each device with an eligible item, in order."""
+    part = None if here is None else np.array(here[: len(held)], dtype=np.bool_)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choosing, "AT_ONCE", at_once)
+        found = choices(fleet(*held), sorted(eligible), weighted=weighted, taking_part=part)
+    present = [d for i, d in enumerate(held) if part is None or part[i]]
+    asked = [eligible & d.keys() for d in present if eligible & d.keys()]
     assert len(found) == len(asked)
-    assert all(item in own for item, own in zip(found, asked, strict=True))
-
-
-@anywhere
-@given(st.lists(st.integers(0, 4), max_size=12), st.integers(1, 6), st.data())
-def test_only_those_who_take_part_choose(
-    sizes: list[int], at_once: int, data: st.DataObject
-) -> None:
-    """Law: over chunks, too, absent devices and those without items are left out."""
-    here = np.array([data.draw(st.booleans()) for _ in sizes], dtype=np.bool_)
-    devices = fleet(*[{(i + j) % 8: 1 for j in range(n)} for i, n in enumerate(sizes)])
-    before, choosing.AT_ONCE = choosing.AT_ONCE, at_once
-    try:
-        found = choices(devices, range(8), taking_part=here)
-    finally:
-        choosing.AT_ONCE = before
-    assert len(found) == sum(n > 0 and bool(h) for n, h in zip(sizes, here, strict=True))
+    assert all(item in own for item, own in zip(found.tolist(), asked, strict=True))
 
 
 def test_the_largest_number_is_a_choice(monkeypatch: Any) -> None:
@@ -147,9 +126,6 @@ def test_a_device_by_itself_has_the_same_law(weighted: bool) -> None:
         assert (stats.chi2_contingency(table).pvalue > LEVEL) == right
 
 
-# -- from a source -------------------------------------------------------------------------------
-
-
 def held(
     source: Any, encoding: Any = ABC, length: int = 40
 ) -> Counter[tuple[tuple[str, int], ...]]:
@@ -171,10 +147,7 @@ def held(
 def test_users_are_devices_and_missing_ones_are_one() -> None:
     """Law: a user is one device, NULL is another one, and a user of missing items has none."""
     frame = pd.DataFrame(
-        {
-            "u": [1, 1, 1, 2, None, None, 3, 3],
-            "w": ["a", "b", "a", "a", "c", "c", None, None],
-        }
+        {"u": [1, 1, 1, 2, None, None, 3, 3], "w": ["a", "b", "a", "a", "c", "c", None, None]}
     )
     expected = Counter([(("a", 2), ("b", 1)), (("a", 1),), (("c", 2),), ()])
     assert held(frame) == expected
@@ -184,8 +157,7 @@ def test_users_are_devices_and_missing_ones_are_one() -> None:
 
 
 def test_texts_that_fold_to_the_same_bits_are_one_item() -> None:
-    """Law: spellings and what is cut off do not make items different; those with characters outside
-    of the alphabet are left out."""
+    """Law: neither spellings nor what is cut off count; other alphabets are left out."""
     frame = pd.DataFrame({"u": 1, "w": ["Ab", "aB", "aé", "aè", "a\0", "bbbb", "bbba"]})
     items = sorted([("ab", 2), ("bbb\u2026", 2)])
     assert held(frame, length=9) == Counter({tuple(items): 1})

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpframe as dp
-from dpframe.errors import HierarchyError, ParameterTypeError
 from dpframe.hierarchy import KINDS, Hierarchy, as_hierarchy
 from tests.members import tries
 
@@ -29,6 +28,11 @@ def lengths(low: int, high: int) -> st.SearchStrategy[tuple[int, ...]]:
     return numbers.map(sorted).map(tuple)
 
 
+LISTS = st.lists(NAMES, min_size=1, max_size=5, unique=True)
+UNITS = ("year", "month", "day", "hour")
+LEVELS = st.sets(st.sampled_from(UNITS), min_size=1).map(
+    lambda s: tuple(sorted(s, key=UNITS.index))
+)
 INVALID = st.sampled_from(["count", "drop"])
 BOUNDS = st.floats(-1e300, 1e300) | st.integers(-(2**63), 2**63)
 HIERARCHIES: st.SearchStrategy[Hierarchy] = st.one_of(
@@ -40,27 +44,10 @@ HIERARCHIES: st.SearchStrategy[Hierarchy] = st.one_of(
         version=st.sampled_from([None, 4, 6]),
         invalid=INVALID,
     ),
-    st.builds(
-        dp.path,
-        NAMES,
-        separator=NAMES,
-        depth=st.integers(1, 128),
-        invalid=INVALID,
-    ),
-    st.builds(
-        lambda names, invalid: dp.columns(*names, invalid=invalid),
-        st.lists(NAMES, min_size=1, max_size=5, unique=True),
-        INVALID,
-    ),
+    st.builds(dp.path, NAMES, separator=NAMES, depth=st.integers(1, 128), invalid=INVALID),
+    st.builds(lambda names, invalid: dp.columns(*names, invalid=invalid), LISTS, INVALID),
     st.builds(dp.domain, NAMES, depth=st.integers(1, 128), invalid=INVALID),
-    st.builds(
-        dp.date,
-        NAMES,
-        levels=st.sets(st.integers(0, 3), min_size=1).map(
-            lambda some: tuple(("year", "month", "day", "hour")[i] for i in sorted(some))
-        ),
-        invalid=INVALID,
-    ),
+    st.builds(dp.date, NAMES, levels=LEVELS, invalid=INVALID),
     st.builds(dp.code, NAMES, lengths=lengths(1, 10_000), invalid=INVALID),
     st.builds(
         lambda name, bounds, depth, invalid: dp.number(
@@ -86,44 +73,45 @@ def test_the_specification_says_everything(hierarchy: Hierarchy) -> None:
     assert as_hierarchy(hierarchy) is hierarchy
 
 
+DROPS = dp.ip("a", invalid="drop")
+
+
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
-        ("ip:src", dp.ip("src")),
-        ("ip: src ", dp.ip("src")),
+        *(("ip:src", dp.ip("src")), ("ip: src ", dp.ip("src")), ("date:when", dp.date("when"))),
         ("ip:src?prefixes=8,16&version=4", dp.ip("src", prefixes=(8, 16), version=4)),
         ("ip:src?prefixes6=32&version=6", dp.ip("src", prefixes6=(32,), version=6)),
-        ("path:category", dp.path("category")),
-        ("path:category?separator= > ", dp.path("category", separator=" > ")),
+        *(("path:c", dp.path("c")), ("path:c?separator= > ", dp.path("c", separator=" > "))),
         ("path:c?separator=+", dp.path("c", separator="+")),
         ("path:c?separator=%26&depth=3", dp.path("c", separator="&", depth=3)),
         ("columns:country, state,city", dp.columns("country", "state", "city")),
-        (["country", "state", "city"], dp.columns("country", "state", "city")),
-        (("a,b", "c"), dp.columns("a,b", "c")),
-        (dp.columns(["a", "b"]), dp.columns("a", "b")),
-        (dp.columns(pd.Index(["a", "b"])), dp.columns("a", "b")),
-        ("columns:a%2Cb,c", dp.columns("a,b", "c")),
+        *((["a", "b"], dp.columns("a", "b")), (("a,b", "c"), dp.columns("a,b", "c"))),
+        *(
+            (dp.columns(names), dp.columns("a", "b"))
+            for names in (["a", "b"], pd.Index(["a", "b"]))
+        ),
+        *(("columns:a%2Cb,c", dp.columns("a,b", "c")), ("ip:a?invalid=drop", DROPS)),
         ("domain:host?depth=2", dp.domain("host", depth=2)),
-        ("date:when", dp.date("when")),
         ("date:when?levels=year, month", dp.date("when", levels=("year", "month"))),
         ("code:zip?lengths=1,3,5", dp.code("zip", lengths=(1, 3, 5))),
         ("number:age?lower=0&upper=100", dp.number("age", lower=0, upper=100)),
         ("number:t?lower=-1.5&upper=1e3&depth=4", dp.number("t", lower=-1.5, upper=1000, depth=4)),
-        ("ip:a?invalid=drop", dp.ip("a", invalid="drop")),
     ],
 )
 def test_string_list_and_object_mean_the_same(written: Any, meant: Hierarchy) -> None:
-    """Three ways to write one hierarchy give equal ones, with equal heights."""
     assert as_hierarchy(written) == meant
     assert as_hierarchy(written).spec == meant.spec
 
 
 def test_lists_arrays_and_ranges_are_as_good_as_tuples() -> None:
-    """Options that are several values take any ordinary sequence."""
     assert dp.code("z", lengths=[1, 3]) == dp.code("z", lengths=(1, 3))  # type: ignore[arg-type]
     assert dp.code("z", lengths=range(1, 4)).height == 3  # type: ignore[arg-type]
     assert dp.ip("a", prefixes=np.array([8, 16])) == dp.ip("a", prefixes=(8, 16))  # type: ignore[arg-type]
     assert dp.date("d", levels=["year"]) == dp.date("d", levels=("year",))  # type: ignore[arg-type]
+
+
+NO_NAMES: list[Any] = [[], [1], ["a", None], ["a", ""], [["a"]]]
 
 
 @pytest.mark.parametrize(
@@ -132,37 +120,28 @@ def test_lists_arrays_and_ranges_are_as_good_as_tuples() -> None:
         ("", "hierarchy '' names no known kind"),
         ("ip", "hierarchy 'ip' has no column: write ip:COLUMN, or columns:ip"),
         ("a, b", "'a, b' would be one column.*columns:a,b"),
-        ("ips:src", r"Did you mean 'ip'\?"),
-        ("IP:src", r"Did you mean 'ip'\?"),
+        *((f"{ip}:src", r"Did you mean 'ip'\?") for ip in ("ips", "IP")),
         ("column:a", r"Did you mean 'columns'\?"),
         ("geo:a", "names no known kind"),
         ("ip:", "has an empty column name: write ip:COLUMN"),
         ("columns:a,,b", "has an empty column name"),
         ("columns:a,a", "columns names 'a' twice"),
         ("ip:a,b", "ip reads one column; 'ip:a,b' names 2"),
-        (
-            "ip:a?prefix=8",
-            r"ip has no option 'prefix'\. Did you mean 'prefixes'\? It has: prefixes",
-        ),
+        ("ip:a?prefix=8", r"no option 'prefix'\. Did you mean 'prefixes'\? It has: prefixes"),
         ("path:a?height=3", "path has no option 'height'.*It has: separator, depth, invalid"),
         ("ip:a?prefixes=8,x", "ip: prefixes must be a whole number; got 'x'"),
         ("ip:a?prefixes=16,8", r"ip: prefixes must increase, coarse to fine; got \(16, 8\)"),
         ("ip:a?prefixes=8,8", "ip: prefixes must increase"),
-        ("ip:a?prefixes=0,8", "ip: prefixes must lie in 1 to 32"),
-        ("ip:a?prefixes=33", "ip: prefixes must lie in 1 to 32"),
+        *((f"ip:a?prefixes={p}", "ip: prefixes must lie in 1 to 32") for p in ("0,8", "33")),
         ("ip:a?prefixes6=129", "ip: prefixes6 must lie in 1 to 128"),
         ("ip:a?version=5", "ip: version must be 4, 6 or absent; got 5"),
         ("ip:a?invalid=skip", "invalid='skip' is not known: use 'count'"),
-        ("path:a?depth=0", "path: depth must be a whole number in 1 to 128; got 0"),
-        ("path:a?depth=129", "path: depth must be a whole number in 1 to 128; got 129"),
+        *((f"path:a?depth={d}", f"in 1 to 128; got {d}") for d in (0, 129)),
         ("path:a?depth=", "path: depth must be a whole number; got ''"),
         ("path:a?separator=", "path: separator must be text"),
         ("domain:a?depth=-1", "domain: depth must be a whole number in 1 to 128"),
         ("date:a?levels=day,year", "date: levels must go from coarse to fine"),
-        (
-            "date:a?levels=decade",
-            "date: levels must be some of year, quarter, month, week, day",
-        ),
+        ("date:a?levels=decade", "date: levels must be some of year, quarter, month, week, day"),
         ("code:a", "code needs lengths: write 'code:COLUMN"),
         ("code:a?lengths=3,1", "code: lengths must increase"),
         ("number:a", "number needs lower and upper: .*public values"),
@@ -172,23 +151,17 @@ def test_lists_arrays_and_ranges_are_as_good_as_tuples() -> None:
         ("number:a?lower=nan&upper=1", "number: lower must be finite"),
         ("number:a?lower=1&upper=1", "must be less than upper"),
         ("number:a?lower=0&upper=1&depth=49", "number: depth must be a whole number in 1 to 48"),
-        ([], "columns needs the names"),
-        ([1], "columns needs the names"),
-        (["a", None], "columns needs the names"),
-        (["a", ""], "columns needs the names"),
         (["a", "a"], "columns names 'a' twice"),
-        ([["a"]], "columns needs the names"),
+        *((names, "columns needs the names") for names in NO_NAMES),
     ],
 )
 def test_wrong_specifications_are_answered_by_name(written: Any, said: str) -> None:
-    """The message quotes the mistake, gives the rule, and what to write instead."""
-    with pytest.raises(HierarchyError, match=said):
+    with pytest.raises(dp.HierarchyError, match=said):
         as_hierarchy(written)
 
 
 def test_an_unknown_kind_is_answered_with_all_kinds() -> None:
-    """Every kind and an example of each is named."""
-    with pytest.raises(HierarchyError) as error:
+    with pytest.raises(dp.HierarchyError) as error:
         as_hierarchy("geo:src")
     for kind in KINDS:
         assert f"{kind}:" in str(error.value)
@@ -196,10 +169,12 @@ def test_an_unknown_kind_is_answered_with_all_kinds() -> None:
 
 @pytest.mark.parametrize("written", [None, 3, 1.5, b"ip:src", {"a"}, object])
 def test_other_types_are_no_hierarchies(written: Any) -> None:
-    """Anything but text, a list or an object is refused by its type."""
     said = r"hierarchy must be the name of a column.*; got [\w.]+\.$"
-    with pytest.raises(ParameterTypeError, match=said):
+    with pytest.raises(dp.ParameterTypeError, match=said):
         as_hierarchy(written)
+
+
+NO_COLUMNS: list[Any] = [[], [["a", 1]], [["a"], "b"], [3]]
 
 
 @pytest.mark.parametrize(
@@ -222,14 +197,8 @@ def test_other_types_are_no_hierarchies(written: Any) -> None:
         (lambda: dp.date("a", levels=()), "levels must be some of"),
         (lambda: dp.date("a", levels=3), "levels must be some of"),  # type: ignore[arg-type]
         (lambda: dp.code("a", lengths=3), "lengths must be whole numbers"),  # type: ignore[arg-type]
-        (
-            lambda: dp.code("a", lengths=tuple(range(1, 200))),
-            "has 199 levels",
-        ),
-        (lambda: dp.columns(), "columns needs the names"),
-        (lambda: dp.columns(["a", 1]), "columns needs the names"),  # type: ignore[list-item]
-        (lambda: dp.columns(["a"], "b"), "columns needs the names"),
-        (lambda: dp.columns(3), "columns needs the names"),  # type: ignore[arg-type]
+        (lambda: dp.code("a", lengths=tuple(range(1, 200))), "has 199 levels"),
+        *((lambda names=n: dp.columns(*names), "columns needs the names") for n in NO_COLUMNS),
         (lambda: dp.columns(*[f"c{i}" for i in range(129)]), "has 129 levels"),
         (lambda: dp.number("a", lower=True, upper=2), "lower must be a number"),
         (lambda: dp.number("a", lower="0", upper=2), "lower must be a number"),  # type: ignore[arg-type]
@@ -238,28 +207,18 @@ def test_other_types_are_no_hierarchies(written: Any) -> None:
     ],
 )
 def test_wrong_objects_are_answered_by_name(build: Any, said: str) -> None:
-    """Objects obey the rules of strings, with the same errors."""
-    with pytest.raises(HierarchyError, match=said):
+    with pytest.raises(dp.HierarchyError, match=said):
         build()
 
 
-@pytest.mark.parametrize(
-    ("hierarchy", "height"),
-    [
-        (dp.ip("a"), 5),
-        (dp.ip("a", version=4), 4),
-        (dp.ip("a", version=6), 5),
-        (dp.ip("a", prefixes=(8,), prefixes6=(32,)), 1),
-        (dp.path("a"), 8),
-        (dp.path("a", depth=128), 128),
-        (dp.columns("a", "b", "c"), 3),
-        (dp.domain("a"), 4),
-        (dp.date("a"), 4),
-        (dp.date("a", levels=("day",)), 1),
-        (dp.code("a", lengths=(1, 3, 5)), 3),
-        (dp.number("a", lower=0, upper=1), 10),
-    ],
-)
-def test_the_height_follows_from_the_specification(hierarchy: Hierarchy, height: int) -> None:
-    """The largest number of levels that any row could have; no data is asked."""
-    assert hierarchy.height == height
+HEIGHTS = [
+    *(("ip:a", 5), ("ip:a?version=4", 4), ("ip:a?version=6", 5), ("path:a", 8), ("domain:a", 4)),
+    *(("ip:a?prefixes=8&prefixes6=32", 1), ("path:a?depth=128", 128), ("columns:a,b,c", 3)),
+    *(("date:a", 4), ("date:a?levels=day", 1), ("code:a?lengths=1,3,5", 3)),
+    ("number:a?lower=0&upper=1", 10),
+]
+
+
+@pytest.mark.parametrize(("spec", "height"), HEIGHTS)
+def test_the_height_follows_from_the_specification(spec: str, height: int) -> None:
+    assert as_hierarchy(spec).height == height

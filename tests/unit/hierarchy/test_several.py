@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import dpframe as dp
-from dpframe.errors import HierarchyError, ParameterTypeError
 from dpframe.hierarchy import Cells, as_hierarchies, as_hierarchy
 
 FOUR = "ip:src?version=4 * ip:dst?version=4"
@@ -35,7 +34,6 @@ WRITTEN: list[tuple[Any, Any]] = [
 def test_what_is_written_is_what_is_meant_and_its_text_reads_back(
     written: object, meant: object
 ) -> None:
-    """Law: parsing the canonical text gives an equal object, whatever it was written as."""
     found = as_hierarchies(written)
     assert found == as_hierarchies(meant)
     again = as_hierarchies(found.spec)
@@ -94,7 +92,7 @@ BAD: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("written", "said"), BAD, ids=[str(w) for w, _ in BAD])
 def test_what_cannot_be_asked_says_why_and_what_to_write(written: Any, said: str) -> None:
-    with pytest.raises(HierarchyError, match=said):
+    with pytest.raises(dp.HierarchyError, match=said):
         dp.product(*written) if isinstance(written, tuple) else as_hierarchies(written)
 
 
@@ -104,15 +102,14 @@ def test_arguments_of_other_kinds_are_refused() -> None:
         lambda: dp.grouping_sets([["a", 1]]),  # type: ignore[list-item]
         lambda: dp.cube("abc"),
     ):
-        with pytest.raises(ParameterTypeError):
+        with pytest.raises(dp.ParameterTypeError):
             call()
     for call in (lambda: dp.product("a"), lambda: dp.cube(["a"]), lambda: dp.cube(["a", "a"])):
-        with pytest.raises(HierarchyError):
+        with pytest.raises(dp.HierarchyError):
             call()
 
 
 @pytest.mark.parametrize("value", [FOUR, dp.product("a", "b"), ["a", "ip:src"], "sets:a,b;a"])
 def test_questions_of_one_hierarchy_refuse_several(value: Any) -> None:
-    """Law: whoever asks for one hierarchy never gets cells, which have no chain of nodes."""
-    with pytest.raises(HierarchyError, match="is several hierarchies"):
+    with pytest.raises(dp.HierarchyError, match="is several hierarchies"):
         as_hierarchy(value)

@@ -33,25 +33,21 @@ def with_blocks(blocks: Blocks, epsilon: float = 1.0) -> Charge:
     return replace(charge(epsilon, 1e-6), blocks=blocks)
 
 
-@pytest.mark.parametrize(
-    ("given", "error", "words"),
-    [
-        ((5, 0, 1), dp.ParameterTypeError, "axis must be a text; got int"),
-        (("", 0, 1), dp.ParameterError, r"axis \(''\) must name a column"),
-        (("a\0", 0, 1), dp.ParameterError, "must name a column"),
-        ((AXIS, 0.0, 1), dp.ParameterTypeError, "first must be a whole number of seconds"),
-        ((AXIS, 0, True), dp.ParameterTypeError, "last must be a whole number of seconds"),
-        ((AXIS, 1, 1), dp.ParameterError, r"first \(1\) must be before last \(1\)"),
-        ((AXIS, 2, 1), dp.ParameterError, "must be before last"),
-        ((AXIS, 0, FARTHEST), dp.ParameterError, r"last .* less than 2\*\*47 s from 1970"),
-        ((AXIS, -FARTHEST, 0), dp.ParameterError, r"first .* less than 2\*\*47 s from 1970"),
-        ((AXIS, NULL_FIRST, 0), dp.ParameterError, "less than"),
-    ],
-)
-def test_blocks_that_are_none_are_refused(
-    given: tuple[Any, Any, Any], error: type[Exception], words: str
-) -> None:
-    """Law: the message names the argument, its value and the rule."""
+SECONDS, FAR = "must be a whole number of seconds", r".* less than 2\*\*47 s from 1970"
+NO_BLOCKS = [
+    ((5, 0, 1), dp.ParameterTypeError, "axis must be a text; got int"),
+    (("", 0, 1), dp.ParameterError, r"axis \(''\) must name a column"),
+    (("a\0", 0, 1), dp.ParameterError, "must name a column"),
+    ((AXIS, 0.0, 1), dp.ParameterTypeError, f"first {SECONDS}"),
+    ((AXIS, 0, True), dp.ParameterTypeError, f"last {SECONDS}"),
+    ((AXIS, 1, 1), dp.ParameterError, r"first \(1\) must be before last \(1\)"),
+    *(((AXIS, *ends), dp.ParameterError, FAR) for ends in ((0, FARTHEST), (-FARTHEST, 0))),
+    ((AXIS, NULL_FIRST, 0), dp.ParameterError, "less than"),
+]
+
+
+@pytest.mark.parametrize(("given", "error", "words"), NO_BLOCKS)
+def test_blocks_that_are_none_are_refused(given: Any, error: Any, words: str) -> None:
     with pytest.raises(error, match=words):
         Blocks(axis=given[0], first=given[1], last=given[2])
 
@@ -73,8 +69,7 @@ def test_blocks_overlap_where_a_record_may_be_in_both() -> None:
 
 
 def test_the_views_say_what_is_left_where(ledger: Ledger) -> None:
-    """Law: one row a block, NULL first, oldest next; what is left for any release, for one of a
-    block and for one of a period that none has read; releases say what they read."""
+    """Law: one row a block, NULL first, oldest next; releases say what they read."""
     blocks = ledger.blocks()
     assert blocks["first"].isna().tolist() == [True, False, False, False]
     assert blocks["first"].tolist()[1:] == ["2024-10-04", "2024-10-05", "2024-10-06"]
@@ -97,27 +92,29 @@ def test_the_views_say_what_is_left_where(ledger: Ledger) -> None:
     assert ledger.within(days=0.5).epsilon == 2.5
 
 
-@pytest.mark.parametrize(
-    ("days", "error", "words"),
-    [
+DAYS = [
+    *(
         ("7", dp.ParameterTypeError, "days must be a number"),
-        (True, dp.ParameterTypeError, "days must be a number"),
-        (-1, dp.ParameterError, r"days \(-1\) must be 0 or more"),
         (float("nan"), dp.ParameterError, "days"),
+    ),
+    *(
+        (True, dp.ParameterTypeError, "days must be a number"),
         (float("inf"), dp.ParameterError, "days"),
-    ],
-)
+    ),
+    (-1, dp.ParameterError, r"days \(-1\) must be 0 or more"),
+]
+
+
+@pytest.mark.parametrize(("days", "error", "words"), DAYS)
 def test_windows_that_are_none_are_refused(
     ledger: Ledger, days: Any, error: type[Exception], words: str
 ) -> None:
-    """Law: the message names the argument, its value and the rule."""
     with pytest.raises(error, match=words):
         ledger.within(days=days)
 
 
 def test_weekly_releases_cost_four_weeks_five_times(tmp_path: Path) -> None:
-    """Law: a window of 28 days that begins within a week touches five of them, one of 7 days two;
-    the total is that of one."""
+    """Law: 28 days that begin within a week touch five of them; the total is that of one."""
     ledger = Ledger(tmp_path / "budget.db", epsilon=3.0, delta=1e-5)
     for week in range(10):
         ledger.charge(
@@ -144,8 +141,7 @@ def test_a_refusal_says_where_it_is_full_and_what_is_left_elsewhere(ledger: Ledg
 
 
 def test_sql_and_the_command_line_show_the_same(ledger: Ledger) -> None:
-    """Law: dp_budget() and dp_releases() have the columns of the frames; ``dpframe ledger`` prints
-    them."""
+    """Law: dp_budget() and dp_releases() have the columns of the frames."""
     con = duckdb.connect()
     dp.register(con, ledger=ledger)
     row = con.execute("SELECT * FROM dp_budget()").fetchdf()

@@ -16,12 +16,8 @@ ROWS = pd.DataFrame({"a": ["x"] * 90})
 
 
 def ledger_at(folder: Path, accountant: str, total: tuple[float, float]) -> dp.Ledger:
-    return dp.Ledger(
-        folder / "b.db",
-        epsilon=total[0],
-        delta=total[1],
-        accountant=accountant,  # type: ignore[arg-type]
-    )
+    given: Any = {"epsilon": total[0], "delta": total[1], "accountant": accountant}
+    return dp.Ledger(folder / "b.db", **given)
 
 
 @pytest.mark.parametrize(
@@ -30,10 +26,7 @@ def ledger_at(folder: Path, accountant: str, total: tuple[float, float]) -> dp.L
 def test_so_many_fit_one_by_one_and_no_more(
     tmp_path: Path, epsilon: float, delta: float, total: tuple[float, float]
 ) -> None:
-    """Law: charging as often as is told works, once more is refused; after each one is told less.
-
-    By epsilon or by delta, whichever runs out first.
-    """
+    """Law: after each one is told less. By epsilon or by delta, whichever runs out first."""
     ledger = ledger_at(tmp_path, "sum", total)
     plan = dp.explain(["a"], epsilon=epsilon, delta=delta)
     told = ledger.forecast(plan)
@@ -48,8 +41,7 @@ def test_so_many_fit_one_by_one_and_no_more(
 
 
 def test_so_many_can_be_reserved_and_no_more(tmp_path: Path) -> None:
-    """Law: a reservation of as many as is told fits what is left, one of one more does not; then
-    they are told as paid for, and those of another law are not."""
+    """Law: then they are told as paid for, and those of another law are not."""
     ledger = ledger_at(tmp_path, "pld", (1.0, 1e-6))
     plan = dp.explain(["a"], epsilon=0.1, delta=2e-9, user="u", mechanism="offline-gaussian")
     ROWS.assign(u=range(len(ROWS))).dp.hhh(["a"], epsilon=0.2, delta=1e-8, user="u", ledger=ledger)
@@ -70,7 +62,6 @@ def test_so_many_can_be_reserved_and_no_more(tmp_path: Path) -> None:
 def test_the_day_it_runs_out_is_that_of_the_first_release_that_does_not_fit(
     tmp_path: Path, every: Any, days: int
 ) -> None:
-    """Law: with the next release today, so many steps from now."""
     ledger = ledger_at(tmp_path, "sum", (1.0, 1e-5))
     told = ledger.forecast(dp.explain(["a"], epsilon=0.25, delta=1e-7), every=every)
     assert told.added_up == 4
@@ -79,7 +70,6 @@ def test_the_day_it_runs_out_is_that_of_the_first_release_that_does_not_fit(
 
 
 def test_a_budget_that_outlives_everybody_has_no_day(tmp_path: Path) -> None:
-    """Law: beyond a thousand years no date is told."""
     ledger = ledger_at(tmp_path, "sum", (9999.0, 0.9))
     told = ledger.forecast(dp.explain(["a"], epsilon=0.01, delta=1e-9), every="year")
     assert (told.added_up, told.out) == (100_000, None)
@@ -109,8 +99,7 @@ def test_periods_that_nothing_touched_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_what_was_reserved_for_users_pays_for_releases_of_periods(tmp_path: Path) -> None:
-    """Law: a year is reserved by the plan of any of its weeks, and a week uses one of it; the same
-    of other users has no price."""
+    """Law: by the plan of any week; a week uses one; that of other users has no price."""
     ledger = ledger_at(tmp_path, "pld", (3.0, 1e-6))
     year = dp.plan_series(4, "hhh", ["a"], user="u", total=(2.0, 9e-7), period=("when", "2026-W01"))
     year.reserve(ledger)
@@ -127,16 +116,11 @@ def test_what_was_reserved_for_users_pays_for_releases_of_periods(tmp_path: Path
     ("every", "error"),
     [("fortnight", ParameterError), (7, ParameterTypeError), (timedelta(0), ParameterError)],
 )
-def test_lengths_that_are_none_are_refused(
-    tmp_path: Path, every: Any, error: type[Exception]
+def test_lengths_and_plans_that_are_none_are_refused(
+    tmp_path: Path, every: Any, error: Any
 ) -> None:
-    """Law: name, value, rule."""
     ledger = ledger_at(tmp_path, "sum", (1.0, 1e-5))
     with pytest.raises(error, match="every"):
         ledger.forecast(dp.explain(["a"], epsilon=0.25, delta=1e-7), every=every)
-
-
-def test_what_is_no_plan_is_refused(tmp_path: Path) -> None:
-    """Law: the message says what a plan comes from."""
     with pytest.raises(ParameterTypeError, match="explain"):
-        ledger_at(tmp_path, "sum", (1.0, 1e-5)).forecast(0.3)
+        ledger.forecast(0.3)

@@ -37,14 +37,10 @@ def as_law(values: Sequence[int]) -> NoiseTable:
 
 @tries(25, 60, deadline=None)
 @given(
-    st.lists(st.text("ab/", max_size=9), max_size=60),
-    st.integers(1, 8),
-    st.booleans(),
+    st.lists(st.text("ab/", max_size=9), max_size=60), st.integers(1, 8), st.booleans(),
     st.integers(0, 2**32 - 1),
-)
-def test_selection_and_sums_are_those_of_the_definition(
-    values: list[str], threshold: int, remainder: bool, seed: int
-) -> None:
+)  # fmt: skip
+def test_selection_and_sums(values: list[str], threshold: int, remainder: bool, seed: int) -> None:
     """Bottom up, a node is reported where what no reported node below covers is large enough."""
     hierarchy = dp.path("p")
     tree = exact_tree(pd.DataFrame({"p": pd.Series(values, dtype=object)}), hierarchy)
@@ -86,11 +82,8 @@ class Silent:
 
 @tries(25, 60, deadline=None)
 @given(st.lists(st.text("ab/", max_size=9), max_size=60), st.integers(1, 8), st.integers(1, 8))
-def test_a_tree_beside_an_axis_without_nodes_is_the_same_tree(
-    values: list[str], threshold: int, band: int
-) -> None:
-    """One selection: walking a tree selects the nodes, with the residuals and the segments, that
-    cells by their numbers give."""
+def test_a_tree_is_cells_of_one_axis(values: list[str], threshold: int, band: int) -> None:
+    """Law: walking a tree selects the nodes, residuals and segments that cells give."""
     tree = exact_tree(pd.DataFrame({"p": pd.Series(values, dtype=object)}), dp.path("p"))
     total, none = tree.count[:1], np.zeros(1, dtype=np.int64)
     root = CountTree(level=none, parent=none - 1, count=total, keys=())

@@ -20,7 +20,7 @@ from dpframe.mechanisms.prefix_tree import FoundItems, Search, run
 from dpframe.papers.baselines import SampledVotes
 from dpframe.sources.codes import population_of
 from tests.members import tries
-from tests.naive_prefixes import Fleet, heavy
+from tests.naive import Fleet, heavy
 
 anywhere = tries(25, 100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """Also on a machine that is busy."""
@@ -85,12 +85,9 @@ def counts(found: FoundItems) -> dict[str, float]:
 
 @anywhere
 @given(
-    st.lists(words, max_size=25),
-    st.sampled_from([ABC, HUFFMAN]),
-    st.integers(1, 3),
-    st.sampled_from([(15,), (3, 3, 3, 3, 3), (1, 4, 5, 5), (7, 8)]),
-    st.booleans(),
-)
+    st.lists(words, max_size=25), st.sampled_from([ABC, HUFFMAN]), st.integers(1, 3),
+    st.sampled_from([(15,), (3, 3, 3, 3, 3), (1, 4, 5, 5), (7, 8)]), st.booleans(),
+)  # fmt: skip
 def test_it_finds_what_the_slow_twin_finds(
     items: list[str], encoding: Encoding, votes: int, bits: tuple[int, ...], conditioned: bool
 ) -> None:
@@ -160,11 +157,6 @@ def test_impossible_and_denied_cells_are_dropped() -> None:
     ended = {t for t in found.text if not t.endswith("\u2026")}
     assert ended == {"", "a", "c"}
     assert len(found.text) == len(set(found.text)) == 3 + 9
-
-
-def test_an_empty_fleet_finds_nothing() -> None:
-    assert found_in([], votes=1).text == []
-    assert found_in([{}, {}], votes=1).text == []
 
 
 @pytest.mark.parametrize("weighted", [False, True])

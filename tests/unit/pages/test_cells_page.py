@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.errors import ParameterError
 from dpframe.hierarchy import as_hierarchy
 from dpframe.pages.page_parts import lineage_labels
 from dpframe.pages.report import report_page
@@ -32,9 +31,12 @@ def data_in(text: str) -> dict[str, Any]:
 
 
 def test_the_page_holds_every_released_number_and_the_nodes_above_it() -> None:
-    """Law: the numbers of the release, and lines that nest: what is below a node begins like it."""
+    """Law: lines nest: what is below a node begins like it; and no label is markup."""
     released = result()
-    facts = data_in(report_page(released, released.dp.receipt))
+    text = report_page(released, released.dp.receipt)
+    assert HOSTILE not in text
+    assert text.count("<script") == 2
+    facts = data_in(text)
     assert facts["residual"] == released["residual"].tolist()
     assert facts["names"] == ["src", "p"]
     line = ["10.0.0.0/8", "10.0.0.0/16", "10.0.0.0/24", "10.0.0.1/32"]
@@ -42,38 +44,30 @@ def test_the_page_holds_every_released_number_and_the_nodes_above_it() -> None:
     assert [HOSTILE.split("/")[0], "/".join(HOSTILE.split("/")[:2])] in facts["lines"][1]
 
 
-def test_no_label_is_markup() -> None:
-    """Law: labels stand in JSON and in escaped text, and end neither."""
-    released = result()
-    text = report_page(released, released.dp.receipt)
-    assert HOSTILE not in text
-    assert text.count("<script") == 2
-
-
-@pytest.mark.parametrize(
-    ("hierarchy", "label", "level", "line"),
-    [
-        ("ip:a", "2001:db8::/32", 2, ["2001::/16", "2001:db8::/32"]),
-        ("ip:a", "<invalid>", 1, ["<invalid>"]),
-        ("path:a", "x/y/z", 3, ["x", "x/y", "x/y/z"]),
-        ("domain:a", "a.b.com", 3, ["com", "b.com", "a.b.com"]),
+LINES: list[tuple[str, str, int, list[str]]] = [
+    *(("ip:a", "2001:db8::/32", 2, ["2001::/16", "2001:db8::/32"]), ("ip:a", "*", 0, [])),
+    *(("ip:a", "<invalid>", 1, ["<invalid>"]), ("path:a", "x/y/z", 3, ["x", "x/y", "x/y/z"])),
+    ("domain:a", "a.b.com", 3, ["com", "b.com", "a.b.com"]),
+    *(
         ("date:a", "2026-01", 2, ["2026", "2026-01"]),
-        ("columns:a,b", "FR / Paris", 2, ["FR", "FR / Paris"]),
-        ("columns:a,b", "FR / P / Q", 2, ["FR / P / Q"]),
-        ("number:a?lower=0&upper=8&depth=3", "[4, 6)", 2, ["[4, 8]", "[4, 6)"]),
         ("code:a?lengths=1,3", "123", 2, ["1", "123"]),
-        ("ip:a", "*", 0, []),
-    ],
-)
+    ),
+    ("columns:a,b", "FR / Paris", 2, ["FR", "FR / Paris"]),
+    ("columns:a,b", "FR / P / Q", 2, ["FR / P / Q"]),
+    ("number:a?lower=0&upper=8&depth=3", "[4, 6)", 2, ["[4, 8]", "[4, 6)"]),
+]
+
+
+@pytest.mark.parametrize(("hierarchy", "label", "level", "line"), LINES)
 def test_lines_go_from_coarse_to_fine(hierarchy: str, label: str, level: int, line: Any) -> None:
     assert lineage_labels(as_hierarchy(hierarchy), label, level) == line
 
 
 def test_choices_of_drawings_and_changed_numbers_are_refused() -> None:
     released = result()
-    with pytest.raises(ParameterError, match=r"kind .'bar'. does not fit cells"):
+    with pytest.raises(dp.ParameterError, match=r"kind .'bar'. does not fit cells"):
         report_page(released, released.dp.receipt, kind="bar")
-    with pytest.raises(ParameterError, match="not the release"):
+    with pytest.raises(dp.ParameterError, match="not the release"):
         report_page(released.assign(residual=1), released.dp.receipt)
 
 
@@ -90,8 +84,7 @@ def test_three_dimensions_have_the_table_alone() -> None:
     [(None, "paid", True), ("n", "n", True), ("typical", "typical", False)],
 )
 def test_a_rollup_shows_one_measure(measure: str | None, shown: str, matrix: bool) -> None:
-    """Law: the numbers of the measure that is asked for, else of the first that adds up; a matrix
-    only of what does."""
+    """Law: that is asked for, else the first that adds up; a matrix only of what does."""
     frame = pd.DataFrame({"a": ["x"] * 90 + ["y"] * 60, "b": ["z"] * 150, HOSTILE: 7.0})
     measures = {
         "typical": dp.mean(HOSTILE, lower=0, upper=10),
@@ -107,7 +100,7 @@ def test_a_rollup_shows_one_measure(measure: str | None, shown: str, matrix: boo
     assert facts["upper"] == released[f"{shown}_upper"].tolist()
     assert ('aria-labelledby="matrix-title" hidden>' in text) != matrix
     assert HOSTILE not in text
-    with pytest.raises(ParameterError, match="measure"):
+    with pytest.raises(dp.ParameterError, match="measure"):
         report_page(released, released.dp.receipt, measure="none")
 
 

@@ -7,15 +7,18 @@ import re
 import sys
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.errors import DpframeError, ParameterError
 from dpframe.pages.chartable import period_of_label, period_start_text
-from dpframe.pages.plot import LEAST, plot
+from dpframe.pages.plot import LEAST, Block, blocks, plot
 from dpframe.pages.report import report_page
+from tests.members import tries
 
 HOSTILE = "<b>x</b><a href='javascript:alert(1)'>&amp;"
 
@@ -94,16 +97,13 @@ def test_labels_are_shown_as_they_are(graph: Any) -> None:
         assert "<a" not in text
         assert "&lt;b&gt;x&lt;/b&gt;&lt;a href='javascript:alert(1)'&gt;&amp;amp;" in text
     for kind in ("icicle", "treemap"):
-        assert (
-            max(len(block[1]) for block in blocks_of(plot(*released(COUNTS), kind=kind)).values())
-            < 300
-        )
+        drawn = blocks_of(plot(*released(COUNTS), kind=kind))  # type: ignore[arg-type]
+        assert max(len(block[1]) for block in drawn.values()) < 300
     (trace,) = plot(*released(COUNTS), kind="bar").data
     assert "<a" not in "".join(trace.hovertext)
 
 
 def test_no_rows_and_no_total(graph: Any) -> None:
-    """An empty figure, and several roots; of every kind."""
     frame, receipt = released(COUNTS)
     assert len(plot(frame.iloc[:0], receipt).data[0].ids or ()) == 0
     assert set(plot(frame.iloc[1:], receipt).data[0].parents[:3]) == {""}
@@ -113,7 +113,7 @@ def test_no_rows_and_no_total(graph: Any) -> None:
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(ParameterError, match="must be one of 'bar', 'line', 'icicle'"):
+    with pytest.raises(dp.ParameterError, match="must be one of 'bar', 'line', 'icicle'"):
         plot(*released(COUNTS), kind="pie")  # type: ignore[arg-type]
 
 
@@ -121,14 +121,8 @@ def test_an_unknown_kind_is_refused() -> None:
 
 BUDGET: dict[str, Any] = {"epsilon": 5.0, "delta": 1e-6}
 DAYS = pd.date_range("2024-01-01", periods=70)
-ROWS = pd.DataFrame(
-    {
-        "day": DAYS.repeat(40),
-        "a": ["x", "x", "y", "z"] * 700,
-        "b": ["p", "q"] * 1400,
-        "n": [1.0, 3.0] * 1400,
-    }
-)
+ROWS = pd.DataFrame({"day": DAYS.repeat(40), "a": ["x", "x", "y", "z"] * 700})
+ROWS = ROWS.assign(b=["p", "q"] * 1400, n=[1.0, 3.0] * 1400)
 MEASURES = {"rows": "count", "total": "sum(n, 0, 5)", "typical": "mean(n, 0, 5)"}
 
 
@@ -139,27 +133,18 @@ def results() -> dict[str, tuple[pd.DataFrame, str, set[str]]]:
     return {
         "list": (ROWS.dp.heavy_hitters("a", k=10, **BUDGET), "bar", tree),
         "one level": (ROWS.dp.tree_counts(["a"], keys=["x", "y"], epsilon=5.0), "bar", tree),
-        "months": (
-            ROWS.dp.tree_counts("date:day?levels=month", **BUDGET),
-            "line",
-            {*tree, "line"},
-        ),
+        "months": (ROWS.dp.tree_counts("date:day?levels=month", **BUDGET), "line", {*tree, "line"}),
         "days": (ROWS.dp.hhh("date:day?levels=month,day", **BUDGET), "line", {*tree, "line"}),
         "a column of days": (ROWS.dp.heavy_hitters("day", **BUDGET), "line", {*tree, "line"}),
         "grid": (ROWS.dp.tree_counts(["a", "b"], **BUDGET), "heatmap", {*tree, "heatmap"}),
         "tree": (skewed.dp.hhh(["a", "b"], **BUDGET), "icicle", {*tree, "heatmap"}),
         "measures": (ROWS.dp.rollup("date:day", MEASURES, **BUDGET), "line", {*tree, "line"}),
-        "means": (
-            ROWS.dp.rollup(["a"], {"typical": "mean(n, 0, 5)"}, **BUDGET),
-            "bar",
-            {"bar"},
-        ),
+        "means": (ROWS.dp.rollup(["a"], {"typical": "mean(n, 0, 5)"}, **BUDGET), "bar", {"bar"}),
     }
 
 
 def test_what_fits_is_drawn_and_what_does_not_is_refused_with_what_does(graph: Any) -> None:
-    """Law: of every result the usual kind is drawn without asking, and every other is drawn or
-    refused with a sentence that names those that fit."""
+    """Law: of every result the usual kind is drawn without asking."""
     shape = {"bar": "bar", "line": "scatter", "icicle": "icicle", "treemap": "treemap"}
     for name, (frame, usual, fits) in results().items():
         fits = fits | {usual}
@@ -168,7 +153,7 @@ def test_what_fits_is_drawn_and_what_does_not_is_refused_with_what_does(graph: A
             if kind in fits:
                 assert frame.dp.plot(kind=kind).data[0].type == shape.get(kind, kind), name
                 continue
-            with pytest.raises(ParameterError, match=f"kind \\('{kind}'\\)") as error:
+            with pytest.raises(dp.ParameterError, match=f"kind \\('{kind}'\\)") as error:
                 frame.dp.plot(kind=kind)
             named = str(error.value).rpartition("Choose ")[2]
             assert set(re.findall(r"'(\w+)'", named)) == fits, (name, kind)
@@ -233,37 +218,27 @@ def test_a_heatmap_shows_each_pair_where_it_belongs(graph: Any) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("label", "start"),
-    [
-        ("2024", "2024-01-01"),
-        ("2024-Q2", "2024-04-01"),
-        ("2024-W01", "2024-01-01"),
-        ("2024-03", "2024-03-01"),
-        ("2024-03-05", "2024-03-05"),
-        ("2024-03-05 07:00", "2024-03-05 07:00"),
-        ("2024-13", None),
-        ("2024-02-30", None),
-        ("2023-W53", None),
-        ("20240305", None),
-        ("<invalid>", None),
-    ],
-)
+LABELS = [
+    *(("2024", "2024-01-01"), ("2024-Q2", "2024-04-01"), ("2024-W01", "2024-01-01")),
+    *(("2024-03", "2024-03-01"), ("2024-03-05", "2024-03-05")),
+    *(("2024-03-05 07:00", "2024-03-05 07:00"), ("2024-13", None), ("2024-02-30", None)),
+    *(("2023-W53", None), ("20240305", None), ("<invalid>", None)),
+]
+
+
+@pytest.mark.parametrize(("label", "start"), LABELS)
 def test_labels_of_dates_are_read(label: str, start: str | None) -> None:
-    """Law: a label is a period that begins where it says; what is no date is none."""
     found = period_of_label(label)
     assert (None if found is None else period_start_text(found)) == start
 
 
 def test_without_plotly_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error of dpframe's own, with the command."""
     monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
-    with pytest.raises(DpframeError, match=r"pip install 'dpframe\[plots\]'"):
+    with pytest.raises(dp.DpframeError, match=r"pip install 'dpframe\[plots\]'"):
         plot(*released(COUNTS))
 
 
 def test_a_heatmap_of_nothing_is_empty(graph: Any) -> None:
-    """An empty release is drawn and written as others are."""
     frame = ROWS.head(3).dp.hhh(["a", "b"], epsilon=1.0, delta=1e-9)
     assert plot(frame, frame.dp.receipt, kind="heatmap").data[0].z.shape == (0, 0)
     assert "<table class='grid'" in report_page(frame, frame.dp.receipt, kind="heatmap")
@@ -284,3 +259,70 @@ def test_tree_counts_are_drawn_with_their_rests(graph: Any, kind: Any, consisten
     assert figure.layout.title.text == "Counts of p"
     assert "1-differential privacy" in figure.layout.title.subtitle.text
     assert figure.to_json()
+
+
+# -- room for small blocks of a tree ---------------------------------------------------------------
+
+
+def tree(parents: list[int], own: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Areas that hold their children, and the parent of each; node 0 is the only root."""
+    ancestor = np.array([-1, *(p % (i + 1) for i, p in enumerate(parents))], dtype=np.int64)
+    area = np.array(own[: len(ancestor)], dtype=np.int64)
+    for node in range(len(ancestor) - 1, 0, -1):
+        inside = area[ancestor == ancestor[node]].sum()
+        area[ancestor[node]] = max(area[ancestor[node]], inside)
+    return area, ancestor
+
+
+def inside(drawn: list[Block], at: int) -> list[Block]:
+    return [block for block in drawn if block.inside == at]
+
+
+@tries(60, 2000)
+@given(
+    parents=st.lists(st.integers(0, 40), min_size=1, max_size=40),
+    own=st.lists(st.sampled_from([0, 1, 1, 2, 5, 30, 900]), min_size=41, max_size=41),
+    in_order=st.booleans(),
+)
+def test_children_lie_in_their_parents_and_every_node_is_there_once(
+    parents: list[int], own: list[int], in_order: bool
+) -> None:
+    """Law: a node is drawn, in a block of several, or below one; equal siblings alike."""
+    area, ancestor = tree(parents, own)
+    drawn = blocks(area, ancestor, in_order=in_order)
+    held = [node for block in drawn for node in (block.several or (block.node,))]
+    assert len(held) == len(set(held))
+    above = {node: block.inside for block in drawn for node in (block.several or (block.node,))}
+    for node in range(1, len(area)):
+        if node in above:
+            assert drawn[above[node]].node == ancestor[node]
+            assert not drawn[above[node]].several
+    together = {node for block in drawn for node in block.several}
+    hidden = set(range(len(area))) - set(held)
+    for node in hidden:
+        assert ancestor[node] in together | hidden
+    for at, block in enumerate(drawn):
+        below = inside(drawn, at)
+        assert sum(b.value for b in below) <= block.value * (1 + 1e-9)
+        single = [b for b in below if not b.several]
+        for b in single:
+            for other in single:
+                if area[b.node] == area[other.node]:
+                    assert b.value == other.value
+                elif area[b.node] > area[other.node]:
+                    assert b.value >= other.value * (1 - 1e-9)
+
+
+def test_a_child_of_ninety_percent_leaves_room_to_read_its_siblings() -> None:
+    """Law: few have their least width, many share a block; to scale where nothing is small."""
+    few = np.array([1000, 910, 30, 20, 10, 5])
+    root = np.array([-1, 0, 0, 0, 0, 0])
+    drawn = blocks(few, root)
+    assert [block.node for block in drawn] == [0, 1, 2, 3, 4, 5]
+    assert all(block.value >= LEAST * 1000 for block in drawn)
+    many = np.array([1000, 910, *[3] * 30])
+    drawn = blocks(many, np.array([-1, *[0] * 31]))
+    assert [block.several for block in drawn] == [(), (), tuple(range(2, 32))]
+    assert drawn[2].value >= 90
+    even = np.array([100, 50, 30])
+    assert [block.value for block in blocks(even, np.array([-1, 0, 0]))] == [100, 50, 30]

@@ -23,14 +23,16 @@ MEASURES: dict[str, Any] = {
 }
 
 
-def result(*names: str, frame: pd.DataFrame = SALES) -> pd.DataFrame:
-    chosen = {name: MEASURES[name] for name in names or MEASURES}
+def result(*names: str) -> pd.DataFrame:
+    return named(["country", "city"], {name: MEASURES[name] for name in names or MEASURES})
+
+
+def named(hierarchy: Any, measures: Any) -> pd.DataFrame:
     with seeded_noise(3):
-        return dp.rollup(frame, ["country", "city"], chosen, epsilon=8.0, delta=1e-6)
+        return dp.rollup(SALES, hierarchy, measures, epsilon=8.0, delta=1e-6)
 
 
 def test_the_numbers_are_those_of_the_frame() -> None:
-    """Law: every measure with its ends, in the order of the columns, also of cut values."""
     frame = result()
     data = read(frame).data
     names = ["orders", "paid", "paid_clipped", "change", "typical", "people"]
@@ -41,10 +43,8 @@ def test_the_numbers_are_those_of_the_frame() -> None:
 
 
 def test_a_measure_may_have_any_name() -> None:
-    """Law: no name of a measure is a column that a page makes for itself."""
     for name in ("place", "mean", "label"):
-        with seeded_noise(3):
-            frame = dp.rollup(SALES, ["country"], {name: "count"}, epsilon=8.0, delta=1e-6)
+        frame = named(["country"], {name: "count"})
         largest = frame.loc[frame["level"] == 1, name].max()
         text = report_page(frame, frame.dp.receipt)
         assert f"<td class='number'>{largest:,}<small>" in text
@@ -59,15 +59,13 @@ def test_figures_are_totals_with_thousands() -> None:
     assert "Rollup of country, city" in found.text
 
 
-@pytest.mark.parametrize(
-    ("names", "drawn"),
-    [
-        (("orders", "paid"), "orders"),
-        (("change", "paid", "orders"), "paid"),
-        (("typical", "people"), None),
-        (("change",), None),
-    ],
-)
+DRAWN = [
+    *((("orders", "paid"), "orders"), (("change", "paid", "orders"), "paid")),
+    *((("typical", "people"), None), (("change",), None)),
+]
+
+
+@pytest.mark.parametrize(("names", "drawn"), DRAWN)
 def test_widths_show_only_what_parts_are_of_a_whole(names: tuple[str, ...], drawn: Any) -> None:
     """Law: no mean, no number of different values and no sum of both signs is drawn to scale."""
     frame = result(*names)
@@ -103,13 +101,7 @@ def test_a_plot_of_another_measure_or_none() -> None:
 
 
 def test_names_of_measures_are_text_and_never_markup() -> None:
-    """Law: what a caller names a measure, and labels, change no tag of the page."""
-    with seeded_noise(3):
-        plain = dp.rollup(SALES, ["country"], {"a": "count"}, epsilon=8.0, delta=1e-6)
-        frames = [
-            dp.rollup(SALES, ["country"], {name: "count"}, epsilon=8.0, delta=1e-6)
-            for name in HOSTILE
-        ]
+    plain, *frames = (named(["country"], {name: "count"}) for name in ("a", *HOSTILE))
     tags = [tag for tag, _ in read(plain).tags]
     for name, frame in zip(HOSTILE, frames, strict=True):
         found = read(frame)

@@ -175,22 +175,6 @@ def drawn(rng: np.random.Generator, n: int, spread: float) -> tuple[Any, Any, An
     return rng.normal(20, 30, n), np.exp(rng.normal(0, spread, n)), rng.random(n) < 0.7
 
 
-def test_complete_trees_are_dense_least_squares() -> None:
-    """On every shape the two passes solve the dense problem; nothing moves that adds up."""
-    rng = np.random.default_rng(1)
-    for parent in trees():
-        noisy, variance, _ = drawn(rng, len(parent), 1.0)
-        complete = np.ones(len(parent), dtype=np.bool_)
-        x = consistent_counts(parent, noisy, variance, complete=complete)
-        expected = naive_equations(parent, noisy, variance, complete)
-        np.testing.assert_allclose(x, expected, rtol=0, atol=1e-9)
-        np.testing.assert_allclose(remainders(parent, x), 0, rtol=0, atol=1e-9)
-        heavy = noisy + 1e6 * (np.arange(len(parent))[::-1])  # no remainder is negative
-        if (remainders(parent, heavy) >= 0).all():
-            same = consistent_counts(parent, heavy, variance, complete=~complete)
-            np.testing.assert_array_equal(same, heavy)
-
-
 def test_inequalities_agree_with_every_active_set_tried() -> None:
     """Small trees: no choice of binding nodes that breaks no rule is closer to the noisy counts."""
     rng = np.random.default_rng(11)
@@ -204,11 +188,12 @@ def test_inequalities_agree_with_every_active_set_tried() -> None:
 
 
 def test_inequalities_are_solved_to_the_optimum() -> None:
-    """Larger trees, and long chains that tie one node a pass: the conditions of the optimum."""
+    """Every shape, larger trees, and long chains that tie one node a pass: the conditions of the
+    optimum, for nodes that are complete, that are not, and for some of both."""
     rng = np.random.default_rng(12)
     for parent in [tree for tree in trees() * 3 if len(tree)]:
         noisy, variance, complete = drawn(rng, len(parent), 1.0)
-        for flags in (complete, np.zeros_like(complete)):
+        for flags in (complete, np.zeros_like(complete), np.ones_like(complete)):
             x = consistent_counts(parent, noisy, variance, complete=flags)
             assert_optimal(parent, x, noisy, variance, flags, 1e-9)
             moved = x + np.where(parent < 0, 1e-3, 0)  # the check is not empty
@@ -227,19 +212,6 @@ def test_top_down_is_no_optimum() -> None:
         assert_optimal(parent, np.array([6.0, 2.0, 4.0]), noisy, np.ones(3), none, 1e-9)
 
 
-@pytest.mark.parametrize("size", [0.1, 10, 1000])
-def test_weighted_error_never_grows(size: float) -> None:
-    """Truth can be truth, so the projection is nearer to it than the noisy counts, every time."""
-    rng = np.random.default_rng(13)
-    for parent in trees():
-        _, variance, complete = drawn(rng, len(parent), 1.0)
-        true = counts_that_add_up(rng, parent, complete) / 2.0**30
-        noisy = true + size * rng.standard_normal(len(parent)) * np.sqrt(variance)
-        x = consistent_counts(parent, noisy, variance, complete=complete)
-        before = ((noisy - true) ** 2 / variance).sum()
-        assert ((x - true) ** 2 / variance).sum() <= before * (1 + 1e-9)
-
-
 def test_spread_is_the_dense_covariance() -> None:
     """The variance of every count of the linear estimate, and that of `consistent` if complete."""
     rng = np.random.default_rng(14)
@@ -250,12 +222,10 @@ def test_spread_is_the_dense_covariance() -> None:
             best = np.diag(a @ np.linalg.inv(a.T @ (a / variance[:, None])) @ a.T)
             found = consistent_variance(parent, variance, complete=complete)
             np.testing.assert_allclose(found, best, rtol=1e-9, atol=0)
-        columns = np.eye(len(parent)) * np.sqrt(variance)
-        reached = [consistent_counts(parent, e, variance, complete=some | True) for e in columns]
-        total = np.sum(np.square(reached), axis=0)
-        np.testing.assert_allclose(
-            consistent_variance(parent, variance, complete=some | True), total, rtol=1e-9, atol=0
-        )
+        columns, every = np.eye(len(parent)) * np.sqrt(variance), some | True
+        reached = [consistent_counts(parent, e, variance, complete=every) for e in columns]
+        found = consistent_variance(parent, variance, complete=every)
+        np.testing.assert_allclose(found, np.sum(np.square(reached), axis=0), rtol=1e-9, atol=0)
 
 
 @pytest.mark.parametrize("size", [1, 10, 60])
@@ -327,14 +297,10 @@ def test_whole_numbers_add_up_whatever_comes_in(data: st.DataObject) -> None:
     values = np.array([data.draw(reals) for _ in range(n)])
     variance = np.array([data.draw(st.floats(1e-100, 1e100)) for _ in range(n)])
     complete = np.array([data.draw(st.booleans()) for _ in range(n)])
-    assert_whole(
-        parent, consistent_whole_counts(parent, values, variance, complete=complete), complete
-    )
     solved = consistent_counts(parent, values, variance, complete=complete)
-    if np.abs(solved).sum() < 2.0**61:
-        assert_whole(
-            parent, consistent_whole_counts(parent, solved, variance, complete=complete), complete
-        )
+    for one in (values, solved) if np.abs(solved).sum() < 2.0**61 else (values,):
+        whole = consistent_whole_counts(parent, one, variance, complete=complete)
+        assert_whole(parent, whole, complete)
 
 
 def counts_that_add_up(rng: np.random.Generator, parent: Tree, complete: Any) -> Tree:
@@ -352,14 +318,11 @@ def test_consistent_counts_are_left_alone() -> None:
         noisy, variance, complete = drawn(rng, len(parent), 1.0)
         counts = counts_that_add_up(rng, parent, complete)
         for same in (consistent_counts, consistent_whole_counts):
-            np.testing.assert_array_equal(
-                same(parent, counts, variance, complete=complete),
-                counts,  # type: ignore[operator]
-            )
+            found = same(parent, counts, variance, complete=complete)  # type: ignore[operator]
+            np.testing.assert_array_equal(found, counts)
         once = consistent_whole_counts(parent, noisy, variance, complete=complete)
-        np.testing.assert_array_equal(
-            consistent_whole_counts(parent, once, variance, complete=complete), once
-        )
+        again = consistent_whole_counts(parent, once, variance, complete=complete)
+        np.testing.assert_array_equal(again, once)
 
 
 def test_distance_is_below_the_depth_and_a_half() -> None:
@@ -368,10 +331,8 @@ def test_distance_is_below_the_depth_and_a_half() -> None:
     for parent in trees():
         _, variance, complete = drawn(rng, len(parent), 1.0)
         values = counts_that_add_up(rng, parent, complete) / 2.0**37
-        moved = np.abs(
-            consistent_whole_counts(parent, values, variance, complete=complete) - values
-        )
-        for i, far in enumerate(moved):
+        whole = consistent_whole_counts(parent, values, variance, complete=complete)
+        for i, far in enumerate(np.abs(whole - values)):
             depth, v = 0, i
             while (v := int(parent[v])) >= 0:
                 depth += 1
@@ -390,10 +351,8 @@ def test_small_families(exact: bool, values: list[float], expected: list[int]) -
     """A root and its children, worked by hand."""
     n = len(values)
     star, flags = np.array([-1] + [0] * (n - 1)), np.full(n, exact)
-    assert (
-        consistent_whole_counts(star, np.array(values), np.ones(n), complete=flags).tolist()
-        == expected
-    )
+    found = consistent_whole_counts(star, np.array(values), np.ones(n), complete=flags)
+    assert found.tolist() == expected
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -412,31 +371,6 @@ def test_rounding_gives_the_total_though_shares_are_off(total: int) -> None:
     x = _largest_remainder(totals, family, share)
     assert (x >= 0).all()
     assert np.bincount(family, x, 3).tolist() == [0, total, 7]
-
-
-@pytest.mark.parametrize("step", [consistent_counts, consistent_whole_counts])
-def test_relabelling_the_nodes_relabels_the_result(step: Any) -> None:
-    """Any order with parents first gives the same counts (values without ties)."""
-    rng = np.random.default_rng(8)
-    for parent in trees():
-        noisy, variance, complete = drawn(rng, len(parent), 1.0)
-        late = rng.random(len(parent))
-        for i in np.flatnonzero(parent >= 0):  # a node comes after its parent
-            late[i] += late[parent[i]]
-        order = np.argsort(late)
-        moved = np.append(np.argsort(order), -1)[parent[order]]
-        a = step(parent, noisy, variance, complete=complete)[order]
-        b = step(moved, noisy[order], variance[order], complete=complete[order])
-        np.testing.assert_allclose(b, a, rtol=0, atol=1e-9 if step is consistent_counts else 0)
-
-
-@pytest.mark.parametrize("step", [consistent_counts, consistent_whole_counts])
-def test_empty_and_single(step: Any) -> None:
-    """No node gives no count; a root alone is its own estimate."""
-    none = np.zeros(0, dtype=np.int64)
-    assert step(none, none, none, complete=none > 0).shape == (0,)
-    root = step(np.array([-1]), np.array([7]), np.ones(1), complete=np.ones(1, dtype=np.bool_))
-    assert root.tolist() == [7]
 
 
 WRONG: dict[str, list[Any]] = {

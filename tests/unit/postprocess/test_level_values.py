@@ -14,11 +14,14 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.doors.cli.main import main
-from dpframe.postprocess.level_values import TEXT
+from dpframe.postprocess import level_values
+from dpframe.postprocess.level_values import PLAIN, TEXT, plain_values
 from dpframe.postprocess.shown_nodes import nearest_reported
+from tests import strategies as nasty
 from tests.members import few, some
 
 N = 1200
@@ -139,7 +142,7 @@ ORDERS = {
         *("[8, 16] <other>", "[0, 2)", "[0, 4) <other>", "[10, 12)", "[8, 12) <other>"),
     ],
     "date:day?levels=month,day": [
-        *("*", "2024-01", "<other>", "2024-01-01", "2024-01-11", "2024-01 <other>"),
+        *("*", "2024-01", "<other>", "2024-01-01", "2024-01-11", "2024-01 <other>")
     ],
 }
 
@@ -187,3 +190,130 @@ def test_results_of_older_versions_are_read_as_they_are(tmp_path: Path) -> None:
         after = con.sql(f"FROM {call}")
         assert str(after.types[2]) == "VARCHAR"
         assert after.fetchall() == before
+
+
+NUMBERS = st.integers(-(2**64), 2**64).map(str) | st.integers(-300, 300).map(str)
+DAYS = st.dates().map(str) | st.tuples(
+    st.sampled_from(["0000", "0001", "2023", "2024", "9999", "10000", "24"]),
+    st.sampled_from(["00", "01", "02", "2", "12", "13"]),
+    st.sampled_from(["00", "01", "1", "28", "29", "30", "31", "32"]),
+).map("-".join)
+ODD = st.sampled_from(
+    [*("", " ", "-", "-0", "+1", "01", "1_000", "1e3", "12.0", "0x1F", " 7", "7\n", "TRUE"),
+     *("t", "1", "\u0661", "infinity", "-infinity", "epoch", "0044-03-15 (BC)"),
+     *("2024-01-01 00:00:00", "epoch"),
+     *("2024-1-1", "2024/01/01", "true\n", "9" * 18, "9" * 19, "-" + "9" * 18, "127", "128")]
+)  # fmt: skip
+USUAL = {
+    "BOOLEAN": st.sampled_from(["true", "false"]),
+    "DATE": DAYS,
+    **{kind: NUMBERS for kind in PLAIN if "INT" in kind},
+}
+
+
+@nasty.examples(
+    60,
+    1000,
+    st.sampled_from(sorted(PLAIN)).flatmap(
+        lambda kind: st.tuples(
+            st.just(kind), st.lists(USUAL[kind] | st.none(), max_size=8), st.lists(ODD, max_size=2)
+        )
+    ),
+    st.booleans(),
+)
+def test_usual_texts_are_duckdb_s(
+    drawn: tuple[str, list[str | None], list[str]], odd: bool
+) -> None:
+    """Law: of whatever texts, a level column and the order of its values are DuckDB's."""
+    kind, texts, more = drawn
+    held = pa.array(dict.fromkeys([*texts, *(more if odd else [])]), pa.string())
+    key = pa.chunked_array([held.take(pa.array(np.arange(2 * len(held)) % max(1, len(held))))])
+    with pytest.MonkeyPatch.context() as slow:
+        slow.setattr(level_values, "plain_values", lambda *_: None)
+        typed = level_values._typed_column(key, kind) if kind in level_values.PANDAS else None
+        rank = level_values._rank_of_values(key, kind)
+    if typed is not None:
+        found = level_values._typed_column(key, kind)
+        assert found.dtype == typed.dtype
+        assert found.equals(typed)
+    order = [ranks.to_numpy().tolist() for ranks in (level_values._rank_of_values(key, kind), rank)]
+    assert order[0] == order[1]
+
+
+def test_usual_texts_are_read_without_a_statement() -> None:
+    """What DuckDB writes of its own values is read here, but for numbers of more digits."""
+    texts = {"BOOLEAN": ["true", None], "DATE": ["0001-01-01", "2024-02-29", "9999-12-31"]}
+    for kind in PLAIN:
+        assert plain_values(pa.array(texts.get(kind, ["0", None, "127"])), kind) is not None
+    unread = {"DATE": "2023-02-29", "TINYINT": "128", "UBIGINT": "-1", "DOUBLE": "1"}
+    for kind, text in unread.items():
+        assert plain_values(pa.array([text]), kind) is None
+
+
+ASKED: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-6}
+SIZES = ["small", "mid", "large", "secret"]
+SIZED = pd.DataFrame(
+    {
+        "size": pd.Categorical(["small", "large", "mid"] * 400, SIZES, ordered=True),
+        "code": pd.Categorical([1, 2, 3] * 400, [3, 2, 1, 77]),
+        "x": [1.0, 2.0, 3.0] * 400,
+    }
+)
+
+QUESTIONS = {
+    "hhh": lambda frame, **more: frame.dp.hhh(["size", "code"], **ASKED, **more),
+    "tree_counts": lambda frame, **more: frame.dp.tree_counts(["size", "code"], **ASKED, **more),
+    "rollup": lambda frame, **more: frame.dp.rollup(
+        ["size", "code"], {"x": dp.sum("x", lower=0, upper=5)}, **ASKED, **more
+    ),
+    "heavy_hitters": lambda frame, **more: frame.dp.heavy_hitters("size", **ASKED, **more),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_categories_come_back_without_those_that_were_not_released(question: str) -> None:
+    """Law: an order that was declared stays, for what is shown; other categories are sorted."""
+    found = QUESTIONS[question](SIZED)
+    size = found["size"].dtype
+    assert size.ordered
+    assert [name for name in size.categories if name in SIZES] == ["small", "mid", "large"]
+    assert found["size"].max() in ("large", "<other>")
+    if "code" in found:
+        assert not found["code"].dtype.ordered
+        assert found["code"].dtype.categories.tolist() == [1, 2, 3]
+    texts = QUESTIONS[question](SIZED.astype({"size": "str", "code": "int64"}))
+    assert texts["size"].dtype == TEXT
+    assert sorted(texts["size"].dropna()) == sorted(found["size"].dropna().astype("str"))
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_what_follows_takes_them(question: str, tmp_path: Path) -> None:
+    found = QUESTIONS[question](SIZED)
+    assert "frame" not in found.dp.receipt.to_dict()
+    found.dp.report(tmp_path / "page.html")
+    found.dp.to_arrow()
+    found.dp.top(2)
+    if question != "heavy_hitters":
+        assert len(found.dp.share()) == len(found)
+        assert found.dp.below("mid")["size"].dropna().unique().tolist() == ["mid"]
+    assert found.iloc[1:].dp.receipt["frame"].startswith("an extract")
+
+
+def test_a_name_replays_them(tmp_path: Path) -> None:
+    """Law: stored is text, which other sources replay as their types say."""
+    ledger = dp.Ledger(tmp_path / "budget.db", epsilon=9.0, delta=1e-4)
+    drawn = QUESTIONS["hhh"](SIZED, ledger=ledger, release="sizes")
+    with pytest.warns(dp.ReplayedNotice):
+        again = QUESTIONS["hhh"](SIZED, ledger=ledger, release="sizes")
+    pd.testing.assert_frame_equal(drawn, again)
+    assert ledger.recall("sizes")["size"].dtype == TEXT
+
+
+def test_polars_has_them_too() -> None:
+    kinds = {"size": pl.Enum(SIZES), "code": pl.Categorical}
+    frame = pl.DataFrame({"size": ["small", "mid"] * 600, "code": ["b", "a"] * 600}, schema=kinds)
+    found = frame.dp.hhh(["size", "code"], **ASKED)  # type: ignore[attr-defined]
+    assert isinstance(found.schema["size"], pl.Categorical | pl.Enum)
+    assert set(found["size"].drop_nulls()) == {"small", "mid"}
+    if isinstance(found.schema["size"], pl.Enum):
+        assert "secret" not in found.schema["size"].categories

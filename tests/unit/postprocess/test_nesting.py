@@ -1,4 +1,4 @@
-"""Parents rebuilt from a frame are the parents that the mechanism knew."""
+"""Parents rebuilt from a frame are the parents that the mechanism knew, of ``<other>`` rows too."""
 
 from __future__ import annotations
 
@@ -10,17 +10,22 @@ import pytest
 from hypothesis import strategies as st
 
 import dpframe as dp
-from dpframe.counts import NoisyNodes
+from dpframe.asking.node_frame import _tree_labels
+from dpframe.counts import NoisyNodes, NoisyTree
 from dpframe.errors import ParameterError
-from dpframe.hierarchy import Hierarchy, as_hierarchy
+from dpframe.hierarchy import OTHER, Hierarchy, as_hierarchy
+from dpframe.postprocess.consistency import consistent_tree, tree_in_records
 from dpframe.postprocess.level_values import natural_order
 from dpframe.postprocess.shown_nodes import areas, nearest_reported
 from dpframe.questions.hhh.ask import HHH
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
+from dpframe.questions.tree_counts.ask import TREE_COUNTS
+from dpframe.questions.tree_counts.plan import TreePlan
 from dpframe.sources.exact_trees import exact_counts
 from dpframe.testing import seeded_noise
 from tests import strategies as nasty
 from tests.members import in_turn, some
+from tests.naive import leaf_paths
 
 
 def plan_of(hierarchy: Any, mechanism: str = "offline", remainder: bool = True) -> HhhPlan:
@@ -60,8 +65,6 @@ def column(values: list[Any]) -> pd.DataFrame:
     return pd.DataFrame({"x": pd.Series(values, dtype=object)})
 
 
-# -- every kind ----------------------------------------------------------------------------------
-
 WORDS = ["é", "b'", "日本", "a/b", "x y", "<b>", "🏴", "ع", "1", "-"]
 
 LABELS = ["bücher", "org", "w", "日本", "a-b", "1a"]
@@ -91,11 +94,9 @@ def digits(seed: int) -> list[list[int]]:
 
 
 @some(
-    "ip:x-1",
-    "path:x?separator=::-1",
-    "domain:x?depth=2-2",
+    "ip:x-1", "path:x?separator=::-1", "domain:x?depth=2-2",
     "number:x?lower=0&upper=10000&depth=14-1",
-)
+)  # fmt: skip
 @in_turn(("spec", DENSE), ("seed", [1, 2]))
 def test_parents_of_every_kind(spec: str, seed: int) -> None:
     """Chains of reported nodes, with gaps and an ``<invalid>`` node among them."""
@@ -127,93 +128,22 @@ def expect_depth(plan: HhhPlan, frame: pd.DataFrame) -> None:
     assert plan.height <= 2 or (step > 1).any()
 
 
-@nasty.examples(
-    7,
-    100,
-    st.lists(nasty.IPS, max_size=30),
-    st.sampled_from(
-        [
-            dp.ip("x"),
-            dp.ip("x", version=4),
-            dp.ip("x", prefixes=(1, 31), prefixes6=(127,)),
-            dp.ip("x", prefixes=(7, 9, 10), prefixes6=(3, 96, 97), invalid="drop"),
-        ]
-    ),
-    st.integers(1, 99),
-)
-def test_addresses_lie_in_their_networks(values: list[Any], hierarchy: Any, seed: int) -> None:
-    expect_parents(plan_of(hierarchy), column(values + values[1::2] * 4), seed)
+def reads_invalid(row: tuple[Any, ...], hierarchy: Hierarchy) -> bool:
+    """A literal ``<invalid>`` reads like what is none."""
+    if hierarchy.kind != "path":
+        return "<invalid>" in map(str, row)
+    by = hierarchy.separator  # type: ignore[attr-defined]
+    return by.join(filter(None, str(row[0]).split(by))).startswith("<invalid>")
 
 
-@nasty.examples(7, 100, st.data(), nasty.SEPARATORS, st.integers(1, 9), st.integers(1, 99))
-def test_paths_lie_in_their_beginnings(
-    data: st.DataObject, separator: str, depth: int, seed: int
-) -> None:
-    """Also where a separator cuts through the text of the ``<invalid>`` node."""
-    values = data.draw(st.lists(nasty.paths(separator), max_size=30))
-    parts = [[part for part in str(v).split(separator) if part] for v in values]
-    read = [separator.join(some) for some in parts]  # a literal <invalid> reads like what is none
-    values = [v for v, text in zip(values, read, strict=True) if not text.startswith("<invalid>")]
-    expect_parents(
-        plan_of(dp.path("x", separator=separator, depth=depth)),
-        column(values + values[1::2] * 4),
-        seed,
-    )
-
-
-@nasty.examples(7, 100, st.lists(nasty.CODES, max_size=30), st.integers(1, 99))
-def test_codes_lie_in_their_prefixes(values: list[Any], seed: int) -> None:
-    expect_parents(
-        plan_of(dp.code("x", lengths=(1, 3, 5))), column(values + values[1::2] * 4), seed
-    )
-
-
-@nasty.examples(7, 100, st.lists(nasty.DOMAINS, max_size=30), st.integers(1, 5), st.integers(1, 99))
-def test_domains_lie_in_their_ends(values: list[Any], depth: int, seed: int) -> None:
-    expect_parents(plan_of(dp.domain("x", depth=depth)), column(values + values[1::2] * 4), seed)
-
-
-@nasty.examples(
-    7,
-    100,
-    st.lists(nasty.DATE_TEXTS, max_size=30),
-    st.sampled_from(
-        [
-            *[("year", "month", "day", "hour"), ("month", "hour"), ("year", "day")],
-            *[("quarter", "day"), ("week", "hour")],
-        ]
-    ),
-    st.integers(1, 99),
-)
-def test_dates_lie_in_their_years(values: list[Any], levels: tuple[str, ...], seed: int) -> None:
-    expect_parents(plan_of(dp.date("x", levels=levels)), column(values + values[1::2] * 4), seed)
-
-
-@nasty.examples(
-    7,
-    100,
-    st.lists(nasty.NUMBERS, max_size=30),
-    st.sampled_from([(0.0, 100.0), (-3.7, 99.9), (-1e300, 1e300), (1e-9, 2e-9)]),
-    st.sampled_from([1, 5, 12, 48]),
-    st.integers(1, 99),
-)
-def test_numbers_lie_in_their_intervals(
-    values: list[Any], bounds: tuple[float, float], depth: int, seed: int
-) -> None:
-    lower, upper = bounds
-    frame = pd.DataFrame({"x": np.array(values * 5, dtype=np.float64)})
-    expect_parents(plan_of(dp.number("x", lower=lower, upper=upper, depth=depth)), frame, seed)
-
-
-@nasty.examples(7, 100, st.integers(1, 4).flatmap(nasty.column_rows), st.integers(1, 99))
-def test_columns_lie_under_their_columns(rows: list[tuple[Any, ...]], seed: int) -> None:
-    """Labels such as ``a / b`` are ambiguous; the columns of the levels are not."""
-    rows = [row for row in rows if "<invalid>" not in map(str, row)]
-    width = len(rows[0]) if rows else 2
-    names = [*"abcd"][:width]
-    rows = rows + rows[1::2] * 4
-    frame = pd.DataFrame(rows, columns=names, dtype=object)
-    expect_parents(plan_of(dp.columns(*names)), frame, seed)
+@nasty.examples_of(7, 100, nasty.KINDS, st.integers(1, 99))
+def test_nodes_lie_in_what_their_labels_begin_with(drawn: Any, seed: int) -> None:
+    """Also where a separator cuts through the text of the ``<invalid>`` node; labels such as
+    ``a / b`` are ambiguous, the columns of the levels are not."""
+    rows, hierarchy = drawn
+    rows = [row for row in rows if not reads_invalid(row, hierarchy)]
+    frame = nasty.frame_of(rows + rows[1::2] * 4, hierarchy)
+    expect_parents(plan_of(hierarchy), frame, seed)
 
 
 @some("offline", "gaussian")
@@ -228,8 +158,6 @@ def test_every_mechanism_and_no_remainder(mechanism: str) -> None:
     assert frame["level"].nunique() >= 3
     assert -1 in nearest_reported(frame, plan.hierarchy)
 
-
-# -- frames that were changed --------------------------------------------------------------------
 
 IP = as_hierarchy("ip:x?version=4")
 NODES = pd.DataFrame(
@@ -290,9 +218,6 @@ def test_a_frame_that_does_not_fit_is_refused(spec: str, frame: dict[str, Any]) 
     assert "half" not in str(raised.value)
 
 
-# -- areas ---------------------------------------------------------------------------------------
-
-
 def test_areas_hold_children_and_are_never_negative() -> None:
     """A parent whose noisy children sum up to more grows; a negative count has no area."""
     ancestor = nearest_reported(NODES, IP)
@@ -319,3 +244,139 @@ def test_children_always_fit(nodes: list[tuple[str, int]]) -> None:
     assert (taken <= area).all()
     assert (area >= 0).all()
     assert (area >= frame["count"]).all()
+
+
+ASKED: dict[str, Any] = {"epsilon": 50.0, "delta": 0.1, "mechanism": "laplace"}
+
+
+def released(
+    source: pd.DataFrame, spec: Any, **arguments: Any
+) -> tuple[NoisyTree, TreePlan, tuple[str, ...]]:
+    plan = TREE_COUNTS.plan({"hierarchy": spec, **ASKED, **arguments})
+    with seeded_noise(4):
+        counted = exact_counts(
+            source, plan.hierarchy, plan.unit, plan.band, listed=plan.listed_keys
+        )
+        return plan.run(counted), plan, counted.types
+
+
+def expect_tree_parents(source: pd.DataFrame, spec: Any, **arguments: Any) -> pd.DataFrame:
+    """The frame, after a comparison with the parents that the mechanism knew."""
+    noisy, plan, types = released(source, spec, **arguments)
+    tree = (
+        consistent_tree(noisy, plan.grid) if plan.consistent else tree_in_records(noisy, plan.grid)
+    )
+    frame = plan.frame(noisy, types)
+    keys = tuple(key.cast("string") for key in tree.keys)
+    labels = _tree_labels(tree, plan.hierarchy, keys)
+    order = natural_order(plan.hierarchy, tree.level, labels, keys, types, tree.other)
+    row_of = np.argsort(order)
+    known = [int(row_of[a]) if a >= 0 else -1 for a in tree.parent[order].tolist()]
+    found = nearest_reported(frame, as_hierarchy(plan.hierarchy.spec))
+    assert found.tolist() == known
+    assert (areas(frame, found) >= frame["count"]).all()
+    return frame
+
+
+def some_keys(spec: str, source: pd.DataFrame) -> list[Any] | str:
+    """Every fourth leaf that the values make, named by a value."""
+    if "depth=14" in spec:
+        return "domain"
+    noisy = released(source, spec)[0]
+    texts = noisy.keys[0].cast("string").to_pylist()
+    if spec.startswith(("ip", "date", "number")):
+        values = [v for v in source["x"].dropna().drop_duplicates() if v != "\t"]
+        return _one_a_leaf(values, spec)[::4]
+    leaf = ~np.isin(np.arange(len(texts)), noisy.parent)
+    return [t for t, is_leaf in zip(texts, leaf, strict=True) if is_leaf and t is not None][::4]
+
+
+def _one_a_leaf(values: list[Any], spec: str) -> list[Any]:
+    """The first value of every leaf, of sixty values."""
+    chosen: dict[Any, Any] = {}
+    paths = leaf_paths(as_hierarchy(spec), [(value,) for value in values[:60]])
+    for value, path in zip(values[:60], paths, strict=True):
+        chosen.setdefault(path, value)
+    return list(chosen.values())
+
+
+SPECS = [spec for spec in DENSE if "separator=a" not in spec and "levels=month" not in spec]
+
+
+@some(
+    "ip:x-listed-True", "path:x?separator=::-listed-False", "date:x-found-True",
+    "number:x?lower=-100&upper=9.3&depth=30-found-False",
+)  # fmt: skip
+@in_turn(
+    ("spec", SPECS), ("listed", [True, False], ["listed", "found"]), ("consistent", [True, False])
+)
+def test_tree_parents_of_every_kind(spec: str, listed: bool, consistent: bool) -> None:
+    """Also with ``<invalid>`` and ``<other>`` rows, listed and not, adding up and not."""
+    values = [*(DENSE[spec](*row) for row in digits(1)), *([None] * 9), *(["\t"] * 9)]
+    source = column(values)
+    keys = some_keys(spec, source) if listed else None
+    asked: dict[str, Any] = {"delta": None} if listed else {}
+    frame = expect_tree_parents(source, spec, keys=keys, consistent=consistent, **asked)
+    others = frame["prefix"].str.endswith(OTHER)
+    assert others.any() == (consistent or listed)
+    assert frame["level"].nunique() >= 3
+
+
+@some("listed-True", "found-True")
+@pytest.mark.parametrize("consistent", [True, False])
+@pytest.mark.parametrize("listed", [True, False], ids=["listed", "found"])
+def test_tree_parents_of_columns(listed: bool, consistent: bool) -> None:
+    """The same labels under different parents, separators and missing values in them."""
+    names = [None, "a", "a / b", "b / a", "b", "c", "c / ", OTHER, "d", "é"]
+    source = pd.DataFrame([[names[d] for d in row] for row in digits(1)], columns=[*"wxyz"])
+    keys = None
+    if listed:
+        keys = list(source.dropna().drop_duplicates().itertuples(index=False, name=None))[::3]
+    frame = expect_tree_parents(source, ["w", "x", "y", "z"], keys=keys, consistent=consistent)
+    assert OTHER in set(frame["w"])
+
+
+LITERAL: list[tuple[str, list[str]]] = [
+    ("path:x", ["<other>", "<other>/<other>", "<other>/b", "a/<other>/c", "a/b"]),
+    ("path:x?separator=<", ["a<b", "a<other>", "a<other><b", "other>"]),
+    ("path:x?separator=e", ["<othebr>", "aeb", "aee<othebr>"]),
+    ("path:x?separator=>", ["<other>b", "a>b"]),
+    ("code:x?lengths=1,7", ["<other>", "a <other>", "aaaaaaa", "a"]),
+    ("code:x?lengths=3,9", ["a <other>", "abc <other>", "abcdefghi", "<ot"]),
+    ("domain:x", ["<other>", "a.<other>", "<other>.com", "a.<other>.com", "b.com"]),
+]
+
+
+@some(0, 4, 11)
+@in_turn((("spec", "values"), LITERAL), ("consistent", [True, False]))
+def test_values_that_read_other_are_values(spec: str, values: list[str], consistent: bool) -> None:
+    """A literal ``<other>`` comes before the row that stands for the rest, and keeps its own."""
+    expect_tree_parents(column(values * 60), spec, consistent=consistent)
+    expect_tree_parents(
+        column(values * 60), spec, consistent=consistent, keys=values[1:], delta=None
+    )
+
+
+def test_a_column_of_other() -> None:
+    """Two rows can read alike; the first is the value, which has rows below it."""
+    source = pd.DataFrame({"w": [OTHER, "b", "c"] * 90, "x": ["1", OTHER, "2"] * 90})
+    frame = expect_tree_parents(source, ["w", "x"], keys=[(OTHER, "1"), ("b", OTHER)], delta=None)
+    twice = frame[frame["prefix"] == OTHER]
+    assert twice["count"].tolist() == pytest.approx([90, 90], abs=20)
+    assert twice["residual"].tolist()[0] == 0
+    assert frame["prefix"].tolist().count(f"b / {OTHER}") == 2
+
+
+def test_rows_of_other_may_be_sorted_and_filtered() -> None:
+    """An ``<other>`` row whose node is gone lies under the next one up."""
+    source = pd.DataFrame({"x": ["10.1.2.3"] * 90 + ["10.1.9.9"] * 90 + ["99.1.1.1"] * 90})
+    with seeded_noise(1):
+        frame = dp.tree_counts(source, "ip:x?version=4", epsilon=5.0, keys=["10.1.2.3"])
+    labels = frame["prefix"].tolist()
+    assert f"10.1.0.0/16 {OTHER}" in labels
+    some = frame[frame["prefix"] != "10.1.0.0/16"].sort_values("count")
+    above = nearest_reported(some, as_hierarchy("ip:x?version=4")).tolist()
+    prefixes = some["prefix"].tolist()
+    under = {p: prefixes[a] if a >= 0 else None for p, a in zip(prefixes, above, strict=True)}
+    assert under[f"10.1.0.0/16 {OTHER}"] == under["10.1.2.0/24"] == "10.0.0.0/8"
+    assert under[OTHER] == "*"

@@ -19,7 +19,6 @@ from dpframe.postprocess.selection_intervals import (
     remainder_interval,
     selected_interval,
 )
-from dpframe.testing import seeded_noise
 from tests.members import in_turn, some
 
 BUMPS = table_from_density(
@@ -188,50 +187,6 @@ def test_e_values_have_mean_at_most_one(name: str) -> None:
             charge = paid + np.where(excess < step, rate * law.highest, whole)
             largest = max(mean_of_e_value(law, rate, k, charge) for k in cuts)
             assert largest == pytest.approx(1, abs=1e-9)
-
-
-COUNTS = {
-    "at the lowest": (2, 2),
-    "near the threshold": (30, 90),
-    "around": (60, 200),
-    "far": (500, 900),
-}
-
-
-def drawn_given_shown(rng: Any, law: NoiseTable, least: Any) -> Any:
-    """Noise given that it is at least ``least``, by inversion."""
-    over = np.append(law.at_least(), 0.0)
-    top = over[np.clip(least - law.lowest, 0, None)]
-    u = top * (1 - rng.random(len(least)))  # P(V >= v) uniform up to its largest value
-    return law.lowest + np.searchsorted(-over, -u, side="right") - 1
-
-
-@pytest.mark.parametrize("cut_share", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("where", COUNTS)
-@pytest.mark.parametrize("k", [1, 10, 300])
-def test_remainders_cover_on_realistic_laws(k: int, where: str, cut_share: float) -> None:
-    """400 parents of k children each, noise given the selection: misses stay below 4 sigma."""
-    rng = np.random.default_rng(k)
-    law, above, m = laplace_table(5, 57), laplace_table(4, 40), 400
-    threshold = law.highest + 2
-    n = rng.integers(*COUNTS[where], m * k, endpoint=True)
-    cut = np.arange(m * k) % k < cut_share * k
-    noise = drawn_given_shown(rng, law, np.where(cut, threshold - n, law.lowest))
-    assert (noise >= np.where(cut, threshold - n, law.lowest)).all()
-    group, rest = np.repeat(np.arange(m), k), 10_000
-    with seeded_noise(k):
-        noisy = np.bincount(group, n, m).astype(np.int64) + rest + above.draw(m)
-    lower, upper = remainder_interval(
-        above, law, noisy, n + noise, group, cut, threshold=threshold, confidence=0.9
-    )
-    bound = 0.05 + 4 * np.sqrt(0.05 * 0.95 / m)
-    assert np.mean(lower > rest) <= bound
-    assert np.mean(upper < rest) <= bound
-    spread = law.sd * np.sqrt(k) + above.sd
-    if cut_share == 0:
-        assert (upper - lower <= 2 * 1.9 * spread + 2).all()
-    elif where == "far":  # not far from the interval of plain children
-        assert np.mean(upper - lower) <= 2 * 3.5 * spread + law.highest
 
 
 def test_parents_without_children_and_no_parents() -> None:

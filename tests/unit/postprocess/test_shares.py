@@ -1,4 +1,4 @@
-"""Shares of released nodes are quotients whose intervals hold what both numbers allow."""
+"""Shares, largest rows and nodes with what is below them, of released frames."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.stats import binom
 
 import dpframe as dp
@@ -49,8 +51,7 @@ def wrong_end(found: ShareEnds) -> tuple[np.ndarray, np.ndarray]:
 
 
 def quotients(a: int, b: int, c: int, d: int, rest: bool) -> tuple[float, float]:
-    """Ends of the share of the second row, whose interval is [a, b], of the first one, or of the
-    second one and a rest in [c, d]."""
+    """Ends of the share of [a, b] in [c, d], or in [a, b] and a rest in [c, d]."""
 
     def twice(x: float) -> np.ndarray:
         return np.array([9.0, x])
@@ -122,8 +123,7 @@ CASES: dict[str, tuple[Callable[[int], pd.DataFrame], str, float]] = {
 @some("parts", "adjusted")
 @pytest.mark.parametrize("case", CASES)
 def test_a_share_holds_the_true_share_as_often_as_it_says(case: str) -> None:
-    """Law: intervals hold the true share with the confidence that is stated (level 1e-6 each);
-    the wrong end does not."""
+    """Law: with the confidence that is stated (level 1e-6 each); the wrong end does not."""
     ask, how, stated = CASES[case]
     held: dict[str, list[bool]] = {"LAX": [], "SFO": []}
     bug: list[bool] = []
@@ -165,8 +165,7 @@ def test_shares_of_counts_that_add_up_add_up() -> None:
 
 
 def test_a_row_is_a_share_of_what_is_shown_above_it() -> None:
-    """Law: ``of`` names the nearest row above, in an extract as well; without one nothing is
-    said; the total is all of itself."""
+    """Law: of the nearest row above, in an extract too; the total is all of itself."""
     frame = listed()
     share = frame.dp.share().set_index("prefix")
     assert share.loc["JFK / LAX", "of"] == "JFK"
@@ -210,8 +209,7 @@ def test_missing_ends_are_anywhere() -> None:
 
 
 def test_measures_of_a_rollup_have_shares() -> None:
-    """Law: the measure that is named is shared; sums that can be negative beyond [0, 1]; means
-    have no share."""
+    """Law: sums that can be negative have shares beyond [0, 1]; means have none."""
     measures = {
         "orders": "count",
         "paid": "sum(paid, 0, 10)",
@@ -251,3 +249,121 @@ def test_a_frame_that_was_changed_has_no_shares() -> None:
     rows = TRIPS.dp.synthesize({"paid": (-10, 10)}, epsilon=1.0).sample(5)
     with pytest.raises(dp.ParameterError, match="another kind"):
         rows.dp.top(2)
+
+
+VISITS = pd.DataFrame(
+    {
+        "origin": ["JFK"] * 900 + ["LGA"] * 300 + [None] * 200,
+        "dest": ["LAX"] * 600 + ["SFO"] * 300 + ["LAX"] * 300 + ["LGA"] * 200,
+    }
+)
+
+
+def tree_of_trips() -> pd.DataFrame:
+    with seeded_noise(4):
+        return VISITS.dp.tree_counts(["origin", "dest"], epsilon=2.0, delta=1e-6)
+
+
+FACTS = dict(tree_of_trips().dp.receipt)
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_of_a_quiet_week_there_is_no_largest(rows: int) -> None:
+    """Law: no row or one is an answer, with the columns that there always are."""
+    found = dp.hhh(VISITS.head(rows), ["origin"], epsilon=1.0, delta=1e-6, remainder=False)
+    assert len(found) == 0
+    for frame in (found, tree_of_trips().head(0), tree_of_trips().head(2)):
+        top = frame.dp.top(3)
+        assert len(top) == (frame["level"] > 0).sum()
+        assert top["above_next"].dtype == "boolean"
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4)), min_size=1, max_size=12))
+def test_the_largest_come_first(rows: list[tuple[int, int]]) -> None:
+    """Law: of any released numbers, the n that a stable sort puts first, with all their columns;
+    ``above_next`` is exactly that intervals do not touch."""
+    count, half = (np.array(column, dtype=np.int64) for column in zip(*rows, strict=True))
+    frame = pd.DataFrame(
+        {
+            "level": 1,
+            "prefix": [f"p{i}" for i in range(len(rows))],
+            "p": [f"p{i}" for i in range(len(rows))],
+            "residual": count,
+            "count": count,
+            "lower": count - half,
+            "upper": count + half,
+        }
+    )
+    seal_frame(frame, {**FACTS, "hierarchy": "columns:p", "levels": ["p"]})
+    order = sorted(range(len(rows)), key=lambda i: -rows[i][0])
+    for n in (1, 3, 20):
+        top = frame.dp.top(n)
+        assert list(top.index) == order[:n]
+        assert list(top.columns) == [*frame.columns, "above_next"]
+        for i, (this, following) in enumerate(itertools.pairwise(order)):
+            if i < n:
+                sure = frame.loc[this, "lower"] > frame.loc[following, "upper"]
+                assert top["above_next"].iloc[i] == sure
+        assert top["above_next"].isna().sum() == (n >= len(rows))
+
+
+def test_the_largest_of_a_level_and_by_a_measure() -> None:
+    """Law: the total is left out unless it is asked for; names of levels are numbers; a rollup is
+    ranked by the measure that is named; the result is an extract."""
+    frame = tree_of_trips()
+    assert (frame.dp.top(99)["level"] > 0).all()
+    assert frame.dp.top(99, level="origin").equals(frame.dp.top(99, level=1))
+    assert frame.dp.top(9, level=0)["prefix"].tolist() == ["*"]
+    assert frame.dp.top(1, level="dest")["prefix"].tolist() == ["JFK / LAX"]
+    assert "not part of the release" in frame.dp.top(1).dp.receipt["frame"]
+    measures = {"trips": "count", "km": "sum(km, 0, 10)"}
+    source = VISITS.assign(km=np.where(VISITS["origin"] == "LGA", 10.0, 1.0))
+    with seeded_noise(2):
+        measured = rollup(source, ["origin", "dest"], measures, epsilon=20.0, delta=1e-6)
+    assert measured.dp.top(1, level=1)["prefix"].tolist() == ["JFK"]
+    assert measured.dp.top(1, "km", level=1)["prefix"].tolist() == ["LGA"]
+    for wrong in ({"n": 0}, {"n": 1, "level": 3}, {"n": 1, "level": "city"}, {"n": 1, "by": "x"}):
+        with pytest.raises(dp.ParameterError):
+            frame.dp.top(**wrong)
+    with pytest.raises(dp.ParameterTypeError, match="n must be a whole number"):
+        frame.dp.top(2.5)
+
+
+def test_a_node_and_everything_below_it() -> None:
+    """Law: rows whose columns start with those of the node, in the order of the frame."""
+    frame = tree_of_trips()
+    below = frame.dp.below("JFK")
+    assert below["prefix"].tolist() == [p for p in frame["prefix"] if p.startswith("JFK")]
+    assert below.dp.receipt["frame"].startswith("an extract")
+    assert frame.dp.below("*").equals(frame)
+    assert frame.dp.below("SFO")["prefix"].tolist() == ["JFK / SFO"]
+    assert frame.dp.below("LGA")["prefix"].iloc[0] == "LGA"  # a prefix before a value below
+    assert frame.dp.below("<invalid>")["prefix"].iloc[0] == "<invalid>"
+
+
+def test_a_label_that_is_no_node_or_several() -> None:
+    """Law: an error names the prefixes that it could be, or the label that is near it."""
+    frame = tree_of_trips()
+    with pytest.raises(dp.ParameterError, match="'JFK / LAX', 'LGA / LAX'"):
+        frame.dp.below("LAX")
+    with pytest.raises(dp.ParameterError, match="Did you mean 'JFK / LAX'"):
+        frame.dp.below("JFK/LAX")
+    with pytest.raises(dp.ParameterError, match="no label that this frame shows"):
+        frame.dp.below("zzzzzzzz")
+
+
+def test_below_in_every_kind_of_hierarchy() -> None:
+    """Law: by the value of the level of a node that is not shown; by prefixes of addresses."""
+    heavy = VISITS.dp.hhh(["origin", "dest"], epsilon=4.0, delta=1e-6)
+    assert "JFK" not in set(heavy["prefix"])
+    assert heavy.dp.below("JFK")["prefix"].tolist() == ["JFK / LAX", "JFK / SFO"]
+    visits = pd.DataFrame({"src": ["10.0.0.1"] * 300 + ["10.9.0.1"] * 300 + ["11.0.0.1"] * 300})
+    with seeded_noise(1):
+        nodes = visits.dp.tree_counts("ip:src?version=4", epsilon=4.0, delta=1e-6)
+    below = nodes.dp.below("10.0.0.0/8")
+    assert "10.9.0.1" in set(below["prefix"]) | {p.removesuffix("/32") for p in below["prefix"]}
+    assert not below["prefix"].str.startswith("11.").any()
+    flat = VISITS.dp.heavy_hitters("dest", epsilon=4.0, delta=1e-6)
+    assert flat.dp.below("SFO")["dest"].tolist() == ["SFO"]
+    assert flat.dp.top(1)["dest"].tolist() == ["LAX"]

@@ -9,12 +9,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.noise import NoiseTable, halves
-from dpframe.postprocess.change_sides import (
-    hidden_bound,
-    law_of_tests,
-    most_hidden,
-    topmost_below,
-)
+from dpframe.postprocess.change_sides import hidden_bound, law_of_tests, most_hidden, topmost_below
 from dpframe.postprocess.shown_nodes import shown_nodes
 from dpframe.questions.hhh.ask import HHH
 from dpframe.testing import seeded_noise
@@ -63,14 +58,15 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "tree": ("tree_counts", {"mechanism": "hhh"}),
     "rollup": ("rollup", {"measures": {"n": "count"}}),
     "rollup of users": ("rollup", {"measures": {"n": "count"}, "user": "who"}),
+    "another division of epsilon": ("hhh", {"release_share": 0.2}),
 }
+TOLD = [(kind, "this") for kind in KINDS] + [(kind, "earlier") for kind in [*KINDS][:-1]]
 
 
-@pytest.mark.parametrize("version", ["this", "earlier"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "version"), TOLD)
 def test_the_law_of_tests_is_the_one_that_was_drawn_from(kind: str, version: str) -> None:
-    """Law: the receipt has the table of the release; for a receipt of an earlier version the plan
-    that is made again has it."""
+    """Law: the receipt has the table of the release, and needs no argument that it lacks; for a
+    receipt of an earlier version the plan that is made again has it."""
     what, arguments = KINDS[kind]
     frame = released(what, **arguments)
     if version == "earlier":
@@ -78,7 +74,7 @@ def test_the_law_of_tests_is_the_one_that_was_drawn_from(kind: str, version: str
         assert law_of_tests(frame.dp.receipt, None) is None
     question = getattr(dp, {"hhh": "explain"}.get(what, f"explain_{what}"))
     plan = question(BY, epsilon=1.0, delta=1e-6, **arguments).plan
-    law = (plan.selection if what == "rollup" else plan).test_noise
+    law = plan.selection.test_noise
     found = law_of_tests(frame.dp.receipt, HHH.plan)
     assert found is not None
     assert (found.lowest, found.weights.tolist()) == (law.lowest, law.weights.tolist())
@@ -96,15 +92,6 @@ def test_the_law_of_tests_is_the_one_that_was_drawn_from(kind: str, version: str
     assert hidden.at(0, 1e-3) is None  # the rest is never tested
 
 
-def test_another_division_of_epsilon_is_in_the_receipt() -> None:
-    """Law: the law of tests needs no argument that the receipt lacks."""
-    frame = released(release_share=0.2)
-    law = dp.explain(BY, epsilon=1.0, delta=1e-6, release_share=0.2).plan.test_noise
-    found = law_of_tests(frame.dp.receipt, None)
-    assert found is not None
-    assert (found.lowest, found.weights.tolist()) == (law.lowest, law.weights.tolist())
-
-
 def test_another_division_of_epsilon_in_an_earlier_version_leaves_what_is_certain() -> None:
     """Law: what a receipt does not tell is not guessed: its ends bound what is hidden."""
     frame = earlier_frame(released(release_share=0.2))
@@ -115,14 +102,10 @@ def test_another_division_of_epsilon_in_an_earlier_version_leaves_what_is_certai
     assert hidden.certain is not None
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [{"mechanism": "streaming"}, {"mechanism": "laplace"}],
-    ids=lambda a: str(a["mechanism"]),
-)
-def test_others_prove_nothing(arguments: dict[str, Any]) -> None:
+@pytest.mark.parametrize("mechanism", ["streaming", "laplace"])
+def test_others_prove_nothing(mechanism: str) -> None:
     """Law: mechanisms whose reports are no tests of residuals have no bound."""
-    frame = released(**arguments)
+    frame = released(mechanism=mechanism)
     nodes = shown_nodes(frame, frame.dp.receipt, "change")
     assert hidden_bound(nodes, HHH.plan).certain is None
 
@@ -130,28 +113,20 @@ def test_others_prove_nothing(arguments: dict[str, Any]) -> None:
 def test_a_measure_that_decides_bounds_no_count() -> None:
     """Law: where bytes decide what is shown, nothing is said of records."""
     rows = TRIPS.assign(size=5.0)
+    measures = {"n": "count", "bytes": dp.sum("size", lower=0, upper=10)}
     with seeded_noise(1):
-        frame = rows.dp.rollup(
-            BY,
-            {"n": "count", "bytes": dp.sum("size", lower=0, upper=10)},
-            heavy="bytes",
-            epsilon=1.0,
-            delta=1e-6,
-        )
+        frame = rows.dp.rollup(BY, measures, heavy="bytes", epsilon=1.0, delta=1e-6)
     for given in (frame, earlier_frame(frame)):
         assert law_of_tests(given.dp.receipt, HHH.plan) is None
-        assert (
-            hidden_bound(shown_nodes(given, given.dp.receipt, "change"), HHH.plan).certain is None
-        )
+        nodes = shown_nodes(given, given.dp.receipt, "change")
+        assert hidden_bound(nodes, HHH.plan).certain is None
 
 
 def test_both_draws_of_a_printed_test_bound_what_is_hidden() -> None:
     """Law: the receipt has the laws of both draws, from whose ends the number on the card follows,
     which alone is read from receipts of earlier versions."""
-    frame = released(mechanism="paper", acknowledge=True, remainder=False, epsilon=4.0)
-    plan = dp.explain(
-        BY, mechanism="paper", acknowledge=True, remainder=False, epsilon=4.0, delta=1e-6
-    ).plan
+    paper = {"mechanism": "paper", "acknowledge": True, "remainder": False, "epsilon": 4.0}
+    frame, plan = released(**paper), dp.explain(BY, delta=1e-6, **paper).plan
     assert frame.dp.receipt["noise"]["shared"]["highest"] == plan.laws.gamma.highest
     no_card = frame.copy()
     no_card.attrs = {**frame.attrs, "dp": {**frame.attrs["dp"], "card": []}}

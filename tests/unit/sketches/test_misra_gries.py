@@ -6,7 +6,6 @@ import ast
 import copy
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -70,13 +69,18 @@ STREAMS = st.lists(st.integers(0, 11), max_size=80)
 def test_any_batches_give_the_state_of_one_record_at_a_time(
     stream: list[int], counters: int, spelling: Callable[[int], Any], cuts: list[int]
 ) -> None:
-    """Law: the state is that of Algorithm 1, zeros included, however batches are cut."""
+    """Law: the state is that of Algorithm 1, zeros included, however batches are cut; C <= f <= C +
+    alpha for every key, and alpha <= n / (k + 1)."""
     records = [spelling(x) for x in stream]
     sketch = MisraGries(counters)
     ends = sorted({min(cut, len(records)) for cut in cuts})
     for start, end in zip([0, *ends], [*ends, len(records)], strict=True):
         sketch.update(records[start:end])
     assert content(sketch) == expected(records, counters)
+    assert sketch.decrements * (counters + 1) <= sketch.total == len(stream)
+    for key in map(spelling, range(12)):
+        estimate = sketch.estimate(key) if records else 0
+        assert estimate <= records.count(key) <= estimate + sketch.decrements
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -137,9 +141,7 @@ def test_long_keys_with_equal_words_stay_apart() -> None:
 
 @tries(25, 100, deadline=None)
 @given(STREAMS, st.integers(2, 8))
-def test_the_standard_sketch_has_the_same_positive_counters(
-    stream: list[int], counters: int
-) -> None:
+def test_the_standard_sketch_has_the_positive_counters(stream: list[int], counters: int) -> None:
     """Law: without its zeros the variant is the classical sketch, decrements included."""
     kept, _, _ = content(sketched(stream, counters, standard=True))
     entries, decrements, _ = content(sketched(stream, counters))
@@ -150,19 +152,6 @@ def test_the_standard_sketch_has_the_same_positive_counters(
         {key: count for (_, key), count in kept.items()},
         decrements,
     ) == naive.standard_misra_gries(stream, counters)
-
-
-@tries(25, 100, deadline=None)
-@given(STREAMS, st.integers(2, 8))
-def test_true_counts_lie_between_the_estimate_and_the_decrements_above_it(
-    stream: list[int], counters: int
-) -> None:
-    """Law: C <= f <= C + alpha for every key, and alpha <= n / (k + 1)."""
-    sketch, true = sketched(stream, counters), Counter(stream)
-    assert sketch.decrements * (counters + 1) <= sketch.total == len(stream)
-    for key in range(12):
-        estimate = sketch.estimate(key)
-        assert estimate <= true[key] <= estimate + sketch.decrements
 
 
 # -- what holds the keys -------------------------------------------------------------------------
@@ -223,35 +212,20 @@ def test_every_form_of_a_batch_gives_the_same_state(form: str, keys: list[Any]) 
     "values",
     [
         *(np.array(NUMBERS, dtype=f"i{n}") for n in (1, 2, 4, 8)),
-        np.array(NUMBERS, dtype=">i8"),
-        np.array(NUMBERS, dtype=">i2"),
-        np.array(NUMBERS)[::-1][::-1],
-        pd.Series(NUMBERS, dtype="Int16"),
-        pd.Series(NUMBERS, dtype="int32[pyarrow]"),
-        pa.array(NUMBERS, pa.int8()),
-        pa.array(NUMBERS, pa.int32()).dictionary_encode(),
-        [np.int8(x) if x % 2 else x for x in NUMBERS],
+        *(np.array(NUMBERS, dtype=">i8"), np.array(NUMBERS, dtype=">i2")),
+        *(np.array(NUMBERS)[::-1][::-1], [np.int8(x) if x % 2 else x for x in NUMBERS]),
+        *(pd.Series(NUMBERS, dtype="Int16"), pd.Series(NUMBERS, dtype="int32[pyarrow]")),
+        *(pa.array(NUMBERS, pa.int8()), pa.array(NUMBERS, pa.int32()).dictionary_encode()),
+        *(pa.array(WORDS, pa.large_string()), pa.array(WORDS, pa.string_view())),
+        *(pa.array(WORDS).dictionary_encode(), pl.Series(WORDS, dtype=pl.Categorical)),
+        *(pd.Series(WORDS, dtype="string"), pd.Series(WORDS, dtype="string[pyarrow]")),
     ],
+    ids=lambda values: f"{type(values).__name__} {getattr(values, 'dtype', None)}",
 )
-def test_integers_of_any_width_are_the_same_keys(values: Any) -> None:
-    """Law: an integer is its value."""
-    assert content(sketched(values)) == expected(NUMBERS, 5)
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        pa.array(WORDS, pa.large_string()),
-        pa.array(WORDS, pa.string_view()),
-        pa.array(WORDS).dictionary_encode(),
-        pd.Series(WORDS, dtype="string"),
-        pd.Series(WORDS, dtype="string[pyarrow]"),
-        pl.Series(WORDS, dtype=pl.Categorical),
-    ],
-)
-def test_text_of_any_type_is_the_same_keys(values: Any) -> None:
-    """Law: a text is its characters; codes and categories mean nothing."""
-    assert content(sketched(values, 6)) == expected(WORDS, 6)
+def test_keys_of_any_type_are_the_same_keys(values: Any) -> None:
+    """Law: an integer is its value, a text its characters; codes and categories mean nothing."""
+    keys = WORDS if len(values) == len(WORDS) else NUMBERS
+    assert content(sketched(values, 6)) == expected(keys, 6)
 
 
 def test_the_order_of_keys_is_that_of_values_not_of_codes_or_arrival() -> None:
@@ -392,12 +366,6 @@ def test_an_error_of_the_callers_iterable_passes_and_undoes_the_call() -> None:
         sketch.update(BAD_FOR_TEXT["error in the source"]())
 
 
-def test_records_have_no_weights() -> None:
-    """Law: a record weighs one; there is no argument for another weight, negative or not."""
-    with pytest.raises(TypeError):
-        MisraGries(3).update([1], -1)  # type: ignore[call-arg]
-
-
 @pytest.mark.parametrize("counters", [0, 1, -5, 2.5, "7", None, True, 10**9])
 def test_the_number_of_counters_is_a_whole_number_from_2(counters: Any) -> None:
     """Law: k of 0 or 1 and what is no whole number are refused with the rule."""
@@ -481,15 +449,15 @@ def test_only_one_module_loads_numba_and_importing_dpframe_does_not() -> None:
     assert loads == {"_kernels.py"}
     code = (
         "import sys, dpframe, dpframe.sketches as s; m = s.MisraGries(2); m.top(); m.update([]); "
-        "s.merge_raw_sketches([m]); print('numba' in sys.modules)"
+        "s.merge_raw_sketches([m]); from dpframe.sketches.hot_partition import HotPartition as H; "
+        "H(5, 2, 3, seed=1).update(m._state().counts.astype('u8')[:0]); "
+        "print('numba' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "False", done.stderr
 
 
-def test_a_read_only_installation_compiles_without_a_cache(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_read_only_installation_compiles_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: where compiled code cannot be kept, it is compiled in every process."""
     calls = []
 

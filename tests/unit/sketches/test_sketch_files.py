@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-import os
-import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,13 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpframe.errors import SourceError
-from dpframe.sketches import (
-    MergedSketch,
-    MisraGries,
-    PrivacyAwareMisraGries,
-    merge_raw_sketches,
-    sketch_files,
-)
+from dpframe.sketches import MergedSketch, MisraGries, PrivacyAwareMisraGries, merge_raw_sketches
 from dpframe.sketches._sketch import Sketch
 from tests.members import some
 
@@ -107,34 +99,9 @@ def test_a_user_is_remembered_over_a_file(tmp_path: Path) -> None:
             PrivacyAwareMisraGries.load(tmp_path / "users").update_users(again, [1])
 
 
-def test_a_file_is_the_owners_and_replaces_the_old_one_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Law: raw data is readable by the owner only; a failed write leaves the old file alone."""
-    path = tmp_path / "sketch"
-    made("variant", ["a"]).save(path)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    made("variant", ["b"]).save(str(path))
-    before = path.read_bytes()
-    assert MisraGries.load(path).top() == [("b", 1)]
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(SourceError, match="No space left"):
-        made("variant", ["c"]).save(path)
-    assert path.read_bytes() == before
-    assert [file.name for file in tmp_path.iterdir()] == ["sketch"]
-    with pytest.raises(SourceError, match="not written"):
-        made("variant", ["c"]).save(tmp_path / "no folder" / "sketch")
-
-
 @some(0, 2)
 @pytest.mark.parametrize("spelling", SPELLINGS)
-def test_a_truncated_or_changed_file_is_refused(
-    tmp_path: Path, spelling: Callable[[int], Any]
-) -> None:
+def test_a_truncated_or_changed_file(tmp_path: Path, spelling: Callable[[int], Any]) -> None:
     """Law: every cut and every changed byte is noticed, and the message quotes no key."""
     path = tmp_path / "sketch"
     made("variant", [spelling(x) for x in (1, 2, 3, 1)]).save(path)
@@ -195,31 +162,16 @@ def forged(path: Path, **changes: Any) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"counters": 1},
-        {"counters": 10**12},
-        {"counters": 3},
-        {"counters": "4"},
-        {"counters": "left out"},
-        {"standard": "no"},
-        {"kind": "float64"},
-        {"kind": None},
-        {"kind": "text"},
-        {"entries": 5},
-        {"entries": -1},
-        {"entries": 2.0},
-        {"entries": 10**18},
-        {"decrements": 9},
-        {"decrements": -1},
-        {"total": 7},
-        {"total": None},
-        {"bytes": 1},
-        {"body": b""},
+        *({"counters": wrong} for wrong in (1, 10**12, 3, "4", "left out")),
+        *({"kind": wrong} for wrong in ("float64", None, "text")),
+        *({"entries": wrong} for wrong in (5, -1, 2.0, 10**18)),
+        *({"decrements": 9}, {"decrements": -1}, {"total": 7}, {"total": None}),
+        *({"standard": "no"}, {"bytes": 1}, {"body": b""}),
         {"body": bytes(64)},  # keys twice, counters 0
     ],
+    ids=str,
 )
-def test_a_header_that_describes_no_sketch_is_refused(
-    tmp_path: Path, changes: dict[str, Any]
-) -> None:
+def test_a_header_that_describes_no_sketch(tmp_path: Path, changes: dict[str, Any]) -> None:
     """Law: a fitting checksum does not make a state that no stream leads to."""
     path = tmp_path / "sketch"
     sketch = MisraGries(4)
@@ -237,22 +189,12 @@ def test_text_in_a_file_is_checked(tmp_path: Path) -> None:
     path = tmp_path / "sketch"
     made("variant", ["a", "b"]).save(path)
     counts = b"".join(n.to_bytes(8, "little") for n in (1, 1))
+    sorted_, falling = (0, 1, 2), (0, 2, 1)
     for offsets, text in (
-        ((0, 1, 9), b"ab"),
-        ((1, 1, 2), b"ab"),
-        ((0, 2, 1), b"ab"),
-        ((0, 1, 2), b"ba"),
-        ((0, 1, 2), b"aa"),
-        ((0, 1, 2), b"a\xff"),
+        *(((0, 1, 9), b"ab"), ((1, 1, 2), b"ab"), (falling, b"ab"), (sorted_, b"ba")),
+        *((sorted_, b"aa"), (sorted_, b"a\xff")),
     ):
         body = counts + b"".join(n.to_bytes(8, "little") for n in offsets) + text
         forged(path, body=body)
         with pytest.raises(SourceError, match="truncated or damaged"):
             MisraGries.load(path)
-
-
-def test_the_format_is_written_down() -> None:
-    """Law: the version and the layout that the docstring states are those of the code."""
-    assert sketch_files.FORMAT == 1
-    assert len(sketch_files.MAGIC) == 16
-    assert sketch_files.PREFIX == 24

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-from collections import Counter
-from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 from unittest import mock
@@ -24,17 +22,22 @@ from dpframe.sources import small_frames as address_levels
 from dpframe.sources.exact_trees import exact_counts
 from tests import strategies as nasty
 from tests.hostile import IPS
-from tests.unit.sources.test_address_keys import ADDRESSES, ALMOST, FOURS, LONG, NEAR, SIXES, SPECS
+from tests.unit.sources.test_stream_keys import (
+    ADDRESSES,
+    ALMOST,
+    FOURS,
+    LONG,
+    NEAR,
+    SIXES,
+    SPECS,
+    table_of,
+)
 
 MANY = (*SPECS, "ip:x?version=4&prefixes=1,9,31", "ip:x?prefixes=3,32&prefixes6=127")
 OCTETS = st.sampled_from(
     [*"0159", "00", "25", "55", "99", "100", "255", "256", "260", "300", "1000"]
 )
 DOTTED = st.lists(OCTETS, min_size=3, max_size=5).map(".".join)
-
-
-def table_of(texts: Sequence[str | None]) -> pa.Table:
-    return pa.table({"x": pa.array(texts, pa.string())})
 
 
 def counted(source: object, spec: str, band: int = 1, sql: bool = False) -> list[Any]:
@@ -56,15 +59,10 @@ WAYS: dict[str, dict[str, float]] = {
 
 
 @nasty.examples(
-    12,
-    500,
-    ADDRESSES,
-    st.sampled_from(MANY),
-    st.integers(1, 3),
-    st.integers(1, 9),
+    12, 500, ADDRESSES, st.sampled_from(MANY), st.integers(1, 3), st.integers(1, 9),
     st.sampled_from(sorted(WAYS)),
-)
-def test_counts_are_those_of_sql(
+)  # fmt: skip
+def test_counts_are_of_sql(
     texts: list[str | None], spec: str, band: int, size: int, way: str
 ) -> None:
     """Of both families, mapped, malformed and missing ones, wherever blocks, batches and folds end,
@@ -145,27 +143,6 @@ def test_a_reader_that_takes_more_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
     assert counted(rows, "ip:x") != counted(rows, "ip:x", sql=True)
 
 
-def naive(texts: list[str], band: int) -> dict[tuple[int, int], int]:
-    """Nodes of IPv4, one text at a time."""
-    out: Counter[tuple[int, int]] = Counter()
-    for text in texts:
-        number = int(ipaddress.IPv4Address(text))
-        out.update((level, number >> 32 - 8 * level << 32 - 8 * level) for level in range(1, 5))
-    return {node: n for node, n in out.items() if n >= band}
-
-
-@pytest.mark.parametrize("held", [300, 2**24])
-def test_many_rows_count_as_one_by_one(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(address_levels, "HELD", held)
-    monkeypatch.setattr(duck_relations, "PIECE_ROWS", 2000)
-    numbers = np.random.default_rng(5).integers(0, [3, 2, 40, 9], (20_000, 4))
-    texts = [".".join(map(str, row)) for row in numbers.tolist()]
-    level, n, keys = counted(table_of(texts), "ip:x?version=4", 5)
-    found = zip(level[1:], [int(k) & 0xFFFFFFFF for k in keys[1:]], n[1:], strict=True)
-    assert {(a, b): c for a, b, c in found} == naive(texts, 5)
-    assert n[0] == len(texts)
-
-
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """In which ways what is counted was read: all rows by bytes, or given up for SQL."""
@@ -237,9 +214,7 @@ def test_a_source_is_read_twice_only_where_it_can_be(
     assert counted(con.sql("FROM once"), "ip:x") == known
 
 
-def test_a_limit_of_memory_is_left_to_duckdb(
-    ways: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_limits_of_memory_are_duckdb_s(ways: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DPFRAME_MEMORY_LIMIT", "4GB")
     counted(table_of(["1.2.3.4"]), "ip:x")
     assert ways == []

@@ -42,8 +42,7 @@ SOURCES: dict[str, Callable[[], Any]] = {
 @some("reader", "dataset", "narwhals, lazy")
 @pytest.mark.parametrize("kind", SOURCES)
 def test_a_frame_of_another_library_is_a_source(kind: str) -> None:
-    """Law: the result of the same rows as an Arrow table; explained without a row being read; read
-    once for questions that look twice."""
+    """Law: as an Arrow table; explained without a row being read; read once, looked at twice."""
     source = SOURCES[kind]()
     assert "threshold" in str(dp.explain(source, ["country", "city"], **BUDGET))
     with seeded_noise(5):
@@ -98,6 +97,10 @@ def test_sketches_need_an_order_that_is_known() -> None:
         (pd.Series(["FR"]), r"source cannot be pandas\.Series"),
         ({"country": ["FR"]}, "source cannot be dict"),
         (pd.Series(["FR"]).to_numpy(), r"source cannot be numpy\.ndarray"),
+        (duckdb.connect(), "source cannot be "),
+        (3, "source cannot be int"),
+        (None, "source cannot be "),
+        (["FR"], "source cannot be list"),
     ],
 )
 def test_what_is_no_frame_is_named_with_its_library(source: Any, named: str) -> None:

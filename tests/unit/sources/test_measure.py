@@ -6,28 +6,21 @@ import math
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path as File
 from typing import Any
 
 import duckdb
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.budget import SHARE_GRID, PrivacyUnit
-from dpframe.errors import ColumnError
-from dpframe.hierarchy import Hierarchy, as_hierarchy
-from dpframe.sources import exact_trees, sql_tables
-from dpframe.sources import sql_tables as sql_sources
-from dpframe.sources.count_rows import tree_of
+from dpframe.hierarchy import as_hierarchy
 from tests import strategies as nasty
 from tests.members import some
 from tests.naive import Path, leaf_paths, parts, units_of_keys, units_of_users
-from tests.rollups import exact_counts, tree_paths
+from tests.rollups import columns_of_t, exact_counts, node_counts, tree_by_sql
 
 X = dp.columns("x")
 SEED = 7
@@ -61,8 +54,6 @@ def frame_of(
     return frame.astype({columns[-1]: kind})
 
 
-# -- the twin ------------------------------------------------------------------------------------
-
 WEIGHTS = st.one_of(
     st.floats(allow_nan=True, allow_infinity=True),
     st.floats(0, 3),
@@ -74,11 +65,9 @@ BOUNDS = st.sampled_from([1.0, 0.1, 3e-7, 1e200, 1e-200, 1234.5])
 
 
 @nasty.examples(
-    8,
-    100,
-    st.lists(st.tuples(st.sampled_from(["a", "b", "ü", "", None]), WEIGHTS), max_size=40),
+    8, 100, st.lists(st.tuples(st.sampled_from(["a", "b", "ü", "", None]), WEIGHTS), max_size=40),
     BOUNDS,
-)
+)  # fmt: skip
 def test_units_of_rows_are_those_of_the_twin(rows: list[Any], most: float) -> None:
     """Law: for the same offsets the same units, whatever floating-point numbers there are."""
     keys = leaf_paths(X, [(x,) for x, _ in rows])
@@ -145,18 +134,11 @@ def test_every_kind_adds_up_a_measure(rows: list[Any], spec: str, invalid: str) 
         assert abs(found.get(path, 0) - units) < max(1, below.get(path, 1))
 
 
-# -- bounded and unbiased ------------------------------------------------------------------------
-
-
 @nasty.examples(
-    10,
-    200,
-    st.lists(st.tuples(st.sampled_from("abc"), WEIGHTS), max_size=12),
-    st.sampled_from("abcd"),
-    WEIGHTS,
-    st.integers(0, 2**63 - 1),
-)
-def test_one_row_moves_one_key_by_at_most_the_grid(
+    10, 200, st.lists(st.tuples(st.sampled_from("abc"), WEIGHTS), max_size=12),
+    st.sampled_from("abcd"), WEIGHTS, st.integers(0, 2**63 - 1),
+)  # fmt: skip
+def test_a_row_moves_one_key_by_the_grid(
     rows: list[Any], key: str, weight: float | None, seed: int
 ) -> None:
     """Law: for every seed; that is all that the proof of privacy asks of the rounding."""
@@ -175,9 +157,7 @@ def test_one_row_moves_one_key_by_at_most_the_grid(
     st.lists(st.tuples(st.just("new"), st.sampled_from("abcd"), WEIGHTS), max_size=12),
     st.integers(0, 2**63 - 1),
 )
-def test_one_user_moves_all_keys_together_by_at_most_the_grid(
-    rows: list[Any], own: list[Any], seed: int
-) -> None:
+def test_a_user_moves_all_keys_by_the_grid(rows: list[Any], own: list[Any], seed: int) -> None:
     """Law: for every seed, up at every key; and not by less than the user has, but for rounding."""
     columns, unit = ["u", "x", "w"], measured(1.0, "u")
     before = exact_counts(frame_of(rows, columns), X, unit, seed)
@@ -219,8 +199,6 @@ def test_sums_of_the_largest_weights_fit() -> None:
     assert exact_counts(rows, X, measured(1e-200, "u"))[("a",)] == SHARE_GRID
 
 
-# -- types ---------------------------------------------------------------------------------------
-
 NUMBERS: dict[str, list[Any]] = {
     **{t: [1, 0, -1, 100, None] for t in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")},
     "UBIGINT": [2**64 - 1, 0, 3, None],
@@ -232,30 +210,10 @@ NUMBERS: dict[str, list[Any]] = {
 }
 
 
-def by_sql(
-    con: duckdb.DuckDBPyConnection,
-    hierarchy: Hierarchy,
-    unit: PrivacyUnit,
-    columns: list[tuple[str, str]] | None,
-) -> dict[Path, int]:
-    """The statement of the SQL front door, run on the connection that has the table t."""
-    source = sql_sources.table_source("t")
-    text = sql_tables.table_rollup_statement(
-        source, hierarchy, unit, band=1, seed=SEED, columns=columns
-    )
-    tree = tree_of(con.sql(text).to_arrow_table())
-    return dict(zip(tree_paths(tree, hierarchy), tree.count.tolist(), strict=True))
-
-
 @some(
-    "TINYINT-None",
-    "SMALLINT-None",
-    "INTEGER-u",
-    "HUGEINT-None",
-    "DECIMAL(38,0)-u",
-    "DECIMAL(9,2)-u",
-    "DOUBLE-None",
-)
+    "TINYINT-None", "SMALLINT-None", "INTEGER-u", "HUGEINT-None", "DECIMAL(38,0)-u",
+    "DECIMAL(9,2)-u", "DOUBLE-None",
+)  # fmt: skip
 @pytest.mark.parametrize("user", [None, "u"])
 @pytest.mark.parametrize("kind", NUMBERS)
 def test_numbers_of_every_type_are_read(kind: str, user: str | None) -> None:
@@ -272,62 +230,5 @@ def test_numbers_of_every_type_are_read(kind: str, user: str | None) -> None:
     total = sum(parts(None if v is None else float(v), 4.0) for v in values) * SHARE_GRID / 2**40
     assert abs(found[()] - total) < len(values)
     assert found[()] > 0
-    for columns in (None, sql_tables.described_columns(con.execute("DESCRIBE t").fetchall())):
-        assert by_sql(con, X, unit, columns) == found
-
-
-def test_every_source_has_the_same_measure(tmp_path: File) -> None:
-    """pandas of several dtypes, Polars, Arrow, relations and files, CSV too, whose texts read."""
-    rows = {"x": ["a", "a", "c", "c"], "w": [2.5, None, 7.0, -1.0]}
-    table = pa.table(rows)
-    csv, parquet = tmp_path / "t.csv", tmp_path / "t.parquet"
-    pl.DataFrame(rows).write_parquet(parquet)
-    csv.write_text("x,w\na,2.5\na,\nc,7e0\nc,-1\nc,much\nc,nan\n")
-    con = duckdb.connect()
-    con.register("given", table)
-    x = pd.Series(rows["x"], dtype=object)
-    sources: list[object] = [
-        *(pd.DataFrame({"x": x, "w": pd.Series(rows["w"], dtype=t)}) for t in ("Float64", "float")),
-        pl.DataFrame(rows),
-        table,
-        table.set_column(1, "w", table["w"].cast(pa.decimal128(9, 2))),
-        con.sql("SELECT x, w::FLOAT AS w FROM given"),
-        parquet,
-        csv,
-    ]
-    for source in sources:
-        found = exact_counts(source, X, measured(5.0), SEED)
-        assert found == {(): 384, ("a",): 128, ("c",): 256}, source
-
-
-def test_a_measure_can_be_a_level_too() -> None:
-    frame = pd.DataFrame({"x": ["a", "b"], "w": [1, 2]})
-    expected = {(): 384, ("1",): 128, ("1", "a"): 128, ("2",): 256, ("2", "b"): 256}
-    assert exact_counts(frame, dp.columns("w", "x"), measured(2.0), SEED) == expected
-    con = duckdb.connect()
-    con.register("t", frame)
-    assert by_sql(con, dp.columns("w", "x"), measured(2.0), None) == expected
-
-
-REFUSED = [
-    *("'1'", "DATE '2020-01-01'", "true", "[1]", "{'a': 1}", "'1'::BLOB", "INTERVAL 1 DAY"),
-    *("'SECRET'::ENUM('SECRET')", "MAP {'a': 1}", "TIMESTAMP '2020-01-01'", "uuid()"),
-]
-
-
-@some("'1'", "true", "'1'::BLOB", "uuid()")
-@pytest.mark.parametrize("value", REFUSED)
-def test_a_column_of_no_numbers_is_refused_by_its_type(value: str) -> None:
-    """Law: at every door in the same words, by the type alone, which is public."""
-    con, refused = duckdb.connect(), r"column 'w' has type .*; a measure is read from numbers\. "
-    con.execute(f"CREATE TABLE t AS SELECT 'a' AS x, {value} AS w")
-    with pytest.raises(ColumnError, match=refused) as given:
-        exact_trees.exact_counts(con.table("t"), X, measured(1.0), 1)
-    seen = sql_tables.described_columns(con.execute("DESCRIBE t").fetchall())
-    with pytest.raises(ColumnError, match=refused) as known:
-        by_sql(con, X, measured(1.0), seen)
-    with pytest.raises(duckdb.Error, match=refused) as unseen:
-        by_sql(con, X, measured(1.0), None)
-    for error in (given, known, unseen):
-        assert "SECRET" not in str(error.value)
-        assert str(given.value) in str(error.value)
+    for columns in (None, columns_of_t(con)):
+        assert node_counts(tree_by_sql(con, X, unit, columns, seed=SEED), X) == found

@@ -72,23 +72,6 @@ def test_the_columns_are_those_of_the_file(twins: Path, ending: str) -> None:
         dp.synthesize(f"a[1].{ending}", {"only_in_plain": (0, 9)}, epsilon=1.0)
 
 
-def test_a_home_is_the_same_everywhere(twins: Path) -> None:
-    """What is read is what the ledger names; a ledger, a page and a sketch can lie there too."""
-    home = Path.home()
-    ledger = dp.Ledger("~/b.db", epsilon=99.0, delta=0.9)
-    assert ledger.path == home / "b.db"
-    result = dp.hhh("~/t.parquet", ["p"], ledger="~/b.db", **BUDGET)
-    assert ledger.releases()["source"].tolist() == [f"file {home / 't.parquet'}"]
-    result.dp.report("~/page.html")
-    dp.MisraGries(9).save("~/s.sketch")
-    dp.MisraGries.load("~/s.sketch")
-    generator = dp.synthesize("~/t.csv", {"x": (0, 2)}, epsilon=1.0)
-    generator.save("~/g.parquet")
-    dp.Generator.load("~/g.parquet")
-    assert {p.name for p in home.iterdir()} > {"page.html", "s.sketch", "g.parquet"}
-    assert not Path("~").exists()
-
-
 def test_a_folder_that_is_called_so_is_no_home(twins: Path) -> None:
     """What exists goes first, and is what the source is called."""
     Path("~").mkdir()
@@ -103,9 +86,6 @@ def test_files_that_are_read_together_name_the_same_columns(twins: Path) -> None
     Path("m2.csv").write_text("q,p\nb,a\n")
     with pytest.raises(dp.SourceError, match=r"'m2\.csv' and 'm1\.csv' have different first lines"):
         read_public_file("m*.csv", ["p"])
-
-
-# -- writing -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -125,9 +105,7 @@ def writers(result: pd.DataFrame) -> dict[str, Callable[[str], None]]:
     }
 
 
-def test_a_file_that_cannot_be_finished_leaves_the_old_one(
-    result: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_whole_or_the_old_one(result: Any, tmp_path: Path, monkeypatch: Any) -> None:
     """Nothing is seen half written: the old file stays, and nothing lies beside it."""
 
     def full(handle: int) -> None:
@@ -154,8 +132,9 @@ def test_links_and_rights_outlive_a_new_file(result: pd.DataFrame, tmp_path: Pat
     assert link.is_symlink()
     assert "<html" in file.read_text("utf-8")
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
-    dp.MisraGries(9).save(file)
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    for path in (file, tmp_path / "new.sketch"):
+        dp.MisraGries(9).save(path)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(

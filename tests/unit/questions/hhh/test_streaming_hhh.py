@@ -1,14 +1,13 @@
-"""Streaming heavy hitters: the selection against dictionaries, bounds, front doors, arguments."""
+"""Streaming heavy hitters: the selection against dictionaries, bounds, doors, advice."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -18,10 +17,7 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.accounting.sketch_stream import SketchLaws, sketch_laws
-from dpframe.asking.release import receipt_in_metadata
 from dpframe.counts import NoisyNodes
-from dpframe.doors.cli import main as cli
-from dpframe.errors import DpframeError, ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy, as_hierarchy
 from dpframe.mechanisms import streaming_hhh
 from dpframe.mechanisms import streaming_hhh as upward_selection
@@ -36,9 +32,12 @@ from dpframe.sources.packed_keys import stream_sql
 from dpframe.sources.stream_batches import sketch_source
 from dpframe.testing import seeded_noise
 from tests import naive
+from tests.integration.contract import HHH as HHH_CONTRACT
+from tests.integration.contract import world_of
 from tests.members import few, in_turn, some
 from tests.naive import Path as Node
 from tests.rollups import exact_counts
+from tests.unit.refusals import Wrong, assert_refused, refusals
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 STREAMING: dict[str, Any] = {**BUDGET, "mechanism": "streaming"}
@@ -63,16 +62,8 @@ def without_noise(
     levels: Sequence[SketchState], hierarchy: Hierarchy, threshold: int
 ) -> NoisyNodes:
     quiet: Any = Quiet()
-    laws = SketchLaws(
-        family="laplace",
-        noise=quiet,
-        shared=quiet,
-        scale=1.0,
-        theta=1,
-        sketches=len(levels),
-        unshared=(),
-        delta=1.0,
-    )
+    scales: dict[str, Any] = {"scale": 1.0, "theta": 1, "delta": 1.0, "unshared": ()}
+    laws = SketchLaws(family="laplace", noise=quiet, shared=quiet, sketches=len(levels), **scales)
     return streaming_hhh.run(
         levels, laws=laws, threshold=threshold, confidence=0.9, hierarchy=hierarchy
     )
@@ -166,14 +157,9 @@ def test_the_selection_is_that_of_the_definition(spec: str, seed: int, threshold
     noisy = []
     for keys in KEYS[spec]:
         kept = sorted(key for key in keys if draw.random() < 0.6)
-        upper = draw.integers(-5, 60, len(kept))
-        noisy.append(
-            NoisySketch(
-                keys=pa.array(kept, pa.large_string()),
-                values=upper.astype(np.int64),
-                decrements=int(draw.integers(-5, 50)),
-            )
-        )
+        values = draw.integers(-5, 60, len(kept)).astype(np.int64)
+        keys, lost = pa.array(kept, pa.large_string()), int(draw.integers(-5, 50))
+        noisy.append(NoisySketch(keys=keys, values=values, decrements=lost))
     released = upward_selection.ReleasedNodes.of(
         [level.keys for level in noisy],
         [level.values for level in noisy],
@@ -199,7 +185,6 @@ def test_the_selection_is_that_of_the_definition(spec: str, seed: int, threshold
 
 
 def test_the_twin_looks_over_gaps_and_at_the_sketch_error() -> None:
-    """Law: three cases by hand."""
     released = {("a",): 30, ("a", "b", "c"): 25}
     assert naive.streamed_hitters(released, [0, 0, 0], threshold=10) == {("a", "b", "c"): (25, 25)}
     assert naive.streamed_hitters(released, [0, 0, 20], threshold=10) == {("a",): (30, 30)}
@@ -302,44 +287,24 @@ def test_a_sketch_that_lost_more_than_it_says_is_noticed() -> None:
 FEW = pd.DataFrame({"p": ["a/b"] * 200, "u": range(200)})
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "said"),
+@refusals(
     [
-        ({"counters": 0}, ParameterError, r"counters \(0\) must be a whole number from 2"),
-        ({"counters": 1}, ParameterError, r"counters \(1\)"),
-        ({"counters": -3}, ParameterError, r"counters \(-3\)"),
-        ({"counters": 2.5}, ParameterTypeError, "counters must be a whole number"),
-        ({"counters": "many"}, ParameterTypeError, "counters must be a whole number"),
-        ({"counters": True}, ParameterTypeError, "counters must be a whole number"),
-        ({"counters": 10**9}, ParameterError, "counters"),
-        (
-            {"counters": 50, "mechanism": "offline"},
-            ParameterError,
-            "only with mechanism='streaming'",
-        ),
-        (
-            {"counters": 50, "mechanism": "laplace"},
-            ParameterError,
-            "only with mechanism='streaming'",
-        ),
-        ({"remainder": True}, ParameterError, r"remainder \(True\) releases what no"),
-        ({"user": "u"}, ParameterError, "streaming"),
-        ({"release_share": 0.5}, ParameterError, r"release_share \(0.5\) divides"),
-        ({"threshold": 0}, ParameterError, "threshold"),
-    ],
+        ({"counters": 1}, dp.ParameterError, ("counters (1) must be a whole number from 2",)),
+        ({"counters": -3}, dp.ParameterError, ("counters (-3)",)),
+        ({"counters": 2.5}, dp.ParameterTypeError, ("counters must be a whole number",)),
+        ({"counters": 10**9}, dp.ParameterError, ("counters",)),
+        ({"remainder": True}, dp.ParameterError, ("remainder (True) releases what no",)),
+        ({"user": "u"}, dp.ParameterError, ("streaming",)),
+        ({"release_share": 0.5}, dp.ParameterError, ("release_share (0.5) divides",)),
+    ]
 )
-def test_bad_arguments_are_refused_before_anything_is_read(
-    options: dict[str, Any], error: type[DpframeError], said: str, tmp_path: Path
-) -> None:
-    """Law: name, value and rule; nothing is charged."""
+def test_bad_arguments_are_refused_before_anything_is_read(case: Wrong, tmp_path: Path) -> None:
     ledger = dp.Ledger(tmp_path / "budget.db", epsilon=10.0, delta=1e-3)
-    with pytest.raises(error, match=said):
-        dp.hhh(FEW, "path:p", ledger=ledger, **{**STREAMING, **options})
+    assert_refused(FEW.dp.hhh, case, hierarchy="path:p", ledger=ledger, **STREAMING)
     assert len(ledger.releases()) == 0
 
 
 def test_whole_numbers_of_any_type_are_counters() -> None:
-    """Law: 50, 50.0 and a numpy integer are one request."""
     plans = [plan_of("path:p", counters=c) for c in (50, 50.0, np.int32(50))]
     assert plans[0].request == plans[1].request == plans[2].request
     assert plan_of("path:p").counters == 2000
@@ -364,34 +329,10 @@ def test_small_and_empty_sources_give_an_empty_frame(name: str, spec: str) -> No
     assert len(found.dp.receipt["sketch_error"]) == as_hierarchy(spec).height
 
 
-def test_null_is_a_node_like_any_other() -> None:
-    """Law: many NULLs are reported as the invalid node; dropped ones are not."""
-    rows = pd.DataFrame({"p": pd.Series([None] * 500 + ["x/y"] * 300, dtype="str")})
-    for spec, names in (
-        ("path:p", {"<invalid>", "x/y"}),
-        ("path:p?invalid=drop", {"x/y"}),
-        ("columns:p", {"<invalid>", "x/y"}),
-    ):
-        with seeded_noise(4):
-            assert set(dp.hhh(rows, spec, **STREAMING)["prefix"]) == names
-
-
 def test_any_text_comes_back_as_it_went_in() -> None:
     """Law: texts that look like keys, JSON or SQL are reported as they are, on every level."""
-    odd = [
-        "é/日本",
-        "e\u0301",
-        "=",
-        "!",
-        '["a"]',
-        "['",
-        '"',
-        "\\",
-        "🏴/🏴/x",
-        "a\x00b",
-        "<invalid>",
-        " ",
-    ]
+    odd = ["é/日本", "e\u0301", "=", "!", '["a"]', "['", '"', "\\", "🏴/🏴/x", "a\x00b"]
+    odd += ["<invalid>", " "]
     wide = pd.DataFrame({"p": odd * 300, "q": odd * 300})
     with seeded_noise(5):
         found = dp.hhh(wide, "columns:p,q", **STREAMING)
@@ -406,8 +347,7 @@ def test_any_text_comes_back_as_it_went_in() -> None:
 
 
 def test_a_receipt_tells_the_error_of_each_level_and_nothing_else_of_the_data() -> None:
-    """Law: receipts of different rows differ in the time, the name, and the sketch error alone, and
-    in what released rows say themselves."""
+    """Law: but for time, name and what released rows say themselves."""
     other = pd.DataFrame({"p": [f"s{i}/x" for i in range(5000)]})
     cards = []
     for frame in (FEW, other):
@@ -438,116 +378,29 @@ def test_the_printed_card_and_the_plan_tell_the_counters() -> None:
 
 # -- front doors ---------------------------------------------------------------------------------
 
-COUNTERS = 60
+
+OF_USERS = {"user": "who", "contribution": "items", "max_contributions": 40}
+ASKED: dict[str, dict[str, Any]] = {
+    **{spec: {} for spec in ("ip:ip", "path:path", "columns:host,zip", "code:zip?lengths=1,3")},
+    "path:path?depth=3": {**OF_USERS, "epsilon": 20.0, "delta": 1e-4},
+}
 
 
-@pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Any]]:
-    folder = tmp_path_factory.mktemp("stream")
-    ROWS.to_parquet(folder / "rows.parquet")
-    con = duckdb.connect(str(folder / "rows.db"))
-    con.read_parquet(str(folder / "rows.parquet")).create("visits")
-    con.execute("CREATE VIEW seen AS SELECT * FROM visits WHERE true")
-    yield folder / "rows.parquet", con
-    con.close()
-
-
-def command_line(file: Path, hierarchy: str) -> tuple[pd.DataFrame, dict[str, Any]]:
-    import pyarrow.parquet as pq
-
-    out = file.with_name("out.parquet")
-    flags = ["--epsilon=1", "--delta=1e-6", "--mechanism=streaming", f"--counters={COUNTERS}"]
-    assert cli.main(["hhh", str(file), hierarchy, *flags, "-o", str(out), "--quiet"]) == 0
-    receipt = receipt_in_metadata(pq.read_schema(out).metadata)
-    assert receipt is not None
-    return pd.read_parquet(out), receipt.to_dict()
-
-
-SQL = (
-    "SELECT * FROM dp_hhh({0}, hierarchy := '{1}', epsilon := 1, delta := 1e-6, "
-    f"mechanism := 'streaming', counters := {COUNTERS}{{2}})"
-)
-
-
-def by_sql(con: Any, source: str, hierarchy: str) -> tuple[pd.DataFrame, dict[str, Any]]:
-    dp.register(con)  # here: a connection draws as the context of its registration does
-    result = con.execute(SQL.format(source, hierarchy, "")).df()
-    newest = "SELECT receipt FROM dp_releases() ORDER BY number DESC LIMIT 1"
-    return result, json.loads(con.execute(newest).fetchall()[0][0])
-
-
-@few(2, "spec", ["ip:ip", "path:path", "columns:a,b", "code:code?lengths=2,4"])
-def test_every_front_door_gives_the_same_release(stored: tuple[Path, Any], spec: str) -> None:
-    """Law: same rows, arguments and noise give equal frames, column types and receipts."""
-    file, con = stored
-    options = {**STREAMING, "counters": COUNTERS}
-
-    def function(source: object) -> tuple[pd.DataFrame, dict[str, Any]]:
-        result = dp.hhh(source, spec, **options)
-        return result, result.attrs["dp"]
-
-    def accessor() -> tuple[pd.DataFrame, dict[str, Any]]:
-        result = ROWS.dp.hhh(spec, **options)
-        return result, result.dp.receipt.to_dict()
-
-    doors = {
-        "accessor": accessor,
-        "pandas": lambda: function(ROWS),
-        "Arrow": lambda: function(pa.Table.from_pandas(ROWS)),
-        "relation": lambda: function(con.table("visits")),
-        "file": lambda: function(file),
-        "command line": lambda: command_line(file, spec),
-        "SQL, table": lambda: by_sql(con, "'visits'", spec),
-        "SQL, view": lambda: by_sql(con, "'seen'", spec),
-        "SQL, query": lambda: by_sql(con, "query := 'FROM visits WHERE true'", spec),
-    }
-    expected, card = None, None
-    for name, door in doors.items():
-        with seeded_noise(8):
-            frame, receipt = door()
-        receipt = {k: v for k, v in receipt.items() if k not in ("release_id", "time")}
-        if expected is None:
-            expected, card = frame, receipt
-        pd.testing.assert_frame_equal(frame, expected, obj=name)
-        assert receipt == card, name
-    assert expected is not None
-    assert len(expected) > 1
-
-
-def test_sql_charges_once_and_a_named_release_is_replayed(
-    stored: tuple[Path, Any], tmp_path: Path
-) -> None:
-    """Law: one statement, one charge; a name answers again without drawing or charging."""
-    _, con = stored
-    ledger = dp.Ledger(tmp_path / "budget.db", epsilon=10.0, delta=1e-3)
-    dp.register(con, ledger=ledger)
-    con.execute(SQL.format("'visits'", "path:path", "")).fetchall()
-    assert len(ledger.releases()) == 1
-    con.execute("EXPLAIN " + SQL.format("'visits'", "path:path", "")).fetchall()
-    con.execute("DESCRIBE " + SQL.format("'visits'", "path:path", "")).fetchall()
-    assert len(ledger.releases()) == 1
-    named = SQL.format("'visits'", "path:path", ", release := 'paths-1'")
-    first = con.execute(named).fetchall()
-    assert con.execute(named).fetchall() == first
-    assert len(ledger.releases()) == 2
-    other = named.replace(f"counters := {COUNTERS}", "counters := 61")
-    with pytest.raises(duckdb.Error, match="paths-1"):
-        con.execute(other).fetchall()
-    assert len(ledger.releases()) == 2
-
-
-def test_tables_that_a_second_connection_does_not_see_are_refused(tmp_path: Path) -> None:
-    """Law: temporary tables and registered frames are refused with the way out, at no charge."""
-    con = duckdb.connect()
-    ledger = dp.Ledger(tmp_path / "budget.db", epsilon=10.0, delta=1e-3)
-    dp.register(con, ledger=ledger)
-    con.execute("CREATE TEMP TABLE hidden AS SELECT 'a/b' AS path FROM range(300)")
-    con.register("frame", ROWS)
-    for name in ("hidden", "frame"):
-        with pytest.raises(duckdb.Error, match="second connection"):
-            con.execute(SQL.format(f"'{name}'", "path:path", "")).fetchall()
-    assert len(ledger.releases()) == 0
-    con.close()
+@some("ip:ip", "path:path?depth=3")
+@pytest.mark.parametrize("spec", ASKED)
+def test_every_front_door_gives_the_same_release(spec: str, tmp_path: Path) -> None:
+    """Law: that of the contract, of all sources whose rows have an order."""
+    world = world_of(HHH_CONTRACT, tmp_path)
+    found = {}
+    for name, door in HHH_CONTRACT.every_door().items():
+        if name not in ("SQL, registered frame", "function, lazy Polars"):
+            with seeded_noise(8):
+                frame, card = door(world, spec, {**STREAMING, "counters": 60, **ASKED[spec]})
+            found[name] = frame.astype({"upper": "float64"}), card
+    assert len(found) > 10
+    assert len(found["accessor"][0]) > 1
+    HHH_CONTRACT.same(found, spec, {})
+    world.con.close()
 
 
 @pytest.mark.parametrize("threshold", [None, 900])
@@ -565,3 +418,34 @@ def test_an_empty_result_names_the_threshold_of_the_merge(threshold: int | None)
     assert receipt["threshold"] == (least if threshold is None else threshold)
     assert f"threshold of {receipt['threshold']} records" in notice
     assert threshold is None or f"pass threshold={least}, the smallest allowed here" in notice
+
+
+# -- advice on the mechanism that was not asked for ------------------------------------------------
+
+
+def advised(**arguments: Any) -> dict[str, str]:
+    frame = dp.explain("ip:src", **BUDGET, **arguments).to_frame()
+    return dict(zip(frame["quantity"], frame["value"] + "; " + frame["meaning"], strict=True))
+
+
+@pytest.mark.parametrize("mechanism", ["offline", "streaming"])
+def test_either_mechanism_is_shown_beside_the_other(mechanism: str) -> None:
+    """Thresholds and noise are those of the plans themselves; exact counts are recommended."""
+    shown = advised(mechanism=mechanism)
+    for other in ("offline", "streaming"):
+        plan = dp.explain("ip:src", mechanism=other, **BUDGET).plan
+        assert f"from {plan.threshold} on" in shown[other]
+        assert f"sd {plan.count_noise.sd:.3g}" in shown[other]
+    assert shown["advice"].startswith("offline; ")
+
+
+def test_the_sketch_error_and_memory_follow_the_counters() -> None:
+    few, many = (advised(mechanism="streaming", counters=n) for n in (500, 500_000))
+    assert "records / 501 " in few["streaming"]
+    assert "about 1 MB" in few["streaming"]
+    assert "about 725 MB" in many["streaming"]  # 5 levels
+
+
+def test_what_cannot_be_compared_gets_no_advice() -> None:
+    assert "advice" not in advised(user="id")
+    assert "advice" not in advised(mechanism="gaussian")

@@ -35,13 +35,8 @@ EXAMPLES: dict[str, tuple[str, str]] = {
 }
 """A measure of each kind, by record and by user."""
 
-FRAME = pd.DataFrame(
-    {
-        "a": ["p"] * 400 + ["q"] * 400,
-        "x": [n % 7 for n in range(800)],
-        "u": [n % 300 for n in range(800)],
-    }
-)
+FRAME = pd.DataFrame({"a": ["p"] * 400 + ["q"] * 400})
+FRAME = FRAME.assign(x=FRAME.index % 7, u=FRAME.index % 300)
 
 
 def kinds_of(measures: Any) -> set[str]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ import dpframe as dp
 from dpframe.errors import (
     BudgetError,
     ColumnError,
-    DpframeError,
+    HierarchyError,
     LedgerError,
     ParameterError,
     ParameterTypeError,
@@ -25,62 +23,35 @@ from dpframe.errors import (
     ThresholdError,
 )
 from dpframe.testing import seeded_noise
-from tests.members import some
-from tests.unit.asking.test_arguments import chain
+from tests.members import in_turn, some
+from tests.unit.refusals import SECRET, Wrong, assert_refused, chain, refusals
 
-SECRET = "sEcReT-4711"
-FRAME = pd.DataFrame(
-    {
-        "place": [f"{SECRET}/a", f"{SECRET}/b", "x"] * 100,
-        "who": [SECRET] * 300,
-        "visits": [1, 2, 3] * 100,
-        "year": [2001, 2002, 2003] * 100,
-    }
-)
+FRAME = pd.DataFrame({"place": [f"{SECRET}/a", f"{SECRET}/b", "x"] * 100, "who": [SECRET] * 300})
+FRAME = FRAME.assign(visits=[1, 2, 3] * 100, year=[2001, 2002, 2003] * 100)
 GOOD: dict[str, Any] = {"hierarchy": "path:place?depth=2", "epsilon": 1.0, "delta": 1e-6}
 PURE: dict[str, Any] = {**GOOD, "delta": None, "keys": ["a", "b/c"]}
 
 
-def by_function(**arguments: Any) -> object:
-    return dp.tree_counts(FRAME, **arguments)
-
-
-def by_explain(**arguments: Any) -> object:
-    return dp.explain_tree_counts(**arguments)
-
-
-DOORS = [by_function, by_explain]
-every_door = pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
-
 USER = {"user": "who"}
 RECORDS = {"user": "who", "contribution": "records"}
+ITEMS = {"user": "who", "contribution": "items"}
 RELATIVE: dict[str, Any] = {"mechanism": "relative", "alpha": 0.5, "largest": 10**6}
 WEIGHT = {"weight": "visits"}
 LEVELS = ("level_weights must be 3 positive numbers", "level 0")
 
-Wrong = tuple[dict[str, Any], type[DpframeError], tuple[str, ...]]
+LISTED = {"delta": None, "keys": ["a"]}
 
 BUDGETS: list[Wrong] = [
     ({"epsilon": None}, BudgetError, ("epsilon is missing", "epsilon=", "1.0")),
-    ({"epsilon": 0}, BudgetError, ("epsilon (0)", "0.0001 to 50")),
-    ({"epsilon": math.nan}, BudgetError, ("epsilon (nan)", "finite")),
     ({"epsilon": 51}, BudgetError, ("epsilon (51)", "0.0001 to 50")),
     ({"delta": None}, BudgetError, ("delta", "keys=[...]", "'domain'", "delta > 0")),
     ({"delta": 0}, BudgetError, ("delta", "keys=[...]", "delta > 0")),
-    ({"delta": 0.0}, BudgetError, ("delta", "keys=[...]")),
-    ({"delta": -1e-6}, BudgetError, ("delta (-1e-06)", "1e-12 to 0.1")),
-    ({"delta": 1e-13}, BudgetError, ("delta (1e-13)", "1e-12 to 0.1")),
     ({"delta": 1.0}, BudgetError, ("delta (1.0)", "well below")),
-    ({"delta": math.nan}, BudgetError, ("delta (nan)", "finite")),
     ({"delta": 1e-13, "keys": ["a"]}, BudgetError, ("delta (1e-13)", "left out")),
     ({"delta": 0.5, "keys": ["a"]}, BudgetError, ("delta (0.5)", "left out")),
     ({"delta": False, "keys": ["a"]}, ParameterTypeError, ("delta", "False")),
     ({"delta": None, **RELATIVE}, BudgetError, ("delta", "delta > 0")),
-    (
-        {"delta": None, "keys": ["a"], "mechanism": "gaussian"},
-        BudgetError,
-        ("mechanism='gaussian'", "Pass delta", "'laplace'"),
-    ),
+    ({**LISTED, "mechanism": "gaussian"}, BudgetError, ("mechanism='gaussian'", "Pass delta")),
 ]
 
 TWO = {"hierarchy": ["place", "year"]}
@@ -88,68 +59,46 @@ IP = {"hierarchy": "ip:place"}
 
 KEYS: list[Wrong] = [
     ({"keys": "a"}, ParameterError, ("keys is the text 'a'", "['a']", "'domain'")),
-    ({"keys": ""}, ParameterError, ("keys is the text ''", "list")),
     ({"keys": "Domain"}, ParameterError, ("keys is the text 'Domain'", "'domain'")),
     ({"keys": "domain"}, ParameterError, ("keys='domain'", "Pass a list of keys")),
     ({"keys": []}, ParameterError, ("keys has 0 keys", "1 to")),
-    ({"keys": ()}, ParameterError, ("keys has 0 keys",)),
-    ({"keys": pd.DataFrame({"place": []})}, ParameterError, ("keys has 0 keys",)),
-    ({"keys": ["a", "a"]}, ParameterError, ("keys has 2 keys that mean 'a'", "once")),
     ({"keys": ["a/b", "/a//b"]}, ParameterError, ("keys has 2 keys that mean 'a/b'", "once")),
     ({"keys": [None]}, ParameterError, ("keys has None", "malformed", "whole value")),
     ({"keys": [""]}, ParameterError, ("keys has ''", "malformed")),
     ({"keys": [math.nan]}, ParameterError, ("keys has", "malformed")),
     ({"keys": 3}, ParameterTypeError, ("keys must be a list", "int")),
-    ({"keys": b"a"}, ParameterTypeError, ("keys must be a list", "bytes")),
     ({"keys": {"a"}}, ParameterTypeError, ("keys must be a list", "set")),
-    ({"keys": {"place": ["a"]}}, ParameterTypeError, ("keys must be a list", "dict")),
     ({"keys": iter(["a"])}, ParameterTypeError, ("keys must be a list", "iterator")),
     ({"keys": [("a", "b")]}, ParameterError, ("keys has ('a', 'b')", "one value", "'place'")),
     ({"keys": pd.DataFrame({"plaice": ["a"]})}, ColumnError, ("keys lacks column 'place'",)),
     ({**TWO, "keys": ["a"]}, ParameterError, ("keys has 'a'", "tuple of 2", "'place', 'year'")),
-    ({**TWO, "keys": [("a",)]}, ParameterError, ("keys has ('a',)", "tuple of 2")),
     ({**TWO, "keys": [("a", None)]}, ParameterError, ("keys has ('a', None)", "every column")),
     ({**TWO, "keys": [("a", 1, 2)]}, ParameterError, ("keys has ('a', 1, 2)", "tuple of 2")),
     ({**IP, "keys": ["10.0.0.0/8"]}, ParameterError, ("keys has '10.0.0.0/8'", "whole value")),
     ({**IP, "keys": ["10.0.0.1", "010.0.0.1"]}, ParameterError, ("keys has '010.0.0.1'",)),
-    (
-        {**IP, "keys": ["::ffff:10.0.0.1", "10.0.0.1"]},
-        ParameterError,
-        ("keys has 2 keys that mean", "once"),
-    ),
+    ({**IP, "keys": ["::ffff:10.0.0.1", "10.0.0.1"]}, ParameterError, ("2 keys that mean", "once")),
     (
         {"keys": ["a"], "mechanism": "hhh"},
         ParameterError,
-        ("mechanism='hhh'", "Leave keys out", "'additive'"),
+        ("='hhh'", "Leave keys out", "'additive'"),
     ),
     ({"keys": ["a"], **RELATIVE}, ParameterError, ("mechanism='relative'", "Leave keys out")),
 ]
 
 LEVEL_WEIGHTS: list[Wrong] = [
     ({"level_weights": [1, 1]}, ParameterError, (*LEVELS, "got 2")),
-    ({"level_weights": []}, ParameterError, (*LEVELS, "got 0")),
-    ({"level_weights": [1] * 4}, ParameterError, (*LEVELS, "got 4")),
     ({"level_weights": [1, -1, 1]}, ParameterError, (*LEVELS, "-1")),
     ({"level_weights": [0, 1, 1]}, ParameterError, (*LEVELS, "0, 1, 1")),
     ({"level_weights": [1, 1, math.nan]}, ParameterError, (*LEVELS, "nan")),
-    ({"level_weights": [1, 1, math.inf]}, ParameterError, (*LEVELS, "inf")),
     ({"level_weights": [1, 1, 10**400]}, ParameterError, (*LEVELS, "beyond")),
     ({"level_weights": [1, 1, 2e6]}, ParameterError, (*LEVELS, "1e6 times the smallest")),
     ({"level_weights": [True] * 3}, ParameterTypeError, (*LEVELS, "True")),
     ({"level_weights": ["1"] * 3}, ParameterTypeError, (*LEVELS, "'1'")),
     ({"level_weights": "111"}, ParameterTypeError, (*LEVELS, "str")),
-    ({"level_weights": b"111"}, ParameterTypeError, (*LEVELS, "bytes")),
-    ({"level_weights": 3}, ParameterTypeError, (*LEVELS, "int")),
-    ({"level_weights": np.float64(3)}, ParameterTypeError, (*LEVELS, "float64")),
     ({"level_weights": np.array(3)}, ParameterTypeError, (*LEVELS, "ndarray")),
     ({"level_weights": np.ones((3, 1))}, ParameterTypeError, (*LEVELS, "[1.0]")),
-    ({"level_weights": {0: 1, 1: 1, 2: 1}}, ParameterTypeError, (*LEVELS, "dict")),
     ({"level_weights": {1, 2, 3}}, ParameterTypeError, (*LEVELS, "set")),
-    (
-        {"level_weights": [1] * 3, "mechanism": "hhh"},
-        ParameterError,
-        ("level_weights", "mechanism='hhh'", "Leave it out"),
-    ),
+    ({"level_weights": [1] * 3, "mechanism": "hhh"}, ParameterError, ("='hhh'", "Leave it out")),
     ({"level_weights": [1] * 3, **RELATIVE}, ParameterError, ("level_weights", "Leave it out")),
 ]
 
@@ -160,21 +109,15 @@ WEIGHTS: list[Wrong] = [
     ({"max_weight": 3}, ParameterError, ("max_weight (3)", "weight=")),
     ({**USER, "max_weight": 3}, ParameterError, ("max_weight (3)", "weight=")),
     ({**WEIGHT, "max_weight": 0}, ParameterError, ("max_weight (0)", "from 1 to 1000000000")),
-    ({**WEIGHT, "max_weight": -2}, ParameterError, ("max_weight (-2)", "from 1")),
     ({**WEIGHT, "max_weight": 10**9 + 1}, ParameterError, ("max_weight", "to 1000000000")),
     ({**WEIGHT, "max_weight": 10**9}, BudgetError, ("epsilon (1e-09", "Raise epsilon")),
     (RECORDS, ParameterError, ("contribution='records'", "max_contributions=")),
-    (
-        {**USER, "contribution": "items", "max_contributions": 2},
-        ParameterError,
-        ("contribution='items'", "at_most="),
-    ),
+    ({**ITEMS, "max_contributions": 2}, ParameterError, ("contribution='items'", "at_most=")),
 ]
 
 MECHANISMS: list[Wrong] = [
     ({"mechanism": "laplase"}, ParameterError, ("mechanism ('laplase')", "mean 'laplace'?")),
     ({"mechanism": "Gaussian"}, ParameterError, ("mechanism", "Did you mean 'gaussian'?")),
-    ({"mechanism": "aditive"}, ParameterError, ("mechanism", "Did you mean 'additive'?")),
     ({"mechanism": "offline"}, ParameterError, ("mechanism ('offline')", "additive, laplace")),
     ({"mechanism": "streaming"}, ParameterError, ("mechanism", "hhh, relative")),
     ({"mechanism": "gaussian", **USER}, ParameterError, ("'gaussian'", "'records'", "'laplace'")),
@@ -190,39 +133,21 @@ MECHANISMS: list[Wrong] = [
     ({**RELATIVE, "alpha": None}, ParameterError, ("needs alpha=", "0.5")),
     ({**RELATIVE, "largest": None}, ParameterError, ("needs largest=", "largest number")),
     ({**RELATIVE, "alpha": 1.0}, ParameterError, ("alpha (1.0)", "0.01 to 0.99")),
-    ({**RELATIVE, "alpha": math.nan}, ParameterError, ("alpha (nan)", "0.01 to 0.99")),
     ({**RELATIVE, "largest": 0}, ParameterError, ("largest (0)", "from 1")),
-    (
-        {**RELATIVE, "largest": 9},
-        ParameterError,
-        ("largest (9) is too small", "largest=", "default mechanism", "alpha"),
-    ),
+    ({**RELATIVE, "largest": 9}, ParameterError, ("largest (9) is too small", "default mechanism")),
     ({"confidence": 95}, ParameterError, ("confidence (95)", "0.5 to 0.999999")),
-    ({"hierarchy": "pth:place"}, ParameterError, ("pth", "Did you mean 'path'")),
+    ({"hierarchy": "pth:place"}, HierarchyError, ("pth", "Did you mean 'path'")),
 ]
 
 WRONG = [*BUDGETS, *KEYS, *LEVEL_WEIGHTS, *WEIGHTS, *MECHANISMS]
 
 
-@every_door
-@pytest.mark.parametrize(("wrong", "error", "said"), WRONG)
-def test_a_wrong_argument_is_answered_with_name_value_and_rule(
-    door: Callable[..., object],
-    wrong: dict[str, Any],
-    error: type[DpframeError],
-    said: tuple[str, ...],
-) -> None:
-    """Law: the class of the error tells what is wrong, the message how to go on."""
-    with pytest.raises(DpframeError) as raised:
-        door(**{**GOOD, **wrong})
-    assert issubclass(raised.type, error)
-    for part in said:
-        assert part in str(raised.value)
-    assert SECRET not in chain(raised.value)
+@refusals(WRONG)
+def test_an_explanation_names_a_wrong_argument_its_value_and_the_rule(case: Wrong) -> None:
+    assert_refused(dp.explain_tree_counts, case, **GOOD)
 
 
 def test_numbers_of_numpy_and_arrays_are_arguments() -> None:
-    """Law: a scalar or array of numpy or pandas counts as what it holds."""
     plans = [
         dp.explain_tree_counts(**GOOD, level_weights=weights, threshold=threshold).plan
         for weights, threshold in (
@@ -237,8 +162,6 @@ def test_numbers_of_numpy_and_arrays_are_arguments() -> None:
     assert {plan.budget.delta for plan in pure} == {0.0}
 
 
-# -- what fails when the data are opened ---------------------------------------------------------
-
 OPENED: list[Wrong] = [
     ({"hierarchy": "path:plaice"}, ColumnError, ("'plaice'", "Did you mean 'place'?")),
     ({"weight": "vists"}, ColumnError, ("'vists'", "Did you mean 'visits'?")),
@@ -248,22 +171,16 @@ OPENED: list[Wrong] = [
     ({"hierarchy": ["year"], "keys": ["new"]}, ColumnError, ("keys has 'new'", "'year'")),
     ({"hierarchy": ["year"], "keys": ["02001"]}, ColumnError, ("keys has '02001'", "'2001'")),
     ({"hierarchy": "date:year", "keys": ["2001-01-01"]}, ColumnError, ("'year'", "to_timestamp")),
-    ({"release": "r"}, ParameterError, ("release='r'", "needs a ledger")),
+    ({"release": "r", "ledger": None}, ParameterError, ("release='r'", "needs a ledger")),
     ({"release": ""}, ParameterError, ("release ('')", "200 printable")),
 ]
 
 
-@pytest.mark.parametrize(("wrong", "error", "said"), OPENED)
-def test_a_column_that_is_not_there_or_not_readable_is_named(
-    wrong: dict[str, Any], error: type[DpframeError], said: tuple[str, ...]
-) -> None:
-    """Law: names and types of columns are public, their values are not."""
-    with pytest.raises(DpframeError) as raised:
-        by_function(**{**GOOD, **wrong})
-    assert issubclass(raised.type, error)
-    for part in said:
-        assert part in str(raised.value)
-    assert SECRET not in chain(raised.value)
+@refusals([*WRONG, *OPENED])
+def test_what_fails_is_named_and_free(case: Wrong, ledger: dp.Ledger) -> None:
+    """Law: names and types of columns are public, their values are not; nothing is charged."""
+    assert_refused(FRAME.dp.tree_counts, case, **{"ledger": ledger, **GOOD})
+    assert len(ledger.releases()) == 0
 
 
 @pytest.fixture
@@ -271,68 +188,17 @@ def ledger(tmp_path: Path) -> dp.Ledger:
     return dp.Ledger(tmp_path / "budget.db", epsilon=100.0, delta=1e-2)
 
 
-def test_nothing_is_charged_for_what_fails(ledger: dp.Ledger) -> None:
-    """Law: a wrong argument, a column that is missing, a type that cannot be read: all free."""
-    for wrong, error, _ in [*WRONG, *OPENED]:
-        if wrong.get("release") == "r":
-            continue  # the ledger is what it lacked
-        with pytest.raises(error):
-            dp.tree_counts(FRAME, **{**GOOD, **wrong}, ledger=ledger)
-    assert len(ledger.releases()) == 0
-    assert ledger.summary()["spent_epsilon"][0] == 0
-
-
-# -- names of releases ---------------------------------------------------------------------------
-
-
-def test_a_name_replays_byte_by_byte(ledger: dp.Ledger) -> None:
-    """Law: one charge; the same keys in another order and another form are the same request."""
-    keys = ["a", "b/c", f"{SECRET}/a"]
-    first = FRAME.dp.tree_counts(**{**PURE, "keys": keys}, ledger=ledger, release="r")
-    for again in (
-        keys,
-        keys[::-1],
-        tuple(keys),
-        pd.DataFrame({"place": keys}),
-        pa.array(keys),
-        pd.Series(keys[::-1]),
-        ["a", "/b//c/", f"{SECRET}/a"],
-    ):
-        found = FRAME.dp.tree_counts(**{**PURE, "keys": again}, ledger=ledger, release="r")
-        pd.testing.assert_frame_equal(found, first)
-        assert found.attrs["dp"] == {**first.attrs["dp"], "replayed": True}
-        found.attrs = first.attrs
-        assert _bytes(found) == _bytes(first)
-    assert len(ledger.releases()) == 1
-
-
-def _bytes(frame: pd.DataFrame) -> bytes:
-    sink = io.BytesIO()
-    frame.to_parquet(sink)
-    return sink.getvalue()
+OTHERS: list[dict[str, Any]] = [
+    *({"keys": ["a"]}, {"keys": ["a", "b/d"]}, {"keys": None, "delta": 1e-6}, {"delta": 1e-6}),
+    *({"consistent": False}, {"epsilon": 2.0}, {"confidence": 0.9}, {"weight": "visits"}),
+    *({"weight": "visits", "max_weight": 3}, {"user": "who"}, {"level_weights": [1, 1, 2]}),
+    *({"mechanism": "laplace"}, {"hierarchy": "path:place?depth=3"}),
+]
 
 
 @some(0, 2, 5, 7, 10)
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"keys": ["a"]},
-        {"keys": ["a", "b/d"]},
-        {"keys": None, "delta": 1e-6},
-        {"delta": 1e-6},
-        {"consistent": False},
-        {"epsilon": 2.0},
-        {"confidence": 0.9},
-        {"weight": "visits"},
-        {"weight": "visits", "max_weight": 3},
-        {"user": "who"},
-        {"level_weights": [1, 1, 2]},
-        {"mechanism": "laplace"},
-        {"hierarchy": "path:place?depth=3"},
-    ],
-)
+@pytest.mark.parametrize("other", OTHERS, ids=str)
 def test_a_name_stands_for_one_request(ledger: dp.Ledger, other: dict[str, Any]) -> None:
-    """Law: other keys or arguments under the same name are refused, without a charge."""
     FRAME.dp.tree_counts(**PURE, ledger=ledger, release="r")
     with pytest.raises(ReleaseNameError, match="'r'") as raised:
         FRAME.dp.tree_counts(**{**PURE, **other}, ledger=ledger, release="r")
@@ -344,14 +210,10 @@ def test_a_name_stands_for_one_request(ledger: dp.Ledger, other: dict[str, Any])
 
 
 def test_a_pure_release_costs_no_delta_to_speak_of(ledger: dp.Ledger) -> None:
-    """Law: a ledger takes epsilon, and a delta that no budget can feel."""
     FRAME.dp.tree_counts(**PURE, ledger=ledger)
     spent = ledger.summary()
     assert spent["spent_epsilon"][0] == 1.0
     assert spent["spent_delta"][0] <= 1e-15
-
-
-# -- data at the edge ----------------------------------------------------------------------------
 
 
 def near(frame: pd.DataFrame, label: str, truth: int, most: int = 40) -> bool:
@@ -359,55 +221,7 @@ def near(frame: pd.DataFrame, label: str, truth: int, most: int = 40) -> bool:
     return len(row) == 1 and abs(row["count"].item() - truth) <= most
 
 
-ODD = pd.DataFrame({"k": ["a"] * 1000 + ["b"] * 1000})
-
-
-@pytest.mark.parametrize(
-    ("value", "bound", "counted"),
-    [
-        (-5, None, 0),
-        (None, None, 0),
-        (-(2**63), 7, 0),
-        (0, None, 0),
-        (7, None, 7),
-        (7, 3, 3),
-        (2, 3, 2),
-        (2**63 - 1, 3, 3),
-    ],
-)
-def test_odd_weights_count_as_documented(
-    value: int | None, bound: int | None, counted: int
-) -> None:
-    """Law: missing and negative ones 0, large ones the bound; no error, and the same words."""
-    frame = ODD.assign(w=pd.array([1] * 1000 + [value] * 1000, dtype="Int64"))
-    asked = {"epsilon": 5.0, "keys": ["a", "b"], "weight": "w", "max_weight": bound}
-    result = dp.tree_counts(frame, ["k"], **asked)
-    assert near(result, "a", 1000)
-    assert near(result, "b", 1000 * counted)
-    receipt = result.attrs["dp"]
-    same = dp.tree_counts(frame.iloc[:0], ["k"], **asked).attrs["dp"]
-    for name in receipt.keys() - {"release_id", "time", "notices", "card"}:
-        assert receipt[name] == same[name]
-    cards = ([line for line in one["card"] if line[0] != "notice"] for one in (receipt, same))
-    assert next(cards) == next(cards)
-
-
-def test_weights_without_a_bound_are_at_most_a_billion() -> None:
-    """Law: a larger weight counts 1e9, so that a row cannot overflow a sum."""
-    frame = pd.DataFrame({"k": ["a"] * 10, "w": [2**62] * 10})
-    result = dp.tree_counts(frame, ["k"], epsilon=5.0, keys=["a"], weight="w")
-    assert near(result, "a", 10 * 10**9)
-
-
-@pytest.mark.parametrize(
-    ("keys", "consistent"),
-    [
-        (["a", "b"], True),
-        (None, False),
-        pytest.param(["a", "b"], False, marks=pytest.mark.evidence),
-        pytest.param(None, True, marks=pytest.mark.evidence),
-    ],
-)
+@in_turn(("keys", [["a", "b"], None], ["listed", "found"]), ("consistent", [True, False]))
 def test_counts_near_two_to_53(keys: list[str] | None, consistent: bool) -> None:
     """Law: large counts lose no unit to floating-point numbers."""
     rows = 2_200_000
@@ -422,23 +236,17 @@ def test_counts_near_two_to_53(keys: list[str] | None, consistent: bool) -> None
         assert result["count"][0] == result["count"][1:].sum()
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"delta": 1e-6},
-        {"keys": ["a", "b"]},
-        {"delta": 1e-6, "mechanism": "hhh"},
-        {"delta": 1e-6, "mechanism": "gaussian", "consistent": False},
-        {"delta": 1e-6, "mechanism": "relative", "alpha": 0.5, "largest": 10**6},
-        {"keys": ["a", "b"], "consistent": False},
-        {"delta": 1e-6, "user": "w"},
-        {"delta": 1e-6, "weight": "w"},
-    ],
-)
+HARDLY: list[dict[str, Any]] = [
+    *({"delta": 1e-6}, {"keys": ["a", "b"]}, {"keys": ["a", "b"], "consistent": False}),
+    {"delta": 1e-6, "mechanism": "gaussian", "consistent": False},
+    {"delta": 1e-6, "mechanism": "relative", "alpha": 0.5, "largest": 10**6},
+    *({"delta": 1e-6, **more} for more in ({"mechanism": "hhh"}, {"user": "w"}, {"weight": "w"})),
+]
+
+
+@pytest.mark.parametrize("asked", HARDLY, ids=str)
 @pytest.mark.parametrize("n", [0, 1])
 def test_hardly_any_rows_are_a_release(n: int, asked: dict[str, Any]) -> None:
-    """Law: no row and one row come out in the same form, and tell the number of rows apart from
-    nothing."""
     frame = pd.DataFrame({"k": ["a"], "w": [1]}).iloc[:n]
     result = dp.tree_counts(frame, ["k"], epsilon=0.5, **asked)
     assert list(result["prefix"]) == (["*", "a", "b", "<other>"] if "keys" in asked else ["*"])
@@ -450,24 +258,14 @@ def test_hardly_any_rows_are_a_release(n: int, asked: dict[str, Any]) -> None:
 
 
 VALUES = [
-    "<other>",
-    "<invalid>",
-    "日本",
-    "é",
-    "e\u0301",
-    "👩‍👩‍👧‍👦",
-    "a\nb",
-    "",
-    "*",
-    "'; --",
+    *("<other>", "<invalid>", "日本", "é", "e\u0301", "👩‍👩‍👧‍👦", "a\nb", "", "*", "'; --"),
     "\x00",
 ]
 
 
 @pytest.mark.parametrize("listed", [True, False])
 def test_every_text_is_a_value(listed: bool) -> None:
-    """Law: markers and Unicode in the data are values like others, told apart by their characters;
-    a value that reads ``<other>`` stands before the row that means it."""
+    """Law: markers and Unicode in the data are values like others, before what they mean."""
     frame = pd.DataFrame({"k": VALUES * 400, "x": ["<other>"] * 400 * len(VALUES)})
     values = [v for v in VALUES if v]  # the empty text is missing
     keys = [(v, "<other>") for v in values[:5]] if listed else None
@@ -483,16 +281,3 @@ def test_every_text_is_a_value(listed: bool) -> None:
     assert len(first) == 2
     assert abs(first["count"].iloc[0] - 400) <= 40
     assert first["residual"].iloc[0] == 0
-
-
-def test_receipts_say_nothing_of_the_data() -> None:
-    """Law: receipts of empty and full tables differ in id and time only, and quote no value, but
-    for notices, which are of the released rows."""
-    for asked in ({}, {"delta": None, "keys": ["a"]}, {"mechanism": "hhh"}, {"consistent": False}):
-        full = by_function(**{**GOOD, **asked}).attrs["dp"]  # type: ignore[attr-defined]
-        empty = dp.tree_counts(FRAME.iloc[:0], **{**GOOD, **asked}).attrs["dp"]
-        assert SECRET not in str(full)
-        for facts in (full, empty):
-            facts["card"] = [line for line in facts["card"] if line[0] != "notice"]
-            facts.pop("notices", None)
-        assert {k: v for k, v in full.items() if empty[k] != v}.keys() <= {"release_id", "time"}

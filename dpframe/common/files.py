@@ -1,0 +1,221 @@
+"""Files that callers name, and new files that take the place of old ones.
+
+A path that exists is that file. Only where nothing has the name is ``~`` somebody's home, and
+``*``, ``?`` and ``[...]`` a pattern. Every door asks here, so that what is checked, read and told
+is one and the same file.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import re
+import shutil
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from dpframe.errors import ParameterError, ParameterTypeError, SourceError
+
+LEFT = 24 * 3600.0
+"""Seconds after which an unfinished file counts as left by a dead process."""
+
+PAGES = (".html", ".htm")
+"""How the name of a page ends. Another ending would promise what is not in the file."""
+
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+"""How an address begins, such as ``https://`` or ``s3://``."""
+
+LONG = 200
+"""Characters of a path in a message, at most."""
+
+
+def quoted_path(path: str | os.PathLike[str]) -> str:
+    """A path as messages quote it."""
+    text = os.fspath(path)
+    return repr(text) if len(text) <= LONG else f"{text[:LONG]!r}..."
+
+
+def file_of_path(path: str | os.PathLike[str]) -> Path:
+    """The file that a path names, whether it exists or not."""
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+        raise ParameterTypeError(f"path must be a file name; got {type(path).__name__}.")
+    if "\0" in os.fspath(path):
+        raise ParameterError(
+            f"path ({quoted_path(path)}) is no name of a file: it holds a zero byte."
+        )
+    return Path(path) if os.path.lexists(path) else Path(os.path.expanduser(path))
+
+
+def local_file(path: object, name: str = "path") -> Path:
+    """The file that a path names, for files of our own: sketches, streams, generators, pages.
+
+    Raises
+    ------
+    ParameterTypeError
+        If it is neither text nor a ``pathlib.Path``: bytes, an open file.
+    ParameterError
+        If it is an address such as ``s3://...``: nothing here reads or writes over a network.
+    """
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(text, str):
+        raise ParameterTypeError(
+            f"{name} must be the name of a file, as text or a pathlib.Path; "
+            f"got {type(path).__name__}."
+        )
+    if ADDRESS.match(text):
+        raise ParameterError(
+            f"{name} ({text!r}) is an address, not a file of this machine. Copy the file, and pass "
+            "the name of the copy."
+        )
+    in_memory = os.path.basename(text).startswith((":memory:", "file:"))
+    if "\0" in text or not text or (in_memory and not os.path.lexists(text)):
+        raise ParameterError(
+            f"{name} ({text!r}) is no name of a file. Name one that outlasts this process, such as "
+            "'budget.db'."
+        )
+    return file_of_path(text)
+
+
+def content_of(path: Path, start: bytes, what: str) -> bytes:
+    """The content of a file that starts with ``start``, or with as much of it as the file has.
+
+    Raises SourceError if it cannot be read, or starts in another way: it is not ``what`` then.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(len(start))
+            content = head + file.read() if head == start else head
+    except OSError as error:
+        raise SourceError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from error
+    if not start.startswith(head) or not head:
+        raise SourceError(
+            f"{str(path)!r} is no {what} of dpframe. Choose a file that save() wrote."
+        )
+    return content
+
+
+def matching_files(path: str | os.PathLike[str]) -> list[Path]:
+    """The file or folder of a path, otherwise the files that match it, in the order of their names.
+
+    Raises SourceError if there is none.
+    """
+    file = file_of_path(path)
+    if os.path.exists(file):
+        return [file]
+    pattern = str(file)
+    found = glob.glob(pattern, recursive=True, include_hidden=True)
+    files = sorted(filter(os.path.isfile, found))
+    if not files:
+        raise SourceError(f"{quoted_path(path)} does not exist. Check the path.")
+    return [Path(name) for name in files]
+
+
+def check_target(name: str, path: str | os.PathLike[str], endings: tuple[str, ...] = ("",)) -> None:
+    """Raise ParameterError for a file that could not be written; ``name`` is the argument's.
+
+    Makes a file beside it and removes it again: rights alone do not tell.
+    """
+    file = file_of_path(path)
+    shown = f"{name} ({str(path)!r})"
+    if not file.name.lower().endswith(endings):
+        raise ParameterError(f"{shown} must end in {' or '.join(endings)}.")
+    file = Path(os.path.realpath(file))
+    if not os.path.isdir(file.parent):
+        raise ParameterError(f"{shown} is in a folder that does not exist.")
+    if os.path.isdir(file):
+        raise ParameterError(f"{shown} is a folder. Name a file in it.")
+    try:
+        if _name_exists(file) and not os.access(file, os.W_OK):
+            raise PermissionError(errno.EACCES, "it may not be written")
+        if _takes_place(file):
+            handle, beside = _new_file_beside(file, private=True)
+            os.close(handle)
+            os.unlink(beside)
+    except OSError as error:
+        raise ParameterError(
+            f"{shown} cannot be written ({error.strerror}). Check the rights on its folder, or "
+            "name another."
+        ) from error
+
+
+@contextmanager
+def replace_file(
+    path: str | os.PathLike[str], what: str, *, private: bool = False
+) -> Iterator[IO[bytes]]:
+    """A new file beside the old one, which it replaces when the block has ended without an error.
+
+    Whoever opens the path sees the old file or the whole new one, also after a power failure. A
+    link stays a link. Only the owner may read the new file if it is ``private``; otherwise whoever
+    could read the old one.
+
+    Raises SourceError if the file cannot be written; ``what`` was to be in it.
+    """
+    file = Path(os.path.realpath(file_of_path(path)))
+    try:
+        if not _takes_place(file):  # a device or a pipe
+            with file.open("wb") as stream:
+                yield stream
+            return
+        handle, beside = _new_file_beside(file, private=private)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(beside, file)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(beside)
+            raise
+        _keep_name(file.parent)
+    except OSError as error:
+        raise SourceError(
+            f"{what} was not written to {str(path)!r}: {error.strerror or error}."
+        ) from error
+
+
+def _name_exists(file: Path) -> bool:
+    """Whether a file has the name; OSError where none can have it."""
+    try:
+        os.lstat(file)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _takes_place(file: Path) -> bool:
+    """Whether a new file may take the place of this one: not if it is a device or a pipe."""
+    return not _name_exists(file) or file.is_file()
+
+
+def _new_file_beside(file: Path, *, private: bool) -> tuple[int, Path]:
+    """An empty file in the same folder, under a name that no pattern for data matches."""
+    _forget(file.parent)
+    beside = file.with_name(f".dpframe-{uuid.uuid4().hex}.new")
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+    if not private and _name_exists(file):
+        shutil.copymode(file, beside)
+    return handle, beside
+
+
+def _forget(folder: Path) -> None:
+    """Remove what processes left that died over a file: nobody has written to it for a day."""
+    for left in folder.glob(".dpframe-*.new"):
+        with suppress(OSError):
+            if time.time() - left.lstat().st_mtime > LEFT:
+                left.unlink()
+
+
+def _keep_name(folder: Path) -> None:
+    """Write the folder to disk too, where the system allows it."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
