@@ -231,31 +231,64 @@ def lost(
     return np.asarray(out, dtype=np.float64)
 
 
+WAYS: dict[str, dict[str, Any]] = {
+    "shares": {},
+    "items": {"contribution": "items"},
+    "rounds": {"mechanism": "rounds"},
+}
+
+TREES: dict[str, tuple[str, list[str]]] = {
+    "products": ("retail_completejourney", ["department", "product_category", "product_type"]),
+    "flights": ("flights_nyc13", ["carrier", "dest", "flight"]),
+    "paths": ("git_paths_rails", ["path"]),
+    "pages": ("weblog_apache_elastic", ["path"]),
+}
+"""Files, and their columns from coarse to fine, or one of paths."""
+
+
 def leaves(releases: int) -> None:
-    """The finest nodes that shares find in a hierarchy, and flat, and what rounds find."""
-    names = ("hierarchy, shares: nodes", "of them finest", "flat, shares", "rounds, all spent")
-    bench.head("set", *names)
-    for name, hierarchy, column in (
-        ("git_paths_rails", "path:path", "path"),
-        ("retail_completejourney", "columns:department,product_category,product_type", None),
-    ):
-        source = str(SHARED / f"{name}.parquet")
-        tree = dp.hhh(source, hierarchy, user="user_id", **BUDGET)
-        finest = column or hierarchy.rpartition(",")[2]
-        exact = set(
-            duckdb.sql(f"SELECT DISTINCT {finest} FROM '{source}'").to_arrow_table()[0].to_pylist()
-        )
-        last = (
-            tree["prefix"].str.split(" / ").str[-1]
-            if column is None
-            else tree["prefix"].str.lstrip("/")
-        )
-        reached = last.isin({str(v).lstrip("/") for v in exact}) & (tree["level"] > 0)
-        flat = dp.heavy_hitters(source, finest, user="user_id", contribution="share", **BUDGET)
-        laws = round_laws(epsilon=1.0, delta=DELTA, release_share=0.01, items=ITEMS, histograms=0)
-        items = user_nodes(source, columns(finest), PrivacyUnit(user="user_id"), ITEMS, (1,))
-        found = np.mean([weighted_rounds.find_nodes(items, laws).sum() for _ in range(releases)])
-        bench.row(name, len(tree), reached.sum(), len(flat), f"{found:.0f}")
+    """Finest nodes and others that each way finds in a hierarchy; and rounds in the finest keys."""
+    of_ways = [f"{way}: {what}" for way in WAYS for what in ("finest", "above")]
+    bench.head("set", "epsilon", *of_ways, "heavy_hitters", "error of rounds", "flat")
+    for name, (file, named) in TREES.items():
+        keys = ", ".join(f"ltrim(coalesce({column}::VARCHAR, chr(0)), '/')" for column in named)
+        source = duckdb.sql(
+            f"SELECT *, concat_ws(' / ', {keys}) AS leaf FROM '{SHARED / file}.parquet' "
+            "WHERE user_id IS NOT NULL"
+        ).to_arrow_table()
+        own = duckdb.sql("SELECT leaf, count(DISTINCT user_id) FROM source GROUP BY leaf")
+        users = dict(own.fetchall())
+        hierarchy = f"path:{named[0]}" if len(named) == 1 else f"columns:{','.join(named)}"
+        for epsilon in EPSILONS[1:]:
+            cells, errors = list[str](), list[str]()
+            given: dict[str, Any] = {"user": "user_id", "epsilon": epsilon, "delta": DELTA}
+            for way in WAYS.values():
+                found = [dp.hhh(source, hierarchy, **given, **way) for _ in range(releases)]
+                texts = [leaf_texts(frame, named) for frame in found]
+                lowest = [np.array([text in users for text in each]) for each in texts]
+                cells.append(f"{np.mean([own.sum() for own in lowest]):.0f}")
+                cells.append(f"{np.mean([(~own).sum() - 1 for own in lowest]):.0f}")
+            errors.append(
+                median_error(found[-1]["count"][lowest[-1]], texts[-1][lowest[-1]], users)
+            )
+            flat = [dp.heavy_hitters(source, "leaf", **given) for _ in range(releases)]
+            errors.append(median_error(flat[-1]["count"], flat[-1]["leaf"].to_numpy(), users))
+            bench.row(name, f"{epsilon:g}", *cells, f"{np.mean([*map(len, flat)]):.0f}", *errors)
+
+
+def leaf_texts(frame: Any, named: list[str]) -> NDArray[np.object_]:
+    """The text of every row's node as ``leaf`` has it; None above the finest level of columns."""
+    if len(named) == 1:
+        return np.asarray(frame["prefix"].astype(object))
+    rows = frame[named].astype(object).where(frame[named].notna(), "\0").to_numpy()
+    texts = [" / ".join(map(str, row)) for row in rows]
+    return np.where(frame["level"] == len(named), texts, None)
+
+
+def median_error(count: Any, texts: NDArray[np.object_], users: dict[str, int]) -> str:
+    """The median relative error of counts."""
+    true = np.array([users.get(text, np.nan) for text in texts])
+    return f"{np.nanmedian(np.abs(np.asarray(count) - true) / true):.2f}" if len(true) else ""
 
 
 def speed(releases: int) -> None:
