@@ -431,7 +431,7 @@ def _laws_for_mu(
             _round_law(sigma, unit, items, part) for sigma, part in zip(spread, PARTS, strict=True)
         ),
         threshold=0,
-        sizes=_round_law(math.sqrt(histograms / told) / mu, 1, 1) if histograms else None,
+        sizes=_round_law(math.sqrt(histograms) / (mu * math.sqrt(told)), 1, 1) if told else None,
         count=_round_law(NORM / (mu * math.sqrt(share - told)), NORM, NORM**2),
         delta=1.0,
         histograms=max(1, histograms),

@@ -64,7 +64,7 @@ class WeightSource(Protocol):
     @property
     def is_searched(self) -> NDArray[np.bool_]: ...
 
-    def above(self, found: NDArray[np.bool_]) -> NDArray[np.bool_]: ...
+    def nodes_above(self, found: NDArray[np.bool_]) -> NDArray[np.bool_]: ...
 
     def weigh(self, importance: Whole, norm: int) -> Whole: ...
 
@@ -102,7 +102,7 @@ def run(nodes: WeightSource, *, laws: RoundLaws, at_most: int | None) -> FoundNo
     found = find_nodes(nodes, laws)
     parts = [found]
     if len(nodes.shares) > 1:
-        inner = nodes.above(found)
+        inner = nodes.nodes_above(found)
         inner[0] = True
         parts = [found & ~inner, inner]
     norms = part_norms(laws, len(parts))
@@ -158,9 +158,9 @@ def find_nodes(nodes: WeightSource, laws: RoundLaws) -> NDArray[np.bool_]:
     found, searched = np.zeros(nodes.size, dtype=np.bool_), nodes.is_searched
     for t, one in enumerate(laws.rounds):
         weights = nodes.weigh(importance, one.norm)
-        score += one.part * (weights + one.noise.draw(nodes.size))
+        score[1:] += one.part * (weights[1:] + one.noise.draw(nodes.size - 1))  # all but the root
         found |= score >= laws.threshold  # released, in thought, as is the score
-        known = found | nodes.above(found & searched)
+        known = found | nodes.nodes_above(found & searched)
         importance = _importance(score, known, laws.rounds[: t + 1], laws.rounds[t + 1 :], laws)
     return found & searched
 

@@ -118,7 +118,7 @@ class UserNodes:
             )
         return np.bincount(self.node[self.taking_part], minlength=self.size) > 0
 
-    def above(self, found: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def nodes_above(self, found: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which nodes lie above ``found`` nodes; public where these are."""
         above = np.zeros(self.size, dtype=np.bool_)
         here = np.flatnonzero(found)
@@ -373,7 +373,7 @@ def place_nodes(
         root = np.zeros(users, dtype=np.int64)
         group = np.arange(users) * len(shares) + bands
         pairs.append((group, root, np.zeros(users, dtype=np.bool_)))
-    return _grouped(tree, pairs, users * len(shares), shares)
+    return _place_in_groups(tree, pairs, users * len(shares), shares)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -440,7 +440,7 @@ def _sample(
     return part
 
 
-def _grouped(
+def _place_in_groups(
     tree: CountTree,
     pairs: Sequence[tuple[Ints, Ints, NDArray[np.bool_]]],
     groups: int,

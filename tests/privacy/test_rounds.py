@@ -77,11 +77,6 @@ class Enumerated:
         return self.drawn
 
 
-def enumerated(drawn: NDArray[np.int64]) -> Any:
-    """Draws for the root, which is not searched, and for all values of all copies."""
-    return Enumerated(np.concatenate([[0], drawn.ravel()]))
-
-
 Find = Callable[[UserNodes, RoundLaws], NDArray[np.bool_]]
 
 
@@ -99,7 +94,9 @@ def found_laws(
     chance = np.prod([t.pmf[p] for t, p in zip(tables, places, strict=True)], axis=0)
     copies = places.shape[1]
     by_round = zip(laws.rounds, np.split(places, len(laws.rounds)), strict=True)
-    drawn = tuple(replace(one, noise=enumerated(at.T + one.noise.lowest)) for one, at in by_round)
+    drawn = tuple(
+        replace(one, noise=Enumerated((at.T + one.noise.lowest).ravel())) for one, at in by_round
+    )
     found = find(pairs(data, values, copies, parents=parents), replace(laws, rounds=drawn))
     held = np.zeros(values, dtype=np.bool_)
     held[[v for user in data for v in user]] = True
@@ -206,7 +203,7 @@ def by_true_weights(items: UserNodes, laws: RoundLaws) -> NDArray[np.bool_]:
     for t, one in enumerate(laws.rounds):
         weights = items.weigh(importance, one.norm)
         true += one.part * weights
-        score += one.part * (weights + one.noise.draw(items.size))
+        score[1:] += one.part * (weights[1:] + one.noise.draw(items.size - 1))
         importance = weighted_rounds._importance(
             true, true >= laws.threshold, laws.rounds[: t + 1], laws.rounds[t + 1 :], laws
         )
@@ -238,13 +235,13 @@ def test_values_that_take_no_part_are_never_found() -> None:
     noise = laws.rounds[0].noise
     places = np.stack([g.ravel() for g in np.meshgrid(*[np.arange(25)] * 4, indexing="ij")])
     chance = np.prod(noise.pmf[places], axis=0)
-    drawn = enumerated(places.T + noise.lowest)
+    drawn = Enumerated((places.T + noise.lowest).ravel())
     one = replace(laws.rounds[0], noise=drawn)
     found = weighted_rounds.find_nodes(items, replace(laws, rounds=(one,)))[1:].reshape(copies, 4)
     assert not found[:, 1:].any()
     assert chance[found.any(axis=1)].sum() <= lone_value_chance(laws)
-    scores = items.weigh(np.full(items.size, 512), 2) + drawn.drawn
-    careless = (scores >= laws.threshold)[1:].reshape(copies, 4)
+    scores = items.weigh(np.full(items.size, 512), 2)[1:] + drawn.drawn
+    careless = (scores >= laws.threshold).reshape(copies, 4)
     assert chance[careless.any(axis=1)].sum() > lone_value_chance(laws)
 
 
@@ -448,9 +445,10 @@ def test_no_neighbours_are_told_apart_by_nodes(case: Any) -> None:
 
 def by_what_is_there(nodes: UserNodes, laws: RoundLaws) -> NDArray[np.bool_]:
     """Bug: a node above one that anybody has gets no weight, found or not."""
-    there = nodes.above(nodes.is_searched)
+    there = nodes.nodes_above(nodes.is_searched)
     weighed = nodes.weigh(np.where(there, 0, weighted_rounds.PLAIN), laws.unit)
-    score = weighed + laws.rounds[0].noise.draw(nodes.size)
+    score = weighed
+    score[1:] += laws.rounds[0].noise.draw(nodes.size - 1)
     return np.asarray(score >= laws.threshold)
 
 
