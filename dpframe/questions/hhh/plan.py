@@ -380,7 +380,7 @@ def hhh_plan(given: CallArguments) -> HhhPlan[Any, Any]:
     """Make a plan from arguments that ``CONSTRAINTS`` checked."""
     mechanism = given["mechanism"]
     if mechanism == "rounds":
-        given.but(remainder=None).goes(GOES_WITH, mechanism)
+        given.but(remainder=given["remainder"] or None).goes(GOES_WITH, mechanism)
         return rounds_plan(given)
     own = (
         given.but(remainder=None) if mechanism == "paper" else given

@@ -416,6 +416,11 @@ def rounds_plan(given: CallArguments) -> RoundsPlan:
             f"contribution={given['contribution']!r} does not go with mechanism='rounds'. Leave "
             "contribution out, or pass mechanism='offline'."
         )
+    for name in ("weight", "max_weight", "totals"):
+        if (value := given[name]) not in (None, False):
+            raise ParameterError(
+                f"{name} ({value!r}) does not go with mechanism='rounds'. Leave it out."
+            )
     hierarchy = given.hierarchy
     height = hierarchy.height
     items = optional_whole(height, MOST_ITEMS)("max_contributions", given["max_contributions"])
