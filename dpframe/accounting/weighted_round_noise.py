@@ -412,7 +412,8 @@ def round_laws(
         unit //= 2
     raise BudgetError(
         f"no 64-bit noise reaches delta={delta:g} at epsilon={epsilon:g} for {items} values a "
-        "user. Raise delta, move epsilon towards 1, or pass contribution='share'."
+        "user. Raise delta, move epsilon towards 1, or pass contribution='share' without a "
+        "mechanism."
     )
 
 

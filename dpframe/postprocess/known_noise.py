@@ -269,7 +269,8 @@ def _terms_of_counts(nodes: ShownNodes) -> Whole:
 def _noise_of_parts(nodes: ShownNodes, facts: Mapping[str, Mapping[str, Any]]) -> KnownNoise:
     """The noise in counts of rounds of several levels: one law, in other units above other rows.
 
-    If a threshold hid all rows below a row, its interval is not of the units assumed here.
+    A threshold can hide all rows below a row, which keeps its units. Such a row is known by the
+    width of its interval; where both units fit, the smaller one, with the wider interval, is taken.
     """
     if nodes.alike.any():
         raise ParameterError(
@@ -278,8 +279,17 @@ def _noise_of_parts(nodes: ShownNodes, facts: Mapping[str, Mapping[str, Any]]) -
         )
     zeros, above = np.zeros_like(nodes.level), nodes.level == 0
     above[nodes.ancestor[nodes.ancestor >= 0]] = True
-    unit = np.where(above, int(facts["above"]["grid"]), int(facts["release"]["grid"]))
+    lowest, upper = int(facts["release"]["grid"]), int(facts["above"]["grid"])
+    half = half_width(number_law(facts["release"]), 1, each_confidence(nodes.receipt))
+    wide = (nodes.frame["upper"] - nodes.frame["lower"]).to_numpy(dtype=np.int64)
+    fits = {grid: np.abs(wide - 2 * half / grid) <= ENDS_ROUNDED for grid in (lowest, upper)}
+    above |= fits[upper] & ~(fits[lowest] & (lowest < upper))
+    unit = np.where(above, upper, lowest)
     return _noise_of_counts(nodes, (facts["release"],), zeros, zeros + 1, False, unit)
+
+
+ENDS_ROUNDED = 2
+"""By how much rounding to whole users widens an interval, at most."""
 
 
 def _noise_of_counts(

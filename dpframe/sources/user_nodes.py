@@ -259,7 +259,7 @@ def user_nodes(
         types, kind = level_and_user_types(relation, hierarchy, user)
         statement = user_nodes_sql(hierarchy, unit, types=types, user_type=kind, seed=random_seed())
         table = relation.query(statement, progress)
-    return _nodes_of_rows(table, types, most, shares)
+    return _nodes_of_rows(table, types, hierarchy.height, most, shares)
 
 
 def _pairs_of_spark(frame: Any, hierarchy: Hierarchy, unit: PrivacyUnit) -> pa.Table:
@@ -310,7 +310,7 @@ def user_nodes_sql(
 
 
 def _nodes_of_rows(
-    table: pa.Table, types: tuple[str, ...], most: int, shares: tuple[int, ...]
+    table: pa.Table, types: tuple[str, ...], height: int, most: int, shares: tuple[int, ...]
 ) -> UserNodes:
     """The nodes of users, from the rows of the statement."""
     is_user = pc.is_valid(table["held"]).to_numpy()
@@ -327,7 +327,7 @@ def _nodes_of_rows(
     hashes[table["v"].take(leaves).to_numpy()] = table["hash"].take(leaves).to_numpy()
     user = np.repeat(np.arange(len(users)), many)
     mixed = _mix_bits(table["hash"].take(users).to_numpy()[user] ^ hashes[number])
-    return place_nodes(tree, len(users), user, of_leaf[number], mixed, most, shares)
+    return place_nodes(tree, height, len(users), user, of_leaf[number], mixed, most, shares)
 
 
 def _places_of_leaves(tree: CountTree, summed: Ints) -> Ints:
@@ -341,6 +341,7 @@ def _places_of_leaves(tree: CountTree, summed: Ints) -> Ints:
 
 def place_nodes(
     tree: CountTree,
+    height: int,
     users: int,
     user: Ints,
     leaf: Ints,
@@ -350,13 +351,15 @@ def place_nodes(
 ) -> UserNodes:
     """Place the nodes of users in groups, from different pairs of a user and a finest node.
 
+    ``height`` is that of the hierarchy, which is public: bands of levels that followed the deepest
+    node of the data would let one user move what all others weigh.
     ``hashed`` decides which nodes of a user take part if there are more than ``most``.
     """
     below = leaf > 0  # the root is added for all users
     user, leaf, hashed = user[below], leaf[below], hashed[below]
     order = np.lexsort([leaf, user])
     user, leaf, hashed = user[order], leaf[order], hashed[order]
-    bands, height = len(shares) - 1, int(tree.level.max(initial=0))
+    bands = len(shares) - 1
     levels = range(1, height) if bands else ()
     above = [_nodes_above(tree, user, leaf, level) for level in levels]
     sizes = np.bincount(user, minlength=users)

@@ -401,9 +401,10 @@ def _rounds_facts(receipt: Receipt, proof: Proof) -> Facts:
     yield "max_contributions", proof.whole_number("items", 1)
     yield "at_most", None if most is None else Fact.whole_number()
     norms = part_norms(proof)
-    check_claim(len(norms) <= 2, "only the lowest nodes and those above them are counted")
     grid = _full_weight(norms[0], most)
     check_claim(bool(rounds), "nothing is searched")
+    told = most is not None or game.get("sizes") is not None
+    check_claim(told, "at_most is to be found without a histogram")
     yield ("noise", "rounds"), Fact.size(len(rounds))
     for number, each in enumerate(rounds):
         yield from _gaussian_facts(("rounds", number), each, unit)
@@ -412,6 +413,8 @@ def _rounds_facts(receipt: Receipt, proof: Proof) -> Facts:
         yield "height", 1
     else:
         above = receipt["at_most_above"]
+        check_claim("at_most_above" in receipt, "the receipt has no at_most_above")
+        yield "height", Fact.at_least(2)
         yield "at_most_above", None if above is None else Fact.whole_number()
         yield "adds_up", False
         yield from _gaussian_facts(("above",), game.get("count"), _full_weight(norms[1], above))

@@ -289,8 +289,9 @@ def bound_rounds_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> Delt
     weighed = [read_gaussian(each, unit, items) for each in proof.entries("rounds")]
     norm = proof.whole_number("norm", 1)
     drawn = [*weighed, read_gaussian(proof.game.get("count"), norm, norm * norm)]
+    norms = part_norms(proof)
     if proof.game.get("sizes") is not None:
-        drawn += [read_gaussian(proof.game["sizes"], 1, 1)] * len(part_norms(proof))
+        drawn += [read_gaussian(proof.game["sizes"], 1, 1)] * len(norms)
     for one in drawn:
         check_claim(
             one.outside * 10**6 < 1, "noise is cut too near to be compared with what is not"
@@ -331,6 +332,8 @@ def part_norms(proof: Proof) -> list[int]:
         return [norm]
     if not isinstance(norms, list) or not all(type(one) is int and one > 0 for one in norms):
         raise BrokenProofError("'norms' must be whole numbers from 1 on")
+    if len(norms) != 2:
+        raise BrokenProofError("'norms' must be those of the lowest nodes and of the nodes above")
     squares = sum(one * one for one in norms)
     check_claim(squares <= norm * norm, f"counts of a user move by the root of {squares} together")
     return norms

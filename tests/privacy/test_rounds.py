@@ -13,12 +13,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import dpframe as dp
 from dpframe.accounting import weighted_round_noise as accounting
 from dpframe.accounting.weighted_round_noise import Law, RoundLaws, lone_value_chance, round_laws
 from dpframe.counts import CountTree
@@ -57,6 +59,7 @@ def pairs(
             count=np.zeros(1 + values * copies, dtype=np.int64),
             keys=(pa.chunked_array([pa.nulls(1 + values * copies, pa.string())]),),
         ),
+        int(level.max()),
         len(data) * copies,
         (user + len(data) * at).ravel(),
         (value + nodes).ravel(),
@@ -498,3 +501,35 @@ def test_counts_of_both_parts_are_within_one_norm() -> None:
     laws = round_laws(epsilon=1.0, delta=1e-6, release_share=0.2, items=500, histograms=2)
     low, above = weighted_rounds.part_norms(laws, 2)
     assert low**2 + above**2 <= laws.count.norm**2 < low**2 + (above + 1) ** 2
+
+
+DEEP = "path:x?depth=16"
+
+
+def deep_weights(rows: list[tuple[int, str]], height: int | None = None) -> dict[Any, int]:
+    """What all users give to every node of a path of up to 16 parts, by its key and level."""
+    plan = dp.explain(DEEP, user="u", mechanism="rounds", epsilon=1.0, delta=1e-6).plan
+    frame = pd.DataFrame(rows, columns=["u", "x"])
+    asked = (plan.hierarchy, plan.unit, plan.items, plan.shares)
+    if height is None:
+        nodes = user_nodes.user_nodes(frame, *asked)
+    else:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(type(plan.hierarchy), "height", height)
+            nodes = user_nodes.user_nodes(frame, *asked)
+    given = nodes.weigh(np.full(nodes.size, weighted_rounds.PLAIN), 4096).tolist()
+    keys = nodes.tree.keys[0].to_pylist()
+    return dict(zip(zip(keys, nodes.tree.level.tolist(), strict=True), given, strict=True))
+
+
+def distance(one: dict[Any, int], other: dict[Any, int]) -> float:
+    return math.dist(*([each.get(node, 0) for node in {**one, **other}] for each in (one, other)))
+
+
+def test_the_deepest_path_of_one_user_moves_no_weight_of_others() -> None:
+    """Law: bands of levels follow the declared height. Bug: they follow the deepest node there is,
+    so that one user moves what 200 others give."""
+    others = [(u, f"a/b/{u}") for u in range(200)]
+    more = [*others, (999, "/".join("zyxwvutsrqponmlk"))]
+    assert distance(deep_weights(others), deep_weights(more)) <= 4096
+    assert distance(deep_weights(others, 3), deep_weights(more, 16)) > 40_000

@@ -212,7 +212,7 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
             names=("release",),
             grid=self.grids[0],
             label="release noise",
-            applies_to="added to every count",
+            applies_to=f"added to {'every count' if self.parts == 1 else 'counts of lowest nodes'}",
         )
         if self.parts > 1:
             facts["norms"] = list(weighted_rounds.part_norms(laws, self.parts))
@@ -356,48 +356,67 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
 
     def count_lines(self) -> list[Line]:
         """The lines on ``at_most``, on the noise, and on the errors that noise makes in counts."""
-        sigma, grids = self.laws.count.sigma, self.grids
-        told = "lowest released nodes" if self.height > 1 else "released values"
-        above = []
-        if self.height > 1:
-            meaning = "released nodes above the lowest ones of a user that count fully; sd {sd:.3g}"
-            most = self.at_most[1]
-            above = [Line.of("at_most_above", most, meaning, sd=sigma / grids[1])]
-        return [
+        lowest, *above = zip(PART_NAMES[: self.parts], self.at_most, self.grids, strict=True)
+        told = "lowest released nodes" if above else "released values"
+        of = "of a count of a lowest node" if above else "of a count"
+        lines = [
             Line.of(
                 "at_most",
-                self.at_most[0],
+                lowest[1],
                 "{told} of a user that count fully; one with n more than that counts "
                 "the root of at_most / n at each, which makes counts too low",
                 told=told,
             ),
-            *above,
             *self.draws.lines,
-            Line("standard error", round(sigma / grids[0], 3), "of a count, in users"),
-            typical_error_line(
-                -(-self.half_width(1) // grids[0]),
-                self.confidence,
-                "of a count for its noise, in users",
-            ),
+            *self._error_lines("", lowest[2], of),
+        ]
+        for name, most, grid in above:
+            meaning = "released nodes above the lowest ones of a user that count fully"
+            lines.append(Line(f"at_most{name}", most, meaning))
+            lines += self._error_lines(" above", grid, "of a count of a node above the lowest ones")
+        return lines
+
+    def _error_lines(self, where: str, grid: int, of: str) -> list[Line]:
+        """The lines on the noise of counts of a part, whose unit is ``1 / grid``."""
+        sd, half = round(self.laws.count.sigma / grid, 3), -(-self.half_width(1) // grid)
+        typical = typical_error_line(half, self.confidence, f"{of} for its noise, in users")
+        return [
+            Line(f"standard error{where}", sd, f"{of}, in users"),
+            replace(typical, id=f"typical error{where}"),
         ]
 
     def _unknown_lines(self) -> list[Line]:
         """The lines on ``at_most`` and on the error of counts, before ``at_most`` is known."""
-        one = self.laws.count.sigma / weighted_rounds.part_norms(self.laws, self.parts)[0]
-        return [
-            Line(
-                "at_most",
-                "found privately",
-                "released values of a user that count fully, by a noisy histogram of how many of "
-                "them users have",
-            ),
-            Line.of(
-                "standard error",
-                Text("{sd:.3g} x root of at_most"),
-                "of a count for its noise, users",
-                sd=one,
-            ),
-        ]
+        lines = []
+        norms = weighted_rounds.part_norms(self.laws, self.parts)
+        for name, norm in zip(PART_NAMES, norms, strict=False):
+            told = f"released {self.value}s" if self.parts == 1 else PART_MEANINGS[name]
+            lines += [
+                Line.of(
+                    f"at_most{name}",
+                    "found privately",
+                    "{told} of a user that count fully, by a noisy histogram of how many of "
+                    "them users have",
+                    told=told,
+                ),
+                Line.of(
+                    f"standard error{name.replace('_', ' ')}",
+                    Text("{sd:.3g} x root of at_most{name}"),
+                    "of a count for its noise, users",
+                    sd=self.laws.count.sigma / norm,
+                    name=name,
+                ),
+            ]
+        return lines
+
+
+PART_NAMES = ("", "_above")
+"""How facts and lines on the parts of shown nodes end: of the lowest nodes, and of those above."""
+
+PART_MEANINGS = {
+    "": "lowest released nodes",
+    "_above": "released nodes above the lowest ones",
+}
 
 
 def _sigma_and_end(law: Law) -> dict[str, object]:

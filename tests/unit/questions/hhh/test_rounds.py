@@ -257,6 +257,9 @@ def test_nodes_of_all_levels_are_found_and_their_users_counted() -> None:
     receipt = found.dp.receipt
     assert (receipt["mechanism"], receipt["height"], receipt["adds_up"]) == ("rounds", 2, False)
     assert "more of the nodes above these than at_most_above" in receipt["counts"]
+    card = {name: value for name, value, _ in receipt["card"]}
+    assert card["standard error above"] == pytest.approx(receipt["noise"]["above"]["sd"], rel=0.01)
+    assert card["standard error"] == pytest.approx(receipt["noise"]["release"]["sd"], rel=0.01)
     assert dp.verify(VISITS.dp.hhh(PLACES, **LEVELS))
 
 
@@ -308,6 +311,9 @@ def test_a_threshold_hides_rows_and_keeps_what_is_above_others() -> None:
     with seeded_noise(3):
         some = VISITS.dp.hhh(PLACES, threshold=250, **LEVELS)
     assert some["prefix"].tolist() == ["*", "FR", "FR / Lyon", "FR / Paris"]
+    alone = VISITS.dp.hhh(PLACES, threshold=470, at_most=1, **{**LEVELS, "epsilon": 9.0})
+    same = alone.dp.intervals(0.95)
+    assert (alone["upper"] - same["upper"]).abs().max() <= 1
 
 
 @refusals(
