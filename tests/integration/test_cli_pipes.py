@@ -307,7 +307,7 @@ def test_a_terminal_has_colours_unless_it_asks_for_none(here: Path) -> None:
 def test_a_terminal_sees_what_takes_long(here: Path) -> None:
     """Law: the step and its time, gone before the rows come; not with --quiet, not in a pipe."""
     code = (
-        "import sys, time, dpframe.common.texts as p, dpframe.asking.release as r; "
+        "import sys, time, dpframe.common.progress as p, dpframe.asking.release as r; "
         "from dpframe.doors.cli.main import main; p.AFTER = p.EVERY = 0.02; "
         "old = r.count_charge_draw; "
         "r.count_charge_draw = lambda *a, **b: (time.sleep(1.5), old(*a, **b))[1]; sys.exit(main())"

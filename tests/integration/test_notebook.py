@@ -20,7 +20,7 @@ CELLS = [
     "result",
     *("result.dp", "result.dp.receipt", "dp.explain('country', epsilon=1.0, delta=1e-6)"),
     "result[result['level'] == 1].assign(count=7).dp",
-    "import time, dpframe.common.texts as progress\n"
+    "import time, dpframe.common.progress as progress\n"
     "progress.AFTER = progress.EVERY = 0.02\n"
     "with progress.step('planning the noise'):\n"
     "    time.sleep(0.2)",
