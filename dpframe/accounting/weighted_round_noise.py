@@ -267,10 +267,10 @@ class Law:
 
 @dataclass(frozen=True, kw_only=True)
 class RoundLaws:
-    """The laws of all rounds, of the histogram of sizes if there is one, and of the counts.
+    """The laws of all rounds, of the histograms of sizes if there are any, and of the counts.
 
-    A user takes part with at most ``items`` values; ``delta`` is an upper bound at the requested
-    epsilon.
+    A user takes part with at most ``items`` values, and is in one bin of each of ``histograms``;
+    ``delta`` is an upper bound at the requested epsilon.
     """
 
     items: int
@@ -279,6 +279,7 @@ class RoundLaws:
     sizes: Law | None
     count: Law
     delta: float
+    histograms: int = 1
 
     @property
     def unit(self) -> int:
@@ -349,7 +350,8 @@ def _rounds_leakage(laws: RoundLaws) -> GaussianLeakage:
     norm ``norm`` on ``values`` values add up to at most ``norm`` times the root of ``values``.
     """
     squares = ends = rounding = factor = shift = 0.0
-    for one in (*laws.rounds, *([] if laws.sizes is None else [laws.sizes]), laws.count):
+    sizes = [] if laws.sizes is None else [laws.sizes] * laws.histograms
+    for one in (*laws.rounds, *sizes, laws.count):
         squares += (one.norm / one.sigma) ** 2
         ends += edge(one.noise, one.norm) * math.sqrt(one.values)
         rounding += one.values * _law_distance(one)
@@ -372,7 +374,7 @@ def _law_distance(one: Law) -> float:
 
 @lru_cache(maxsize=64)
 def round_laws(
-    *, epsilon: float, delta: float, release_share: float, items: int, sizes: bool
+    *, epsilon: float, delta: float, release_share: float, items: int, histograms: int
 ) -> RoundLaws:
     """Return the least noise, and the least threshold, within the budget.
 
@@ -382,8 +384,8 @@ def round_laws(
         Part of mu^2 that the counts of found values get.
     items
         Most values of a user that take part.
-    sizes
-        Whether a histogram tells how many found values users have.
+    histograms
+        How many histograms tell how many found values users have, each of other values; 0 for none.
 
     Raises
     ------
@@ -394,7 +396,7 @@ def round_laws(
     unit = LARGEST_UNIT
     while unit >= LEAST_UNIT:
         for wider in ROUNDS_WIDER:
-            laws = _laws_for_mu(mu / wider, unit, release_share, items, sizes)
+            laws = _laws_for_mu(mu / wider, unit, release_share, items, histograms)
             if laws is None:
                 break
             long = _length_distance(laws) * (1 + math.exp(epsilon)) > TIGHT * delta
@@ -410,26 +412,30 @@ def round_laws(
         unit //= 2
     raise BudgetError(
         f"no 64-bit noise reaches delta={delta:g} at epsilon={epsilon:g} for {items} values a "
-        "user. Raise delta, move epsilon towards 1, or pass contribution='share'."
+        "user. Raise delta, move epsilon towards 1, or pass contribution='share' without a "
+        "mechanism."
     )
 
 
-def _laws_for_mu(mu: float, unit: int, share: float, items: int, sizes: bool) -> RoundLaws | None:
+def _laws_for_mu(
+    mu: float, unit: int, share: float, items: int, histograms: int
+) -> RoundLaws | None:
     """Return laws that spend mu, without a threshold; None where tables are too long."""
     finding = unit / (mu * math.sqrt(1 - share))
     spread = [finding * math.sqrt(sum(PARTS) / part) for part in PARTS]
     if unit > LEAST_UNIT and 2 * ENDS * max(spread) > LONGEST:
         return None
-    told = share * SIZES_PART if sizes else 0.0
+    told = share * SIZES_PART if histograms else 0.0
     return RoundLaws(
         items=items,
         rounds=tuple(
             _round_law(sigma, unit, items, part) for sigma, part in zip(spread, PARTS, strict=True)
         ),
         threshold=0,
-        sizes=_round_law(1 / (mu * math.sqrt(told)), 1, 1) if sizes else None,
+        sizes=_round_law(math.sqrt(histograms) / (mu * math.sqrt(told)), 1, 1) if told else None,
         count=_round_law(NORM / (mu * math.sqrt(share - told)), NORM, NORM**2),
         delta=1.0,
+        histograms=max(1, histograms),
     )
 
 

@@ -24,12 +24,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.accounting.weighted_round_noise import Law, RoundLaws
+from dpframe.counts import CountTree
 
 Whole = NDArray[np.int64]
 
@@ -48,32 +50,42 @@ POINTS = 8
 
 
 class WeightSource(Protocol):
-    """Users and their values, which the mechanism starts from. Private."""
+    """Users and their nodes, which the mechanism starts from. Private."""
 
     @property
-    def values(self) -> int: ...
+    def tree(self) -> CountTree: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def shares(self) -> tuple[int, ...]: ...
 
     @property
     def is_searched(self) -> NDArray[np.bool_]: ...
 
+    def nodes_above(self, found: NDArray[np.bool_]) -> NDArray[np.bool_]: ...
+
     def weigh(self, importance: Whole, norm: int) -> Whole: ...
 
-    def sizes(self, found: NDArray[np.bool_], bins: int) -> Whole: ...
+    def sizes(self, shown: NDArray[np.bool_], bins: int) -> Whole: ...
 
-    def count_users(self, found: NDArray[np.bool_], norm: int, at_most: int) -> Whole: ...
+    def count_users(self, shown: NDArray[np.bool_], norm: int, at_most: int) -> Whole: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FoundValues:
-    """Values that were found, by their numbers, and counts in units of ``1 / grid``. Public.
+class FoundNodes:
+    """Nodes that are shown, by their positions, and counts in units of ``1 / grid``. Public.
 
-    ``at_most`` values of a user count fully.
+    ``at_most`` nodes of a user count fully: of the lowest nodes, and of the nodes above these.
+    ``half`` is what a unit of noise is worth at each node.
     """
 
-    found: Whole
+    shown: Whole
     count: Whole
     grid: int
-    at_most: int
+    noise_unit: Whole
+    at_most: tuple[int, ...]
 
 
 def cost(laws: RoundLaws, *, epsilon: float) -> float:
@@ -81,41 +93,76 @@ def cost(laws: RoundLaws, *, epsilon: float) -> float:
     return laws.cost(epsilon)
 
 
-def run(items: WeightSource, *, laws: RoundLaws, at_most: int | None) -> FoundValues:
-    """Find values, then count the users of each found value."""
-    found = find_values(items, laws)
-    if not found.any():
-        at_most = at_most or 1  # nothing is counted
-    if at_most is None:
-        at_most = _choose_at_most(items, found, laws)
-    exact = items.count_users(found, laws.count.norm, at_most)
-    return FoundValues(
-        found=np.flatnonzero(found),
-        count=exact + laws.count.noise.draw(len(exact)),
-        grid=full_user_weight(laws, at_most),
-        at_most=at_most,
+def run(nodes: WeightSource, *, laws: RoundLaws, at_most: int | None) -> FoundNodes:
+    """Find nodes, then count the users of each shown node.
+
+    Of one column, the values found are shown. Of several levels, the nodes above these are shown,
+    too, with the root. The lowest nodes and the nodes above them divide the norm of a user.
+    """
+    found = find_nodes(nodes, laws)
+    parts = [found]
+    if len(nodes.shares) > 1:
+        inner = nodes.nodes_above(found)
+        inner[0] = True
+        parts = [found & ~inner, inner]
+    norms = part_norms(laws, len(parts))
+    bounds = [
+        at_most or (_choose_at_most(nodes, part, norm, laws) if part.any() else 1)
+        for part, norm in zip(parts, norms, strict=True)
+    ]
+    grids = full_user_weights(laws, bounds)
+    whole = math.prod(grids)
+    count, unit = (np.zeros(nodes.size, dtype=np.int64) for _ in range(2))
+    for part, norm, bound, grid in zip(parts, norms, bounds, grids, strict=True):
+        exact = nodes.count_users(part, norm, bound)
+        unit[part] = whole // grid
+        count[part] = (exact + laws.count.noise.draw(len(exact))) * (whole // grid)
+    shown = np.logical_or.reduce(parts)
+    return FoundNodes(
+        shown=np.flatnonzero(shown),
+        count=count[shown],
+        grid=whole,
+        noise_unit=unit[shown],
+        at_most=tuple(bounds),
     )
 
 
-def full_user_weight(laws: RoundLaws, at_most: int) -> int:
-    """Return the weight of a user who counts fully."""
-    return math.isqrt(laws.count.norm**2 // at_most)
+ABOVE = Fraction(3, 20)
+"""Part of the square of a user's norm for counts of nodes above the lowest ones: these are of more
+users, and of one user there are few."""
 
 
-def find_values(items: WeightSource, laws: RoundLaws) -> NDArray[np.bool_]:
-    """Return which values reach the threshold after any round.
+def part_norms(laws: RoundLaws, parts: int) -> tuple[int, ...]:
+    """Return the norms of a user in the counts of the lowest nodes and of the nodes above them."""
+    norm = laws.count.norm
+    if parts == 1:
+        return (norm,)
+    above = math.isqrt(int(norm * norm * ABOVE))
+    return math.isqrt(norm * norm - above * above), above
 
-    Only values that take part count: the threshold allows for ``laws.items`` new values of a user.
+
+def full_user_weights(laws: RoundLaws, at_most: Sequence[int]) -> tuple[int, ...]:
+    """Return the weights of a user who counts fully, by the parts that ``at_most`` is for."""
+    norms = part_norms(laws, len(at_most))
+    return tuple(math.isqrt(n * n // most) for n, most in zip(norms, at_most, strict=True))
+
+
+def find_nodes(nodes: WeightSource, laws: RoundLaws) -> NDArray[np.bool_]:
+    """Return which nodes reach the threshold after any round.
+
+    Only nodes that take part count: the threshold allows for ``laws.items`` new nodes of a user. A
+    node above a found node is public, and gets no more weight.
     """
-    importance = np.full(items.values, PLAIN, dtype=np.int64)
-    score = np.zeros(items.values, dtype=np.int64)
-    found = np.zeros(items.values, dtype=np.bool_)
+    importance = np.full(nodes.size, PLAIN, dtype=np.int64)
+    score = np.zeros(nodes.size, dtype=np.int64)
+    found, searched = np.zeros(nodes.size, dtype=np.bool_), nodes.is_searched
     for t, one in enumerate(laws.rounds):
-        weights = items.weigh(importance, one.norm)
-        score += one.part * (weights + one.noise.draw(items.values))
+        weights = nodes.weigh(importance, one.norm)
+        score[1:] += one.part * (weights[1:] + one.noise.draw(nodes.size - 1))  # all but the root
         found |= score >= laws.threshold  # released, in thought, as is the score
-        importance = _importance(score, found, laws.rounds[: t + 1], laws.rounds[t + 1 :], laws)
-    return found & items.is_searched
+        known = found | nodes.nodes_above(found & searched)
+        importance = _importance(score, known, laws.rounds[: t + 1], laws.rounds[t + 1 :], laws)
+    return found & searched
 
 
 def _importance(
@@ -137,20 +184,22 @@ def _importance(
     return np.where(times > HOPELESS, 0, np.rint(PLAIN * times)).astype(np.int64)
 
 
-def _choose_at_most(items: WeightSource, found: NDArray[np.bool_], laws: RoundLaws) -> int:
-    """Choose how many values of a user count fully, by a noisy histogram."""
+def _choose_at_most(
+    nodes: WeightSource, shown: NDArray[np.bool_], norm: int, laws: RoundLaws
+) -> int:
+    """Choose how many nodes of a user count fully, by a noisy histogram."""
     assert laws.sizes is not None
-    many = int(found.sum())
+    many = int(shown.sum())
     bins = many.bit_length()
-    noisy = items.sizes(found, bins) + laws.sizes.noise.draw(bins)
-    return best_at_most(noisy, many, laws)
+    noisy = nodes.sizes(shown, bins) + laws.sizes.noise.draw(bins)
+    return best_at_most(noisy, many, laws, norm)
 
 
-def best_at_most(noisy: Whole, many: int, laws: RoundLaws) -> int:
+def best_at_most(noisy: Whole, many: int, laws: RoundLaws, norm: int) -> int:
     """Choose ``at_most`` with the least predicted error of ``many`` counts, from a noisy histogram
     of sizes that is already released."""
     assert laws.sizes is not None
-    sd, norm = laws.sizes.sigma, laws.count.norm
+    sd = laws.sizes.sigma
     users = np.maximum(0.0, noisy - sd**2 / np.maximum(noisy, sd))  # less what noise alone makes
     place = np.arange(len(noisy))[:, None] + (np.arange(POINTS) + 0.5) / POINTS
     size = np.minimum(np.floor(2.0**place), many)
@@ -159,7 +208,7 @@ def best_at_most(noisy: Whole, many: int, laws: RoundLaws) -> int:
     def error(a: int) -> float:
         lost = size * (1 - np.sqrt(np.minimum(1.0, a / size)))
         mean = float(users @ lost.mean(axis=1)) / many
-        return mean**2 + (laws.count.sigma / full_user_weight(laws, a)) ** 2
+        return mean**2 + (laws.count.sigma / math.isqrt(norm * norm // a)) ** 2
 
-    best: int = min((a for a in sorted(tried) if full_user_weight(laws, a) > 0), key=error)
+    best: int = min((a for a in sorted(tried) if a <= norm * norm), key=error)
     return best

@@ -62,7 +62,8 @@ NEW_RELEASE = "pass the wanted confidence= when you release"
 class KnownNoise:
     """The noise in the numbers of one column of a whole release, in units.
 
-    ``unit`` is the number of units of one record, user or different value. ``decimals`` is not None
+    ``unit`` is the number of units of one record, user or different value, for all rows or for
+    each. ``decimals`` is not None
     for sums of a rollup, shown as multiples of 10 ** -decimals; ``step`` is not None for sums of
     heavy hitters, shown as multiples of ``step``. ``low`` and ``high``, whole numbers of shape
     (n,), are the ends of the range of each drawn number. Its noise is the sum of ``terms`` draws of
@@ -72,7 +73,7 @@ class KnownNoise:
     """
 
     columns: MeasureColumns
-    unit: int
+    unit: int | Whole
     low: NDArray[Any]
     high: NDArray[Any]
     laws: tuple[NoiseTable | UnboundedNoise, ...]
@@ -89,6 +90,7 @@ class KnownNoise:
         """How many units are 1 in the column."""
         if self.step is not None:
             return 1 / Fraction(self.step)
+        assert isinstance(self.unit, int)
         return Fraction(self.unit) if self.decimals is None else Fraction(10) ** self.decimals
 
     def half(
@@ -183,7 +185,7 @@ def steps_to_floats(steps: Objects, decimals: int) -> NDArray[np.float64]:
     return np.array([s / ten if decimals >= 0 else float(s * ten) for s in steps], dtype=float)
 
 
-def drawn_range(value: NDArray[Any], unit: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def drawn_range(value: NDArray[Any], unit: int | Whole) -> tuple[NDArray[Any], NDArray[Any]]:
     """The range of drawn numbers that are shown as these whole numbers, rounded halves up."""
     return value * unit - unit // 2, value * unit + (unit - 1) // 2
 
@@ -239,6 +241,8 @@ def known_noise(nodes: ShownNodes) -> KnownNoise:
     if mechanism in (*SUMMED, *NOMINAL, *COUNTED):
         if receipt.get("weight") is not None:
             return _noise_of_measure(nodes, facts["release"])
+        if "above" in facts:
+            return _noise_of_parts(nodes, facts)
         return _noise_of_counts(nodes, (facts["release"],), zeros, _terms_of_counts(nodes), False)
     if str(mechanism).startswith("tree-") and receipt["keys"] and "levels" in facts:
         consistent = bool(receipt["consistent"])
@@ -262,15 +266,43 @@ def _terms_of_counts(nodes: ShownNodes) -> Whole:
     return out
 
 
+def _noise_of_parts(nodes: ShownNodes, facts: Mapping[str, Mapping[str, Any]]) -> KnownNoise:
+    """The noise in counts of rounds of several levels: one law, in other units above other rows.
+
+    A threshold can hide all rows below a row, which keeps its units. Such a row is known by the
+    width of its interval; where both units fit, the smaller one, with the wider interval, is taken.
+    """
+    if nodes.alike.any():
+        raise ParameterError(
+            "two rows of this release read alike, so that nobody can say which rows are below "
+            f"them, and in which units their counts were drawn: {NEW_RELEASE}."
+        )
+    zeros, above = np.zeros_like(nodes.level), nodes.level == 0
+    above[nodes.ancestor[nodes.ancestor >= 0]] = True
+    lowest, upper = int(facts["release"]["grid"]), int(facts["above"]["grid"])
+    half = half_width(number_law(facts["release"]), 1, each_confidence(nodes.receipt))
+    wide = (nodes.frame["upper"] - nodes.frame["lower"]).to_numpy(dtype=np.int64)
+    fits = {grid: np.abs(wide - 2 * half / grid) <= ENDS_ROUNDED for grid in (lowest, upper)}
+    above |= fits[upper] & ~(fits[lowest] & (lowest < upper))
+    unit = np.where(above, upper, lowest)
+    return _noise_of_counts(nodes, (facts["release"],), zeros, zeros + 1, False, unit)
+
+
+ENDS_ROUNDED = 2
+"""By how much rounding to whole users widens an interval, at most."""
+
+
 def _noise_of_counts(
     nodes: ShownNodes,
     facts: tuple[Mapping[str, Any], ...],
     law: Whole,
     terms: Whole,
     consistent: bool,
+    unit: Whole | None = None,
 ) -> KnownNoise:
     """The noise in counts, with ranges of drawn counts from the shown counts and from both ends."""
-    count, grid = nodes.frame["count"].to_numpy(dtype=np.int64), int(facts[0]["grid"])
+    count = nodes.frame["count"].to_numpy(dtype=np.int64)
+    grid: Any = int(facts[0]["grid"]) if unit is None else unit
     unknown = np.full_like(count, FAR)
     low, high = (-unknown, unknown) if consistent else drawn_range(count, grid)
     return KnownNoise(

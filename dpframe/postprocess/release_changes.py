@@ -235,7 +235,7 @@ def check_comparable(before: ShownNodes, after: ShownNodes) -> None:
         )
         raise ParameterError(
             f"contribution is {one.get('contribution')!r}: {counted}. "
-            "Release both with contribution='share', or without user."
+            "Release both by shares (contribution='share' and no mechanism), or without user."
         )
     _check_periods(one.get("period"), other.get("period"))
 

@@ -67,9 +67,12 @@ def share_frame(
     """``result.dp.share``; see :meth:`dpframe.doors.result_methods.ResultMethods.share`."""
     nodes = shown_nodes(frame, receipt, "share")
     if receipt.get("adds_up") is False:
+        shares = "contribution='share'"
+        if receipt["mechanism"] == "rounds":
+            shares += " and no mechanism"
         raise ParameterError(
             "contribution is 'items', where a node is no part of the one above it. Release with "
-            "contribution='share', or without user."
+            f"{shares}, or without user."
         )
     if receipt["mechanism"] == "rounds":
         raise ParameterError(

@@ -21,7 +21,7 @@ length in bytes, then the whole text as words. Words are little-endian.
 
 **Users** are weighed at their values, in whole numbers, by loops over users, for long tables.
 
-User ``u`` has the values ``value[starts[u] : starts[u + 1]]``.
+Group ``u`` of users' values has the values ``value[starts[u] : starts[u + 1]]``.
 
 **Numba** compiles these loops.
 
@@ -126,12 +126,12 @@ Values = NDArray[np.int32]
 
 
 @compile_loop
-def importance_squares(starts: Whole, value: Values, items: int, importance: Whole) -> Whole:
-    """Return for every user the sum of the squared importance of the first ``items`` values."""
+def importance_squares(starts: Whole, value: Values, searched: Whole, importance: Whole) -> Whole:
+    """Return for every group the sum of the squared importance of its first ``searched`` values."""
     out = np.zeros(len(starts) - 1, dtype=np.int64)
     for u in range(len(out)):
         total = 0
-        for i in range(starts[u], min(starts[u + 1], starts[u] + items)):
+        for i in range(starts[u], starts[u] + searched[u]):
             one = importance[value[i]]
             total += one * one
         out[u] = total
@@ -140,34 +140,37 @@ def importance_squares(starts: Whole, value: Values, items: int, importance: Who
 
 @compile_loop
 def value_weights(
-    starts: Whole, value: Values, items: int, importance: Whole, length: Whole, norm: int
+    starts: Whole, value: Values, searched: Whole, importance: Whole, length: Whole, norm: Whole
 ) -> Whole:
-    """Return for every value the sum over users of ``norm`` times its importance, divided by the
-    user's ``length`` and rounded down. Only the first ``items`` values of a user count."""
+    """Return for every value the sum over groups of the group's ``norm`` times its importance,
+    divided by the group's ``length`` and rounded down. Only the first ``searched`` values of a
+    group count."""
     out = np.zeros(len(importance), dtype=np.int64)
     for u in range(len(length)):
         if length[u] == 0:
             continue
-        for i in range(starts[u], min(starts[u + 1], starts[u] + items)):
+        for i in range(starts[u], starts[u] + searched[u]):
             one = importance[value[i]]
             if one > 0:
-                out[value[i]] += norm * one // length[u]
+                out[value[i]] += norm[u] * one // length[u]
     return out
 
 
 @compile_loop
-def mark_first_values(starts: Whole, value: Values, items: int, values: int) -> NDArray[np.bool_]:
-    """Return which values are among the first ``items`` of at least one user."""
+def mark_first_values(
+    starts: Whole, value: Values, searched: Whole, values: int
+) -> NDArray[np.bool_]:
+    """Return which values are among the first ``searched`` of at least one group."""
     out = np.zeros(values, dtype=np.bool_)
     for u in range(len(starts) - 1):
-        for i in range(starts[u], min(starts[u + 1], starts[u] + items)):
+        for i in range(starts[u], starts[u] + searched[u]):
             out[value[i]] = True
     return out
 
 
 @compile_loop
 def count_found_values(starts: Whole, value: Values, found: NDArray[np.bool_]) -> Whole:
-    """Return for every user how many of the ``found`` values the user has."""
+    """Return for every group how many of the ``found`` values it has."""
     out = np.zeros(len(starts) - 1, dtype=np.int64)
     for u in range(len(out)):
         many = 0
@@ -180,7 +183,7 @@ def count_found_values(starts: Whole, value: Values, found: NDArray[np.bool_]) -
 
 @compile_loop
 def weight_sums(starts: Whole, value: Values, found: NDArray[np.bool_], weight: Whole) -> Whole:
-    """Return for every ``found`` value the sum of the weights of its users; 0 for other values."""
+    """Return for every ``found`` value the sum of the weights of its groups; 0 for others."""
     out = np.zeros(len(found), dtype=np.int64)
     for u in range(len(weight)):
         for i in range(starts[u], starts[u + 1]):

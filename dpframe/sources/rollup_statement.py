@@ -235,7 +235,7 @@ def rollup_statement(
         parts += placed_leaves(hierarchy, types, band, added)
         return f"WITH {', '.join(parts)} {rows} {where}"
     parts += [
-        *_level_ctes(hierarchy, added),
+        *level_ctes(hierarchy, added),
         f"candidates AS ({candidates_sql(hierarchy, types, band, added)})",
     ]
     named = (*result_columns(hierarchy), *added)
@@ -379,7 +379,7 @@ def _row_share_ctes(
     return parts + row_shares(names, grid=grid, seed=seed, keyed="keyed", placed=rows)
 
 
-def _level_ctes(hierarchy: Hierarchy, added: tuple[str, ...] = ()) -> list[str]:
+def level_ctes(hierarchy: Hierarchy, added: tuple[str, ...] = ()) -> list[str]:
     """CTEs: level_h from the leaves, then each level from the one below. A key ends at level d."""
     depth = hierarchy.depth(finest_columns(hierarchy))
     height = hierarchy.height

@@ -27,7 +27,7 @@ from dpframe.verifier.facts import (
 )
 from dpframe.verifier.numbers import ONE, exp_below
 from dpframe.verifier.reports import HOLDER_CHANCE, OFF
-from dpframe.verifier.rounds_game import read_gaussian, relative_steps
+from dpframe.verifier.rounds_game import part_norms, read_gaussian, relative_steps
 from dpframe.verifier.sketch_games import read_levels
 from dpframe.verifier.verdict import (
     MOST_HEIGHT,
@@ -77,7 +77,7 @@ FIXED_FIELDS: tuple[tuple[str, object, str], ...] = (
     ("remainder", True, "rollup tree-"),
     ("remainder", None, "synthetic-"),
     ("adds_up", False, "items tree-items-"),
-    ("height", 1, "rounds prefix-"),
+    ("height", 1, "prefix-"),
     ("threshold", None, "prefix- synthetic-"),
     ("contribution", None, "prefix-"),
     ("max_contributions", None, "prefix-"),
@@ -400,18 +400,37 @@ def _rounds_facts(receipt: Receipt, proof: Proof) -> Facts:
     rounds = game["rounds"] if isinstance(game.get("rounds"), list) else []
     yield "max_contributions", proof.whole_number("items", 1)
     yield "at_most", None if most is None else Fact.whole_number()
-    grid = isqrt(proof.whole_number("norm", 1) ** 2 // (most or 1))
-    check_claim(grid > 0 and bool(rounds), f"{most!r} counts of a user move by more than the norm")
+    norms = part_norms(proof)
+    grid = _full_weight(norms[0], most)
+    check_claim(bool(rounds), "nothing is searched")
+    told = most is not None or game.get("sizes") is not None
+    check_claim(told, "at_most is to be found without a histogram")
     yield ("noise", "rounds"), Fact.size(len(rounds))
     for number, each in enumerate(rounds):
         yield from _gaussian_facts(("rounds", number), each, unit)
     yield from _gaussian_facts(("release",), game.get("count"), grid)
+    if len(norms) == 1:
+        yield "height", 1
+    else:
+        above = receipt["at_most_above"]
+        check_claim("at_most_above" in receipt, "the receipt has no at_most_above")
+        yield "height", Fact.at_least(2)
+        yield "at_most_above", None if above is None else Fact.whole_number()
+        yield "adds_up", False
+        yield from _gaussian_facts(("above",), game.get("count"), _full_weight(norms[1], above))
     if game.get("sizes") is None:
         yield ("noise", "sizes"), None
     else:
         yield from _gaussian_facts(("sizes",), game["sizes"], 1)
     parts = sum(read_gaussian(each, 1, 1).part for each in rounds)
     yield "threshold", Fact.at_least(-(-proof.whole_number("threshold") // (unit * parts)))
+
+
+def _full_weight(norm: int, most: Any) -> int:
+    """The weight of a user with ``most`` nodes, all of which count fully."""
+    weight = isqrt(norm**2 // (most or 1))
+    check_claim(weight > 0, f"{most!r} counts of a user move by more than the norm")
+    return weight
 
 
 def _gaussian_facts(place: tuple[str | int, ...], told: object, units: int) -> Facts:

@@ -289,8 +289,9 @@ def bound_rounds_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> Delt
     weighed = [read_gaussian(each, unit, items) for each in proof.entries("rounds")]
     norm = proof.whole_number("norm", 1)
     drawn = [*weighed, read_gaussian(proof.game.get("count"), norm, norm * norm)]
+    norms = part_norms(proof)
     if proof.game.get("sizes") is not None:
-        drawn.append(read_gaussian(proof.game["sizes"], 1, 1))
+        drawn += [read_gaussian(proof.game["sizes"], 1, 1)] * len(norms)
     for one in drawn:
         check_claim(
             one.outside * 10**6 < 1, "noise is cut too near to be compared with what is not"
@@ -321,6 +322,21 @@ def bound_rounds_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> Delt
         ),
         ProofStep(f"tables are off by {float(rounding):.2g} together", ROUNDS),
     )
+
+
+def part_norms(proof: Proof) -> list[int]:
+    """The norms of a user in the counts of each part of what is shown: one part, or two. Each part
+    has a histogram of its own."""
+    norm, norms = proof.whole_number("norm", 1), proof.game.get("norms")
+    if norms is None:
+        return [norm]
+    if not isinstance(norms, list) or not all(type(one) is int and one > 0 for one in norms):
+        raise BrokenProofError("'norms' must be whole numbers from 1 on")
+    if len(norms) != 2:
+        raise BrokenProofError("'norms' must be those of the lowest nodes and of the nodes above")
+    squares = sum(one * one for one in norms)
+    check_claim(squares <= norm * norm, f"counts of a user move by the root of {squares} together")
+    return norms
 
 
 def _chance_of_finding(weighed: list[CutGaussian], unit: int, threshold: int) -> Fraction:

@@ -33,8 +33,7 @@ from dpframe.accounting.weighted_round_noise import gaussian_tail_bound, largest
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import columns
 from dpframe.mechanisms import weighted_rounds
-from dpframe.sketches.user_items import UserItems
-from dpframe.sources.exact_trees import user_items
+from dpframe.sources.user_nodes import UserNodes, user_nodes
 from tests.benchmarks import bench
 from tests.benchmarks.bench import BUDGET, SHARED
 
@@ -56,15 +55,20 @@ Pairs = tuple[NDArray[Any], NDArray[Any], int, int]
 
 
 @cache
-def held(name: str) -> UserItems:
+def held(name: str) -> UserNodes:
     file, column = SETS[name]
     source = str(SHARED / f"{file}.parquet")
-    return user_items(source, columns(column), PrivacyUnit(user="user_id"), ITEMS)
+    return user_nodes(source, columns(column), PrivacyUnit(user="user_id"), ITEMS, (1,))
 
 
-def taking_part(items: UserItems) -> Pairs:
+def users_of(items: UserNodes) -> NDArray[np.int64]:
+    """The user of every pair."""
+    return np.repeat(np.arange(items.users), np.diff(items.starts))
+
+
+def taking_part(items: UserNodes) -> Pairs:
     part = items.taking_part
-    return items.user[part], items.value[part], int(items.user.max()) + 1, items.values
+    return users_of(items)[part], items.node[part], items.users, items.size
 
 
 # -- others ----------------------------------------------------------------------------------------
@@ -147,7 +151,7 @@ def words(releases: int) -> None:
     rng = np.random.default_rng(1)
     for name in SETS:
         items = held(name)
-        users = np.bincount(items.value, minlength=items.values)
+        users = np.bincount(items.node, minlength=items.size)
         for epsilon in EPSILONS:
             others = [
                 np.mean([in_turns(taking_part(items), p, epsilon, rng, m).sum() for _ in runs])
@@ -155,9 +159,9 @@ def words(releases: int) -> None:
                 for p, m in OTHERS.values()
             ]
             laws = round_laws(
-                epsilon=epsilon, delta=DELTA, release_share=SHARE, items=ITEMS, sizes=True
+                epsilon=epsilon, delta=DELTA, release_share=SHARE, items=ITEMS, histograms=1
             )
-            found = [weighted_rounds.find_values(items, laws) for _ in range(releases)]
+            found = [weighted_rounds.find_nodes(items, laws) for _ in range(releases)]
             true = np.concatenate([users[f] >= laws.users for f in found])
             mean = np.mean([f.sum() for f in found])
             row = [shares(name, epsilon), *others, mean]
@@ -178,33 +182,35 @@ def counts(releases: int) -> None:
     names = ("users, median", "at_most", "ours", "sample, best A", "same A")
     bench.head("set", "found", *names)
     rng = np.random.default_rng(2)
-    laws = round_laws(epsilon=1.0, delta=DELTA, release_share=SHARE, items=ITEMS, sizes=True)
-    unsearched = round_laws(epsilon=1.0, delta=DELTA, release_share=SHARE, items=ITEMS, sizes=False)
+    laws = round_laws(epsilon=1.0, delta=DELTA, release_share=SHARE, items=ITEMS, histograms=1)
+    unsearched = round_laws(
+        epsilon=1.0, delta=DELTA, release_share=SHARE, items=ITEMS, histograms=0
+    )
     for name in SETS:
         items = held(name)
-        users = np.bincount(items.value, minlength=items.values)
+        users = np.bincount(items.node, minlength=items.size)
         rows = []
         for _ in range(releases):
             released = weighted_rounds.run(items, laws=laws, at_most=None)
-            if not len(released.found):
+            if not len(released.shown):
                 continue
-            truth = users[released.found]
+            truth = users[released.shown]
             noise = laws.count.sigma / released.grid  # its spread, for both: draws vary more
             exact = items.count_users(
-                np.isin(np.arange(items.values), released.found), laws.count.norm, released.at_most
+                np.isin(np.arange(items.size), released.shown), laws.count.norm, released.at_most[0]
             )
             error = np.sqrt(np.mean((exact / released.grid - truth) ** 2) + noise**2)
             one = unsearched.count.sigma / unsearched.count.norm
             sampled = {
-                a: np.sqrt(np.mean(lost(items, released.found, a, rng) ** 2) + a * one**2)
+                a: np.sqrt(np.mean(lost(items, released.shown, a, rng) ** 2) + a * one**2)
                 for a in (1, 2, 4, 8, 16, 32, 64, 128, 256)
             }
             best = min(sampled, key=sampled.__getitem__)
             same = np.sqrt(
-                np.mean(lost(items, released.found, released.at_most, rng) ** 2)
-                + released.at_most * one**2
+                np.mean(lost(items, released.shown, released.at_most[0], rng) ** 2)
+                + released.at_most[0] * one**2
             )
-            at = released.at_most
+            at = released.at_most[0]
             rows.append((len(truth), np.median(truth), at, error, sampled[best], best, same))
         if rows:
             n, half, at, error, best, a, same = np.mean(rows, axis=0)
@@ -213,43 +219,76 @@ def counts(releases: int) -> None:
 
 
 def lost(
-    items: UserItems, found: NDArray[np.int64], at_most: int, rng: np.random.Generator
+    items: UserNodes, found: NDArray[np.int64], at_most: int, rng: np.random.Generator
 ) -> Real:
     """What a sample of at most so many found values of every user leaves out of the counts."""
-    chosen = np.isin(items.value, found)
-    user, value = items.user[chosen], items.value[chosen]
+    chosen = np.isin(items.node, found)
+    user, value = users_of(items)[chosen], items.node[chosen]
     order = np.lexsort((rng.random(len(user)), user))
     user, value = user[order], value[order]
     place = np.arange(len(user)) - np.searchsorted(user, user)
-    out = np.bincount(value[place >= at_most], minlength=items.values)[found]
+    out = np.bincount(value[place >= at_most], minlength=items.size)[found]
     return np.asarray(out, dtype=np.float64)
 
 
+WAYS: dict[str, dict[str, Any]] = {
+    "shares": {},
+    "items": {"contribution": "items"},
+    "rounds": {"mechanism": "rounds"},
+}
+
+TREES: dict[str, tuple[str, list[str]]] = {
+    "products": ("retail_completejourney", ["department", "product_category", "product_type"]),
+    "flights": ("flights_nyc13", ["carrier", "dest", "flight"]),
+    "paths": ("git_paths_rails", ["path"]),
+    "pages": ("weblog_apache_elastic", ["path"]),
+}
+"""Files, and their columns from coarse to fine, or one of paths."""
+
+
 def leaves(releases: int) -> None:
-    """The finest nodes that shares find in a hierarchy, and flat, and what rounds find."""
-    names = ("hierarchy, shares: nodes", "of them finest", "flat, shares", "rounds, all spent")
-    bench.head("set", *names)
-    for name, hierarchy, column in (
-        ("git_paths_rails", "path:path", "path"),
-        ("retail_completejourney", "columns:department,product_category,product_type", None),
-    ):
-        source = str(SHARED / f"{name}.parquet")
-        tree = dp.hhh(source, hierarchy, user="user_id", **BUDGET)
-        finest = column or hierarchy.rpartition(",")[2]
-        exact = set(
-            duckdb.sql(f"SELECT DISTINCT {finest} FROM '{source}'").to_arrow_table()[0].to_pylist()
-        )
-        last = (
-            tree["prefix"].str.split(" / ").str[-1]
-            if column is None
-            else tree["prefix"].str.lstrip("/")
-        )
-        reached = last.isin({str(v).lstrip("/") for v in exact}) & (tree["level"] > 0)
-        flat = dp.heavy_hitters(source, finest, user="user_id", contribution="share", **BUDGET)
-        laws = round_laws(epsilon=1.0, delta=DELTA, release_share=0.01, items=ITEMS, sizes=False)
-        items = user_items(source, columns(finest), PrivacyUnit(user="user_id"), ITEMS)
-        found = np.mean([weighted_rounds.find_values(items, laws).sum() for _ in range(releases)])
-        bench.row(name, len(tree), reached.sum(), len(flat), f"{found:.0f}")
+    """Finest nodes and others that each way finds in a hierarchy; and rounds in the finest keys."""
+    of_ways = [f"{way}: {what}" for way in WAYS for what in ("finest", "above")]
+    bench.head("set", "epsilon", *of_ways, "heavy_hitters", "error of rounds", "flat")
+    for name, (file, named) in TREES.items():
+        keys = ", ".join(f"ltrim(coalesce({column}::VARCHAR, chr(0)), '/')" for column in named)
+        source = duckdb.sql(
+            f"SELECT *, concat_ws(' / ', {keys}) AS leaf FROM '{SHARED / file}.parquet' "
+            "WHERE user_id IS NOT NULL"
+        ).to_arrow_table()
+        own = duckdb.sql("SELECT leaf, count(DISTINCT user_id) FROM source GROUP BY leaf")
+        users = dict(own.fetchall())
+        hierarchy = f"path:{named[0]}" if len(named) == 1 else f"columns:{','.join(named)}"
+        for epsilon in EPSILONS[1:]:
+            cells, errors = list[str](), list[str]()
+            given: dict[str, Any] = {"user": "user_id", "epsilon": epsilon, "delta": DELTA}
+            for way in WAYS.values():
+                found = [dp.hhh(source, hierarchy, **given, **way) for _ in range(releases)]
+                texts = [leaf_texts(frame, named) for frame in found]
+                lowest = [np.array([text in users for text in each]) for each in texts]
+                cells.append(f"{np.mean([own.sum() for own in lowest]):.0f}")
+                cells.append(f"{np.mean([(~own).sum() - 1 for own in lowest]):.0f}")
+            errors.append(
+                median_error(found[-1]["count"][lowest[-1]], texts[-1][lowest[-1]], users)
+            )
+            flat = [dp.heavy_hitters(source, "leaf", **given) for _ in range(releases)]
+            errors.append(median_error(flat[-1]["count"], flat[-1]["leaf"].to_numpy(), users))
+            bench.row(name, f"{epsilon:g}", *cells, f"{np.mean([*map(len, flat)]):.0f}", *errors)
+
+
+def leaf_texts(frame: Any, named: list[str]) -> NDArray[np.object_]:
+    """The text of every row's node as ``leaf`` has it; None above the finest level of columns."""
+    if len(named) == 1:
+        return np.asarray(frame["prefix"].astype(object))
+    rows = frame[named].astype(object).where(frame[named].notna(), "\0").to_numpy()
+    texts = [" / ".join(map(str, row)) for row in rows]
+    return np.where(frame["level"] == len(named), texts, None)
+
+
+def median_error(count: Any, texts: NDArray[np.object_], users: dict[str, int]) -> str:
+    """The median relative error of counts."""
+    true = np.array([users.get(text, np.nan) for text in texts])
+    return f"{np.nanmedian(np.abs(np.asarray(count) - true) / true):.2f}" if len(true) else ""
 
 
 def speed(releases: int) -> None:

@@ -200,6 +200,7 @@ HHH = Contract(
             {**BUDGET, "weight": "year", "max_weight": 2001.5, "threshold": 70_000.5},
         ),
         "different users": ("columns:host,zip", {**BUDGET, **DIFFERENT, "epsilon": 9.0}),
+        "rounds": ("path:path", {**BUDGET, "user": "who", "mechanism": "rounds", "epsilon": 9.0}),
         "a period": ("path:path", {**BUDGET, **DAY}),
         "every option": (
             "columns:host,zip",
@@ -218,7 +219,7 @@ HHH = Contract(
         *("ip:ip-records", "path:path-records", "columns:host,zip,path-shares"),
         *("domain:host-shares", "code:zip?lengths=1,3,5-records", "ip:ip * zip-records"),
         *("number:amount?lower=0&upper=40&depth=4-shares", "no remainder", "weights"),
-        *("different users", "a period", "every option"),
+        *("different users", "rounds", "a period", "every option"),
     ),
     cheap=("path:path", BUDGET),
     others=(

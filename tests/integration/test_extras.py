@@ -23,7 +23,7 @@ class NotInstalled:
         if name.split(".")[0] in {LEFT_OUT!r}:
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, NotInstalled())
-import duckdb, pandas as pd, dpframe as dp, dpframe.sketches.user_items
+import duckdb, pandas as pd, dpframe as dp, dpframe.sources.user_nodes
 from dpframe.doors.cli.main import main
 visits = pd.DataFrame({{"country": ["FR"] * 600 + ["IT"] * 400, "id": range(1000), "paid": 5.0}})
 spend = {{"epsilon": 1.0, "delta": 1e-6}}
@@ -32,7 +32,7 @@ with dp.use_ledger(ledger):
     assert len(visits.dp.hhh(["country"], release="a-2026", **spend)) == 3
     assert len(visits.dp.tree_counts(["country"], user="id", **spend))
     assert len(visits.dp.heavy_hitters("country", **spend)) == 2
-    dpframe.sketches.user_items.LONG = 1  # of so many pairs on loops are compiled where numba is
+    dpframe.sources.user_nodes.LONG = 1  # of so many pairs on loops are compiled where numba is
     assert len(visits.dp.heavy_hitters("country", user="id", **spend)) == 2
     paid = visits.dp.rollup(["country"], {{"paid": dp.sum("paid", lower=0, upper=9)}}, **spend)
 people = dp.Ledger("people.db", epsilon=9.0, delta=1e-4)  # of users who are replaced

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.budget import NodesUnit
-from dpframe.sources.exact_trees import node_users, user_items
+from dpframe.questions.hhh.rounds_plan import group_shares
+from dpframe.sources.exact_trees import node_users
+from dpframe.sources.user_nodes import user_nodes
 from tests.naive import leaf_paths
 from tests.strategies import examples
 
@@ -165,8 +167,10 @@ def test_users_are_those_of_every_row_by_itself(
     nodes = zip(tree.level.tolist(), tree.keys[0].to_pylist(), strict=True)
     found = dict(zip(nodes, tree.count.tolist(), strict=True))
     assert found == {node: len(users) for node, users in want.items()}
+    held = user_nodes(frame, hierarchy, unit, 9, group_shares(depth))
+    assert held.users == len(want[0, None])
     if depth == 1:
-        held = user_items(frame, hierarchy, unit, 9)
-        values = Counter(held.keys.take(pa.array(held.value)).to_pylist())
-        assert len(held.starts) - 1 == len(want.pop((0, None)))
-        assert values == {key: len(users) for (_, key), users in want.items()}
+        del want[0, None]
+    keys = held.tree.keys[0].take(pa.array(held.node)).to_pylist()
+    values = Counter(zip(held.tree.level[held.node].tolist(), keys, strict=True))
+    assert values == {node: len(users) for node, users in want.items() if users}

@@ -428,6 +428,7 @@ GROUPS: Any = {"user": "u", "contribution": "records", "max_contributions": 2}
 GROUPED, SHARES = explained(**GROUPS), explained(user="u", epsilon=4.0)
 NORMAL = explained(mechanism="offline-gaussian", **GROUPS)
 ROUNDS = planned(dp.explain_heavy_hitters, "w", user="u")
+LEVELS = planned(dp.explain, ["a", "b"], user="u", mechanism="rounds")
 DEVICES = planned(dp.explain_prefix_tree, "word", user="u", devices=100_000, participation=0.5)
 
 
@@ -521,7 +522,12 @@ def rounds_of_weights() -> Iterator[tuple[str, str, Callable[[], bool]]]:
         ("threshold 1 % lower", "mechanism", played(threshold=lambda x: x * 99 // 100)),
         ("counts of norm 256 paid for as 128", "accountant", played(norm=256)),
     )
-    return of_each("rounds", ROUNDS, changes)
+    of_levels: Changes = (
+        ("a histogram that is not paid for", "accountant", played(norms=lambda n: [*n, 1])),
+        ("counts of both parts of a whole norm", "mechanism", played(norms=lambda n: [128, 128])),
+    )
+    yield from of_each("rounds", ROUNDS, changes)
+    yield from of_each("rounds of levels", LEVELS, of_levels)
 
 
 def sums_of_reports() -> Iterator[tuple[str, str, Callable[[], bool]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import copy
+import hashlib
 import json
 import math
 import re
@@ -470,3 +471,46 @@ def test_what_is_not_proved_is_said_every_time() -> None:
         assert "not proved, here or by any receipt:" in text
         assert "random" in text
     assert math.isclose(float(verify_receipt(receipt).bound or 0), 8.818e-7, rel_tol=1e-3)
+
+
+def rounds_of_levels(**asked: Any) -> tuple[dict[str, Any], Any]:
+    """The proof and the plan of rounds of four levels."""
+    plan = dp.explain("path:p?depth=4", **LEVELS, **asked).plan
+    return json.loads(proof_text(plan) or ""), plan
+
+
+LEVELS: dict[str, Any] = {"user": "u", "mechanism": "rounds", "epsilon": 1.0, "delta": 1e-6}
+
+
+@pytest.mark.parametrize("at_most", [None, 5])
+@pytest.mark.parametrize(
+    "norms", [[10**6, 10**6], [118, 60], [100, 40, 30], [], [118], "ab", [True, True], [118.0, 49]]
+)
+def test_norms_of_both_parts_are_checked(norms: object, at_most: int | None) -> None:
+    """Law: two whole numbers whose squares add up to at most the square of the norm."""
+    proof, plan = rounds_of_levels(at_most=at_most)
+    assert verify_proof(json.dumps(proof))
+    proof["game"]["norms"] = norms
+    assert not verify_proof(json.dumps(proof))
+    assert not verify_receipt(receipt_of(plan, proof))
+
+
+def receipt_of(plan: Any, proof: dict[str, Any], **facts: Any) -> dict[str, Any]:
+    text = json.dumps(proof)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    told = {"version": 1, "sha256": digest, "text": text}
+    return {**plan.receipt("one").to_dict(), "proof": told, **facts}
+
+
+def test_receipts_of_rounds_say_what_their_proof_says_of_levels() -> None:
+    """Law: two parts are of two levels or more, each with a bound; what is to be found has a
+    histogram."""
+    proof, plan = rounds_of_levels()
+    assert verify_receipt(receipt_of(plan, proof))
+    assert not verify_receipt(receipt_of(plan, proof, height=1, levels=["p"]))
+    lacking = receipt_of(plan, proof)
+    del lacking["at_most_above"]
+    assert not verify_receipt(lacking)
+    proof["game"]["sizes"] = None
+    noise = {**plan.receipt("one")["noise"], "sizes": None}
+    assert not verify_receipt(receipt_of(plan, proof, noise=noise))

@@ -58,10 +58,11 @@ def count(source: object, plan: Any, progress: bool) -> MechanismInput[Any]:
     """Count a source for the mechanism of a plan."""
     if plan.counters is None:
         if plan.items is not None:
-            from dpframe.sources.exact_trees import user_items
+            from dpframe.sources.user_nodes import user_nodes
 
-            pairs = user_items(source, plan.hierarchy, plan.unit, plan.items, progress=progress)
-            return MechanismInput(pairs, pairs.types)
+            asked = (plan.hierarchy, plan.unit, plan.items, plan.shares)
+            nodes = user_nodes(source, *asked, progress=progress)
+            return MechanismInput(nodes, nodes.tree.types)
         if plan.unit.nodes is not None:
             from dpframe.sources.exact_trees import node_users
 
@@ -140,7 +141,8 @@ def hhh(
         ``max_contributions`` leaves.
     max_contributions
         With ``contribution="records"``, or "items" of "streaming": how many rows or leaves of each
-        user count, at least 1.
+        user count, at least 1. With "rounds": most nodes of a user that take part when nodes are
+        searched, at least the height; 500 by default.
     weight
         Column of numbers, such as bytes or revenue: nodes are heavy by its sum. It holds whole
         numbers, decimals or floating-point numbers. Missing and negative numbers and NaN count 0,
@@ -154,14 +156,15 @@ def hhh(
         "offline" (default: exact counts), "offline-gaussian" (the same with Gaussian noise: more
         noise for one release, less for many releases that are reserved together,
         :func:`plan_series`), "streaming" (one pass and one sketch a level, for data whose nodes do
-        not fit in memory), the baselines "laplace" and "gaussian", or "paper" (the algorithm as
-        printed).
+        not fit in memory), "rounds" (with ``user``, where users have many nodes: it finds several
+        times as many, and counts the different users of each, which does not add up), the
+        baselines "laplace" and "gaussian", or "paper" (the algorithm as printed).
     remainder
         Release what no reported node covers as level 0, so that everything adds up. Default True,
         except for "streaming", which cannot.
     release_share
         Part of epsilon (0.01 to 0.99) spent on reported counts; the rest decides what is
-        reported. Default a third (half for a single level without remainder).
+        reported. Default a third (half for a single level without remainder; a fifth in rounds).
     confidence
         Confidence of the intervals, 0.5 to 0.999999.
     acknowledge
@@ -200,7 +203,8 @@ def hhh(
     at_most
         With ``contribution="items"``: most nodes of a level that a user counts at, 1 to 1000; 16 by
         default. A user with more nodes counts at a uniform sample. Noise and threshold grow with
-        the square root of ``at_most``.
+        the square root of ``at_most``. With "rounds": how many of the lowest released nodes of a
+        user, and of those above them, count fully; found privately by default.
 
     Returns
     -------
@@ -235,7 +239,8 @@ def hhh(
     Biswas, Cormode, Kanza, Srivastava, Zhou, "Differentially Private Hierarchical Heavy
     Hitters" (2024), Algorithms 1 and, for streams, 3, corrected; see docs/soundness.md and
     docs/mechanism.md. Lebeda, Tetek, "Better Differentially Private Approximate Histograms and
-    Heavy Hitters using the Misra-Gries Sketch" (2023), Algorithms 1, 2 and 4.
+    Heavy Hitters using the Misra-Gries Sketch" (2023), Algorithms 1, 2 and 4. "rounds": as for
+    :func:`heavy_hitters`, with nodes of all levels in the place of values.
 
     Examples
     --------

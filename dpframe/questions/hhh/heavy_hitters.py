@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from dpframe.periods import Period
 
 
-FLAT_MECHANISMS = ("rounds", *(name for name in MECHANISMS if name != "paper"))
+FLAT_MECHANISMS = tuple(name for name in MECHANISMS if name != "paper")
 """All mechanisms but "paper", which serves comparisons and needs ``acknowledge``: heavy hitters do
 not take this argument."""
 

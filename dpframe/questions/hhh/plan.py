@@ -44,7 +44,7 @@ from dpframe.postprocess.joint_noise import half_width
 from dpframe.questions.hhh.checks import HhhArguments, check_hhh_arguments
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.questions.hhh.offline import OfflinePlan
-from dpframe.questions.hhh.rounds_plan import DEFAULT_ITEMS, ItemsUnit, plan_rounds
+from dpframe.questions.hhh.rounds_plan import DEFAULT_ITEMS, ItemsUnit, plan_rounds, rounds_plan
 from dpframe.questions.hhh.selection import choose_selection
 from dpframe.sketches import DEFAULT_COUNTERS
 
@@ -338,12 +338,16 @@ MECHANISMS: Mapping[str, tuple[str, str]] = {
     "streaming": ("dpframe.questions.hhh.sketch_plans", "streaming_plan"),
     "laplace": ("dpframe.questions.hhh.offline", "histogram_baseline_plan"),
     "gaussian": ("dpframe.questions.hhh.offline", "histogram_baseline_plan"),
+    "rounds": ("dpframe.questions.hhh.rounds_plan", "plan_rounds"),
     "paper": ("dpframe.questions.hhh.mechanism_plan", "printed_plan"),
 }
 """For each mechanism: its module, loaded when it is first used, and the function that plans."""
 
 GOES_WITH: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "release_share": (("offline", "offline-gaussian"), "divides epsilon between two draws"),
+    "release_share": (
+        ("offline", "offline-gaussian", "rounds"),
+        "divides epsilon between two draws",
+    ),
     "counters": (("streaming",), "is the size of a sketch"),
     "acknowledge": (("paper",), "lets the algorithm run as it is printed"),
     "remainder": (
@@ -375,6 +379,9 @@ CONSTRAINTS: Mapping[str, Constraint] = {
 def hhh_plan(given: CallArguments) -> HhhPlan[Any, Any]:
     """Make a plan from arguments that ``CONSTRAINTS`` checked."""
     mechanism = given["mechanism"]
+    if mechanism == "rounds":
+        given.but(remainder=given["remainder"] or None).goes(GOES_WITH, mechanism)
+        return rounds_plan(given)
     own = (
         given.but(remainder=None) if mechanism == "paper" else given
     )  # the plan of "paper" refuses a remainder itself

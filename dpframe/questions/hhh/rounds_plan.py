@@ -1,9 +1,10 @@
-"""Heavy hitters of users by rounds of weighted counts, and the unit of privacy of users with many
-items.
+"""Heavy hitters of users by rounds of weighted counts, of one level or several, and the unit of
+privacy of users with many items.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.weighted_round_noise import NORM, Law, RoundLaws, round_laws
@@ -30,11 +32,10 @@ from dpframe.budget import WholeUser
 from dpframe.counts import NoisyNodes
 from dpframe.errors import ParameterError
 from dpframe.mechanisms import weighted_rounds
-from dpframe.mechanisms.weighted_rounds import FoundValues
+from dpframe.mechanisms.weighted_rounds import FoundNodes, WeightSource
 from dpframe.noise import NoiseTable, law_facts
 from dpframe.questions.hhh.checks import HhhArguments
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
-from dpframe.sketches.user_items import UserItems
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,6 +48,10 @@ class ItemsUnit(WholeUser):
     at_most: int | None = None
     given: int | None = None
     """``max_contributions`` of the call; None if it was left out."""
+    above: int | None = None
+    """``at_most`` of nodes above the lowest ones; None where a release has to find it."""
+    height: int = 1
+    """How many levels are searched."""
 
     @property
     def request(self) -> dict[str, object]:
@@ -59,19 +64,30 @@ class ItemsUnit(WholeUser):
     @property
     def facts(self) -> dict[str, object]:
         own = {"max_contributions": self.max_contributions, "at_most": self.at_most}
-        return {**super().facts, **own}
+        several = {} if self.height == 1 else {"at_most_above": self.above, "adds_up": False}
+        return {**super().facts, **own, **several}
 
     @property
     def counts(self) -> str:
-        few = "a number that is found privately" if self.at_most is None else str(self.at_most)
+        few, above = (
+            "a number that is found privately" if most is None else str(most)
+            for most in (self.at_most, self.above)
+        )
+        if self.height == 1:
+            return (
+                "different users; one who has more of the released values than at_most "
+                f"({few}) counts less than 1 at each"
+            )
         return (
-            "different users; one who has more of the released values than at_most "
-            f"({few}) counts less than 1 at each"
+            f"different users; one who has more of the lowest released nodes than at_most ({few}), "
+            f"or more of the nodes above these than at_most_above ({above}), counts less than 1 at "
+            "each of them"
         )
 
     @property
     def what_counts(self) -> str:
-        return "what the numbers count: a user once at every value, so that they do not add up"
+        at = "value" if self.height == 1 else "node"
+        return f"what the numbers count: a user once at every {at}, so that they do not add up"
 
 
 DEFAULT_ITEMS = 500
@@ -80,23 +96,42 @@ DEFAULT_ITEMS = 500
 MOST_ITEMS = 100_000
 """Most values of a user that a caller can ask for."""
 
+LARGEST_AT_MOST = 2000
+"""The largest ``at_most`` of several levels with which a user still weighs something at each."""
+
 RELEASE_SHARE = 0.2
 """Part of mu^2 for the counts; with this part, a tenth fewer values are found than with none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class NoisyValues:
-    """Released values and their counts, in units of ``1 / grid`` of a user. Public."""
+LEVEL_SHARE, ABOVE_SHARE, WHOLE_SHARE = 50, 150, 1000
+"""Thousandths of the square of a user's norm, when nodes are searched: for each level above the
+finest nodes of a user, and most for all of them together."""
 
-    count: np.ndarray
-    key: pa.ChunkedArray
-    grid: int
-    at_most: int
+BANDS = 8
+"""Bands of levels above the finest nodes, at most: each has a share of its own."""
+
+
+def group_shares(height: int) -> tuple[int, ...]:
+    """Return how the square of a user's norm is divided: over the finest nodes of the user, and
+    over the nodes of each band of levels above them."""
+    bands = min(height - 1, BANDS)
+    each = min(LEVEL_SHARE, ABOVE_SHARE // max(1, bands))
+    return WHOLE_SHARE - each * bands, *[each] * bands
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FoundUsers(NoisyNodes):
+    """Released nodes and their counts, with the ``at_most`` that the release found. Public."""
+
+    at_most: tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
-    """Rounds of weights, whose norm is bounded, find values; then users are counted at each."""
+class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
+    """Rounds of weights, whose norm is bounded, find nodes; then users are counted at each."""
+
+    found: tuple[int, ...] = ()
+    """What a release found for ``at_most``."""
 
     paper = (
         "weights in rounds: Gopi et al. (2020), DP-SIPS (2023) and MAD2R (2025), with the evidence "
@@ -112,10 +147,30 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
         return self.laws.items
 
     @property
+    def parts(self) -> int:
+        """How many parts of the shown nodes are counted apart: the lowest nodes, and of several
+        levels those above them."""
+        return min(2, self.height)
+
+    @property
+    def at_most(self) -> tuple[int, ...]:
+        """For each part how many nodes of a user count fully; 1 before a release finds it."""
+        return self.found or (self.asked.at_most or 1,) * self.parts
+
+    @property
+    def grids(self) -> tuple[int, ...]:
+        """For each part the units of a count that a fully counted user is worth."""
+        return weighted_rounds.full_user_weights(self.laws, self.at_most)
+
+    @property
     def grid(self) -> int:
-        """Units of a count that a fully counted user is worth; known before the release only if the
-        caller passed ``at_most``."""
-        return weighted_rounds.full_user_weight(self.laws, self.asked.at_most or 1)
+        """Units of the counts of all parts."""
+        return math.prod(self.grids)
+
+    @property
+    def shares(self) -> tuple[int, ...]:
+        """How the square of a user's norm is divided when nodes are searched."""
+        return group_shares(self.height)
 
     @property
     def test_noise(self) -> NoiseTable:
@@ -155,10 +210,12 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
         count = Draw(
             law=self.count_noise,
             names=("release",),
-            grid=self.grid,
+            grid=self.grids[0],
             label="release noise",
-            applies_to="added to every count",
+            applies_to=f"added to {'every count' if self.parts == 1 else 'counts of lowest nodes'}",
         )
+        if self.parts > 1:
+            facts["norms"] = list(weighted_rounds.part_norms(laws, self.parts))
         return DrawList(
             kind="rounds", draws=(count,), facts=facts, delta=laws.delta, curve=self._curve
         )
@@ -170,6 +227,7 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
             "rounds": [law_facts(one.noise, self.laws.unit) for one in self.laws.rounds],
             "sizes": None if sizes is None else law_facts(sizes.noise, 1),
             **super().noise,
+            **({"above": law_facts(self.count_noise, self.grids[1])} if self.height > 1 else {}),
         }
 
     def _curve(self, epsilons: Sequence[float]) -> Profile:
@@ -186,43 +244,66 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
 
     @property
     def errors(self) -> Mapping[str, float]:
-        """Half width of a count's interval, in users. Empty if ``at_most`` is found privately,
-        because the width depends on ``at_most``."""
+        """Half width of the interval of a lowest node, in users. Empty if ``at_most`` is found
+        privately, because the width depends on ``at_most``."""
         if self.asked.at_most is None:
             return {}
-        return {"count": self.half_width(1) / self.grid}
+        return {"count": self.half_width(1) / self.grids[0]}
 
-    def run(self, counted: UserItems, /) -> Any:
+    def run(self, counted: WeightSource, /) -> FoundUsers:
         released = weighted_rounds.run(counted, laws=self.laws, at_most=self.asked.at_most)
-        return _values_at_threshold(released, counted.keys, self.asked.threshold)
+        tree = counted.tree
+        kept = self._reach_threshold(released, tree.parent[released.shown])
+        place, count = released.shown[kept], released.count[kept]
+        half = released.noise_unit[kept] * self.half_width(1)
+        return FoundUsers(
+            level=tree.level[place],
+            ancestor=np.full(len(place), -1),
+            residual=count,
+            count=count,
+            terms=np.ones(len(place), dtype=np.int64),
+            keys=tuple(key.take(pa.array(place)) for key in tree.keys),
+            bounds=(count - half, count + half),
+            at_most=released.at_most,
+        )
+
+    def _reach_threshold(
+        self, released: FoundNodes, parent: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Which nodes to show: those whose noisy count reaches the threshold of the call, and all
+        above them (post-processing). ``parent`` are positions of parents."""
+        kept = np.ones(len(parent), dtype=np.bool_)
+        if self.asked.threshold is None:
+            return kept
+        kept = released.count >= self.asked.threshold * released.grid
+        row = {int(place): i for i, place in enumerate(released.shown)}
+        for i in range(len(kept) - 1, -1, -1):  # parents come before their children
+            if kept[i] and (over := row.get(int(parent[i]))) is not None:
+                kept[over] = True
+        if self.height > 1:
+            kept[0] = True
+        return kept
 
     def frame(self, noisy: Any, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         from dpframe.asking.node_frame import tidy
 
-        size = len(noisy.count)
-        nodes = NoisyNodes(
-            level=np.ones(size, dtype=np.int64),
-            ancestor=np.full(size, -1),
-            residual=noisy.count,
-            count=noisy.count,
-            terms=np.ones(size, dtype=np.int64),
-            keys=(noisy.key,),
-        )
-        return tidy(nodes, self._with_at_most(noisy.at_most), types)
+        return tidy(noisy, self._with_at_most(noisy.at_most), types)
 
-    def _with_at_most(self, at_most: int) -> RoundsPlan:
-        """Return the plan as if the caller had asked for ``at_most``."""
+    def _with_at_most(self, at_most: tuple[int, ...]) -> RoundsPlan:
+        """Return the plan with what a release found for ``at_most``."""
         unit: Any = self.unit
-        unit = replace(unit, at_most=at_most)
-        return replace(self, asked=replace(self.asked, at_most=at_most, unit=unit))
+        unit = replace(unit, at_most=at_most[0], above=at_most[1] if self.height > 1 else None)
+        asked = replace(self.asked, at_most=at_most[0], unit=unit)
+        return replace(self, asked=asked, found=at_most)
 
     def remake(self, asked: HhhArguments) -> RoundsPlan:
         return plan_rounds(asked)
 
     def finish_receipt(self, facts: Receipt, noisy: Any, frame: pd.DataFrame, /) -> Receipt:
         known = self._with_at_most(noisy.at_most)
+        found = dict(zip(("at_most", "at_most_above"), noisy.at_most, strict=False))
         said = facts.with_release_facts(
-            {"at_most": noisy.at_most, "counts": known.unit.counts, "noise": known.noise},
+            {**found, "counts": known.unit.counts, "noise": known.noise},
             [
                 Line("counts", known.unit.counts, known.unit.what_counts),
                 *known.count_lines(),
@@ -238,23 +319,25 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
         return said.with_notices([*nothing, *invalid, *wide_interval_notices(frame)])
 
     def lines(self) -> list[Line]:
-        laws = self.laws
+        laws, what = self.laws, self.value
         return [
             *self.heading_lines(),
-            Line(
+            Line.of(
                 "threshold",
                 self.threshold,
-                "users, so many at least, but for noise: whose weights find a value, or who are "
+                "users, so many at least, but for noise: whose weights find a {value}, or who are "
                 "counted at it where more was asked for",
+                value=what,
             ),
             Line.of(
                 "rounds",
                 len(laws.rounds),
                 (
-                    "of weights of up to {items} values of a user, whose squares add up to 1; what "
-                    "a value still needs decides what it gets next"
+                    "of weights of up to {items} {value}s of a user, whose squares add up to 1; "
+                    "what a {value} still needs decides what it gets next"
                 ),
                 items=laws.items,
+                value=what,
             ),
             Line.of(
                 "test noise",
@@ -266,60 +349,78 @@ class RoundsPlan(HhhPlan[RoundLaws, UserItems]):
             *self.ending_lines()[1:],
         ]
 
+    @property
+    def value(self) -> str:
+        """A word for what is found: a value of a column, or a node of a hierarchy."""
+        return "value" if self.height == 1 else "node"
+
     def count_lines(self) -> list[Line]:
         """The lines on ``at_most``, on the noise, and on the errors that noise makes in counts."""
-        sd = self.laws.count.sigma / self.grid
-        return [
-            Line(
+        lowest, *above = zip(PART_NAMES[: self.parts], self.at_most, self.grids, strict=True)
+        told = "lowest released nodes" if above else "released values"
+        of = "of a count of a lowest node" if above else "of a count"
+        lines = [
+            Line.of(
                 "at_most",
-                self.asked.at_most,
-                "released values of a user that count fully; one with n more than that counts "
+                lowest[1],
+                "{told} of a user that count fully; one with n more than that counts "
                 "the root of at_most / n at each, which makes counts too low",
+                told=told,
             ),
             *self.draws.lines,
-            Line("standard error", round(sd, 3), "of a count, in users"),
-            typical_error_line(
-                -(-self.half_width(1) // self.grid),
-                self.confidence,
-                "of a count for its noise, in users",
-            ),
+            *self._error_lines("", lowest[2], of),
+        ]
+        for name, most, grid in above:
+            meaning = "released nodes above the lowest ones of a user that count fully"
+            lines.append(Line(f"at_most{name}", most, meaning))
+            lines += self._error_lines(" above", grid, "of a count of a node above the lowest ones")
+        return lines
+
+    def _error_lines(self, where: str, grid: int, of: str) -> list[Line]:
+        """The lines on the noise of counts of a part, whose unit is ``1 / grid``."""
+        sd, half = round(self.laws.count.sigma / grid, 3), -(-self.half_width(1) // grid)
+        typical = typical_error_line(half, self.confidence, f"{of} for its noise, in users")
+        return [
+            Line(f"standard error{where}", sd, f"{of}, in users"),
+            replace(typical, id=f"typical error{where}"),
         ]
 
     def _unknown_lines(self) -> list[Line]:
         """The lines on ``at_most`` and on the error of counts, before ``at_most`` is known."""
-        one = self.laws.count.sigma / self.laws.count.norm
-        return [
-            Line(
-                "at_most",
-                "found privately",
-                "released values of a user that count fully, by a noisy histogram of how many of "
-                "them users have",
-            ),
-            Line.of(
-                "standard error",
-                Text("{sd:.3g} x root of at_most"),
-                "of a count for its noise, users",
-                sd=one,
-            ),
-        ]
+        lines = []
+        norms = weighted_rounds.part_norms(self.laws, self.parts)
+        for name, norm in zip(PART_NAMES, norms, strict=False):
+            told = f"released {self.value}s" if self.parts == 1 else PART_MEANINGS[name]
+            lines += [
+                Line.of(
+                    f"at_most{name}",
+                    "found privately",
+                    "{told} of a user that count fully, by a noisy histogram of how many of "
+                    "them users have",
+                    told=told,
+                ),
+                Line.of(
+                    f"standard error{name.replace('_', ' ')}",
+                    Text("{sd:.3g} x root of at_most{name}"),
+                    "of a count for its noise, users",
+                    sd=self.laws.count.sigma / norm,
+                    name=name,
+                ),
+            ]
+        return lines
+
+
+PART_NAMES = ("", "_above")
+"""How facts and lines on the parts of shown nodes end: of the lowest nodes, and of those above."""
+
+PART_MEANINGS = {
+    "": "lowest released nodes",
+    "_above": "released nodes above the lowest ones",
+}
 
 
 def _sigma_and_end(law: Law) -> dict[str, object]:
     return {"sigma": law.sigma, "end": int(law.noise.highest)}
-
-
-def _values_at_threshold(
-    released: FoundValues, keys: pa.ChunkedArray, threshold: float | None
-) -> NoisyValues:
-    """Return the values whose noisy count reaches the threshold (post-processing)."""
-    least = -np.inf if threshold is None else threshold * released.grid
-    kept = released.count >= least
-    return NoisyValues(
-        count=released.count[kept],
-        key=keys.take(released.found[kept]),
-        grid=released.grid,
-        at_most=released.at_most,
-    )
 
 
 def rounds_plan(given: CallArguments) -> RoundsPlan:
@@ -334,17 +435,28 @@ def rounds_plan(given: CallArguments) -> RoundsPlan:
             f"contribution={given['contribution']!r} does not go with mechanism='rounds'. Leave "
             "contribution out, or pass mechanism='offline'."
         )
-    items = optional_whole(1, MOST_ITEMS)("max_contributions", given["max_contributions"])
-    user = column_name("user", given["user"])
+    for name in ("weight", "max_weight", "totals"):
+        if (value := given[name]) not in (None, False):
+            raise ParameterError(
+                f"{name} ({value!r}) does not go with mechanism='rounds'. Leave it out."
+            )
+    hierarchy = given.hierarchy
+    height = hierarchy.height
+    items = optional_whole(height, MOST_ITEMS)("max_contributions", given["max_contributions"])
+    most = optional_whole(1, NORM**2 if height == 1 else LARGEST_AT_MOST)(
+        "at_most", given["at_most"]
+    )
     unit = ItemsUnit(
-        user=user,
+        user=column_name("user", given["user"]),
         contribution="items",
-        max_contributions=items or DEFAULT_ITEMS,
-        at_most=optional_whole(1, NORM**2)("at_most", given["at_most"]),
+        max_contributions=items or max(height, DEFAULT_ITEMS),
+        at_most=most,
+        above=most if height > 1 else None,
         given=items,
+        height=height,
     )
     asked = HhhArguments(
-        hierarchy=given.hierarchy,
+        hierarchy=hierarchy,
         unit=unit,
         budget=given.budget,
         mechanism="rounds",
@@ -365,7 +477,7 @@ def plan_rounds(asked: HhhArguments) -> RoundsPlan:
             delta=asked.budget.delta,
             release_share=asked.release_share or RELEASE_SHARE,
             items=asked.unit.max_contributions,
-            sizes=asked.at_most is None,
+            histograms=min(2, asked.hierarchy.height) if asked.at_most is None else 0,
         )
     return RoundsPlan(asked=asked, threshold=asked.at_least(laws.users), laws=laws)
 

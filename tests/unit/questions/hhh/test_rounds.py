@@ -13,7 +13,7 @@ import pytest
 import dpframe as dp
 from dpframe.budget import PrivacyUnit
 from dpframe.hierarchy import columns
-from dpframe.sources.exact_trees import user_items
+from dpframe.sources.user_nodes import user_nodes
 from dpframe.testing import seeded_noise
 from tests.unit.refusals import Wrong, assert_refused, refusals
 
@@ -171,18 +171,19 @@ def test_pairs_are_those_of_the_rows_and_a_sample_is_of_its_user() -> None:
     frame = pd.DataFrame({"who": ["a"] * 40 + ["b"] * 3 + [None] * 2, "item": items})
     for _ in range(3):
         with seeded_noise(8):
-            both = user_items(frame, columns("item"), PrivacyUnit(user="who"), 7)
+            both = user_nodes(frame, columns("item"), PrivacyUnit(user="who"), 7, (1,))
         with seeded_noise(8):
-            alone = user_items(frame[:40], columns("item"), PrivacyUnit(user="who"), 7)
-        assert (both.values, len(both.user), both.taking_part.sum()) == (30, 33, 10)
+            alone = user_nodes(frame[:40], columns("item"), PrivacyUnit(user="who"), 7, (1,))
+        assert (both.size, len(both.node), both.taking_part.sum()) == (31, 33, 10)
         assert both.taking_part.sum() - 3 == alone.taking_part.sum() == 7
         kept = [
-            {items.keys[int(v)].as_py() for v in items.value[items.taking_part & heavy]}
-            for items in (both, alone)
-            for heavy in [(np.bincount(items.user) > 7)[items.user]]
+            {held.tree.keys[0][int(v)].as_py() for v in held.node[held.taking_part & heavy]}
+            for held in (both, alone)
+            for many in [np.diff(held.starts)]
+            for heavy in [np.repeat(many > 7, many)]
         ]
         assert kept[0] == kept[1]
-    assert repr(both) == "UserItems(<private>)"
+    assert repr(both) == "UserNodes(<private>)"
 
 
 ITEMS = "\"user\" := 'u', contribution := 'items', "
@@ -224,3 +225,110 @@ def test_how_a_connection_writes_arrow_changes_nothing() -> None:
             found = dp.heavy_hitters(con.table("frame"), "word", user="who", **BUDGET)
             answers.append(found.to_dict("list"))
     assert answers == [answers[0]] * 4
+
+
+# -- nodes of several levels -----------------------------------------------------------------------
+
+CITIES = {"FR": {"Paris": 500, "Lyon": 300, "Albi": 3}, "DE": {"Bonn": 150}, "IS": {"Vik": 2}}
+VISITS = pd.DataFrame(
+    [
+        {"country": country, "city": city, "who": f"{country}{u % 600}", "n": u % 7}
+        for country, cities in CITIES.items()
+        for city, users in cities.items()
+        for u in range(users)
+        for _ in range(1 + u % 2)
+    ]
+)
+LEVELS: dict[str, Any] = {**USER, **BUDGET, "mechanism": "rounds"}
+PLACES = ["country", "city"]
+
+
+def test_nodes_of_all_levels_are_found_and_their_users_counted() -> None:
+    """Law: numbers are near the truth at every level, the root has all users, and what few users
+    have does not come."""
+    with seeded_noise(3):
+        found = VISITS.dp.hhh(PLACES, **LEVELS)
+    shown = dict(zip(found["prefix"], found["count"], strict=True))
+    true = {"*": 500 + 150 + 2, "FR": 500, "DE": 150}
+    true |= {"FR / Paris": 500, "FR / Lyon": 300, "DE / Bonn": 150}
+    assert shown.keys() == true.keys()
+    assert all(abs(shown[node] - users) < 120 for node, users in true.items())
+    assert (found["residual"] == found["count"]).all()
+    receipt = found.dp.receipt
+    assert (receipt["mechanism"], receipt["height"], receipt["adds_up"]) == ("rounds", 2, False)
+    assert "more of the nodes above these than at_most_above" in receipt["counts"]
+    card = {name: value for name, value, _ in receipt["card"]}
+    assert card["standard error above"] == pytest.approx(receipt["noise"]["above"]["sd"], rel=0.01)
+    assert card["standard error"] == pytest.approx(receipt["noise"]["release"]["sd"], rel=0.01)
+    assert dp.verify(VISITS.dp.hhh(PLACES, **LEVELS))
+
+
+def test_rounds_show_nodes_that_shares_hide() -> None:
+    """Law: where users have many finest nodes each, rounds find them and shares do not."""
+    rng = np.random.default_rng(5)
+    many = np.concatenate([rng.choice(200, size=60, replace=False) for _ in range(600)])
+    frame = pd.DataFrame({"who": np.repeat(np.arange(600), 60), "top": many % 7, "item": many})
+    with seeded_noise(2):
+        ways = [frame.dp.hhh(["top", "item"], **{**LEVELS, "mechanism": m}) for m in MECHANISMS]
+    shares, rounds = ((way["level"] == 2).sum() for way in ways)
+    assert (shares, rounds > 20) == (0, True)
+
+
+MECHANISMS = ("offline", "rounds")
+
+
+def test_intervals_of_any_confidence_are_those_of_a_release_with_it() -> None:
+    """Law: the receipt tells the units of the lowest rows and of those above them; a drawn count is
+    known up to a whole user."""
+    with seeded_noise(4):
+        found = VISITS.dp.hhh(PLACES, **LEVELS)
+    with seeded_noise(4):
+        want = VISITS.dp.hhh(PLACES, confidence=0.5, **LEVELS)
+    narrow = found.dp.intervals(0.5)
+    assert (want["lower"] - narrow["lower"]).isin([0, 1]).all()
+    assert (narrow["upper"] - want["upper"]).isin([0, 1]).all()
+    assert (found["upper"] - found["lower"] > want["upper"] - want["lower"]).all()
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.8, 0.95])
+def test_intervals_cover_as_often_as_they_say(confidence: float) -> None:
+    """Law: given what is counted, at the lowest nodes and above them; a narrower one does not."""
+    covered, narrow = [], []
+    for seed in range(60):
+        with seeded_noise(seed):
+            found = VISITS.dp.hhh(PLACES, at_most=3, confidence=confidence, **LEVELS)
+        true = found["prefix"].map({"*": 652, "FR": 500, "DE": 150, "FR / Paris": 500})
+        known = true.notna()
+        off = (found["count"] - true).abs()[known]
+        covered += ((found["lower"] <= true) & (true <= found["upper"]))[known].tolist()
+        narrow += (off <= (found["upper"] - found["count"])[known] * 0.6).tolist()
+    spread = 3 * (confidence * (1 - confidence) / len(covered)) ** 0.5
+    assert np.mean(covered) >= confidence - spread > np.mean(narrow)
+
+
+def test_a_threshold_hides_rows_and_keeps_what_is_above_others() -> None:
+    """Law: a node above a shown one is shown, whatever its own number."""
+    with seeded_noise(3):
+        some = VISITS.dp.hhh(PLACES, threshold=250, **LEVELS)
+    assert some["prefix"].tolist() == ["*", "FR", "FR / Lyon", "FR / Paris"]
+    alone = VISITS.dp.hhh(PLACES, threshold=470, at_most=1, **{**LEVELS, "epsilon": 9.0})
+    same = alone.dp.intervals(0.95)
+    assert (alone["upper"] - same["upper"]).abs().max() <= 1
+
+
+@refusals(
+    [
+        ({"user": None}, dp.ParameterError, ("mechanism='rounds' needs user=",)),
+        ({"contribution": "share"}, dp.ParameterError, ("contribution='share'", "Leave")),
+        ({"max_contributions": 1}, dp.ParameterError, ("max_contributions (1)", "2")),
+        ({"weight": "n", "max_weight": 3}, dp.ParameterError, ("weight",)),
+        ({"counters": 9}, dp.ParameterError, ("counters",)),
+        ({"totals": True}, dp.ParameterError, ("totals",)),
+        ({"remainder": True}, dp.ParameterError, ("remainder",)),
+        ({"at_most": 3000}, dp.ParameterError, ("at_most (3000)", "2000")),
+        ({"hierarchy": ["country", "city"], "keys": 1}, dp.ParameterTypeError, ("keys",)),
+        ({"hierarchy": "country * city"}, dp.HierarchyError, ("several hierarchies",)),
+    ]
+)
+def test_wrong_arguments_of_levels(case: Wrong) -> None:
+    assert_refused(VISITS.dp.hhh, case, hierarchy=PLACES, **LEVELS)

@@ -1,0 +1,477 @@
+"""The different nodes that users have, on the private side of a release, and what they weigh.
+
+All arithmetic is on whole numbers, so that the norm of what a user adds is surely within its bound.
+What a user adds depends on this user, on public numbers of the nodes and on nothing else.
+
+*Groups.* The nodes of a user are in groups: their finest nodes are one, and their other nodes of
+each band of levels are one more. So few nodes, such as one country, do not weigh less because the
+user has many finer ones. Which group a node of a user is in depends on the other nodes of this user
+alone. ``shares`` says how the square of a user's norm is divided over the groups.
+
+Compiled loops add up long tables where numba is installed; numpy adds up all others, which takes
+longer. Both give the same numbers.
+
+**Reading.** Pairs of a user and a node are read from any source with one statement.
+
+The statement reads the view ``dpframe_source`` once. Its CTEs, in order:
+
+source      the columns that matter, renamed
+keyed       the key of every row, k1, k2, ...
+pairs       users and their different finest keys
+leaves      every finest key, its number v, its hash h, and n, how many users have it
+level_l     the nodes of level l, with sums of v
+candidates  all nodes with their texts
+
+It returns three kinds of rows: users with their hash and the numbers ``held`` of their keys; keys
+with their number and hash; and nodes in preorder.
+
+The hash of a user is the hash of the id. Equal ids can have different hashes, such as numbers in a
+VARIANT; the user then has the smallest of these hashes. Keys are hashed by their texts, which are
+equal where keys are: no user changes the hash of another user's key.
+
+If a user has more than ``most`` nodes, a sample takes part when nodes are searched. Keys are taken
+in the order of a hash of user, key and a secret seed, each with its nodes, as long as there is room
+for them. So these nodes depend only on this user and the seed: numbers of users and keys, which
+also depend on other users, are not hashed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dpframe._duck import VIEW
+from dpframe.budget import PrivacyUnit
+from dpframe.common.texts import ascending_order
+from dpframe.counts import CountTree
+from dpframe.errors import DpframeError
+from dpframe.hierarchy import Hierarchy
+from dpframe.noise import random_seed
+from dpframe.sources.cell_leaves import finest_columns, keyed_sql
+from dpframe.sources.exact_trees import check_spark
+from dpframe.sources.frames import is_spark
+from dpframe.sources.rollup_statement import (
+    candidates_sql,
+    level_ctes,
+    result_columns,
+    source_sql,
+    tree_of,
+)
+from dpframe.sources.source_relations import level_and_user_types, open_source
+from dpframe.sources.spark import fetch_table
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class UserNodes:
+    """The different nodes of every user, by groups. Private.
+
+    Group g of user u has the nodes ``node[starts[i] : starts[i + 1]]``, positions in ``tree``, with
+    ``i = u * len(shares) + g``. The first ``searched[i]`` of them take part when nodes are
+    searched. The root takes part for no user.
+    """
+
+    tree: CountTree
+    starts: Ints
+    node: NDArray[np.int32]
+    searched: Ints
+    shares: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return "UserNodes(<private>)"
+
+    @property
+    def size(self) -> int:
+        """How many nodes there are, with the root."""
+        return len(self.tree.level)
+
+    @property
+    def users(self) -> int:
+        return (len(self.starts) - 1) // len(self.shares)
+
+    @cached_property
+    def _group(self) -> NDArray[np.int64]:
+        """The group of every pair, as a place in ``starts``."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    @cached_property
+    def taking_part(self) -> NDArray[np.bool_]:
+        """Which pairs count when nodes are searched."""
+        place = np.arange(len(self.node)) - self.starts[self._group]
+        return np.asarray(place < self.searched[self._group])
+
+    @property
+    def is_searched(self) -> NDArray[np.bool_]:
+        """Which nodes at least one user takes part with. Others could be found by noise alone."""
+        if (loops := _loops(len(self.node))) is not None:
+            return np.asarray(
+                loops.mark_first_values(self.starts, self.node, self.searched, self.size)
+            )
+        return np.bincount(self.node[self.taking_part], minlength=self.size) > 0
+
+    def nodes_above(self, found: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which nodes lie above ``found`` nodes; public where these are."""
+        above = np.zeros(self.size, dtype=np.bool_)
+        here = np.flatnonzero(found)
+        while len(here):
+            here = np.unique(self.tree.parent[here])
+            here = here[here >= 0]
+            here = here[~above[here]]
+            above[here] = True
+        return above
+
+    def weigh(self, importance: Ints, norm: int) -> Ints:
+        """What all users give to every node: each a vector of whole numbers whose Euclidean norm is
+        at most ``norm``.
+
+        In a group, users give in proportion to the ``importance`` of nodes. The groups in which a
+        user has important nodes divide the square of the norm by their shares.
+        """
+        if (loops := _loops(len(self.node))) is not None:
+
+            def of_some(first: int, last: int) -> Ints:
+                some = self.starts[first : last + 1], self.node, self.searched[first:last]
+                squares = loops.importance_squares(*some, importance)
+                norms = self._norms(squares, norm)
+                return np.asarray(loops.value_weights(*some, importance, ceil_root(squares), norms))
+
+            return self._add_up(of_some)
+        kept = self.taking_part & (importance[self.node] > 0)
+        group, node = self._group[kept], self.node[kept]
+        share = importance[node]
+        squares = _sums_at(group, share * share, len(self.starts) - 1)
+        norms, length = self._norms(squares, norm), ceil_root(squares)
+        return _sums_at(node, norms[group] * share // length[group], self.size)
+
+    def _norms(self, squares: Ints, norm: int) -> Ints:
+        """The norm of every group of some users, from the squares of the importance there."""
+        if len(self.shares) == 1:
+            return np.full(len(squares), norm, dtype=np.int64)
+        shares = np.where(squares.reshape(-1, len(self.shares)) > 0, np.array(self.shares), 0)
+        whole = np.maximum(shares.sum(axis=1, keepdims=True), 1)
+        return floor_root((norm * norm * shares // whole).ravel())
+
+    def sizes(self, shown: NDArray[np.bool_], bins: int) -> Ints:
+        """How many users have 1, 2 to 3, 4 to 7, ... of the ``shown`` nodes."""
+        many = self._count_nodes(shown)
+        bits = np.frexp(many[many > 0].astype(np.float64))[1]
+        return np.bincount(np.minimum(bits, bins) - 1, minlength=bins).astype(np.int64)
+
+    def count_users(self, shown: NDArray[np.bool_], norm: int, at_most: int) -> Ints:
+        """Weights of all users at the ``shown`` nodes alone. A user with up to ``at_most`` of them
+        gives the root of norm^2 / at_most to each, a user with n > at_most the root of norm^2 / n:
+        rounded down, so that a user's Euclidean norm is at most ``norm``."""
+        own = floor_root(norm * norm // np.maximum(self._count_nodes(shown), at_most))
+        weight = np.repeat(own, len(self.shares))
+        if (loops := _loops(len(self.node))) is not None:
+
+            def at_some(first: int, last: int) -> Ints:
+                some = self.starts[first : last + 1]
+                return np.asarray(loops.weight_sums(some, self.node, shown, weight[first:last]))
+
+            return self._add_up(at_some)[shown]
+        kept = shown[self.node]
+        return _sums_at(self.node[kept], weight[self._group[kept]], self.size)[shown]
+
+    def _add_up(self, of_some: Callable[[int, int], Ints]) -> Ints:
+        """The sum of what all users add, each thread for a range of them: ``of_some(first, last)``
+        is for the groups from ``first`` on and before ``last``."""
+        parts, groups = min(pa.cpu_count(), THREADS), len(self.shares)
+        at = [np.searchsorted(self.starts, len(self.node) * i // parts) for i in range(parts)]
+        ends = [*(int(end) // groups * groups for end in at), len(self.starts) - 1]
+        with ThreadPoolExecutor(parts) as threads:
+            return np.asarray(sum(threads.map(of_some, ends[:-1], ends[1:])))
+
+    def _count_nodes(self, shown: NDArray[np.bool_]) -> Ints:
+        """How many of the ``shown`` nodes every user has."""
+        if (loops := _loops(len(self.node))) is not None:
+            many = loops.count_found_values(self.starts, self.node, shown)
+        else:
+            many = np.bincount(self._group[shown[self.node]], minlength=len(self.starts) - 1)
+        return np.asarray(many.reshape(-1, len(self.shares)).sum(axis=1), dtype=np.int64)
+
+
+LONG = 2**20
+"""Pairs from which on loops are compiled."""
+
+THREADS = 4
+"""Threads, at most: each holds an array with one number for every value."""
+
+
+def _loops(pairs: int) -> Any:
+    """The compiled loops, if there are enough pairs and a library that compiles them; else None."""
+    if pairs < LONG:
+        return None
+    try:
+        from dpframe.sketches import _kernels as _weights
+    except DpframeError:  # numba is not installed
+        return None
+    return _weights
+
+
+def _sums_at(at: NDArray[Any], number: Ints, size: int) -> Ints:
+    """Sums of whole numbers, which floats hold exactly below 2**53."""
+    return np.bincount(at, weights=number, minlength=size).astype(np.int64)
+
+
+def floor_root(square: Ints) -> Ints:
+    """The largest whole number whose square is at most ``square``, below 2**52."""
+    root = np.sqrt(square.astype(np.float64)).astype(np.int64)
+    root -= root * root > square
+    return root + ((root + 1) * (root + 1) <= square)
+
+
+def ceil_root(square: Ints) -> Ints:
+    """The least whole number whose square is at least ``square``, below 2**52."""
+    root = floor_root(square)
+    return root + (root * root < square)
+
+
+def user_nodes(
+    source: object,
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    most: int,
+    shares: tuple[int, ...],
+    *,
+    progress: bool = False,
+) -> UserNodes:
+    """The different nodes of every user, of which at most ``most`` take part. Private.
+
+    ``shares`` are as in :class:`UserNodes`: of the finest nodes of a user, and of each band of
+    levels above them.
+
+    Raises ColumnError where a column cannot be read.
+    """
+    user = str(unit.user)
+    if is_spark(source):
+        source = _pairs_of_spark(source, hierarchy, unit)
+    with open_source(source, list(dict.fromkeys([*hierarchy.source_columns, user]))) as relation:
+        types, kind = level_and_user_types(relation, hierarchy, user)
+        statement = user_nodes_sql(hierarchy, unit, types=types, user_type=kind, seed=random_seed())
+        table = relation.query(statement, progress)
+    return _nodes_of_rows(table, types, hierarchy.height, most, shares)
+
+
+def _pairs_of_spark(frame: Any, hierarchy: Hierarchy, unit: PrivacyUnit) -> pa.Table:
+    """A table of users and their different values, which the Spark cluster finds."""
+    columns, user = hierarchy.source_columns, str(unit.user)
+    found = check_spark(frame, hierarchy, unit)
+    table = fetch_table(lambda: found.records(columns, user).distinct())
+    return pa.table({user: table["u"], **{c: table[found.names[c]] for c in columns}})
+
+
+def user_nodes_sql(
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    *,
+    types: tuple[str, ...],
+    user_type: str | None,
+    seed: int,
+) -> str:
+    """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``."""
+    source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=VIEW)
+    names = finest_columns(hierarchy)
+    keys = ", ".join(names)
+    texts = hierarchy.texts(hierarchy.height, names, types)
+    hashed = ", ".join([*(f"CAST({text} AS VARCHAR)" for text in texts), f"{seed}::UBIGINT"])
+    parts = [
+        source,
+        f"keyed AS NOT MATERIALIZED ({keyed_sql(hierarchy, types, 'source', 'u')})",
+        f"pairs AS MATERIALIZED (SELECT DISTINCT u, {keys} FROM keyed)",
+        f"leaves AS MATERIALIZED (SELECT {keys}, count(*)::BIGINT AS n, row_number() OVER "
+        f"(ORDER BY {ascending_order(*names)}) AS v, hash({hashed}) AS h FROM pairs "
+        f"GROUP BY {keys})",
+        *level_ctes(hierarchy, ("v",)),
+        f"candidates AS ({candidates_sql(hierarchy, types, 1, ('v',))})",
+    ]
+    same = " AND ".join(f"pairs.{k} IS NOT DISTINCT FROM leaves.{k}" for k in names)
+    columns = [*result_columns(hierarchy)]
+    no_keys = "".join(f", NULL AS {name}" for name in columns)
+    return (
+        f"WITH {', '.join(parts)} "
+        f'SELECT min(hash(u, {seed}::UBIGINT)) AS "hash", list(v) AS "held", '
+        f'NULL::BIGINT AS "place", NULL::BIGINT AS "level", NULL::BIGINT AS "n", '
+        f'NULL::BIGINT AS "v"{no_keys} '
+        f"FROM pairs JOIN leaves ON {same} GROUP BY u "
+        f"UNION ALL SELECT h, NULL, NULL, NULL, NULL, v{no_keys} FROM leaves "
+        f"UNION ALL SELECT NULL, NULL, row_number() OVER (ORDER BY {hierarchy.order_by()}), "
+        f"level, n, v::BIGINT, {', '.join(columns)} FROM candidates"
+    )
+
+
+def _nodes_of_rows(
+    table: pa.Table, types: tuple[str, ...], height: int, most: int, shares: tuple[int, ...]
+) -> UserNodes:
+    """The nodes of users, from the rows of the statement."""
+    is_user = pc.is_valid(table["held"]).to_numpy()
+    is_node = pc.is_valid(table["place"]).to_numpy()
+    users, leaves = np.flatnonzero(is_user), np.flatnonzero(~is_user & ~is_node)
+    nodes = np.flatnonzero(is_node)
+    nodes = nodes[np.argsort(table["place"].take(nodes).to_numpy())]
+    rows = table.take(nodes)
+    tree = tree_of(rows.drop_columns(["hash", "held", "place", "v"]), types)
+    of_leaf = _places_of_leaves(tree, pc.fill_null(rows["v"], 0).to_numpy())
+    many = pc.list_value_length(table["held"].take(users)).to_numpy()
+    number = pc.list_flatten(table["held"]).to_numpy()  # in the order of users
+    hashes = np.zeros(len(of_leaf), dtype=np.uint64)
+    hashes[table["v"].take(leaves).to_numpy()] = table["hash"].take(leaves).to_numpy()
+    user = np.repeat(np.arange(len(users)), many)
+    mixed = _mix_bits(table["hash"].take(users).to_numpy()[user] ^ hashes[number])
+    return place_nodes(tree, height, len(users), user, of_leaf[number], mixed, most, shares)
+
+
+def _places_of_leaves(tree: CountTree, summed: Ints) -> Ints:
+    """The node of every finest key, by the number of the key, from the sums of numbers at nodes."""
+    own, below = summed.copy(), tree.parent >= 0
+    np.subtract.at(own, tree.parent[below], summed[below])
+    place = np.zeros(int(own.max(initial=0)) + 1, dtype=np.int64)
+    place[own] = np.arange(len(own))
+    return place
+
+
+def place_nodes(
+    tree: CountTree,
+    height: int,
+    users: int,
+    user: Ints,
+    leaf: Ints,
+    hashed: NDArray[np.uint64],
+    most: int,
+    shares: tuple[int, ...],
+) -> UserNodes:
+    """Place the nodes of users in groups, from different pairs of a user and a finest node.
+
+    ``height`` is that of the hierarchy, which is public: bands of levels that followed the deepest
+    node of the data would let one user move what all others weigh.
+    ``hashed`` decides which nodes of a user take part if there are more than ``most``.
+    """
+    below = leaf > 0  # the root is added for all users
+    user, leaf, hashed = user[below], leaf[below], hashed[below]
+    order = np.lexsort([leaf, user])
+    user, leaf, hashed = user[order], leaf[order], hashed[order]
+    bands = len(shares) - 1
+    levels = range(1, height) if bands else ()
+    above = [_nodes_above(tree, user, leaf, level) for level in levels]
+    sizes = np.bincount(user, minlength=users)
+    for runs in above:
+        sizes += np.bincount(user[runs.row], minlength=users)
+    part = np.ones(len(leaf), dtype=np.bool_)
+    heavy = np.flatnonzero((sizes > most)[user])
+    part[heavy] = _sample(tree, user[heavy], leaf[heavy], hashed[heavy], most, levels)
+    pairs = [(user * len(shares), leaf, part)]
+    for level, runs in zip(levels, above, strict=True):
+        group = user[runs.row] * len(shares) + 1 + (level - 1) * bands // (height - 1)
+        pairs.append((group, runs.node, runs.any_of(part)))
+    if bands:  # the root is counted, and not searched
+        root = np.zeros(users, dtype=np.int64)
+        group = np.arange(users) * len(shares) + bands
+        pairs.append((group, root, np.zeros(users, dtype=np.bool_)))
+    return _place_in_groups(tree, pairs, users * len(shares), shares)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Runs:
+    """The nodes of users at one level above their finest nodes.
+
+    A run of ``rows``, from the position in ``first`` on, has the same user and the same node above.
+    """
+
+    rows: Ints
+    first: Ints
+    node: Ints
+    chosen: NDArray[np.bool_]
+
+    @property
+    def row(self) -> Ints:
+        """One row of every run."""
+        return self.rows[self.first][self.chosen]
+
+    def any_of(self, part: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """For every run whether any of its rows takes part."""
+        if not len(self.first):
+            return part[:0]
+        return np.asarray(np.logical_or.reduceat(part[self.rows], self.first)[self.chosen])
+
+
+def _nodes_above(tree: CountTree, user: Ints, leaf: Ints, level: int) -> _Runs:
+    """The nodes of a level above the finest nodes of users, which are sorted. A node that is itself
+    a finest node of the user is left out: it stands right before those below it."""
+    node = tree.ancestors_at(level)[leaf].astype(np.int64)
+    rows = np.flatnonzero((node >= 0) & (node != leaf))
+    who, over = user[rows], node[rows]
+    new = np.ones(len(rows), dtype=np.bool_)
+    new[1:] = (who[1:] != who[:-1]) | (over[1:] != over[:-1])
+    first = np.flatnonzero(new)
+    at = rows[first]
+    own = (at > 0) & (user[at - 1] == user[at]) & (leaf[at - 1] == node[at])
+    return _Runs(rows, first, node[at][~own], ~own)
+
+
+def _sample(
+    tree: CountTree,
+    user: Ints,
+    leaf: Ints,
+    hashed: NDArray[np.uint64],
+    most: int,
+    levels: Sequence[int],
+) -> NDArray[np.bool_]:
+    """Which finest nodes take part, so that with the nodes above them there are at most ``most`` of
+    a user."""
+    order = np.lexsort([leaf, hashed, user])
+    user, leaf = user[order], leaf[order]
+    more = np.ones(len(leaf), dtype=np.int64)  # nodes that a key adds
+    for level in levels:
+        node = tree.ancestors_at(level)[leaf].astype(np.int64)
+        here = np.flatnonzero((node >= 0) & (node != leaf))
+        _, first = np.unique(user[here] * len(tree.level) + node[here], return_index=True)
+        more[here[first]] += 1
+    total = np.cumsum(more)
+    begin = np.flatnonzero(np.diff(user, prepend=-1))
+    before = np.repeat((total - more)[begin], np.diff(np.append(begin, len(user))))
+    part = np.zeros(len(leaf), dtype=np.bool_)
+    part[order] = total - before <= most
+    return part
+
+
+def _place_in_groups(
+    tree: CountTree,
+    pairs: Sequence[tuple[Ints, Ints, NDArray[np.bool_]]],
+    groups: int,
+    shares: tuple[int, ...],
+) -> UserNodes:
+    """The nodes of all groups, those that take part first. ``pairs`` are groups in ascending order,
+    nodes, and whether these take part."""
+    size, searched = (np.zeros(groups, dtype=np.int64) for _ in range(2))
+    for group, _, part in pairs:
+        size += np.bincount(group, minlength=groups)
+        searched += np.bincount(group[part], minlength=groups)
+    starts = np.concatenate([[0], np.cumsum(size)])
+    free = {True: starts[:-1].copy(), False: starts[:-1] + searched}
+    out = np.empty(starts[-1], dtype=np.int32)
+    for group, node, part in pairs:
+        for takes, place in free.items():
+            here = np.flatnonzero(part == takes)
+            own = group[here]
+            first = np.flatnonzero(np.diff(own, prepend=-1))
+            run = np.diff(np.append(first, len(own)))
+            out[place[own] + np.arange(len(own)) - np.repeat(first, run)] = node[here]
+            place[own[first]] += run
+    return UserNodes(tree=tree, starts=starts, node=out, searched=searched, shares=shares)
+
+
+def _mix_bits(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A permutation of 64-bit numbers in which every bit depends on all bits (Steele, Lea, Flood
+    2014, SplitMix)."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+    return bits ^ (bits >> np.uint64(31))
