@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import sys
 import zlib
 from collections.abc import Iterator
 
@@ -38,6 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # tests start many interpreters, each of which would compile the whole package anew
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False  # nor is every file of tests compiled anew by every worker
     os.environ["DPFRAME_TRACEBACK"] = "full"  # of what fails here our own frames are wanted
     if _has_room(MEMORY):  # ledgers wait for a disk thousands of times; no test looks at the disk
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)

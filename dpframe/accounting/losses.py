@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,11 +119,12 @@ def compose_losses(parts: Sequence[tuple[Losses, int]], epsilon: float = 0.0) ->
         return parts[0][0]
     length = 1 + sum(times * (len(part.mass) - 1) for part, times in parts)
     stages = (length - 1).bit_length()
-    tilt = _tilt(parts, epsilon)
+    logs = [(_log_masses(part), part.losses, times) for part, times in parts]
+    tilt = _tilt(logs, epsilon)
     transform = np.ones((1 << stages) // 2 + 1, dtype=np.complex128)
     widest = scale = 0.0
-    for part, times in parts:
-        tilted, log_mass = _tilted_masses(part, tilt)
+    for log_masses, losses, times in logs:
+        tilted, log_mass = _tilted_masses(log_masses, losses, tilt)
         transform *= _transform_power(np.fft.rfft(tilted, 1 << stages), times)
         widest = max(widest, float(np.linalg.norm(tilted)))
         scale += times * log_mass
@@ -145,38 +146,52 @@ def _log_of_rest(part: Losses) -> float:
     return math.log1p(-part.infinite) if part.infinite < 1.0 else -math.inf
 
 
-def _tilt(parts: Sequence[tuple[Losses, int]], epsilon: float) -> float:
+Logs: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64], int]
+"""Logarithms of the masses of a count, its losses, and how often it occurs."""
+
+
+def _tilt(parts: Sequence[Logs], epsilon: float) -> float:
     """Return a tilt that puts the mean loss near epsilon and not above it.
 
     The search starts from the tilt for Gaussian losses.
     """
-
-    def moments(tilt: float) -> tuple[float, float]:
-        mean = variance = 0.0
-        for part, times in parts:
-            loss, one = part.losses, _tilted_masses(part, tilt)[0]
-            mean_of_one = float(one @ loss)
-            mean += times * mean_of_one
-            variance += times * float(one @ (loss - mean_of_one) ** 2)
-        return mean, variance
-
-    mean, variance = moments(0.0)
+    mean = variance = 0.0
+    for log_masses, losses, times in parts:
+        one, _ = _tilted_masses(log_masses, losses, 0.0)
+        mean_of_one = float(one @ losses)
+        mean += times * mean_of_one
+        variance += times * float(one @ (losses - mean_of_one) ** 2)
     if epsilon <= mean or variance == 0:
         return 0.0
     tilt = (epsilon - mean) / variance
-    while moments(tilt)[0] > epsilon:
+    while _tilted_mean(parts, tilt) > epsilon:
         tilt /= 2
     return tilt
 
 
-def _tilted_masses(part: Losses, tilt: float) -> tuple[NDArray[np.float64], float]:
-    """Return tilted masses that add up to 1, and the logarithm of what they were divided by."""
+def _tilted_mean(parts: Sequence[Logs], tilt: float) -> float:
+    mean = 0.0
+    for log_masses, losses, times in parts:
+        mean += times * float(_tilted_masses(log_masses, losses, tilt)[0] @ losses)
+    return mean
+
+
+def _log_masses(part: Losses) -> NDArray[np.float64]:
     with np.errstate(divide="ignore"):
-        exponent = np.log(part.mass) + tilt * part.losses
-    highest = float(exponent.max())
-    tilted = np.exp(exponent - highest)
+        return np.log(part.mass)
+
+
+def _tilted_masses(
+    log_masses: NDArray[np.float64], losses: NDArray[np.float64], tilt: float
+) -> tuple[NDArray[np.float64], float]:
+    """Return tilted masses that add up to 1, and the logarithm of what they were divided by."""
+    tilted = log_masses + tilt * losses if tilt else log_masses.copy()
+    highest = float(tilted.max())
+    tilted -= highest
+    np.exp(tilted, out=tilted)
     total = float(tilted.sum())
-    return tilted / total, highest + math.log(total)
+    tilted /= total
+    return tilted, highest + math.log(total)
 
 
 def _transform_power(transform: NDArray[np.complex128], times: int) -> NDArray[np.complex128]:

@@ -61,7 +61,13 @@ class Receipt(Mapping[str, Any]):
         except KeyError:
             raise KeyError(missing_key_message("receipt", key, self._facts)) from None
 
-    if not TYPE_CHECKING:  # or type checkers would accept any name
+    def __contains__(self, key: object) -> bool:
+        return key in self._facts
+
+    if not TYPE_CHECKING:  # or type checkers would accept any name, and ask for overloads of get
+
+        def get(self, key: str, default: Any = None) -> Any:
+            return self._facts.get(key, default)  # a Mapping's makes the message of a missing key
 
         def __getattr__(self, name: str) -> Any:
             return fact_as_attribute(self, "receipt", name)

@@ -165,6 +165,9 @@ def _code_sum(codes: Codes) -> str:
 
 def _codes_of_cells(frame: pd.DataFrame, columns: Sequence[str]) -> Codes:
     """Shape (columns, rows): a number for every cell, the same for the same values."""
+    from pandas import DataFrame  # the frame has loaded it
+
+    frame = DataFrame(frame, copy=False)  # without attrs, which pandas copies with each column
     out = np.zeros((len(columns), len(frame)), dtype=np.uint64)
     for place, name in enumerate(columns):
         column = frame[name]

@@ -297,8 +297,8 @@ def plan_series(
     Examples
     --------
     >>> import dpframe as dp
-    >>> year = dp.plan_series(52, "hhh", ["country", "city"], user="id", total=(3.0, 1e-6))
-    >>> year.arguments["mechanism"], year.arguments["epsilon"] > 3 / 52
+    >>> year = dp.plan_series(12, "hhh", ["country", "city"], user="id", total=(3.0, 1e-6))
+    >>> year.arguments["mechanism"], year.arguments["epsilon"] > 3 / 12
     ('offline-gaussian', True)
     """
     count = whole_number("releases", releases, 1, MOST)

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,6 +82,7 @@ def other_confidence(
     facts = _interval_facts(
         receipt, wanted, each if simultaneous else None, intervals, left_out, adjusted
     )
+    out.attrs = deepcopy(frame.attrs)  # with those that callers added
     return seal_frame(out, facts)
 
 
@@ -352,8 +354,6 @@ def change_frame(
             f"simultaneous must be True or False; got {shown_value(simultaneous)}."
         )
     first, second = (shown_nodes(frame, receipt, "change") for frame, receipt in (before, after))
-    for nodes in (first, second):
-        nodes.frame.attrs = {}  # copied by every step of pandas
     check_comparable(first, second)
     name, _ = first.measure(measure)
     columns = check_measure(name, first, second)

@@ -340,8 +340,10 @@ def shown_nodes(
         )
     check_complete_columns(found, what)
     hierarchy = as_hierarchies(receipt["hierarchy"]) if cells else tree_of_nodes(receipt, what)
+    released = released_columns(frame)
+    released.attrs = {}  # copied by every step of pandas
     return ShownNodes(
-        frame=released_columns(frame),
+        frame=released,
         receipt=receipt,
         hierarchy=hierarchy,
         whole=found.rows == found.of,

@@ -93,7 +93,6 @@ def share_frame(
     labels = [column for column in nodes.hierarchy.label_columns if column in nodes.frame]
     kept = [column for column in ("level", "prefix") if column in nodes.frame]
     out = nodes.frame[[*kept, *labels, columns.value]].copy()
-    out.attrs = {}
     prefixes = nodes.nodes["prefix"].astype(object).to_numpy()
     from dpframe.postprocess.level_values import text_column  # loads pandas
 

@@ -665,7 +665,7 @@ def test_a_proof_that_takes_long_is_left_after_a_time(
     assert found.sentence.startswith("not verified: checking takes more than"), found.sentence
 
 
-@pytest.mark.parametrize("epsilon", [1e-9, 1e-15])
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-12, pytest.param(1e-15, marks=pytest.mark.evidence)])
 def test_a_tiny_epsilon_takes_no_gigabytes(epsilon: float) -> None:
     """Law: the number of different losses is bounded before they are listed."""
     raw = [(2**at).to_bytes(8, "little") for at in (62, 63, 62)]
@@ -796,9 +796,9 @@ def test_a_comparison_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_no_mutant_is_proved_that_claims_more() -> None:
-    """Law: of 600 receipts and proofs with one leaf changed none is proved but those that, by a
+    """Law: of 300 receipts and proofs with one leaf changed none is proved but those that, by a
     rule that knows nothing of the verifier, claim the same or less."""
-    assert list(filter(None, map(a_mutant, range(600)))) == []
+    assert list(filter(None, map(a_mutant, range(300)))) == []
 
 
 @pytest.mark.evidence

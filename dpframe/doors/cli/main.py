@@ -319,16 +319,17 @@ def command_parser(given: Sequence[str] | None = None) -> argparse.ArgumentParse
     first = "" if given is None else next(iter(given), "--help")
     named = first in ("-h", "--help")
     whole = not named and first not in (*COMMANDS, "--version")
+    only = None if named or first[:1] in ("", "-") else first  # after an option can be any command
     if named:
         _name_questions(commands)
     elif whole:
-        load_name("dpframe.doors.cli.questions", "add_question_commands")(commands)
+        load_name("dpframe.doors.cli.questions", "add_question_commands")(commands, only=only)
     for name, command in COMMANDS.items():
-        if name == "publish" and named:
-            commands.add_parser("plan-series", help=PLANS)
-        elif name == "publish" and whole:
+        if name == "publish" and whole and only in (None, "plan-series"):
             load_name("dpframe.doors.cli.questions", "add_plan_series_command")(commands, PLANS)
-        command.add_to(commands, name)
+        elif name == "publish" and (named or whole):
+            commands.add_parser("plan-series", help=PLANS)
+        command.add_to(commands, name, only)
     parser.set_defaults(parser_of_all=command_parser)
     return parser
 

@@ -80,9 +80,10 @@ SERIES_BUDGET = dict.fromkeys(("epsilon", "delta"), "total of all releases toget
 
 
 def add_question_commands(
-    commands: Any, questions: Iterable[Question[Any, Any]] = QUESTIONS
+    commands: Any, questions: Iterable[Question[Any, Any]] = QUESTIONS, only: str | None = None
 ) -> None:
-    """Add both commands of every question to a parser's subcommands."""
+    """Add both commands of every question to a parser's subcommands; with arguments, if ``only``
+    one command is read, that one alone."""
     for question in questions:
         name = question.name.replace("_", "-")
         run, options = ANSWERS.get(question.name, (_run_rows, ROW_OPTIONS))
@@ -100,14 +101,14 @@ def add_question_commands(
             ),
             *question_options(question),
             *options,
-        ).add_to(commands, name)
+        ).add_to(commands, name, only)
         Command(
             f"what {name} would do; reads no data, spends nothing",
             partial(_run_explain, question),
             *question_options(question),
             ERROR,
             option("--ledger", "say what the release would find in this ledger"),
-        ).add_to(commands, explain_command(question))
+        ).add_to(commands, explain_command(question), only)
 
 
 def explain_command(question: Question[Any, Any]) -> str:

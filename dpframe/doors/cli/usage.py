@@ -40,9 +40,13 @@ class Command:
     ) -> None:
         self._does, self._run, self._options, self._settings = does, run, options, settings
 
-    def add_to(self, commands: Any, name: str) -> None:
-        """Add the command to the subcommands of a parser."""
+    def add_to(self, commands: Any, name: str, only: str | None = None) -> None:
+        """Add the command to the subcommands of a parser; without arguments if another command is
+        the ``only`` one that is read."""
         does = self._does
+        if only not in (None, name):
+            commands.add_parser(name, help=does)
+            return
         parser = commands.add_parser(name, help=does, description=does, **self._settings)
         for names, settings in self._options:
             parser.add_argument(*names, **settings)

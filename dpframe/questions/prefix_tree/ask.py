@@ -417,7 +417,7 @@ explain_prefix_tree = make_explain(
     prefix_tree,
     """>>> import dpframe as dp
 >>> plan = dp.explain_prefix_tree(
-...     "word", user="who", devices=1_600_000, epsilon=1.0, delta=1e-6).plan
+...     "word", user="who", devices=20_000, epsilon=1.0, delta=1e-6).plan
 >>> plan.local_epsilon, plan.asked.reports
-(10.71, 4)""",
+(6.311, 4)""",
 )
