@@ -78,7 +78,7 @@ class FoundNodes:
     """Nodes that are shown, by their positions, and counts in units of ``1 / grid``. Public.
 
     ``at_most`` nodes of a user count fully: of the lowest nodes, and of the nodes above these.
-    ``half`` is what a unit of noise is worth at each node.
+    ``noise_unit`` is what a unit of noise is worth at each node, in these units.
     """
 
     shown: Whole
