@@ -18,12 +18,14 @@ import pyarrow as pa
 from dpframe import _duck
 from dpframe.asking.answer import answer_checked
 from dpframe.asking.level_plan import MechanismInput
+from dpframe.asking.privacy_receipt import Receipt
 from dpframe.asking.release import Release, make_release, replay_of_stored
 from dpframe.doors.result_methods import change
 from dpframe.doors.sql.calls import NAMED, Session, about_of, plan_call, session_of
 from dpframe.errors import ParameterError, SourceError
 from dpframe.ledger.history import period_in
 from dpframe.noise import replaced_by
+from dpframe.postprocess.shown_nodes import cut_facts
 from dpframe.questions.synthesize.generator import Generator
 from dpframe.sources.keys import listed_counts
 from dpframe.sources.rollup_statement import counts_of
@@ -177,9 +179,15 @@ def _ask_source(session: Session, facts: Facts, source: object) -> pa.Table:
 
 
 def _keep_receipt(session: Session, facts: Facts, released: Release) -> None:
-    """Keep the receipt of a release for ``dp_releases`` without a ledger."""
-    if session.ledger is None:
-        session.receipts.append((released.receipt, facts["source"]))
+    """Keep the receipt of a release for ``dp_releases`` without a ledger. With ``k`` the statement
+    shows the largest rows alone, and the receipt says so."""
+    if session.ledger is not None:
+        return
+    receipt, k = released.receipt, facts["arguments"].get("k")
+    if k is not None:
+        rows = int((released.frame["level"] > 0).sum())
+        receipt = Receipt(cut_facts(receipt.to_dict(), min(int(k), rows), rows))
+    session.receipts.append((receipt, facts["source"]))
 
 
 # -- what is released already --------------------------------------------------------------------
