@@ -26,6 +26,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 import dpframe as dp
@@ -256,8 +257,8 @@ def leaves(releases: int) -> None:
             f"SELECT *, concat_ws(' / ', {keys}) AS leaf FROM '{SHARED / file}.parquet' "
             "WHERE user_id IS NOT NULL"
         ).to_arrow_table()
-        own = duckdb.sql("SELECT leaf, count(DISTINCT user_id) FROM source GROUP BY leaf")
-        users = dict(own.fetchall())
+        users = users_by("leaf", source)
+        at_nodes = users if len(named) > 1 else users_by(NODES_OF_PATHS, source)
         hierarchy = f"path:{named[0]}" if len(named) == 1 else f"columns:{','.join(named)}"
         for epsilon in EPSILONS[1:]:
             cells, errors = list[str](), list[str]()
@@ -265,15 +266,26 @@ def leaves(releases: int) -> None:
             for way in WAYS.values():
                 found = [dp.hhh(source, hierarchy, **given, **way) for _ in range(releases)]
                 texts = [leaf_texts(frame, named) for frame in found]
-                lowest = [np.array([text in users for text in each]) for each in texts]
-                cells.append(f"{np.mean([own.sum() for own in lowest]):.0f}")
-                cells.append(f"{np.mean([(~own).sum() - 1 for own in lowest]):.0f}")
-            errors.append(
-                median_error(found[-1]["count"][lowest[-1]], texts[-1][lowest[-1]], users)
-            )
+                finest = [np.array([text in users for text in each]) for each in texts]
+                cells.append(f"{np.mean([rows.sum() for rows in finest]):.0f}")
+                cells.append(f"{np.mean([(~rows).sum() - 1 for rows in finest]):.0f}")
+            count, here = found[-1]["count"].to_numpy(), finest[-1]
+            errors.append(median_error(count[here], texts[-1][here], at_nodes))
             flat = [dp.heavy_hitters(source, "leaf", **given) for _ in range(releases)]
             errors.append(median_error(flat[-1]["count"], flat[-1]["leaf"].to_numpy(), users))
             bench.row(name, f"{epsilon:g}", *cells, f"{np.mean([*map(len, flat)]):.0f}", *errors)
+
+
+NODES_OF_PATHS = """unnest([array_to_string(string_split(leaf, '/')[:n], '/')
+    for n in range(1, 1 + least(8, len(string_split(leaf, '/'))))])"""
+"""The nodes of the usual eight levels of a path."""
+
+
+def users_by(key: str, source: pa.Table) -> dict[str, int]:
+    """How many different users every key has."""
+    keyed = f"SELECT user_id, {key} AS node FROM source"
+    counted = f"SELECT node, count(DISTINCT user_id) FROM ({keyed}) GROUP BY node"
+    return dict(duckdb.sql(counted).fetchall())
 
 
 def leaf_texts(frame: Any, named: list[str]) -> NDArray[np.object_]:
