@@ -379,7 +379,7 @@ def place_nodes(
     return _place_in_groups(tree, pairs, users * len(shares), shares)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Runs:
     """The nodes of users at one level above their finest nodes.
 

@@ -386,3 +386,17 @@ def test_columns_of_any_name_are_read(con: Con) -> None:
     assert [d[0] for d in found.description or []] == ["count_", "count", "lower", "upper"]
     assert {"v0", "v1", "v2"} <= {row[0] for row in found.fetchall()}
     assert intact(con)
+
+
+def test_only_rows_that_k_cuts_are_called_the_largest() -> None:
+    """Law: the k of heavy hitters cuts rows, and their receipt says so; the k of synthetic rows is
+    another argument."""
+    with duckdb.connect() as con:
+        dp.register(con)
+        con.execute("CREATE TABLE t AS SELECT (i % 8)::DOUBLE AS x FROM range(8000) r(i)")
+        asked = "'t', 'number:x?lower=0&upper=40', epsilon := 1.0, n := 9, k := 4"
+        con.execute(f"SELECT * FROM dp_synthesize({asked})").fetchall()
+        cut = "'t', 'x', epsilon := 1.0, delta := 1e-6, k := 4"
+        assert len(con.execute(f"SELECT * FROM dp_heavy_hitters({cut})").fetchall()) == 4
+        told = [text for (text,) in con.execute("SELECT receipt FROM dp_releases()").fetchall()]
+    assert ["are the largest of" in text for text in told] == [False, True]

@@ -184,7 +184,7 @@ def _keep_receipt(session: Session, facts: Facts, released: Release) -> None:
     if session.ledger is not None:
         return
     receipt, k = released.receipt, facts["arguments"].get("k")
-    if k is not None:
+    if k is not None and NAMED[facts["question"]].subject == "column":  # elsewhere k cuts no rows
         rows = int((released.frame["level"] > 0).sum())
         receipt = Receipt(cut_facts(receipt.to_dict(), min(int(k), rows), rows))
     session.receipts.append((receipt, facts["source"]))
