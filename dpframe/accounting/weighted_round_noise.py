@@ -34,6 +34,7 @@ values of their own. Which values, and how much, depends on this user and on wha
 released. *Scores* are sums of the rounds, each ``part`` times over; a value whose score reaches
 ``threshold`` is found. Then the found values are counted: a user is in one bin of a histogram of
 how many found values users have, and gives found values whole weights of norm at most ``norm``.
+Sums are like counts, each with weights and a norm of its own.
 
 *Released* is, in thought, the noisy weight of every possible value, round by round. Fix neighbours
 D and D', where D has one user u more, and the set U of values that take part in D. A mechanism M
@@ -239,11 +240,16 @@ ROUNDS_CURVE_PART = 0.75
 """Part of delta that decides the spread; the rest is for values of one user, which thresholds
 follow."""
 
-SIZES_PART = 0.05
-"""Part of the counts' mu^2 for the histogram of how many found values users have."""
+SIZES_PART, SIZE_PART = 0.05, 0.025
+"""Parts of the mu^2 of what is measured for histograms of users: of all together, and of each one
+where there are more than two."""
 
 NORM = 128
 """Largest norm of a user in the counts, in whole weights."""
+
+SUM_NORM, SUM_VALUES = 1024, 4096
+"""Largest norm of a user in a sum, in whole weights, and the most found values that a user adds
+to."""
 
 TIGHT = 0.02
 """Part of delta that 64-bit tables may cost; smaller units have shorter tables."""
@@ -267,7 +273,8 @@ class Law:
 
 @dataclass(frozen=True, kw_only=True)
 class RoundLaws:
-    """The laws of all rounds, of the histograms of sizes if there are any, and of the counts.
+    """The laws of all rounds, of the histograms of sizes if there are any, and of what is measured
+    at found values: the counts, if users are counted, and sums.
 
     A user takes part with at most ``items`` values, and is in one bin of each of ``histograms``;
     ``delta`` is an upper bound at the requested epsilon.
@@ -277,9 +284,21 @@ class RoundLaws:
     rounds: tuple[Law, ...]
     threshold: int
     sizes: Law | None
-    count: Law
+    count: Law | None
     delta: float
     histograms: int = 1
+    sums: tuple[Law, ...] = ()
+
+    @property
+    def counting(self) -> Law:
+        """The law of the counts, where users are counted."""
+        assert self.count is not None
+        return self.count
+
+    @property
+    def measured(self) -> tuple[Law, ...]:
+        """The laws of the counts, if there are any, and of all sums."""
+        return self.sums if self.count is None else (self.count, *self.sums)
 
     @property
     def unit(self) -> int:
@@ -351,7 +370,7 @@ def _rounds_leakage(laws: RoundLaws) -> GaussianLeakage:
     """
     squares = ends = rounding = factor = shift = 0.0
     sizes = [] if laws.sizes is None else [laws.sizes] * laws.histograms
-    for one in (*laws.rounds, *sizes, laws.count):
+    for one in (*laws.rounds, *sizes, *laws.measured):
         squares += (one.norm / one.sigma) ** 2
         ends += edge(one.noise, one.norm) * math.sqrt(one.values)
         rounding += one.values * _law_distance(one)
@@ -374,14 +393,24 @@ def _law_distance(one: Law) -> float:
 
 @lru_cache(maxsize=64)
 def round_laws(
-    *, epsilon: float, delta: float, release_share: float, items: int, histograms: int
+    *,
+    epsilon: float,
+    delta: float,
+    release_share: float,
+    items: int,
+    histograms: int,
+    count_share: float = 1.0,
+    sum_shares: tuple[float, ...] = (),
 ) -> RoundLaws:
     """Return the least noise, and the least threshold, within the budget.
 
     Parameters
     ----------
     release_share
-        Part of mu^2 that the counts of found values get.
+        Part of mu^2 for everything that is measured at found values.
+    count_share, sum_shares
+        How the counts of users and each sum divide this part, relative to each other; 0 for no
+        counts.
     items
         Most values of a user that take part.
     histograms
@@ -396,7 +425,9 @@ def round_laws(
     unit = LARGEST_UNIT
     while unit >= LEAST_UNIT:
         for wider in ROUNDS_WIDER:
-            laws = _laws_for_mu(mu / wider, unit, release_share, items, histograms)
+            laws = _laws_for_mu(
+                mu / wider, unit, release_share, items, histograms, count_share, sum_shares
+            )
             if laws is None:
                 break
             long = _length_distance(laws) * (1 + math.exp(epsilon)) > TIGHT * delta
@@ -418,14 +449,25 @@ def round_laws(
 
 
 def _laws_for_mu(
-    mu: float, unit: int, share: float, items: int, histograms: int
+    mu: float,
+    unit: int,
+    share: float,
+    items: int,
+    histograms: int,
+    count_share: float,
+    sum_shares: tuple[float, ...],
 ) -> RoundLaws | None:
     """Return laws that spend mu, without a threshold; None where tables are too long."""
     finding = unit / (mu * math.sqrt(1 - share))
     spread = [finding * math.sqrt(sum(PARTS) / part) for part in PARTS]
     if unit > LEAST_UNIT and 2 * ENDS * max(spread) > LONGEST:
         return None
-    told = share * SIZES_PART if histograms else 0.0
+    told = share * max(SIZES_PART, histograms * SIZE_PART) if histograms else 0.0
+    whole = count_share + sum(sum_shares)
+    count, *sums = (
+        mu * math.sqrt((share - told) * part / whole) if part else 0.0
+        for part in (count_share, *sum_shares)
+    )
     return RoundLaws(
         items=items,
         rounds=tuple(
@@ -433,10 +475,19 @@ def _laws_for_mu(
         ),
         threshold=0,
         sizes=_round_law(math.sqrt(histograms) / (mu * math.sqrt(told)), 1, 1) if told else None,
-        count=_round_law(NORM / (mu * math.sqrt(share - told)), NORM, NORM**2),
+        count=_round_law(NORM / count, NORM, NORM**2) if count else None,
+        sums=tuple(map(_sum_law, sums)),
         delta=1.0,
         histograms=max(1, histograms),
     )
+
+
+def _sum_law(mu: float) -> Law:
+    """Return the law of a sum that spends mu, of the largest norm whose table is not too long."""
+    norm = SUM_NORM
+    while norm > NORM and 2 * ENDS * norm / mu > LONGEST:
+        norm //= 2
+    return _round_law(norm / mu, norm, SUM_VALUES)
 
 
 def _length_distance(laws: RoundLaws) -> float:

@@ -62,10 +62,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.accounting.losses import level_laws
+from dpframe.accounting.weighted_round_noise import RoundLaws
 from dpframe.counts import Counts, Ints, Nodes, chosen_nodes
 from dpframe.hierarchy import Kind
 from dpframe.measures import LARGEST, LEAST, AutoBound, Distinct, Measure, Steps, Vector, vectors_of
-from dpframe.mechanisms import offline_hhh
+from dpframe.mechanisms import offline_hhh, weighted_rounds
+from dpframe.mechanisms.weighted_rounds import FoundNodes, SumBounds, WeightSource
 from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.postprocess.consistency import Forest
 from dpframe.postprocess.strategy import PARTS, consistent_totals, level_strategy, subtree_sums
@@ -223,6 +225,10 @@ class Measurable(Protocol):
     def distinct(self, distinct: Distinct, nodes: Nodes) -> NDArray[np.object_]:
         """Return the numbers of different values, one a node."""
 
+    @property
+    def users(self) -> WeightSource | None:
+        """Users and their nodes, if rounds select."""
+
 
 @dataclass(frozen=True)
 class VectorCharge:
@@ -277,6 +283,14 @@ class Selection:
     threshold: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class Rounds:
+    """The laws of a selection by rounds, and the sums that are taken along with it."""
+
+    laws: RoundLaws
+    sums: tuple[SumBounds, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Estimate:
     """One vector at every node. Public.
@@ -311,19 +325,20 @@ class NoisyRollup:
 
     ``weights`` are the shares of its epsilon that a vector spends on the parts and on levels; empty
     if nothing adds up, and for cells. A vector with too much noise (``WIDEST``) spends all on the
-    parts.
+    parts. ``found`` has what rounds measured along with the selection.
     """
 
     nodes: Nodes
     measures: Mapping[str, tuple[Estimate, ...]]
     weights: Mapping[int, Fraction]
+    found: FoundNodes | None = None
 
 
 def run(
     counted: Measurable,
     *,
     kinds: Sequence[Kind],
-    selection: Selection | None,
+    selection: Selection | Rounds | None,
     band: int,
     paid: Mapping[str, tuple[VectorCharge, ...]],
     read: Mapping[str, SumFromMean],
@@ -336,13 +351,19 @@ def run(
 
     Without a selection, all nodes of the tree are shown.
     """
-    nodes, places = shown_nodes(counted.counts, kinds, selection, band)
+    found = None
+    if isinstance(selection, Rounds):
+        nodes, places, found = _run_rounds(counted, selection)
+    else:
+        nodes, places = shown_nodes(counted.counts, kinds, selection, band)
     nested = len(counted.counts.axes) == 1  # else no part is above another
     weights: Mapping[int, Fraction] = {PARTS: Fraction(1)}
     if nested:
         weights = level_strategy(nodes.level, nodes.ancestor, by_user=by_user)
-    found = {name: _search_bounds(counted, len(places), each) for name, each in searching.items()}
-    paid = {**paid, **found}
+    paid = {
+        **paid,
+        **{name: _search_bounds(counted, len(places), each) for name, each in searching.items()},
+    }
     several = [p for each in paid.values() for p in each]
     exact = iter(counted.parts([p.vector for p in several], nodes, places))
     forest = checked_forest(nodes.ancestor)
@@ -353,8 +374,21 @@ def run(
     measures |= {name: (_sum_of(measures[r.of]), *measures[name]) for name, r in read.items()}
     measures |= {name: (_distinct_estimate(counted, nodes, each),) for name, each in counts.items()}
     return NoisyRollup(
-        nodes=nodes, measures=measures, weights=weights if several and nested else {}
+        nodes=nodes,
+        measures=measures,
+        weights=weights if several and nested else {},
+        found=found,
     )
+
+
+def _run_rounds(counted: Measurable, rounds: Rounds) -> tuple[Nodes, Ints, FoundNodes]:
+    """Return the nodes that rounds find, their positions, and what is measured along with it."""
+    assert counted.users is not None
+    found = weighted_rounds.run(counted.users, laws=rounds.laws, at_most=None, sums=rounds.sums)
+    tree = counted.users.tree
+    shown = np.zeros(len(tree.level), dtype=np.bool_)
+    shown[found.shown] = True
+    return chosen_nodes(tree, shown), found.shown[:, None], found
 
 
 def shown_nodes(

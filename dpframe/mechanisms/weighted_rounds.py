@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from dpframe.accounting.weighted_round_noise import Law, RoundLaws
 from dpframe.counts import CountTree
+from dpframe.measures import LARGEST, LEAST
 
 Whole = NDArray[np.int64]
 
@@ -56,6 +57,9 @@ class WeightSource(Protocol):
     def tree(self) -> CountTree: ...
 
     @property
+    def height(self) -> int: ...
+
+    @property
     def size(self) -> int: ...
 
     @property
@@ -72,20 +76,69 @@ class WeightSource(Protocol):
 
     def count_users(self, shown: NDArray[np.bool_], norm: int, at_most: int) -> Whole: ...
 
+    def amounts(self, column: int, part: NDArray[np.bool_]) -> Amounts: ...
+
+
+class Amounts(Protocol):
+    """What every user has of a column at the nodes of one part. Private."""
+
+    def magnitudes(self, lower: float, upper: float) -> Whole: ...
+
+    def bounded_sums(
+        self, lower: float, upper: float, bound: float, norm: int, most: int
+    ) -> Whole: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SumBounds:
+    """Bounds of the sum number ``column`` of a source: what a user adds to one node is cut to them,
+    and so is the root of the sum of squares over nodes. None is found privately."""
+
+    column: int
+    lower: float | None
+    upper: float | None
+
+    @property
+    def largest(self) -> float | None:
+        """The larger bound in absolute terms; None if it has to be found."""
+        if self.lower is None or self.upper is None:
+            return None
+        return max(abs(self.lower), abs(self.upper))
+
+    def within(self, norm: float) -> tuple[float, float]:
+        """Both bounds, where ``norm`` was found for a missing one."""
+        lower = -norm if self.lower is None else self.lower
+        return lower, norm if self.upper is None else self.upper
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NoisySum:
+    """A sum at shown nodes, in whole units. Public.
+
+    ``number`` are whole units, and ``unit`` is what one is worth, for each shown node. ``norms``
+    are the bounds of a user at the lowest nodes and at those above.
+    """
+
+    number: Whole
+    unit: NDArray[np.float64]
+    norms: tuple[float, ...]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FoundNodes:
-    """Nodes that are shown, by their positions, and counts in units of ``1 / grid``. Public.
+    """Nodes that are shown, by their positions, and what is measured there. Public.
 
-    ``at_most`` nodes of a user count fully: of the lowest nodes, and of the nodes above these.
-    ``noise_unit`` is what a unit of noise is worth at each node, in these units.
+    ``count`` is in units of ``1 / grid``, None where users are not counted. ``at_most`` nodes of a
+    user count fully: of the lowest nodes, and of the nodes above these. ``noise_unit`` is what a
+    unit of noise is worth at each node, in these units.
     """
 
     shown: Whole
-    count: Whole
+    count: Whole | None
     grid: int
     noise_unit: Whole
     at_most: tuple[int, ...]
+    sums: tuple[NoisySum, ...] = ()
 
 
 def cost(laws: RoundLaws, *, epsilon: float) -> float:
@@ -93,8 +146,10 @@ def cost(laws: RoundLaws, *, epsilon: float) -> float:
     return laws.cost(epsilon)
 
 
-def run(nodes: WeightSource, *, laws: RoundLaws, at_most: int | None) -> FoundNodes:
-    """Find nodes, then count the users of each shown node.
+def run(
+    nodes: WeightSource, *, laws: RoundLaws, at_most: int | None, sums: Sequence[SumBounds] = ()
+) -> FoundNodes:
+    """Find nodes, then count the users of each shown node, and take ``sums``.
 
     Of one column, the values found are shown. Of several levels, the nodes above these are shown,
     too, with the root. The lowest nodes and the nodes above them divide the norm of a user.
@@ -105,45 +160,113 @@ def run(nodes: WeightSource, *, laws: RoundLaws, at_most: int | None) -> FoundNo
         inner = nodes.nodes_above(found)
         inner[0] = True
         parts = [found & ~inner, inner]
-    norms = part_norms(laws, len(parts))
-    bounds = [
-        at_most or (_choose_at_most(nodes, part, norm, laws) if part.any() else 1)
-        for part, norm in zip(parts, norms, strict=True)
-    ]
-    grids = full_user_weights(laws, bounds)
-    whole = math.prod(grids)
-    count, unit = (np.zeros(nodes.size, dtype=np.int64) for _ in range(2))
-    for part, norm, bound, grid in zip(parts, norms, bounds, grids, strict=True):
-        exact = nodes.count_users(part, norm, bound)
-        unit[part] = whole // grid
-        count[part] = (exact + laws.count.noise.draw(len(exact))) * (whole // grid)
     shown = np.logical_or.reduce(parts)
+    sizes = [_draw_sizes(nodes, part, laws) for part in parts]
+    count = unit = None
+    grid, bounds = 1, [at_most or 1] * len(parts)
+    if laws.count is not None:
+        if at_most is None:
+            norms = part_norms(laws.count, len(parts))
+            bounds = [
+                best_at_most(one, laws.count, norm) if one else 1
+                for one, norm in zip(sizes, norms, strict=True)
+            ]
+        count, unit, grid = _count_users(nodes, parts, bounds, laws)
     return FoundNodes(
         shown=np.flatnonzero(shown),
-        count=count[shown],
-        grid=whole,
-        noise_unit=unit[shown],
+        count=None if count is None else count[shown],
+        grid=grid,
+        noise_unit=np.zeros(0, dtype=np.int64) if unit is None else unit[shown],
         at_most=tuple(bounds),
+        sums=tuple(
+            _measure_sum(nodes, parts[0], shown, one, law, laws, sizes[0])
+            for one, law in zip(sums, laws.sums, strict=True)
+        ),
     )
 
 
+def _count_users(
+    nodes: WeightSource,
+    parts: Sequence[NDArray[np.bool_]],
+    at_most: Sequence[int],
+    laws: RoundLaws,
+) -> tuple[Whole, Whole, int]:
+    """Return noisy counts, the units of their noise, and the grid of both."""
+    grids = full_user_weights(laws.counting, at_most)
+    grid = math.prod(grids)
+    count, unit = (np.zeros(nodes.size, dtype=np.int64) for _ in range(2))
+    norms = part_norms(laws.counting, len(parts))
+    for part, norm, most, own in zip(parts, norms, at_most, grids, strict=True):
+        exact = nodes.count_users(part, norm, most)
+        unit[part] = grid // own
+        count[part] = (exact + laws.counting.noise.draw(len(exact))) * (grid // own)
+    return count, unit, grid
+
+
+def _measure_sum(
+    nodes: WeightSource,
+    lowest: NDArray[np.bool_],
+    shown: NDArray[np.bool_],
+    asked: SumBounds,
+    law: Law,
+    laws: RoundLaws,
+    sizes: Sizes | None,
+) -> NoisySum:
+    """Return a sum at the shown nodes. A user has a norm of its own at the lowest nodes, at the
+    root, and at the other nodes of each band of levels."""
+    number, unit = np.zeros(nodes.size, dtype=np.int64), np.zeros(nodes.size)
+    norms, bounds = sum_norms(law, nodes.height), []
+    band = np.where(lowest, 0, sum_bands(nodes.height)[nodes.tree.level])
+    for at, norm in enumerate(norms):
+        part = shown & (band == at)
+        amounts, bound = nodes.amounts(asked.column, part), asked.largest
+        if bound is None:
+            assert laws.sizes is not None
+            noisy = amounts.magnitudes(*asked.within(math.inf)) + laws.sizes.noise.draw(BINS)
+            bound = best_norm(noisy, sizes if at == 0 else None, int(part.sum()), law.sigma / norm, laws.sizes.sigma)
+        exact = amounts.bounded_sums(*asked.within(bound), bound, norm, law.values)
+        number[part] = exact + law.noise.draw(len(exact))
+        unit[part] = bound / norm
+        bounds.append(bound)
+    return NoisySum(number=number[shown], unit=unit[shown], norms=tuple(bounds))
+
+
+SUM_ABOVE, SUM_BANDS = Fraction(1, 4), 4
+"""Part of the square of a user's norm for sums at nodes above the lowest ones, and in how many
+bands the levels between the root and the lowest level are, at most."""
+
+
+def sum_bands(height: int) -> Whole:
+    """Return the part of sums that a node of each level is in, if it is not a lowest node: 1 for
+    the root, then one for each band of levels."""
+    bands = min(height - 1, SUM_BANDS)
+    return np.array([1, *(2 + (level - 1) * bands // max(1, height - 1) for level in range(1, height)), 1])
+
+
+def sum_norms(law: Law, height: int) -> tuple[int, ...]:
+    """Return the norms of a user at the lowest nodes, at the root, and in each band of levels."""
+    others = 1 + min(height - 1, SUM_BANDS)
+    each = math.isqrt(int(law.norm**2 * SUM_ABOVE / others))
+    return math.isqrt(law.norm**2 - others * each**2), *[each] * others
+
+
 ABOVE = Fraction(3, 20)
-"""Part of the square of a user's norm for counts of nodes above the lowest ones: these are of more
-users, and of one user there are few."""
+"""Part of the square of a user's norm at nodes above the lowest ones: these are of more users,
+and of one user there are few."""
 
 
-def part_norms(laws: RoundLaws, parts: int) -> tuple[int, ...]:
-    """Return the norms of a user in the counts of the lowest nodes and of the nodes above them."""
-    norm = laws.count.norm
+def part_norms(law: Law, parts: int) -> tuple[int, ...]:
+    """Return the norms of a user at the lowest nodes and at the nodes above them."""
+    norm = law.norm
     if parts == 1:
         return (norm,)
     above = math.isqrt(int(norm * norm * ABOVE))
     return math.isqrt(norm * norm - above * above), above
 
 
-def full_user_weights(laws: RoundLaws, at_most: Sequence[int]) -> tuple[int, ...]:
+def full_user_weights(law: Law, at_most: Sequence[int]) -> tuple[int, ...]:
     """Return the weights of a user who counts fully, by the parts that ``at_most`` is for."""
-    norms = part_norms(laws, len(at_most))
+    norms = part_norms(law, len(at_most))
     return tuple(math.isqrt(n * n // most) for n, most in zip(norms, at_most, strict=True))
 
 
@@ -184,31 +307,94 @@ def _importance(
     return np.where(times > HOPELESS, 0, np.rint(PLAIN * times)).astype(np.int64)
 
 
-def _choose_at_most(
-    nodes: WeightSource, shown: NDArray[np.bool_], norm: int, laws: RoundLaws
-) -> int:
-    """Choose how many nodes of a user count fully, by a noisy histogram."""
-    assert laws.sizes is not None
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sizes:
+    """How many of some shown nodes users have, from a noisy histogram. Public.
+
+    ``users``: how many users each bin has, shape (bins,); ``size``: sizes that stand for all sizes
+    of a bin, shape (bins, ``POINTS``); ``many``: how many nodes are shown.
+    """
+
+    users: NDArray[np.float64]
+    size: NDArray[np.float64]
+    many: int
+
+    @classmethod
+    def of(cls, noisy: Whole, many: int, sd: float) -> Sizes:
+        """``sd`` is the noise of a bin."""
+        place = np.arange(len(noisy))[:, None] + (np.arange(POINTS) + 0.5) / POINTS
+        return cls(
+            users=_less_noise(noisy, sd),
+            size=np.minimum(np.floor(2.0**place), many),
+            many=many,
+        )
+
+    @property
+    def mean(self) -> float:
+        """The mean size of users who have any of these nodes; 1 where nobody is seen."""
+        whole = float(self.users.sum())
+        return float(self.users @ self.size.mean(axis=1)) / whole if whole else 1.0
+
+
+def _less_noise(noisy: Whole, sd: float) -> NDArray[np.float64]:
+    """Return counts without what noise alone makes of small ones."""
+    out: NDArray[np.float64] = np.maximum(0.0, noisy - sd**2 / np.maximum(noisy, sd))
+    return out
+
+
+def _draw_sizes(nodes: WeightSource, shown: NDArray[np.bool_], laws: RoundLaws) -> Sizes | None:
+    """Return how many of the shown nodes users have; None without a histogram, or without nodes."""
     many = int(shown.sum())
+    if laws.sizes is None or not many:
+        return None
     bins = many.bit_length()
     noisy = nodes.sizes(shown, bins) + laws.sizes.noise.draw(bins)
-    return best_at_most(noisy, many, laws, norm)
+    return Sizes.of(noisy, many, laws.sizes.sigma)
 
 
-def best_at_most(noisy: Whole, many: int, laws: RoundLaws, norm: int) -> int:
-    """Choose ``at_most`` with the least predicted error of ``many`` counts, from a noisy histogram
-    of sizes that is already released."""
-    assert laws.sizes is not None
-    sd = laws.sizes.sigma
-    users = np.maximum(0.0, noisy - sd**2 / np.maximum(noisy, sd))  # less what noise alone makes
-    place = np.arange(len(noisy))[:, None] + (np.arange(POINTS) + 0.5) / POINTS
-    size = np.minimum(np.floor(2.0**place), many)
+def best_at_most(sizes: Sizes, law: Law, norm: int) -> int:
+    """Choose ``at_most`` with the least predicted error of counts."""
+    many, size = sizes.many, sizes.size
     tried = {min(many, norm**2 // grid**2) for grid in range(1, norm + 1)}  # no unit is left over
 
     def error(a: int) -> float:
         lost = size * (1 - np.sqrt(np.minimum(1.0, a / size)))
-        mean = float(users @ lost.mean(axis=1)) / many
-        return mean**2 + (laws.count.sigma / math.isqrt(norm * norm // a)) ** 2
+        mean = float(sizes.users @ lost.mean(axis=1)) / many
+        return mean**2 + (law.sigma / math.isqrt(norm * norm // a)) ** 2
 
     best: int = min((a for a in sorted(tried) if a <= norm * norm), key=error)
     return best
+
+
+BINS = LARGEST - LEAST + 1
+"""Bins of magnitudes, of powers of two."""
+
+REAL = 3.0
+"""A bin beside other real bins is taken for real from this many deviations of its noise on."""
+
+LOST = 0.75
+"""How much more a user with n nodes loses than the norm does, in roots of n: measured on values
+that vary as those of the benchmark do."""
+
+
+def best_norm(noisy: Whole, sizes: Sizes | None, many:int, sd: float, sd_of_bins: float) -> float:
+    """Choose the bound on the norms of users, a power of two, with the least predicted error of
+    sums, from a noisy histogram of norms that is already released.
+
+    ``sizes`` tells how many nodes users have, None without nodes; ``sd`` is the noise of a sum for each unit of the bound, ``sd_of_bins`` that of a bin. Only bins
+    in one run around the fullest bin count: single bins far off would be noise.
+    """
+    top = int(np.argmax(noisy))
+    enough = noisy >= REAL * sd_of_bins
+    enough[top] = True
+    apart = np.flatnonzero(~enough)
+    first = apart[apart < top].max(initial=-1) + 1
+    last = apart[apart > top].min(initial=len(noisy))
+    users = _less_noise(noisy[first:last], sd_of_bins)
+    exponents = np.arange(LEAST, LARGEST + 1, dtype=np.float64)
+    middles, ends = 1.5 * 2.0 ** exponents[first:last], 2.0 ** (exponents + 1)
+    lost = np.maximum(middles - ends[:, None], 0) @ users
+    lost /= max(1, many)
+    if sizes is not None:
+        lost *= LOST * math.sqrt(sizes.mean)
+    return float(ends[int(np.argmin((ends * sd) ** 2 + lost**2))])

@@ -27,6 +27,7 @@ from dpframe.sources.portable_sql import Summand
 from dpframe.sources.segment_places import ReportedNodes
 from dpframe.sources.source_relations import canonical, only_text, open_source, relation_types
 from dpframe.sources.spark import SparkFrame
+from dpframe.sources.user_nodes import UserNodes, user_nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -183,10 +184,12 @@ class MeasuredParts(RowParts):
 
     ``sums`` names the sums that came with the counts: for records whose bounds are known before,
     all that vectors need. Other sums are then counted from ``source``. None if no sums came.
+    ``users`` has the nodes of users if rounds select.
     """
 
     counts: Counts
     sums: tuple[str, ...] | None
+    users: UserNodes | None = None
 
     def parts(
         self, vectors: Sequence[Vector], nodes: ReportedNodes, places: Ints
@@ -275,6 +278,32 @@ def measure_parts(
     return MeasuredParts(
         counts=counts,
         sums=None if sums is None else tuple(sums),
+        source=source,
+        hierarchy=hierarchy,
+        unit=PrivacyUnit(user=unit.user),
+        progress=progress,
+    )
+
+
+def user_parts(
+    source: object,
+    hierarchy: Hierarchy,
+    unit: PrivacyUnit,
+    most: int,
+    shares: tuple[int, ...],
+    columns: Sequence[str],
+    *,
+    progress: bool = False,
+) -> MeasuredParts:
+    """Users and their nodes, from which rounds select, with sums of ``columns``. Private.
+
+    Other arguments are as for :func:`.user_nodes.user_nodes`, whose errors this raises.
+    """
+    users = user_nodes(source, hierarchy, unit, most, shares, columns, progress=progress)
+    return MeasuredParts(
+        counts=users.tree,
+        sums=None,
+        users=users,
         source=source,
         hierarchy=hierarchy,
         unit=PrivacyUnit(user=unit.user),

@@ -20,7 +20,15 @@ from dpframe.dialects import REAL, SPARK
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy.portable import Keys
 from dpframe.hierarchy.portable_kinds import CellKeys, dimensions, keys_of, level_key_names
-from dpframe.measures import LARGEST, LEAST, AutoBound, Distinct, Vector
+from dpframe.measures import (
+    BEYOND,
+    LARGEST,
+    LEAST,
+    WHOLE_STEPS,
+    AutoBound,
+    Distinct,
+    Vector,
+)
 from dpframe.noise import random_seed
 from dpframe.sources.exact_trees import check_spark
 from dpframe.sources.portable_sql import (
@@ -42,14 +50,6 @@ from dpframe.sources.segment_places import (
 )
 from dpframe.sources.spark import SparkFrame
 
-UNIT = 2.0**-LEAST
-"""How many steps of 2**LEAST make 1. Values are added up in whole steps, rounded up: a sum of
-floating-point numbers depends on the order of all rows, and so on other users."""
-
-FARTHEST = 2.0 ** (LARGEST + 1)
-"""A value beyond all bounds, to which larger values are cut: sums of such values fit 128 bits."""
-
-
 def magnitudes_statement(searched: AutoBound, *, user: str | None, user_type: str | None) -> str:
     """The statement, which returns ``bin``, from 0, and ``n``.
 
@@ -58,8 +58,8 @@ def magnitudes_statement(searched: AutoBound, *, user: str | None, user_type: st
     """
     number = f"TRY_CAST({identifier(searched.column)} AS DOUBLE)"
     sign = "" if searched.side == "upper" else "-"
-    cut = f"least(greatest({sign}{number}, 0), {FARTHEST!r}::DOUBLE)"
-    units = f"CAST(ceil({cut} * {UNIT!r}::DOUBLE) AS HUGEINT)"
+    cut = f"least(greatest({sign}{number}, 0), {BEYOND!r}::DOUBLE)"
+    units = f"CAST(ceil({cut} * {WHOLE_STEPS!r}::DOUBLE) AS HUGEINT)"
     value = f"CASE WHEN isfinite({number}) THEN {units} END"
     rows = f"SELECT {value} AS x FROM {VIEW}"
     if user is not None:
@@ -172,7 +172,7 @@ def magnitudes_by_spark(frame: object, unit: PrivacyUnit, searched: AutoBound) -
     kind = source.types[searched.column]
     number = d.as_real(d.identifier(source.names[searched.column]), kind)
     most, sign = d.real(sys.float_info.max), "" if searched.side == "upper" else "-"
-    cut = f"least(greatest({sign}{number}, {d.real(0.0)}), {d.real(FARTHEST)}) * {d.real(UNIT)}"
+    cut = f"least(greatest({sign}{number}, {d.real(0.0)}), {d.real(BEYOND)}) * {d.real(WHOLE_STEPS)}"
     fraction = f"CASE WHEN {number} BETWEEN -{most} AND {most} THEN {cut} END"
     # from 2**53 on every double is whole, and ceil ends at 2**63
     units = f"CASE WHEN y < {d.real(2.0**53)} THEN {d.wide('ceil(y)')} ELSE {d.wide('y')} END"

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -50,10 +50,11 @@ from numpy.typing import NDArray
 
 from dpframe._duck import VIEW
 from dpframe.budget import PrivacyUnit
-from dpframe.common.texts import ascending_order
+from dpframe.common.texts import ascending_order, identifier
 from dpframe.counts import CountTree
 from dpframe.errors import DpframeError
 from dpframe.hierarchy import Hierarchy
+from dpframe.measures import LARGEST, LEAST, WHOLE_STEPS, whole_steps_sql
 from dpframe.noise import random_seed
 from dpframe.sources.cell_leaves import finest_columns, keyed_sql
 from dpframe.sources.exact_trees import check_spark
@@ -77,14 +78,16 @@ class UserNodes:
 
     Group g of user u has the nodes ``node[starts[i] : starts[i + 1]]``, positions in ``tree``, with
     ``i = u * len(shares) + g``. The first ``searched[i]`` of them take part when nodes are
-    searched. The root takes part for no user.
+    searched. The root takes part for no user. ``held`` is what users have of columns.
     """
 
     tree: CountTree
+    height: int
     starts: Ints
     node: NDArray[np.int32]
     searched: Ints
     shares: tuple[int, ...]
+    held: UserColumns | None = None
 
     def __repr__(self) -> str:
         return "UserNodes(<private>)"
@@ -182,6 +185,25 @@ class UserNodes:
         kept = shown[self.node]
         return _sums_at(self.node[kept], weight[self._group[kept]], self.size)[shown]
 
+    def amounts(self, column: int, part: NDArray[np.bool_]) -> UserAmounts:
+        """What users have of a column at and below each node of a ``part`` of the nodes."""
+        assert self.held is not None
+        user, leaf, number = self.held.user, self.held.leaf, np.cumsum(part) - 1
+        pairs, values = [], []
+        for level in np.unique(self.tree.level[part]).tolist():
+            node = self.tree.ancestors_at(level)[leaf]
+            here = np.flatnonzero((node >= 0) & part[node])
+            pairs.append(user[here] * len(part) + number[node[here]])
+            values.append(self.held.values[column][here])
+        pair, where = np.unique(np.concatenate([user[:0], *pairs]), return_inverse=True)
+        amount = np.concatenate([self.held.values[column][:0], *values])
+        return UserAmounts(
+            user=pair // len(part),
+            node=pair % len(part),
+            amount=np.bincount(where, amount, len(pair)),
+            nodes=int(part.sum()),
+        )
+
     def _add_up(self, of_some: Callable[[int, int], Ints]) -> Ints:
         """The sum of what all users add, each thread for a range of them: ``of_some(first, last)``
         is for the groups from ``first`` on and before ``last``."""
@@ -198,6 +220,74 @@ class UserNodes:
         else:
             many = np.bincount(self._group[shown[self.node]], minlength=len(self.starts) - 1)
         return np.asarray(many.reshape(-1, len(self.shares)).sum(axis=1), dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class UserColumns:
+    """What users have of columns at their finest nodes, the root among them. Private.
+
+    Rows are in the order of users, and of nodes within a user, so that what is added up for a user
+    does not depend on others. ``values``: float64, shape (columns, rows).
+    """
+
+    user: Ints
+    leaf: Ints
+    values: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class UserAmounts:
+    """What every user has of a column at some nodes, one row a pair of user and node. Private."""
+
+    user: Ints
+    node: Ints
+    amount: NDArray[np.float64]
+    nodes: int
+
+    def magnitudes(self, lower: float, upper: float) -> Ints:
+        """How many users each bin has; a user with what is between the bounds is in the bin of the
+        Euclidean norm, a power of two, and in none if the norm is 0."""
+        amount = np.clip(self.amount, lower, upper)
+        norm = np.sqrt(np.bincount(self.user, amount * amount))
+        exponent = np.frexp(norm[norm > 0])[1] - 1
+        bins = np.clip(exponent, LEAST, LARGEST) - LEAST
+        return np.bincount(bins, minlength=LARGEST - LEAST + 1).astype(np.int64)
+
+    def bounded_sums(
+        self, lower: float, upper: float, bound: float, norm: int, most: int
+    ) -> Ints:
+        """The sum at every node in whole units, of which ``bound`` has ``norm``.
+
+        What a user has at a node is cut to the bounds, and then to a level of this user, so that
+        the Euclidean norm over all nodes is at most ``norm``. A user adds to at most ``most``
+        nodes, to those with the most.
+        """
+        amount = np.clip(self.amount, lower, upper)
+        units = np.minimum(np.rint(np.abs(amount) / bound * norm), norm).astype(np.int64)
+        order = np.lexsort([self.node, -units, self.user])
+        user, units = self.user[order], units[order]
+        first = np.flatnonzero(np.diff(user, prepend=-1))
+        many = np.diff(np.append(first, len(user)))
+        units[np.arange(len(user)) - np.repeat(first, many) >= most] = 0
+        units = np.minimum(units, np.repeat(_levels_of_users(units, first, many, norm), many))
+        signed = np.where(amount[order] < 0, -units, units)
+        return _sums_at(self.node[order], signed, self.nodes)
+
+
+def _levels_of_users(units: Ints, first: Ints, many: Ints, norm: int) -> Ints:
+    """The largest level of each user that keeps the norm of their units, cut to it, within
+    ``norm``. A user has ``many`` units from a position in ``first`` on, in descending order."""
+    squares = np.append(0, np.cumsum(units * units))
+    end = np.repeat(first + many, many)
+    row = np.arange(len(units))
+    # from one unit on, what comes after it stays whole, and it and all before it are cut alike
+    left = norm * norm - (squares[end] - squares[row + 1])
+    alike = row - np.repeat(first, many) + 1
+    level = np.where(left < 0, -1, floor_root(np.maximum(left, 0) // alike))
+    fits = level < units  # cutting reaches this unit; so it does for all units before it
+    reached = np.add.reduceat(fits.astype(np.int64), first) if len(first) else first
+    last = np.maximum(first + reached - 1, 0)
+    return np.where(reached > 0, level[last] if len(level) else 0, norm)
 
 
 LONG = 2**20
@@ -242,22 +332,26 @@ def user_nodes(
     unit: PrivacyUnit,
     most: int,
     shares: tuple[int, ...],
+    columns: Sequence[str] = (),
     *,
     progress: bool = False,
 ) -> UserNodes:
     """The different nodes of every user, of which at most ``most`` take part. Private.
 
     ``shares`` are as in :class:`UserNodes`: of the finest nodes of a user, and of each band of
-    levels above them.
+    levels above them. ``columns`` are added up for every user and finest node.
 
     Raises ColumnError where a column cannot be read.
     """
     user = str(unit.user)
     if is_spark(source):
         source = _pairs_of_spark(source, hierarchy, unit)
-    with open_source(source, list(dict.fromkeys([*hierarchy.source_columns, user]))) as relation:
+    wanted = list(dict.fromkeys([*hierarchy.source_columns, user, *columns]))
+    with open_source(source, wanted) as relation:
         types, kind = level_and_user_types(relation, hierarchy, user)
-        statement = user_nodes_sql(hierarchy, unit, types=types, user_type=kind, seed=random_seed())
+        statement = user_nodes_sql(
+            hierarchy, unit, types=types, user_type=kind, seed=random_seed(), columns=columns
+        )
         table = relation.query(statement, progress)
     return _nodes_of_rows(table, types, hierarchy.height, most, shares)
 
@@ -277,17 +371,24 @@ def user_nodes_sql(
     types: tuple[str, ...],
     user_type: str | None,
     seed: int,
+    columns: Sequence[str] = (),
 ) -> str:
     """The statement; ``types`` are the DuckDB types of ``hierarchy.source_columns``."""
-    source, types = source_sql(hierarchy, unit, types=types, user_type=user_type, view=VIEW)
+    values = {f"x{i}": whole_steps_sql(identifier(column)) for i, column in enumerate(columns)}
+    source, types = source_sql(
+        hierarchy, unit, types=types, user_type=user_type, view=VIEW, beside=values
+    )
+    own = "".join(f", {name}" for name in values)
+    sums = "".join(f", sum({name})::DOUBLE / {WHOLE_STEPS!r}::DOUBLE AS {name}" for name in values)
+    held = "v" if not values else f"struct_pack(v := v{''.join(f', {x} := {x}' for x in values)})"
     names = finest_columns(hierarchy)
     keys = ", ".join(names)
     texts = hierarchy.texts(hierarchy.height, names, types)
     hashed = ", ".join([*(f"CAST({text} AS VARCHAR)" for text in texts), f"{seed}::UBIGINT"])
     parts = [
         source,
-        f"keyed AS NOT MATERIALIZED ({keyed_sql(hierarchy, types, 'source', 'u')})",
-        f"pairs AS MATERIALIZED (SELECT DISTINCT u, {keys} FROM keyed)",
+        f"keyed AS NOT MATERIALIZED ({keyed_sql(hierarchy, types, 'source', f'u{own}')})",
+        f"pairs AS MATERIALIZED (SELECT u, {keys}{sums} FROM keyed GROUP BY u, {keys})",
         f"leaves AS MATERIALIZED (SELECT {keys}, count(*)::BIGINT AS n, row_number() OVER "
         f"(ORDER BY {ascending_order(*names)}) AS v, hash({hashed}) AS h FROM pairs "
         f"GROUP BY {keys})",
@@ -295,17 +396,17 @@ def user_nodes_sql(
         f"candidates AS ({candidates_sql(hierarchy, types, 1, ('v',))})",
     ]
     same = " AND ".join(f"pairs.{k} IS NOT DISTINCT FROM leaves.{k}" for k in names)
-    columns = [*result_columns(hierarchy)]
-    no_keys = "".join(f", NULL AS {name}" for name in columns)
+    results = [*result_columns(hierarchy)]
+    no_keys = "".join(f", NULL AS {name}" for name in results)
     return (
         f"WITH {', '.join(parts)} "
-        f'SELECT min(hash(u, {seed}::UBIGINT)) AS "hash", list(v) AS "held", '
+        f'SELECT min(hash(u, {seed}::UBIGINT)) AS "hash", list({held}) AS "held", '
         f'NULL::BIGINT AS "place", NULL::BIGINT AS "level", NULL::BIGINT AS "n", '
         f'NULL::BIGINT AS "v"{no_keys} '
         f"FROM pairs JOIN leaves ON {same} GROUP BY u "
         f"UNION ALL SELECT h, NULL, NULL, NULL, NULL, v{no_keys} FROM leaves "
         f"UNION ALL SELECT NULL, NULL, row_number() OVER (ORDER BY {hierarchy.order_by()}), "
-        f"level, n, v::BIGINT, {', '.join(columns)} FROM candidates"
+        f"level, n, v::BIGINT, {', '.join(results)} FROM candidates"
     )
 
 
@@ -322,12 +423,20 @@ def _nodes_of_rows(
     tree = tree_of(rows.drop_columns(["hash", "held", "place", "v"]), types)
     of_leaf = _places_of_leaves(tree, pc.fill_null(rows["v"], 0).to_numpy())
     many = pc.list_value_length(table["held"].take(users)).to_numpy()
-    number = pc.list_flatten(table["held"]).to_numpy()  # in the order of users
+    flat = pc.list_flatten(table["held"]).combine_chunks()  # in the order of users
+    values = flat.flatten() if pa.types.is_struct(flat.type) else [flat]
+    number, *columns = (each.to_numpy(zero_copy_only=False) for each in values)
     hashes = np.zeros(len(of_leaf), dtype=np.uint64)
     hashes[table["v"].take(leaves).to_numpy()] = table["hash"].take(leaves).to_numpy()
     user = np.repeat(np.arange(len(users)), many)
     mixed = _mix_bits(table["hash"].take(users).to_numpy()[user] ^ hashes[number])
-    return place_nodes(tree, height, len(users), user, of_leaf[number], mixed, most, shares)
+    leaf = of_leaf[number]
+    nodes = place_nodes(tree, height, len(users), user, leaf, mixed, most, shares)
+    if not columns:
+        return nodes
+    order = np.lexsort([leaf, user])
+    amount = np.nan_to_num(np.stack([each[order] for each in columns]))  # no value is 0
+    return replace(nodes, held=UserColumns(user=user[order], leaf=leaf[order], values=amount))
 
 
 def _places_of_leaves(tree: CountTree, summed: Ints) -> Ints:
@@ -376,7 +485,7 @@ def place_nodes(
         root = np.zeros(users, dtype=np.int64)
         group = np.arange(users) * len(shares) + bands
         pairs.append((group, root, np.zeros(users, dtype=np.bool_)))
-    return _place_in_groups(tree, pairs, users * len(shares), shares)
+    return _place_in_groups(tree, height, pairs, users * len(shares), shares)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -445,6 +554,7 @@ def _sample(
 
 def _place_in_groups(
     tree: CountTree,
+    height: int,
     pairs: Sequence[tuple[Ints, Ints, NDArray[np.bool_]]],
     groups: int,
     shares: tuple[int, ...],
@@ -466,7 +576,7 @@ def _place_in_groups(
             run = np.diff(np.append(first, len(own)))
             out[place[own] + np.arange(len(own)) - np.repeat(first, run)] = node[here]
             place[own[first]] += run
-    return UserNodes(tree=tree, starts=starts, node=out, searched=searched, shares=shares)
+    return UserNodes(tree=tree, height=height, starts=starts, node=out, searched=searched, shares=shares)
 
 
 def _mix_bits(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:

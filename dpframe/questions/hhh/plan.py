@@ -277,7 +277,7 @@ def user_advice(plan: HhhPlan[Any, Any]) -> list[Line]:
         rounds = plan_rounds(replace(asked, unit=unit, mechanism="rounds"))
     except DpframeError:
         return []
-    one = rounds.laws.count.sigma / rounds.laws.count.norm
+    one = rounds.laws.counting.sigma / rounds.laws.counting.norm
     return [
         Line.of(
             "by shares",

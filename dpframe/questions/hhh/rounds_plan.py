@@ -160,7 +160,7 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
     @property
     def grids(self) -> tuple[int, ...]:
         """For each part the units of a count that a fully counted user is worth."""
-        return weighted_rounds.full_user_weights(self.laws, self.at_most)
+        return weighted_rounds.full_user_weights(self.laws.counting, self.at_most)
 
     @property
     def grid(self) -> int:
@@ -178,7 +178,7 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
 
     @property
     def count_noise(self) -> NoiseTable:
-        return self.laws.count.noise
+        return self.laws.counting.noise
 
     @property
     def band(self) -> int:
@@ -202,10 +202,10 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
             "items": laws.items,
             "unit": laws.unit,
             "threshold": laws.threshold,
-            "rounds": [{**_sigma_and_end(one), "part": one.part} for one in laws.rounds],
-            "sizes": None if laws.sizes is None else _sigma_and_end(laws.sizes),
-            "norm": laws.count.norm,
-            "count": _sigma_and_end(laws.count),
+            "rounds": [{**sigma_and_end(one), "part": one.part} for one in laws.rounds],
+            "sizes": None if laws.sizes is None else sigma_and_end(laws.sizes),
+            "norm": laws.counting.norm,
+            "count": sigma_and_end(laws.counting),
         }
         count = Draw(
             law=self.count_noise,
@@ -215,7 +215,7 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
             applies_to=f"added to {'every count' if self.parts == 1 else 'counts of lowest nodes'}",
         )
         if self.parts > 1:
-            facts["norms"] = list(weighted_rounds.part_norms(laws, self.parts))
+            facts["norms"] = list(weighted_rounds.part_norms(laws.counting, self.parts))
         return DrawList(
             kind="rounds", draws=(count,), facts=facts, delta=laws.delta, curve=self._curve
         )
@@ -378,7 +378,7 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
 
     def _error_lines(self, where: str, grid: int, of: str) -> list[Line]:
         """The lines on the noise of counts of a part, whose unit is ``1 / grid``."""
-        sd, half = round(self.laws.count.sigma / grid, 3), -(-self.half_width(1) // grid)
+        sd, half = round(self.laws.counting.sigma / grid, 3), -(-self.half_width(1) // grid)
         typical = typical_error_line(half, self.confidence, f"{of} for its noise, in users")
         return [
             Line(f"standard error{where}", sd, f"{of}, in users"),
@@ -388,7 +388,7 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
     def _unknown_lines(self) -> list[Line]:
         """The lines on ``at_most`` and on the error of counts, before ``at_most`` is known."""
         lines = []
-        norms = weighted_rounds.part_norms(self.laws, self.parts)
+        norms = weighted_rounds.part_norms(self.laws.counting, self.parts)
         for name, norm in zip(PART_NAMES, norms, strict=False):
             told = f"released {self.value}s" if self.parts == 1 else PART_MEANINGS[name]
             lines += [
@@ -403,7 +403,7 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
                     f"standard error{name.replace('_', ' ')}",
                     Text("{sd:.3g} x root of at_most{name}"),
                     "of a count for its noise, users",
-                    sd=self.laws.count.sigma / norm,
+                    sd=self.laws.counting.sigma / norm,
                     name=name,
                 ),
             ]
@@ -419,7 +419,7 @@ PART_MEANINGS = {
 }
 
 
-def _sigma_and_end(law: Law) -> dict[str, object]:
+def sigma_and_end(law: Law) -> dict[str, object]:
     return {"sigma": law.sigma, "end": int(law.noise.highest)}
 
 

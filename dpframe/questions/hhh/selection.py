@@ -16,7 +16,7 @@ from dpframe.accounting.path_recursion import Laws
 from dpframe.accounting.tree_levels import profiles_together
 from dpframe.asking.call_arguments import add_advice
 from dpframe.asking.card import Draw, DrawList, units_to_worth
-from dpframe.budget import Budget, per_record
+from dpframe.budget import Budget, PrivacyUnit, per_record
 from dpframe.errors import DpframeError
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable
@@ -39,6 +39,10 @@ class Selection:
     @property
     def budget(self) -> Budget:
         return self.asked.budget
+
+    @property
+    def unit(self) -> PrivacyUnit:
+        return self.asked.unit
 
     @property
     def threshold_units(self) -> int:

@@ -29,10 +29,16 @@ from dpframe.measures import AUTO, Measure
 from dpframe.mechanisms.rollup import Measurable
 from dpframe.questions.rollup.plan import RollupPlan, make_rollup_plan
 from dpframe.questions.rollup.rollup_numbers import RollupRequest
+from dpframe.questions.rollup.rounds import RoundsSelection, rounds_unit
 from dpframe.sources.exact_trees import check_readable
 from dpframe.sources.frames import is_spark, require_columns
 from dpframe.sources.keys import listed_nodes
-from dpframe.sources.rollup_parts import check_value_columns, check_value_type, measure_parts
+from dpframe.sources.rollup_parts import (
+    check_value_columns,
+    check_value_type,
+    measure_parts,
+    user_parts,
+)
 from dpframe.sources.source_relations import canonical, collect_lazy
 
 if TYPE_CHECKING:
@@ -66,10 +72,13 @@ def rollup_request(given: CallArguments) -> RollupRequest:
         _refuse_selection_arguments(given)
     measures = _rollup_measures(given["measures"], hierarchy, user)
     heavy = None if given["heavy"] is None else _selecting_measure(given["heavy"], measures)
+    rounds = _rounds_select(given, hierarchy, user, listed)
     return RollupRequest(
         hierarchy=hierarchy,
         measures=measures,
-        unit=PrivacyUnit(user=user),
+        unit=rounds_unit(user, hierarchy.height) if rounds else PrivacyUnit(user=user),
+        rounds=rounds,
+        usual=given["contribution"] in (None, "auto"),
         budget=Budget(epsilon=given["epsilon"], delta=_rollup_delta(given["delta"], listed)),
         threshold=(optional_whole(1, 2**53) if heavy is None else optional_number(0, 1e300))(
             "threshold", given["threshold"]
@@ -79,6 +88,37 @@ def rollup_request(given: CallArguments) -> RollupRequest:
         selection_share=given["selection_share"],
         confidence=given["confidence"],
     )
+
+
+CONTRIBUTIONS = ("auto", "share", "items")
+
+SHARES_ONLY = ("threshold", "heavy")
+"""Arguments that only go with shares."""
+
+
+def _rounds_select(
+    given: CallArguments, hierarchy: Hierarchy, user: str | None, listed: ListedNodes | None
+) -> bool:
+    """Whether rounds of weights select: for users, where nothing in the call needs shares."""
+    way = given["contribution"]
+    if way is not None:
+        known_choice("contribution", way, CONTRIBUTIONS)
+    if user is None:
+        if way is not None:
+            raise ParameterError(
+                f"contribution={way!r} needs user=. Name the column that identifies a person, or "
+                "leave contribution out."
+            )
+        return False
+    against = [name for name in SHARES_ONLY if given[name] is not None]
+    against += ["keys"] * (listed is not None)
+    against += ["several hierarchies"] * hierarchy.has_cells
+    if way == "items" and against:
+        raise ParameterError(
+            f"contribution='items' does not go with {against[0]}. Leave one of them out, or pass "
+            "contribution='share'."
+        )
+    return way != "share" and not against
 
 
 def _listed_cells_refusal(cells: Hierarchy) -> str:
@@ -175,6 +215,18 @@ def count(source: object, plan: RollupPlan, progress: bool) -> MechanismInput[Me
     """True counts and sums. Measures bounded by user are counted later, once parts are known."""
     source = collect_lazy(source, columns(plan))
     _check_rollup_values(source, plan)
+    chosen = plan.selection
+    if isinstance(chosen, RoundsSelection):
+        private = user_parts(
+            source,
+            plan.hierarchy,
+            plan.unit,
+            chosen.laws.items,
+            chosen.shares,
+            chosen.columns,
+            progress=progress,
+        )
+        return MechanismInput(private, private.counts.types)
     private = measure_parts(
         source,
         plan.hierarchy,
@@ -243,6 +295,7 @@ def rollup(
     epsilon: float | None = None,
     delta: float | None = None,
     user: str | None = None,
+    contribution: str | None = None,
     threshold: float | None = None,
     heavy: str | None = None,
     keys: object = None,
@@ -344,6 +397,7 @@ def rollup(
         epsilon=epsilon,
         delta=delta,
         user=user,
+        contribution=contribution,
         threshold=threshold,
         heavy=heavy,
         keys=keys,

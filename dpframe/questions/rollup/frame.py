@@ -20,10 +20,13 @@ from dpframe.asking.node_frame import node_columns
 from dpframe.hierarchy import INVALID
 from dpframe.measures import Measure
 from dpframe.mechanisms.rollup import Estimate, NoisyRollup
+from dpframe.mechanisms.weighted_rounds import FoundNodes
+from dpframe.postprocess.joint_noise import half_width
 from dpframe.postprocess.known_noise import steps_to_floats
 from dpframe.postprocess.shown_nodes import nearest_reported
 from dpframe.postprocess.weighted_laplace import deviation_factor, mean_ends, whole_half_width
 from dpframe.questions.rollup.rollup_numbers import RollupNumbers
+from dpframe.questions.rollup.rounds import RoundsSelection
 
 Reals = NDArray[np.float64]
 
@@ -40,7 +43,12 @@ def rollup_frame(
     Columns: level, prefix, (one for each level, or two for each dimension,) and name, name_lower,
     name_upper for every measure; with ``clipped`` also name_clipped and its interval."""
     order, columns = node_columns(plan.hierarchy, noisy.nodes.level, noisy.nodes.keys, types)
+    along = {} if noisy.found is None else _columns_of_rounds(noisy.found, plan)
     for name, measure in plan.asked.measures.items():
+        if name in along:
+            for end, values in zip(measure.columns, along[name], strict=True):
+                columns[f"{name}{end}"] = values[order]
+            continue
         estimates = noisy.measures[name]
         if measure.kind == "distinct":
             shown: tuple[NDArray[np.generic], ...] = _distinct_ends(
@@ -58,6 +66,24 @@ def rollup_frame(
         for end, values in zip(measure.columns, shown, strict=True):
             columns[f"{name}{end}"] = values[order]
     return pd.DataFrame(columns)
+
+
+def _columns_of_rounds(found: FoundNodes, plan: RollupNumbers) -> dict[str, Ends]:
+    """The measures that were taken along with rounds, each number with one draw of noise."""
+    chosen = plan.selection
+    assert isinstance(chosen, RoundsSelection)
+    out: dict[str, Ends] = {}
+    if found.count is not None:
+        own, grid = found.count, found.grid
+        half = found.noise_unit * half_width(chosen.laws.counting.noise, 1, plan.confidence)
+        ends = (2 * own + grid) // (2 * grid), (own - half) // grid, -((-own - half) // grid)
+        out |= dict.fromkeys(chosen.counts, ends)
+    for name, law, one in zip(chosen.sums, chosen.laws.sums, found.sums, strict=True):
+        half = half_width(law.noise, 1, plan.confidence)
+        ends = one.number, one.number - half, one.number + half
+        value, lower, upper = (end * one.unit for end in ends)
+        out[name] = value, lower, upper
+    return out
 
 
 def _total_half_width(estimate: Estimate, confidence: float) -> NDArray[np.object_]:
@@ -183,7 +209,7 @@ def _nothing_shown_notice(plan: RollupNumbers, frame: pd.DataFrame) -> list[Line
         frame,
         threshold=chosen.threshold,
         smallest=chosen.smallest_threshold,
-        what=chosen.asked.unit.count_noun,
+        what=chosen.unit.count_noun,
         certain=chosen.certainly_reported,
     )
 

@@ -40,6 +40,13 @@ from dpframe.questions.rollup.rollup_numbers import (
     rollup_facts,
 )
 
+from dpframe.questions.rollup.rounds import (
+    SELECTION_SHARE,
+    RoundsSelection,
+    by_rounds,
+    choose_rounds,
+)
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -96,11 +103,7 @@ class RollupPlan(RollupNumbers):
         return rollup.run(
             counted,
             kinds=self.hierarchy.kind_order,
-            selection=None
-            if self.selection is None
-            else rollup.Selection(
-                test=self.selection.test_noise, threshold=self.selection.threshold_units
-            ),
+            selection=self._drawn_selection(),
             band=self.band,
             paid=self.paid,
             read=self.read,
@@ -108,6 +111,14 @@ class RollupPlan(RollupNumbers):
             counts=self.counts,
             by_user=self.unit.user is not None,
         )
+
+    def _drawn_selection(self) -> rollup.Selection | rollup.Rounds | None:
+        chosen = self.selection
+        if chosen is None:
+            return None
+        if isinstance(chosen, RoundsSelection):
+            return rollup.Rounds(laws=chosen.laws, sums=tuple(chosen.sums.values()))
+        return rollup.Selection(test=chosen.test_noise, threshold=chosen.threshold_units)
 
     def lines(self) -> list[Line]:
         """The card lines, all known before the data are read."""
@@ -141,18 +152,33 @@ def make_rollup_plan(asked: RollupRequest) -> RollupPlan:
     if asked.listed is None:
         share = asked.selection_share
         default = RECORD_SELECTION_SHARE if asked.unit.user is None else USER_SELECTION_SHARE
+        default = SELECTION_SHARE if asked.rounds else default
         epsilon *= 1 - (default if share is None else Fraction(share))
     total = sum((Fraction(m.share) for m in asked.measures.values()), Fraction(0))
     each = {name: epsilon * Fraction(m.share) / total for name, m in asked.measures.items()}
     _check_measure_epsilons(each, asked)
     counts = _distinct_counts(asked, each, delta)
     spent = sum(count.delta for count in counts.values())
-    by_user, selection = asked.unit.user is not None, None
-    if asked.listed is None:
+    by_user = asked.unit.user is not None
+    selection: Selection | RoundsSelection | None = None
+    along = {n: m for n, m in asked.measures.items() if asked.rounds and by_rounds(m)}
+    if asked.rounds:
+        measured = sum((each[name] for name in along), Fraction(0))
+        own = Fraction(asked.budget.epsilon) - epsilon + measured
+        selection = choose_rounds(
+            unit=asked.unit,
+            epsilon=own,
+            delta=delta - spent,
+            height=asked.hierarchy.height,
+            measures=along,
+            release_share=measured / own,
+            given=asked.selection_share is not None,
+        )
+    elif asked.listed is None:
         selection = _choose_selection(
             asked, Fraction(asked.budget.epsilon) - epsilon, delta - spent
         )
-    others = {n: m for n, m in asked.measures.items() if n not in counts}
+    others = {n: m for n, m in asked.measures.items() if n not in counts and n not in along}
     known = {name: measure for name, measure in others.items() if not measure.needs_search}
     paid, read = draws_and_reads(known, each, by_user=by_user)
     searching = {
@@ -354,6 +380,8 @@ def measured_line(weights: Mapping[int, Fraction]) -> Line:
 
 def _rollup_measure_lines(plan: RollupNumbers, name: str, words: RollupWords) -> list[Line]:
     """The lines on one measure: what it is, what it costs, and its expected error."""
+    if isinstance(plan.selection, RoundsSelection) and name in plan.along:
+        return plan.selection.lines(name)
     measure = plan.asked.measures[name]
     epsilon = float(plan.epsilon_of(name))
     drawn = f"; read from what {plan.read[name].of} draws for both" if name in plan.read else ""

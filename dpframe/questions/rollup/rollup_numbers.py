@@ -44,6 +44,7 @@ from dpframe.postprocess.known_noise import BY_VALUE
 from dpframe.postprocess.strategy import PARTS
 from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
 from dpframe.questions.hhh.selection import Selection
+from dpframe.questions.rollup.rounds import RoundsSelection
 
 if TYPE_CHECKING:
     from dpframe.mechanisms.rollup import Estimate, NoisyRollup
@@ -70,18 +71,20 @@ def rollup_draws(plan: RollupNumbers) -> DrawList:
     if selection is None:
         return measures
     selecting = selection.draws
-    test = replace(
-        selecting.draws[0], applies_to="in units of {counted}", values={"counted": plan.decides}
-    )
+    by_rounds = isinstance(selection, RoundsSelection)
+    applies_to = selecting.draws[0].applies_to if by_rounds else "in units of {counted}"
+    test = replace(selecting.draws[0], applies_to=applies_to, values={"counted": plan.decides})
     budget = selection.budget
-    steps = [
-        {"epsilon": budget.epsilon, "delta": budget.delta, "game": selecting},
-        {
+    steps: list[dict[str, object]] = [
+        {"epsilon": budget.epsilon, "delta": budget.delta, "game": selecting}
+    ]
+    if drawn or not by_rounds:
+        rest = {
             "epsilon": str(plan.epsilon_spent - Fraction(budget.epsilon)),
             "delta": sum(count.delta for count in plan.counts.values()),
             "game": measures,
-        },
-    ]
+        }
+        steps.append(rest)
     return replace(measures, kind="steps", draws=(test,), facts={"steps": steps})
 
 
@@ -182,6 +185,10 @@ class RollupRequest:
     listed: ListedNodes | None = None
     selection_share: float | None = None
     confidence: float = 0.95
+    rounds: bool = False
+    """Whether rounds of weights select."""
+    usual: bool = False
+    """Whether that was left to dpframe."""
 
     @property
     def mechanism(self) -> str:
@@ -207,6 +214,7 @@ class RollupRequest:
             "measures": [[name, measure.spec] for name, measure in self.measures.items()],
             **self.budget.request,
             "user": self.unit.user,
+            **({"contribution": "items"} if self.rounds else {}),
             "threshold": self.threshold,
             **({} if self.heavy is None else {"heavy": self.heavy}),
             "keys": None if self.listed is None else self.listed.name,
@@ -225,7 +233,7 @@ class RollupNumbers(LevelPlan[RollupRequest]):
     ``counts``: the counts of different values, which do not add up.
     """
 
-    selection: Selection | None
+    selection: Selection | RoundsSelection | None
     paid: Mapping[str, tuple[VectorCharge, ...]]
     read: Mapping[str, SumFromMean]
     searching: Mapping[str, BoundSearch]
@@ -234,6 +242,11 @@ class RollupNumbers(LevelPlan[RollupRequest]):
     @property
     def listed_keys(self) -> ListedNodes | None:
         return self.asked.listed
+
+    @property
+    def along(self) -> Mapping[str, Measure]:
+        """The measures that are taken along with rounds."""
+        return self.selection.measures if isinstance(self.selection, RoundsSelection) else {}
 
     @property
     def decides(self) -> str:
@@ -268,7 +281,10 @@ class RollupNumbers(LevelPlan[RollupRequest]):
         return tuple(paid.vector for several in self.paid.values() for paid in several)
 
     def epsilon_of(self, name: str) -> Fraction:
-        """The epsilon of a measure. For a mean, without the epsilon of the sums read from it."""
+        """The epsilon of a measure. For a mean, without the epsilon of the sums read from it; 0 for
+        what is measured along with rounds, whose epsilon is that of the selection."""
+        if name in self.along:
+            return Fraction(0)
         for one in (self.counts, self.searching):
             if name in one:
                 return one[name].epsilon
@@ -382,12 +398,17 @@ def noise_facts(plan: RollupNumbers, noisy: NoisyRollup, facts: Receipt) -> dict
 
     These facts are public: scales follow from parameters, found bounds and the shown nodes.
     """
-    measures = {}
+    measures, along = {}, {}
+    if isinstance(plan.selection, RoundsSelection):
+        assert noisy.found is not None
+        along = plan.selection.found_facts(noisy.found)
     for name, known in facts["measures"].items():
         counts = plan.counts.get(name)
         measures[name] = {
             **known,
-            "noise": [_noise_scale_facts(estimate) for estimate in noisy.measures[name]]
+            "noise": along[name]
+            if name in along
+            else [_noise_scale_facts(estimate) for estimate in noisy.measures[name]]
             if counts is None
             else [_distinct_law_facts(counts)],
         }
@@ -436,7 +457,7 @@ def _measure_facts(plan: RollupNumbers, name: str) -> dict[str, Any]:
     measure = plan.asked.measures[name]
     return {
         "spec": measure.spec,
-        "epsilon": float(plan.epsilon_of(name)),
+        "epsilon": None if name in plan.along else float(plan.epsilon_of(name)),
         "lower": measure.lower,
         "upper": measure.upper,
     }

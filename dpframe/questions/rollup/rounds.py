@@ -1,0 +1,293 @@
+"""The selection of a rollup by rounds of weights, with what is measured along with it.
+
+Rounds find nodes that many users have (:mod:`dpframe.mechanisms.weighted_rounds`). Users, and sums
+whose bounds are for a user, are then measured with Gaussian noise, for a part of the same mu^2, so
+that one bound on delta covers selection, counts and sums.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from dpframe.accounting.compose import Profile
+from dpframe.accounting.weighted_round_noise import NORM, RoundLaws, round_laws
+from dpframe.asking.call_arguments import add_advice
+from dpframe.asking.card import Draw, DrawList, Line, Text
+from dpframe.budget import Budget, PrivacyUnit
+from dpframe.measures import AUTO, Measure
+from dpframe.mechanisms import weighted_rounds
+from dpframe.mechanisms.weighted_rounds import FoundNodes, SumBounds
+from dpframe.noise import law_facts
+from dpframe.questions.hhh.rounds_plan import (
+    DEFAULT_ITEMS,
+    ItemsUnit,
+    group_shares,
+    sigma_and_end,
+)
+
+SELECTION_SHARE = Fraction(1, 2)
+"""Part of epsilon for the selection by rounds, and of its mu^2 where all is measured along with it:
+with 0.7 a third more nodes are shown, whose sums and counts are off by a fifth more."""
+
+
+def by_rounds(measure: Measure) -> bool:
+    """Whether a measure of users is taken along with rounds: users, and what they add up to."""
+    if measure.kind == "count":
+        return measure.at_most is None
+    return measure.kind == "sum" and not measure.clipped
+
+
+def rounds_unit(user: str, height: int) -> ItemsUnit:
+    """The unit of privacy: a user with all their records. The root is one more level."""
+    return ItemsUnit(
+        user=user,
+        contribution="items",
+        max_contributions=max(height, DEFAULT_ITEMS),
+        height=height + 1,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundsSelection:
+    """Rounds that decide which nodes are shown, and the measures that are taken along with them.
+
+    ``measures`` have part of the budget of the selection. ``unit`` says who is protected.
+    """
+
+    unit: PrivacyUnit
+    budget: Budget
+    height: int
+    measures: Mapping[str, Measure]
+    laws: RoundLaws
+
+    @property
+    def threshold(self) -> int:
+        """How many users a shown node has at least, but for noise."""
+        return self.laws.users
+
+    @property
+    def smallest_threshold(self) -> int:
+        return self.laws.users
+
+    @property
+    def certainly_reported(self) -> None:
+        """No number of users is enough for certain: it depends on how many nodes they have."""
+        return None
+
+    @property
+    def band(self) -> int:
+        """Every node takes part, whatever its weight."""
+        return 1
+
+    @property
+    def shares(self) -> tuple[int, ...]:
+        """How the square of a user's norm is divided when nodes are searched. One column has the
+        root above it, which is not searched."""
+        return group_shares(self.height) if self.height > 1 else (1, 0)
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The names of measures that count users."""
+        return tuple(name for name, m in self.measures.items() if m.kind == "count")
+
+    @property
+    def sums(self) -> dict[str, SumBounds]:
+        """The bounds of sums, by the name of the measure."""
+        columns = self.columns
+        return {
+            name: SumBounds(
+                column=columns.index(str(m.column)),
+                lower=None if m.lower == AUTO else m.lower,
+                upper=None if m.upper == AUTO else m.upper,
+            )
+            for name, m in self.measures.items()
+            if m.kind == "sum"
+        }
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are added up."""
+        sums = (m for m in self.measures.values() if m.kind == "sum")
+        return list(dict.fromkeys(str(m.column) for m in sums))
+
+    @property
+    def sum_norms(self) -> tuple[tuple[int, ...], ...]:
+        """For each sum the norms of a user at the lowest nodes, the root, and bands of levels."""
+        return tuple(weighted_rounds.sum_norms(law, self.height) for law in self.laws.sums)
+
+    @cached_property
+    def draws(self) -> DrawList:
+        """Gaussian noise on the weights of every round, on histograms, counts and sums.
+
+        The game has the sigma and the end of each law, because the tables would be too long.
+        """
+        laws, count = self.laws, self.laws.count
+        facts: dict[str, object] = {
+            "items": laws.items,
+            "unit": laws.unit,
+            "threshold": laws.threshold,
+            "rounds": [{**sigma_and_end(one), "part": one.part} for one in laws.rounds],
+            "sizes": None if laws.sizes is None else sigma_and_end(laws.sizes),
+            "histograms": laws.histograms if laws.sizes else 0,
+            "norm": NORM if count is None else count.norm,
+            "count": None if count is None else sigma_and_end(count),
+            "sums": [
+                {"measure": name, **sigma_and_end(law), "norms": list(norms)}
+                for name, law, norms in zip(self.sums, laws.sums, self.sum_norms, strict=True)
+            ],
+        }
+        if count is not None:
+            facts["norms"] = list(weighted_rounds.part_norms(count, 2))
+        test = Draw(
+            law=laws.rounds[-1].noise,
+            names=("test",),
+            grid=laws.unit,
+            label="test noise",
+            applies_to="of the weights of the last round, in {counted}",
+        )
+        return DrawList(
+            kind="rounds", draws=(test,), facts=facts, delta=laws.delta, curve=self._curve
+        )
+
+    def _curve(self, epsilons: Sequence[float]) -> Iterable[tuple[float, float]]:
+        return tuple((e, weighted_rounds.cost(self.laws, epsilon=e)) for e in epsilons)
+
+    @property
+    def profile(self) -> Profile:
+        """The points (epsilon, delta) that the selection keeps."""
+        return self.draws.profile(self.budget)
+
+    @property
+    def delta_spent(self) -> float:
+        return self.draws.delta_spent(self.budget)
+
+    def lines(self, name: str) -> list[Line]:
+        """The lines of the card on a measure, before the data are read."""
+        measure = self.measures[name]
+        if measure.kind == "count":
+            return [
+                Line.of(
+                    "{name}",
+                    measure.spec,
+                    "different users at every node: they do not add up; a user with more nodes "
+                    "than at_most, which is found privately, counts less at each",
+                    name=name,
+                ),
+                Line.of(
+                    "error of {name}",
+                    Text("sd {sd:.3g} x root of at_most"),
+                    "at lowest nodes, for the noise of a count, in users",
+                    sd=self.laws.counting.sigma / weighted_rounds.part_norms(self.laws.counting, 2)[0],
+                    name=name,
+                ),
+            ]
+        law, norms = self._law_and_norms(name)
+        return [
+            Line.of(
+                "{name}",
+                measure.spec,
+                "adds up what users have at every node; what bounds cut is missing at each node on "
+                "its own, so that parts do not add up to the whole",
+                name=name,
+            ),
+            Line.of(
+                "error of {name}",
+                Text("sd {sd:.3g} x bound"),
+                "at lowest nodes, for the noise of a sum",
+                sd=law.sigma / norms[0],
+                name=name,
+            ),
+            Line.of(
+                "bounds of {name}",
+                " to ".join(str(b) if b == AUTO else f"{b:g}" for b in (measure.lower, measure.upper)),
+                "of what a user adds up to at one node, and of the root of the sum of their "
+                "squares over all lowest nodes, and over nodes of upper levels; what is beyond is "
+                "cut, a bias that no interval covers",
+                name=name,
+            ),
+        ]
+
+    def _law_and_norms(self, name: str) -> tuple[Any, tuple[int, ...]]:
+        at = list(self.sums).index(name)
+        return self.laws.sums[at], self.sum_norms[at]
+
+    def found_facts(self, found: FoundNodes) -> dict[str, list[dict[str, Any]]]:
+        """By measure, the facts on the noise that was drawn, so that intervals of any confidence
+        follow from the receipt."""
+        out = {}
+        if found.count is not None:
+            grids = weighted_rounds.full_user_weights(self.laws.counting, found.at_most)
+            noise = self.laws.counting.noise
+            for name in self.counts:
+                out[name] = [
+                    {"of": of, "law": law_facts(noise, grid)}
+                    for of, grid in zip(("lowest", "above"), grids, strict=True)
+                ]
+        places = ["lowest", *self.bands]
+        for (name, _), law, norms, one in zip(
+            self.sums.items(), self.laws.sums, self.sum_norms, found.sums, strict=True
+        ):
+            out[name] = [
+                {"of": of, "bound": bound, "norm": norm, "law": law_facts(law.noise, 1)}
+                for of, bound, norm in zip(places, one.norms, norms, strict=True)
+            ]
+        return out
+
+    @property
+    def bands(self) -> list[str]:
+        """What nodes above the lowest ones are called, by their bands of levels."""
+        band = weighted_rounds.sum_bands(self.height)[: self.height].tolist()
+        out = ["level 0"]
+        for at in range(2, max(band) + 1):
+            levels = [level for level, own in enumerate(band) if own == at]
+            out.append(
+                f"level {levels[0]}" if len(levels) == 1 else f"levels {levels[0]} to {levels[-1]}"
+            )
+        return out
+
+
+def choose_rounds(
+    *,
+    unit: PrivacyUnit,
+    epsilon: Fraction,
+    delta: float,
+    height: int,
+    measures: Mapping[str, Measure],
+    release_share: Fraction,
+    given: bool,
+) -> RoundsSelection:
+    """Choose the smallest noise within the budget, and the threshold.
+
+    ``release_share`` is the part of mu^2 for ``measures``; ``given`` says whether the caller chose.
+    """
+    own = float(epsilon)
+    while Fraction(own) > epsilon:
+        own = math.nextafter(own, 0.0)
+    sums = {n: m for n, m in measures.items() if m.kind == "sum"}
+    shares = [m.share for m in measures.values() if m.kind == "count"]
+    searches = sum(m.needs_search for m in sums.values())
+    histograms = 2 * bool(measures) + searches * (2 + min(height - 1, weighted_rounds.SUM_BANDS))
+    if not shares and not searches:
+        histograms = 0
+    with add_advice("raise selection_share", given=given):
+        laws = round_laws(
+            epsilon=own,
+            delta=delta,
+            release_share=float(release_share),
+            items=max(height, DEFAULT_ITEMS),
+            histograms=histograms,
+            count_share=float(sum(shares)),
+            sum_shares=tuple(float(m.share) for m in sums.values()),
+        )
+    return RoundsSelection(
+        unit=unit,
+        budget=Budget(epsilon=own, delta=delta),
+        height=height,
+        measures=measures,
+        laws=laws,
+    )
