@@ -128,13 +128,13 @@ class NoisySum:
 class FoundNodes:
     """Nodes that are shown, by their positions, and what is measured there. Public.
 
-    ``count`` is in units of ``1 / grid``, None where users are not counted. ``at_most`` nodes of a
+    ``count`` is in units of ``1 / grid``, empty where users are not counted. ``at_most`` nodes of a
     user count fully: of the lowest nodes, and of the nodes above these. ``noise_unit`` is what a
     unit of noise is worth at each node, in these units.
     """
 
     shown: Whole
-    count: Whole | None
+    count: Whole
     grid: int
     noise_unit: Whole
     at_most: tuple[int, ...]
@@ -162,7 +162,7 @@ def run(
         parts = [found & ~inner, inner]
     shown = np.logical_or.reduce(parts)
     sizes = [_draw_sizes(nodes, part, laws) for part in parts]
-    count = unit = None
+    count = unit = np.zeros(0, dtype=np.int64)
     grid, bounds = 1, [at_most or 1] * len(parts)
     if laws.count is not None:
         if at_most is None:
@@ -172,11 +172,12 @@ def run(
                 for one, norm in zip(sizes, norms, strict=True)
             ]
         count, unit, grid = _count_users(nodes, parts, bounds, laws)
+        count, unit = count[shown], unit[shown]
     return FoundNodes(
         shown=np.flatnonzero(shown),
-        count=None if count is None else count[shown],
+        count=count,
         grid=grid,
-        noise_unit=np.zeros(0, dtype=np.int64) if unit is None else unit[shown],
+        noise_unit=unit,
         at_most=tuple(bounds),
         sums=tuple(
             _measure_sum(nodes, parts[0], shown, one, law, laws, sizes[0])
@@ -216,15 +217,23 @@ def _measure_sum(
     root, and at the other nodes of each band of levels."""
     number, unit = np.zeros(nodes.size, dtype=np.int64), np.zeros(nodes.size)
     norms, bounds = sum_norms(law, nodes.height), []
-    band = np.where(lowest, 0, sum_bands(nodes.height)[nodes.tree.level])
+    most = law.values // len(norms)
+    level = np.minimum(nodes.tree.level, nodes.height - 1)  # the last level has lowest nodes alone
+    band = np.where(lowest, 0, sum_bands(nodes.height)[level])
     for at, norm in enumerate(norms):
         part = shown & (band == at)
         amounts, bound = nodes.amounts(asked.column, part), asked.largest
         if bound is None:
             assert laws.sizes is not None
             noisy = amounts.magnitudes(*asked.within(math.inf)) + laws.sizes.noise.draw(BINS)
-            bound = best_norm(noisy, sizes if at == 0 else None, int(part.sum()), law.sigma / norm, laws.sizes.sigma)
-        exact = amounts.bounded_sums(*asked.within(bound), bound, norm, law.values)
+            bound = best_norm(
+                noisy,
+                many=int(part.sum()),
+                size=sizes.mean if sizes is not None and at == 0 else 1.0,
+                sd=law.sigma / norm,
+                sd_of_bins=laws.sizes.sigma,
+            )
+        exact = amounts.bounded_sums(*asked.within(bound), bound, norm, most)
         number[part] = exact + law.noise.draw(len(exact))
         unit[part] = bound / norm
         bounds.append(bound)
@@ -239,8 +248,8 @@ bands the levels between the root and the lowest level are, at most."""
 def sum_bands(height: int) -> Whole:
     """Return the part of sums that a node of each level is in, if it is not a lowest node: 1 for
     the root, then one for each band of levels."""
-    bands = min(height - 1, SUM_BANDS)
-    return np.array([1, *(2 + (level - 1) * bands // max(1, height - 1) for level in range(1, height)), 1])
+    level, bands = np.arange(height), min(height - 1, SUM_BANDS)
+    return np.where(level == 0, 1, 2 + (level - 1) * bands // max(1, height - 1))
 
 
 def sum_norms(law: Law, height: int) -> tuple[int, ...]:
@@ -377,12 +386,13 @@ LOST = 0.75
 that vary as those of the benchmark do."""
 
 
-def best_norm(noisy: Whole, sizes: Sizes | None, many:int, sd: float, sd_of_bins: float) -> float:
+def best_norm(noisy: Whole, *, many: int, size: float, sd: float, sd_of_bins: float) -> float:
     """Choose the bound on the norms of users, a power of two, with the least predicted error of
-    sums, from a noisy histogram of norms that is already released.
+    ``many`` sums, from a noisy histogram of norms that is already released.
 
-    ``sizes`` tells how many nodes users have, None without nodes; ``sd`` is the noise of a sum for each unit of the bound, ``sd_of_bins`` that of a bin. Only bins
-    in one run around the fullest bin count: single bins far off would be noise.
+    ``size`` is how many of the nodes a user has; ``sd`` is the noise of a sum for each unit of the
+    bound, ``sd_of_bins`` that of a bin. Only bins in one run around the fullest bin count: single
+    bins far off would be noise.
     """
     top = int(np.argmax(noisy))
     enough = noisy >= REAL * sd_of_bins
@@ -393,8 +403,6 @@ def best_norm(noisy: Whole, sizes: Sizes | None, many:int, sd: float, sd_of_bins
     users = _less_noise(noisy[first:last], sd_of_bins)
     exponents = np.arange(LEAST, LARGEST + 1, dtype=np.float64)
     middles, ends = 1.5 * 2.0 ** exponents[first:last], 2.0 ** (exponents + 1)
-    lost = np.maximum(middles - ends[:, None], 0) @ users
-    lost /= max(1, many)
-    if sizes is not None:
-        lost *= LOST * math.sqrt(sizes.mean)
+    lost = np.maximum(middles - ends[:, None], 0) @ users / max(1, many)
+    lost *= max(1.0, LOST * math.sqrt(size))
     return float(ends[int(np.argmin((ends * sd) ** 2 + lost**2))])

@@ -50,6 +50,7 @@ from dpframe.sources.segment_places import (
 )
 from dpframe.sources.spark import SparkFrame
 
+
 def magnitudes_statement(searched: AutoBound, *, user: str | None, user_type: str | None) -> str:
     """The statement, which returns ``bin``, from 0, and ``n``.
 
@@ -172,7 +173,9 @@ def magnitudes_by_spark(frame: object, unit: PrivacyUnit, searched: AutoBound) -
     kind = source.types[searched.column]
     number = d.as_real(d.identifier(source.names[searched.column]), kind)
     most, sign = d.real(sys.float_info.max), "" if searched.side == "upper" else "-"
-    cut = f"least(greatest({sign}{number}, {d.real(0.0)}), {d.real(BEYOND)}) * {d.real(WHOLE_STEPS)}"
+    cut = (
+        f"least(greatest({sign}{number}, {d.real(0.0)}), {d.real(BEYOND)}) * {d.real(WHOLE_STEPS)}"
+    )
     fraction = f"CASE WHEN {number} BETWEEN -{most} AND {most} THEN {cut} END"
     # from 2**53 on every double is whole, and ceil ends at 2**63
     units = f"CASE WHEN y < {d.real(2.0**53)} THEN {d.wide('ceil(y)')} ELSE {d.wide('y')} END"

@@ -253,9 +253,7 @@ class UserAmounts:
         bins = np.clip(exponent, LEAST, LARGEST) - LEAST
         return np.bincount(bins, minlength=LARGEST - LEAST + 1).astype(np.int64)
 
-    def bounded_sums(
-        self, lower: float, upper: float, bound: float, norm: int, most: int
-    ) -> Ints:
+    def bounded_sums(self, lower: float, upper: float, bound: float, norm: int, most: int) -> Ints:
         """The sum at every node in whole units, of which ``bound`` has ``norm``.
 
         What a user has at a node is cut to the bounds, and then to a level of this user, so that
@@ -431,12 +429,12 @@ def _nodes_of_rows(
     user = np.repeat(np.arange(len(users)), many)
     mixed = _mix_bits(table["hash"].take(users).to_numpy()[user] ^ hashes[number])
     leaf = of_leaf[number]
-    nodes = place_nodes(tree, height, len(users), user, leaf, mixed, most, shares)
+    placed = place_nodes(tree, height, len(users), user, leaf, mixed, most, shares)
     if not columns:
-        return nodes
+        return placed
     order = np.lexsort([leaf, user])
     amount = np.nan_to_num(np.stack([each[order] for each in columns]))  # no value is 0
-    return replace(nodes, held=UserColumns(user=user[order], leaf=leaf[order], values=amount))
+    return replace(placed, held=UserColumns(user=user[order], leaf=leaf[order], values=amount))
 
 
 def _places_of_leaves(tree: CountTree, summed: Ints) -> Ints:
@@ -576,7 +574,9 @@ def _place_in_groups(
             run = np.diff(np.append(first, len(own)))
             out[place[own] + np.arange(len(own)) - np.repeat(first, run)] = node[here]
             place[own[first]] += run
-    return UserNodes(tree=tree, height=height, starts=starts, node=out, searched=searched, shares=shares)
+    return UserNodes(
+        tree=tree, height=height, starts=starts, node=out, searched=searched, shares=shares
+    )
 
 
 def _mix_bits(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:

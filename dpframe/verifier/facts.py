@@ -350,7 +350,7 @@ def rollup_facts(receipt: Receipt, proof: Proof) -> Facts:
         f"a rollup {'of listed keys measures' if listed else 'selects once, then measures'}; the "
         f"proof has {len(selections)} selections and {len(measures)} games of measures",
     )
-    yield from _measures_facts(receipt, measures[0])
+    yield from measures_facts(receipt, measures[0])
     if listed:
         yield from ((name, None) for name in ("threshold", "noise", "selection"))
     for epsilon, selection in selections:
@@ -392,12 +392,12 @@ def _selecting_facts(receipt: Receipt, proof: Proof, epsilon: Fraction) -> Facts
     )
 
 
-def _measures_facts(receipt: Receipt, proof: Proof) -> Facts:
-    """What every measure draws, loses and is bounded by."""
+def measures_facts(receipt: Receipt, proof: Proof, along: Iterable[str] = ()) -> Facts:
+    """What every measure draws, loses and is bounded by; others are measured ``along`` with the
+    selection."""
     drawn, read, measures = draws_of_game(proof), sums_of_means(proof), receipt["measures"]
     names = sorted({each.measure for each in drawn} | set(read))
-    listed = ", ".join(names)
-    yield "measures", Fact(listed, lambda told: isinstance(told, dict) and sorted(told) == names)
+    yield "measures", measure_names({*names, *along})
     yield "height", proof.whole_number("height", 1)
     segments = "segments" in proof.game and proof.flag("segments")
     if segments or "segments" in receipt:
@@ -421,7 +421,7 @@ def _measures_facts(receipt: Receipt, proof: Proof) -> Facts:
             f"measure {name!r} is of {text.column!r}, and read from another column",
         )
         bounded = [each for each in own if each.facts.get("low") is not None] + pair
-        yield from _bound_facts(name, measures[name], text, bounded)
+        yield from bound_facts(name, measures[name], text, bounded)
         yield from _noise_list_facts(name, measures[name], own, pair)
         together = {name, *(each for each, of in read.items() if of == name)}
         loss = sum((each.loss for each in drawn if each.measure in together), Fraction(0))
@@ -432,7 +432,13 @@ def _measures_facts(receipt: Receipt, proof: Proof) -> Facts:
         )
 
 
-def _bound_facts(
+def measure_names(names: Iterable[str]) -> Fact:
+    """The measures of a receipt are these."""
+    listed = sorted(names)
+    return Fact(", ".join(listed), lambda told: isinstance(told, dict) and sorted(told) == listed)
+
+
+def bound_facts(
     measure: str, facts: Mapping[str, Any], text: MeasureText, drawn: list[MeasureDraw]
 ) -> Facts:
     """Bounds are those in the text of the measure and in the draws, unless a search finds them;

@@ -8,26 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 from fractions import Fraction
-from math import isqrt
 from typing import Any
 
 from dpframe.verifier.facts import (
     DECLARED,
     DOUBLE,
-    FREE,
     Fact,
     Facts,
     Path,
     Receipt,
     Want,
-    are_cut_gaussian,
     level_noise,
     rollup_facts,
     table_facts,
 )
 from dpframe.verifier.numbers import ONE, exp_below
 from dpframe.verifier.reports import HOLDER_CHANCE, OFF
-from dpframe.verifier.rounds_game import part_norms, read_gaussian, relative_steps
+from dpframe.verifier.rounds_game import (
+    full_weight,
+    gaussian_facts,
+    has_rounds,
+    part_norms,
+    read_gaussian,
+    relative_steps,
+    rounds_rollup_facts,
+)
 from dpframe.verifier.sketch_games import read_levels
 from dpframe.verifier.verdict import (
     MOST_HEIGHT,
@@ -100,7 +105,8 @@ def receipt_facts(receipt: Receipt, proof: Proof) -> Facts:
         yield from _prefix_facts(receipt, proof)
         return
     if mechanism == "rollup":
-        yield from rollup_facts(receipt, proof)
+        selects = has_rounds(proof)
+        yield from (rounds_rollup_facts if selects else rollup_facts)(receipt, proof)
     if mechanism in ("offline", "offline-gaussian", "tree-hhh"):
         proof = yield from _whole_count_facts(proof)
     units, worth = yield from _unit_facts(receipt, proof)
@@ -180,7 +186,8 @@ def _unit_facts(
             yield "user", None
             sentence += f", of which a row stands for as many as column {weight!r} says"
         elif mechanism in WHOLE_USERS and user is not None:
-            sentence, own_way = one_user, "share" if mechanism == "rollup" else "items"
+            shares = mechanism == "rollup" and not has_rounds(proof)
+            sentence, own_way = one_user, "share" if shares else "items"
         elif user is not None and way == "share":
             sentence, own_way, divided = one_user, "share", True
         elif user is not None:
@@ -189,7 +196,7 @@ def _unit_facts(
             counted, records = Fact.whole_number(), 1 if kind == "merged" else number
             sentence = f"{one_user}, {which} at most {number} are counted"
     yield "contribution", own_way
-    if mechanism != "rounds":  # whose proof says of how many
+    if mechanism != "rounds" and not has_rounds(proof):  # whose proof says of how many
         yield "max_contributions", counted
     yield from _sentence_facts(receipt, proof, sentence)
     own = proof.group if kind != "normal" else proof.group * proof.whole_number("moves", 1)
@@ -401,14 +408,14 @@ def _rounds_facts(receipt: Receipt, proof: Proof) -> Facts:
     yield "max_contributions", proof.whole_number("items", 1)
     yield "at_most", None if most is None else Fact.whole_number()
     norms = part_norms(proof)
-    grid = _full_weight(norms[0], most)
+    grid = full_weight(norms[0], most)
     check_claim(bool(rounds), "nothing is searched")
     told = most is not None or game.get("sizes") is not None
     check_claim(told, "at_most is to be found without a histogram")
     yield ("noise", "rounds"), Fact.size(len(rounds))
     for number, each in enumerate(rounds):
-        yield from _gaussian_facts(("rounds", number), each, unit)
-    yield from _gaussian_facts(("release",), game.get("count"), grid)
+        yield from gaussian_facts(("noise", "rounds", number), each, unit)
+    yield from gaussian_facts(("noise", "release"), game.get("count"), grid)
     if len(norms) == 1:
         yield "height", 1
     else:
@@ -417,34 +424,14 @@ def _rounds_facts(receipt: Receipt, proof: Proof) -> Facts:
         yield "height", Fact.at_least(2)
         yield "at_most_above", None if above is None else Fact.whole_number()
         yield "adds_up", False
-        yield from _gaussian_facts(("above",), game.get("count"), _full_weight(norms[1], above))
+        weight = full_weight(norms[1], above)
+        yield from gaussian_facts(("noise", "above"), game.get("count"), weight)
     if game.get("sizes") is None:
         yield ("noise", "sizes"), None
     else:
-        yield from _gaussian_facts(("sizes",), game["sizes"], 1)
+        yield from gaussian_facts(("noise", "sizes"), game["sizes"], 1)
     parts = sum(read_gaussian(each, 1, 1).part for each in rounds)
     yield "threshold", Fact.at_least(-(-proof.whole_number("threshold") // (unit * parts)))
-
-
-def _full_weight(norm: int, most: Any) -> int:
-    """The weight of a user with ``most`` nodes, all of which count fully."""
-    weight = isqrt(norm**2 // (most or 1))
-    check_claim(weight > 0, f"{most!r} counts of a user move by more than the norm")
-    return weight
-
-
-def _gaussian_facts(place: tuple[str | int, ...], told: object, units: int) -> Facts:
-    """Normal noise that is rounded and cut: the standard deviation of a rounded law is a little
-    more than its scale."""
-    law, path = read_gaussian(told, 1, 1), ("noise", *place)
-    square = (law.sigma / units) ** 2 + Fraction(1, 12 * units**2)
-    yield (*path, "grid"), units
-    yield (*path, "lowest"), Fact.near(Fraction(-law.end, units))
-    yield (*path, "highest"), Fact.near(Fraction(law.end, units))
-    yield (*path, "sd"), Fact.root(square, Fraction(1, 1000))
-    text = f"halves of scale {float(law.sigma):g} that end at {law.end}"
-    yield (*path, "halves"), Fact(text, lambda told: are_cut_gaussian(told, law.sigma, law.end))
-    yield (*path, "family"), FREE
 
 
 def _prefix_facts(receipt: Receipt, proof: Proof) -> Facts:

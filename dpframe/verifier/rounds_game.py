@@ -20,7 +20,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, pairwise
+from typing import Any
 
+from dpframe.verifier.facts import (
+    FREE,
+    POSITIVE,
+    Fact,
+    Facts,
+    MeasureText,
+    Path,
+    are_cut_gaussian,
+    bound_facts,
+    measure_names,
+    measures_facts,
+)
 from dpframe.verifier.numbers import BITS, ONE, TABLE, divide_up, exp_above, exp_below, exp_between
 from dpframe.verifier.verdict import (
     BrokenProofError,
@@ -31,6 +44,7 @@ from dpframe.verifier.verdict import (
     ProofStep,
     check_claim,
     check_loss,
+    games_of_proof,
     positive_number,
 )
 
@@ -287,11 +301,15 @@ def bound_rounds_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> Delt
     items, threshold = proof.whole_number("items", 1), proof.whole_number("threshold", 1)
     unit = proof.whole_number("unit", 1)
     weighed = [read_gaussian(each, unit, items) for each in proof.entries("rounds")]
-    norm = proof.whole_number("norm", 1)
-    drawn = [*weighed, read_gaussian(proof.game.get("count"), norm, norm * norm)]
-    norms = part_norms(proof)
+    if "measured" in proof.game:
+        drawn = [*weighed, *(one.noise for one in measured_of_rounds(proof))]
+        histograms = proof.whole_number("histograms")
+    else:
+        norm = proof.whole_number("norm", 1)
+        drawn = [*weighed, read_gaussian(proof.game.get("count"), norm, norm * norm)]
+        histograms = len(part_norms(proof))
     if proof.game.get("sizes") is not None:
-        drawn += [read_gaussian(proof.game["sizes"], 1, 1)] * len(norms)
+        drawn += [read_gaussian(proof.game["sizes"], 1, 1)] * histograms
     for one in drawn:
         check_claim(
             one.outside * 10**6 < 1, "noise is cut too near to be compared with what is not"
@@ -322,6 +340,45 @@ def bound_rounds_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> Delt
         ),
         ProofStep(f"tables are off by {float(rounding):.2g} together", ROUNDS),
     )
+
+
+@dataclass(frozen=True)
+class MeasuredAlong:
+    """A measure that is taken along with rounds: of ``users``, or a ``sum``. A user has one of the
+    ``norms`` in each part of what is shown."""
+
+    measure: str
+    of: str
+    norms: list[int]
+    noise: CutGaussian
+
+
+MEASURED = {"measure", "of", "values", "norms", "sigma", "end"}
+
+
+def measured_of_rounds(proof: Proof) -> list[MeasuredAlong]:
+    """Read what is measured along with rounds; BrokenProofError if it is malformed."""
+    told = proof.game.get("measured")
+    if not isinstance(told, list):
+        raise BrokenProofError("'measured' must be a list")
+    out = []
+    for each in told:
+        if not isinstance(each, dict) or set(each) != MEASURED:
+            raise BrokenProofError(f"a measure must have {', '.join(sorted(MEASURED))}")
+        if not isinstance(each["measure"], str) or each["of"] not in ("users", "sum"):
+            raise BrokenProofError("a measure must have a name, and be of users or a sum")
+        norms = each["norms"]
+        if not isinstance(norms, list) or not norms:
+            raise BrokenProofError("'norms' must be a list of whole numbers")
+        if not all(type(one) is int and one > 0 for one in norms):
+            raise BrokenProofError("'norms' must be whole numbers from 1 on")
+        squares = sum(one * one for one in norms)
+        norm = math.isqrt(squares - 1) + 1  # rounded up
+        values = proof.of(each).whole_number("values", 1)
+        law = {name: each[name] for name in ("sigma", "end")}
+        noise = read_gaussian(law, norm, values)
+        out.append(MeasuredAlong(each["measure"], each["of"], norms, noise))
+    return out
 
 
 def part_norms(proof: Proof) -> list[int]:
@@ -432,3 +489,111 @@ def relative_steps(proof: Proof) -> list[RelativeStep]:
         whole = {name: part.whole_number(name, 1) for name in ("tops", "bound", "cut")}
         out.append(RelativeStep(**whole, **scales))  # type: ignore[arg-type]
     return out
+
+
+# -- what receipts say of rounds ------------------------------------------------------------------
+
+
+def has_rounds(proof: Proof) -> bool:
+    """Whether a proof of a rollup has rounds as its first step."""
+    steps = proof.game.get("steps")
+    first = steps[0] if isinstance(steps, list) and steps else None
+    game = first.get("game") if isinstance(first, dict) else None
+    return isinstance(game, dict) and game.get("kind") == "rounds"
+
+
+def rounds_rollup_facts(receipt: Mapping[str, Any], proof: Proof) -> Facts:
+    """The facts of a rollup whose nodes are found by rounds, with measures along with these, and
+    then other measures."""
+    each = games_of_proof(proof)
+    check_claim(
+        [part.game.get("kind") for _, _, part in each] in (["rounds"], ["rounds", "measures"]),
+        "a rollup by rounds selects once, and then measures at most once",
+    )
+    epsilon, _, rounds = each[0]
+    along = measured_of_rounds(rounds)
+    names = [one.measure for one in along]
+    check_claim(len(set(names)) == len(names), "one measure is taken twice")
+    if len(each) == 2:
+        yield from measures_facts(receipt, each[1][2], names)
+    else:
+        yield "measures", measure_names(names)
+    unit, items = rounds.whole_number("unit", 1), rounds.whole_number("items", 1)
+    yield "height", Fact.at_least(1)
+    yield "max_contributions", items
+    yield "adds_up", False
+    most = [receipt["at_most"], receipt["at_most_above"]]
+    for name, told in zip(("at_most", "at_most_above"), most, strict=True):
+        yield name, None if told is None else Fact.whole_number()
+    said = {"epsilon": epsilon, "measure": None}
+    yield "selection", Fact("two facts", lambda told: isinstance(told, dict) and {*told} == {*said})
+    yield from ((("selection", name), fact) for name, fact in said.items())
+    weighed = rounds.entries("rounds")
+    parts = sum(read_gaussian(one, 1, 1).part for one in weighed)
+    yield "threshold", Fact.at_least(-(-rounds.whole_number("threshold") // (unit * parts)))
+    last = {name: weighed[-1].get(name) for name in ("sigma", "end")}
+    yield from gaussian_facts(("noise",), last, unit)
+    searched = False
+    for one in along:
+        facts = receipt["measures"][one.measure]
+        text = MeasureText.read(facts["spec"])
+        known = (text.kind, text.at_most, text.clipped) == (
+            "count" if one.of == "users" else "sum",
+            None,
+            False,
+        )
+        check_claim(known, f"measure {one.measure!r} is not taken along with rounds")
+        searched |= "auto" in text.bounds or one.of == "users"
+        yield ("measures", one.measure, "spec"), Fact("a text", lambda told: isinstance(told, str))
+        yield ("measures", one.measure, "epsilon"), None
+        yield from bound_facts(one.measure, facts, text, [])
+        yield from _noise_along_facts(one, facts, text, most)
+    told = not searched or rounds.game.get("sizes") is not None
+    check_claim(told, "bounds are to be found without a histogram")
+
+
+def _noise_along_facts(
+    one: MeasuredAlong, facts: Mapping[str, Any], text: MeasureText, most: list[Any]
+) -> Facts:
+    """The noise of one measure, which the receipt of a plan does not have yet."""
+    path: Path = ("measures", one.measure, "noise")
+    law = {"sigma": str(one.noise.sigma), "end": one.noise.end}
+    noise = facts.get("noise")
+    yield path, FREE
+    if noise is None:
+        return
+    check_claim(
+        isinstance(noise, list) and len(noise) == len(one.norms),
+        f"measure {one.measure!r} has not the noise of {len(one.norms)} parts",
+    )
+    bounds = [abs(float(each)) for each in text.bounds if each not in (None, "auto")]
+    for number, norm in enumerate(one.norms):
+        yield (*path, number, "of"), FREE
+        if one.of == "users":
+            yield from gaussian_facts((*path, number, "law"), law, full_weight(norm, most[number]))
+            continue
+        yield (*path, number, "norm"), norm
+        bound = POSITIVE if "auto" in text.bounds else Fraction(max(bounds))
+        yield (*path, number, "bound"), bound
+        yield from gaussian_facts((*path, number, "law"), law, 1)
+
+
+def full_weight(norm: int, most: Any) -> int:
+    """The weight of a user with ``most`` nodes, all of which count fully."""
+    weight = math.isqrt(norm**2 // (most or 1))
+    check_claim(weight > 0, f"{most!r} counts of a user move by more than the norm")
+    return weight
+
+
+def gaussian_facts(path: Path, told: object, units: int) -> Facts:
+    """Normal noise that is rounded and cut: the standard deviation of a rounded law is a little
+    more than its scale."""
+    law = read_gaussian(told, 1, 1)
+    square = (law.sigma / units) ** 2 + Fraction(1, 12 * units**2)
+    yield (*path, "grid"), units
+    yield (*path, "lowest"), Fact.near(Fraction(-law.end, units))
+    yield (*path, "highest"), Fact.near(Fraction(law.end, units))
+    yield (*path, "sd"), Fact.root(square, Fraction(1, 1000))
+    text = f"halves of scale {float(law.sigma):g} that end at {law.end}"
+    yield (*path, "halves"), Fact(text, lambda told: are_cut_gaussian(told, law.sigma, law.end))
+    yield (*path, "family"), FREE

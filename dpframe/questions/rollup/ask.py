@@ -29,7 +29,7 @@ from dpframe.measures import AUTO, Measure
 from dpframe.mechanisms.rollup import Measurable
 from dpframe.questions.rollup.plan import RollupPlan, make_rollup_plan
 from dpframe.questions.rollup.rollup_numbers import RollupRequest
-from dpframe.questions.rollup.rounds import RoundsSelection, rounds_unit
+from dpframe.questions.rollup.rounds import RoundsSelection, by_rounds, rounds_unit
 from dpframe.sources.exact_trees import check_readable
 from dpframe.sources.frames import is_spark, require_columns
 from dpframe.sources.keys import listed_nodes
@@ -62,6 +62,12 @@ def rollup_request(given: CallArguments) -> RollupRequest:
     """Check the arguments, and return the request."""
     hierarchy = as_hierarchies(given["by"], "by")
     user = None if given["user"] is None else column_name("user", given["user"])
+    way = given["contribution"]
+    if way is not None and known_choice("contribution", way, CONTRIBUTIONS) and user is None:
+        raise ParameterError(
+            f"contribution={way!r} needs user=. Name the column that identifies a person, or "
+            "leave contribution out."
+        )
     keys = given["keys"]
     if keys is not None and hierarchy.has_cells:
         raise ParameterError(_listed_cells_refusal(hierarchy))
@@ -72,12 +78,18 @@ def rollup_request(given: CallArguments) -> RollupRequest:
         _refuse_selection_arguments(given)
     measures = _rollup_measures(given["measures"], hierarchy, user)
     heavy = None if given["heavy"] is None else _selecting_measure(given["heavy"], measures)
-    rounds = _rounds_select(given, hierarchy, user, listed)
+    unit = PrivacyUnit(user=user)
+    if user is not None and _rounds_select(given, hierarchy, listed):
+        unit = rounds_unit(user, hierarchy.height)
+        counts = [name for name, m in measures.items() if m.kind == "count" and by_rounds(m)]
+        if len(counts) > 1:
+            raise ParameterError(
+                f"measures {counts[0]!r} and {counts[1]!r} both count users. Leave one out."
+            )
     return RollupRequest(
         hierarchy=hierarchy,
         measures=measures,
-        unit=rounds_unit(user, hierarchy.height) if rounds else PrivacyUnit(user=user),
-        rounds=rounds,
+        unit=unit,
         usual=given["contribution"] in (None, "auto"),
         budget=Budget(epsilon=given["epsilon"], delta=_rollup_delta(given["delta"], listed)),
         threshold=(optional_whole(1, 2**53) if heavy is None else optional_number(0, 1e300))(
@@ -96,20 +108,9 @@ SHARES_ONLY = ("threshold", "heavy")
 """Arguments that only go with shares."""
 
 
-def _rounds_select(
-    given: CallArguments, hierarchy: Hierarchy, user: str | None, listed: ListedNodes | None
-) -> bool:
+def _rounds_select(given: CallArguments, hierarchy: Hierarchy, listed: ListedNodes | None) -> bool:
     """Whether rounds of weights select: for users, where nothing in the call needs shares."""
     way = given["contribution"]
-    if way is not None:
-        known_choice("contribution", way, CONTRIBUTIONS)
-    if user is None:
-        if way is not None:
-            raise ParameterError(
-                f"contribution={way!r} needs user=. Name the column that identifies a person, or "
-                "leave contribution out."
-            )
-        return False
     against = [name for name in SHARES_ONLY if given[name] is not None]
     against += ["keys"] * (listed is not None)
     against += ["several hierarchies"] * hierarchy.has_cells

@@ -73,15 +73,15 @@ def _columns_of_rounds(found: FoundNodes, plan: RollupNumbers) -> dict[str, Ends
     chosen = plan.selection
     assert isinstance(chosen, RoundsSelection)
     out: dict[str, Ends] = {}
-    if found.count is not None:
+    for name in chosen.counts:
         own, grid = found.count, found.grid
-        half = found.noise_unit * half_width(chosen.laws.counting.noise, 1, plan.confidence)
-        ends = (2 * own + grid) // (2 * grid), (own - half) // grid, -((-own - half) // grid)
-        out |= dict.fromkeys(chosen.counts, ends)
+        wide = found.noise_unit * half_width(chosen.laws.counting.noise, 1, plan.confidence)
+        out[name] = (2 * own + grid) // (2 * grid), (own - wide) // grid, -((-own - wide) // grid)
     for name, law, one in zip(chosen.sums, chosen.laws.sums, found.sums, strict=True):
         half = half_width(law.noise, 1, plan.confidence)
-        ends = one.number, one.number - half, one.number + half
-        value, lower, upper = (end * one.unit for end in ends)
+        value, lower, upper = (
+            number * one.unit for number in (one.number, one.number - half, one.number + half)
+        )
         out[name] = value, lower, upper
     return out
 

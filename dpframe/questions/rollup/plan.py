@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, assert_never
@@ -27,6 +27,7 @@ from dpframe.mechanisms import rollup
 from dpframe.mechanisms.rollup import BoundSearch, DistinctLaw, VectorCharge, node_counts
 from dpframe.postprocess.strategy import PARTS, level_strategy
 from dpframe.questions.hhh.checks import HhhArguments as Selecting
+from dpframe.questions.hhh.rounds_plan import ItemsUnit
 from dpframe.questions.hhh.selection import Selection, choose_selection
 from dpframe.questions.rollup.rollup_numbers import (
     MANY,
@@ -39,7 +40,6 @@ from dpframe.questions.rollup.rollup_numbers import (
     rollup_draws,
     rollup_facts,
 )
-
 from dpframe.questions.rollup.rounds import (
     SELECTION_SHARE,
     RoundsSelection,
@@ -137,6 +137,11 @@ class RollupPlan(RollupNumbers):
         """The receipt with the found bounds, the noise of each measure, and notices."""
         from dpframe.questions.rollup.frame import rollup_notices  # loads pandas
 
+        chosen = self.selection
+        if isinstance(chosen, RoundsSelection) and noisy.found is not None:
+            unit = chosen.known_unit(noisy.found)
+            told = {"counts": unit.counts, "at_most": unit.at_most, "at_most_above": unit.above}
+            facts = facts.with_release_facts(told, chosen.found_lines(noisy.found, self.confidence))
         facts = facts.with_bounds(released_bounds(self, noisy))
         facts = facts.with_release_facts({"measures": noise_facts(self, noisy, facts)}, [])
         if noisy.weights:
@@ -152,7 +157,7 @@ def make_rollup_plan(asked: RollupRequest) -> RollupPlan:
     if asked.listed is None:
         share = asked.selection_share
         default = RECORD_SELECTION_SHARE if asked.unit.user is None else USER_SELECTION_SHARE
-        default = SELECTION_SHARE if asked.rounds else default
+        default = SELECTION_SHARE if asked.by_rounds else default
         epsilon *= 1 - (default if share is None else Fraction(share))
     total = sum((Fraction(m.share) for m in asked.measures.values()), Fraction(0))
     each = {name: epsilon * Fraction(m.share) / total for name, m in asked.measures.items()}
@@ -161,8 +166,8 @@ def make_rollup_plan(asked: RollupRequest) -> RollupPlan:
     spent = sum(count.delta for count in counts.values())
     by_user = asked.unit.user is not None
     selection: Selection | RoundsSelection | None = None
-    along = {n: m for n, m in asked.measures.items() if asked.rounds and by_rounds(m)}
-    if asked.rounds:
+    along = {n: m for n, m in asked.measures.items() if asked.by_rounds and by_rounds(m)}
+    if isinstance(asked.unit, ItemsUnit):
         measured = sum((each[name] for name in along), Fraction(0))
         own = Fraction(asked.budget.epsilon) - epsilon + measured
         selection = choose_rounds(
@@ -301,6 +306,14 @@ NODE_WORDS = RollupWords(
 )
 
 
+ROUNDS_WORDS = replace(
+    NODE_WORDS,
+    mechanism="nodes found by rounds of weights; users and sums at every shown node, other "
+    "measures on what each shown node has of its own",
+    threshold="from which a node is found and shown, but for noise, and all nodes above it",
+)
+
+
 CELL_WORDS = RollupWords(
     mechanism="measures on the segment of each shown cell: what no cell asked before it has",
     nodes="cells",
@@ -314,6 +327,8 @@ CELL_WORDS = RollupWords(
 def rollup_lines(plan: RollupNumbers) -> list[Line]:
     """The lines of the plan and of the card, all known before the data are read."""
     words = CELL_WORDS if plan.hierarchy.has_cells else NODE_WORDS
+    if plan.asked.by_rounds:
+        words = ROUNDS_WORDS
     return [
         plan.guarantee_line,
         Line("mechanism", "rollup", words.mechanism),
@@ -339,8 +354,9 @@ def _selection_lines(plan: RollupNumbers, words: RollupWords) -> list[Line]:
         Line.of(
             "selection",
             selection.budget.epsilon,
-            "epsilon that decides which {nodes} are shown, {share:.2g} of all",
+            "epsilon that decides which {nodes} are shown{along}, {share:.2g} of all",
             nodes=words.nodes,
+            along=f", and measures {' and '.join(plan.along)}" if plan.along else "",
             share=share,
         ),
         Line.of(

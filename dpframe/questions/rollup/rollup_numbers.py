@@ -43,6 +43,7 @@ from dpframe.postprocess.joint_noise import half_width
 from dpframe.postprocess.known_noise import BY_VALUE
 from dpframe.postprocess.strategy import PARTS
 from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
+from dpframe.questions.hhh.rounds_plan import ItemsUnit
 from dpframe.questions.hhh.selection import Selection
 from dpframe.questions.rollup.rounds import RoundsSelection
 
@@ -79,7 +80,7 @@ def rollup_draws(plan: RollupNumbers) -> DrawList:
         {"epsilon": budget.epsilon, "delta": budget.delta, "game": selecting}
     ]
     if drawn or not by_rounds:
-        rest = {
+        rest: dict[str, object] = {
             "epsilon": str(plan.epsilon_spent - Fraction(budget.epsilon)),
             "delta": sum(count.delta for count in plan.counts.values()),
             "game": measures,
@@ -185,10 +186,13 @@ class RollupRequest:
     listed: ListedNodes | None = None
     selection_share: float | None = None
     confidence: float = 0.95
-    rounds: bool = False
-    """Whether rounds of weights select."""
     usual: bool = False
-    """Whether that was left to dpframe."""
+    """Whether the selection was left to dpframe."""
+
+    @property
+    def by_rounds(self) -> bool:
+        """Whether rounds of weights select."""
+        return isinstance(self.unit, ItemsUnit)
 
     @property
     def mechanism(self) -> str:
@@ -214,7 +218,7 @@ class RollupRequest:
             "measures": [[name, measure.spec] for name, measure in self.measures.items()],
             **self.budget.request,
             "user": self.unit.user,
-            **({"contribution": "items"} if self.rounds else {}),
+            **({"contribution": "items"} if self.by_rounds else {}),
             "threshold": self.threshold,
             **({} if self.heavy is None else {"heavy": self.heavy}),
             "keys": None if self.listed is None else self.listed.name,

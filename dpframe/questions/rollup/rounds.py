@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 from dpframe.accounting.compose import Profile
-from dpframe.accounting.weighted_round_noise import NORM, RoundLaws, round_laws
+from dpframe.accounting.weighted_round_noise import RoundLaws, round_laws
 from dpframe.asking.call_arguments import add_advice
 from dpframe.asking.card import Draw, DrawList, Line, Text
-from dpframe.budget import Budget, PrivacyUnit
+from dpframe.budget import Budget
 from dpframe.measures import AUTO, Measure
 from dpframe.mechanisms import weighted_rounds
 from dpframe.mechanisms.weighted_rounds import FoundNodes, SumBounds
 from dpframe.noise import law_facts
+from dpframe.postprocess.joint_noise import half_width
 from dpframe.questions.hhh.rounds_plan import (
     DEFAULT_ITEMS,
     ItemsUnit,
@@ -59,7 +60,7 @@ class RoundsSelection:
     ``measures`` have part of the budget of the selection. ``unit`` says who is protected.
     """
 
-    unit: PrivacyUnit
+    unit: ItemsUnit
     budget: Budget
     height: int
     measures: Mapping[str, Measure]
@@ -126,7 +127,14 @@ class RoundsSelection:
 
         The game has the sigma and the end of each law, because the tables would be too long.
         """
-        laws, count = self.laws, self.laws.count
+        laws = self.laws
+        measured = [
+            (name, "sum", law, norms)
+            for name, law, norms in zip(self.sums, laws.sums, self.sum_norms, strict=True)
+        ]
+        if laws.count is not None:
+            norms = weighted_rounds.part_norms(laws.count, 2)
+            measured = [(self.counts[0], "users", laws.count, norms), *measured]
         facts: dict[str, object] = {
             "items": laws.items,
             "unit": laws.unit,
@@ -134,15 +142,17 @@ class RoundsSelection:
             "rounds": [{**sigma_and_end(one), "part": one.part} for one in laws.rounds],
             "sizes": None if laws.sizes is None else sigma_and_end(laws.sizes),
             "histograms": laws.histograms if laws.sizes else 0,
-            "norm": NORM if count is None else count.norm,
-            "count": None if count is None else sigma_and_end(count),
-            "sums": [
-                {"measure": name, **sigma_and_end(law), "norms": list(norms)}
-                for name, law, norms in zip(self.sums, laws.sums, self.sum_norms, strict=True)
+            "measured": [
+                {
+                    "measure": name,
+                    "of": of,
+                    "values": law.values,
+                    "norms": list(norms),
+                    **sigma_and_end(law),
+                }
+                for name, of, law, norms in measured
             ],
         }
-        if count is not None:
-            facts["norms"] = list(weighted_rounds.part_norms(count, 2))
         test = Draw(
             law=laws.rounds[-1].noise,
             names=("test",),
@@ -182,7 +192,8 @@ class RoundsSelection:
                     "error of {name}",
                     Text("sd {sd:.3g} x root of at_most"),
                     "at lowest nodes, for the noise of a count, in users",
-                    sd=self.laws.counting.sigma / weighted_rounds.part_norms(self.laws.counting, 2)[0],
+                    sd=self.laws.counting.sigma
+                    / weighted_rounds.part_norms(self.laws.counting, 2)[0],
                     name=name,
                 ),
             ]
@@ -204,7 +215,9 @@ class RoundsSelection:
             ),
             Line.of(
                 "bounds of {name}",
-                " to ".join(str(b) if b == AUTO else f"{b:g}" for b in (measure.lower, measure.upper)),
+                " to ".join(
+                    str(b) if b == AUTO else f"{b:g}" for b in (measure.lower, measure.upper)
+                ),
                 "of what a user adds up to at one node, and of the root of the sum of their "
                 "squares over all lowest nodes, and over nodes of upper levels; what is beyond is "
                 "cut, a bias that no interval covers",
@@ -212,15 +225,68 @@ class RoundsSelection:
             ),
         ]
 
+    @property
+    def _count_sd(self) -> float:
+        """The noise in counts of lowest nodes, for each root of ``at_most``."""
+        law = self.laws.counting
+        return law.sigma / weighted_rounds.part_norms(law, 2)[0]
+
     def _law_and_norms(self, name: str) -> tuple[Any, tuple[int, ...]]:
         at = list(self.sums).index(name)
         return self.laws.sums[at], self.sum_norms[at]
 
+    def known_unit(self, found: FoundNodes) -> ItemsUnit:
+        """The unit of privacy, with what a release found for ``at_most``."""
+        if not self.counts:
+            return self.unit
+        return replace(self.unit, at_most=found.at_most[0], above=found.at_most[1])
+
+    def found_lines(self, found: FoundNodes, confidence: float) -> list[Line]:
+        """The lines of the card on what a release found: ``at_most``, bounds and errors."""
+        lines = []
+        if self.counts:
+            law = self.laws.counting
+            grids = weighted_rounds.full_user_weights(law, found.at_most)
+            names, half = ("at_most", "at_most_above"), half_width(law.noise, 1, confidence)
+            for name, of, most in zip(names, PARTS, found.at_most, strict=True):
+                meaning = f"{of} of a user that count fully"
+                lines.append(Line(name, most, f"{meaning}; of one with more, each counts less"))
+            for name in self.counts:
+                text = ", ".join(
+                    f"+-{half / grid:.4g} at {of}" for of, grid in zip(PARTS, grids, strict=True)
+                )
+                lines.append(
+                    Line(f"error of {name}", text, f"for its noise, with confidence {confidence:g}")
+                )
+        for (name, _), law, norms, one in zip(
+            self.sums.items(), self.laws.sums, self.sum_norms, found.sums, strict=True
+        ):
+            half, places = half_width(law.noise, 1, confidence), [PARTS[0], *self.bands]
+            bounds = ", ".join(
+                f"{bound:g} at {of}" for of, bound in zip(places, one.norms, strict=True)
+            )
+            errors = ", ".join(
+                f"+-{half * bound / norm:.4g} at {of}"
+                for of, bound, norm in zip(places, one.norms, norms, strict=True)
+            )
+            told = "found privately; " if self.measures[name].needs_search else ""
+            lines += [
+                Line(
+                    f"bounds of {name}",
+                    bounds,
+                    f"{told}of what a user has at one node, and of the root of the sum of squares "
+                    "of what they have at all of these; the rest is cut, a bias that no interval "
+                    "covers",
+                ),
+                Line(f"error of {name}", errors, f"for its noise, with confidence {confidence:g}"),
+            ]
+        return lines
+
     def found_facts(self, found: FoundNodes) -> dict[str, list[dict[str, Any]]]:
         """By measure, the facts on the noise that was drawn, so that intervals of any confidence
         follow from the receipt."""
-        out = {}
-        if found.count is not None:
+        out: dict[str, list[dict[str, Any]]] = {}
+        if self.counts:
             grids = weighted_rounds.full_user_weights(self.laws.counting, found.at_most)
             noise = self.laws.counting.noise
             for name in self.counts:
@@ -251,9 +317,17 @@ class RoundsSelection:
         return out
 
 
+PARTS = ("lowest nodes", "nodes above")
+"""What parts of the shown nodes are called on cards."""
+
+
+def _bound_text(bound: object) -> str:
+    return f"{bound:g}" if isinstance(bound, float) else str(bound)
+
+
 def choose_rounds(
     *,
-    unit: PrivacyUnit,
+    unit: ItemsUnit,
     epsilon: Fraction,
     delta: float,
     height: int,
