@@ -290,13 +290,13 @@ class RoundLaws:
     sums: tuple[Law, ...] = ()
 
     @property
-    def counting(self) -> Law:
+    def count_law(self) -> Law:
         """The law of the counts, where users are counted."""
         assert self.count is not None
         return self.count
 
     @property
-    def measured(self) -> tuple[Law, ...]:
+    def measure_laws(self) -> tuple[Law, ...]:
         """The laws of the counts, if there are any, and of all sums."""
         return self.sums if self.count is None else (self.count, *self.sums)
 
@@ -370,7 +370,7 @@ def _rounds_leakage(laws: RoundLaws) -> GaussianLeakage:
     """
     squares = ends = rounding = factor = shift = 0.0
     sizes = [] if laws.sizes is None else [laws.sizes] * laws.histograms
-    for one in (*laws.rounds, *sizes, *laws.measured):
+    for one in (*laws.rounds, *sizes, *laws.measure_laws):
         squares += (one.norm / one.sigma) ** 2
         ends += edge(one.noise, one.norm) * math.sqrt(one.values)
         rounding += one.values * _law_distance(one)

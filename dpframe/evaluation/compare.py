@@ -16,7 +16,7 @@ from dpframe.common.progress import Step, step
 from dpframe.counts import CountTree
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.federated.encoding import Encoding
-from dpframe.federated.population import Population
+from dpframe.federated.server import Population
 from dpframe.mechanisms import prefix_tree
 from dpframe.mechanisms.prefix_tree import FoundItems
 from dpframe.papers.baselines import (

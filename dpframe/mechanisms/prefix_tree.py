@@ -26,8 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.federated.encoding import Encoding, next_bits
-from dpframe.federated.population import Population
-from dpframe.federated.server import Channel, Segments, largest
+from dpframe.federated.server import Channel, Population, Segments, largest
 from dpframe.noise import PublicRandom, device_choices
 
 

@@ -105,7 +105,7 @@ class SumBounds:
             return None
         return max(abs(self.lower), abs(self.upper))
 
-    def within(self, norm: float) -> tuple[float, float]:
+    def bounds(self, norm: float) -> tuple[float, float]:
         """Both bounds, where ``norm`` was found for a missing one."""
         lower = -norm if self.lower is None else self.lower
         return lower, norm if self.upper is None else self.upper
@@ -193,14 +193,14 @@ def _count_users(
     laws: RoundLaws,
 ) -> tuple[Whole, Whole, int]:
     """Return noisy counts, the units of their noise, and the grid of both."""
-    grids = full_user_weights(laws.counting, at_most)
+    grids = full_user_weights(laws.count_law, at_most)
     grid = math.prod(grids)
     count, unit = (np.zeros(nodes.size, dtype=np.int64) for _ in range(2))
-    norms = part_norms(laws.counting, len(parts))
+    norms = part_norms(laws.count_law, len(parts))
     for part, norm, most, own in zip(parts, norms, at_most, grids, strict=True):
         exact = nodes.count_users(part, norm, most)
         unit[part] = grid // own
-        count[part] = (exact + laws.counting.noise.draw(len(exact))) * (grid // own)
+        count[part] = (exact + laws.count_law.noise.draw(len(exact))) * (grid // own)
     return count, unit, grid
 
 
@@ -216,7 +216,7 @@ def _measure_sum(
     """Return a sum at the shown nodes. A user has a norm of its own at the lowest nodes, at the
     root, and at the other nodes of each band of levels."""
     number, unit = np.zeros(nodes.size, dtype=np.int64), np.zeros(nodes.size)
-    norms, bounds = sum_norms(law, nodes.height), []
+    norms, found = sum_norms(law, nodes.height), []
     most = law.values // len(norms)
     level = np.minimum(nodes.tree.level, nodes.height - 1)  # the last level has lowest nodes alone
     band = np.where(lowest, 0, sum_bands(nodes.height)[level])
@@ -225,7 +225,7 @@ def _measure_sum(
         amounts, bound = nodes.amounts(asked.column, part), asked.largest
         if bound is None:
             assert laws.sizes is not None
-            noisy = amounts.magnitudes(*asked.within(math.inf)) + laws.sizes.noise.draw(BINS)
+            noisy = amounts.magnitudes(*asked.bounds(math.inf)) + laws.sizes.noise.draw(BINS)
             bound = best_norm(
                 noisy,
                 many=int(part.sum()),
@@ -233,11 +233,11 @@ def _measure_sum(
                 sd=law.sigma / norm,
                 sd_of_bins=laws.sizes.sigma,
             )
-        exact = amounts.bounded_sums(*asked.within(bound), bound, norm, most)
+        exact = amounts.bounded_sums(*asked.bounds(bound), bound, norm, most)
         number[part] = exact + law.noise.draw(len(exact))
         unit[part] = bound / norm
-        bounds.append(bound)
-    return NoisySum(number=number[shown], unit=unit[shown], norms=tuple(bounds))
+        found.append(bound)
+    return NoisySum(number=number[shown], unit=unit[shown], norms=tuple(found))
 
 
 SUM_ABOVE, SUM_BANDS = Fraction(1, 4), 4

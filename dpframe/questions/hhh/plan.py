@@ -277,7 +277,7 @@ def user_advice(plan: HhhPlan[Any, Any]) -> list[Line]:
         rounds = plan_rounds(replace(asked, unit=unit, mechanism="rounds"))
     except DpframeError:
         return []
-    one = rounds.laws.counting.sigma / rounds.laws.counting.norm
+    one = rounds.laws.count_law.sigma / rounds.laws.count_law.norm
     return [
         Line.of(
             "by shares",

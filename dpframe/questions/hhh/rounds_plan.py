@@ -160,7 +160,7 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
     @property
     def grids(self) -> tuple[int, ...]:
         """For each part the units of a count that a fully counted user is worth."""
-        return weighted_rounds.full_user_weights(self.laws.counting, self.at_most)
+        return weighted_rounds.full_user_weights(self.laws.count_law, self.at_most)
 
     @property
     def grid(self) -> int:
@@ -178,7 +178,7 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
 
     @property
     def count_noise(self) -> NoiseTable:
-        return self.laws.counting.noise
+        return self.laws.count_law.noise
 
     @property
     def band(self) -> int:
@@ -204,8 +204,8 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
             "threshold": laws.threshold,
             "rounds": [{**sigma_and_end(one), "part": one.part} for one in laws.rounds],
             "sizes": None if laws.sizes is None else sigma_and_end(laws.sizes),
-            "norm": laws.counting.norm,
-            "count": sigma_and_end(laws.counting),
+            "norm": laws.count_law.norm,
+            "count": sigma_and_end(laws.count_law),
         }
         count = Draw(
             law=self.count_noise,
@@ -215,7 +215,7 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
             applies_to=f"added to {'every count' if self.parts == 1 else 'counts of lowest nodes'}",
         )
         if self.parts > 1:
-            facts["norms"] = list(weighted_rounds.part_norms(laws.counting, self.parts))
+            facts["norms"] = list(weighted_rounds.part_norms(laws.count_law, self.parts))
         return DrawList(
             kind="rounds", draws=(count,), facts=facts, delta=laws.delta, curve=self._curve
         )
@@ -378,7 +378,7 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
 
     def _error_lines(self, where: str, grid: int, of: str) -> list[Line]:
         """The lines on the noise of counts of a part, whose unit is ``1 / grid``."""
-        sd, half = round(self.laws.counting.sigma / grid, 3), -(-self.half_width(1) // grid)
+        sd, half = round(self.laws.count_law.sigma / grid, 3), -(-self.half_width(1) // grid)
         typical = typical_error_line(half, self.confidence, f"{of} for its noise, in users")
         return [
             Line(f"standard error{where}", sd, f"{of}, in users"),
@@ -388,7 +388,7 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
     def _unknown_lines(self) -> list[Line]:
         """The lines on ``at_most`` and on the error of counts, before ``at_most`` is known."""
         lines = []
-        norms = weighted_rounds.part_norms(self.laws.counting, self.parts)
+        norms = weighted_rounds.part_norms(self.laws.count_law, self.parts)
         for name, norm in zip(PART_NAMES, norms, strict=False):
             told = f"released {self.value}s" if self.parts == 1 else PART_MEANINGS[name]
             lines += [
@@ -403,7 +403,7 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
                     f"standard error{name.replace('_', ' ')}",
                     Text("{sd:.3g} x root of at_most{name}"),
                     "of a count for its noise, users",
-                    sd=self.laws.counting.sigma / norm,
+                    sd=self.laws.count_law.sigma / norm,
                     name=name,
                 ),
             ]

@@ -35,8 +35,7 @@ from dpframe.federated.encoding import (
     HuffmanEncoding,
     checked_items,
 )
-from dpframe.federated.population import Population
-from dpframe.federated.server import Segments
+from dpframe.federated.server import Population, Segments
 from dpframe.mechanisms.prefix_tree import Search
 from dpframe.questions.prefix_tree.plan import (
     PREFIX_MECHANISMS,

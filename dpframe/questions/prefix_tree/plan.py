@@ -24,8 +24,7 @@ from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget, PrivacyUnit
 from dpframe.common.search import least_scale
 from dpframe.errors import BudgetError, ParameterError
-from dpframe.federated.population import Population
-from dpframe.federated.server import CentralNoise, Channel, ReportSums, standard_error
+from dpframe.federated.server import CentralNoise, Channel, Population, ReportSums, standard_error
 from dpframe.hierarchy import Hierarchy
 from dpframe.mechanisms import prefix_tree
 from dpframe.mechanisms.prefix_tree import FoundItems, Search

@@ -75,7 +75,7 @@ def _columns_of_rounds(found: FoundNodes, plan: RollupNumbers) -> dict[str, Ends
     out: dict[str, Ends] = {}
     for name in chosen.counts:
         own, grid = found.count, found.grid
-        wide = found.noise_unit * half_width(chosen.laws.counting.noise, 1, plan.confidence)
+        wide = found.noise_unit * half_width(chosen.laws.count_law.noise, 1, plan.confidence)
         out[name] = (2 * own + grid) // (2 * grid), (own - wide) // grid, -((-own - wide) // grid)
     for name, law, one in zip(chosen.sums, chosen.laws.sums, found.sums, strict=True):
         half = half_width(law.noise, 1, plan.confidence)

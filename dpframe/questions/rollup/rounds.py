@@ -192,8 +192,8 @@ class RoundsSelection:
                     "error of {name}",
                     Text("sd {sd:.3g} x root of at_most"),
                     "at lowest nodes, for the noise of a count, in users",
-                    sd=self.laws.counting.sigma
-                    / weighted_rounds.part_norms(self.laws.counting, 2)[0],
+                    sd=self.laws.count_law.sigma
+                    / weighted_rounds.part_norms(self.laws.count_law, 2)[0],
                     name=name,
                 ),
             ]
@@ -228,7 +228,7 @@ class RoundsSelection:
     @property
     def _count_sd(self) -> float:
         """The noise in counts of lowest nodes, for each root of ``at_most``."""
-        law = self.laws.counting
+        law = self.laws.count_law
         return law.sigma / weighted_rounds.part_norms(law, 2)[0]
 
     def _law_and_norms(self, name: str) -> tuple[Any, tuple[int, ...]]:
@@ -245,7 +245,7 @@ class RoundsSelection:
         """The lines of the card on what a release found: ``at_most``, bounds and errors."""
         lines = []
         if self.counts:
-            law = self.laws.counting
+            law = self.laws.count_law
             grids = weighted_rounds.full_user_weights(law, found.at_most)
             names, half = ("at_most", "at_most_above"), half_width(law.noise, 1, confidence)
             for name, of, most in zip(names, PARTS, found.at_most, strict=True):
@@ -287,8 +287,8 @@ class RoundsSelection:
         follow from the receipt."""
         out: dict[str, list[dict[str, Any]]] = {}
         if self.counts:
-            grids = weighted_rounds.full_user_weights(self.laws.counting, found.at_most)
-            noise = self.laws.counting.noise
+            grids = weighted_rounds.full_user_weights(self.laws.count_law, found.at_most)
+            noise = self.laws.count_law.noise
             for name in self.counts:
                 out[name] = [
                     {"of": of, "law": law_facts(noise, grid)}

@@ -17,8 +17,8 @@ from scipy import stats
 
 from dpframe.asking.call_arguments import flat_hierarchy
 from dpframe.federated import BinaryEncoding, select_data
-from dpframe.federated import population as choosing
-from dpframe.federated.population import Population
+from dpframe.federated import server as choosing
+from dpframe.federated.server import Population
 from dpframe.sources.codes import count_devices, population
 from tests.members import tries
 
@@ -54,7 +54,7 @@ def test_devices_choose_by_law(
     weighted: bool, law: list[int], at_once: int, monkeypatch: Any
 ) -> None:
     """Chi-square of equal devices, at level 1e-6, in any chunks; the other law is rejected."""
-    monkeypatch.setattr(choosing, "AT_ONCE", at_once)
+    monkeypatch.setattr(choosing, "ITEMS_AT_ONCE", at_once)
     devices = fleet(*[{0: 5, 3: 9, 4: 1, 7: 2}] * 3000)
     found = Counter(choices(devices, [0, 4, 7], weighted=weighted).tolist())
     counts = [found[i] for i in (0, 4, 7)]
@@ -77,7 +77,7 @@ def test_each_device_that_takes_part_chooses_one_of_its_own(
     """Law: in any chunks, one choice of each device with an eligible item, in order."""
     part = None if here is None else np.array(here[: len(held)], dtype=np.bool_)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choosing, "AT_ONCE", at_once)
+        patch.setattr(choosing, "ITEMS_AT_ONCE", at_once)
         found = choices(fleet(*held), sorted(eligible), weighted=weighted, taking_part=part)
     present = [d for i, d in enumerate(held) if part is None or part[i]]
     asked = [eligible & d.keys() for d in present if eligible & d.keys()]

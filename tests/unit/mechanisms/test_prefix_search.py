@@ -13,8 +13,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from dpframe.federated import BinaryEncoding, Encoding, HuffmanEncoding
-from dpframe.federated.population import Population
-from dpframe.federated.server import Segments, largest
+from dpframe.federated.server import Population, Segments, largest
 from dpframe.mechanisms import prefix_tree
 from dpframe.mechanisms.prefix_tree import FoundItems, Search, run
 from dpframe.papers.baselines import SampledVotes
