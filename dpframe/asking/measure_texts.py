@@ -255,6 +255,8 @@ class ReleasedMeasure:
     of: str | None
     spec: str
     signed: bool
+    summed: bool = True
+    """Whether a count or a sum is made of parts; rounds measure every node on its own."""
 
     @property
     def columns(self) -> tuple[str, str, str]:
@@ -264,7 +266,7 @@ class ReleasedMeasure:
     @property
     def adds_up(self) -> bool:
         """Whether the value of a node is the sum of the values of its parts."""
-        return self.kind in ("count", "sum", "clipped")
+        return self.summed and self.kind in ("count", "sum", "clipped")
 
     @property
     def has_whole_values(self) -> bool:
@@ -282,7 +284,11 @@ def receipt_measures(facts: Mapping[str, Any]) -> list[ReleasedMeasure]:
     out = []
     for name, said in (facts.get("measures") or {}).items():
         _, measure = parse_measure(said["spec"])
-        own = {"of": measure.column, "spec": said["spec"]}
+        own = {
+            "of": measure.column,
+            "spec": said["spec"],
+            "summed": said.get("adds_up", True) is not False,
+        }
         lower = AUTO if said["lower"] is None else said["lower"]
         signed = measure.kind in ("sum", "mean") and (lower == AUTO or not lower >= 0)
         out.append(ReleasedMeasure(name=name, kind=measure.kind, signed=signed, **own))

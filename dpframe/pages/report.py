@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -288,6 +289,13 @@ def _about_noise(receipt: Receipt) -> str:
     return "They carry noise on purpose, and can be negative."
 
 
+def _levels_words(levels: Sequence[int] | None) -> str:
+    if levels is None:
+        return "at the lowest rows"
+    first, last = levels[0], levels[-1]
+    return f"at level {first}" if first == last else f"at levels {first} to {last}"
+
+
 def _measure_sentences(receipt: Receipt, measures: list[ReleasedMeasure]) -> list[str]:
     """Return sentences that explain the measures."""
     out = [
@@ -298,9 +306,24 @@ def _measure_sentences(receipt: Receipt, measures: list[ReleasedMeasure]) -> lis
         out.append(
             "Counts and sums of a node hold what is below it; means and numbers of different "
             "values do not add up."
+            if receipt.get("adds_up") is not False
+            else "Numbers of a node hold what is below it. They do not add up: a user with two "
+            "nodes is one user, and what a user adds is cut at every node on its own."
         )
     for name, facts in receipt["measures"].items():
-        if facts["lower"] is not None:
+        if facts.get("adds_up") is False:
+            bounds = [
+                f"{part['bound']:,g} {_levels_words(part['levels'])}"
+                for part in facts.get("noise") or []
+                if part["of"] == "sum"
+            ]
+            if bounds:
+                out.append(
+                    f"For {name}, what one user adds up to at a node was cut, so that the root of "
+                    f"the sum of squares over nodes is at most {', '.join(bounds)}; no interval "
+                    "covers what that takes away."
+                )
+        elif facts["lower"] is not None:
             by_user = receipt["user"] is not None and str(facts["spec"]).startswith("sum")
             what = "everything a user adds up to was" if by_user else "values were"
             out.append(

@@ -151,7 +151,8 @@ def _test_facts(receipt: Mapping[str, Any]) -> Mapping[str, Any] | None:
     if mechanism not in TESTED:
         return None
     if mechanism == "rollup":
-        return noise if noise and selects_by_number(receipt) else None
+        by_rounds = receipt.get("adds_up") is False
+        return noise if noise and not by_rounds and selects_by_number(receipt) else None
     facts: Mapping[str, Any] = noise.get("test") or {}
     return facts if receipt.get("weight") is None or is_exact(facts) else None
 

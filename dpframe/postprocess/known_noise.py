@@ -10,7 +10,7 @@ must be the shown ones; if not, ParameterError is raised.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -80,17 +80,18 @@ class KnownNoise:
     law: Whole
     terms: Whole
     decimals: int | None = None
-    step: float | None = None
+    step: float | NDArray[np.float64] | None = None
     variance: NDArray[np.float64] | None = None
     largest: NDArray[np.float64] | None = None
     adjusted: Whole | None = None
 
     @property
     def scale(self) -> Fraction:
-        """How many units are 1 in the column."""
+        """How many units are 1 in the column; ParameterError where that differs between rows."""
+        if isinstance(self.step, np.ndarray) or not isinstance(self.unit, int):
+            raise ParameterError("noise has other units above other rows, which changes lack.")
         if self.step is not None:
             return 1 / Fraction(self.step)
-        assert isinstance(self.unit, int)
         return Fraction(self.unit) if self.decimals is None else Fraction(10) ** self.decimals
 
     def half(
@@ -365,6 +366,8 @@ def rollup_noise(nodes: ShownNodes, name: str) -> tuple[KnownNoise, ...]:
             f"{NEW_RELEASE}."
         )
     _check_rows(nodes)
+    if facts.get("adds_up") is False:
+        return (_noise_along(nodes, facts["noise"], columns),)
     clipped = replace(
         columns,
         value=f"{name}_clipped",
@@ -375,6 +378,36 @@ def rollup_noise(nodes: ShownNodes, name: str) -> tuple[KnownNoise, ...]:
         _column_noise(nodes, said, each)
         for said, each in zip(facts["noise"], (columns, clipped), strict=False)
     )
+
+
+def _noise_along(
+    nodes: ShownNodes, parts: Sequence[Mapping[str, Any]], columns: MeasureColumns
+) -> KnownNoise:
+    """The noise in a measure that was taken along with rounds: one draw for each row, in units of
+    the part of the shown nodes that it is in. The first part has rows without rows below."""
+    number, above = np.zeros_like(nodes.level), nodes.level == 0
+    above[nodes.ancestor[nodes.ancestor >= 0]] = True
+    for at, part in enumerate(parts):
+        if part["levels"] is not None:
+            number[above & np.isin(nodes.level, part["levels"])] = at
+    value, step, unit = nodes.frame[columns.value].to_numpy(), None, 1
+    own: Any = np.array([int(part["law"]["grid"]) for part in parts])[number]
+    if parts[0]["of"] == "sum":
+        step = np.array([part["bound"] / part["norm"] for part in parts])[number]
+        low = high = np.rint(value / step).astype(np.int64)
+    else:
+        unit = own
+        low, high = drawn_range(value.astype(np.int64), own)
+    return KnownNoise(
+        columns=columns,
+        unit=unit,
+        step=step,
+        low=low,
+        high=high,
+        laws=(number_law(parts[0]["law"]),),
+        law=np.zeros_like(nodes.level),
+        terms=np.ones_like(nodes.level),
+    ).within_intervals(nodes)
 
 
 def largest_shares_of_rollup(nodes: ShownNodes, scales: Mapping[str, float]) -> NDArray[np.float64]:

@@ -546,6 +546,7 @@ def rounds_rollup_facts(receipt: Mapping[str, Any], proof: Proof) -> Facts:
         searched |= "auto" in text.bounds or one.of == "users"
         yield ("measures", one.measure, "spec"), Fact("a text", lambda told: isinstance(told, str))
         yield ("measures", one.measure, "epsilon"), None
+        yield ("measures", one.measure, "adds_up"), False
         yield from bound_facts(one.measure, facts, text, [])
         yield from _noise_along_facts(one, facts, text, most)
     told = not searched or rounds.game.get("sizes") is not None
@@ -568,7 +569,8 @@ def _noise_along_facts(
     )
     bounds = [abs(float(each)) for each in text.bounds if each not in (None, "auto")]
     for number, norm in enumerate(one.norms):
-        yield (*path, number, "of"), FREE
+        yield (*path, number, "of"), one.of
+        yield (*path, number, "levels"), FREE
         if one.of == "users":
             yield from gaussian_facts((*path, number, "law"), law, full_weight(norm, most[number]))
             continue

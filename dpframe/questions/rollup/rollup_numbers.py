@@ -464,4 +464,5 @@ def _measure_facts(plan: RollupNumbers, name: str) -> dict[str, Any]:
         "epsilon": None if name in plan.along else float(plan.epsilon_of(name)),
         "lower": measure.lower,
         "upper": measure.upper,
+        **({"adds_up": False} if name in plan.along else {}),
     }

@@ -258,10 +258,10 @@ class RoundsSelection:
                 lines.append(
                     Line(f"error of {name}", text, f"for its noise, with confidence {confidence:g}")
                 )
-        for (name, _), law, norms, one in zip(
-            self.sums.items(), self.laws.sums, self.sum_norms, found.sums, strict=True
+        for name, law, norms, one in zip(
+            self.sums, self.laws.sums, self.sum_norms, found.sums, strict=True
         ):
-            half, places = half_width(law.noise, 1, confidence), [PARTS[0], *self.bands]
+            half, places = half_width(law.noise, 1, confidence), self._places
             bounds = ", ".join(
                 f"{bound:g} at {of}" for of, bound in zip(places, one.norms, strict=True)
             )
@@ -283,42 +283,54 @@ class RoundsSelection:
         return lines
 
     def found_facts(self, found: FoundNodes) -> dict[str, list[dict[str, Any]]]:
-        """By measure, the facts on the noise that was drawn, so that intervals of any confidence
-        follow from the receipt."""
+        """By measure, the facts on the noise that was drawn in each part of the shown nodes, so
+        that intervals of any confidence follow from the receipt. ``levels`` is None for lowest
+        nodes."""
         out: dict[str, list[dict[str, Any]]] = {}
         if self.counts:
-            grids = weighted_rounds.full_user_weights(self.laws.count_law, found.at_most)
-            noise = self.laws.count_law.noise
+            law, levels = self.laws.count_law, (None, list(range(self.height)))
+            grids = weighted_rounds.full_user_weights(law, found.at_most)
             for name in self.counts:
                 out[name] = [
-                    {"of": of, "law": law_facts(noise, grid)}
-                    for of, grid in zip(("lowest", "above"), grids, strict=True)
+                    {"of": "users", "levels": at, "law": law_facts(law.noise, grid)}
+                    for at, grid in zip(levels, grids, strict=True)
                 ]
-        places = ["lowest", *self.bands]
-        for (name, _), law, norms, one in zip(
-            self.sums.items(), self.laws.sums, self.sum_norms, found.sums, strict=True
+        for name, law, norms, one in zip(
+            self.sums, self.laws.sums, self.sum_norms, found.sums, strict=True
         ):
             out[name] = [
-                {"of": of, "bound": bound, "norm": norm, "law": law_facts(law.noise, 1)}
-                for of, bound, norm in zip(places, one.norms, norms, strict=True)
+                {
+                    "of": "sum",
+                    "levels": levels,
+                    "bound": bound,
+                    "norm": norm,
+                    "law": law_facts(law.noise, 1),
+                }
+                for levels, bound, norm in zip([None, *self.bands], one.norms, norms, strict=True)
             ]
         return out
 
     @property
-    def bands(self) -> list[str]:
-        """What nodes above the lowest ones are called, by their bands of levels."""
-        band = weighted_rounds.sum_bands(self.height)[: self.height].tolist()
-        out = ["level 0"]
-        for at in range(2, max(band) + 1):
-            levels = [level for level, own in enumerate(band) if own == at]
-            out.append(
-                f"level {levels[0]}" if len(levels) == 1 else f"levels {levels[0]} to {levels[-1]}"
-            )
-        return out
+    def bands(self) -> list[list[int]]:
+        """The levels of each part of the nodes above the lowest ones, for sums."""
+        part = weighted_rounds.sum_bands(self.height).tolist()
+        return [
+            [level for level, own in enumerate(part) if own == at] for at in range(1, max(part) + 1)
+        ]
+
+    @property
+    def _places(self) -> list[str]:
+        """What these parts are called on cards, lowest nodes first."""
+        return [PARTS[0], *map(_levels_text, self.bands)]
 
 
 PARTS = ("lowest nodes", "nodes above")
 """What parts of the shown nodes are called on cards."""
+
+
+def _levels_text(levels: list[int]) -> str:
+    first, last = levels[0], levels[-1]
+    return f"level {first}" if first == last else f"levels {first} to {last}"
 
 
 def _bound_text(bound: object) -> str:
