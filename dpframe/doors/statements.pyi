@@ -28,6 +28,7 @@ def measures_sql(
     keys: object = None,
     selection_share: float | None = None,
     confidence: float = 0.95,
+    contribution: str | None = None,
     period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
 ) -> RollupSql: ...
 def rollup_sql(

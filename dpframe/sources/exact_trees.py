@@ -18,6 +18,7 @@ For listed keys, chosen, leaves and placed stand in place of of_l and level_l.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,6 +34,7 @@ from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
 from dpframe.hierarchy._ip import Ip
+from dpframe.measures import BEYOND, WHOLE_STEPS
 from dpframe.noise import random_seed
 from dpframe.sources.candidates import group_counts, preorder_table
 from dpframe.sources.cell_leaves import finest_columns, keyed_sql, row_hash, source_columns
@@ -75,7 +77,7 @@ def node_users(
     user = str(unit.user)
     check_readable(source, hierarchy, unit)
     if is_spark(source):
-        source = _node_pairs_of_spark(source, hierarchy, unit)
+        source = pairs_of_spark(source, hierarchy, unit)
     with open_source(source, list(dict.fromkeys([*hierarchy.source_columns, user]))) as relation:
         seen = dict(zip(relation.columns, map(canonical, relation.types), strict=True))
         types = tuple(seen[c] for c in hierarchy.source_columns)
@@ -112,12 +114,44 @@ def _unconnected_tree(table: pa.Table, types: tuple[str, ...]) -> CountTree:
     )
 
 
-def _node_pairs_of_spark(frame: object, hierarchy: Hierarchy, unit: PrivacyUnit) -> pa.Table:
-    """A table of users and their different values, which the Spark cluster finds."""
+def pairs_of_spark(
+    frame: object, hierarchy: Hierarchy, unit: PrivacyUnit, values: Sequence[str] = ()
+) -> pa.Table:
+    """A table of users and their different values, which the Spark cluster finds, with the sums of
+    further columns, float64."""
     columns, user = hierarchy.source_columns, str(unit.user)
-    found = check_spark(frame, hierarchy, unit)
-    table = fetch_table(lambda: found.records(columns, user).distinct())
-    return pa.table({user: table["u"], **{c: table[found.names[c]] for c in columns}})
+    found = check_spark(frame, hierarchy, unit, values)
+    if taken := {*columns, user} & {*values}:
+        raise ParameterError(
+            f"column {min(taken)!r} is added up, and a key or the user, too, which a Spark "
+            "DataFrame lacks. Add a copy of the column to the frame, and name the copy."
+        )
+
+    def asked() -> Any:
+        if not values:
+            return found.records(columns, user).distinct()
+        from pyspark.sql import functions as F
+
+        summed = [
+            (F.sum(F.expr(_spark_steps(found, name))).cast("double") / F.lit(WHOLE_STEPS)).alias(
+                found.names[name]
+            )
+            for name in values
+        ]
+        keys = ["u", *(found.names[column] for column in columns)]
+        return found.records([*columns, *values], user).groupBy(*keys).agg(*summed)
+
+    table = fetch_table(asked)
+    return pa.table({user: table["u"], **{c: table[found.names[c]] for c in (*columns, *values)}})
+
+
+def _spark_steps(found: SparkFrame, column: str) -> str:
+    """SQL of a value in whole steps, as :func:`.measures.whole_steps_sql`."""
+    d = SPARK
+    number = d.as_real(d.identifier(found.names[column]), found.types[column])
+    most, end = d.real(sys.float_info.max), d.real(BEYOND)
+    cut = f"least(greatest({number}, -{end}), {end}) * {d.real(WHOLE_STEPS)}"
+    return f"CASE WHEN {number} BETWEEN -{most} AND {most} THEN {d.wide(f'round({cut})')} END"
 
 
 def _user_value_ctes(

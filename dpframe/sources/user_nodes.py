@@ -57,7 +57,7 @@ from dpframe.hierarchy import Hierarchy
 from dpframe.measures import LARGEST, LEAST, WHOLE_STEPS, whole_steps_sql
 from dpframe.noise import random_seed
 from dpframe.sources.cell_leaves import finest_columns, keyed_sql
-from dpframe.sources.exact_trees import check_spark
+from dpframe.sources.exact_trees import pairs_of_spark
 from dpframe.sources.frames import is_spark
 from dpframe.sources.rollup_statement import (
     candidates_sql,
@@ -67,7 +67,6 @@ from dpframe.sources.rollup_statement import (
     tree_of,
 )
 from dpframe.sources.source_relations import level_and_user_types, open_source
-from dpframe.sources.spark import fetch_table
 
 Ints = NDArray[np.int64]
 
@@ -343,7 +342,7 @@ def user_nodes(
     """
     user = str(unit.user)
     if is_spark(source):
-        source = _pairs_of_spark(source, hierarchy, unit)
+        source = pairs_of_spark(source, hierarchy, unit, columns)
     wanted = list(dict.fromkeys([*hierarchy.source_columns, user, *columns]))
     with open_source(source, wanted) as relation:
         types, kind = level_and_user_types(relation, hierarchy, user)
@@ -352,14 +351,6 @@ def user_nodes(
         )
         table = relation.query(statement, progress)
     return _nodes_of_rows(table, types, hierarchy.height, most, shares)
-
-
-def _pairs_of_spark(frame: Any, hierarchy: Hierarchy, unit: PrivacyUnit) -> pa.Table:
-    """A table of users and their different values, which the Spark cluster finds."""
-    columns, user = hierarchy.source_columns, str(unit.user)
-    found = check_spark(frame, hierarchy, unit)
-    table = fetch_table(lambda: found.records(columns, user).distinct())
-    return pa.table({user: table["u"], **{c: table[found.names[c]] for c in columns}})
 
 
 def user_nodes_sql(

@@ -296,12 +296,12 @@ def rollup(
     epsilon: float | None = None,
     delta: float | None = None,
     user: str | None = None,
-    contribution: str | None = None,
     threshold: float | None = None,
     heavy: str | None = None,
     keys: object = None,
     selection_share: float | None = None,
     confidence: float = 0.95,
+    contribution: str | None = None,
     period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
     ledger: Ledger | str | Path | None = None,
     release: str | None = None,
@@ -315,6 +315,9 @@ def rollup(
     One selection finds the nodes to show, or the caller lists them. Every measure is then taken on
     parts: the records that have the same finest shown node. So measures add up: a node is the sum
     of its own part and the parts of the shown nodes below it.
+
+    With ``user`` rounds of weights find the nodes (``contribution``). Different users are counted,
+    and sums are taken, at every shown node on its own. They do not add up then.
 
     Parameters
     ----------
@@ -334,7 +337,9 @@ def rollup(
         1e-12 to 0.1; with ``keys`` 0, or left out.
     user
         Column that identifies a person; all rows of one person are protected together. Counts then
-        count users: each weighs 1, divided over their rows. Bounds of sums bound a user's total.
+        count users. By rounds they are different users; bounds of a sum bound what a user has at
+        one node, and the root of the sum of the squares of that over nodes. By shares each user
+        weighs 1, divided over their rows, and bounds of sums bound a user's total.
     threshold
         Number of records, or users, in a node's part from which the node is shown, and all nodes
         above it. By default the smallest private threshold.
@@ -346,8 +351,13 @@ def rollup(
         nodes above it. Nothing is selected then.
     selection_share
         Part of epsilon (0.01 to 0.99) for the selection. Default 0.16, by user a third.
+        By rounds a half, and of their mu^2 for what is measured along with them.
     confidence
         Confidence of the intervals, 0.5 to 0.999999.
+    contribution
+        With ``user``: "items" for rounds of weights, "share" for shares of users. "auto", the
+        default, takes rounds, and shares where ``keys``, ``threshold``, ``heavy`` or several
+        hierarchies need them.
     period
         Only the records of a period, such as ``("when", "2026-W47")``; as for :func:`hhh`.
     ledger, release, data, progress
@@ -378,7 +388,9 @@ def rollup(
     ----------
     Biswas, Cormode, Kanza, Srivastava, Zhou, "Differentially Private Hierarchical Heavy Hitters"
     (2024), Algorithm 1, corrected, for the selection. McSherry, "Privacy Integrated Queries"
-    (2009), Theorem 4, for the parts. Hay, Rastogi, Miklau, Suciu, "Boosting the Accuracy of
+    (2009), Theorem 4, for the parts. Gopi and others, "Differentially Private Set Union" (2020),
+    with later rounds, and Smith, Thakurta, "Fully Adaptive Composition for Gaussian Differential
+    Privacy" (2022), for users. Hay, Rastogi, Miklau, Suciu, "Boosting the Accuracy of
     Differentially Private Histograms Through Consistency" (2010), for adding up.
 
     Examples
@@ -398,12 +410,12 @@ def rollup(
         epsilon=epsilon,
         delta=delta,
         user=user,
-        contribution=contribution,
         threshold=threshold,
         heavy=heavy,
         keys=keys,
         selection_share=selection_share,
         confidence=confidence,
+        contribution=contribution,
         period=period,
         ledger=ledger,
         release=release,
@@ -414,10 +426,19 @@ def rollup(
     ).to_frame()
 
 
+def _former_request(plan: RollupPlan) -> Mapping[str, object] | None:
+    """The request of the same call in versions that took shares; None if there is no such one."""
+    asked = plan.asked
+    if not (asked.usual and asked.by_rounds):
+        return None
+    return replace(asked, unit=PrivacyUnit(user=asked.unit.user)).request
+
+
 ROLLUP = Question(
     ask=rollup,
     planned=rollup_plan,
     count=count,
+    former=_former_request,
     checked=check_rollup_source,
     rollup="measures_sql",
     rolled_up=lambda _: None,
