@@ -244,6 +244,9 @@ SIZES_PART, SIZE_PART = 0.05, 0.025
 """Parts of the mu^2 of what is measured for histograms of users: of all together, and of each one
 where there are more than two."""
 
+MOST_TOLD = 0.5
+"""Largest part of the mu^2 of what is measured for all histograms."""
+
 NORM = 128
 """Largest norm of a user in the counts, in whole weights."""
 
@@ -376,7 +379,7 @@ def _rounds_leakage(laws: RoundLaws) -> GaussianLeakage:
         rounding += one.values * _law_distance(one)
         beyond = _mass_beyond_table(one.noise, one.sigma)
         factor += one.values * (beyond / (1 - beyond) + ETA)
-        shift += 2 * one.values * ETA
+        shift += 2.02 * one.values * ETA
     return GaussianLeakage(
         squares=squares, ends=ends, rounding=rounding, factor=factor, shift=shift
     )
@@ -462,12 +465,17 @@ def _laws_for_mu(
     spread = [finding * math.sqrt(sum(PARTS) / part) for part in PARTS]
     if unit > LEAST_UNIT and 2 * ENDS * max(spread) > LONGEST:
         return None
-    told = share * max(SIZES_PART, histograms * SIZE_PART) if histograms else 0.0
+    if 2 * ENDS * max(spread) > LARGEST_TABLE:
+        return None
+    told = share * min(MOST_TOLD, max(SIZES_PART, histograms * SIZE_PART)) if histograms else 0.0
     whole = count_share + sum(sum_shares)
     count, *sums = (
         mu * math.sqrt((share - told) * part / whole) if part else 0.0
         for part in (count_share, *sum_shares)
     )
+    widest = max((NORM / part for part in (count, *sums) if part), default=0.0)
+    if 2 * ENDS * widest > LARGEST_TABLE:
+        return None
     return RoundLaws(
         items=items,
         rounds=tuple(

@@ -54,8 +54,17 @@ NODE_COLUMNS = ("level", "prefix")
 
 
 def rollup_plan(given: CallArguments) -> RollupPlan:
-    """A plan from arguments that the question checked one by one."""
-    return make_rollup_plan(rollup_request(given))
+    """A plan from arguments that the question checked one by one.
+
+    Where rounds have no noise for a budget, a call that leaves the way to dpframe takes shares.
+    """
+    asked = rollup_request(given)
+    try:
+        return make_rollup_plan(asked)
+    except BudgetError:
+        if not (asked.usual and asked.by_rounds):
+            raise
+        return make_rollup_plan(replace(asked, unit=PrivacyUnit(user=asked.unit.user)))
 
 
 def rollup_request(given: CallArguments) -> RollupRequest:
