@@ -533,7 +533,7 @@ def rounds_rollup_facts(receipt: Mapping[str, Any], proof: Proof) -> Facts:
     yield "threshold", Fact.at_least(-(-rounds.whole_number("threshold") // (unit * parts)))
     last = {name: weighed[-1].get(name) for name in ("sigma", "end")}
     yield from gaussian_facts(("noise",), last, unit)
-    searched = False
+    histograms = 0
     for one in along:
         facts = receipt["measures"][one.measure]
         text = MeasureText.read(facts["spec"])
@@ -543,14 +543,19 @@ def rounds_rollup_facts(receipt: Mapping[str, Any], proof: Proof) -> Facts:
             False,
         )
         check_claim(known, f"measure {one.measure!r} is not taken along with rounds")
-        searched |= "auto" in text.bounds or one.of == "users"
+        if "auto" in text.bounds:
+            histograms += len(one.norms)
         yield ("measures", one.measure, "spec"), Fact("a text", lambda told: isinstance(told, str))
         yield ("measures", one.measure, "epsilon"), None
         yield ("measures", one.measure, "adds_up"), False
         yield from bound_facts(one.measure, facts, text, [])
         yield from _noise_along_facts(one, facts, text, most)
-    told = not searched or rounds.game.get("sizes") is not None
-    check_claim(told, "bounds are to be found without a histogram")
+    if histograms or any(one.of == "users" for one in along):
+        histograms += 2  # of how many nodes users have: lowest nodes, and nodes above
+        told = rounds.game.get("sizes") is not None
+        check_claim(told, "bounds are to be found without a histogram")
+        paid = rounds.whole_number("histograms")
+        check_claim(paid >= histograms, f"of {histograms} histograms {paid} are paid for")
 
 
 def _noise_along_facts(
