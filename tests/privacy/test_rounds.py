@@ -39,7 +39,12 @@ EPSILONS = (0.0, 0.3, 1.0, 2.0)
 
 
 def pairs(
-    data: Data, values: int, copies: int = 1, items: int = 99, parents: Sequence[int] = ()
+    data: Data,
+    values: int,
+    copies: int = 1,
+    items: int = 99,
+    parents: Sequence[int] = (),
+    shares: tuple[int, ...] = (),
 ) -> UserNodes:
     """So many copies of the data, each with users and values of its own. With ``parents`` values
     are nodes in preorder, and ``data`` has the finest nodes of users; -1 is the root."""
@@ -65,7 +70,7 @@ def pairs(
         (value + nodes).ravel(),
         np.tile(first, copies),  # those listed first take part
         items,
-        group_shares(int(level.max())),
+        shares or group_shares(int(level.max())),
     )
 
 
