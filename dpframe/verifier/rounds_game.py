@@ -372,6 +372,8 @@ def measured_of_rounds(proof: Proof) -> list[MeasuredAlong]:
             raise BrokenProofError("'norms' must be a list of whole numbers")
         if not all(type(one) is int and one > 0 for one in norms):
             raise BrokenProofError("'norms' must be whole numbers from 1 on")
+        if each["of"] == "users" and len(norms) != 2:
+            raise BrokenProofError("users have norms at the lowest nodes and at the nodes above")
         squares = sum(one * one for one in norms)
         norm = math.isqrt(squares - 1) + 1  # rounded up
         values = proof.of(each).whole_number("values", 1)
