@@ -384,7 +384,9 @@ def run(
 def _run_rounds(counted: Measurable, rounds: Rounds) -> tuple[Nodes, Ints, FoundNodes]:
     """Return the nodes that rounds find, their positions, and what is measured along with it."""
     assert counted.users is not None
-    found = weighted_rounds.run(counted.users, laws=rounds.laws, at_most=None, sums=rounds.sums)
+    found = weighted_rounds.run(
+        counted.users, laws=rounds.laws, at_most=None, sums=rounds.sums, by_level=True
+    )
     tree = counted.users.tree
     shown = np.zeros(len(tree.level), dtype=np.bool_)
     shown[found.shown] = True

@@ -25,6 +25,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -116,7 +117,7 @@ class NoisySum:
     """A sum at shown nodes, in whole units. Public.
 
     ``number`` are whole units, and ``unit`` is what one is worth, for each shown node. ``norms``
-    are the bounds of a user at the lowest nodes and at those above.
+    are the bounds of a user in each part of the shown nodes.
     """
 
     number: Whole
@@ -128,15 +129,14 @@ class NoisySum:
 class FoundNodes:
     """Nodes that are shown, by their positions, and what is measured there. Public.
 
-    ``count`` is in units of ``1 / grid``, empty where users are not counted. ``at_most`` nodes of a
-    user count fully: of the lowest nodes, and of the nodes above these. ``noise_unit`` is what a
-    unit of noise is worth at each node, in these units.
+    ``count`` is in units of ``1 / weight``, for each node; empty where users are not counted.
+    ``at_most`` nodes of a user count fully: of the lowest nodes, and of each part of the nodes
+    above these.
     """
 
     shown: Whole
     count: Whole
-    grid: int
-    noise_unit: Whole
+    weight: Whole
     at_most: tuple[int, ...]
     sums: tuple[NoisySum, ...] = ()
 
@@ -147,40 +147,47 @@ def cost(laws: RoundLaws, *, epsilon: float) -> float:
 
 
 def run(
-    nodes: WeightSource, *, laws: RoundLaws, at_most: int | None, sums: Sequence[SumBounds] = ()
+    nodes: WeightSource,
+    *,
+    laws: RoundLaws,
+    at_most: int | None,
+    sums: Sequence[SumBounds] = (),
+    by_level: bool = False,
 ) -> FoundNodes:
     """Find nodes, then count the users of each shown node, and take ``sums``.
 
     Of one column, the values found are shown. Of several levels, the nodes above these are shown,
-    too, with the root. The lowest nodes and the nodes above them divide the norm of a user.
+    too, with the root. Parts of what is shown divide the norm of a user: the lowest nodes and the
+    nodes above them; ``by_level`` also divides the latter, into the root and bands of levels.
     """
     found = find_nodes(nodes, laws)
-    parts = [found]
-    if len(nodes.shares) > 1:
+    shown, parts = found, [found]
+    if by_level or len(nodes.shares) > 1:
         inner = nodes.nodes_above(found)
         inner[0] = True
-        parts = [found & ~inner, inner]
-    shown = np.logical_or.reduce(parts)
+        shown, parts = found | inner, [found & ~inner, inner]
+    norms = partial(part_norms, parts=len(parts))
+    if by_level:
+        norms = partial(level_norms, height=nodes.height)
+        band = level_bands(nodes.height)[np.minimum(nodes.tree.level, nodes.height - 1)]
+        parts = [parts[0], *(inner & (band == at) for at in range(1, len(norms(laws.rounds[0]))))]
     sizes = [_draw_sizes(nodes, part, laws) for part in parts]
-    count = unit = np.zeros(0, dtype=np.int64)
-    grid, bounds = 1, [at_most or 1] * len(parts)
+    count = weight = np.zeros(0, dtype=np.int64)
+    bounds = [at_most or 1] * len(parts)
     if laws.count is not None:
         if at_most is None:
-            norms = part_norms(laws.count, len(parts))
             bounds = [
                 best_at_most(one, laws.count, norm) if one else 1
-                for one, norm in zip(sizes, norms, strict=True)
+                for one, norm in zip(sizes, norms(laws.count), strict=True)
             ]
-        count, unit, grid = _count_users(nodes, parts, bounds, laws)
-        count, unit = count[shown], unit[shown]
+        count, weight = _count_users(nodes, parts, norms(laws.count), bounds, laws.count)
     return FoundNodes(
         shown=np.flatnonzero(shown),
         count=count,
-        grid=grid,
-        noise_unit=unit,
+        weight=weight,
         at_most=tuple(bounds),
         sums=tuple(
-            _measure_sum(nodes, parts[0], shown, one, law, laws, sizes[0])
+            _measure_sum(nodes, parts, norms(law), one, law, laws.sizes, sizes)
             for one, law in zip(sums, laws.sums, strict=True)
         ),
     )
@@ -189,73 +196,70 @@ def run(
 def _count_users(
     nodes: WeightSource,
     parts: Sequence[NDArray[np.bool_]],
+    norms: Sequence[int],
     at_most: Sequence[int],
-    laws: RoundLaws,
-) -> tuple[Whole, Whole, int]:
-    """Return noisy counts, the units of their noise, and the grid of both."""
-    grids = full_user_weights(laws.count_law, at_most)
-    grid = math.prod(grids)
-    count, unit = (np.zeros(nodes.size, dtype=np.int64) for _ in range(2))
-    norms = part_norms(laws.count_law, len(parts))
-    for part, norm, most, own in zip(parts, norms, at_most, grids, strict=True):
+    law: Law,
+) -> tuple[Whole, Whole]:
+    """Return noisy counts at the shown nodes, and the weight of a user who counts fully there."""
+    count, weight = (np.zeros(nodes.size, dtype=np.int64) for _ in range(2))
+    weights = full_user_weights(norms, at_most)
+    for part, norm, most, full in zip(parts, norms, at_most, weights, strict=True):
         exact = nodes.count_users(part, norm, most)
-        unit[part] = grid // own
-        count[part] = (exact + laws.count_law.noise.draw(len(exact))) * (grid // own)
-    return count, unit, grid
+        weight[part] = full
+        count[part] = exact + law.noise.draw(len(exact))
+    shown = np.logical_or.reduce(list(parts))
+    return count[shown], weight[shown]
 
 
 def _measure_sum(
     nodes: WeightSource,
-    lowest: NDArray[np.bool_],
-    shown: NDArray[np.bool_],
+    parts: Sequence[NDArray[np.bool_]],
+    norms: Sequence[int],
     asked: SumBounds,
     law: Law,
-    laws: RoundLaws,
-    sizes: Sizes | None,
+    searching: Law | None,
+    sizes: Sequence[Sizes | None],
 ) -> NoisySum:
-    """Return a sum at the shown nodes. A user has a norm of its own at the lowest nodes, at the
-    root, and at the other nodes of each band of levels."""
+    """Return a sum at the shown nodes; a user has a norm of its own in each part of these."""
     number, unit = np.zeros(nodes.size, dtype=np.int64), np.zeros(nodes.size)
-    norms, found = sum_norms(law, nodes.height), []
-    most = law.values // len(norms)
-    level = np.minimum(nodes.tree.level, nodes.height - 1)  # the last level has lowest nodes alone
-    band = np.where(lowest, 0, sum_bands(nodes.height)[level])
-    for at, norm in enumerate(norms):
-        part = shown & (band == at)
+    found = []
+    for part, norm, size in zip(parts, norms, sizes, strict=True):
         amounts, bound = nodes.amounts(asked.column, part), asked.largest
         if bound is None:
-            assert laws.sizes is not None
-            noisy = amounts.magnitudes(*asked.bounds(math.inf)) + laws.sizes.noise.draw(BINS)
+            assert searching is not None
+            noisy = amounts.magnitudes(*asked.bounds(math.inf)) + searching.noise.draw(BINS)
             bound = best_norm(
                 noisy,
                 many=int(part.sum()),
-                size=sizes.mean if sizes is not None and at == 0 else 1.0,
+                size=1.0 if size is None else size.mean,
                 sd=law.sigma / norm,
-                sd_of_bins=laws.sizes.sigma,
+                sd_of_bins=searching.sigma,
             )
+        most = law.values // len(norms)
         exact = amounts.bounded_sums(*asked.bounds(bound), bound, norm, most)
         number[part] = exact + law.noise.draw(len(exact))
         unit[part] = bound / norm
         found.append(bound)
+    shown = np.logical_or.reduce(list(parts))
     return NoisySum(number=number[shown], unit=unit[shown], norms=tuple(found))
 
 
-SUM_ABOVE, SUM_BANDS = Fraction(1, 4), 4
-"""Part of the square of a user's norm for sums at nodes above the lowest ones, and in how many
-bands the levels between the root and the lowest level are, at most."""
+LEVELS_ABOVE, BANDS = Fraction(1, 4), 4
+"""Part of the square of a user's norm for all nodes above the lowest ones, where it is divided by
+level, and in how many bands the levels between the root and the lowest level are, at most."""
 
 
-def sum_bands(height: int) -> Whole:
-    """Return the part of sums that a node of each level is in, if it is not a lowest node: 1 for
-    the root, then one for each band of levels."""
-    level, bands = np.arange(height), min(height - 1, SUM_BANDS)
+def level_bands(height: int) -> Whole:
+    """Return the part that a node of each level is in, if it is not a lowest node: 1 for the root,
+    then one for each band of levels. The last level has lowest nodes alone."""
+    level, bands = np.arange(height), min(height - 1, BANDS)
     return np.where(level == 0, 1, 2 + (level - 1) * bands // max(1, height - 1))
 
 
-def sum_norms(law: Law, height: int) -> tuple[int, ...]:
+def level_norms(law: Law, *, height: int) -> tuple[int, ...]:
     """Return the norms of a user at the lowest nodes, at the root, and in each band of levels."""
-    others = 1 + min(height - 1, SUM_BANDS)
-    each = math.isqrt(int(law.norm**2 * SUM_ABOVE / others))
+    others = 1 + min(height - 1, BANDS)
+    each = math.isqrt(int(law.norm**2 * LEVELS_ABOVE / others))
     return math.isqrt(law.norm**2 - others * each**2), *[each] * others
 
 
@@ -264,7 +268,7 @@ ABOVE = Fraction(3, 20)
 and of one user there are few."""
 
 
-def part_norms(law: Law, parts: int) -> tuple[int, ...]:
+def part_norms(law: Law, *, parts: int) -> tuple[int, ...]:
     """Return the norms of a user at the lowest nodes and at the nodes above them."""
     norm = law.norm
     if parts == 1:
@@ -273,9 +277,8 @@ def part_norms(law: Law, parts: int) -> tuple[int, ...]:
     return math.isqrt(norm * norm - above * above), above
 
 
-def full_user_weights(law: Law, at_most: Sequence[int]) -> tuple[int, ...]:
+def full_user_weights(norms: Sequence[int], at_most: Sequence[int]) -> tuple[int, ...]:
     """Return the weights of a user who counts fully, by the parts that ``at_most`` is for."""
-    norms = part_norms(law, len(at_most))
     return tuple(math.isqrt(n * n // most) for n, most in zip(norms, at_most, strict=True))
 
 
@@ -381,9 +384,9 @@ BINS = LARGEST - LEAST + 1
 REAL = 3.0
 """A bin beside other real bins is taken for real from this many deviations of its noise on."""
 
-LOST = 0.75
-"""How much more a user with n nodes loses than the norm does, in roots of n: measured on values
-that vary as those of the benchmark do."""
+LOST = 0.5
+"""How much more a user with n nodes loses than the norm does, in roots of n; of 0.25, 0.5 and 0.75
+the best on the sets of ``tests/benchmarks/user_rollups.py``."""
 
 
 def best_norm(noisy: Whole, *, many: int, size: float, sd: float, sd_of_bins: float) -> float:
@@ -391,13 +394,14 @@ def best_norm(noisy: Whole, *, many: int, size: float, sd: float, sd_of_bins: fl
     ``many`` sums, from a noisy histogram of norms that is already released.
 
     ``size`` is how many of the nodes a user has; ``sd`` is the noise of a sum for each unit of the
-    bound, ``sd_of_bins`` that of a bin. Only bins in one run around the fullest bin count: single
+    bound, ``sd_of_bins`` that of a bin. Only bins in one run around the fullest three count: single
     bins far off would be noise.
     """
-    top = int(np.argmax(noisy))
-    enough = noisy >= REAL * sd_of_bins
-    enough[top] = True
-    apart = np.flatnonzero(~enough)
+    three = np.convolve(noisy, np.ones(3), mode="valid")
+    top = int(np.argmax(three)) + 1
+    real = noisy >= REAL * sd_of_bins
+    real[top - 1 : top + 2] = True
+    apart = np.flatnonzero(~real)
     first = apart[apart < top].max(initial=-1) + 1
     last = apart[apart > top].min(initial=len(noisy))
     users = _less_noise(noisy[first:last], sd_of_bins)

@@ -524,9 +524,8 @@ def rounds_rollup_facts(receipt: Mapping[str, Any], proof: Proof) -> Facts:
     yield "height", Fact.at_least(1)
     yield "max_contributions", items
     yield "adds_up", False
-    most = [receipt["at_most"], receipt["at_most_above"]]
-    for name, told in zip(("at_most", "at_most_above"), most, strict=True):
-        yield name, None if told is None else Fact.whole_number()
+    most = receipt["at_most"]
+    yield "at_most", None if most is None else Fact.whole_number()
     said = {"epsilon": epsilon, "measure": None}
     yield "selection", Fact("two facts", lambda told: isinstance(told, dict) and {*told} == {*said})
     yield from ((("selection", name), fact) for name, fact in said.items())
@@ -561,7 +560,7 @@ def rounds_rollup_facts(receipt: Mapping[str, Any], proof: Proof) -> Facts:
 
 
 def _noise_along_facts(
-    one: MeasuredAlong, facts: Mapping[str, Any], text: MeasureText, most: list[Any]
+    one: MeasuredAlong, facts: Mapping[str, Any], text: MeasureText, most: Any
 ) -> Facts:
     """The noise of one measure, which the receipt of a plan does not have yet."""
     path: Path = ("measures", one.measure, "noise")
@@ -571,7 +570,9 @@ def _noise_along_facts(
     if noise is None:
         return
     check_claim(
-        isinstance(noise, list) and len(noise) == len(one.norms),
+        isinstance(noise, list)
+        and len(noise) == len(one.norms)
+        and all(isinstance(each, dict) for each in noise),
         f"measure {one.measure!r} has not the noise of {len(one.norms)} parts",
     )
     bounds = [abs(float(each)) for each in text.bounds if each not in (None, "auto")]
@@ -579,7 +580,9 @@ def _noise_along_facts(
         yield (*path, number, "of"), one.of
         yield (*path, number, "levels"), FREE
         if one.of == "users":
-            yield from gaussian_facts((*path, number, "law"), law, full_weight(norm, most[number]))
+            own = noise[number].get("at_most")
+            yield (*path, number, "at_most"), Fact.whole_number() if number else most
+            yield from gaussian_facts((*path, number, "law"), law, full_weight(norm, own))
             continue
         yield (*path, number, "norm"), norm
         bound = POSITIVE if "auto" in text.bounds else Fraction(max(bounds))

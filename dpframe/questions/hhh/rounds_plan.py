@@ -158,9 +158,14 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
         return self.found or (self.asked.at_most or 1,) * self.parts
 
     @property
+    def norms(self) -> tuple[int, ...]:
+        """For each part the norm of a user in its counts."""
+        return weighted_rounds.part_norms(self.laws.count_law, parts=self.parts)
+
+    @property
     def grids(self) -> tuple[int, ...]:
         """For each part the units of a count that a fully counted user is worth."""
-        return weighted_rounds.full_user_weights(self.laws.count_law, self.at_most)
+        return weighted_rounds.full_user_weights(self.norms, self.at_most)
 
     @property
     def grid(self) -> int:
@@ -215,7 +220,7 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
             applies_to=f"added to {'every count' if self.parts == 1 else 'counts of lowest nodes'}",
         )
         if self.parts > 1:
-            facts["norms"] = list(weighted_rounds.part_norms(laws.count_law, self.parts))
+            facts["norms"] = list(self.norms)
         return DrawList(
             kind="rounds", draws=(count,), facts=facts, delta=laws.delta, curve=self._curve
         )
@@ -254,8 +259,9 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
         released = weighted_rounds.run(counted, laws=self.laws, at_most=self.asked.at_most)
         tree = counted.tree
         kept = self._reach_threshold(released, tree.parent[released.shown])
-        place, count = released.shown[kept], released.count[kept]
-        half = released.noise_unit[kept] * self.half_width(1)
+        place, known = released.shown[kept], self._with_at_most(released.at_most)
+        unit = known.grid // released.weight[kept]
+        count, half = released.count[kept] * unit, unit * self.half_width(1)
         return FoundUsers(
             level=tree.level[place],
             ancestor=np.full(len(place), -1),
@@ -275,7 +281,7 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
         kept = np.ones(len(parent), dtype=np.bool_)
         if self.asked.threshold is None:
             return kept
-        kept = released.count >= self.asked.threshold * released.grid
+        kept = released.count >= self.asked.threshold * released.weight
         row = {int(place): i for i, place in enumerate(released.shown)}
         for i in range(len(kept) - 1, -1, -1):  # parents come before their children
             if kept[i] and (over := row.get(int(parent[i]))) is not None:
@@ -388,7 +394,7 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
     def _unknown_lines(self) -> list[Line]:
         """The lines on ``at_most`` and on the error of counts, before ``at_most`` is known."""
         lines = []
-        norms = weighted_rounds.part_norms(self.laws.count_law, self.parts)
+        norms = self.norms
         for name, norm in zip(PART_NAMES, norms, strict=False):
             told = f"released {self.value}s" if self.parts == 1 else PART_MEANINGS[name]
             lines += [

@@ -74,9 +74,9 @@ def _columns_of_rounds(found: FoundNodes, plan: RollupNumbers) -> dict[str, Ends
     assert isinstance(chosen, RoundsSelection)
     out: dict[str, Ends] = {}
     for name in chosen.counts:
-        own, grid = found.count, found.grid
-        wide = found.noise_unit * half_width(chosen.laws.count_law.noise, 1, plan.confidence)
-        out[name] = (2 * own + grid) // (2 * grid), (own - wide) // grid, -((-own - wide) // grid)
+        own, full = found.count, found.weight
+        wide = half_width(chosen.laws.count_law.noise, 1, plan.confidence)
+        out[name] = (2 * own + full) // (2 * full), (own - wide) // full, -((-own - wide) // full)
     for name, law, one in zip(chosen.sums, chosen.laws.sums, found.sums, strict=True):
         half = half_width(law.noise, 1, plan.confidence)
         value, lower, upper = (

@@ -140,7 +140,7 @@ class RollupPlan(RollupNumbers):
         chosen = self.selection
         if isinstance(chosen, RoundsSelection) and noisy.found is not None:
             unit = chosen.known_unit(noisy.found)
-            told = {"counts": unit.counts, "at_most": unit.at_most, "at_most_above": unit.above}
+            told = {"counts": unit.counts, "at_most": unit.at_most}
             facts = facts.with_release_facts(told, chosen.found_lines(noisy.found, self.confidence))
         facts = facts.with_bounds(released_bounds(self, noisy))
         facts = facts.with_release_facts({"measures": noise_facts(self, noisy, facts)}, [])

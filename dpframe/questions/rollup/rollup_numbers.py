@@ -386,6 +386,7 @@ def rollup_facts(plan: RollupNumbers) -> dict[str, Any]:
     selection = plan.selection
     return {
         **({"segments": True} if plan.hierarchy.has_cells else {}),
+        **({"adds_up": False} if plan.asked.by_rounds else {}),
         "threshold": None if selection is None else selection.threshold,
         "selection": None
         if selection is None

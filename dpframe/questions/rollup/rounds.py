@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from dpframe.accounting.compose import Profile
-from dpframe.accounting.weighted_round_noise import RoundLaws, round_laws
+from dpframe.accounting.weighted_round_noise import Law, RoundLaws, round_laws
 from dpframe.asking.call_arguments import add_advice
 from dpframe.asking.card import Draw, DrawList, Line, Text
 from dpframe.budget import Budget
@@ -44,13 +44,8 @@ def by_rounds(measure: Measure) -> bool:
 
 
 def rounds_unit(user: str, height: int) -> ItemsUnit:
-    """The unit of privacy: a user with all their records. The root is one more level."""
-    return ItemsUnit(
-        user=user,
-        contribution="items",
-        max_contributions=max(height, DEFAULT_ITEMS),
-        height=height + 1,
-    )
+    """The unit of privacy: a user with all their records."""
+    return ItemsUnit(user=user, contribution="items", max_contributions=max(height, DEFAULT_ITEMS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,10 +111,9 @@ class RoundsSelection:
         sums = (m for m in self.measures.values() if m.kind == "sum")
         return list(dict.fromkeys(str(m.column) for m in sums))
 
-    @property
-    def sum_norms(self) -> tuple[tuple[int, ...], ...]:
-        """For each sum the norms of a user at the lowest nodes, the root, and bands of levels."""
-        return tuple(weighted_rounds.sum_norms(law, self.height) for law in self.laws.sums)
+    def _norms(self, law: Law) -> tuple[int, ...]:
+        """The norms of a user at the lowest nodes, the root, and bands of levels."""
+        return weighted_rounds.level_norms(law, height=self.height)
 
     @cached_property
     def draws(self) -> DrawList:
@@ -128,13 +122,10 @@ class RoundsSelection:
         The game has the sigma and the end of each law, because the tables would be too long.
         """
         laws = self.laws
-        measured = [
-            (name, "sum", law, norms)
-            for name, law, norms in zip(self.sums, laws.sums, self.sum_norms, strict=True)
-        ]
+        named = zip(self.sums, laws.sums, strict=True)
+        measured = [(name, "sum", law) for name, law in named]
         if laws.count is not None:
-            norms = weighted_rounds.part_norms(laws.count, 2)
-            measured = [(self.counts[0], "users", laws.count, norms), *measured]
+            measured = [(self.counts[0], "users", laws.count), *measured]
         facts: dict[str, object] = {
             "items": laws.items,
             "unit": laws.unit,
@@ -147,10 +138,10 @@ class RoundsSelection:
                     "measure": name,
                     "of": of,
                     "values": law.values,
-                    "norms": list(norms),
+                    "norms": list(self._norms(law)),
                     **sigma_and_end(law),
                 }
-                for name, of, law, norms in measured
+                for name, of, law in measured
             ],
         }
         test = Draw(
@@ -192,12 +183,11 @@ class RoundsSelection:
                     "error of {name}",
                     Text("sd {sd:.3g} x root of at_most"),
                     "at lowest nodes, for the noise of a count, in users",
-                    sd=self.laws.count_law.sigma
-                    / weighted_rounds.part_norms(self.laws.count_law, 2)[0],
+                    sd=self._count_sd,
                     name=name,
                 ),
             ]
-        law, norms = self._law_and_norms(name)
+        law = self.laws.sums[list(self.sums).index(name)]
         return [
             Line.of(
                 "{name}",
@@ -210,7 +200,7 @@ class RoundsSelection:
                 "error of {name}",
                 Text("sd {sd:.3g} x bound"),
                 "at lowest nodes, for the noise of a sum",
-                sd=law.sigma / norms[0],
+                sd=law.sigma / self._norms(law)[0],
                 name=name,
             ),
             Line.of(
@@ -229,56 +219,39 @@ class RoundsSelection:
     def _count_sd(self) -> float:
         """The noise in counts of lowest nodes, for each root of ``at_most``."""
         law = self.laws.count_law
-        return law.sigma / weighted_rounds.part_norms(law, 2)[0]
-
-    def _law_and_norms(self, name: str) -> tuple[Any, tuple[int, ...]]:
-        at = list(self.sums).index(name)
-        return self.laws.sums[at], self.sum_norms[at]
+        return law.sigma / self._norms(law)[0]
 
     def known_unit(self, found: FoundNodes) -> ItemsUnit:
         """The unit of privacy, with what a release found for ``at_most``."""
         if not self.counts:
             return self.unit
-        return replace(self.unit, at_most=found.at_most[0], above=found.at_most[1])
+        return replace(self.unit, at_most=found.at_most[0])
 
     def found_lines(self, found: FoundNodes, confidence: float) -> list[Line]:
         """The lines of the card on what a release found: ``at_most``, bounds and errors."""
-        lines = []
+        lines, places = [], self._places
         if self.counts:
-            law = self.laws.count_law
-            grids = weighted_rounds.full_user_weights(law, found.at_most)
-            names, half = ("at_most", "at_most_above"), half_width(law.noise, 1, confidence)
-            for name, of, most in zip(names, PARTS, found.at_most, strict=True):
-                meaning = f"{of} of a user that count fully"
-                lines.append(Line(name, most, f"{meaning}; of one with more, each counts less"))
-            for name in self.counts:
-                text = ", ".join(
-                    f"+-{half / grid:.4g} at {of}" for of, grid in zip(PARTS, grids, strict=True)
-                )
-                lines.append(
-                    Line(f"error of {name}", text, f"for its noise, with confidence {confidence:g}")
-                )
-        for name, law, norms, one in zip(
-            self.sums, self.laws.sums, self.sum_norms, found.sums, strict=True
-        ):
-            half, places = half_width(law.noise, 1, confidence), self._places
-            bounds = ", ".join(
-                f"{bound:g} at {of}" for of, bound in zip(places, one.norms, strict=True)
-            )
-            errors = ", ".join(
-                f"+-{half * bound / norm:.4g} at {of}"
-                for of, bound, norm in zip(places, one.norms, norms, strict=True)
-            )
+            law, most = self.laws.count_law, found.at_most
+            half = half_width(law.noise, 1, confidence)
+            weights = weighted_rounds.full_user_weights(self._norms(law), most)
+            errors = [f"+-{half / full:.4g}" for full in weights]
+            meaning = "nodes of a user that count fully; of one with more, each counts less"
+            lines = [Line("at_most", _at_places(most, places), meaning)]
+            lines += [_error_line(name, errors, places, confidence) for name in self.counts]
+        for name, law, one in zip(self.sums, self.laws.sums, found.sums, strict=True):
+            half = half_width(law.noise, 1, confidence)
+            norms = zip(one.norms, self._norms(law), strict=True)
+            errors = [f"+-{half * bound / norm:.4g}" for bound, norm in norms]
             told = "found privately; " if self.measures[name].needs_search else ""
             lines += [
                 Line(
                     f"bounds of {name}",
-                    bounds,
+                    _at_places([f"{bound:g}" for bound in one.norms], places),
                     f"{told}of what a user has at one node, and of the root of the sum of squares "
                     "of what they have at all of these; the rest is cut, a bias that no interval "
                     "covers",
                 ),
-                Line(f"error of {name}", errors, f"for its noise, with confidence {confidence:g}"),
+                _error_line(name, errors, places, confidence),
             ]
         return lines
 
@@ -287,33 +260,26 @@ class RoundsSelection:
         that intervals of any confidence follow from the receipt. ``levels`` is None for lowest
         nodes."""
         out: dict[str, list[dict[str, Any]]] = {}
+        levels = [None, *self.bands]
         if self.counts:
-            law, levels = self.laws.count_law, (None, list(range(self.height)))
-            grids = weighted_rounds.full_user_weights(law, found.at_most)
-            for name in self.counts:
-                out[name] = [
-                    {"of": "users", "levels": at, "law": law_facts(law.noise, grid)}
-                    for at, grid in zip(levels, grids, strict=True)
-                ]
-        for name, law, norms, one in zip(
-            self.sums, self.laws.sums, self.sum_norms, found.sums, strict=True
-        ):
+            law = self.laws.count_law
+            weights = weighted_rounds.full_user_weights(self._norms(law), found.at_most)
+            out[self.counts[0]] = [
+                {"of": "users", "levels": at, "at_most": most, "law": law_facts(law.noise, full)}
+                for at, most, full in zip(levels, found.at_most, weights, strict=True)
+            ]
+        for name, law, one in zip(self.sums, self.laws.sums, found.sums, strict=True):
+            facts = law_facts(law.noise, 1)
             out[name] = [
-                {
-                    "of": "sum",
-                    "levels": levels,
-                    "bound": bound,
-                    "norm": norm,
-                    "law": law_facts(law.noise, 1),
-                }
-                for levels, bound, norm in zip([None, *self.bands], one.norms, norms, strict=True)
+                {"of": "sum", "levels": at, "bound": bound, "norm": norm, "law": facts}
+                for at, bound, norm in zip(levels, one.norms, self._norms(law), strict=True)
             ]
         return out
 
     @property
     def bands(self) -> list[list[int]]:
         """The levels of each part of the nodes above the lowest ones, for sums."""
-        part = weighted_rounds.sum_bands(self.height).tolist()
+        part = weighted_rounds.level_bands(self.height).tolist()
         return [
             [level for level, own in enumerate(part) if own == at] for at in range(1, max(part) + 1)
         ]
@@ -321,11 +287,19 @@ class RoundsSelection:
     @property
     def _places(self) -> list[str]:
         """What these parts are called on cards, lowest nodes first."""
-        return [PARTS[0], *map(_levels_text, self.bands)]
+        return ["lowest nodes", *map(_levels_text, self.bands)]
 
 
-PARTS = ("lowest nodes", "nodes above")
-"""What parts of the shown nodes are called on cards."""
+def _at_places(values: Sequence[object], places: Sequence[str]) -> str:
+    """One text of values and of where they are; a value that is the same everywhere once."""
+    if len(set(values)) == 1:
+        return str(values[0])
+    return ", ".join(f"{value} at {at}" for value, at in zip(values, places, strict=True))
+
+
+def _error_line(name: str, errors: Sequence[str], places: Sequence[str], confidence: float) -> Line:
+    meaning = f"for its noise, with confidence {confidence:g}"
+    return Line(f"error of {name}", _at_places(errors, places), meaning)
 
 
 def _levels_text(levels: list[int]) -> str:
@@ -357,9 +331,8 @@ def choose_rounds(
     sums = {n: m for n, m in measures.items() if m.kind == "sum"}
     shares = [m.share for m in measures.values() if m.kind == "count"]
     searches = sum(m.needs_search for m in sums.values())
-    histograms = 2 * bool(measures) + searches * (2 + min(height - 1, weighted_rounds.SUM_BANDS))
-    if not shares and not searches:
-        histograms = 0
+    parts = 2 + min(height - 1, weighted_rounds.BANDS)
+    histograms = parts * (bool(shares or searches) + searches)
     with add_advice("raise selection_share", given=given):
         laws = round_laws(
             epsilon=own,
