@@ -372,8 +372,6 @@ def measured_of_rounds(proof: Proof) -> list[MeasuredAlong]:
             raise BrokenProofError("'norms' must be a list of whole numbers")
         if not all(type(one) is int and one > 0 for one in norms):
             raise BrokenProofError("'norms' must be whole numbers from 1 on")
-        if each["of"] == "users" and len(norms) != 2:
-            raise BrokenProofError("users have norms at the lowest nodes and at the nodes above")
         squares = sum(one * one for one in norms)
         norm = math.isqrt(squares - 1) + 1  # rounded up
         values = proof.of(each).whole_number("values", 1)
@@ -552,7 +550,7 @@ def rounds_rollup_facts(receipt: Mapping[str, Any], proof: Proof) -> Facts:
         yield from bound_facts(one.measure, facts, text, [])
         yield from _noise_along_facts(one, facts, text, most)
     if histograms or any(one.of == "users" for one in along):
-        histograms += 2  # of how many nodes users have: lowest nodes, and nodes above
+        histograms += max(len(one.norms) for one in along)  # of how many nodes users have
         told = rounds.game.get("sizes") is not None
         check_claim(told, "bounds are to be found without a histogram")
         paid = rounds.whole_number("histograms")

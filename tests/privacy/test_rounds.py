@@ -310,7 +310,7 @@ def test_the_bound_that_is_found_is_near_the_best_and_wastes_nothing(epsilon: fl
     exact = np.bincount(np.frexp(sizes.astype(float))[1] - 1, minlength=bins)
 
     def weight(at_most: int) -> int:
-        return weighted_rounds.full_user_weights(law, [at_most])[0]
+        return weighted_rounds.full_user_weights([law.norm], [at_most])[0]
 
     def error(at_most: int) -> float:
         lost = float((sizes * (1 - np.sqrt(np.minimum(1, at_most / sizes)))).sum()) / many
@@ -507,7 +507,7 @@ def test_what_a_user_adds_to_nodes_is_within_the_norm_and_their_own(
 def test_counts_of_both_parts_are_within_one_norm() -> None:
     """Law: the lowest nodes and those above them divide the norm, whatever is found."""
     laws = round_laws(epsilon=1.0, delta=1e-6, release_share=0.2, items=500, histograms=2)
-    low, above = weighted_rounds.part_norms(laws.count_law, 2)
+    low, above = weighted_rounds.part_norms(laws.count_law, parts=2)
     assert low**2 + above**2 <= laws.count_law.norm**2 < low**2 + (above + 1) ** 2
 
 

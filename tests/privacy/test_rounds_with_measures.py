@@ -107,11 +107,12 @@ def transcript(
 ) -> tuple[list[tuple[str, Whole]], tuple[Any, ...]]:
     """Every vector that gets noise, by its law; and all that is released after it."""
     heard: list[tuple[str, Whole]] = []
-    found = weighted_rounds.run(users, laws=answering(laws, seed, heard), at_most=None, sums=sums)
-    numbers = [found.shown, found.count, found.noise_unit, *(s.number for s in found.sums)]
+    answers = answering(laws, seed, heard)
+    found = weighted_rounds.run(users, laws=answers, at_most=None, sums=sums, by_level=True)
+    numbers = [found.shown, found.count, found.weight, *(s.number for s in found.sums)]
     units = [s.unit.tolist() for s in found.sums]
     norms = [s.norms for s in found.sums]
-    return heard, ([n.tolist() for n in numbers], units, norms, found.grid, found.at_most)
+    return heard, ([n.tolist() for n in numbers], units, norms, found.at_most)
 
 
 def laws_by_name(laws: RoundLaws) -> dict[str, Law]:
@@ -254,14 +255,12 @@ def _node_by_node(patch: pytest.MonkeyPatch) -> None:
 
 
 def _whole_norm_in_each_part(patch: pytest.MonkeyPatch) -> None:
-    parts = weighted_rounds.sum_norms
+    parts = weighted_rounds.level_norms
     patch.setattr(
-        weighted_rounds, "sum_norms", lambda law, height: (law.norm,) * len(parts(law, height))
+        weighted_rounds,
+        "level_norms",
+        lambda law, *, height: (law.norm,) * len(parts(law, height=height)),
     )
-
-
-def _whole_counts_in_each_part(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(weighted_rounds, "part_norms", lambda law, parts: (law.norm,) * parts)
 
 
 def _level_of_others(patch: pytest.MonkeyPatch) -> None:
@@ -310,8 +309,7 @@ PLANTED: dict[str, Plant] = {
     "a sum that is drawn twice": _taken_twice,
     "a bound from true values": _true_bound,
     "a norm at every node": _node_by_node,
-    "the whole norm of a sum in each part": _whole_norm_in_each_part,
-    "the whole norm of counts in each part": _whole_counts_in_each_part,
+    "the whole norm in each part": _whole_norm_in_each_part,
     "a level that others decide": _level_of_others,
     "an ancestor counted twice": _ancestors_twice,
     "a user with many nodes counts fully at each": _all_nodes_of_a_user,
@@ -435,7 +433,7 @@ def outcome(
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(weighted_rounds, "find_nodes", lambda nodes, laws: found)
-        shown = weighted_rounds.run(users, laws=silent, at_most=None, sums=sums)
+        shown = weighted_rounds.run(users, laws=silent, at_most=None, sums=sums, by_level=True)
     return (shown.at_most, *(one.norms for one in shown.sums)), tuple(numbers), bins
 
 

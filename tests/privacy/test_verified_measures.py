@@ -336,14 +336,14 @@ UNTOLD: dict[str, tuple[str, Change, str]] = {
     "a histogram less": (
         SEARCHED,
         lambda g: g.update(histograms=g["histograms"] - 1),
-        "of 8 histograms 7 are paid for",
+        "of 9 histograms 8 are paid for",
     ),
-    "no histograms": (ROUNDS, lambda g: g.update(histograms=0), "of 2 histograms 0 are paid for"),
-    "users for a sum": (ROUNDS, lambda g: g["measured"][1].update(of="users"), "users have norms"),
-    "three norms of users": (
+    "no histograms": (ROUNDS, lambda g: g.update(histograms=0), "of 3 histograms 0 are paid for"),
+    "users for a sum": (ROUNDS, lambda g: g["measured"][1].update(of="users"), "not taken along"),
+    "two norms of users": (
         ROUNDS,
-        lambda g: g["measured"][0].update(norms=[100, 40, 9]),
-        "users have norms",
+        lambda g: g["measured"][0].update(norms=[100, 40]),
+        "not the noise of 2 parts",
     ),
     "one norm of a sum": (ROUNDS, lambda g: g["measured"][1].update(norms=[886]), "of 1 parts"),
     "other norms": (ROUNDS, lambda g: g["measured"][1].update(norms=[500, 500, 500]), "norm 8"),
