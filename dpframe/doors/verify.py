@@ -178,6 +178,8 @@ def _remake_proof(facts: Mapping[str, Any]) -> str | None:
         arguments["measures"] = dict(arguments["measures"])
     if arguments.get("user") is None:
         arguments.pop("max_contributions", None)
+    if question.name == "rollup" and "user" in arguments:
+        arguments.setdefault("contribution", "share")  # which requests do not say
     if arguments.get("contribution") == "share":
         arguments.pop("max_contributions", None)
     try:

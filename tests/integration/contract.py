@@ -260,6 +260,16 @@ FLAT = Contract(
 LARGE: Arguments = {"epsilon": 8.0, "delta": 1e-5}
 USER: Arguments = {**LARGE, "user": "who"}
 MEASURES = ["count AS n", "sum(amount, 0, 40, clipped=true) AS paid", "mean(amount, 0, 40)"]
+SUMS = [
+    "count AS n",
+    "sum(amount, 0, 40) AS paid",
+    "sum(odd, auto, auto) AS odd",
+    "sum(whole, 0, auto, share=2) AS whole",
+    "mean(amount, 0, 40)",
+]
+"""What is measured along with rounds, and a mean."""
+BY_SHARES: Arguments = {"contribution": "share"}
+BY_ROUNDS: Arguments = {"contribution": "items", "epsilon": 6.0}
 LISTED = pd.DataFrame({"path": ["a/0/0", "a/1/1", "a/1/13", "b/none"]})
 AFTER_THE_DRAW = ("measures", "card", "levels_measured", "notices", "ledger", "keys", "budget")
 """What ``dp_releases`` lists as it was charged, before the draw."""
@@ -317,9 +327,13 @@ ROLLUP = Contract(
         "listed": ("path:path", {"epsilon": 8.0, "keys": LISTED, "measures": MEASURES}),
         "share": ("columns:host", {**LARGE, "measures": ["count(share=3)", "sum(id, 0, 600)"]}),
         "selection": ("columns:host", {**LARGE, "measures": "count", "selection_share": 0.7}),
-        "users": ("columns:host,zip", {**USER, "measures": MEASURES}),
-        "rows of users": ("columns:host", {**USER, "measures": ["count(at_most=3) AS n", "count"]}),
-        "distinct of users": ("columns:host", {**USER, "measures": "distinct(id, at_most=4)"}),
+        "users": ("columns:host,zip", {**USER, **BY_SHARES, "measures": MEASURES}),
+        "users, auto": ("columns:host,zip", {**USER, "measures": MEASURES}),
+        "by rounds": ("columns:host,zip", {**USER, **BY_ROUNDS, "measures": SUMS}),
+        "paths by rounds": ("path:path", {**USER, **BY_ROUNDS, "measures": ["count", *SUMS[1:]]}),
+        "sums by rounds": ("ip:ip", {**USER, **BY_ROUNDS, "measures": "sum(odd, -9, 9) AS odd"}),
+        "rows of users": ("columns:host", {**USER, **BY_SHARES, "measures": ["count(at_most=3) AS n", "count"]}),
+        "distinct of users": ("columns:host", {**USER, **BY_SHARES, "measures": "distinct(id, at_most=4)"}),
         "users, listed": (
             "path:path",
             {"epsilon": 8.0, "user": "who", "keys": LISTED, "measures": "count"},
@@ -333,7 +347,7 @@ ROLLUP = Contract(
     },
     suite=(
         *("columns", "one measure", "negative sums", "selection", "distinct of users", "cells"),
-        "a period",
+        *("a period", "by rounds"),
     ),
     cheap=("columns:host", {**LARGE, "measures": "count"}),
     others=({"epsilon": 2.0}, {"measures": ["count", "sum(amount, 0, 40)"]}),

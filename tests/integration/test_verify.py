@@ -75,16 +75,15 @@ def test_a_rollup_from_the_command_line_is_proved(trips: pd.DataFrame, tmp_path:
 def test_rollups_in_files_and_ledgers_are_proved(trips: pd.DataFrame, tmp_path: Path) -> None:
     """Law: also of users, whose proof is made again from the arguments, and together."""
     measures = {"users": "count", "total": dp.sum("u", lower=0, upper="auto")}
-    for user in (None, "u"):
-        book = dp.Ledger(tmp_path / f"{user}.db", epsilon=5.0, delta=1e-5)
-        result = dp.rollup(
-            trips, ["origin"], measures, epsilon=2.0, delta=1e-6, user=user, ledger=book
-        )
+    for way in (None, "share", "items"):
+        book = dp.Ledger(tmp_path / f"{way}.db", epsilon=5.0, delta=1e-5)
+        given: dict[str, Any] = {"contribution": way, "user": way and "u", "ledger": book}
+        result = dp.rollup(trips, ["origin"], measures, epsilon=2.0, delta=1e-6, **given)
         parquet = tmp_path / "r.parquet"
         result.to_parquet(parquet)
         assert dp.verify(parquet), dp.verify(parquet)
         assert dp.verify(result) == dp.verify(parquet)
-        assert (result.dp.receipt["proof"]["text"] is None) is (user == "u")
+        assert (result.dp.receipt["proof"]["text"] is None) is (way == "share")
         assert dp.verify(book), dp.verify(book)
 
 

@@ -44,6 +44,9 @@ from .rollup_outputs import (
 )
 
 SELECTED: Any = {"epsilon": 9.0, "delta": 1e-2}
+SHARES: Any = {None: {}, "u": {"contribution": "share"}}
+"""How nodes are selected, by user; rounds are enumerated in ``test_rounds_with_measures``."""
+
 LISTED: Any = {"epsilon": 2.0, "keys": [("a", "x"), ("a", "y"), ("b", "z")]}
 
 SEVERAL: dict[str, dpm.Measure] = {
@@ -122,7 +125,7 @@ def test_no_neighbour_of_a_selection_with_measures_is_further_than_claimed(user:
 
     The comparison is not empty: selections differ, and some unit uses all of what is paid for.
     """
-    plan = plan_of(SEVERAL if user is None else BY_USER, user=user, **SELECTED)
+    plan = plan_of(SEVERAL if user is None else BY_USER, user=user, **SELECTED, **SHARES[user])
     assert plan.selection is not None
     pairs = compared(plan, rows_near(plan.selection.threshold))
     measured = as_claimed(plan, pairs)
@@ -182,7 +185,7 @@ def test_the_rest_of_the_output_is_a_function_of_the_noisy_numbers(
         **(SEVERAL if user is None else BY_USER),
         "auto": dpm.sum("v", lower=0, upper="auto"),
     }
-    plan = plan_of(measures, user=user, **SELECTED)
+    plan = plan_of(measures, user=user, **SELECTED, **SHARES[user])
     assert plan.selection is not None
     test = plan.selection.test_noise
 

@@ -39,7 +39,12 @@ EPSILONS = (0.0, 0.3, 1.0, 2.0)
 
 
 def pairs(
-    data: Data, values: int, copies: int = 1, items: int = 99, parents: Sequence[int] = ()
+    data: Data,
+    values: int,
+    copies: int = 1,
+    items: int = 99,
+    parents: Sequence[int] = (),
+    shares: tuple[int, ...] = (),
 ) -> UserNodes:
     """So many copies of the data, each with users and values of its own. With ``parents`` values
     are nodes in preorder, and ``data`` has the finest nodes of users; -1 is the root."""
@@ -65,7 +70,7 @@ def pairs(
         (value + nodes).ravel(),
         np.tile(first, copies),  # those listed first take part
         items,
-        group_shares(int(level.max())),
+        shares or group_shares(int(level.max())),
     )
 
 
@@ -301,17 +306,19 @@ def test_the_bound_that_is_found_is_near_the_best_and_wastes_nothing(epsilon: fl
     laws = round_laws(epsilon=epsilon, delta=1e-6, release_share=0.2, items=500, histograms=1)
     many, users = 81, [572, 794, 554, 1053, 500, 340, 157, 60]
     sizes = np.repeat([1, 2, 5, 12, 20, 28, 40, 55], users)
-    bins = many.bit_length()
+    bins, law = many.bit_length(), laws.count_law
     exact = np.bincount(np.frexp(sizes.astype(float))[1] - 1, minlength=bins)
 
     def weight(at_most: int) -> int:
-        return weighted_rounds.full_user_weights(laws, [at_most])[0]
+        return weighted_rounds.full_user_weights([law.norm], [at_most])[0]
 
     def error(at_most: int) -> float:
         lost = float((sizes * (1 - np.sqrt(np.minimum(1, at_most / sizes)))).sum()) / many
-        return math.hypot(lost, laws.count.sigma / weight(at_most))
+        return math.hypot(lost, law.sigma / weight(at_most))
 
-    best = weighted_rounds.best_at_most(exact, many, laws, laws.count.norm)
+    assert laws.sizes is not None
+    seen = weighted_rounds.Sizes.of(exact, many, laws.sizes.sigma)
+    best = weighted_rounds.best_at_most(seen, law, law.norm)
     assert error(best) <= 1.05 * min(map(error, range(1, many + 1)))
     whole, less = (weight(n) for n in (best, best + 1))
     assert best == many or less < whole
@@ -321,9 +328,10 @@ def test_bins_of_noise_alone_choose_no_bound() -> None:
     """Law: a bin that noise alone explains counts nothing, whatever its size."""
     laws = round_laws(epsilon=1.0, delta=1e-6, release_share=0.2, items=500, histograms=1)
     assert laws.sizes is not None
-    noisy = np.array([4000, 0, 0, 0, 0, 0, math.floor(laws.sizes.sigma)])
-    assert weighted_rounds.best_at_most(noisy, 100, laws, laws.count.norm) == 1
-    assert weighted_rounds.best_at_most(-noisy, 100, laws, laws.count.norm) == 1
+    noisy, law = np.array([4000, 0, 0, 0, 0, 0, math.floor(laws.sizes.sigma)]), laws.count_law
+    for bins in (noisy, -noisy):
+        seen = weighted_rounds.Sizes.of(bins, 100, laws.sizes.sigma)
+        assert weighted_rounds.best_at_most(seen, law, law.norm) == 1
 
 
 # -- what one user adds ----------------------------------------------------------------------------
@@ -499,8 +507,8 @@ def test_what_a_user_adds_to_nodes_is_within_the_norm_and_their_own(
 def test_counts_of_both_parts_are_within_one_norm() -> None:
     """Law: the lowest nodes and those above them divide the norm, whatever is found."""
     laws = round_laws(epsilon=1.0, delta=1e-6, release_share=0.2, items=500, histograms=2)
-    low, above = weighted_rounds.part_norms(laws, 2)
-    assert low**2 + above**2 <= laws.count.norm**2 < low**2 + (above + 1) ** 2
+    low, above = weighted_rounds.part_norms(laws.count_law, parts=2)
+    assert low**2 + above**2 <= laws.count_law.norm**2 < low**2 + (above + 1) ** 2
 
 
 DEEP = "path:x?depth=16"

@@ -29,7 +29,8 @@ from tests.privacy.test_verifier import fails, of, proved
 
 DELTA: dict[str, Any] = {"delta": 1e-6}
 BOUNDS: dict[str, Any] = {"lower": 0, "upper": 500}
-OF_USER: dict[str, Any] = {**DELTA, "user": "u", "epsilon": 6.0}
+OF_USER: dict[str, Any] = {**DELTA, "user": "u", "epsilon": 6.0, "contribution": "share"}
+BY_ROUNDS: dict[str, Any] = {**OF_USER, "contribution": "items"}
 
 ROLLUPS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a count and a sum": ({"n": "count", "s": dp.sum("x", **BOUNDS)}, DELTA),
@@ -49,10 +50,22 @@ ROLLUPS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         DELTA,
     ),
     "found bounds of a mean": ({"m": dp.mean("x", lower=0, upper="auto")}, OF_USER),
+    "rounds": ({"n": "count", "s": dp.sum("x", lower=-3, upper=700)}, BY_ROUNDS),
+    "rounds, found bounds": (
+        {"s": dp.sum("x", lower=0, upper="auto"), "t": dp.sum("c", lower="auto", upper="auto")},
+        BY_ROUNDS,
+    ),
+    "rounds, known bounds": ({"s": dp.sum("x", lower=-3, upper=700)}, BY_ROUNDS),
+    "rounds, then others": (
+        {"n": "count", "m": dp.mean("x", **BOUNDS), "d": dp.distinct("c", at_most=2)},
+        BY_ROUNDS,
+    ),
+    "rounds alone": ({"m": dp.mean("x", lower=0, upper="auto")}, BY_ROUNDS),
     "heavy by a sum": ({"s": dp.sum("x", **BOUNDS), "n": "count"}, {**DELTA, "heavy": "s"}),
 }
 """Measures, and how they are asked for."""
 READ, MANY, FOUND = "a mean, and a sum that is read", "different values, many", "found bounds"
+ROUNDS, SEARCHED = "rounds", "rounds, found bounds"
 
 
 def planned(name: str) -> Any:
@@ -240,6 +253,27 @@ def test_a_receipt_of_another_rollup_fails(change: Change, said: str) -> None:
         (FOUND, lambda m: m["s"].update(upper=2.0**40), "scales in the receipt lose"),
         (FOUND, lambda m: m["s"].update(spec="sum(x, 0, auto, clipped=true)"), "draws"),
         (FOUND, lambda m: m["s"]["noise"][0]["scales"].pop("parts"), "not understood"),
+        (ROUNDS, lambda m: m["s"]["noise"][0].update(bound=800.0), "bound 800"),
+        (ROUNDS, lambda m: m["s"]["noise"][1].update(bound=69.0), "bound 69"),
+        (ROUNDS, lambda m: m["s"]["noise"][0].update(norm=2000), "norm 2000"),
+        (ROUNDS, lambda m: m["s"]["noise"].pop(), "has not the noise of 3 parts"),
+        (ROUNDS, lambda m: m["s"]["noise"][2]["law"].update(highest=3.0), "law.highest 3"),
+        (ROUNDS, lambda m: m["s"]["noise"][2]["law"].update(sd=3.0), "law.sd 3"),
+        (ROUNDS, lambda m: m["s"]["noise"][2]["law"].update(grid=7), "law.grid 7"),
+        (ROUNDS, lambda m: m["n"]["noise"][0].update(of="sum"), "of 'sum'"),
+        (ROUNDS, lambda m: m["n"]["noise"][0]["law"].update(grid=127), "law.grid 127"),
+        (ROUNDS, lambda m: m["s"].update(spec="sum(x, -3, 900)"), "s.upper 700"),
+        (ROUNDS, lambda m: m["s"].update(spec="mean(x, -3, 700)"), "is not taken along"),
+        (ROUNDS, lambda m: m["s"].update(spec="sum(x, -3, 700, clipped=true)"), "not taken along"),
+        (ROUNDS, lambda m: m["n"].update(spec="count(at_most=3)"), "is not taken along"),
+        (ROUNDS, lambda m: m["n"].update(adds_up=True), "adds_up True"),
+        (ROUNDS, lambda m: m["s"].update(spec="sum(x, -3, auto)", upper=None), "histograms"),
+        (ROUNDS, lambda m: m["s"].update(epsilon=0.1), "epsilon 0.1"),
+        (ROUNDS, lambda m: m.update(z=m["n"]), "the proof n, s"),
+        (ROUNDS, lambda m: m.pop("s"), "the proof n, s"),
+        (SEARCHED, lambda m: m["s"]["noise"][0].update(bound=-1.0), "bound -1"),
+        (SEARCHED, lambda m: m["t"]["noise"][1]["law"].update(lowest=-3.0), "law.lowest -3"),
+        ("rounds, then others", lambda m: m["m"]["noise"].pop(), "has noise of"),
     ],
 )
 def test_a_receipt_of_another_release_fails(name: str, change: Any, said: str, sales: Any) -> None:
@@ -248,6 +282,84 @@ def test_a_receipt_of_another_release_fails(name: str, change: Any, said: str, s
     assert verify_receipt(facts, text)
     change(facts["measures"])
     fails(verify_receipt(facts, text), said)
+
+
+def rounds_game(told: dict[str, Any]) -> Any:
+    return told["game"]["steps"][0]["game"]
+
+
+def _less(of: Any) -> None:
+    of["sigma"] *= 0.99
+
+
+NOT_PAID: dict[str, tuple[str, Change, str]] = {
+    "wider norms": (ROUNDS, lambda g: g["measured"][1]["norms"].append(512), "the claim delta"),
+    "no norms": (ROUNDS, lambda g: g["measured"][1].update(norms=[]), "'norms' must be"),
+    "a norm of 0": (ROUNDS, lambda g: g["measured"][1].update(norms=[886, 0]), "from 1 on"),
+    "less noise of a sum": (ROUNDS, lambda g: _less(g["measured"][1]), "the claim delta"),
+    "less noise of users": (ROUNDS, lambda g: _less(g["measured"][0]), "the claim delta"),
+    "less noise of histograms": (SEARCHED, lambda g: _less(g["sizes"]), "the claim delta"),
+    "values": (ROUNDS, lambda g: g["measured"][1].update(values=2**40), "too far|claim delta"),
+    "no values": (ROUNDS, lambda g: g["measured"][1].update(values=0), "whole number 'values'"),
+    "another measure": (
+        ROUNDS,
+        lambda g: g["measured"].append({**g["measured"][1], "measure": "z"}),
+        "the claim delta",
+    ),
+    "of nothing": (ROUNDS, lambda g: g["measured"][0].update(of="rows"), "of users or a sum"),
+    "more fields": (ROUNDS, lambda g: g["measured"][0].update(part=1), "a measure must have"),
+    "histograms": (SEARCHED, lambda g: g.update(histograms=60), "the claim delta"),
+    "no number of histograms": (SEARCHED, lambda g: g.pop("histograms"), "histograms"),
+    "no list": (ROUNDS, lambda g: g.update(measured={}), "must be a list"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_PAID)
+def test_rounds_that_tell_more_than_is_paid_for_fail(name: str) -> None:
+    """Law: what is measured along with rounds is in the same bound, with every histogram."""
+    of, change, said = NOT_PAID[name]
+    told = json.loads(proof_text(planned(of)) or "")
+    assert verify_proof(json.dumps(told))
+    change(rounds_game(told))
+    verdict = verify_proof(json.dumps(told))
+    assert verdict.outcome == "failed"
+    assert re.search(said, verdict.reason), verdict.reason
+
+
+UNTOLD: dict[str, tuple[str, Change, str]] = {
+    "sums missing": (ROUNDS, lambda g: g["measured"].pop(), "the proof n"),
+    "users missing": (ROUNDS, lambda g: g["measured"].pop(0), "the proof s"),
+    "nothing measured": (SEARCHED, lambda g: g.update(measured=[]), "the proof "),
+    "taken twice": (ROUNDS, lambda g: g["measured"][1].update(measure="n"), "taken twice"),
+    "no histogram for auto": (SEARCHED, lambda g: g.update(sizes=None), "without a histogram"),
+    "no histogram for users": (ROUNDS, lambda g: g.update(sizes=None), "without a histogram"),
+    "a histogram less": (
+        SEARCHED,
+        lambda g: g.update(histograms=g["histograms"] - 1),
+        "of 9 histograms 8 are paid for",
+    ),
+    "no histograms": (ROUNDS, lambda g: g.update(histograms=0), "of 3 histograms 0 are paid for"),
+    "users for a sum": (ROUNDS, lambda g: g["measured"][1].update(of="users"), "not taken along"),
+    "two norms of users": (
+        ROUNDS,
+        lambda g: g["measured"][0].update(norms=[100, 40]),
+        "not the noise of 2 parts",
+    ),
+    "one norm of a sum": (ROUNDS, lambda g: g["measured"][1].update(norms=[886]), "of 1 parts"),
+    "other norms": (ROUNDS, lambda g: g["measured"][1].update(norms=[500, 500, 500]), "norm 8"),
+}
+
+
+@pytest.mark.parametrize("name", UNTOLD)
+def test_a_proof_of_other_measures_along_with_rounds_fails(name: str, sales: Any) -> None:
+    """Law: a proof of less than the receipt tells, which may hold by itself, is none of it."""
+    of, change, said = UNTOLD[name]
+    facts, text = released(sales, of).dp.receipt.to_dict(), proof_text(planned(of))
+    assert verify_receipt(facts, text)
+    facts.pop("proof")
+    told = json.loads(text or "")
+    change(rounds_game(told))
+    fails(verify_receipt(facts, json.dumps(told)), said)
 
 
 def test_a_selection_of_records_is_none_of_users() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -56,15 +57,14 @@ NODE_COLUMNS = ("level", "prefix")
 def rollup_plan(given: CallArguments) -> RollupPlan:
     """A plan from arguments that the question checked one by one.
 
-    Where rounds have no noise for a budget, a call that leaves the way to dpframe takes shares.
+    Where the budget has no noise for rounds, and nobody asked for them, shares select.
     """
     asked = rollup_request(given)
-    try:
-        return make_rollup_plan(asked)
-    except BudgetError:
-        if not (asked.usual and asked.by_rounds):
-            raise
-        return make_rollup_plan(replace(asked, unit=PrivacyUnit(user=asked.unit.user)))
+    if asked.usual and asked.by_rounds:
+        with suppress(BudgetError):
+            return make_rollup_plan(asked)
+        asked = replace(asked, unit=PrivacyUnit(user=asked.unit.user))
+    return make_rollup_plan(asked)
 
 
 def rollup_request(given: CallArguments) -> RollupRequest:
@@ -366,7 +366,7 @@ def rollup(
     contribution
         With ``user``: "items" for rounds of weights, "share" for shares of users. "auto", the
         default, takes rounds, and shares where ``keys``, ``threshold``, ``heavy`` or several
-        hierarchies need them.
+        hierarchies need them, or where rounds have no noise for epsilon and delta.
     period
         Only the records of a period, such as ``("when", "2026-W47")``; as for :func:`hhh`.
     ledger, release, data, progress

@@ -507,7 +507,7 @@ SAMPLED = {**BUDGET, "user": "who", "contribution": "records", "max_contribution
 
 def two_measures(frame: pd.DataFrame) -> pd.DataFrame:
     measures = {"n": "count", "who": "distinct(who, at_most=1)"}
-    return frame.dp.rollup(["origin"], measures, **BUDGET, user="who")
+    return frame.dp.rollup(["origin"], measures, **BUDGET, user="who", contribution="share")
 
 
 SAMPLES: dict[str, tuple[Made, dict[str, Any]]] = {
