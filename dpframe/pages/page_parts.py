@@ -338,12 +338,23 @@ def cells_page(
         fill_asset("cells.html", flat="" if is_matrix else " hidden")
         + table_section("cells", "All cells", heads, "cells", levels=False),
         title=title or f"Heavy cells of {', '.join(cells.source_columns)}",
-        lead=f"{answer}{''.join(notices)}{extract_remark(extract)}",
+        lead=f"{answer}{''.join(notices)}{not_shown_remark(receipt)}{extract_remark(extract)}",
         figures=_cell_figures(frame, receipt, number),
         promise=_cells_promise(receipt),
         receipt=receipt,
         script=("cells.js", "cells", _cell_facts(frame, receipt, cells, number.digits)),
     )
+
+
+def not_shown_remark(receipt: Receipt) -> str:
+    """Return as HTML what a release does not show, and what would show more."""
+    lines = receipt.not_shown_lines
+    said = (
+        f"<strong>{html.escape(sentence(line.name, ''))}:</strong> "
+        f"{html.escape(line.value_text)}, {html.escape(line.meaning_text)}."
+        for line in lines
+    )
+    return f"<p>{' '.join(said)}</p>" if lines else ""
 
 
 def check_plain(**given: object) -> None:

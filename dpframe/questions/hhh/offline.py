@@ -56,7 +56,8 @@ class OfflinePlan(HhhPlan[Laws, Counts]):
     def errors(self) -> dict[str, float]:
         return {"count": self.half_width(1) * self.unit.worth / self.grid}
 
-    def remake(self, asked: HhhArguments) -> OfflinePlan:
+    @staticmethod
+    def remake(asked: HhhArguments) -> OfflinePlan:
         return offline_plan(asked)
 
     @property
@@ -97,7 +98,8 @@ class NormalPlan(OfflinePlan):
 
     paper = "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, corrected; Gaussian"
 
-    def remake(self, asked: HhhArguments) -> NormalPlan:
+    @staticmethod
+    def remake(asked: HhhArguments) -> NormalPlan:
         return normal_plan(asked)
 
     @cached_property
@@ -192,7 +194,8 @@ class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
         levels = self.height + self.remainder
         return level_profile(self.laws.noise, levels=levels, epsilons=epsilons)
 
-    def remake(self, asked: HhhArguments) -> HistogramPlan:
+    @staticmethod
+    def remake(asked: HhhArguments) -> HistogramPlan:
         return histogram_baseline_plan(asked)
 
     def run(self, counted: CountTree, /) -> NoisyNodes:

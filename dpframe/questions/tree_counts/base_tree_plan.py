@@ -14,10 +14,12 @@ from dpframe.accounting.relative_steps import RelativeLaws, relative_laws
 from dpframe.asking.card import (
     DrawList,
     Line,
+    Sight,
     Text,
     empty_result_notices,
     hierarchy_line,
     invalid_notices,
+    unseen_residual_shares,
     wide_interval_notices,
     zero_weights_notices,
 )
@@ -31,7 +33,7 @@ from dpframe.mechanisms import level_counts as relative_counts
 from dpframe.mechanisms import offline_hhh as hhh_counts
 from dpframe.postprocess.consistency import deepest_level
 from dpframe.questions.hhh.checks import HhhArguments as HeavyHittersAsked
-from dpframe.questions.hhh.selection import Selection, choose_selection
+from dpframe.questions.hhh.selection import Selection, choose_selection, is_divided
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -282,19 +284,46 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
             adds_up=self.adds_up,
         )
 
+    def planned_threshold(self, epsilon: float) -> float | None:
+        """The count from which nodes are shown at another epsilon; None if it is not planned."""
+        return None
+
+    @property
+    def sight(self) -> Sight | None:
+        if self.least_shown is None:
+            return None
+        return Sight(
+            below=self.least_shown,
+            counted=self.unit.count_noun,
+            epsilon=self.budget.epsilon,
+            planned=self.planned_threshold,
+            allowed=self.smallest_threshold,
+            certain=self.certain,
+            is_divided=is_divided(self.unit),
+            levels=self.hierarchy.level_names,
+        )
+
+    @property
+    def certain(self) -> int | None:
+        """The count from which nodes are certainly shown; None if there is none."""
+        return None
+
+    def _unseen_shares(self, facts: Receipt, frame: pd.DataFrame) -> dict[str, list[float]]:
+        found = unseen_residual_shares(frame, self.height, rests=True) if self.adds_up else []
+        return {facts.count_noun: found} if found else {}
+
     def finish_receipt(self, facts: Receipt, noisy: NoisyTree, frame: pd.DataFrame, /) -> Receipt:
-        """The receipt with notices."""
+        """The receipt with notices, and with what is not shown."""
         invalid = invalid_notices(frame, self.hierarchy) if self.adds_up else []
         weight = self.unit.weight if self.text_weights else None
         if weight is not None and (unread := zero_weights_notices(frame, weight)):
             return facts.with_notices([*invalid, *unread])
-        nothing = empty_result_notices(
-            frame,
-            threshold=self.least_shown,
-            smallest=self.smallest_threshold,
-            what="records" if self.unit.user is None else "users",
-        )
-        return facts.with_notices([*nothing, *invalid, *wide_interval_notices(frame)])
+        if (sight := self.sight) is None:
+            return facts.with_notices([*invalid, *wide_interval_notices(frame)])
+        nothing = empty_result_notices(frame, sight)
+        shares = {} if nothing else self._unseen_shares(facts, frame)
+        said = facts.with_not_shown(sight, not nothing, shares)
+        return said.with_notices([*nothing, *invalid, *wide_interval_notices(frame)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,6 +343,10 @@ class HeavyHittersPlan(TreePlan[Laws]):
     @property
     def least_shown(self) -> int:
         return self.threshold
+
+    @property
+    def sight(self) -> Sight:
+        return self.selection.sight(self.budget.epsilon)
 
     @cached_property
     def draws(self) -> DrawList:
