@@ -449,6 +449,9 @@ class Sight:
         Whether each user is divided over their nodes.
     levels
         The names of the levels, coarse to fine.
+    instead
+        Arguments of another way, which shows more where users have many nodes; empty if there is
+        none.
     """
 
     below: float
@@ -462,6 +465,7 @@ class Sight:
     is_own: bool = False
     is_divided: bool = False
     levels: Sequence[str] = ()
+    instead: str = ""
 
     @property
     def change(self) -> dict[str, float]:
@@ -490,6 +494,7 @@ class Sight:
             "divided": self.is_divided,
             "certain": self.certain,
             "likely": {str(many): users for many, users in self.likely.items()},
+            "instead": self.instead,
             "finest": self.levels[-1] if len(self.levels) > 1 else None,
             "shares": {name: [*several] for name, several in shares.items()},
             "change": {} if parts and max(parts) < LITTLE else self.change,
@@ -578,9 +583,12 @@ def not_shown_lines(facts: Mapping[str, Any]) -> list[Line]:
     )
     if not change:
         return [unseen]
-    told["others"] = "more data, such as a longer period"
+    others = ["more data, such as a longer period"]
     if facts["finest"] is not None:
-        told["others"] = f"coarser levels, or {told['others']}"
+        others.insert(0, "coarser levels")
+    if facts["instead"]:
+        others.insert(0, f"{facts['instead']} (where users have many {node}s)")
+    told["others"] = ", or ".join(others)
     told["below"] = as_written(change["threshold"])
     value, meaning = Text("threshold={below}"), "the smallest allowed here; or ask for {others}"
     if "epsilon" in change:
@@ -665,6 +673,11 @@ def empty_result_notices(frame: pd.DataFrame, sight: Sight) -> list[Line]:
             larger=larger,
         )
     ]
+
+
+def reported_nodes(frame: pd.DataFrame) -> int:
+    """Return how many nodes were found or asked for, besides the total and ``<other>``."""
+    return int(_reported_node_rows(frame).sum())
 
 
 def _reported_node_rows(frame: pd.DataFrame) -> pd.Series[bool]:

@@ -19,6 +19,7 @@ from dpframe.asking.card import (
     empty_result_notices,
     hierarchy_line,
     invalid_notices,
+    reported_nodes,
     unseen_residual_shares,
     wide_interval_notices,
     zero_weights_notices,
@@ -322,7 +323,7 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
             return facts.with_notices([*invalid, *wide_interval_notices(frame)])
         nothing = empty_result_notices(frame, sight)
         shares = {} if nothing else self._unseen_shares(facts, frame)
-        said = facts.with_not_shown(sight, not nothing, shares)
+        said = facts.with_not_shown(sight, reported_nodes(frame), shares)
         return said.with_notices([*nothing, *invalid, *wide_interval_notices(frame)])
 
 

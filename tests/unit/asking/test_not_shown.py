@@ -101,7 +101,9 @@ TEXTS = {
     "shares": (
         "nodes of under about 22 users (a node with 63 of its own is shown for sure; a user with "
         "10 nodes counts a tenth at each)",
-        f"epsilon=2 (nodes from about 13 users on; {COARSER})",
+        "epsilon=2 (nodes from about 13 users on; or ask for contribution='items' with "
+        "mechanism='rounds' (where users have many nodes), or coarser levels, or more data, such "
+        "as a longer period)",
     ),
     "items": (
         "nodes of under about 138 users (a node with 274 is shown for sure)",
@@ -223,6 +225,7 @@ def facts_of(**changed: Any) -> dict[str, Any]:
         "finest": "product",
         "shares": {},
         "change": {"epsilon": 2.0, "threshold": 36},
+        "instead": "",
         "nodes": 5,
     }
     return {**facts, **changed}
@@ -261,7 +264,7 @@ def test_a_smaller_threshold_is_advised_before_more_budget() -> None:
 def test_more_than_the_largest_epsilon_is_not_advised() -> None:
     """Law: nor an epsilon for which there is no noise."""
     assert dp.explain(BY, epsilon=50.0, delta=1e-6).plan.sight.change == {}
-    by_rounds = dp.explain(BY, user="who", mechanism="rounds", epsilon=20.0, delta=1e-6)
+    by_rounds = dp.explain(BY, user="who", mechanism="rounds", epsilon=10.0, delta=1e-6)
     assert by_rounds.plan.sight.change == {}
 
 
