@@ -570,7 +570,7 @@ def not_shown_lines(facts: Mapping[str, Any]) -> list[Line]:
         *([f"and {cut} smaller ones that were found, as k is {facts['nodes']}"] if cut else ()),
         *_unseen_texts(facts),
         _sure_text(facts),
-        *(["a user with 10 nodes counts a tenth at each"] if facts["divided"] else ()),
+        *([f"a user with 10 {node}s counts a tenth at each"] if facts["divided"] else ()),
     ]
     told = {
         "node": node,
