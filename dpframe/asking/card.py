@@ -547,10 +547,10 @@ def unseen_residual_shares(frame: pd.DataFrame, height: int, *, rests: bool = Fa
     top = np.flatnonzero(level == 0)
     if len(top) != 1:
         return []
-    width = float(frame["upper"].iat[top[0]] - frame["lower"].iat[top[0]])
+    lower, upper = (frame[name].to_numpy()[top[0]] for name in ("lower", "upper"))
     nodes = (_reported_node_rows(frame).to_numpy() | (level == 0)) if rests else None
     return unseen_shares(
-        level, _as_floats(frame["residual"]), height=height, width=width, nodes=nodes
+        level, _as_floats(frame["residual"]), height=height, width=upper - lower, nodes=nodes
     )
 
 
