@@ -566,9 +566,11 @@ def not_shown_lines(facts: Mapping[str, Any]) -> list[Line]:
     in its receipt."""
     node, change = facts["node"], facts["change"]
     cut = facts.get("cut", 0)
-    said = [
+    unseen = [
         *([f"and {cut} smaller ones that were found, as k is {facts['nodes']}"] if cut else ()),
         *_unseen_texts(facts),
+    ]
+    sure = [
         _sure_text(facts),
         *([f"a user with 10 {node}s counts a tenth at each"] if facts["divided"] else ()),
     ]
@@ -576,13 +578,13 @@ def not_shown_lines(facts: Mapping[str, Any]) -> list[Line]:
         "node": node,
         "below": as_written(facts["below"]),
         "counted": facts["counted"],
-        "said": "; ".join(said),
+        "unseen": "".join(f"{text}; " for text in unseen),
+        "sure": "; ".join(sure),
     }
-    unseen = Line.of(
-        "not shown", Text("{node}s of under about {below} {counted}"), "{said}", **told
-    )
+    value, meaning = Text("{node}s of under about {below} {counted}"), "{unseen}{sure}"
+    line = Line.of("not shown", value, meaning, **told)
     if not change:
-        return [unseen]
+        return [line]
     others = ["more data, such as a longer period"]
     if facts["finest"] is not None:
         others.insert(0, "coarser levels")
@@ -595,7 +597,7 @@ def not_shown_lines(facts: Mapping[str, Any]) -> list[Line]:
         value = Text("epsilon={epsilon}")
         told["epsilon"] = as_written(change["epsilon"])
         meaning = "{node}s from about {below} {counted} on; or ask for {others}"
-    return [unseen, Line.of("shows more", value, meaning, **told)]
+    return [line, Line.of("shows more", value, meaning, **told)]
 
 
 def _unseen_texts(facts: Mapping[str, Any]) -> list[str]:

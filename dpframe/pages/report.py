@@ -27,6 +27,7 @@ from dpframe.pages.page_parts import (
     html_document,
     intervals_sentence,
     not_shown_remark,
+    not_shown_words,
     plain_words,
     released_part,
     sentence,
@@ -270,6 +271,7 @@ def _report_promise(receipt: Receipt, measures: list[ReleasedMeasure]) -> list[s
             f"{card['never reported'].value_text} never is."
         )
     words += [
+        *not_shown_words(receipt),
         f"The numbers on this page were released with {receipt['guarantee']}.",
         plain_words(receipt, "this page"),
     ]

@@ -281,8 +281,9 @@ def test_the_page_says_it_before_the_numbers(asked: str, tmp_path: Path) -> None
         result = ASKED[asked](SALES)
     result.dp.report(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text("utf-8")
-    assert page.index("<strong>Not shown:</strong>") < page.index("All ")
-    assert "<strong>Shows more:</strong> epsilon=2" in page
+    assert page.index('<p class="lead">Not shown: ') < page.index("All ")
+    assert "More is shown with epsilon=2: " in page
+    assert "is shown for sure." in page
     assert "Not shown" in result.dp.receipt._repr_html_().title().replace("Not Shown", "Not shown")
 
 
