@@ -447,6 +447,8 @@ class Sight:
         Whether a node is shown by what no shown node below it covers.
     is_divided
         Whether each user is divided over their nodes.
+    is_bounded
+        Whether a bound takes something away before numbers are counted.
     levels
         The names of the levels, coarse to fine.
     instead
@@ -464,6 +466,7 @@ class Sight:
     node: str = "node"
     is_own: bool = False
     is_divided: bool = False
+    is_bounded: bool = False
     levels: Sequence[str] = ()
     instead: str = ""
 
@@ -492,6 +495,7 @@ class Sight:
             "node": self.node,
             "own": self.is_own,
             "divided": self.is_divided,
+            "bounded": self.is_bounded,
             "certain": self.certain,
             "likely": {str(many): users for many, users in self.likely.items()},
             "instead": self.instead,
@@ -631,6 +635,7 @@ def _sure_text(facts: Mapping[str, Any]) -> str:
     node, certain, likely = facts["node"], facts["certain"], facts["likely"]
     if certain is not None:
         own = " of its own" if facts["own"] else ""
+        own += ", as they are counted," if facts["bounded"] else ""
         return f"a {node} with {as_written(certain)}{own} is shown for sure"
     if not likely:
         return "no number is certain"

@@ -41,6 +41,7 @@ from dpframe.postprocess.joint_noise import half_width
 from dpframe.questions.hhh.checks import HhhArguments, threshold_in_units
 from dpframe.questions.hhh.selection import (
     counted_words,
+    is_bounded,
     is_divided,
     least_threshold,
     test_and_release_draws,
@@ -148,6 +149,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
             node=self.node,
             is_own=self.coverage and self.height > 1,
             is_divided=is_divided(self.unit),
+            is_bounded=is_bounded(self.unit),
             levels=self.hierarchy.level_names,
         )
 

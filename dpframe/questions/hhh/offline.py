@@ -203,6 +203,12 @@ class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
             [test, total], delta=self.laws.delta, group=self.unit.moves, curve=self._curve
         )
 
+    @property
+    def sight(self) -> Sight:
+        """Of several levels no number is certain: what is shown further down is taken off with its
+        noise."""
+        return replace(super().sight, certain=self.certainly_reported if self.height == 1 else None)
+
     def _curve(self, epsilons: Sequence[float]) -> Profile:
         levels = self.height + self.remainder
         return level_profile(self.laws.noise, levels=levels, epsilons=epsilons)

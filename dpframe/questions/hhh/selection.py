@@ -88,6 +88,7 @@ class Selection:
             node=node,
             is_own=asked.hierarchy.height > 1,
             is_divided=is_divided(unit),
+            is_bounded=is_bounded(unit),
             levels=asked.hierarchy.level_names,
         )
 
@@ -174,6 +175,12 @@ def counted_words(unit: PrivacyUnit) -> str:
 def is_divided(unit: PrivacyUnit) -> bool:
     """Return whether each user weighs 1 in total, divided over their records."""
     return unit.user is not None and unit.contribution == "share" and not unit.measured
+
+
+def is_bounded(unit: PrivacyUnit) -> bool:
+    """Return whether records, nodes or weights beyond a bound count nothing."""
+    by_share = unit.user is None or unit.contribution == "share"
+    return not by_share or unit.max_weight is not None
 
 
 def test_and_release_draws(

@@ -34,7 +34,7 @@ from dpframe.mechanisms import level_counts as relative_counts
 from dpframe.mechanisms import offline_hhh as hhh_counts
 from dpframe.postprocess.consistency import deepest_level
 from dpframe.questions.hhh.checks import HhhArguments as HeavyHittersAsked
-from dpframe.questions.hhh.selection import Selection, choose_selection, is_divided
+from dpframe.questions.hhh.selection import Selection, choose_selection, is_bounded, is_divided
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -301,6 +301,7 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
             allowed=self.smallest_threshold,
             certain=self.certain,
             is_divided=is_divided(self.unit),
+            is_bounded=is_bounded(self.unit),
             levels=self.hierarchy.level_names,
         )
 

@@ -106,7 +106,7 @@ TEXTS = {
         "as a longer period)",
     ),
     "items": (
-        "nodes of under about 138 users (a node with 274 is shown for sure)",
+        "nodes of under about 138 users (a node with 274, as they are counted, is shown for sure)",
         f"epsilon=2 (nodes from about 75 users on; {COARSER})",
     ),
     "rounds": (
@@ -120,7 +120,8 @@ TEXTS = {
         "epsilon=2 (values from about 17 users on; or ask for more data, such as a longer period)",
     ),
     "weights": (
-        "nodes of under about 440 of 'amount' (a node with 1247 of its own is shown for sure)",
+        "nodes of under about 440 of 'amount' (a node with 1247 of its own, as they are counted, "
+        "is shown for sure)",
         f"epsilon=2 (nodes from about 260 of 'amount' on; {COARSER})",
     ),
     "cells": (
@@ -220,6 +221,7 @@ def facts_of(**changed: Any) -> dict[str, Any]:
         "node": "node",
         "own": True,
         "divided": False,
+        "bounded": False,
         "certain": 92,
         "likely": {},
         "finest": "product",
@@ -266,6 +268,14 @@ def test_more_than_the_largest_epsilon_is_not_advised() -> None:
     assert dp.explain(BY, epsilon=50.0, delta=1e-6).plan.sight.change == {}
     by_rounds = dp.explain(BY, user="who", mechanism="rounds", epsilon=10.0, delta=1e-6)
     assert by_rounds.plan.sight.change == {}
+
+
+def test_a_baseline_is_certain_where_it_has_one_level() -> None:
+    """Law: of several, what is shown below is taken off with its noise; and a table that is drawn
+    from ends, so that a node at the certain count is shown whatever is drawn."""
+    assert dp.explain(BY, mechanism="laplace", **BUDGET).plan.sight.certain is None
+    plan = dp.explain("product", mechanism="laplace", **BUDGET).plan
+    assert plan.sight.certain == plan.threshold - plan.test_noise.lowest
 
 
 def test_where_all_is_shown_nothing_is_advised() -> None:
