@@ -126,6 +126,32 @@ def group_shares(height: int) -> tuple[int, ...]:
     return WHOLE_SHARE - each * bands, *[each] * bands
 
 
+def likely_weight(laws: RoundLaws) -> float:
+    """Return how many whole users find a value with a chance of 95 %, at least.
+
+    A value is missed if its last score is below the threshold, or if it gets nothing more after an
+    earlier round, as it seems out of reach. The chances add up to at most 5 %.
+    """
+    least = [weighted_rounds.least_score(laws, t) for t in range(1, len(laws.rounds))]
+    weight = square = 0.0
+    scores = []
+    for one, score in zip(laws.rounds, [*least, laws.threshold], strict=True):
+        weight, square = weight + laws.unit * one.part, square + (one.part * one.sigma) ** 2
+        deviation = math.sqrt(2 * square)
+        scores.append((weight / deviation, score / deviation))
+
+    def missed(users: float) -> float:
+        return sum(math.erfc(users * each - score) / 2 for each, score in scores)
+
+    low, high = 0.0, 1.0
+    while missed(high) > 1 - LIKELY_CHANCE:
+        low, high = high, 2 * high
+    while high - low > 0.01:
+        middle = (low + high) / 2
+        low, high = (middle, high) if missed(middle) > 1 - LIKELY_CHANCE else (low, middle)
+    return high
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FoundUsers(NoisyNodes):
     """Released nodes and their counts, with the ``at_most`` that the release found. Public."""
@@ -443,32 +469,6 @@ PART_MEANINGS = {
     "": "lowest released nodes",
     "_above": "released nodes above the lowest ones",
 }
-
-
-def likely_weight(laws: RoundLaws) -> float:
-    """Return how many whole users find a value with a chance of 95 %, at least.
-
-    A value is missed if its last score is below the threshold, or if it gets nothing more after an
-    earlier round, as it seems out of reach. The chances add up to at most 5 %.
-    """
-    least = [weighted_rounds.least_score(laws, t) for t in range(1, len(laws.rounds))]
-    weight = square = 0.0
-    scores = []
-    for one, score in zip(laws.rounds, [*least, laws.threshold], strict=True):
-        weight, square = weight + laws.unit * one.part, square + (one.part * one.sigma) ** 2
-        deviation = math.sqrt(2 * square)
-        scores.append((weight / deviation, score / deviation))
-
-    def missed(users: float) -> float:
-        return sum(math.erfc(users * each - score) / 2 for each, score in scores)
-
-    low, high = 0.0, 1.0
-    while missed(high) > 1 - LIKELY_CHANCE:
-        low, high = high, 2 * high
-    while high - low > 0.01:
-        middle = (low + high) / 2
-        low, high = (middle, high) if missed(middle) > 1 - LIKELY_CHANCE else (low, middle)
-    return high
 
 
 def _sigma_and_end(law: Law) -> dict[str, object]:
