@@ -544,15 +544,16 @@ def unseen_shares(
     return [round(min(1.0, max(0.0, part)), 3) for part in parts]
 
 
-def unseen_residual_shares(frame: pd.DataFrame, height: int, *, rests: bool = False) -> list[float]:
+def unseen_residual_shares(
+    frame: pd.DataFrame, height: int, nodes: NDArray[np.bool_] | None = None
+) -> list[float]:
     """Return the shares of ``unseen_shares`` for a frame with residuals; empty without a row of
-    level 0. ``rests`` says whether rows can be rests, ``<other>``."""
+    level 0."""
     level = frame["level"].to_numpy()
     top = np.flatnonzero(level == 0)
     if len(top) != 1:
         return []
     lower, upper = (frame[name].to_numpy()[top[0]] for name in ("lower", "upper"))
-    nodes = (_reported_node_rows(frame).to_numpy() | (level == 0)) if rests else None
     return unseen_shares(
         level, _as_floats(frame["residual"]), height=height, width=upper - lower, nodes=nodes
     )
@@ -650,10 +651,10 @@ def with_not_shown(lines: Sequence[Line], unseen: Sequence[Line]) -> list[Line]:
     return [*lines[:at], *unseen, *lines[at:]]
 
 
-def empty_result_notices(frame: pd.DataFrame, sight: Sight) -> list[Line]:
-    """Return a line if no node reached the threshold: how large a node can still be, and what to
-    change. ``frame`` has ``level`` and ``prefix`` of every row."""
-    if _reported_node_rows(frame).any():
+def empty_result_notices(nodes: int, sight: Sight) -> list[Line]:
+    """Return a line if none of the ``nodes`` reached the threshold: how large a node can still be,
+    and what to change."""
+    if nodes:
         return []
     said, change = f"no node reached the threshold of {as_written(sight.below)} {sight.counted}", ""
     if sight.allowed is not None and sight.allowed < sight.below:
@@ -682,14 +683,10 @@ def empty_result_notices(frame: pd.DataFrame, sight: Sight) -> list[Line]:
     ]
 
 
-def reported_nodes(frame: pd.DataFrame) -> int:
-    """Return how many nodes were found or asked for, besides the total and ``<other>``."""
-    return int(_reported_node_rows(frame).sum())
-
-
-def _reported_node_rows(frame: pd.DataFrame) -> pd.Series[bool]:
+def reported_node_rows(frame: pd.DataFrame) -> NDArray[np.bool_]:
     """Return which rows are nodes that were found or asked for, not the total, not ``<other>``."""
-    return (frame["level"] > 0) & ~frame["prefix"].astype("str").str.endswith(OTHER)
+    rests = frame["prefix"].astype("str").str.endswith(OTHER).to_numpy(np.bool_)
+    return (frame["level"].to_numpy() > 0) & ~rests
 
 
 def wide_interval_notices(
@@ -711,7 +708,7 @@ def wide_interval_notices(
     wide = upper - lower > np.abs(value)  # False where a number is missing
     if not wide.any():
         return []
-    total, below = (frame["level"] == 0).to_numpy(), _reported_node_rows(frame).to_numpy(np.bool_)
+    total, below = (frame["level"] == 0).to_numpy(), reported_node_rows(frame)
     if not wide[total].any() and 2 * wide[below].sum() <= below.sum():
         return []
     which = ["of the total"] if wide[total].any() else []

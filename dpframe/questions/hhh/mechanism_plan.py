@@ -317,7 +317,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
         if self.remainder and nodes:
             parts = unseen_residual_shares(frame, self.height)
             shares = {facts.count_noun: parts} if parts else {}
-        nothing = [] if nodes else empty_result_notices(frame, sight)
+        nothing = empty_result_notices(nodes, sight)
         return facts.with_not_shown(sight, nodes, shares), nothing
 
 

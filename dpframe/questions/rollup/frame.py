@@ -177,9 +177,9 @@ def rollup_notices(plan: RollupNumbers, noisy: NoisyRollup, frame: pd.DataFrame)
 
 def _nothing_shown_notice(plan: RollupNumbers, frame: pd.DataFrame) -> list[Line]:
     """A notice if no node reached the threshold of the selection."""
-    if plan.sight is None or (frame["level"] > 0).any():
+    if plan.sight is None:
         return []
-    return empty_result_notices(frame, plan.sight)
+    return empty_result_notices(int(np.count_nonzero(frame["level"].to_numpy())), plan.sight)
 
 
 TOLD_MEASURES = 2
@@ -199,15 +199,15 @@ def _unseen_shares(plan: RollupNumbers, frame: pd.DataFrame, name: str) -> list[
     """The shares of one measure. Cells are disjoint. Of nodes, all above a shown one are shown, so
     that each level is a part of the level before."""
     height = plan.hierarchy.height
-    total = frame[frame["level"] == 0]
-    if len(total) != 1:
+    level, own = frame["level"].to_numpy(), frame[name].to_numpy()
+    top = np.flatnonzero(level == 0)
+    if len(top) != 1:
         return []
-    width = float(total[f"{name}_upper"].iloc[0] - total[f"{name}_lower"].iloc[0])
-    level, own = frame["level"].to_numpy(np.int64), frame[name].to_numpy(np.float64)
+    lower, upper = (frame[f"{name}_{end}"].to_numpy()[top[0]] for end in ("lower", "upper"))
     if not plan.hierarchy.has_cells:
         sums = np.bincount(level, weights=own, minlength=height + 1)
         level, own = np.arange(height + 1), sums - np.append(sums[1:], 0.0)
-    return unseen_shares(level, own, height=height, width=width)
+    return unseen_shares(level, own, height=height, width=upper - lower)
 
 
 def _wide_interval_notice(frame: pd.DataFrame, name: str, measure: Measure) -> list[Line]:

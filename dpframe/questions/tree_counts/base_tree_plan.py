@@ -19,7 +19,7 @@ from dpframe.asking.card import (
     empty_result_notices,
     hierarchy_line,
     invalid_notices,
-    reported_nodes,
+    reported_node_rows,
     unseen_residual_shares,
     wide_interval_notices,
     zero_weights_notices,
@@ -310,10 +310,6 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
         """The count from which nodes are certainly shown; None if there is none."""
         return None
 
-    def _unseen_shares(self, facts: Receipt, frame: pd.DataFrame) -> dict[str, list[float]]:
-        found = unseen_residual_shares(frame, self.height, rests=True) if self.adds_up else []
-        return {facts.count_noun: found} if found else {}
-
     def finish_receipt(self, facts: Receipt, noisy: NoisyTree, frame: pd.DataFrame, /) -> Receipt:
         """The receipt with notices, and with what is not shown."""
         invalid = invalid_notices(frame, self.hierarchy) if self.adds_up else []
@@ -322,9 +318,14 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
             return facts.with_notices([*invalid, *unread])
         if (sight := self.sight) is None:
             return facts.with_notices([*invalid, *wide_interval_notices(frame)])
-        nothing = empty_result_notices(frame, sight)
-        shares = {} if nothing else self._unseen_shares(facts, frame)
-        said = facts.with_not_shown(sight, reported_nodes(frame), shares)
+        node = reported_node_rows(frame)
+        nodes = int(np.count_nonzero(node))
+        nothing, shares = empty_result_notices(nodes, sight), {}
+        if nodes and self.adds_up:
+            whole = node | (frame["level"].to_numpy() == 0)
+            parts = unseen_residual_shares(frame, self.height, whole)
+            shares = {facts.count_noun: parts} if parts else {}
+        said = facts.with_not_shown(sight, nodes, shares)
         return said.with_notices([*nothing, *invalid, *wide_interval_notices(frame)])
 
 
