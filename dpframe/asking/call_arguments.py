@@ -11,7 +11,7 @@ from numbers import Integral
 from typing import Any, TypeVar
 
 from dpframe.asking.card import Line
-from dpframe.budget import Budget, Contribution, PrivacyUnit, as_float
+from dpframe.budget import LARGEST_EPSILON, Budget, Contribution, PrivacyUnit, as_float
 from dpframe.common.calls import shown_value
 from dpframe.common.unicode import is_unicode
 from dpframe.errors import (
@@ -23,7 +23,7 @@ from dpframe.errors import (
 )
 from dpframe.hierarchy import Hierarchy, as_hierarchies, as_hierarchy, columns
 
-EPSILON = (1e-4, 50.0)
+EPSILON = (1e-4, LARGEST_EPSILON)
 DELTA = (1e-12, 0.1)
 """Below 1e-12 the rounding of 64-bit noise tables and of the accountant would show."""
 

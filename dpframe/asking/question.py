@@ -9,7 +9,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from dpframe.asking.call_arguments import CallArguments, Constraint, flag, release_name
-from dpframe.asking.card import Line, card_summary, card_text, html_card
+from dpframe.asking.card import (
+    Line,
+    card_summary,
+    card_text,
+    html_card,
+    not_shown_lines,
+    with_not_shown,
+)
 from dpframe.asking.level_plan import UNKNOWN, MechanismInput, Plan, Rollup, proof_text
 from dpframe.asking.privacy_receipt import fact_as_attribute, missing_key_message
 from dpframe.asking.release import ALL_DATA, DataScope, require_ledger
@@ -198,7 +205,9 @@ class Explanation(Mapping[str, Any], Generic[ExplainedPlan]):
         """What is known before the data are read, what the release would find in the ledger, and
         what another mechanism would give."""
         found = [] if self.solved is None else [self.solved]
-        lines = self.about.on(self.plan.lines(), self.plan.unit.user)
+        sight = self.plan.sight
+        unseen = [] if sight is None else not_shown_lines(sight.facts({}, None))
+        lines = with_not_shown(self.about.on(self.plan.lines(), self.plan.unit.user), unseen)
         return [*found, *lines, *self.afforded, *self.advice]
 
     @cached_property

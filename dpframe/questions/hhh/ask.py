@@ -215,7 +215,8 @@ def hhh(
         (interval for the true count). With ``weight`` these four are float64: sums of the weight,
         without what is cut off. Rows are sorted by level and value, ``<invalid>`` last
         (docs/sql.md, "Order and types"). The receipt is in ``attrs["dp"]`` and
-        ``result.dp.receipt``.
+        ``result.dp.receipt``, whose ``not_shown`` says from which count on nodes are seen, and what
+        is in others.
 
     Raises
     ------

@@ -118,7 +118,8 @@ class CellsPlan(OfflinePlan):
         found |= dict.fromkeys(("residual", "lower", "upper"), number)
         return found if self.totals is None else found | dict.fromkeys(WHOLE_COUNT_COLUMNS, number)
 
-    def remake(self, asked: HhhArguments) -> CellsPlan:
+    @staticmethod
+    def remake(asked: HhhArguments) -> CellsPlan:
         return cells_plan(asked)
 
     def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
@@ -127,10 +128,10 @@ class CellsPlan(OfflinePlan):
         return tidy(noisy, self, types, self.total_half_width if self.totals else 0)
 
     def finish_receipt(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
-        nothing = [] if (frame["level"] > 0).any() else self._nothing_shown(frame)
+        said, nothing = self._with_not_shown(facts, frame)
         cells = frame[frame["level"] > 0]  # the remainder is small by design: no notice on it
         wide = wide_interval_notices(cells, ("residual", "lower", "upper"))
-        return facts.with_notices([*nothing, *wide])
+        return said.with_notices([*nothing, *wide])
 
     @property
     def facts(self) -> dict[str, object]:

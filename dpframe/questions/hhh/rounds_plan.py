@@ -21,8 +21,8 @@ from dpframe.asking.card import (
     Draw,
     DrawList,
     Line,
+    Sight,
     Text,
-    empty_result_notices,
     invalid_notices,
     typical_error_line,
     wide_interval_notices,
@@ -96,6 +96,13 @@ DEFAULT_ITEMS = 500
 MOST_ITEMS = 100_000
 """Most values of a user that a caller can ask for."""
 
+MANY_NODES = 10
+"""Nodes of a user in an example, where ``at_most`` is not known."""
+
+LIKELY_CHANCE, LIKELY = 0.95, 1.645
+"""The chance with which a node is said to be shown where no number is certain, and how many
+deviations below its mean a Gaussian stays with that chance."""
+
 LARGEST_AT_MOST = 2000
 """The largest ``at_most`` of several levels with which a user still weighs something at each."""
 
@@ -117,6 +124,32 @@ def group_shares(height: int) -> tuple[int, ...]:
     bands = min(height - 1, BANDS)
     each = min(LEVEL_SHARE, ABOVE_SHARE // max(1, bands))
     return WHOLE_SHARE - each * bands, *[each] * bands
+
+
+def likely_weight(laws: RoundLaws) -> float:
+    """Return how many whole users find a value with a chance of 95 %, at least.
+
+    A value is missed if its last score is below the threshold, or if it gets nothing more after an
+    earlier round, as it seems out of reach. The chances add up to at most 5 %.
+    """
+    least = [weighted_rounds.least_score(laws, t) for t in range(1, len(laws.rounds))]
+    weight = square = 0.0
+    scores = []
+    for one, score in zip(laws.rounds, [*least, laws.threshold], strict=True):
+        weight, square = weight + laws.unit * one.part, square + (one.part * one.sigma) ** 2
+        deviation = math.sqrt(2 * square)
+        scores.append((weight / deviation, score / deviation))
+
+    def missed(users: float) -> float:
+        return sum(math.erfc(users * each - score) / 2 for each, score in scores)
+
+    low, high = 0.0, 1.0
+    while missed(high) > 1 - LIKELY_CHANCE:
+        low, high = high, 2 * high
+    while high - low > 0.01:
+        middle = (low + high) / 2
+        low, high = (middle, high) if missed(middle) > 1 - LIKELY_CHANCE else (low, middle)
+    return high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -302,7 +335,8 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
         asked = replace(self.asked, at_most=at_most[0], unit=unit)
         return replace(self, asked=asked, found=at_most)
 
-    def remake(self, asked: HhhArguments) -> RoundsPlan:
+    @staticmethod
+    def remake(asked: HhhArguments) -> RoundsPlan:
         return plan_rounds(asked)
 
     def finish_receipt(self, facts: Receipt, noisy: Any, frame: pd.DataFrame, /) -> Receipt:
@@ -316,13 +350,31 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
             ],
         )
         invalid = invalid_notices(frame, self.hierarchy)
-        nothing = empty_result_notices(
-            frame,
-            threshold=self.threshold,
-            smallest=self.laws.users,
-            what="users",
-        )
+        said, nothing = self._with_not_shown(said, frame)
         return said.with_notices([*nothing, *invalid, *wide_interval_notices(frame)])
+
+    @property
+    def sight(self) -> Sight:
+        """No number is certain: what a user gives to a node depends on their other nodes, and from
+        the second round on on what noise made of the rounds before."""
+        many = sorted({1, self.asked.at_most or MANY_NODES})
+        return replace(
+            super().sight,
+            certain=None,
+            likely={n: self._likely_users(n) for n in many if n <= self.items},
+            node=self.value,
+            is_own=False,
+            is_divided=False,
+        )
+
+    def _likely_users(self, nodes: int) -> int:
+        """How many users show a lowest node with a chance of 95 %, if each has so many of them: an
+        estimate for more than one, as if all rounds weighed these alike."""
+        part = self.shares[0] / WHOLE_SHARE
+        users = likely_weight(self.laws) * math.sqrt(nodes / part)
+        if self.asked.threshold is not None:
+            users = max(users, self.threshold + LIKELY * self.laws.count.sigma / self.grids[0])
+        return math.ceil(users)
 
     def lines(self) -> list[Line]:
         laws, what = self.laws, self.value

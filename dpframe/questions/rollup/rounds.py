@@ -8,7 +8,7 @@ that one bound on delta covers selection, counts and sums.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -17,8 +17,9 @@ from typing import Any
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.weighted_round_noise import Law, RoundLaws, round_laws
 from dpframe.asking.call_arguments import add_advice
-from dpframe.asking.card import Draw, DrawList, Line, Text
+from dpframe.asking.card import Draw, DrawList, Line, Sight, Text
 from dpframe.budget import Budget
+from dpframe.errors import DpframeError
 from dpframe.measures import AUTO, Measure
 from dpframe.mechanisms import weighted_rounds
 from dpframe.mechanisms.weighted_rounds import FoundNodes, SumBounds
@@ -26,8 +27,10 @@ from dpframe.noise import law_facts
 from dpframe.postprocess.joint_noise import half_width
 from dpframe.questions.hhh.rounds_plan import (
     DEFAULT_ITEMS,
+    MANY_NODES,
     ItemsUnit,
     group_shares,
+    likely_weight,
     sigma_and_end,
 )
 
@@ -53,6 +56,7 @@ class RoundsSelection:
     """Rounds that decide which nodes are shown, and the measures that are taken along with them.
 
     ``measures`` have part of the budget of the selection. ``unit`` says who is protected.
+    ``remake`` chooses the laws of another epsilon.
     """
 
     unit: ItemsUnit
@@ -60,20 +64,34 @@ class RoundsSelection:
     height: int
     measures: Mapping[str, Measure]
     laws: RoundLaws
+    remake: Callable[[Fraction], RoundsSelection]
 
     @property
     def threshold(self) -> int:
         """How many users a shown node has at least, but for noise."""
         return self.laws.users
 
-    @property
-    def smallest_threshold(self) -> int:
-        return self.laws.users
+    def sight(self, epsilon: float, *, node: str = "node") -> Sight:
+        """From which number of users on a node is shown. ``epsilon`` is that of the whole release,
+        of which the selection keeps its part."""
 
-    @property
-    def certainly_reported(self) -> None:
-        """No number of users is enough for certain: it depends on how many nodes they have."""
-        return None
+        def planned(larger: float) -> int | None:
+            part = Fraction(self.budget.epsilon / epsilon * larger)
+            try:
+                return self.remake(part).threshold
+            except DpframeError:
+                return None
+
+        weight, part = likely_weight(self.laws), self.shares[0] / sum(self.shares)
+        return Sight(
+            below=self.threshold,
+            counted="users",
+            epsilon=epsilon,
+            planned=planned,
+            allowed=self.threshold,
+            likely={n: math.ceil(weight * math.sqrt(n / part)) for n in (1, MANY_NODES)},
+            node=node,
+        )
 
     @property
     def band(self) -> int:
@@ -365,4 +383,13 @@ def choose_rounds(
         height=height,
         measures=measures,
         laws=laws,
+        remake=lambda other: choose_rounds(
+            unit=unit,
+            epsilon=other,
+            delta=delta,
+            height=height,
+            measures=measures,
+            release_share=release_share,
+            given=given,
+        ),
     )

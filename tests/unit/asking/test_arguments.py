@@ -386,7 +386,8 @@ RECEIPTS = [
 
 @pytest.mark.parametrize(("question", "more"), RECEIPTS)
 def test_receipts_say_nothing_of_the_data(question: str, more: dict[str, Any]) -> None:
-    """Law: those of empty and full tables differ in id, time and notices of released rows alone."""
+    """Law: those of empty and full tables differ in id, time and what is said of released rows
+    alone."""
     receipts = []
     for frame in (pd.concat([FRAME] * 100), FRAME.iloc[:0]):
         released = getattr(dp, question)(frame, **{**CALLS[question], **more})
@@ -397,7 +398,7 @@ def test_receipts_say_nothing_of_the_data(question: str, more: dict[str, Any]) -
     assert receipts[0] == receipts[1]
 
 
-TOLD = ("release_id", "time", "notices")
+TOLD = ("release_id", "time", "notices", "not_shown")
 
 
 def test_every_question_is_called_here() -> None:

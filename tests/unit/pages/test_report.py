@@ -204,8 +204,10 @@ def test_the_promise_is_the_receipts(question: Any, arguments: dict[str, Any]) -
     assert receipt["budget"] in said
     assert ("Heavy hitters" in text) == (question is dp.hhh)
     if question is dp.hhh:
-        bounds = {name: value for name, value, _ in receipt["card"]}
-        assert ("certainly reported" in said) is ("certainly reported" in bounds)
+        unseen = receipt["not_shown"]
+        assert f"Not shown: {unseen['node']}s of under about {unseen['below']}" in text
+        certain = f"a node with {unseen['certain']} of its own"
+        assert (certain in said.lower()) is (unseen["certain"] is not None)
     known = json.dumps(receipt.to_dict()) + likelihood_factor(receipt["epsilon"])
     for number in re.findall(r"\d[\d.e+-]*\d|\d", said.replace(",", "")):
         told = number in known + f"{receipt['delta']:g}"
