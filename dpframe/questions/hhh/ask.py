@@ -10,7 +10,13 @@ from dpframe.asking.level_plan import MechanismInput
 from dpframe.asking.question import Question, make_explain
 from dpframe.common.calls import known_arguments
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
-from dpframe.questions.hhh.plan import CONSTRAINTS, advice, hhh_plan
+from dpframe.questions.hhh.plan import (
+    CONSTRAINTS,
+    advice,
+    former_request,
+    hhh_plan,
+    plan_by_shares,
+)
 from dpframe.sources.exact_trees import exact_counts
 from dpframe.sources.frames import is_spark
 from dpframe.sources.spark import SparkFrame, shuffle_partitions
@@ -93,7 +99,7 @@ def hhh(
     max_contributions: int | None = None,
     weight: str | None = None,
     max_weight: float | None = None,
-    mechanism: str = "offline",
+    mechanism: str | None = None,
     remainder: bool | None = None,
     release_share: float | None = None,
     confidence: float = 0.95,
@@ -108,6 +114,7 @@ def hhh(
     candidates: object = None,
     plan: object = None,
     at_most: int | None = None,
+    nodes_per_user: int | None = None,
 ) -> pd.DataFrame:
     """Hierarchical heavy hitters, differentially private.
 
@@ -277,6 +284,7 @@ def hhh(
         candidates=candidates,
         plan=plan,
         at_most=at_most,
+        nodes_per_user=nodes_per_user,
     ).to_frame()
 
 
@@ -287,6 +295,8 @@ HHH = Question(
     fitted=hhh_for_source,
     count=count,
     advice=advice,
+    former=former_request,
+    by_shares=plan_by_shares,
     rollup="rollup_sql",
     rolled_up=hhh_rollup_plan,
     columns=hhh_columns,

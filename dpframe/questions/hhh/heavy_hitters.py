@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +27,9 @@ from dpframe.questions.hhh.ask import (
 )
 from dpframe.questions.hhh.checks import check_hhh_arguments
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
-from dpframe.questions.hhh.plan import GOES_WITH, MECHANISMS, advice, hhh_plan
+from dpframe.questions.hhh.plan import GOES_WITH, MECHANISMS, advice, former_request, hhh_plan
 from dpframe.questions.hhh.rounds_plan import rounds_by_default, rounds_plan
+from dpframe.questions.hhh.usual_way import without_auto
 
 if TYPE_CHECKING:
     from datetime import date
@@ -181,6 +181,7 @@ def _heavy_hitters_plan(given: CallArguments) -> HhhPlan[Any, Any]:
                 "identifies "
                 "a person, or leave at_most out."
             )
+    given = without_auto(given)
     usual = given["mechanism"] is None
     if usual:
         given = given.but(mechanism="rounds" if rounds_by_default(given) else "offline")
@@ -200,14 +201,7 @@ def _heavy_hitters_plan(given: CallArguments) -> HhhPlan[Any, Any]:
     if not usual or given["contribution"] is not None or given["max_contributions"] is not None:
         return plan
     shares = flat.but(contribution="share", at_most=None)
-    return replace(plan, former=check_hhh_arguments(shares, "offline").request)
-
-
-def _former_request(plan: Any) -> Mapping[str, object] | None:
-    """Return the request of the same call in versions that did not answer it by rounds; None if
-    there is no such request."""
-    former: Mapping[str, object] | None = plan.former
-    return former
+    return replace(plan, former=check_hhh_arguments(shares, "offline"))
 
 
 HEAVY_HITTERS = Question(
@@ -221,7 +215,7 @@ HEAVY_HITTERS = Question(
     fitted=hhh_for_source,
     count=count,
     advice=advice,
-    former=_former_request,
+    former=former_request,
     rolled_up=hhh_rollup_plan,
     laws=({"mechanism": "offline"}, {"mechanism": "offline-gaussian"}),
     columns=hhh_columns,
