@@ -40,7 +40,9 @@ RUNS = 60
 
 def plan_of(case: str, confidence: float) -> HhhPlan:
     _, spec, user = CASES[case]
-    return dp.explain(spec, epsilon=1.0, delta=1e-6, user=user, confidence=confidence).plan
+    return dp.explain(
+        spec, epsilon=1.0, delta=1e-6, user=user, confidence=confidence, mechanism="offline"
+    ).plan
 
 
 @lru_cache(maxsize=len(CASES))

@@ -100,8 +100,8 @@ def heavy_hitters(
         together), "streaming" (one Misra-Gries sketch of ``counters`` counters, in one pass), or
         the baselines "laplace" and "gaussian".
     contribution
-        With ``user`` "items" (default: different users are counted), "share" (a user weighs 1 in
-        total, divided evenly over their records, so that counts add up) or "records".
+        With ``user`` "items" (default, as is "auto": different users are counted), "share" (a user
+        weighs 1 in total, divided evenly over their records, so that counts add up) or "records".
     max_contributions
         Most different values of a user that take part when values are searched, by default 500.
         With "records", or "items" of "streaming": how many records or values of each user count.
