@@ -256,6 +256,9 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
             "counts just above it are too large more often"
         )
 
+    unknown_errors = "at_most=, or contribution='share'"
+    """What makes errors known before data are read, for messages."""
+
     @property
     def errors(self) -> Mapping[str, float]:
         """Half width of the interval of a lowest node, in users. Empty if ``at_most`` is found
@@ -454,15 +457,18 @@ def _looks_apart(
     count: NDArray[np.int64],
     half: NDArray[np.int64],
 ) -> bool:
-    """Return whether shown children nowhere have more users together than their parent, within its
-    interval, and some parent has two shown children (post-processing)."""
+    """Return whether shown children nowhere have more users together than their parent, but for
+    noise, and some parent has two shown children (post-processing)."""
     row = {int(place): i for i, place in enumerate(node)}
     below: dict[int, list[int]] = {}
     for i, place in enumerate(parent):
         if (over := row.get(int(place))) is not None and over != i:
-            below.setdefault(over, []).append(int(count[i]))
-    several = any(len(each) > 1 for each in below.values())
-    return several and all(sum(each) <= count[i] + half[i] for i, each in below.items())
+            below.setdefault(over, []).append(i)
+    return any(len(each) > 1 for each in below.values()) and all(
+        sum(int(count[i]) for i in each) - int(count[over])
+        <= math.hypot(int(half[over]), *(int(half[i]) for i in each))
+        for over, each in below.items()
+    )
 
 
 def _sigma_and_end(law: Law) -> dict[str, object]:

@@ -16,6 +16,9 @@ AUTO = "auto"
 
 WAYS = (AUTO, "share", "records", "items")
 
+CHOSEN = ("rounds", "offline", "offline-gaussian")
+"""Mechanisms that "auto" goes with: it then has nothing to choose."""
+
 ONLY_ROUNDS = ("at_most", "max_contributions")
 """Arguments that say something to rounds, and nothing to shares."""
 
@@ -27,8 +30,14 @@ def without_auto(given: CallArguments) -> CallArguments:
         return given
     if given["user"] is None:
         given.unit  # noqa: B018  # refuses a contribution without user=
-    named = known_choice("contribution", given["contribution"], WAYS)
-    return given.but(contribution=None) if named == AUTO else given
+    if known_choice("contribution", given["contribution"], WAYS) != AUTO:
+        return given
+    if (named := given["mechanism"]) not in (None, *CHOSEN):
+        raise ParameterError(
+            f"contribution='auto' takes rounds or shares, and mechanism={named!r} has neither. "
+            "Leave mechanism out, or pass contribution='records' with max_contributions=."
+        )
+    return given.but(contribution=None)
 
 
 def check_declared_nodes(given: CallArguments) -> None:
@@ -70,7 +79,7 @@ def rounds_or_reason(given: CallArguments) -> RoundsPlan | str:
         if given[name] is not None:
             raise ParameterError(
                 f"{name} ({shown_value(given[name])}) is for rounds, and does not go with "
-                f"contribution='auto' here: {why}. Leave {name} out."
+                f"contribution='auto', which takes shares here: {why}. Leave {name} out."
             )
     return why
 
@@ -96,7 +105,7 @@ def _few_nodes(given: CallArguments, plan: RoundsPlan) -> str | None:
     """
     if given["nodes_per_user"] != 1 or not plan.shares_show_more_of_one():
         return None
-    return "with nodes_per_user=1 they show more"
+    return "they are predicted to show more with nodes_per_user=1"
 
 
 def _former_arguments(given: CallArguments) -> HhhArguments | None:
