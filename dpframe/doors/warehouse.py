@@ -231,9 +231,8 @@ def _question_statement(
         )
     if getattr(plan, "items", None) is not None:
         raise ParameterError(
-            "mechanism='rounds', and at_most or max_contributions without contribution=, cannot "
-            "run in a warehouse. Leave them out, for shares, or pass the rows themselves, as a "
-            "frame, Parquet files or a Spark DataFrame."
+            "mechanism='rounds', with at_most and max_contributions, cannot run in a warehouse. "
+            "Leave them out, for shares, or pass the rows themselves to dp.hhh."
         )
     given, vectors = arguments.get("period"), _warehouse_vectors(question, plan)
     period = None if given is None else as_period(given)

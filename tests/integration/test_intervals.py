@@ -147,6 +147,7 @@ def test_printed_intervals_cover_whole_counts(case: str, confidence: float) -> N
             delta=1e-6,
             user=user,
             confidence=confidence,
+            mechanism="offline",
         )
     half = plan.half_width(1) / plan.grid
     assert ((result["upper"] - result["lower"]) >= 2 * half).all()

@@ -294,7 +294,11 @@ def test_a_result_carries_and_shows_nothing_but_the_release_and_its_receipt() ->
 # -- order of rows -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{}, {"user": "u"}, {"mechanism": "laplace"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"user": "u"}, {"user": "u", "contribution": "share"}, {"mechanism": "laplace"}],
+    ids=str,
+)
 def test_the_order_of_the_input_changes_nothing(options: dict[str, str]) -> None:
     """Law: shuffled rows under the same noise give the identical frame, rows in equal order."""
     frames = [visits(), visits().sample(frac=1, random_state=3), visits().iloc[::-1]]

@@ -25,11 +25,10 @@ from dpframe.questions.hhh.ask import (
     hhh_for_source,
     hhh_rollup_plan,
 )
-from dpframe.questions.hhh.checks import check_hhh_arguments
+from dpframe.questions.hhh.checks import check_hhh_arguments, without_auto
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.questions.hhh.plan import GOES_WITH, MECHANISMS, advice, former_request, hhh_plan
 from dpframe.questions.hhh.rounds_plan import rounds_by_default, rounds_plan
-from dpframe.questions.hhh.usual_way import without_auto
 
 if TYPE_CHECKING:
     from datetime import date

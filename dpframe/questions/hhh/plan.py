@@ -35,15 +35,20 @@ from dpframe.asking.card import (
 from dpframe.asking.level_plan import cell_columns
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import AT_MOST, Budget, Contribution, NodesUnit, PrivacyUnit
-from dpframe.common.calls import load_name
+from dpframe.common.calls import load_name, shown_value
 from dpframe.counts import NoisyNodes
-from dpframe.errors import DpframeError, ParameterError
+from dpframe.errors import BudgetError, DpframeError, ParameterError, ThresholdError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._cells import CELL_REFUSALS
 from dpframe.mechanisms import weighted_rounds
 from dpframe.noise import NoiseTable, law_facts
 from dpframe.postprocess.joint_noise import half_width
-from dpframe.questions.hhh.checks import HhhArguments, check_hhh_arguments
+from dpframe.questions.hhh.checks import (
+    HhhArguments,
+    check_declared_nodes,
+    check_hhh_arguments,
+    without_auto,
+)
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.questions.hhh.offline import OfflinePlan
 from dpframe.questions.hhh.rounds_plan import (
@@ -54,12 +59,6 @@ from dpframe.questions.hhh.rounds_plan import (
     rounds_plan,
 )
 from dpframe.questions.hhh.selection import choose_selection
-from dpframe.questions.hhh.usual_way import (
-    check_declared_nodes,
-    rounds_or_reason,
-    shares_line,
-    without_auto,
-)
 from dpframe.sketches import DEFAULT_COUNTERS
 
 if TYPE_CHECKING:
@@ -435,35 +434,10 @@ def hhh_plan(given: CallArguments) -> HhhPlan[Any, Any]:
     """Make a plan from arguments that ``CONSTRAINTS`` checked."""
     given = without_auto(given)
     check_declared_nodes(given)
-    if given["mechanism"] is not None:
-        return _named_plan(given)
-    exact = given.but(mechanism="offline")
-    if given["user"] is None or given["contribution"] is not None:
-        return _named_plan(exact)
-    given.but(remainder=None).goes(GOES_WITH, "offline")  # a sketch or a paper has to be named
-    taken = rounds_or_reason(given)
-    if isinstance(taken, RoundsPlan):
-        return taken
-    return replace(_named_plan(exact), way=shares_line(taken))
-
-
-def plan_by_shares(plan: HhhPlan[Any, Any], why: str) -> HhhPlan[Any, Any]:
-    """Return the plan of shares, for the reason ``why``, in the place of rounds that were taken for
-    a call that named no way; any other plan as it is."""
-    if plan.former is None:
-        return plan
-    return replace(_plan_of_mechanism(plan.former), way=shares_line(why))
-
-
-def former_request(plan: Any) -> Mapping[str, object] | None:
-    """Return the request of the same call in versions that did not answer it by rounds; None if
-    there is no such request."""
-    former: HhhArguments | None = plan.former
-    return None if former is None else former.request
-
-
-def _named_plan(given: CallArguments) -> HhhPlan[Any, Any]:
-    """Make a plan of the mechanism that the arguments name."""
+    if given["mechanism"] is None:
+        if given["user"] is not None and given["contribution"] is None:
+            return _usual_plan(given)
+        given = given.but(mechanism="offline")
     mechanism = given["mechanism"]
     if mechanism == "rounds":
         given.but(remainder=given["remainder"] or None).goes(GOES_WITH, mechanism)
@@ -473,6 +447,100 @@ def _named_plan(given: CallArguments) -> HhhPlan[Any, Any]:
     )  # the plan of "paper" refuses a remainder itself
     own.goes(GOES_WITH, mechanism)
     return _plan_of_mechanism(check_hhh_arguments(given, mechanism))
+
+
+def _usual_plan(given: CallArguments) -> HhhPlan[Any, Any]:
+    """Return the plan for a call of users that names no way: by rounds, or by shares with the
+    reason on the card.
+
+    ParameterError if the call has an argument for rounds, and another that only shares take.
+    """
+    given.but(remainder=None).goes(GOES_WITH, "offline")  # a sketch or a paper has to be named
+    why = _reason_for_shares(given)
+    if why is None:
+        given.budget  # noqa: B018  # refuses a missing epsilon or delta
+        try:
+            plan = rounds_plan(given)
+        except ThresholdError:
+            why = f"threshold={given['threshold']!r} is too small for rounds"
+        except BudgetError:
+            why = "no noise of rounds fits this epsilon and delta"
+        else:
+            why = _few_nodes(given, plan)
+            if why is None:
+                return replace(plan, former=_former_arguments(given), way=ROUNDS_LINE)
+    for name in ONLY_ROUNDS:
+        if given[name] is not None:
+            raise ParameterError(
+                f"{name} ({shown_value(given[name])}) is for rounds, and does not go with "
+                f"contribution='auto', which takes shares here: {why}. Leave {name} out."
+            )
+    exact = given.but(mechanism="offline", nodes_per_user=None)
+    return replace(hhh_plan(exact), way=_shares_line(why))
+
+
+ONLY_ROUNDS = ("at_most", "max_contributions")
+"""Arguments that say something to rounds, and nothing to shares."""
+
+
+def _reason_for_shares(given: CallArguments) -> str | None:
+    """Return the argument that only shares take, in words; None if rounds take all of them."""
+    if given["weight"] is not None or given["max_weight"] is not None:
+        return "weights are added up"
+    if given["remainder"]:
+        return "remainder=True needs numbers that add up"
+    if given["totals"]:
+        return "totals=True counts the cells of several hierarchies"
+    if given.hierarchies.has_cells:
+        return "several hierarchies at once have no rounds"
+    return None
+
+
+def _few_nodes(given: CallArguments, plan: RoundsPlan) -> str | None:
+    """Return why shares show more, if the call declares one node a user; else None.
+
+    With two nodes and more, rounds show more at every epsilon that was measured
+    (docs/decisions/0055-rounds-by-default.md).
+    """
+    if given["nodes_per_user"] != 1 or not plan.shares_show_more_of_one():
+        return None
+    return "they are predicted to show more with nodes_per_user=1"
+
+
+def _former_arguments(given: CallArguments) -> HhhArguments | None:
+    """Return what earlier versions, which took shares, made of the same call; None if they refused
+    it."""
+    if any(given[name] is not None for name in ONLY_ROUNDS):
+        return None
+    return check_hhh_arguments(given.but(contribution="share"), "offline")
+
+
+ROUNDS_LINE = Line(
+    "way",
+    "rounds",
+    "contribution='auto' takes them, as they show most nodes where users have several; "
+    "contribution='share' has numbers that add up",
+)
+
+
+def _shares_line(why: str) -> Line:
+    """Return the line of a card that says why "auto" took shares."""
+    return Line.of("way", "shares", "contribution='auto' takes them here: {why}", why=why)
+
+
+def plan_by_shares(plan: HhhPlan[Any, Any], why: str) -> HhhPlan[Any, Any]:
+    """Return the plan of shares, for the reason ``why``, in the place of rounds that were taken for
+    a call that named no way; any other plan as it is."""
+    if plan.former is None:
+        return plan
+    return replace(_plan_of_mechanism(plan.former), way=_shares_line(why))
+
+
+def former_request(plan: Any) -> Mapping[str, object] | None:
+    """Return the request of the same call in versions that did not answer it by rounds; None if
+    there is no such request."""
+    former: HhhArguments | None = plan.former
+    return None if former is None else former.request
 
 
 def make_plan(
