@@ -458,17 +458,24 @@ def _looks_apart(
     half: NDArray[np.int64],
 ) -> bool:
     """Return whether shown children nowhere have more users together than their parent, but for
-    noise, and some parent has two shown children (post-processing)."""
+    noise (post-processing).
+
+    Children of the root say so only if they have half of all users, and if noise could not hide
+    that they had half as many again.
+    """
     row = {int(place): i for i, place in enumerate(node)}
     below: dict[int, list[int]] = {}
     for i, place in enumerate(parent):
         if (over := row.get(int(place))) is not None and over != i:
             below.setdefault(over, []).append(i)
-    return any(len(each) > 1 for each in below.values()) and all(
-        sum(int(count[i]) for i in each) - int(count[over])
-        <= math.hypot(int(half[over]), *(int(half[i]) for i in each))
+    together = {over: sum(int(count[i]) for i in each) for over, each in below.items()}
+    slack = {
+        over: math.hypot(int(half[over]), *(int(half[i]) for i in each))
         for over, each in below.items()
-    )
+    }
+    if len(below.get(0, [])) < 2 or not max(slack[0], int(count[0]) - together[0]) <= count[0] / 2:
+        return False
+    return all(together[over] - int(count[over]) <= slack[over] for over in below)
 
 
 def _sigma_and_end(law: Law) -> dict[str, object]:
