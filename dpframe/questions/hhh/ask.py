@@ -226,9 +226,9 @@ def hhh(
         column a level, in the type of the source, ``residual``, ``count`` (int64, may be negative;
         unbiased given what is reported, except for the baselines), ``lower`` and ``upper``
         (interval for the true count). With ``weight`` these four are float64: sums of the weight,
-        without what is cut off. Rows are sorted by level and value, ``<invalid>`` last
-        (docs/sql.md, "Order and types"). The receipt is in ``attrs["dp"]`` and
-        ``result.dp.receipt``.
+        without what is cut off. Rounds of one level have no row of level 0. Rows are sorted by
+        level and value, ``<invalid>`` last (docs/sql.md, "Order and types"). The receipt is in
+        ``attrs["dp"]`` and ``result.dp.receipt``.
 
     Raises
     ------
