@@ -66,7 +66,8 @@ def test_labels_and_level_columns_agree() -> None:
 
 def test_intervals_hold_their_counts() -> None:
     """lower <= count <= upper, as wide for a sum of more released residuals."""
-    for arguments in ({}, {"user": "who"}, {"mechanism": "laplace"}):
+    by_shares = {"user": "who", "contribution": "share"}
+    for arguments in ({}, {"user": "who"}, by_shares, {"mechanism": "laplace"}):
         found = result(**arguments)
         assert ((found["lower"] <= found["count"]) & (found["count"] <= found["upper"])).all()
     found = result()
@@ -91,6 +92,7 @@ def test_an_empty_frame_gives_an_ordinary_result(spec: str) -> None:
 
 ASKED: list[dict[str, Any]] = [
     *({}, {"user": "who"}, {"mechanism": "gaussian"}),
+    {"user": "who", "contribution": "share"},
     {"user": "who", "contribution": "records", "max_contributions": 3},
     {"mechanism": "paper", "remainder": False, "acknowledge": True},
 ]
