@@ -89,6 +89,9 @@ class Question(Generic[A, P]):
         default for the columns of its hierarchy.
     former
         The request that an older version stored for the same call, if there is one.
+    by_shares
+        Returns the plan whose numbers add up, with a reason on its card, where ``planned`` took
+        another way for a call that named none; other plans as they are.
     advice
         Returns lines of an explanation on what else could be asked for.
     rollup
@@ -121,6 +124,7 @@ class Question(Generic[A, P]):
     declared: Callable[[A], P] = _first_argument
     checked: Callable[[P, object], None] = _check_source_readable
     former: Callable[[A], Mapping[str, object] | None] = lambda _: None
+    by_shares: Callable[[A, str], A] = _first_argument
     advice: Callable[[P], list[Line]] = lambda _: []
     rollup: str | None = None
     rolled_up: Callable[[A], Rollup | None] = _first_argument

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -84,9 +84,12 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
     listed_keys: ClassVar[ListedNodes | None] = None
     """Always None: no mechanism takes listed keys."""
 
-    former: Mapping[str, object] | None = None
-    """The request of the same call in earlier versions, which answered it by another mechanism;
-    None if there is no such request."""
+    former: HhhArguments | None = None
+    """The arguments of the same call in earlier versions, which answered it by another mechanism;
+    None if they did not."""
+
+    way: Line | None = None
+    """The line on why this way was taken, if the call left the way of users to dpframe."""
 
     # -- what was asked for -------------------------------------------------------------------
 
@@ -246,6 +249,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
             *hierarchy_lines(self.hierarchy),
             Line("counts", self.unit.counts, self.unit.what_counts),
             *_weight_lines(self.unit),
+            *([] if self.way is None else [self.way]),
         ]
 
     def threshold_line(self) -> Line:

@@ -72,7 +72,11 @@ WRONG: list[Wrong] = [
     ({"max_contributions": 3}, ParameterError, ("max_contributions (3)", "user=")),
     ({**USER, "contribution": "rows"}, ParameterError, ("contribution ('rows')", "share, records")),
     ({**USER, "contribution": "record"}, ParameterError, ("Did you mean 'records'?",)),
-    ({**USER, "max_contributions": 3}, ParameterError, ("max_contributions (3)", "'records'")),
+    (
+        {**USER, "contribution": "share", "max_contributions": 3},
+        ParameterError,
+        ("max_contributions (3)", "'records'"),
+    ),
     (RECORDS, ParameterError, ("contribution='records'", "max_contributions=", "data")),
     ({**RECORDS, "max_contributions": 0}, ParameterError, ("max_contributions (0)", "from 1")),
     ({**RECORDS, "max_contributions": 10**7}, ParameterError, ("max_contributions", "1000000")),

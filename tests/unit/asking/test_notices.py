@@ -27,6 +27,9 @@ SUM = {"n": "count", "s": dp.sum("v", lower=0, upper=9)}
 ASKED: dict[str, Callable[..., pd.DataFrame]] = {
     "hhh": lambda rows, **more: rows.dp.hhh(["a"], **BUDGET, **more),
     "users": lambda rows, **more: rows.dp.hhh(["a"], user="who", **BUDGET, **more),
+    "shares": lambda rows, **more: rows.dp.hhh(
+        ["a"], user="who", contribution="share", **BUDGET, **more
+    ),
     "laplace": lambda rows, **more: rows.dp.hhh(["a"], mechanism="laplace", **BUDGET, **more),
     "streaming": lambda rows, **more: rows.dp.hhh(["a"], mechanism="streaming", **BUDGET, **more),
     "flat": lambda rows, **more: rows.dp.heavy_hitters("a", k=3, **BUDGET, **more),

@@ -178,6 +178,7 @@ RECORDS = {**USERS, "contribution": "records", "max_contributions": 3}
 PROMISED: list[tuple[Any, dict[str, Any]]] = [
     *((dp.hhh, more) for more in ({}, USERS, RECORDS, {"epsilon": 0.3, "confidence": 0.9})),
     *((dp.hhh, more) for more in ({"mechanism": "laplace"}, {"remainder": False})),
+    (dp.hhh, {**USERS, "contribution": "share"}),
     *((dp.tree_counts, more) for more in (USERS, RECORDS, {"weight": "who"})),
     *((dp.tree_counts, more) for more in ({"weight": "who", "max_weight": 3},)),
     *((dp.tree_counts, more) for more in ({"mechanism": "hhh"}, {"confidence": 0.9})),

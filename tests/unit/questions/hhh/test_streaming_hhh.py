@@ -447,5 +447,6 @@ def test_the_sketch_error_and_memory_follow_the_counters() -> None:
 
 
 def test_what_cannot_be_compared_gets_no_advice() -> None:
-    assert "advice" not in advised(user="id")
+    assert "offline" not in advised(user="id")
+    assert "advice" not in advised(user="id", contribution="records", max_contributions=2)
     assert "advice" not in advised(mechanism="gaussian")
