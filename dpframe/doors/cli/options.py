@@ -35,6 +35,7 @@ HELP = {
     "confidence": "of the intervals",
     "consistent": "counts as drawn, which do not add up",
     "hhh.contribution": "auto (default), share, records or items; with --user",
+    "rollup.contribution": "auto (default), share or items; with --user",
     "tree_counts.contribution": "share (default) or records; with --user",
     "heavy_hitters.contribution": "items (default: users once), share or records; with --user",
     "counters": "size of a sketch; --mechanism streaming",

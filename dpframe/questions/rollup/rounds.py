@@ -17,7 +17,7 @@ from typing import Any
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.weighted_round_noise import Law, RoundLaws, round_laws
 from dpframe.asking.call_arguments import add_advice
-from dpframe.asking.card import Draw, DrawList, Line, Sight, Text
+from dpframe.asking.card import Draw, DrawList, Line, Sight
 from dpframe.budget import Budget
 from dpframe.errors import DpframeError
 from dpframe.measures import AUTO, Measure
@@ -188,50 +188,20 @@ class RoundsSelection:
 
     def lines(self, name: str) -> list[Line]:
         """The lines of the card on a measure, before the data are read."""
-        measure = self.measures[name]
+        measure, error = self.measures[name], f"error of {name}"
         if measure.kind == "count":
+            least = f"sd {self._count_sd:.3g} x root of at_most"
             return [
-                Line.of(
-                    "{name}",
-                    measure.spec,
-                    "different users at every node: they do not add up; a user with more nodes "
-                    "than at_most, which is found privately, counts less at each",
-                    name=name,
-                ),
-                Line.of(
-                    "error of {name}",
-                    Text("sd {sd:.3g} x root of at_most"),
-                    "at lowest nodes, for the noise of a count, in users",
-                    sd=self._count_sd,
-                    name=name,
-                ),
+                Line(name, measure.spec, COUNTED),
+                Line(error, least, "at lowest nodes, for the noise of a count, in users"),
             ]
         law = self.laws.sums[list(self.sums).index(name)]
+        least = f"sd {law.sigma / self._norms(law)[0]:.3g} x bound"
+        bounds = " to ".join(_bound_text(bound) for bound in (measure.lower, measure.upper))
         return [
-            Line.of(
-                "{name}",
-                measure.spec,
-                "adds up what users have at every node; what bounds cut is missing at each node on "
-                "its own, so that parts do not add up to the whole",
-                name=name,
-            ),
-            Line.of(
-                "error of {name}",
-                Text("sd {sd:.3g} x bound"),
-                "at lowest nodes, for the noise of a sum",
-                sd=law.sigma / self._norms(law)[0],
-                name=name,
-            ),
-            Line.of(
-                "bounds of {name}",
-                " to ".join(
-                    str(b) if b == AUTO else f"{b:g}" for b in (measure.lower, measure.upper)
-                ),
-                "of what a user adds up to at one node, and of the root of the sum of their "
-                "squares over all lowest nodes, and over nodes of upper levels; what is beyond is "
-                "cut, a bias that no interval covers",
-                name=name,
-            ),
+            Line(name, measure.spec, SUMMED),
+            Line(error, least, "at lowest nodes, for the noise of a sum"),
+            Line(f"bounds of {name}", bounds, BOUNDED),
         ]
 
     @property
@@ -261,23 +231,10 @@ class RoundsSelection:
             half = half_width(law.noise, 1, confidence)
             norms = zip(one.norms, self._norms(law), strict=True)
             errors = [f"+-{half * bound / norm:.4g}" for bound, norm in norms]
-            told = "found privately; " if self.measures[name].needs_search else ""
-            lines += [
-                Line(
-                    f"bounds of {name}",
-                    _at_places(
-                        [
-                            f"{bound:g}" + (f" (about {more} users have more)" if more else "")
-                            for bound, more in zip(one.norms, one.beyond, strict=True)
-                        ],
-                        places,
-                    ),
-                    f"{told}of what a user has at one node, and of the root of the sum of squares "
-                    "of what they have at all of these; the rest is cut, a bias that no interval "
-                    "covers",
-                ),
-                _error_line(name, errors, places, confidence),
-            ]
+            own = [_cut_text(*each) for each in zip(one.norms, one.beyond, strict=True)]
+            told = "found privately; " * self.measures[name].needs_search + BOUNDED
+            lines.append(Line(f"bounds of {name}", _at_places(own, places), told))
+            lines.append(_error_line(name, errors, places, confidence))
         return lines
 
     def found_facts(self, found: FoundNodes) -> dict[str, list[dict[str, Any]]]:
@@ -322,6 +279,24 @@ class RoundsSelection:
     def _places(self) -> list[str]:
         """What these parts are called on cards, lowest nodes first."""
         return ["lowest nodes", *map(_levels_text, self.bands)]
+
+
+COUNTED = (
+    "different users at every node: they do not add up; a user with more nodes than at_most, which "
+    "is found privately, counts less at each"
+)
+SUMMED = (
+    "what users have at every node; what bounds cut is missing at each node on its own, so that "
+    "parts do not add up to the whole"
+)
+BOUNDED = (
+    "of what a user has at one node, and of the root of the sum of squares of what they have at "
+    "all of these; the rest is cut, a bias that no interval covers"
+)
+
+
+def _cut_text(bound: float, more: int | None) -> str:
+    return f"{bound:g} (about {more} users have more)" if more else f"{bound:g}"
 
 
 def _at_places(values: Sequence[object], places: Sequence[str]) -> str:
