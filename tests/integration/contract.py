@@ -332,8 +332,14 @@ ROLLUP = Contract(
         "by rounds": ("columns:host,zip", {**USER, **BY_ROUNDS, "measures": SUMS}),
         "paths by rounds": ("path:path", {**USER, **BY_ROUNDS, "measures": ["count", *SUMS[1:]]}),
         "sums by rounds": ("ip:ip", {**USER, **BY_ROUNDS, "measures": "sum(odd, -9, 9) AS odd"}),
-        "rows of users": ("columns:host", {**USER, **BY_SHARES, "measures": ["count(at_most=3) AS n", "count"]}),
-        "distinct of users": ("columns:host", {**USER, **BY_SHARES, "measures": "distinct(id, at_most=4)"}),
+        "rows of users": (
+            "columns:host",
+            {**USER, **BY_SHARES, "measures": ["count(at_most=3) AS n", "count"]},
+        ),
+        "distinct of users": (
+            "columns:host",
+            {**USER, **BY_SHARES, "measures": "distinct(id, at_most=4)"},
+        ),
         "users, listed": (
             "path:path",
             {"epsilon": 8.0, "user": "who", "keys": LISTED, "measures": "count"},

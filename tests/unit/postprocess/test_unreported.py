@@ -57,7 +57,10 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "gaussian": ("hhh", {"mechanism": "offline-gaussian"}),
     "tree": ("tree_counts", {"mechanism": "hhh"}),
     "rollup": ("rollup", {"measures": {"n": "count"}}),
-    "rollup of users": ("rollup", {"measures": {"n": "count"}, "user": "who", "contribution": "share"}),
+    "rollup of users": (
+        "rollup",
+        {"measures": {"n": "count"}, "user": "who", "contribution": "share"},
+    ),
     "another division of epsilon": ("hhh", {"release_share": 0.2}),
 }
 TOLD = [(kind, "this") for kind in KINDS] + [(kind, "earlier") for kind in [*KINDS][:-1]]
