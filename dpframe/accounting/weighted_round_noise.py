@@ -244,6 +244,13 @@ SIZES_PART, SIZE_PART = 0.05, 0.025
 """Parts of the mu^2 of what is measured for histograms of users: of all together, and of each one
 where there are more than two."""
 
+SPARED = 1e-3
+"""Part of delta that is left over where there are sums: a verifier, which knows no weights of
+tables, bounds what they cost a little higher."""
+
+MOST_TOLD = 0.5
+"""Largest part of the mu^2 of what is measured for all histograms."""
+
 NORM = 128
 """Largest norm of a user in the counts, in whole weights."""
 
@@ -433,7 +440,7 @@ def round_laws(
             long = _length_distance(laws) * (1 + math.exp(epsilon)) > TIGHT * delta
             if long and unit > LEAST_UNIT:
                 break
-            left = delta - laws.leakage.delta(epsilon)
+            left = delta * (1 - SPARED * bool(sum_shares)) - laws.leakage.delta(epsilon)
             if left <= 0:
                 continue
             laws = replace(laws, threshold=_least_threshold(laws, left))
@@ -462,12 +469,17 @@ def _laws_for_mu(
     spread = [finding * math.sqrt(sum(PARTS) / part) for part in PARTS]
     if unit > LEAST_UNIT and 2 * ENDS * max(spread) > LONGEST:
         return None
-    told = share * max(SIZES_PART, histograms * SIZE_PART) if histograms else 0.0
+    if 2 * ENDS * max(spread) > LARGEST_TABLE:
+        return None
+    told = share * min(MOST_TOLD, max(SIZES_PART, histograms * SIZE_PART)) if histograms else 0.0
     whole = count_share + sum(sum_shares)
     count, *sums = (
         mu * math.sqrt((share - told) * part / whole) if part else 0.0
         for part in (count_share, *sum_shares)
     )
+    widest = max((NORM / part for part in (count, *sums) if part), default=0.0)
+    if 2 * ENDS * widest > LARGEST_TABLE:
+        return None
     return RoundLaws(
         items=items,
         rounds=tuple(

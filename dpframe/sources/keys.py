@@ -28,6 +28,7 @@ from dpframe.hierarchy._types import REAL
 from dpframe.periods import is_written, read_unit_period
 from dpframe.sources.cell_leaves import keyed_sql
 from dpframe.sources.frames import MOST, key_table, quote_key
+from dpframe.sources.objects import readable_table
 from dpframe.sources.rollup_statement import rollup_statement, source_sql
 from dpframe.sources.source_relations import level_and_user_types
 
@@ -132,7 +133,7 @@ def _count_key_nodes(table: pa.Table, hierarchy: Hierarchy) -> tuple[CountTree, 
     malformed key."""
     invalid: dict[str, Any] = {"invalid": "count"}  # malformed keys must be seen
     hierarchy = replace(hierarchy, **invalid)
-    with _duck.register_table(table, "the keys") as relation:
+    with _duck.register_table(readable_table(table), "the keys") as relation:
         types, _ = level_and_user_types(relation, hierarchy)
         unit = PrivacyUnit()
         found = relation.query(

@@ -10,8 +10,8 @@ from typing import Any
 
 from dpframe.verifier import path_game, reports, rounds_game, sketch_games
 from dpframe.verifier import path_game as measure_game
+from dpframe.verifier import reports as relative_game
 from dpframe.verifier import rounds_game as gaussian_paths
-from dpframe.verifier import rounds_game as relative_game
 from dpframe.verifier import sketch_games as counts
 from dpframe.verifier import sketch_games as sketch_sums
 from dpframe.verifier.numbers import bound_text, exp_above, exp_below

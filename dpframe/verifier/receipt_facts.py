@@ -23,14 +23,13 @@ from dpframe.verifier.facts import (
     table_facts,
 )
 from dpframe.verifier.numbers import ONE, exp_below
-from dpframe.verifier.reports import HOLDER_CHANCE, OFF
+from dpframe.verifier.reports import HOLDER_CHANCE, OFF, relative_steps
 from dpframe.verifier.rounds_game import (
     full_weight,
     gaussian_facts,
     has_rounds,
     part_norms,
     read_gaussian,
-    relative_steps,
     rounds_rollup_facts,
 )
 from dpframe.verifier.sketch_games import read_levels
@@ -407,6 +406,8 @@ def _rounds_facts(receipt: Receipt, proof: Proof) -> Facts:
     rounds = game["rounds"] if isinstance(game.get("rounds"), list) else []
     yield "max_contributions", proof.whole_number("items", 1)
     yield "at_most", None if most is None else Fact.whole_number()
+    check_claim("measured" not in game, "only a rollup measures along with rounds")
+    yield "user", Fact("a column", lambda told: isinstance(told, str))
     norms = part_norms(proof)
     grid = full_weight(norms[0], most)
     check_claim(bool(rounds), "nothing is searched")

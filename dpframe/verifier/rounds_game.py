@@ -1,24 +1,18 @@
-"""Games with Gaussian noise along paths, of rounds, and with relative errors.
+"""Games with Gaussian noise along paths, and of rounds.
 
 **Gaussian noise** in whole numbers: its law, and selections along paths with it.
 
 docs/guarantees.md, "Why it holds: users".
-
-**Counts with a relative error**: each step is a sparse vector, with a test after each of its
-answers.
-
-docs/guarantees.md, "Counts with a relative error". Between neighbours one count of each level of
-one tree moves by one. Noise is discrete Laplace over all whole numbers; the noise of tests is that
-law given that it is within a bound. Nothing is claimed here about how near to the true counts the
-released counts are.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -34,7 +28,7 @@ from dpframe.verifier.facts import (
     measure_names,
     measures_facts,
 )
-from dpframe.verifier.numbers import BITS, ONE, TABLE, divide_up, exp_above, exp_below, exp_between
+from dpframe.verifier.numbers import BITS, ONE, TABLE, divide_up, exp_above, exp_below
 from dpframe.verifier.verdict import (
     BrokenProofError,
     DeltaBound,
@@ -43,7 +37,6 @@ from dpframe.verifier.verdict import (
     Proof,
     ProofStep,
     check_claim,
-    check_loss,
     games_of_proof,
     positive_number,
 )
@@ -301,7 +294,13 @@ def bound_rounds_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> Delt
     items, threshold = proof.whole_number("items", 1), proof.whole_number("threshold", 1)
     unit = proof.whole_number("unit", 1)
     weighed = [read_gaussian(each, unit, items) for each in proof.entries("rounds")]
-    if "measured" in proof.game:
+    along = "measured" in proof.game
+    others = {"norm", "norms", "count"} if along else {"height", "histograms"}
+    if more := sorted(others & set(proof.game)):
+        raise BrokenProofError(
+            f"rounds {'with' * along or 'without'} 'measured' have no {more[0]!r}"
+        )
+    if along:
         drawn = [*weighed, *(one.noise for one in measured_of_rounds(proof))]
         histograms = proof.whole_number("histograms")
     else:
@@ -418,79 +417,6 @@ def read_gaussian(told: object, norm: int, values: int) -> CutGaussian:
     return CutGaussian(positive_number(told.get("sigma"), "sigma"), end, norm, values, part)
 
 
-RELATIVE = "docs/guarantees.md, Counts with a relative error"
-
-SCALES = ("thresholds", "queries", "tests")
-
-
-@dataclass(frozen=True, kw_only=True)
-class RelativeStep:
-    """One step: up to ``tops`` answers, each with a fresh threshold. Each answer is followed by
-    tests against ``cut``, with noise within ``bound``. ``thresholds``, ``queries`` and ``tests``
-    are the scales of noise."""
-
-    tops: int
-    thresholds: Fraction
-    queries: Fraction
-    tests: Fraction
-    bound: int
-    cut: int
-
-    @property
-    def loss(self) -> Fraction:
-        """The epsilon of the step: a threshold that is 1 higher keeps all answers but the last,
-        whose query is then 2 higher; the one count that a test compares moves by 1."""
-        return self.tops * (1 / self.thresholds + 2 / self.queries + 1 / self.tests)
-
-    @property
-    def end(self) -> Fraction:
-        """An upper bound on P(Z = R | |Z| <= R) = (1 - q) q^R / (1 + q - 2 q^(R + 1)), with q =
-        e^(-1 / b) and R the bound: each of the two tables has one value, at an end, that the other
-        one lacks; everywhere else their ratio is at most 1 / q."""
-        low, high = exp_between(-1 / self.tests)
-        last = exp_above(-self.bound / self.tests)
-        under = (ONE + low) * ONE - 2 * high * last
-        check_claim(under > 0, "the noise of tests has no width")
-        return Fraction((ONE - low) * last, under)
-
-
-def bound_relative_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> DeltaBound:
-    """Bound delta of all steps in sequence; what a step is asked may depend on the steps before
-    it."""
-    steps = relative_steps(proof)
-    for number, one in enumerate(steps, 1):
-        check_claim(
-            one.cut - one.bound >= 2,
-            f"step {number} can pass a node of one record, which only one table has: noise of "
-            f"{one.bound}, and {one.cut} are needed",
-        )
-    loss = sum((one.loss for one in steps), Fraction(0))
-    check_loss("steps", loss, epsilon)
-    return DeltaBound(
-        sum((one.tops * one.end for one in steps), Fraction(0)),
-        ProofStep("a node that only one table has never passes a test", f"{RELATIVE}, point 4"),
-        ProofStep(
-            f"{len(steps)} steps, up to the last answer of each, lose at most {float(loss):.9g}",
-            f"{RELATIVE}, points 2 and 3",
-        ),
-        ProofStep("ends of the noise of tests, one for each answer, added", f"{RELATIVE}, point 3"),
-    )
-
-
-def relative_steps(proof: Proof) -> list[RelativeStep]:
-    """Read the steps of the game; BrokenProofError if they are malformed."""
-    names = {"tops", "bound", "cut", *SCALES}
-    out = []
-    for each in proof.entries("steps"):
-        if not isinstance(each, dict) or set(each) != names:
-            raise BrokenProofError(f"a step must have {', '.join(sorted(names))}, and no more")
-        part = proof.of(each)
-        scales = {name: part.scale(name) for name in SCALES}
-        whole = {name: part.whole_number(name, 1) for name in ("tops", "bound", "cut")}
-        out.append(RelativeStep(**whole, **scales))  # type: ignore[arg-type]
-    return out
-
-
 # -- what receipts say of rounds ------------------------------------------------------------------
 
 
@@ -518,8 +444,11 @@ def rounds_rollup_facts(receipt: Mapping[str, Any], proof: Proof) -> Facts:
         yield from measures_facts(receipt, each[1][2], names)
     else:
         yield "measures", measure_names(names)
+    height = rounds.whole_number("height", 1)
     unit, items = rounds.whole_number("unit", 1), rounds.whole_number("items", 1)
-    yield "height", Fact.at_least(1)
+    yield "height", height
+    yield "user", Fact("a column", lambda told: isinstance(told, str))
+    yield "keys", None
     yield "max_contributions", items
     yield "adds_up", False
     most = receipt["at_most"]
@@ -532,33 +461,51 @@ def rounds_rollup_facts(receipt: Mapping[str, Any], proof: Proof) -> Facts:
     yield "threshold", Fact.at_least(-(-rounds.whole_number("threshold") // (unit * parts)))
     last = {name: weighed[-1].get(name) for name in ("sigma", "end")}
     yield from gaussian_facts(("noise",), last, unit)
-    histograms = 0
+    levels, searched = _levels_of_parts(height), 0
     for one in along:
-        facts = receipt["measures"][one.measure]
+        facts = receipt["measures"].get(one.measure)
+        known = isinstance(facts, dict) and isinstance(facts.get("spec"), str)
+        check_claim(known, f"the receipt does not say what the measure {one.measure!r} is")
         text = MeasureText.read(facts["spec"])
-        known = (text.kind, text.at_most, text.clipped) == (
-            "count" if one.of == "users" else "sum",
-            None,
-            False,
+        kind = "count" if one.of == "users" else "sum"
+        check_claim(
+            (text.kind, text.at_most, text.clipped) == (kind, None, False),
+            f"measure {one.measure!r} is not taken along with rounds",
         )
-        check_claim(known, f"measure {one.measure!r} is not taken along with rounds")
-        if "auto" in text.bounds:
-            histograms += len(one.norms)
+        check_claim(
+            len(one.norms) == len(levels),
+            f"measure {one.measure!r} has norms in {len(one.norms)} parts of {len(levels)}",
+        )
+        searched += "auto" in text.bounds
         yield ("measures", one.measure, "spec"), Fact("a text", lambda told: isinstance(told, str))
         yield ("measures", one.measure, "epsilon"), None
         yield ("measures", one.measure, "adds_up"), False
         yield from bound_facts(one.measure, facts, text, [])
-        yield from _noise_along_facts(one, facts, text, most)
-    if histograms or any(one.of == "users" for one in along):
-        histograms += max(len(one.norms) for one in along)  # of how many nodes users have
-        told = rounds.game.get("sizes") is not None
-        check_claim(told, "bounds are to be found without a histogram")
-        paid = rounds.whole_number("histograms")
-        check_claim(paid >= histograms, f"of {histograms} histograms {paid} are paid for")
+        yield from _noise_along_facts(one, facts, text, most, levels)
+    sizes = bool(searched) or any(one.of == "users" for one in along)
+    least = len(levels) * (sizes + searched)
+    told = rounds.whole_number("histograms")
+    check_claim(told >= least, f"{least} histograms are looked at, and {told} are paid for")
+    check_claim(
+        not told or rounds.game.get("sizes") is not None, "histograms have no noise in the proof"
+    )
+
+
+def _levels_of_parts(height: int) -> list[list[int] | None]:
+    """The levels of each part of the shown nodes: None for the lowest nodes, then the root, then
+    four bands of the levels between, at most."""
+    bands = min(height - 1, 4)
+    between = [[at for at in range(1, height) if (at - 1) * bands // (height - 1) == band]
+               for band in range(bands)]  # fmt: skip
+    return [None, [0], *between]
 
 
 def _noise_along_facts(
-    one: MeasuredAlong, facts: Mapping[str, Any], text: MeasureText, most: Any
+    one: MeasuredAlong,
+    facts: Mapping[str, Any],
+    text: MeasureText,
+    most: Any,
+    levels: list[list[int] | None],
 ) -> Facts:
     """The noise of one measure, which the receipt of a plan does not have yet."""
     path: Path = ("measures", one.measure, "noise")
@@ -576,13 +523,15 @@ def _noise_along_facts(
     bounds = [abs(float(each)) for each in text.bounds if each not in (None, "auto")]
     for number, norm in enumerate(one.norms):
         yield (*path, number, "of"), one.of
-        yield (*path, number, "levels"), FREE
+        told = levels[number]
+        yield (*path, number, "levels"), Fact(str(told), partial(operator.eq, told))
         if one.of == "users":
             own = noise[number].get("at_most")
             yield (*path, number, "at_most"), Fact.whole_number() if number else most
             yield from gaussian_facts((*path, number, "law"), law, full_weight(norm, own))
             continue
         yield (*path, number, "norm"), norm
+        yield (*path, number, "beyond"), FREE
         bound = POSITIVE if "auto" in text.bounds else Fraction(max(bounds))
         yield (*path, number, "bound"), bound
         yield from gaussian_facts((*path, number, "law"), law, 1)

@@ -357,7 +357,7 @@ FIELDS: Mapping[str, str] = {
     "merged": "sketches changed least noise",
     "sums": "sketches counters theta noise",
     "normal": "height threshold test release units moves test_sigma release_sigma",
-    "rounds": "items unit threshold rounds sizes norm norms count histograms measured",
+    "rounds": "height items unit threshold rounds sizes norm norms count histograms measured",
     "reports": "devices counted participation reports silence spared replaced",
     "measures": "height drawn read segments",
     "relative": "steps",

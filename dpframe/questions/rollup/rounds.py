@@ -127,6 +127,7 @@ class RoundsSelection:
         if laws.count is not None:
             measured = [(self.counts[0], "users", laws.count), *measured]
         facts: dict[str, object] = {
+            "height": self.height,
             "items": laws.items,
             "unit": laws.unit,
             "threshold": laws.threshold,
@@ -246,7 +247,13 @@ class RoundsSelection:
             lines += [
                 Line(
                     f"bounds of {name}",
-                    _at_places([f"{bound:g}" for bound in one.norms], places),
+                    _at_places(
+                        [
+                            f"{bound:g}" + (f" (about {more} users have more)" if more else "")
+                            for bound, more in zip(one.norms, one.beyond, strict=True)
+                        ],
+                        places,
+                    ),
                     f"{told}of what a user has at one node, and of the root of the sum of squares "
                     "of what they have at all of these; the rest is cut, a bias that no interval "
                     "covers",
@@ -271,8 +278,17 @@ class RoundsSelection:
         for name, law, one in zip(self.sums, self.laws.sums, found.sums, strict=True):
             facts = law_facts(law.noise, 1)
             out[name] = [
-                {"of": "sum", "levels": at, "bound": bound, "norm": norm, "law": facts}
-                for at, bound, norm in zip(levels, one.norms, self._norms(law), strict=True)
+                {
+                    "of": "sum",
+                    "levels": at,
+                    "bound": bound,
+                    "beyond": more,
+                    "norm": norm,
+                    "law": facts,
+                }
+                for at, bound, more, norm in zip(
+                    levels, one.norms, one.beyond, self._norms(law), strict=True
+                )
             ]
         return out
 

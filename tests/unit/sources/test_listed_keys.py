@@ -223,6 +223,7 @@ WRONG: list[tuple[Any, Any, type[Exception], str]] = [
     (pl.DataFrame({"a": [1]}), PAIR, ColumnError, r"keys lacks column 'b'"),
     (pa.table({"y": [1]}), PATH, ColumnError, r"keys lacks column 'x'"),
     (np.array([1, 2]), dp.date("x"), ColumnError, r"has type BIGINT; date reads dates"),
+    (["a"], dp.columns("\0"), ColumnError, r"has a NUL in its name"),
 ]
 
 
