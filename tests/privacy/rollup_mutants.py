@@ -42,6 +42,46 @@ def _again(proof: dict[str, Any]) -> None:
     proof["game"]["steps"][1]["game"]["levels"].append({"table": 2, "least": None})
 
 
+def _along(change: Callable[[Any], object]) -> Change:
+    """A change of the game of rounds, with what is measured along with them."""
+    return lambda proof: change(proof["game"]["steps"][0]["game"])
+
+
+def users_by_rounds() -> Iterator[tuple[str, str, Callable[[], bool]]]:
+    """Mistakes in rollups of users, whose counts and sums are paid for along with rounds."""
+    measures = {"n": "count", "s": dp.sum("x", lower=0, upper="auto")}
+    plan = planned(dp.explain_rollup, "path:p?depth=8", measures, user="u")
+    changes: Any = (
+        (
+            "a sum that is not paid for",
+            "accountant",
+            lambda g: g["measured"].append({**g["measured"][1], "measure": "again"}),
+        ),
+        (
+            "the whole norm of a sum at every level",
+            "mechanism",
+            lambda g: g["measured"][1].update(norms=[1024] * 6),
+        ),
+        (
+            "noise of counts 1 % narrower",
+            "mechanism",
+            lambda g: g["measured"][0].update(sigma=g["measured"][0]["sigma"] * 0.99),
+        ),
+        (
+            "a histogram of each level not paid for",
+            "accountant",
+            lambda g: g.update(histograms=2 * g["histograms"]),
+        ),
+        (
+            "a sum at many more nodes",
+            "accountant",
+            lambda g: g["measured"][1].update(values=4**6 * g["measured"][1]["values"]),
+        ),
+    )
+    for name, where, change in changes:
+        yield f"rollup of users: {name}", where, changed(plan, _along(change))
+
+
 def rolled_up() -> Iterator[tuple[str, str, Callable[[], bool]]]:
     """Mistakes in rollups, and in whole counts of cells."""
     both = rolled(orders="count", revenue=dp.sum("x", lower=0, upper=500))
@@ -83,4 +123,5 @@ def rolled_up() -> Iterator[tuple[str, str, Callable[[], bool]]]:
     )
     for name, where, plan, change in changes:
         yield f"rollup: {name}", where, changed(plan, change)
+    yield from users_by_rounds()
     yield "cells: whole counts of a kind that is not paid for", "accountant", changed(cells, _again)
