@@ -17,6 +17,10 @@ numbers.
 Counts: a user with up to ``at_most`` of the found values counts 1 at each of them; a user with
 more, n of them, counts the root of at_most / n. ``at_most`` is chosen by a noisy histogram of how
 many found values users have.
+
+Sums: what a user has at nodes is cut at one level of this user, the highest one that keeps the
+Euclidean norm within a bound. The bound is chosen by a noisy histogram of users' norms, if nobody
+names it.
 """
 
 from __future__ import annotations
