@@ -14,6 +14,9 @@ Contribution = Literal["share", "records", "items"]
 SHARE_GRID = 256
 """Units that the weight 1 of a user is divided into; counts of shares are exact to 1/256."""
 
+LARGEST_EPSILON = 50.0
+"""The largest epsilon of a release."""
+
 LARGEST_WEIGHT = 10**9
 """Records that a row stands for at most: sums of as many rows as there are fit 64 bits."""
 

@@ -393,6 +393,7 @@ QUESTIONS: tuple[Callable[[Any], Any], ...] = (
     lambda t: dp.hhh(t, ["c"], **ONE),
     lambda t: dp.hhh(t, ["c", "u", "n"], **ONE),
     lambda t: dp.hhh(t, ["c"], user="u", **ONE),
+    lambda t: dp.hhh(t, ["c"], user="u", contribution="share", **ONE),
     lambda t: dp.hhh(t, ["c"], user="u", contribution="records", max_contributions=2, **ONE),
     lambda t: dp.hhh(t, ["c"], user="u", contribution="items", **ONE),
     lambda t: dp.hhh(t, ["c"], weight="n", max_weight=5, **ONE),

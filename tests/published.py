@@ -35,7 +35,8 @@ def _drawn() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         ledger = dp.Ledger(Path(folder, "budget.db"), epsilon=3.0, delta=1e-4)
         dp.hhh(VISITS, "ip:src", **BUDGET, ledger=ledger, release=OCTOBER)
-        dp.hhh(VISITS, ["city", "src"], user="who", **BUDGET, ledger=ledger, release=SALES)
+        by_user = {"user": "who", "contribution": "share"}
+        dp.hhh(VISITS, ["city", "src"], **by_user, **BUDGET, ledger=ledger, release=SALES)
         dp.hhh(VISITS, ["Level", "city"], **BUDGET, ledger=ledger, release=NOVEMBER, confidence=0.9)
         dp.hhh(VISITS, "ip:src", **BUDGET, ledger=ledger)
         return ledger.path.read_bytes()

@@ -11,7 +11,7 @@ from numbers import Integral
 from typing import Any, TypeVar
 
 from dpframe.asking.card import Line
-from dpframe.budget import Budget, Contribution, PrivacyUnit, as_float
+from dpframe.budget import LARGEST_EPSILON, Budget, Contribution, PrivacyUnit, as_float
 from dpframe.common.calls import shown_value
 from dpframe.common.unicode import is_unicode
 from dpframe.errors import (
@@ -23,7 +23,7 @@ from dpframe.errors import (
 )
 from dpframe.hierarchy import Hierarchy, as_hierarchies, as_hierarchy, columns
 
-EPSILON = (1e-4, 50.0)
+EPSILON = (1e-4, LARGEST_EPSILON)
 DELTA = (1e-12, 0.1)
 """Below 1e-12 the rounding of 64-bit noise tables and of the accountant would show."""
 
@@ -352,7 +352,8 @@ def smallest_epsilon_plan(
             low, high = (low, guess) if guess > 1 else (guess, high)
             guess = _epsilon_up(math.sqrt(low * high))
             continue
-        wanted = _wanted_errors(error, getattr(plan, "errors", {}))
+        more = getattr(plan, "unknown_errors", None)
+        wanted = _wanted_errors(error, getattr(plan, "errors", {}), more)
         excess = max(plan.errors[name] / most for name, most in wanted.items())
         if excess <= 1:
             high, found = guess, plan
@@ -387,11 +388,13 @@ def _epsilon_up(epsilon: float) -> float:
     return float(f"{math.ceil(epsilon / unit * (1 - 1e-12)) * unit:.{EPSILON_DIGITS}g}")
 
 
-def _wanted_errors(error: object, errors: Errors) -> dict[str, float]:
-    """Return the largest error that is wanted, by the name of a measure."""
+def _wanted_errors(error: object, errors: Errors, more: str | None = None) -> dict[str, float]:
+    """Return the largest error that is wanted, by the name of a measure. ``more`` is what makes
+    errors known, for a message."""
     if not errors:
+        ways = "" if more is None else f", or {more}"
         raise ParameterError(
-            f"error ({error!r}) is not known here before data are read. Pass epsilon instead."
+            f"error ({error!r}) is not known here before data are read. Pass epsilon instead{ways}."
         )
     named = error if isinstance(error, Mapping) else {next(iter(errors)): error}
     if not isinstance(error, Mapping) and len(errors) > 1:

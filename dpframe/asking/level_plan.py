@@ -23,7 +23,7 @@ import numpy as np
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.tree_levels import NodeLaws
 from dpframe.asking.call_arguments import CallArguments, column_name, optional_whole, whole_number
-from dpframe.asking.card import DrawList, Line, budget_claim, four_digits_up
+from dpframe.asking.card import DrawList, Line, Sight, budget_claim, four_digits_up
 from dpframe.asking.privacy_receipt import UNTRACKED, Receipt, stamp
 from dpframe.budget import AT_MOST, MOST, Budget, NodesUnit, PrivacyUnit
 from dpframe.counts import ListedNodes
@@ -106,6 +106,10 @@ class Plan(Draws[C, N], Protocol[C, N]):
     @property
     def unit(self) -> PrivacyUnit:
         """Who is protected."""
+
+    @property
+    def sight(self) -> Sight | None:
+        """From which number on a node is shown; None where all are shown, or no number decides."""
 
     def lines(self) -> list[Line]:
         """What is known before the data are read; the card of the receipt."""
@@ -233,6 +237,11 @@ class ReleasePlan(ABC):
     @abstractmethod
     def lines(self) -> list[Line]:
         """The lines of the card: what is known before the data are read."""
+
+    @property
+    def sight(self) -> Sight | None:
+        """From which number on a node is shown; None where all are shown, or no number decides."""
+        return None
 
     @property
     def guarantee(self) -> str:

@@ -10,7 +10,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from dpframe._version import __version__
-from dpframe.asking.card import Line, card_summary, card_text, html_card
+from dpframe.asking.card import (
+    Line,
+    Sight,
+    card_summary,
+    card_text,
+    html_card,
+    not_shown_lines,
+    with_not_shown,
+)
 from dpframe.budget import SHARE_GRID
 from dpframe.common.calls import argument_hint
 from dpframe.common.digest import FrameState
@@ -215,6 +223,13 @@ class Receipt(Mapping[str, Any]):
         card += [q.row for q in lines]
         return Receipt({**self._facts, **facts, "card": card})
 
+    def with_not_shown(
+        self, sight: Sight, nodes: int, shares: Mapping[str, Sequence[float]] | None = None
+    ) -> Receipt:
+        """Return the receipt with what is not shown: from which number on nodes are, and which
+        ``shares`` are in others; ``nodes`` are shown."""
+        return Receipt({**self._facts, "not_shown": sight.facts(shares or {}, nodes)})
+
     def with_notices(self, notices: Sequence[Line]) -> Receipt:
         """Return the receipt with notices on the released numbers, on top of the card."""
         if not notices:
@@ -224,10 +239,18 @@ class Receipt(Mapping[str, Any]):
         return Receipt({**self._facts, "notices": said, "card": card})
 
     @property
+    def not_shown_lines(self) -> list[Line]:
+        """The lines on what is not shown, and on what would show more. None where nothing is shown,
+        as a notice says so."""
+        facts = self.get("not_shown")
+        return not_shown_lines(facts) if facts is not None and facts["nodes"] else []
+
+    @property
     def card_lines(self) -> list[Line]:
         """The lines of the card, and those made of other facts: on the frame, the noise source, the
         ledger, the release, the data and a replay."""
         card = [Line(*line) for line in self["card"]]
+        card = with_not_shown(card, self.not_shown_lines)
         if "frame" in self:
             how = "extract" if self.get("frame_extract") else "changed"
             card.insert(0, Line("frame", how, self["frame"]))

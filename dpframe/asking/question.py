@@ -9,7 +9,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from dpframe.asking.call_arguments import CallArguments, Constraint, flag, release_name
-from dpframe.asking.card import Line, card_summary, card_text, html_card
+from dpframe.asking.card import (
+    Line,
+    card_summary,
+    card_text,
+    html_card,
+    not_shown_lines,
+    with_not_shown,
+)
 from dpframe.asking.level_plan import UNKNOWN, MechanismInput, Plan, Rollup, proof_text
 from dpframe.asking.privacy_receipt import fact_as_attribute, missing_key_message
 from dpframe.asking.release import ALL_DATA, DataScope, require_ledger
@@ -82,6 +89,9 @@ class Question(Generic[A, P]):
         default for the columns of its hierarchy.
     former
         The request that an older version stored for the same call, if there is one.
+    by_shares
+        Returns the plan whose numbers add up, with a reason on its card, where ``planned`` took
+        another way for a call that named none; other plans as they are.
     advice
         Returns lines of an explanation on what else could be asked for.
     rollup
@@ -114,6 +124,7 @@ class Question(Generic[A, P]):
     declared: Callable[[A], P] = _first_argument
     checked: Callable[[P, object], None] = _check_source_readable
     former: Callable[[A], Mapping[str, object] | None] = lambda _: None
+    by_shares: Callable[[A, str], A] = _first_argument
     advice: Callable[[P], list[Line]] = lambda _: []
     rollup: str | None = None
     rolled_up: Callable[[A], Rollup | None] = _first_argument
@@ -198,7 +209,9 @@ class Explanation(Mapping[str, Any], Generic[ExplainedPlan]):
         """What is known before the data are read, what the release would find in the ledger, and
         what another mechanism would give."""
         found = [] if self.solved is None else [self.solved]
-        lines = self.about.on(self.plan.lines(), self.plan.unit.user)
+        sight = self.plan.sight
+        unseen = [] if sight is None else not_shown_lines(sight.facts({}, None))
+        lines = with_not_shown(self.about.on(self.plan.lines(), self.plan.unit.user), unseen)
         return [*found, *lines, *self.afforded, *self.advice]
 
     @cached_property

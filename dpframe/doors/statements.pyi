@@ -45,7 +45,7 @@ def rollup_sql(
     max_contributions: int | None = None,
     weight: str | None = None,
     max_weight: float | None = None,
-    mechanism: str = "offline",
+    mechanism: str | None = None,
     remainder: bool | None = None,
     release_share: float | None = None,
     confidence: float = 0.95,
@@ -53,6 +53,7 @@ def rollup_sql(
     totals: bool = False,
     period: tuple[str | date | pd.Period | None, ...] | Period | None = None,
     at_most: int | None = None,
+    nodes_per_user: int | None = None,
 ) -> RollupSql: ...
 def tree_rollup_sql(
     hierarchy: str | Sequence[str] | Hierarchy,

@@ -210,6 +210,10 @@ def _warehouse_vectors(question: Question[Any, Any], plan: Any) -> tuple[Vector,
     return vectors
 
 
+ONE_STATEMENT = "one statement of a warehouse cannot answer rounds"
+"""Why a call that names no way is answered by shares."""
+
+
 def _question_statement(
     question: Question[Any, Any],
     arguments: Mapping[str, Any],
@@ -218,11 +222,17 @@ def _question_statement(
     types: Mapping[str, str] | None,
 ) -> RollupSql:
     """Check the arguments of a question, plan the release and write its statement."""
-    plan, chosen = question.plan(arguments), dialect_from(dialect)
+    plan = question.by_shares(question.plan(arguments), ONE_STATEMENT)
+    chosen = dialect_from(dialect)
     if plan.unit.nodes is not None:
         raise ParameterError(
             "contribution='items' cannot run in a warehouse. Leave contribution out, or pass the "
             "rows themselves, as a frame, Parquet files or a Spark DataFrame."
+        )
+    if getattr(plan, "items", None) is not None:
+        raise ParameterError(
+            "mechanism='rounds', with at_most and max_contributions, cannot run in a warehouse. "
+            "Leave them out, for shares, or pass the rows themselves to dp.hhh."
         )
     given, vectors = arguments.get("period"), _warehouse_vectors(question, plan)
     period = None if given is None else as_period(given)

@@ -305,6 +305,18 @@ def find_nodes(nodes: WeightSource, laws: RoundLaws) -> NDArray[np.bool_]:
     return found & searched
 
 
+def least_score(laws: RoundLaws, done: int) -> float:
+    """Return the score after ``done`` rounds below which a value is given nothing more."""
+    before, left = laws.rounds[:done], laws.rounds[done:]
+    spent, rest = (sum(one.part for one in some) for some in (before, left))
+    return (laws.threshold + _spare(left)) * spent / (spent + HOPELESS * rest)
+
+
+def _spare(left: Sequence[Law]) -> float:
+    """Return how far above the threshold a score is aimed, for the noise to come."""
+    return SPARE * math.sqrt(sum((one.part * one.sigma) ** 2 for one in left))
+
+
 def _importance(
     score: Whole,
     found: NDArray[np.bool_],
@@ -317,9 +329,8 @@ def _importance(
     if not left:
         return np.zeros(len(score), dtype=np.int64)
     spent, rest = (sum(one.part for one in some) for some in (done, left))
-    spare = SPARE * math.sqrt(sum((one.part * one.sigma) ** 2 for one in left))
     got = np.maximum(score, 1) / spent
-    need = (laws.threshold + spare - score) / rest
+    need = (laws.threshold + _spare(left) - score) / rest
     times = np.where(found | (score <= 0), 0.0, need / got)
     return np.where(times > HOPELESS, 0, np.rint(PLAIN * times)).astype(np.int64)
 

@@ -338,12 +338,31 @@ def cells_page(
         fill_asset("cells.html", flat="" if is_matrix else " hidden")
         + table_section("cells", "All cells", heads, "cells", levels=False),
         title=title or f"Heavy cells of {', '.join(cells.source_columns)}",
-        lead=f"{answer}{''.join(notices)}{extract_remark(extract)}",
+        lead=f"{answer}{''.join(notices)}{not_shown_remark(receipt)}{extract_remark(extract)}",
         figures=_cell_figures(frame, receipt, number),
         promise=_cells_promise(receipt),
         receipt=receipt,
         script=("cells.js", "cells", _cell_facts(frame, receipt, cells, number.digits)),
     )
+
+
+def not_shown_remark(receipt: Receipt) -> str:
+    """Return as HTML what a release does not show, in a sentence."""
+    unseen = [line for line in receipt.not_shown_lines if line.id == "not shown"]
+    said = "".join(f"; {line.values['unseen']}" for line in unseen if line.values).rstrip("; ")
+    words = "".join(f"Not shown: {line.value_text}{said}." for line in unseen)
+    return f'<p class="lead">{html.escape(words)}</p>' if words else ""
+
+
+def not_shown_words(receipt: Receipt) -> list[str]:
+    """Return sentences on what a release shows for sure, and on what would show more."""
+    words = []
+    for line in receipt.not_shown_lines:
+        if line.id == "not shown" and line.values is not None:
+            words.append(sentence(f"{line.values['sure']}"))
+        else:
+            words.append(f"More is shown with {line.value_text}: {line.meaning_text}.")
+    return words
 
 
 def check_plain(**given: object) -> None:
@@ -442,6 +461,7 @@ def _cells_promise(receipt: Receipt) -> list[str]:
         "Each record counts in the first of its cells that is reported, in this order of kinds: "
         f"{few}. So rows are of disjoint records and add up; a cell can have more than its row.",
         intervals_sentence(receipt),
+        *not_shown_words(receipt),
         f"The numbers on this page were released with {receipt['guarantee']}.",
         plain_words(receipt, "this page"),
         budget_words(receipt),

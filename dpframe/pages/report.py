@@ -27,6 +27,8 @@ from dpframe.pages.page_parts import (
     finite_numbers,
     html_document,
     intervals_sentence,
+    not_shown_remark,
+    not_shown_words,
     plain_words,
     released_part,
     sentence,
@@ -105,7 +107,7 @@ def report_page(
         f"{facts}</section>",
         title=title or f"{receipt.subject} of {', '.join(shown.hierarchy.source_columns)}",
         lead=f'{told}{_notices(receipt)}<p class="lead">Noisy {numbers} with <strong>{guarantee}'
-        f"</strong>.</p>{extract_remark(extract)}",
+        f"</strong>.</p>{not_shown_remark(receipt)}{extract_remark(extract)}",
         promise=_report_promise(receipt, measures),
         receipt=receipt,
         script=("report.js", "nodes", _node_facts(shown, measures)),
@@ -262,7 +264,7 @@ def _report_promise(receipt: Receipt, measures: list[ReleasedMeasure]) -> list[s
     ]
     if receipt.get("user") is not None and receipt.get("contribution") == "share":
         words.append(SHARED)
-    if {"certainly reported", "never reported"} <= card.keys():
+    if "not_shown" not in receipt and {"certainly reported", "never reported"} <= card.keys():
         what = "a number" if receipt.get("adds_up") is False else "a residual"
         words.append(
             f"A node that was not reported need not be empty: {what} of "
@@ -270,6 +272,7 @@ def _report_promise(receipt: Receipt, measures: list[ReleasedMeasure]) -> list[s
             f"{card['never reported'].value_text} never is."
         )
     words += [
+        *not_shown_words(receipt),
         f"The numbers on this page were released with {receipt['guarantee']}.",
         plain_words(receipt, "this page"),
     ]

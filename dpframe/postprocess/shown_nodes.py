@@ -48,8 +48,12 @@ def cut_facts(facts: Mapping[str, Any], shown: int, released: int) -> dict[str, 
         "many counts are close, these are too large, and intervals are nominal. Without k= all "
         "are shown, and intervals hold"
     )
+    unseen, more = facts.get("not_shown"), dict[str, Any]()
+    if unseen is not None:
+        more = {"not_shown": {**unseen, "nodes": shown, "cut": released - shown}}
     return {
         **facts,
+        **more,
         "intervals": f"{facts['intervals']}; but {about}",
         "card": [["intervals", "nominal", about], *facts["card"]],
     }

@@ -523,10 +523,10 @@ FREE_FIELDS: Mapping[str, str] = {
 """Fields that say nothing of privacy or noise, by the beginning of a mechanism's name. They are
 names, sentences, times and versions, arguments that no noise depends on, and what was released."""
 
-FREE_PATHS = ("proof.arguments.", "ledger.reservation.", "levels_measured.")
+FREE_PATHS = ("proof.arguments.", "ledger.reservation.", "levels_measured.", "not_shown.")
 """Beginnings of free paths: the arguments from which the proof can be made again, what a ledger
 says of its reservation, and the weight of every level that was measured, from which scales
-follow."""
+follow, and what is said of nodes that are not shown."""
 
 
 def check_receipt(receipt: Mapping[str, Any], proof: Proof) -> None:

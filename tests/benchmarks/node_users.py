@@ -69,7 +69,7 @@ def main() -> None:
         truth = exact(rows, hierarchy)
         for epsilon in (1.0, 5.0):
             asked: dict[str, Any] = {"epsilon": epsilon, "delta": 1e-6, "user": "user_id"}
-            ways: dict[str, dict[str, Any]] = {"shares": {}}
+            ways: dict[str, dict[str, Any]] = {"shares": {"contribution": "share"}}
             ways |= {f"at_most {n}": {"contribution": "items", "at_most": n} for n in AT_MOST}
             for way, more in ways.items():
                 all_of = [

@@ -31,6 +31,8 @@ FILE = Path(__file__).with_name("answers.json")
 
 BUDGET: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-4}
 USER: dict[str, Any] = {**BUDGET, "user": "who"}
+BUDGET_OF_ONE: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-4, "user": "who"}
+"""At epsilon 1 shares show more of users with one node, at 4 rounds do."""
 SAMPLE: dict[str, Any] = {"contribution": "records", "max_contributions": 2}
 STREAM: dict[str, Any] = {"mechanism": "streaming", "counters": 50}
 REPORTS: dict[str, Any] = {**USER, "epsilon": 8.0, "length": 18, "limit": 4096}
@@ -49,7 +51,9 @@ CALLS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "threshold": ("hhh", ["host"], {**BUDGET, "threshold": 60}),
     "release share": ("hhh", ["host"], {**BUDGET, "release_share": 0.4, "confidence": 0.9}),
     "no remainder": ("hhh", ["host"], {**BUDGET, "remainder": False}),
-    "shares": ("hhh", ["host"], USER),
+    "shares": ("hhh", ["host"], {**USER, "contribution": "share"}),
+    "users": ("hhh", ["host", "zip"], USER),
+    "users, one node": ("hhh", ["host", "zip"], {**BUDGET_OF_ONE, "nodes_per_user": 1}),
     "records": ("hhh", ["host"], {**USER, **SAMPLE}),
     "laplace": ("hhh", ["host"], {**BUDGET, "mechanism": "laplace"}),
     "gaussian": ("hhh", ["host", "zip"], {**BUDGET, "mechanism": "gaussian"}),

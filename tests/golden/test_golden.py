@@ -37,8 +37,10 @@ def test_what_is_stored_stays_as_it_was(call: str, frame: pd.DataFrame, tmp_path
 
 
 NEW_FIELDS = ("halves", "scale", "shared")
-"""Fields of noise that receipts had not when the answers were written: the exact laws. A stream
-tells ``hidden_below``, too."""
+"""Fields of noise that receipts had not when the answers were written: the exact laws."""
+
+NEW_FACTS = ("hidden_below", "not_shown")
+"""Further facts that they had not: what a stream hides, and what any release does not show."""
 
 
 def _without_new_fields(receipt: Any) -> Any:
@@ -51,7 +53,7 @@ def _without_new_fields(receipt: Any) -> Any:
             return value
         return {name: known(each) for name, each in value.items() if name not in NEW_FIELDS}
 
-    others = {name: value for name, value in receipt.items() if name != "hidden_below"}
+    others = {name: value for name, value in receipt.items() if name not in NEW_FACTS}
     return {**others, "noise": known(receipt["noise"])}
 
 

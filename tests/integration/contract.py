@@ -174,7 +174,7 @@ def world_of(contract: Contract, folder: Path, real: Path | None = None) -> Worl
 
 # -- hhh, and cells --------------------------------------------------------------------------------
 
-UNITS: dict[str, Arguments] = {"records": {}, "shares": SHARES}
+UNITS: dict[str, Arguments] = {"records": {}, "shares": {**SHARES, "contribution": "share"}}
 HIERARCHIES = (
     *("ip:ip", "path:path", "columns:host,zip,path", "domain:host", "date:when"),
     *("code:zip?lengths=1,3,5", "number:amount?lower=0&upper=40&depth=4", "ip:ip * zip"),
@@ -201,6 +201,8 @@ HHH = Contract(
         ),
         "different users": ("columns:host,zip", {**BUDGET, **DIFFERENT, "epsilon": 9.0}),
         "rounds": ("path:path", {**BUDGET, "user": "who", "mechanism": "rounds", "epsilon": 9.0}),
+        "users": ("columns:host,zip", {**BUDGET, "user": "who"}),
+        "one node": ("columns:host,zip", {**BUDGET, "user": "who", "nodes_per_user": 1}),
         "a period": ("path:path", {**BUDGET, **DAY}),
         "every option": (
             "columns:host,zip",
@@ -219,7 +221,7 @@ HHH = Contract(
         *("ip:ip-records", "path:path-records", "columns:host,zip,path-shares"),
         *("domain:host-shares", "code:zip?lengths=1,3,5-records", "ip:ip * zip-records"),
         *("number:amount?lower=0&upper=40&depth=4-shares", "no remainder", "weights"),
-        *("different users", "rounds", "a period", "every option"),
+        *("different users", "rounds", "users", "one node", "a period", "every option"),
     ),
     cheap=("path:path", BUDGET),
     others=(

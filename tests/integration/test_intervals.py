@@ -40,7 +40,9 @@ RUNS = 60
 
 def plan_of(case: str, confidence: float) -> HhhPlan:
     _, spec, user = CASES[case]
-    return dp.explain(spec, epsilon=1.0, delta=1e-6, user=user, confidence=confidence).plan
+    return dp.explain(
+        spec, epsilon=1.0, delta=1e-6, user=user, confidence=confidence, mechanism="offline"
+    ).plan
 
 
 @lru_cache(maxsize=len(CASES))
@@ -145,6 +147,7 @@ def test_printed_intervals_cover_whole_counts(case: str, confidence: float) -> N
             delta=1e-6,
             user=user,
             confidence=confidence,
+            mechanism="offline",
         )
     half = plan.half_width(1) / plan.grid
     assert ((result["upper"] - result["lower"]) >= 2 * half).all()

@@ -90,7 +90,7 @@ def test_noise_and_thresholds_are_those_of_a_record_times_the_bound() -> None:
         dp.explain("ip:src", **BUDGET, user="u", weight="b", max_weight=most).plan
         for most in (1.0, 0.25, 2.0**20)
     ]
-    shares = dp.explain("ip:src", **BUDGET, user="u").plan
+    shares = dp.explain("ip:src", **BUDGET, user="u", contribution="share").plan
     for plan in plans:
         most = plan.unit.max_weight
         assert plan.laws == shares.laws
@@ -125,7 +125,7 @@ def test_every_threshold_is_private_in_units() -> None:
     """Law: whatever the bound, the smallest threshold is that of the units, never below."""
     for most in (1e-200, 3.3e-7, 0.1, 1 / 3, 1.0, 1e6 + 0.1, 1e200):
         plan = dp.explain("path:path", **BUDGET, weight="b", max_weight=most).plan
-        records = dp.explain("path:path", **BUDGET, user="u").plan.threshold
+        records = dp.explain("path:path", **BUDGET, user="u", contribution="share").plan.threshold
         assert plan.threshold_units == records * 256
         assert plan.test_noise.highest + 2 * 256 <= plan.threshold_units
 

@@ -73,7 +73,10 @@ QUIET = pd.DataFrame(
 QUIET_WEEKS: dict[str, Callable[[], pd.DataFrame]] = {
     "hhh": lambda: dp.hhh(QUIET, ["a", "b"], **BUDGET),
     "hhh without a remainder": lambda: dp.hhh(QUIET, ["a"], remainder=False, **BUDGET),
-    "users": lambda: dp.hhh(QUIET, ["a"], user="u", remainder=False, **BUDGET),
+    "users": lambda: dp.hhh(QUIET, ["a"], user="u", **BUDGET),
+    "shares": lambda: dp.hhh(
+        QUIET, ["a"], user="u", contribution="share", remainder=False, **BUDGET
+    ),
     "items": lambda: dp.hhh(QUIET, ["a"], user="u", contribution="items", **BUDGET),
     "weights": lambda: dp.hhh(QUIET, ["a"], weight="n", max_weight=5, **BUDGET),
     "cells": lambda: dp.hhh(QUIET, "columns:a * columns:b", totals=True, **BUDGET),

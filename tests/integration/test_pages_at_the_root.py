@@ -57,7 +57,10 @@ DOORS: dict[str, tuple[Callable[[], pd.DataFrame], dict[str, int]]] = {
     "sql": (in_sql, TREE),
     "dropped": (lambda: VIEWS.dp.hhh("path:page?invalid=drop", **BUDGET), TREE),
     "gaussian": (lambda: VIEWS.dp.hhh("path:page", mechanism="offline-gaussian", **BUDGET), TREE),
-    "shares": (lambda: VIEWS.dp.hhh("path:page", user="visitor", **BUDGET), TREE),
+    "shares": (
+        lambda: VIEWS.dp.hhh("path:page", user="visitor", contribution="share", **BUDGET),
+        TREE,
+    ),
     "rows of users": (
         lambda: VIEWS.dp.hhh(
             "path:page", user="visitor", contribution="records", max_contributions=2, **BUDGET

@@ -60,6 +60,9 @@ CALLS: dict[str, Any] = {
     "hhh by user": lambda source, **more: dp.hhh(
         source, "path:place", user="who", **BUDGET, **more
     ),
+    "hhh by shares of a user": lambda source, **more: dp.hhh(
+        source, "path:place", user="who", contribution="share", **BUDGET, **more
+    ),
     "hhh by records of a user": lambda source, **more: dp.hhh(
         source,
         "path:place",

@@ -108,7 +108,12 @@ def test_certain_guarantees_hold(table: str, spec: str, user: str | None, remain
     source = read(table, [*hierarchy.source_columns, *([user] if user else [])])
     if user is None:  # labels of hundreds of thousands of nodes take longer than their release
         source = source.sample(min(25_000, len(source)), random_state=4)
-    arguments: dict[str, Any] = {**BUDGET, "user": user, "remainder": remainder}
+    arguments: dict[str, Any] = {
+        **BUDGET,
+        "user": user,
+        "mechanism": "offline",
+        "remainder": remainder,
+    }
     plan = dp.explain(hierarchy, **arguments).plan
     with seeded_noise(17):
         result = dp.hhh(source, hierarchy, **arguments)
@@ -147,7 +152,8 @@ def label(kind: str, path: naive.Path) -> str:
 def test_files_and_frames_give_the_same_release() -> None:
     """A Parquet file is read in place, with the result of the frame."""
     frame = read("flights_nyc13", ["origin", "dest", "carrier", "user_id"])
-    for arguments in ({}, {"user": "user_id"}):
+    shares = {"user": "user_id", "contribution": "share"}
+    for arguments in ({}, {"user": "user_id"}, shares):
         found = []
         for source in (frame, DATA / "flights_nyc13.parquet"):
             with seeded_noise(1):

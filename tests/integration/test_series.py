@@ -408,6 +408,37 @@ def test_a_changed_declaration_names_the_release_that_differs(folder: Path) -> N
     assert len(Ledger(folder / "budget.db").releases()) == 2
 
 
+def test_a_report_that_began_with_shares_goes_on_with_them(folder: Path) -> None:
+    """Law: a report of users that names no way stays as an earlier version began it; a new one
+    takes rounds."""
+    by_user = {**VISITS, "user": "country"}
+    old = [{**by_user, "contribution": "share"}]
+    assert series(folder, reports=old).run(until="2026-W40").code == 0
+    for _ in range(2):
+        assert series(folder, reports=[by_user]).run(until="2026-W41", dry_run=True).code == 0
+        assert series(folder, reports=[by_user]).run(until="2026-W41").code == 0
+    new = [{**by_user, "name": "new"}]
+    assert series(folder, reports=new).run(until="2026-W41").code == 0
+    ledger = Ledger(folder / "b.db")
+    told = {name: json.loads(_stored(ledger, name).receipt) for name in ledger.names()}
+    ways = {name: receipt["mechanism"] for name, receipt in told.items()}
+    assert ways == {
+        "visits-2026-W40": "offline",
+        "visits-2026-W41": "offline",
+        "new-2026-W40": "rounds",
+        "new-2026-W41": "rounds",
+    }
+    assert "the report began with shares" in str(told["visits-2026-W41"]["card"])
+    with pytest.raises(dp.ReleaseNameError, match="has changed"):
+        series(folder, reports=[{**by_user, "mechanism": "rounds"}]).run(until="2026-W41")
+
+
+def _stored(ledger: Ledger, name: str) -> Any:
+    found = ledger.find(name)
+    assert found is not None
+    return found
+
+
 def test_clocks_that_jump_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An until that is not over, or before what is drawn; a clock that went back."""
     made = dp.Series.read(folder / "reports.toml")

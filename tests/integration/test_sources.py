@@ -41,7 +41,7 @@ HIERARCHIES = [
 
 UNITS: dict[str, dict[str, Any]] = {
     "records": {},
-    "shares": {"user": "who"},
+    "shares": {"user": "who", "contribution": "share"},
     "bounded": {"user": "who", "contribution": "records", "max_contributions": 2},
 }
 
@@ -345,7 +345,7 @@ def test_budgets_at_the_edge_end_quickly_and_soundly() -> None:
     assert dp.explain("path:x?depth=8", epsilon=0.01, delta=0.1).plan.delta_spent <= 0.1
     assert dp.explain("path:x?depth=9", epsilon=0.1, delta=0.1).plan.delta_spent <= 0.1
     with pytest.raises(dp.BudgetError, match="too small"):
-        dp.explain("path:x?depth=1", user="u", epsilon=1e-4, delta=1e-6)
+        dp.explain("path:x?depth=1", user="u", contribution="share", epsilon=1e-4, delta=1e-6)
     with pytest.raises(dp.BudgetError):
         dp.explain("path:x?depth=1", epsilon=50, delta=1e-12, remainder=False)
 

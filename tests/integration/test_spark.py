@@ -220,7 +220,8 @@ def test_users_weigh_what_they_may(session: Any, paths: Path) -> None:
     few = PrivacyUnit(user="user", contribution="records", max_contributions=3)
     tree = exact_counts(rows, hierarchy, few, 1)
     assert tree.count[0] == np.minimum(rows_of, 3).sum()
-    assert dp.hhh(rows, "path:path", user="user", **BUDGET)["count"].iloc[0] > 0
+    for way in ({}, {"contribution": "share"}):
+        assert dp.hhh(rows, "path:path", user="user", **BUDGET, **way)["count"].iloc[0] > 0
 
 
 def test_pairs_of_users_and_values_come_from_there(session: Any) -> None:

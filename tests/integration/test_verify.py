@@ -88,7 +88,13 @@ def test_rollups_in_files_and_ledgers_are_proved(trips: pd.DataFrame, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "arguments", [{}, {"user": "u"}, {"user": "u", "remainder": False, "release_share": 0.4}]
+    "arguments",
+    [
+        {},
+        {"user": "u"},
+        {"user": "u", "contribution": "share"},
+        {"user": "u", "contribution": "share", "remainder": False, "release_share": 0.4},
+    ],
 )
 def test_every_way_to_hand_over_a_result(
     trips: pd.DataFrame, tmp_path: Path, arguments: dict[str, Any]

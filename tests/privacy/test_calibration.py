@@ -109,7 +109,7 @@ def test_the_cost_of_curved_shapes_is_within_the_budget(shape: str, remainder: b
 def test_the_cost_of_shares_is_within_the_budget(remainder: bool) -> None:
     """Law: the linear bound for users as shares (256 units each) holds for every plan."""
     for height, epsilon, delta in itertools.product((1, 4, 16), (0.5, 2.0), (1e-9, 1e-3)):
-        plan = plan_of(height, epsilon, delta, user="u", remainder=remainder)
+        plan = plan_of(height, epsilon, delta, user="u", contribution="share", remainder=remainder)
         assert recomputed(plan) <= delta
         assert plan.threshold * plan.grid >= plan.test_noise.highest + 2 * plan.grid
 

@@ -526,7 +526,10 @@ PLANS = {
     "large epsilon": {"epsilon": 8.0},
     "small epsilon": {"epsilon": 0.1, "delta": 1e-8},
 }
-PARTS = {"shares": {"user": "u"}, "long tables": {"epsilon": 1e-4, "delta": 1e-12}}
+PARTS = {
+    "shares": {"user": "u", "contribution": "share"},
+    "long tables": {"epsilon": 1e-4, "delta": 1e-12},
+}
 """Whose tests and releases are two parts: test_curves_of_parts.py."""
 
 SINGLE = {"paper": {"mechanism": "paper", "remainder": False, "acknowledge": True}}

@@ -149,7 +149,7 @@ SMALL = {"epsilon": 0.2, "delta": 1e-9}
 TWO = ["count", dp.sum("x", lower=0, upper=5)]
 COUNTED = [dp.distinct("u", at_most=3), "count"]
 PLANS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "hhh of users": (dp.explain, {"user": "u", **SMALL}),
+    "hhh of users": (dp.explain, {"user": "u", "contribution": "share", **SMALL}),
     "hhh, long tables": (dp.explain, {"epsilon": 0.01, "delta": 1e-9}),
     "counts of users": (dp.explain_tree_counts, {"user": "u", **SMALL}),
     "counts, long tables": (dp.explain_tree_counts, {"epsilon": 0.01, "delta": 1e-9}),
@@ -215,5 +215,7 @@ def test_what_was_reserved_by_its_budget_alone_pays_for_a_release_of_that_budget
         reservation_id="x", releases=3, left=3, profile=plan.profile[-1:], neighbours=told
     )
     assert held.pays_for(plan.profile, told)
-    assert not held.pays_for(dp.explain(H, user="u", epsilon=0.1, delta=1e-9).plan.profile, told)
+    assert not held.pays_for(
+        dp.explain(H, user="u", mechanism="offline", epsilon=0.1, delta=1e-9).plan.profile, told
+    )
     assert not held.pays_for(plan.profile, "somebody else")

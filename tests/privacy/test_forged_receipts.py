@@ -126,7 +126,7 @@ def added_up() -> Any:
 MADE: dict[str, Callable[[], Any]] = {
     "records": hhh,
     "groups": lambda: hhh(**GROUP, max_contributions=3, epsilon=2.0),
-    "shares": lambda: hhh(**SHARES),
+    "shares": lambda: hhh(contribution="share", **SHARES),
     "a measure": lambda: hhh(weight="w", max_weight=37.5, epsilon=4.0),
     "normal": lambda: hhh(mechanism="offline-gaussian", **GROUP, max_contributions=4),
     "histograms": lambda: hhh(mechanism="laplace"),

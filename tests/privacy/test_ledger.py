@@ -562,7 +562,9 @@ def test_a_replay_is_the_release_byte_for_byte(
     FRAME.to_parquet(file)
     plans = {
         "a": dp.explain(["a", "b"], **BUDGET).plan,
-        "b": dp.explain("path:a?depth=2", **BUDGET, user="who", threshold=300).plan,
+        "b": dp.explain(
+            "path:a?depth=2", **BUDGET, user="who", contribution="share", threshold=300
+        ).plan,
         "c": dp.explain(["a"], **BUDGET, mechanism="gaussian", remainder=False).plan,
     }
     first = {name: release(file, plan, ledger=ledger, name=name) for name, plan in plans.items()}

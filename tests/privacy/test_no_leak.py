@@ -38,7 +38,7 @@ BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 
 
 def plan_of(user: str | None = None) -> HhhPlan:
-    return dp.explain(["a", "b"], user=user, **BUDGET).plan
+    return dp.explain(["a", "b"], user=user, mechanism="offline", **BUDGET).plan
 
 
 def visits(extra: list[tuple[str, str]] | None = None) -> pd.DataFrame:
@@ -262,16 +262,17 @@ def quotes_in_its_context() -> None:
 
 @pytest.mark.parametrize("user", [None, "u"])
 def test_a_receipt_is_the_same_for_any_data(user: str | None) -> None:
-    """Law: receipts of releases of different tables differ in id, time and notices only; notices
-    are what the released rows say, and are said of them again by a plan that sees nothing else."""
-    facts, plan = [], plan_of(user)
+    """Law: receipts of releases of different tables differ in id, time, notices and what is not
+    shown only; these are what the released rows say, and are said of them again by a plan that sees
+    nothing else."""
+    facts, plan, said = [], plan_of(user), ("notices", "not_shown")
     for frame in (visits(), visits([(SECRET, SECRET)] * 500), visits().head(0)):
-        result = dp.hhh(frame, ["a", "b"], user=user, **BUDGET)
+        result = dp.hhh(frame, ["a", "b"], user=user, mechanism="offline", **BUDGET)
         given = result.attrs["dp"]
         rows: Any = SimpleNamespace(sketch_error=None)
         again = plan.finish_receipt(plan.receipt(), rows, pd.DataFrame(result))
-        assert given.get("notices") == again.get("notices")
-        facts.append({k: v for k, v in given.items() if k not in ("release_id", "time", "notices")})
+        assert all(given.get(name) == again.get(name) for name in said)
+        facts.append({k: v for k, v in given.items() if k not in ("release_id", "time", *said)})
         facts[-1]["card"] = [line for line in facts[-1]["card"] if line[0] != "notice"]
     assert "notices" in given
     assert facts[0] == facts[1] == facts[2]
@@ -294,7 +295,11 @@ def test_a_result_carries_and_shows_nothing_but_the_release_and_its_receipt() ->
 # -- order of rows -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{}, {"user": "u"}, {"mechanism": "laplace"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"user": "u"}, {"user": "u", "contribution": "share"}, {"mechanism": "laplace"}],
+    ids=str,
+)
 def test_the_order_of_the_input_changes_nothing(options: dict[str, str]) -> None:
     """Law: shuffled rows under the same noise give the identical frame, rows in equal order."""
     frames = [visits(), visits().sample(frac=1, random_state=3), visits().iloc[::-1]]
@@ -350,6 +355,7 @@ def test_a_release_is_silent(
     for source in (visits(), path, pl.from_pandas(visits()), duckdb.read_parquet(str(path))):
         dp.hhh(source, ["a", "b"], progress=progress, **BUDGET)
         dp.hhh(source, ["a", "b"], user="u", progress=progress, **BUDGET)
+        dp.hhh(source, ["a", "b"], user="u", contribution="share", progress=progress, **BUDGET)
     assert capfd.readouterr() == ("", "")
     ours = [r for r in caplog.records if r.name.split(".")[0] in ("dpframe", "root", "duckdb")]
     assert not ours
@@ -389,6 +395,7 @@ def test_explaining_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(count, "exact_counts", forbidden)
     with replaced_bits(forbidden):  # type: ignore[arg-type]
         assert "threshold" in str(dp.explain(["a", "b"], user="u", **BUDGET))
+        assert "threshold" in str(dp.explain(["a", "b"], user="u", nodes_per_user=1, **BUDGET))
         with pytest.raises(AssertionError):
             dp.hhh(visits(), ["a", "b"], **BUDGET)
 

@@ -49,7 +49,7 @@ PLANS: dict[str, dict[str, Any]] = {
     "threshold": {"threshold": 100},
     "one level": {"hierarchy": ["a"], "epsilon": 3.0, "delta": 1e-9},
     "curved": {"hierarchy": "path:p?depth=7", "threshold": 300},
-    "shares": {"user": "u", "epsilon": 4.0},
+    "shares": {"user": "u", "contribution": "share", "epsilon": 4.0},
     "groups": {"user": "u", "contribution": "records", "max_contributions": 3},
     "long": {"epsilon": 0.005},
     "a measure": {"weight": "w", "max_weight": 37.5, "epsilon": 4.0},

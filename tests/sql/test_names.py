@@ -55,7 +55,7 @@ def test_the_list_of_our_names_is_complete() -> None:
         for h in ("path:a?depth=3", "columns:a,b")
         for arguments in (
             {},
-            {"user": "w"},
+            {"user": "w", "contribution": "share"},
             {"user": "w", "contribution": "records", "max_contributions": 2},
         )
     ]
@@ -69,6 +69,7 @@ def test_the_list_of_our_names_is_complete() -> None:
     assert sql_tables.SOURCE in OURS
 
 
+SHARED = {"user": "who", "contribution": "share", "threshold": 60}
 SAMPLED = {"user": "who", "contribution": "records", "max_contributions": 2, "threshold": 60}
 
 
@@ -76,7 +77,7 @@ SAMPLED = {"user": "who", "contribution": "records", "max_contributions": 2, "th
 def test_a_table_called_like_a_part_of_our_sql_is_read(con: Con, name: str) -> None:
     """Law: the caller's table is counted, as ``tbl``, and no CTE of ours."""
     con.execute(f"CREATE TABLE {quoted(name)} AS SELECT 'right/' || who AS p, who FROM visits")
-    for unit in ({"threshold": 60}, {"user": "who", "threshold": 60}, SAMPLED):
+    for unit in ({"threshold": 60}, SHARED, SAMPLED):
         call = hhh(name, "path:p?depth=2", **unit)
         assert labels(con, call) == ["*", "right"]
 
@@ -88,7 +89,7 @@ def test_tables_called_like_all_parts_of_our_sql_are_read(con: Con) -> None:
     every = " UNION ALL ".join(f"SELECT * FROM {quoted(name)}" for name in OURS)
     query = f"WITH leaves AS ({every}) SELECT * FROM leaves WHERE p IS NOT NULL"
     for text in (every, query):
-        for unit in ({"threshold": 1000}, {"user": "who", "threshold": 60}, SAMPLED):
+        for unit in ({"threshold": 1000}, SHARED, SAMPLED):
             call = hhh(None, "path:p?depth=2", query=text, **unit)
             assert labels(con, call) == ["*", "right"]
 
@@ -104,7 +105,9 @@ def test_columns_called_like_ours_are_read(con: Con, names: list[str]) -> None:
     con.execute(f"CREATE TABLE t AS SELECT {columns}, who FROM visits")
     for name in names:
         assert labels(con, hhh("t", f"path:{name}")) == ["*", "right"]
-        assert labels(con, hhh("t", "columns:who", user=name, threshold=30)) == ["*"]
+        assert labels(
+            con, hhh("t", "columns:who", user=name, contribution="share", threshold=30)
+        ) == ["*"]
     levels = hhh("t", f"columns:{','.join(names)}")
     assert labels(con, levels) == ["*", " / ".join(["right"] * len(names))]
 
@@ -121,7 +124,9 @@ def test_hostile_names_are_names(con: Con) -> None:
         assert columns == ["level", "prefix", name, "residual", "count", "lower", "upper"]
         assert [row[2] for row in cursor.fetchall()] == [None, *LABELS[1:]], name
         given = {"t": "temp.seen", "h": [name], "u": name}
-        found = con.execute(f"SELECT prefix FROM {call}, user := $u)", given).fetchall()
+        found = con.execute(
+            f"SELECT prefix FROM {call}, user := $u, contribution := 'share')", given
+        ).fetchall()
         assert found == [("*",)], name
     assert intact(con)
 

@@ -61,7 +61,8 @@ REFUSED = {
 
 STREAM = {"mechanism": "streaming", "counters": 64}
 HHH: dict[str, tuple[str, dict[str, object]]] = {
-    "shares": ("columns:a,b", {"user": "u"}),
+    "shares": ("columns:a,b", {"user": "u", "contribution": "share"}),
+    "rounds": ("columns:a,b", {"user": "u"}),
     "records": ("columns:a,b,d", {"user": "u", "contribution": "records", "max_contributions": 3}),
     "times": ("date:at?levels=year,month", {}),
     "written": ("date:written?levels=month,day", {}),

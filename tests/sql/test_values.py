@@ -186,7 +186,9 @@ def test_a_collation_of_a_column_merges_nothing(con: Con) -> None:
         con.execute(f"INSERT INTO {name} SELECT 'secret', who FROM visits")
         for hierarchy in ("columns:k", "path:k?depth=1"):  # of 90 users a deep one can miss
             assert labels(con, hhh(name, hierarchy)) == ["*", "secret"]
-            assert labels(con, hhh(name, hierarchy, user="who")) == ["*", "secret"]
+            by_user = {"user": "who", "contribution": "share"}
+            assert labels(con, hhh(name, hierarchy, **by_user)) == ["*", "secret"]
+            assert labels(con, hhh(name, hierarchy, user="who")) == ["secret"]
 
 
 # -- what is said when something fails -----------------------------------------------------------
@@ -261,8 +263,9 @@ def test_a_time_beyond_microseconds_leaves_the_database_open(con: Con, unit: str
         for name in ("t", "times"):
             found = labels(con, hhh(name, spec, epsilon=10.0, threshold=100))
             assert found == ["*", "2020" if spec.startswith("date") else day]
-        by_user = hhh("t", spec, user="k", epsilon=10.0, threshold=100)
-        assert labels(con, by_user) == ["*"]
+        by_user = {"user": "k", "epsilon": 10.0, "threshold": 100}
+        assert labels(con, hhh("t", spec, contribution="share", **by_user)) == ["*"]
+        assert labels(con, hhh("t", spec, **by_user)) == []
         assert exact_counts(con.table("t"), as_hierarchy(spec))[(None,)] == 2
     for column in ("l", "v"):
         with pytest.raises(duckdb.Error, match="Cast the column"):
@@ -309,7 +312,13 @@ def test_a_time_in_a_variant_leaves_the_database_open(con: Con) -> None:
     assert con.execute("SELECT count(*) FROM here").fetchall() == [(1,)]
 
 
-@pytest.mark.parametrize("arguments", ["'t', 'columns:k'", "'t', 'columns:u', user := 'k'"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "'t', 'columns:k'",
+        "'t', 'columns:u', user := 'k', contribution := 'share'",
+    ],
+)
 @pytest.mark.parametrize("kind", ["ENUM('a', 'b/c')", "ENUM('a', 'b/c')[]", "STRUCT(x ENUM('a'))"])
 def test_columns_of_enums_are_read(con: Con, registered: None, kind: str, arguments: str) -> None:
     """Law: a type whose name has no values where it is looked up fails no statement."""

@@ -42,6 +42,7 @@ def words(rows: pd.DataFrame) -> pd.DataFrame:
 DRAWN: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "hhh": lambda rows: dp.hhh(rows, ["a", "b"], **BUDGET),
     "users": lambda rows: dp.hhh(rows, ["a", "b"], user="who", **BUDGET),
+    "shares": lambda rows: dp.hhh(rows, ["a", "b"], user="who", contribution="share", **BUDGET),
     "tree": lambda rows: dp.tree_counts(rows, ["a", "b"], **BUDGET),
     "flat": lambda rows: dp.heavy_hitters(rows, "a", k=5, **BUDGET),
     "prefix": words,

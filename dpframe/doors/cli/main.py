@@ -172,7 +172,7 @@ def _run_demo(options: argparse.Namespace) -> int:
             question, plan, flights, ledger=None, name=None, about=about, progress=False
         ).release
     if not options.quiet:
-        asks = "Which routes and carriers do aircraft fly from New York? Each aircraft weighs 1.\n"
+        asks = "Which routes and carriers do how many aircraft fly from New York?\n"
         say(asks, sys.stderr)
     return deliver(
         options,

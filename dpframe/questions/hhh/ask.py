@@ -10,7 +10,13 @@ from dpframe.asking.level_plan import MechanismInput
 from dpframe.asking.question import Question, make_explain
 from dpframe.common.calls import known_arguments
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
-from dpframe.questions.hhh.plan import CONSTRAINTS, advice, hhh_plan
+from dpframe.questions.hhh.plan import (
+    CONSTRAINTS,
+    advice,
+    former_request,
+    hhh_plan,
+    plan_by_shares,
+)
 from dpframe.sources.exact_trees import exact_counts
 from dpframe.sources.frames import is_spark
 from dpframe.sources.spark import SparkFrame, shuffle_partitions
@@ -93,7 +99,7 @@ def hhh(
     max_contributions: int | None = None,
     weight: str | None = None,
     max_weight: float | None = None,
-    mechanism: str = "offline",
+    mechanism: str | None = None,
     remainder: bool | None = None,
     release_share: float | None = None,
     confidence: float = 0.95,
@@ -108,6 +114,7 @@ def hhh(
     candidates: object = None,
     plan: object = None,
     at_most: int | None = None,
+    nodes_per_user: int | None = None,
 ) -> pd.DataFrame:
     """Hierarchical heavy hitters, differentially private.
 
@@ -134,11 +141,12 @@ def hhh(
         as one user. By default single records are protected. Ids beyond 2^53 must be whole numbers
         or text: pandas makes floats of integers for one NULL, and equal floats are one user.
     contribution
-        With ``user``: "share" (default; a user weighs 1, divided over their rows, at the price
-        of one row), "records" (a uniform sample of at most ``max_contributions`` rows each) or
-        "items": how many different users a node has, which does not add up. A user counts once at
-        each of at most ``at_most`` nodes a level; with "streaming", once at each node above at most
-        ``max_contributions`` leaves.
+        With ``user``: "auto" (default; "rounds", or "share" where something in the call goes with
+        shares alone: the card says which, and why), "share" (a user weighs 1, divided over their
+        rows, at the price of one row), "records" (a uniform sample of at most ``max_contributions``
+        rows each) or "items": how many different users a node has, which does not add up. A user
+        counts once at each of at most ``at_most`` nodes a level; with "streaming", once at each
+        node above at most ``max_contributions`` leaves.
     max_contributions
         With ``contribution="records"``, or "items" of "streaming": how many rows or leaves of each
         user count, at least 1. With "rounds": most nodes of a user that take part when nodes are
@@ -153,15 +161,16 @@ def hhh(
         what is above is cut off. Noise and the smallest threshold grow with it: choose it from
         what is known without the data, never from the data.
     mechanism
-        "offline" (default: exact counts), "offline-gaussian" (the same with Gaussian noise: more
-        noise for one release, less for many releases that are reserved together,
-        :func:`plan_series`), "streaming" (one pass and one sketch a level, for data whose nodes do
-        not fit in memory), "rounds" (with ``user``, where users have many nodes: it finds several
-        times as many, and counts the different users of each, which does not add up), the
-        baselines "laplace" and "gaussian", or "paper" (the algorithm as printed).
+        "offline" (default without ``user``, and by shares, records and items: exact counts),
+        "offline-gaussian" (the same with Gaussian noise: more noise for one release, less for many
+        releases that are reserved together, :func:`plan_series`), "streaming" (one pass and one
+        sketch a level, for data whose nodes do not fit in memory), "rounds" (what "auto" takes for
+        users: where they have many nodes it finds several times as many, and it counts the
+        different users of each, which does not add up), the baselines "laplace" and "gaussian", or
+        "paper" (the algorithm as printed).
     remainder
         Release what no reported node covers as level 0, so that everything adds up. Default True,
-        except for "streaming", which cannot.
+        except for "streaming", "rounds" and "items", which cannot. True makes "auto" take shares.
     release_share
         Part of epsilon (0.01 to 0.99) spent on reported counts; the rest decides what is
         reported. Default a third (half for a single level without remainder; a fifth in rounds).
@@ -205,6 +214,10 @@ def hhh(
         default. A user with more nodes counts at a uniform sample. Noise and threshold grow with
         the square root of ``at_most``. With "rounds": how many of the lowest released nodes of a
         user, and of those above them, count fully; found privately by default.
+    nodes_per_user
+        For "auto": how many of the finest nodes a user has, from what is known without the data.
+        With 1, shares are taken where they show more. It bounds nothing: users with more are
+        protected alike.
 
     Returns
     -------
@@ -213,9 +226,10 @@ def hhh(
         column a level, in the type of the source, ``residual``, ``count`` (int64, may be negative;
         unbiased given what is reported, except for the baselines), ``lower`` and ``upper``
         (interval for the true count). With ``weight`` these four are float64: sums of the weight,
-        without what is cut off. Rows are sorted by level and value, ``<invalid>`` last
-        (docs/sql.md, "Order and types"). The receipt is in ``attrs["dp"]`` and
-        ``result.dp.receipt``.
+        without what is cut off. Rounds of one level have no row of level 0. Rows are sorted by
+        level and value, ``<invalid>`` last (docs/sql.md, "Order and types"). The receipt is in
+        ``attrs["dp"]`` and ``result.dp.receipt``, whose ``not_shown`` says from which count on
+        nodes are seen, and what is in others.
 
     Raises
     ------
@@ -277,6 +291,7 @@ def hhh(
         candidates=candidates,
         plan=plan,
         at_most=at_most,
+        nodes_per_user=nodes_per_user,
     ).to_frame()
 
 
@@ -287,6 +302,8 @@ HHH = Question(
     fitted=hhh_for_source,
     count=count,
     advice=advice,
+    former=former_request,
+    by_shares=plan_by_shares,
     rollup="rollup_sql",
     rolled_up=hhh_rollup_plan,
     columns=hhh_columns,

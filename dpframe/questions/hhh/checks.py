@@ -6,7 +6,13 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpframe.asking.call_arguments import CallArguments, bounded_number, column_name, whole_number
+from dpframe.asking.call_arguments import (
+    CallArguments,
+    bounded_number,
+    column_name,
+    known_choice,
+    whole_number,
+)
 from dpframe.asking.level_plan import nodes_unit_from, with_contribution_bound
 from dpframe.budget import Budget, PrivacyUnit, as_written
 from dpframe.errors import ColumnError, ParameterError, ThresholdError
@@ -205,3 +211,46 @@ def _checked_threshold(given: CallArguments, unit: PrivacyUnit) -> float | None:
         return whole_number("threshold", threshold, 1, 2**53)
     most = 2**45 * unit.worth
     return bounded_number("threshold", threshold, unit.worth / unit.grid, most)
+
+
+AUTO = "auto"
+"""The contribution that leaves the way to dpframe, as does leaving the argument out."""
+
+WAYS = (AUTO, "share", "records", "items")
+
+CHOSEN = ("rounds", "offline", "offline-gaussian")
+"""Mechanisms that "auto" goes with: it then has nothing to choose."""
+
+
+def without_auto(given: CallArguments) -> CallArguments:
+    """Return the arguments with None for a contribution "auto"; ParameterError for an unknown
+    contribution of users, and for "auto" without users."""
+    if given["contribution"] is None:
+        return given
+    if given["user"] is None:
+        given.unit  # noqa: B018  # refuses a contribution without user=
+    if known_choice("contribution", given["contribution"], WAYS) != AUTO:
+        return given
+    if (named := given["mechanism"]) not in (None, *CHOSEN):
+        raise ParameterError(
+            f"contribution='auto' takes rounds or shares, and mechanism={named!r} has neither. "
+            "Leave mechanism out, or pass contribution='records' with max_contributions=."
+        )
+    return given.but(contribution=None)
+
+
+def check_declared_nodes(given: CallArguments) -> None:
+    """Raise ParameterError for ``nodes_per_user`` in a call that has no way to choose."""
+    if (nodes := given["nodes_per_user"]) is None:
+        return
+    if given["user"] is None:
+        raise ParameterError(
+            f"nodes_per_user ({nodes}) needs user=. Name the column that identifies a person, or "
+            "leave nodes_per_user out."
+        )
+    for name in ("mechanism", "contribution"):
+        if given[name] is not None:
+            raise ParameterError(
+                f"nodes_per_user ({nodes}) helps contribution='auto' to choose, and "
+                f"{name}={given[name]!r} has chosen. Leave one of both out."
+            )

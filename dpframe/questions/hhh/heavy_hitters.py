@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +25,9 @@ from dpframe.questions.hhh.ask import (
     hhh_for_source,
     hhh_rollup_plan,
 )
-from dpframe.questions.hhh.checks import check_hhh_arguments
+from dpframe.questions.hhh.checks import check_hhh_arguments, without_auto
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
-from dpframe.questions.hhh.plan import GOES_WITH, MECHANISMS, advice, hhh_plan
+from dpframe.questions.hhh.plan import GOES_WITH, MECHANISMS, advice, former_request, hhh_plan
 from dpframe.questions.hhh.rounds_plan import rounds_by_default, rounds_plan
 
 if TYPE_CHECKING:
@@ -100,8 +99,8 @@ def heavy_hitters(
         together), "streaming" (one Misra-Gries sketch of ``counters`` counters, in one pass), or
         the baselines "laplace" and "gaussian".
     contribution
-        With ``user`` "items" (default: different users are counted), "share" (a user weighs 1 in
-        total, divided evenly over their records, so that counts add up) or "records".
+        With ``user`` "items" (default, as is "auto": different users are counted), "share" (a user
+        weighs 1 in total, divided evenly over their records, so that counts add up) or "records".
     max_contributions
         Most different values of a user that take part when values are searched, by default 500.
         With "records", or "items" of "streaming": how many records or values of each user count.
@@ -181,6 +180,7 @@ def _heavy_hitters_plan(given: CallArguments) -> HhhPlan[Any, Any]:
                 "identifies "
                 "a person, or leave at_most out."
             )
+    given = without_auto(given)
     usual = given["mechanism"] is None
     if usual:
         given = given.but(mechanism="rounds" if rounds_by_default(given) else "offline")
@@ -200,14 +200,7 @@ def _heavy_hitters_plan(given: CallArguments) -> HhhPlan[Any, Any]:
     if not usual or given["contribution"] is not None or given["max_contributions"] is not None:
         return plan
     shares = flat.but(contribution="share", at_most=None)
-    return replace(plan, former=check_hhh_arguments(shares, "offline").request)
-
-
-def _former_request(plan: Any) -> Mapping[str, object] | None:
-    """Return the request of the same call in versions that did not answer it by rounds; None if
-    there is no such request."""
-    former: Mapping[str, object] | None = plan.former
-    return former
+    return replace(plan, former=check_hhh_arguments(shares, "offline"))
 
 
 HEAVY_HITTERS = Question(
@@ -221,7 +214,7 @@ HEAVY_HITTERS = Question(
     fitted=hhh_for_source,
     count=count,
     advice=advice,
-    former=_former_request,
+    former=former_request,
     rolled_up=hhh_rollup_plan,
     laws=({"mechanism": "offline"}, {"mechanism": "offline-gaussian"}),
     columns=hhh_columns,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import numpy as np
 
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.tree_levels import NodeLaws, node_laws
@@ -14,6 +16,7 @@ from dpframe.asking.card import (
     Draw,
     DrawList,
     Line,
+    Sight,
     Text,
     counts_game,
     empty_result_notices,
@@ -21,21 +24,28 @@ from dpframe.asking.card import (
     invalid_notices,
     typical_error_line,
     units_to_worth,
+    unseen_residual_shares,
     wide_interval_notices,
     zero_measure_notices,
 )
 from dpframe.asking.level_plan import LevelPlan, cell_facts, moved_count_lines
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.budget import PrivacyUnit, as_written, per_record
+from dpframe.budget import Budget, PrivacyUnit, as_written, per_record
 from dpframe.counts import CountTree, ListedNodes, NoisyNodes
-from dpframe.errors import DpframeError, ParameterError
+from dpframe.errors import ParameterError
 from dpframe.mechanisms import level_counts as user_counts
 from dpframe.noise import NoiseTable
 from dpframe.papers import baselines as printed_hhh
 from dpframe.papers.baselines import PrintedLaws, printed_lower_bound
 from dpframe.postprocess.joint_noise import half_width
 from dpframe.questions.hhh.checks import HhhArguments, threshold_in_units
-from dpframe.questions.hhh.selection import test_and_release_draws
+from dpframe.questions.hhh.selection import (
+    counted_words,
+    is_bounded,
+    is_divided,
+    least_threshold,
+    test_and_release_draws,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,9 +84,12 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
     listed_keys: ClassVar[ListedNodes | None] = None
     """Always None: no mechanism takes listed keys."""
 
-    former: Mapping[str, object] | None = None
-    """The request of the same call in earlier versions, which answered it by another mechanism;
-    None if there is no such request."""
+    former: HhhArguments | None = None
+    """The arguments of the same call in earlier versions, which answered it by another mechanism;
+    None if they did not."""
+
+    way: Line | None = None
+    """The line on why this way was taken, if the call left the way of users to dpframe."""
 
     # -- what was asked for -------------------------------------------------------------------
 
@@ -119,10 +132,29 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
         """The least threshold that is private for what was asked; None if there is none."""
         if self.asked.threshold is None:
             return self.threshold
-        try:
-            return self.remake(replace(self.asked, threshold=None)).threshold
-        except DpframeError:  # the mechanism needs a threshold
-            return None
+        return least_threshold(self.remake, replace(self.asked, threshold=None))
+
+    def planned_threshold(self, epsilon: float) -> float | None:
+        """The least threshold that is private at another epsilon; None if there is none."""
+        budget = Budget(epsilon=epsilon, delta=self.budget.delta)
+        return least_threshold(self.remake, replace(self.asked, budget=budget, threshold=None))
+
+    @property
+    def sight(self) -> Sight:
+        """From which number on a node is shown."""
+        return Sight(
+            below=self.shown_threshold,
+            counted=counted_words(self.unit),
+            epsilon=self.budget.epsilon,
+            planned=self.planned_threshold,
+            allowed=self.smallest_threshold,
+            certain=self.certainly_reported if self.coverage else None,
+            node=self.node,
+            is_own=self.coverage and self.height > 1,
+            is_divided=is_divided(self.unit),
+            is_bounded=is_bounded(self.unit),
+            levels=self.hierarchy.level_names,
+        )
 
     @property
     def threshold_units(self) -> int:
@@ -152,8 +184,9 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
         """P(a residual equal to the threshold is selected)."""
         return float(self.test_noise.at_least()[max(0, -self.test_noise.lowest)])
 
+    @staticmethod
     @abstractmethod
-    def remake(self, asked: HhhArguments) -> HhhPlan[Any, Any]:
+    def remake(asked: HhhArguments) -> HhhPlan[Any, Any]:
         """The plan of this mechanism for other arguments."""
 
     @abstractmethod
@@ -216,6 +249,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
             *hierarchy_lines(self.hierarchy),
             Line("counts", self.unit.counts, self.unit.what_counts),
             *_weight_lines(self.unit),
+            *([] if self.way is None else [self.way]),
         ]
 
     def threshold_line(self) -> Line:
@@ -277,18 +311,18 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
         invalid = invalid_notices(frame, self.hierarchy)
         if self.unit.measured and (empty := zero_measure_notices(frame, self.unit)):
             return said.with_notices([*invalid, *empty])
-        nothing = [] if (frame["level"] > 0).any() else self._nothing_shown(frame)
+        said, nothing = self._with_not_shown(said, frame)
         return said.with_notices([*nothing, *invalid, *wide_interval_notices(frame)])
 
-    def _nothing_shown(self, frame: pd.DataFrame) -> list[Line]:
-        ids = {line.id for line in self.lines()}
-        return empty_result_notices(
-            frame,
-            threshold=self.threshold,
-            smallest=self.smallest_threshold,
-            what=self.unit.count_noun,
-            certain=self.certainly_reported if "certainly reported" in ids else None,
-        )
+    def _with_not_shown(self, facts: Receipt, frame: pd.DataFrame) -> tuple[Receipt, list[Line]]:
+        """Return the receipt with what is not shown, and a notice if nothing is."""
+        sight, nodes = self.sight, int(np.count_nonzero(frame["level"].to_numpy()))
+        shares: dict[str, list[float]] = {}
+        if self.remainder and nodes:
+            parts = unseen_residual_shares(frame, self.height)
+            shares = {facts.count_noun: parts} if parts else {}
+        nothing = empty_result_notices(nodes, sight)
+        return facts.with_not_shown(sight, nodes, shares), nothing
 
 
 def _weight_lines(unit: PrivacyUnit) -> list[Line]:
@@ -372,9 +406,10 @@ class NodesPlan(HhhPlan[NodeLaws, CountTree]):
     def errors(self) -> dict[str, float]:
         return {"count": self.half_width(1)}
 
-    def remake(self, asked: HhhArguments) -> NodesPlan:
-        assert self.unit.nodes is not None
-        return nodes_plan(asked, self.unit.nodes)
+    @staticmethod
+    def remake(asked: HhhArguments) -> NodesPlan:
+        assert asked.unit.nodes is not None
+        return nodes_plan(asked, asked.unit.nodes)
 
     def run(self, counted: CountTree, /) -> NoisyNodes:
         thresholds = (self.threshold_units,) * (self.height + 1)
@@ -387,14 +422,16 @@ class NodesPlan(HhhPlan[NodeLaws, CountTree]):
         return {**super().facts, "moved": sum(self.laws.times)}
 
     def finish_receipt(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
-        nothing = empty_result_notices(
-            frame,
-            threshold=self.threshold,
-            smallest=_smallest_node_threshold(self.laws),
-            what="users",
-            certain=self.certainly_reported,
-        )
-        return facts.with_notices([*nothing, *wide_interval_notices(frame)])
+        said, nothing = self._with_not_shown(facts, frame)
+        return said.with_notices([*nothing, *wide_interval_notices(frame)])
+
+    @property
+    def smallest_threshold(self) -> float:
+        return _smallest_node_threshold(self.laws)
+
+    @property
+    def sight(self) -> Sight:
+        return replace(super().sight, is_own=False)
 
     def lines(self) -> list[Line]:
         noise, shown = self.count_noise, self.shown_threshold
@@ -485,7 +522,8 @@ class PrintedPlan(HhhPlan[PrintedLaws, CountTree]):
         low = self.test_noise.lowest + self.laws.gamma.lowest
         return self.threshold + -(low // self.grid)
 
-    def remake(self, asked: HhhArguments) -> PrintedPlan:
+    @staticmethod
+    def remake(asked: HhhArguments) -> PrintedPlan:
         return printed_plan(asked)
 
     def run(self, counted: CountTree, /) -> NoisyNodes:

@@ -13,7 +13,7 @@ from dpframe.accounting.compose import Profile
 from dpframe.accounting.losses import LevelLaws, level_laws, level_profile
 from dpframe.accounting.path_recursion import Laws
 from dpframe.asking.call_arguments import add_advice
-from dpframe.asking.card import DrawList, counts_game
+from dpframe.asking.card import DrawList, Sight, counts_game
 from dpframe.budget import per_record
 from dpframe.counts import Counts, CountTree, NoisyNodes
 from dpframe.mechanisms import level_counts as level_histograms
@@ -21,7 +21,12 @@ from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable
 from dpframe.questions.hhh.checks import HhhArguments, threshold_in_records
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
-from dpframe.questions.hhh.selection import Selection, choose_selection, test_and_release_draws
+from dpframe.questions.hhh.selection import (
+    Selection,
+    choose_selection,
+    is_divided,
+    test_and_release_draws,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +61,13 @@ class OfflinePlan(HhhPlan[Laws, Counts]):
     def errors(self) -> dict[str, float]:
         return {"count": self.half_width(1) * self.unit.worth / self.grid}
 
-    def remake(self, asked: HhhArguments) -> OfflinePlan:
+    @property
+    def sight(self) -> Sight:
+        by_rounds = is_divided(self.unit) and not self.hierarchy.has_cells
+        return replace(super().sight, instead=BY_ROUNDS if by_rounds else "")
+
+    @staticmethod
+    def remake(asked: HhhArguments) -> OfflinePlan:
         return offline_plan(asked)
 
     @property
@@ -83,6 +94,9 @@ def offline_plan(asked: HhhArguments) -> OfflinePlan:
     return OfflinePlan(asked=asked, threshold=chosen.threshold, laws=chosen.laws)
 
 
+BY_ROUNDS = "contribution='items' with mechanism='rounds'"
+"""The other way to protect users, whose counts do not add up."""
+
 RELEASE_SHARE = 1 / 3
 """Part of mu^2 for the released counts; the tests share the rest."""
 
@@ -97,7 +111,8 @@ class NormalPlan(OfflinePlan):
 
     paper = "Biswas, Cormode, Kanza, Srivastava, Zhou (2024), Algorithm 1, corrected; Gaussian"
 
-    def remake(self, asked: HhhArguments) -> NormalPlan:
+    @staticmethod
+    def remake(asked: HhhArguments) -> NormalPlan:
         return normal_plan(asked)
 
     @cached_property
@@ -188,11 +203,18 @@ class HistogramPlan(HhhPlan[LevelLaws, CountTree]):
             [test, total], delta=self.laws.delta, group=self.unit.moves, curve=self._curve
         )
 
+    @property
+    def sight(self) -> Sight:
+        """Of several levels no number is certain: what is shown further down is taken off with its
+        noise."""
+        return replace(super().sight, certain=self.certainly_reported if self.height == 1 else None)
+
     def _curve(self, epsilons: Sequence[float]) -> Profile:
         levels = self.height + self.remainder
         return level_profile(self.laws.noise, levels=levels, epsilons=epsilons)
 
-    def remake(self, asked: HhhArguments) -> HistogramPlan:
+    @staticmethod
+    def remake(asked: HhhArguments) -> HistogramPlan:
         return histogram_baseline_plan(asked)
 
     def run(self, counted: CountTree, /) -> NoisyNodes:

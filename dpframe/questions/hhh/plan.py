@@ -21,6 +21,7 @@ from dpframe.asking.call_arguments import (
     delta_amount,
     flag,
     none_or,
+    optional_whole,
 )
 from dpframe.asking.card import (
     Draw,
@@ -33,18 +34,29 @@ from dpframe.asking.card import (
 )
 from dpframe.asking.level_plan import cell_columns
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.budget import Budget, Contribution, PrivacyUnit
-from dpframe.common.calls import load_name
+from dpframe.budget import AT_MOST, Budget, Contribution, NodesUnit, PrivacyUnit
+from dpframe.common.calls import load_name, shown_value
 from dpframe.counts import NoisyNodes
-from dpframe.errors import DpframeError, ParameterError
+from dpframe.errors import BudgetError, DpframeError, ParameterError, ThresholdError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._cells import CELL_REFUSALS
 from dpframe.noise import NoiseTable, law_facts
 from dpframe.postprocess.joint_noise import half_width
-from dpframe.questions.hhh.checks import HhhArguments, check_hhh_arguments
+from dpframe.questions.hhh.checks import (
+    HhhArguments,
+    check_declared_nodes,
+    check_hhh_arguments,
+    without_auto,
+)
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.questions.hhh.offline import OfflinePlan
-from dpframe.questions.hhh.rounds_plan import DEFAULT_ITEMS, ItemsUnit, plan_rounds, rounds_plan
+from dpframe.questions.hhh.rounds_plan import (
+    DEFAULT_ITEMS,
+    ItemsUnit,
+    RoundsPlan,
+    plan_rounds,
+    rounds_plan,
+)
 from dpframe.questions.hhh.selection import choose_selection
 from dpframe.sketches import DEFAULT_COUNTERS
 
@@ -118,7 +130,8 @@ class CellsPlan(OfflinePlan):
         found |= dict.fromkeys(("residual", "lower", "upper"), number)
         return found if self.totals is None else found | dict.fromkeys(WHOLE_COUNT_COLUMNS, number)
 
-    def remake(self, asked: HhhArguments) -> CellsPlan:
+    @staticmethod
+    def remake(asked: HhhArguments) -> CellsPlan:
         return cells_plan(asked)
 
     def frame(self, noisy: NoisyNodes, types: tuple[str, ...] = (), /) -> pd.DataFrame:
@@ -127,10 +140,10 @@ class CellsPlan(OfflinePlan):
         return tidy(noisy, self, types, self.total_half_width if self.totals else 0)
 
     def finish_receipt(self, facts: Receipt, noisy: NoisyNodes, frame: pd.DataFrame, /) -> Receipt:
-        nothing = [] if (frame["level"] > 0).any() else self._nothing_shown(frame)
+        said, nothing = self._with_not_shown(facts, frame)
         cells = frame[frame["level"] > 0]  # the remainder is small by design: no notice on it
         wide = wide_interval_notices(cells, ("residual", "lower", "upper"))
-        return facts.with_notices([*nothing, *wide])
+        return said.with_notices([*nothing, *wide])
 
     @property
     def facts(self) -> dict[str, object]:
@@ -205,7 +218,7 @@ WHOLE_COUNT_COLUMNS = ("count", "count_lower", "count_upper")
 """Columns of whole counts."""
 
 
-COMPARED = ("offline", "offline-gaussian", "streaming", "rounds")
+COMPARED = ("offline", "offline-gaussian", "streaming", "rounds", "items")
 """Mechanisms whose plans get advice."""
 
 NODE_BYTES = 120
@@ -259,48 +272,87 @@ def advice(plan: HhhPlan[Any, Any]) -> list[Line]:
 
 
 def user_advice(plan: HhhPlan[Any, Any]) -> list[Line]:
-    """Return lines on what shares and rounds would find in one column, and with which error; empty
-    for other questions of users."""
-    user, kind = plan.unit.user, plan.unit.contribution
-    if plan.height > 1 or user is None or kind == "records" or plan.counters is not None:
+    """Return lines on what each way would find, and with which error: the finest nodes by shares,
+    rounds and, in a hierarchy, items. Empty for records and sketches."""
+    user, kind, height = plan.unit.user, plan.unit.contribution, plan.height
+    if user is None or kind == "records" or plan.counters is not None:
         return []
-    asked = replace(plan.asked, threshold=None, release_share=None, at_most=None, remainder=False)
+    asked = replace(
+        plan.asked, threshold=None, release_share=None, at_most=None, remainder=height > 1
+    )
+    items = max(height, DEFAULT_ITEMS)
+    unit = ItemsUnit(user=user, contribution="items", max_contributions=items, height=height)
     try:
-        shares = make_plan(
-            hierarchy=plan.hierarchy,
-            unit=PrivacyUnit(user=user),
-            budget=plan.budget,
-            remainder=False,
-            confidence=plan.confidence,
+        shares = _plan_of_mechanism(
+            replace(asked, unit=PrivacyUnit(user=user), mechanism="offline")
         )
-        unit = ItemsUnit(user=user, contribution="items", max_contributions=DEFAULT_ITEMS)
-        rounds = plan_rounds(replace(asked, unit=unit, mechanism="rounds"))
+        rounds = plan_rounds(replace(asked, unit=unit, mechanism="rounds", remainder=False))
     except DpframeError:
         return []
-    one = rounds.laws.count_law.sigma / rounds.laws.count_law.norm
-    return [
+    one = rounds.laws.count_law.sigma / rounds.norms[0]
+    what = rounds.value
+    found = [
         Line.of(
             "by shares",
-            _users_needed_text([shares.threshold * n for n in VALUES_PER_USER]),
+            _users_needed_text([shares.threshold * n for n in VALUES_PER_USER], what),
             "whose counts add up, noise of sd {sd:.3g}: contribution='share'",
             sd=shares.count_noise.sd / shares.grid,
         ),
         Line.of(
             "by rounds",
-            _users_needed_text(
-                [rounds.laws.threshold / rounds.laws.weights * n**0.5 for n in VALUES_PER_USER]
-            ),
+            _users_needed_text([rounds.users_needed(n) for n in VALUES_PER_USER], what),
             (
                 "before what later rounds gain; of different users, noise of sd {sd:.3g} times "
-                "the root of at_most: dp.heavy_hitters with user="
+                "the root of at_most: {ask}"
             ),
             sd=one,
+            ask="dp.heavy_hitters with user=" if height == 1 else "mechanism='rounds'",
         ),
+    ]
+    if height == 1:
+        return [
+            *found,
+            Line(
+                "advice",
+                "rounds where users have many values",
+                "shares where all numbers shall add up, or where most users have one value",
+            ),
+        ]
+    return [
+        *found,
+        *_items_advice(plan, user),
         Line(
             "advice",
-            "rounds where users have many values",
-            "shares where all numbers shall add up, or where most users have one value",
+            "rounds where users have several nodes",
+            "shares where all numbers shall add up, or, with nodes_per_user=1, where users have "
+            "one finest node",
         ),
+    ]
+
+
+def _items_advice(plan: HhhPlan[Any, Any], user: str) -> list[Line]:
+    """Return the line on what different users at nodes would find; empty if no noise fits."""
+    unit = NodesUnit(user=user, contribution="items", at_most=AT_MOST)
+    try:
+        items = make_plan(
+            hierarchy=plan.hierarchy,
+            unit=unit,
+            budget=plan.budget,
+            remainder=False,
+            confidence=plan.confidence,
+        )
+    except DpframeError:
+        return []
+    sampled = [items.threshold * max(1, n / AT_MOST) for n in VALUES_PER_USER]
+    return [
+        Line.of(
+            "by items",
+            _users_needed_text(sampled, "node"),
+            "of different users at {most} nodes of a level at most, noise of sd {sd:.3g}: "
+            "contribution='items'",
+            most=AT_MOST,
+            sd=items.count_noise.sd / items.grid,
+        )
     ]
 
 
@@ -308,9 +360,10 @@ VALUES_PER_USER = (1, 10, 100)
 """Numbers of values per user, for the examples in the lines."""
 
 
-def _users_needed_text(users: Sequence[float]) -> str:
-    some = ", ".join(str(math.ceil(n)) for n in users)
-    return f"{some} users find a value, if each has {', '.join(map(str, VALUES_PER_USER))} values"
+def _users_needed_text(users: Sequence[float], what: str) -> str:
+    some, each = ", ".join(str(math.ceil(n)) for n in users), map(str, VALUES_PER_USER)
+    many = "values" if what == "value" else "finest nodes"
+    return f"{some} users find a {what}, if each has {', '.join(each)} {many}"
 
 
 def _plan_as_mechanism(plan: HhhPlan[Any, Any], mechanism: str) -> HhhPlan[Any, Any] | None:
@@ -370,7 +423,8 @@ MEASURES = "offline", "offline-gaussian"
 
 
 CONSTRAINTS: Mapping[str, Constraint] = {
-    "mechanism": choice(tuple(MECHANISMS)),
+    "mechanism": none_or(choice(tuple(MECHANISMS))),
+    "nodes_per_user": optional_whole(1, 2**53),
     "remainder": none_or(flag),
     "delta": delta_amount,
 }
@@ -378,6 +432,12 @@ CONSTRAINTS: Mapping[str, Constraint] = {
 
 def hhh_plan(given: CallArguments) -> HhhPlan[Any, Any]:
     """Make a plan from arguments that ``CONSTRAINTS`` checked."""
+    given = without_auto(given)
+    check_declared_nodes(given)
+    if given["mechanism"] is None:
+        if given["user"] is not None and given["contribution"] is None:
+            return _usual_plan(given)
+        given = given.but(mechanism="offline")
     mechanism = given["mechanism"]
     if mechanism == "rounds":
         given.but(remainder=given["remainder"] or None).goes(GOES_WITH, mechanism)
@@ -387,6 +447,100 @@ def hhh_plan(given: CallArguments) -> HhhPlan[Any, Any]:
     )  # the plan of "paper" refuses a remainder itself
     own.goes(GOES_WITH, mechanism)
     return _plan_of_mechanism(check_hhh_arguments(given, mechanism))
+
+
+def _usual_plan(given: CallArguments) -> HhhPlan[Any, Any]:
+    """Return the plan for a call of users that names no way: by rounds, or by shares with the
+    reason on the card.
+
+    ParameterError if the call has an argument for rounds, and another that only shares take.
+    """
+    given.but(remainder=None).goes(GOES_WITH, "offline")  # a sketch or a paper has to be named
+    why = _reason_for_shares(given)
+    if why is None:
+        given.budget  # noqa: B018  # refuses a missing epsilon or delta
+        try:
+            plan = rounds_plan(given)
+        except ThresholdError:
+            why = f"threshold={given['threshold']!r} is too small for rounds"
+        except BudgetError:
+            why = "no noise of rounds fits this epsilon and delta"
+        else:
+            why = _few_nodes(given, plan)
+            if why is None:
+                return replace(plan, former=_former_arguments(given), way=ROUNDS_LINE)
+    for name in ONLY_ROUNDS:
+        if given[name] is not None:
+            raise ParameterError(
+                f"{name} ({shown_value(given[name])}) is for rounds, and does not go with "
+                f"contribution='auto', which takes shares here: {why}. Leave {name} out."
+            )
+    exact = given.but(mechanism="offline", nodes_per_user=None)
+    return replace(hhh_plan(exact), way=_shares_line(why))
+
+
+ONLY_ROUNDS = ("at_most", "max_contributions")
+"""Arguments that say something to rounds, and nothing to shares."""
+
+
+def _reason_for_shares(given: CallArguments) -> str | None:
+    """Return the argument that only shares take, in words; None if rounds take all of them."""
+    if given["weight"] is not None or given["max_weight"] is not None:
+        return "weights are added up"
+    if given["remainder"]:
+        return "remainder=True needs numbers that add up"
+    if given["totals"]:
+        return "totals=True counts the cells of several hierarchies"
+    if given.hierarchies.has_cells:
+        return "several hierarchies at once have no rounds"
+    return None
+
+
+def _few_nodes(given: CallArguments, plan: RoundsPlan) -> str | None:
+    """Return why shares show more, if the call declares one node a user; else None.
+
+    With two nodes and more, rounds show more at every epsilon that was measured
+    (docs/decisions/0055-rounds-by-default.md).
+    """
+    if given["nodes_per_user"] != 1 or not plan.shares_show_more_of_one():
+        return None
+    return "they are predicted to show more with nodes_per_user=1"
+
+
+def _former_arguments(given: CallArguments) -> HhhArguments | None:
+    """Return what earlier versions, which took shares, made of the same call; None if they refused
+    it."""
+    if any(given[name] is not None for name in ONLY_ROUNDS):
+        return None
+    return check_hhh_arguments(given.but(contribution="share"), "offline")
+
+
+ROUNDS_LINE = Line(
+    "way",
+    "rounds",
+    "contribution='auto' takes them, as they show most nodes where users have several; "
+    "contribution='share' has numbers that add up",
+)
+
+
+def _shares_line(why: str) -> Line:
+    """Return the line of a card that says why "auto" took shares."""
+    return Line.of("way", "shares", "contribution='auto' takes them here: {why}", why=why)
+
+
+def plan_by_shares(plan: HhhPlan[Any, Any], why: str) -> HhhPlan[Any, Any]:
+    """Return the plan of shares, for the reason ``why``, in the place of rounds that were taken for
+    a call that named no way; any other plan as it is."""
+    if plan.former is None:
+        return plan
+    return replace(_plan_of_mechanism(plan.former), way=_shares_line(why))
+
+
+def former_request(plan: Any) -> Mapping[str, object] | None:
+    """Return the request of the same call in versions that did not answer it by rounds; None if
+    there is no such request."""
+    former: HhhArguments | None = plan.former
+    return None if former is None else former.request
 
 
 def make_plan(

@@ -21,14 +21,14 @@ from dpframe.asking.card import (
     Draw,
     DrawList,
     Line,
+    Sight,
     Text,
-    empty_result_notices,
     invalid_notices,
     typical_error_line,
     wide_interval_notices,
 )
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.budget import WholeUser
+from dpframe.budget import PrivacyUnit, WholeUser
 from dpframe.counts import NoisyNodes
 from dpframe.errors import ParameterError
 from dpframe.mechanisms import weighted_rounds
@@ -36,6 +36,7 @@ from dpframe.mechanisms.weighted_rounds import FoundNodes, WeightSource
 from dpframe.noise import NoiseTable, law_facts
 from dpframe.questions.hhh.checks import HhhArguments
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
+from dpframe.questions.hhh.selection import choose_selection
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,6 +97,13 @@ DEFAULT_ITEMS = 500
 MOST_ITEMS = 100_000
 """Most values of a user that a caller can ask for."""
 
+MANY_NODES = 10
+"""Nodes of a user in an example, where ``at_most`` is not known."""
+
+LIKELY_CHANCE, LIKELY = 0.95, 1.645
+"""The chance with which a node is said to be shown where no number is certain, and how many
+deviations below its mean a Gaussian stays with that chance."""
+
 LARGEST_AT_MOST = 2000
 """The largest ``at_most`` of several levels with which a user still weighs something at each."""
 
@@ -119,11 +127,41 @@ def group_shares(height: int) -> tuple[int, ...]:
     return WHOLE_SHARE - each * bands, *[each] * bands
 
 
+def likely_weight(laws: RoundLaws) -> float:
+    """Return how many whole users find a value with a chance of 95 %, at least.
+
+    A value is missed if its last score is below the threshold, or if it gets nothing more after an
+    earlier round, as it seems out of reach. The chances add up to at most 5 %.
+    """
+    least = [weighted_rounds.least_score(laws, t) for t in range(1, len(laws.rounds))]
+    weight = square = 0.0
+    scores = []
+    for one, score in zip(laws.rounds, [*least, laws.threshold], strict=True):
+        weight, square = weight + laws.unit * one.part, square + (one.part * one.sigma) ** 2
+        deviation = math.sqrt(2 * square)
+        scores.append((weight / deviation, score / deviation))
+
+    def missed(users: float) -> float:
+        return sum(math.erfc(users * each - score) / 2 for each, score in scores)
+
+    low, high = 0.0, 1.0
+    while missed(high) > 1 - LIKELY_CHANCE:
+        low, high = high, 2 * high
+    while high - low > 0.01:
+        middle = (low + high) / 2
+        low, high = (middle, high) if missed(middle) > 1 - LIKELY_CHANCE else (low, middle)
+    return high
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FoundUsers(NoisyNodes):
-    """Released nodes and their counts, with the ``at_most`` that the release found. Public."""
+    """Released nodes and their counts, with the ``at_most`` that the release found. Public.
+
+    ``apart`` says whether the counts look as if no user had two of the finest nodes.
+    """
 
     at_most: tuple[int, ...]
+    apart: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +214,15 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
     def shares(self) -> tuple[int, ...]:
         """How the square of a user's norm is divided when nodes are searched."""
         return group_shares(self.height)
+
+    def users_needed(self, nodes: int) -> float:
+        """How many users find a finest node, before what later rounds gain, if each has so many."""
+        part = self.shares[0] / WHOLE_SHARE
+        return self.laws.threshold / self.laws.weights * math.sqrt(nodes / part)
+
+    def shares_show_more_of_one(self) -> bool:
+        """Whether shares are predicted to find more where each user has one finest node."""
+        return users_by_shares(self.asked) < self.users_needed(1)
 
     @property
     def test_noise(self) -> NoiseTable:
@@ -247,6 +294,9 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
             "counts just above it are too large more often"
         )
 
+    unknown_errors = "at_most=, or contribution='share'"
+    """What makes errors known before data are read, for messages."""
+
     @property
     def errors(self) -> Mapping[str, float]:
         """Half width of the interval of a lowest node, in users. Empty if ``at_most`` is found
@@ -258,7 +308,8 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
     def run(self, counted: WeightSource, /) -> FoundUsers:
         released = weighted_rounds.run(counted, laws=self.laws, at_most=self.asked.at_most)
         tree = counted.tree
-        kept = self._reach_threshold(released, tree.parent[released.shown])
+        parent = tree.parent[released.shown]
+        kept = self._reach_threshold(released, parent)
         place, known = released.shown[kept], self._with_at_most(released.at_most)
         unit = known.grid // released.weight[kept]
         count, half = released.count[kept] * unit, unit * self.half_width(1)
@@ -271,6 +322,10 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
             keys=tuple(key.take(pa.array(place)) for key in tree.keys),
             bounds=(count - half, count + half),
             at_most=released.at_most,
+            apart=self.asked.at_most is None
+            and released.at_most[0] == 1
+            and self.height > 1
+            and _looks_apart(place, parent[kept], count, half),
         )
 
     def _reach_threshold(
@@ -302,7 +357,8 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
         asked = replace(self.asked, at_most=at_most[0], unit=unit)
         return replace(self, asked=asked, found=at_most)
 
-    def remake(self, asked: HhhArguments) -> RoundsPlan:
+    @staticmethod
+    def remake(asked: HhhArguments) -> RoundsPlan:
         return plan_rounds(asked)
 
     def finish_receipt(self, facts: Receipt, noisy: Any, frame: pd.DataFrame, /) -> Receipt:
@@ -316,13 +372,32 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
             ],
         )
         invalid = invalid_notices(frame, self.hierarchy)
-        nothing = empty_result_notices(
-            frame,
-            threshold=self.threshold,
-            smallest=self.laws.users,
-            what="users",
+        said, nothing = self._with_not_shown(said, frame)
+        apart = [ONE_NODE_NOTICE] if noisy.apart and self.shares_show_more_of_one() else []
+        return said.with_notices([*nothing, *apart, *invalid, *wide_interval_notices(frame)])
+
+    @property
+    def sight(self) -> Sight:
+        """No number is certain: what a user gives to a node depends on their other nodes, and from
+        the second round on on what noise made of the rounds before."""
+        many = sorted({1, self.asked.at_most or MANY_NODES})
+        return replace(
+            super().sight,
+            certain=None,
+            likely={n: self._likely_users(n) for n in many if n <= self.items},
+            node=self.value,
+            is_own=False,
+            is_divided=False,
         )
-        return said.with_notices([*nothing, *invalid, *wide_interval_notices(frame)])
+
+    def _likely_users(self, nodes: int) -> int:
+        """How many users show a lowest node with a chance of 95 %, if each has so many of them: an
+        estimate for more than one, as if all rounds weighed these alike."""
+        part = self.shares[0] / WHOLE_SHARE
+        users = likely_weight(self.laws) * math.sqrt(nodes / part)
+        if self.asked.threshold is not None:
+            users = max(users, self.threshold + LIKELY * self.laws.count_law.sigma / self.grids[0])
+        return math.ceil(users)
 
     def lines(self) -> list[Line]:
         laws, what = self.laws, self.value
@@ -416,6 +491,15 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
         return lines
 
 
+ONE_NODE_NOTICE = Line(
+    "notice",
+    "users seem to have one finest node each",
+    "no shown nodes together have more users than the node above them: if that is so, "
+    "nodes_per_user=1, or contribution='share' without a mechanism, would show more, in numbers "
+    "that add up",
+)
+"""The notice on a release whose counts look as if shares would show more."""
+
 PART_NAMES = ("", "_above")
 """How facts and lines on the parts of shown nodes end: of the lowest nodes, and of those above."""
 
@@ -423,6 +507,33 @@ PART_MEANINGS = {
     "": "lowest released nodes",
     "_above": "released nodes above the lowest ones",
 }
+
+
+def _looks_apart(
+    node: NDArray[np.int64],
+    parent: NDArray[np.int64],
+    count: NDArray[np.int64],
+    half: NDArray[np.int64],
+) -> bool:
+    """Return whether shown children nowhere have more users together than their parent, but for
+    noise (post-processing).
+
+    Children of the root say so only if they have half of all users, and if noise could not hide
+    that they had half as many again.
+    """
+    row = {int(place): i for i, place in enumerate(node)}
+    below: dict[int, list[int]] = {}
+    for i, place in enumerate(parent):
+        if (over := row.get(int(place))) is not None and over != i:
+            below.setdefault(over, []).append(i)
+    together = {over: sum(int(count[i]) for i in each) for over, each in below.items()}
+    slack = {
+        over: math.hypot(int(half[over]), *(int(half[i]) for i in each))
+        for over, each in below.items()
+    }
+    if len(below.get(0, [])) < 2 or not max(slack[0], int(count[0]) - together[0]) <= count[0] / 2:
+        return False
+    return all(together[over] - int(count[over]) <= slack[over] for over in below)
 
 
 def sigma_and_end(law: Law) -> dict[str, object]:
@@ -473,6 +584,13 @@ def rounds_plan(given: CallArguments) -> RoundsPlan:
         at_most=unit.at_most,
     )
     return plan_rounds(asked)
+
+
+def users_by_shares(asked: HhhArguments) -> float:
+    """Return how many users a finest node needs by shares, if each has no other."""
+    unit, several = PrivacyUnit(user=asked.unit.user), asked.hierarchy.height > 1
+    shares = replace(asked, unit=unit, mechanism="offline", threshold=None, remainder=several)
+    return choose_selection(shares).threshold
 
 
 def plan_rounds(asked: HhhArguments) -> RoundsPlan:

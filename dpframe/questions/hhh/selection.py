@@ -5,17 +5,17 @@ Heavy hitters, tree counts by heavy hitters and rollups have the same selection.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import Any
+from functools import cached_property, lru_cache, partial
+from typing import Any, Protocol
 
 from dpframe.accounting.calibrate import choose_laws, law_options, smallest_law_threshold
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.path_recursion import Laws
 from dpframe.accounting.tree_levels import profiles_together
 from dpframe.asking.call_arguments import add_advice
-from dpframe.asking.card import Draw, DrawList, units_to_worth
+from dpframe.asking.card import Draw, DrawList, Sight, units_to_worth
 from dpframe.budget import Budget, PrivacyUnit, per_record
 from dpframe.errors import DpframeError
 from dpframe.mechanisms import offline_hhh
@@ -71,10 +71,30 @@ class Selection:
         """The least threshold that is private for what was asked; None if there is none."""
         if self.asked.threshold is None:
             return self.threshold
-        try:
-            return choose_selection(replace(self.asked, threshold=None)).threshold
-        except DpframeError:  # the noise needs a threshold
-            return None
+        return least_threshold(choose_selection, replace(self.asked, threshold=None))
+
+    def sight(self, epsilon: float, *, node: str = "node") -> Sight:
+        """From which number on a node is shown. ``epsilon`` is that of the whole release, of which
+        the selection keeps its part."""
+        asked, unit, part = self.asked, self.asked.unit, self.budget.epsilon / epsilon
+
+        def planned(larger: float) -> float | None:
+            budget = Budget(epsilon=part * larger, delta=self.budget.delta)
+            return least_threshold(choose_selection, replace(asked, budget=budget, threshold=None))
+
+        return Sight(
+            below=self.threshold,
+            counted=counted_words(unit),
+            epsilon=epsilon,
+            planned=planned,
+            allowed=self.smallest_threshold,
+            certain=self.certainly_reported,
+            node=node,
+            is_own=asked.hierarchy.height > 1,
+            is_divided=is_divided(unit),
+            is_bounded=is_bounded(unit),
+            levels=asked.hierarchy.level_names,
+        )
 
     @cached_property
     def draws(self) -> DrawList:
@@ -131,6 +151,40 @@ class Selection:
     def delta_spent(self) -> float:
         """The computed delta for the unit of privacy."""
         return self.draws.delta_spent(self.budget)
+
+
+class HasThreshold(Protocol):
+    """A selection, or a plan with one."""
+
+    @property
+    def threshold(self) -> float: ...
+
+
+@lru_cache(maxsize=256)
+def least_threshold(
+    planned: Callable[[HhhArguments], HasThreshold], asked: HhhArguments
+) -> float | None:
+    """Return the threshold that is planned for arguments without one; None if noise needs one."""
+    try:
+        return planned(asked).threshold
+    except DpframeError:
+        return None
+
+
+def counted_words(unit: PrivacyUnit) -> str:
+    """Return what a threshold counts, for the words behind the number."""
+    return f"of {unit.weight!r}" if unit.measured else unit.count_noun
+
+
+def is_divided(unit: PrivacyUnit) -> bool:
+    """Return whether each user weighs 1 in total, divided over their records."""
+    return unit.user is not None and unit.contribution == "share" and not unit.measured
+
+
+def is_bounded(unit: PrivacyUnit) -> bool:
+    """Return whether records, nodes or weights beyond a bound count nothing."""
+    by_share = unit.user is None or unit.contribution == "share"
+    return not by_share or unit.max_weight is not None
 
 
 def test_and_release_draws(

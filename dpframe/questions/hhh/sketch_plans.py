@@ -27,7 +27,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpframe.accounting.sketch_stream import GshmLaws, better_user_laws, sketch_laws
-from dpframe.asking.card import DrawList, Line, Text, hierarchy_line, invalid_notices
+from dpframe.asking.card import (
+    DrawList,
+    Line,
+    Sight,
+    Text,
+    hierarchy_line,
+    invalid_notices,
+)
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import per_record
 from dpframe.counts import NoisyNodes
@@ -107,9 +114,19 @@ class StreamingPlan(HhhPlan[SketchedLaws, States]):
     def facts(self) -> dict[str, object]:
         return {**super().facts, "hidden_below": self.laws.least}
 
-    def remake(self, asked: HhhArguments) -> HhhPlan[Any, Any]:
-        """The plan for another threshold, on which the laws do not depend."""
-        return replace(self, asked=asked, threshold=_threshold(asked, self.laws))
+    @staticmethod
+    def remake(asked: HhhArguments) -> HhhPlan[Any, Any]:
+        return streaming_plan(asked)
+
+    @property
+    def smallest_threshold(self) -> float:
+        """The least threshold, which hides nothing that the sketches show."""
+        return _threshold(replace(self.asked, threshold=None), self.laws)
+
+    @property
+    def sight(self) -> Sight:
+        """No number is certain: a sketch can lose a part of all records."""
+        return replace(super().sight, certain=None, is_own=False, is_divided=False)
 
     def run(self, counted: States, /) -> NoisyNodes:
         return streaming_hhh.run(
@@ -232,6 +249,10 @@ class MergedStreamPlan(StreamingPlan):
         """The least merged counter, in units, that noise can lift over both thresholds."""
         least = max(self.laws.least, self.threshold_units * self.laws.unit)
         return max(1, least - self.laws.lift)
+
+    def planned_threshold(self, epsilon: float) -> float | None:
+        """None: the sketches of other streams have laws of their own."""
+        return None
 
     @property
     def most_lost(self) -> int | None:

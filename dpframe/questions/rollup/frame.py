@@ -14,6 +14,7 @@ from dpframe.asking.card import (
     Text,
     empty_result_notices,
     invalid_notices,
+    unseen_shares,
     wide_interval_notices,
 )
 from dpframe.asking.node_frame import node_columns
@@ -202,16 +203,38 @@ def rollup_notices(plan: RollupNumbers, noisy: NoisyRollup, frame: pd.DataFrame)
 
 def _nothing_shown_notice(plan: RollupNumbers, frame: pd.DataFrame) -> list[Line]:
     """A notice if no node reached the threshold of the selection."""
-    chosen = plan.selection
-    if chosen is None or (frame["level"] > 0).any():
+    if plan.sight is None:
         return []
-    return empty_result_notices(
-        frame,
-        threshold=chosen.threshold,
-        smallest=chosen.smallest_threshold,
-        what=chosen.unit.count_noun,
-        certain=chosen.certainly_reported,
-    )
+    return empty_result_notices(int(np.count_nonzero(frame["level"].to_numpy())), plan.sight)
+
+
+TOLD_MEASURES = 2
+"""Measures of which a card says how much is not shown."""
+
+
+def unseen_measures(plan: RollupNumbers, frame: pd.DataFrame) -> dict[str, list[float]]:
+    """Which part of each measure is in nodes that are not shown, of the first measures that add up
+    and are never below 0."""
+    named = plan.asked.measures.items()
+    sums = [(name, m) for name, m in named if name not in plan.along]  # these do not add up
+    chosen = [name for name, m in sums if m.kind == "count" or _is_positive_sum(m)]
+    shares = {name: _unseen_shares(plan, frame, name) for name in chosen[:TOLD_MEASURES]}
+    return {name: several for name, several in shares.items() if several}
+
+
+def _unseen_shares(plan: RollupNumbers, frame: pd.DataFrame, name: str) -> list[float]:
+    """The shares of one measure. Cells are disjoint. Of nodes, all above a shown one are shown, so
+    that each level is a part of the level before."""
+    height = plan.hierarchy.height
+    level, own = frame["level"].to_numpy(), frame[name].to_numpy()
+    top = np.flatnonzero(level == 0)
+    if len(top) != 1:
+        return []
+    lower, upper = (frame[f"{name}_{end}"].to_numpy()[top[0]] for end in ("lower", "upper"))
+    if not plan.hierarchy.has_cells:
+        sums = np.bincount(level, weights=own, minlength=height + 1)
+        level, own = np.arange(height + 1), sums - np.append(sums[1:], 0.0)
+    return unseen_shares(level, own, height=height, width=upper - lower)
 
 
 def _wide_interval_notice(frame: pd.DataFrame, name: str, measure: Measure) -> list[Line]:

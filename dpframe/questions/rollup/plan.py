@@ -16,8 +16,10 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, assert_never
 
+import numpy as np
+
 from dpframe.asking.call_arguments import add_advice
-from dpframe.asking.card import DrawList, Line, Text, hierarchy_lines
+from dpframe.asking.card import DrawList, Line, Sight, Text, hierarchy_lines
 from dpframe.asking.level_plan import cell_facts
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.budget import Budget
@@ -90,6 +92,16 @@ class RollupPlan(RollupNumbers):
         return rollup_draws(self)
 
     @property
+    def sight(self) -> Sight | None:
+        if self.selection is None:
+            return None
+        node = "cell" if self.hierarchy.has_cells else "node"
+        sight = self.selection.sight(self.budget.epsilon, node=node)
+        sight = replace(sight, levels=self.hierarchy.level_names)
+        heavy = self.asked.heavy
+        return sight if heavy is None else replace(sight, counted=f"of {heavy}")
+
+    @property
     def noise(self) -> dict[str, Any] | None:
         """The law of the tests; None where keys are listed."""
         return self.draws.noise.get("test")
@@ -135,7 +147,7 @@ class RollupPlan(RollupNumbers):
         self, facts: Receipt, noisy: rollup.NoisyRollup, frame: pd.DataFrame, /
     ) -> Receipt:
         """The receipt with the found bounds, the noise of each measure, and notices."""
-        from dpframe.questions.rollup.frame import rollup_notices  # loads pandas
+        from dpframe.questions.rollup.frame import rollup_notices, unseen_measures  # loads pandas
 
         chosen = self.selection
         if isinstance(chosen, RoundsSelection) and noisy.found is not None:
@@ -148,6 +160,9 @@ class RollupPlan(RollupNumbers):
             weights = {str(at): float(weight) for at, weight in noisy.weights.items() if at >= 0}
             lines = [] if self.listed_keys is not None else [measured_line(noisy.weights)]
             facts = facts.with_release_facts({"levels_measured": weights}, lines)
+        if (sight := self.sight) is not None:
+            nodes = int(np.count_nonzero(frame["level"].to_numpy()))
+            facts = facts.with_not_shown(sight, nodes, unseen_measures(self, frame))
         return facts.with_notices(rollup_notices(self, noisy, frame))
 
 

@@ -8,7 +8,7 @@ that one bound on delta covers selection, counts and sums.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -17,8 +17,9 @@ from typing import Any
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.weighted_round_noise import Law, RoundLaws, round_laws
 from dpframe.asking.call_arguments import add_advice
-from dpframe.asking.card import Draw, DrawList, Line, Text
+from dpframe.asking.card import Draw, DrawList, Line, Sight
 from dpframe.budget import Budget
+from dpframe.errors import DpframeError
 from dpframe.measures import AUTO, Measure
 from dpframe.mechanisms import weighted_rounds
 from dpframe.mechanisms.weighted_rounds import FoundNodes, SumBounds
@@ -26,8 +27,10 @@ from dpframe.noise import law_facts
 from dpframe.postprocess.joint_noise import half_width
 from dpframe.questions.hhh.rounds_plan import (
     DEFAULT_ITEMS,
+    MANY_NODES,
     ItemsUnit,
     group_shares,
+    likely_weight,
     sigma_and_end,
 )
 
@@ -53,6 +56,7 @@ class RoundsSelection:
     """Rounds that decide which nodes are shown, and the measures that are taken along with them.
 
     ``measures`` have part of the budget of the selection. ``unit`` says who is protected.
+    ``remake`` chooses the laws of another epsilon.
     """
 
     unit: ItemsUnit
@@ -60,20 +64,34 @@ class RoundsSelection:
     height: int
     measures: Mapping[str, Measure]
     laws: RoundLaws
+    remake: Callable[[Fraction], RoundsSelection]
 
     @property
     def threshold(self) -> int:
         """How many users a shown node has at least, but for noise."""
         return self.laws.users
 
-    @property
-    def smallest_threshold(self) -> int:
-        return self.laws.users
+    def sight(self, epsilon: float, *, node: str = "node") -> Sight:
+        """From which number of users on a node is shown. ``epsilon`` is that of the whole release,
+        of which the selection keeps its part."""
 
-    @property
-    def certainly_reported(self) -> None:
-        """No number of users is enough for certain: it depends on how many nodes they have."""
-        return None
+        def planned(larger: float) -> int | None:
+            part = Fraction(self.budget.epsilon / epsilon * larger)
+            try:
+                return self.remake(part).threshold
+            except DpframeError:
+                return None
+
+        weight, part = likely_weight(self.laws), self.shares[0] / sum(self.shares)
+        return Sight(
+            below=self.threshold,
+            counted="users",
+            epsilon=epsilon,
+            planned=planned,
+            allowed=self.threshold,
+            likely={n: math.ceil(weight * math.sqrt(n / part)) for n in (1, MANY_NODES)},
+            node=node,
+        )
 
     @property
     def band(self) -> int:
@@ -170,50 +188,20 @@ class RoundsSelection:
 
     def lines(self, name: str) -> list[Line]:
         """The lines of the card on a measure, before the data are read."""
-        measure = self.measures[name]
+        measure, error = self.measures[name], f"error of {name}"
         if measure.kind == "count":
+            least = f"sd {self._count_sd:.3g} x root of at_most"
             return [
-                Line.of(
-                    "{name}",
-                    measure.spec,
-                    "different users at every node: they do not add up; a user with more nodes "
-                    "than at_most, which is found privately, counts less at each",
-                    name=name,
-                ),
-                Line.of(
-                    "error of {name}",
-                    Text("sd {sd:.3g} x root of at_most"),
-                    "at lowest nodes, for the noise of a count, in users",
-                    sd=self._count_sd,
-                    name=name,
-                ),
+                Line(name, measure.spec, COUNTED),
+                Line(error, least, "at lowest nodes, for the noise of a count, in users"),
             ]
         law = self.laws.sums[list(self.sums).index(name)]
+        least = f"sd {law.sigma / self._norms(law)[0]:.3g} x bound"
+        bounds = " to ".join(_bound_text(bound) for bound in (measure.lower, measure.upper))
         return [
-            Line.of(
-                "{name}",
-                measure.spec,
-                "adds up what users have at every node; what bounds cut is missing at each node on "
-                "its own, so that parts do not add up to the whole",
-                name=name,
-            ),
-            Line.of(
-                "error of {name}",
-                Text("sd {sd:.3g} x bound"),
-                "at lowest nodes, for the noise of a sum",
-                sd=law.sigma / self._norms(law)[0],
-                name=name,
-            ),
-            Line.of(
-                "bounds of {name}",
-                " to ".join(
-                    str(b) if b == AUTO else f"{b:g}" for b in (measure.lower, measure.upper)
-                ),
-                "of what a user adds up to at one node, and of the root of the sum of their "
-                "squares over all lowest nodes, and over nodes of upper levels; what is beyond is "
-                "cut, a bias that no interval covers",
-                name=name,
-            ),
+            Line(name, measure.spec, SUMMED),
+            Line(error, least, "at lowest nodes, for the noise of a sum"),
+            Line(f"bounds of {name}", bounds, BOUNDED),
         ]
 
     @property
@@ -243,23 +231,10 @@ class RoundsSelection:
             half = half_width(law.noise, 1, confidence)
             norms = zip(one.norms, self._norms(law), strict=True)
             errors = [f"+-{half * bound / norm:.4g}" for bound, norm in norms]
-            told = "found privately; " if self.measures[name].needs_search else ""
-            lines += [
-                Line(
-                    f"bounds of {name}",
-                    _at_places(
-                        [
-                            f"{bound:g}" + (f" (about {more} users have more)" if more else "")
-                            for bound, more in zip(one.norms, one.beyond, strict=True)
-                        ],
-                        places,
-                    ),
-                    f"{told}of what a user has at one node, and of the root of the sum of squares "
-                    "of what they have at all of these; the rest is cut, a bias that no interval "
-                    "covers",
-                ),
-                _error_line(name, errors, places, confidence),
-            ]
+            own = [_cut_text(*each) for each in zip(one.norms, one.beyond, strict=True)]
+            told = "found privately; " * self.measures[name].needs_search + BOUNDED
+            lines.append(Line(f"bounds of {name}", _at_places(own, places), told))
+            lines.append(_error_line(name, errors, places, confidence))
         return lines
 
     def found_facts(self, found: FoundNodes) -> dict[str, list[dict[str, Any]]]:
@@ -304,6 +279,24 @@ class RoundsSelection:
     def _places(self) -> list[str]:
         """What these parts are called on cards, lowest nodes first."""
         return ["lowest nodes", *map(_levels_text, self.bands)]
+
+
+COUNTED = (
+    "different users at every node: they do not add up; a user with more nodes than at_most, which "
+    "is found privately, counts less at each"
+)
+SUMMED = (
+    "what users have at every node; what bounds cut is missing at each node on its own, so that "
+    "parts do not add up to the whole"
+)
+BOUNDED = (
+    "of what a user has at one node, and of the root of the sum of squares of what they have at "
+    "all of these; the rest is cut, a bias that no interval covers"
+)
+
+
+def _cut_text(bound: float, more: int | None) -> str:
+    return f"{bound:g} (about {more} users have more)" if more else f"{bound:g}"
 
 
 def _at_places(values: Sequence[object], places: Sequence[str]) -> str:
@@ -365,4 +358,13 @@ def choose_rounds(
         height=height,
         measures=measures,
         laws=laws,
+        remake=lambda other: choose_rounds(
+            unit=unit,
+            epsilon=other,
+            delta=delta,
+            height=height,
+            measures=measures,
+            release_share=release_share,
+            given=given,
+        ),
     )

@@ -14,10 +14,13 @@ from dpframe.accounting.relative_steps import RelativeLaws, relative_laws
 from dpframe.asking.card import (
     DrawList,
     Line,
+    Sight,
     Text,
     empty_result_notices,
     hierarchy_line,
     invalid_notices,
+    reported_node_rows,
+    unseen_residual_shares,
     wide_interval_notices,
     zero_weights_notices,
 )
@@ -31,7 +34,7 @@ from dpframe.mechanisms import level_counts as relative_counts
 from dpframe.mechanisms import offline_hhh as hhh_counts
 from dpframe.postprocess.consistency import deepest_level
 from dpframe.questions.hhh.checks import HhhArguments as HeavyHittersAsked
-from dpframe.questions.hhh.selection import Selection, choose_selection
+from dpframe.questions.hhh.selection import Selection, choose_selection, is_bounded, is_divided
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -282,19 +285,48 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
             adds_up=self.adds_up,
         )
 
+    def planned_threshold(self, epsilon: float) -> float | None:
+        """The count from which nodes are shown at another epsilon; None if it is not planned."""
+        return None
+
+    @property
+    def sight(self) -> Sight | None:
+        if self.least_shown is None:
+            return None
+        return Sight(
+            below=self.least_shown,
+            counted=self.unit.count_noun,
+            epsilon=self.budget.epsilon,
+            planned=self.planned_threshold,
+            allowed=self.smallest_threshold,
+            certain=self.certain,
+            is_divided=is_divided(self.unit),
+            is_bounded=is_bounded(self.unit),
+            levels=self.hierarchy.level_names,
+        )
+
+    @property
+    def certain(self) -> int | None:
+        """The count from which nodes are certainly shown; None if there is none."""
+        return None
+
     def finish_receipt(self, facts: Receipt, noisy: NoisyTree, frame: pd.DataFrame, /) -> Receipt:
-        """The receipt with notices."""
+        """The receipt with notices, and with what is not shown."""
         invalid = invalid_notices(frame, self.hierarchy) if self.adds_up else []
         weight = self.unit.weight if self.text_weights else None
         if weight is not None and (unread := zero_weights_notices(frame, weight)):
             return facts.with_notices([*invalid, *unread])
-        nothing = empty_result_notices(
-            frame,
-            threshold=self.least_shown,
-            smallest=self.smallest_threshold,
-            what="records" if self.unit.user is None else "users",
-        )
-        return facts.with_notices([*nothing, *invalid, *wide_interval_notices(frame)])
+        if (sight := self.sight) is None:
+            return facts.with_notices([*invalid, *wide_interval_notices(frame)])
+        node = reported_node_rows(frame)
+        nodes = int(np.count_nonzero(node))
+        nothing, shares = empty_result_notices(nodes, sight), {}
+        if nodes and self.adds_up:
+            whole = node | (frame["level"].to_numpy() == 0)
+            parts = unseen_residual_shares(frame, self.height, whole)
+            shares = {facts.count_noun: parts} if parts else {}
+        said = facts.with_not_shown(sight, nodes, shares)
+        return said.with_notices([*nothing, *invalid, *wide_interval_notices(frame)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,6 +346,10 @@ class HeavyHittersPlan(TreePlan[Laws]):
     @property
     def least_shown(self) -> int:
         return self.threshold
+
+    @property
+    def sight(self) -> Sight:
+        return self.selection.sight(self.budget.epsilon)
 
     @cached_property
     def draws(self) -> DrawList:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from dpframe.asking.level_plan import moved_count_lines
 from dpframe.budget import Budget, Contribution, PrivacyUnit, per_record
 from dpframe.common.calls import load_name
 from dpframe.counts import CountTree, ListedNodes, NoisyTree
-from dpframe.errors import BudgetError, ParameterError, ThresholdError
+from dpframe.errors import BudgetError, DpframeError, ParameterError, ThresholdError
 from dpframe.hierarchy import Hierarchy
 from dpframe.mechanisms import level_counts
 from dpframe.mechanisms import level_counts as user_counts
@@ -221,6 +221,15 @@ class UnknownPlan(HistogramsPlan):
         pairs = zip(self.thresholds, self.tables, strict=True)
         return min(threshold - noise.highest for threshold, noise in pairs)
 
+    @property
+    def certain(self) -> int:
+        pairs = zip(self.thresholds[1:], self.tables[1:], strict=True)
+        return -(-max(threshold - noise.lowest for threshold, noise in pairs) // self.grid)
+
+    def planned_threshold(self, epsilon: float) -> int | None:
+        budget = Budget(epsilon=epsilon, delta=self.budget.delta)
+        return _least_shown(replace(self.asked, budget=budget, threshold=None))
+
     def own_lines(self) -> list[Line]:
         shown = [str(-(-t // self.grid)) for t in self.thresholds]
         text = shown[0] if len(set(shown)) == 1 else ", ".join(shown)
@@ -255,6 +264,15 @@ def histogram_plan(asked: TreeRequest) -> ListedPlan | UnknownPlan:
         return ListedPlan(asked=asked, laws=laws, shares=shares, keys=listed)
     _check_level_threshold(asked, laws)
     return UnknownPlan(asked=asked, laws=laws, shares=shares)
+
+
+@lru_cache(maxsize=64)
+def _least_shown(asked: TreeRequest) -> int | None:
+    """The count from which nodes of unknown keys are shown; None if no noise is found."""
+    try:
+        return histogram_plan(asked).least_shown
+    except DpframeError:
+        return None
 
 
 def level_shares(asked: TreeRequest) -> tuple[float, ...]:

@@ -72,7 +72,11 @@ WRONG: list[Wrong] = [
     ({"max_contributions": 3}, ParameterError, ("max_contributions (3)", "user=")),
     ({**USER, "contribution": "rows"}, ParameterError, ("contribution ('rows')", "share, records")),
     ({**USER, "contribution": "record"}, ParameterError, ("Did you mean 'records'?",)),
-    ({**USER, "max_contributions": 3}, ParameterError, ("max_contributions (3)", "'records'")),
+    (
+        {**USER, "contribution": "share", "max_contributions": 3},
+        ParameterError,
+        ("max_contributions (3)", "'records'"),
+    ),
     (RECORDS, ParameterError, ("contribution='records'", "max_contributions=", "data")),
     ({**RECORDS, "max_contributions": 0}, ParameterError, ("max_contributions (0)", "from 1")),
     ({**RECORDS, "max_contributions": 10**7}, ParameterError, ("max_contributions", "1000000")),
@@ -386,7 +390,8 @@ RECEIPTS = [
 
 @pytest.mark.parametrize(("question", "more"), RECEIPTS)
 def test_receipts_say_nothing_of_the_data(question: str, more: dict[str, Any]) -> None:
-    """Law: those of empty and full tables differ in id, time and notices of released rows alone."""
+    """Law: those of empty and full tables differ in id, time and what is said of released rows
+    alone."""
     receipts = []
     for frame in (pd.concat([FRAME] * 100), FRAME.iloc[:0]):
         released = getattr(dp, question)(frame, **{**CALLS[question], **more})
@@ -397,7 +402,7 @@ def test_receipts_say_nothing_of_the_data(question: str, more: dict[str, Any]) -
     assert receipts[0] == receipts[1]
 
 
-TOLD = ("release_id", "time", "notices")
+TOLD = ("release_id", "time", "notices", "not_shown")
 
 
 def test_every_question_is_called_here() -> None:

@@ -22,7 +22,7 @@ BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 
 PLANS: dict[str, Any] = {
     "records": lambda: dp.explain(PATHS, **BUDGET),
-    "shares": lambda: dp.explain(PATHS, user="who", **BUDGET),
+    "shares": lambda: dp.explain(PATHS, user="who", contribution="share", **BUDGET),
     "Gaussian": lambda: dp.explain(PATHS, mechanism="offline-gaussian", **BUDGET),
     "baseline": lambda: dp.explain(PATHS, mechanism="laplace", **BUDGET),
     "streaming": lambda: dp.explain(PATHS, mechanism="streaming", counters=50, **BUDGET),

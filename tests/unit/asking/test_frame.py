@@ -66,7 +66,8 @@ def test_labels_and_level_columns_agree() -> None:
 
 def test_intervals_hold_their_counts() -> None:
     """lower <= count <= upper, as wide for a sum of more released residuals."""
-    for arguments in ({}, {"user": "who"}, {"mechanism": "laplace"}):
+    by_shares = {"user": "who", "contribution": "share"}
+    for arguments in ({}, {"user": "who"}, by_shares, {"mechanism": "laplace"}):
         found = result(**arguments)
         assert ((found["lower"] <= found["count"]) & (found["count"] <= found["upper"])).all()
     found = result()
@@ -91,6 +92,7 @@ def test_an_empty_frame_gives_an_ordinary_result(spec: str) -> None:
 
 ASKED: list[dict[str, Any]] = [
     *({}, {"user": "who"}, {"mechanism": "gaussian"}),
+    {"user": "who", "contribution": "share"},
     {"user": "who", "contribution": "records", "max_contributions": 3},
     {"mechanism": "paper", "remainder": False, "acknowledge": True},
 ]
@@ -190,7 +192,8 @@ SAMPLED: dict[str, Any] = {**USERS, "contribution": "records", "max_contribution
         ("records", lambda: dp.explain(["a"], epsilon=1.0, delta=1e-6)),
         ("records", lambda: dp.explain(["a"], **SAMPLED)),
         ("records", lambda: dp.explain_tree_counts(["a"], **SAMPLED)),
-        ("users", lambda: dp.explain(["a"], **USERS)),
+        ("users", lambda: dp.explain(["a"], **USERS, contribution="share")),
+        ("different users", lambda: dp.explain(["a"], **USERS)),
         ("different users", lambda: dp.explain(["a"], **USERS, contribution="items")),
         ("different users", lambda: dp.explain_heavy_hitters("a", **USERS)),
         ("paid", lambda: dp.explain(["a"], weight="paid", max_weight=9, epsilon=1.0, delta=1e-6)),

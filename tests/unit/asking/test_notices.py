@@ -10,7 +10,12 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.asking.card import empty_result_notices, wide_interval_notices
+from dpframe.asking.card import (
+    Sight,
+    empty_result_notices,
+    reported_node_rows,
+    wide_interval_notices,
+)
 from dpframe.testing import seeded_noise
 from tests.members import some
 
@@ -22,6 +27,9 @@ SUM = {"n": "count", "s": dp.sum("v", lower=0, upper=9)}
 ASKED: dict[str, Callable[..., pd.DataFrame]] = {
     "hhh": lambda rows, **more: rows.dp.hhh(["a"], **BUDGET, **more),
     "users": lambda rows, **more: rows.dp.hhh(["a"], user="who", **BUDGET, **more),
+    "shares": lambda rows, **more: rows.dp.hhh(
+        ["a"], user="who", contribution="share", **BUDGET, **more
+    ),
     "laplace": lambda rows, **more: rows.dp.hhh(["a"], mechanism="laplace", **BUDGET, **more),
     "streaming": lambda rows, **more: rows.dp.hhh(["a"], mechanism="streaming", **BUDGET, **more),
     "flat": lambda rows, **more: rows.dp.heavy_hitters("a", k=3, **BUDGET, **more),
@@ -99,9 +107,15 @@ def test_a_release_of_little_data_says_that_noise_is_most_of_it(tmp_path: Path) 
 
 def test_what_is_only_a_rest_is_nothing_shown() -> None:
     rest = frame_of([(0, "*", 10.0, 0.0, 20.0), (1, "<other>", 10.0, 0.0, 20.0)])
-    given: dict[str, Any] = {"smallest": 47, "what": "records"}
-    assert len(empty_result_notices(rest, threshold=47, **given)) == 1
-    assert empty_result_notices(rest, threshold=None, **given) == []
+    sight = Sight(below=47, counted="records", epsilon=1.0, planned=lambda epsilon: 24, allowed=47)
+    assert reported_node_rows(rest).tolist() == [False, False]
+    (line,) = empty_result_notices(0, sight)
+    assert line.meaning_text == (
+        "no node reached the threshold of 47 records, the smallest allowed here: ask for coarser "
+        "or fewer levels, with a larger epsilon (epsilon=2 shows from about 24) or delta, or of "
+        "more data, such as a longer period"
+    )
+    assert empty_result_notices(1, sight) == []
 
 
 def test_a_name_on_a_card_is_no_template(tmp_path: Path) -> None:

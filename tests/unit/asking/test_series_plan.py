@@ -70,7 +70,7 @@ def test_a_year_by_household_has_a_third_of_the_error_of_equal_parts() -> None:
     assert chosen.plan.mechanism == "offline-gaussian"
     assert chosen.errors["count"] <= summed.errors["count"] / 3
     assert chosen.shown_from <= summed.shown_from / 3
-    alone = dp.explain(H, user="u", epsilon=3.0, delta=1e-6).plan
+    alone = dp.explain(H, user="u", contribution="share", epsilon=3.0, delta=1e-6).plan
     assert disjoint.errors == alone.errors
     assert disjoint.shown_from == alone.certainly_reported
 

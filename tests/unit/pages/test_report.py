@@ -178,6 +178,7 @@ RECORDS = {**USERS, "contribution": "records", "max_contributions": 3}
 PROMISED: list[tuple[Any, dict[str, Any]]] = [
     *((dp.hhh, more) for more in ({}, USERS, RECORDS, {"epsilon": 0.3, "confidence": 0.9})),
     *((dp.hhh, more) for more in ({"mechanism": "laplace"}, {"remainder": False})),
+    (dp.hhh, {**USERS, "contribution": "share"}),
     *((dp.tree_counts, more) for more in (USERS, RECORDS, {"weight": "who"})),
     *((dp.tree_counts, more) for more in ({"weight": "who", "max_weight": 3},)),
     *((dp.tree_counts, more) for more in ({"mechanism": "hhh"}, {"confidence": 0.9})),
@@ -204,8 +205,10 @@ def test_the_promise_is_the_receipts(question: Any, arguments: dict[str, Any]) -
     assert receipt["budget"] in said
     assert ("Heavy hitters" in text) == (question is dp.hhh)
     if question is dp.hhh:
-        bounds = {name: value for name, value, _ in receipt["card"]}
-        assert ("certainly reported" in said) is ("certainly reported" in bounds)
+        unseen = receipt["not_shown"]
+        assert f"Not shown: {unseen['node']}s of under about {unseen['below']}" in text
+        certain = f"a node with {unseen['certain']} of its own"
+        assert (certain in said.lower()) is (unseen["certain"] is not None)
     known = json.dumps(receipt.to_dict()) + likelihood_factor(receipt["epsilon"])
     for number in re.findall(r"\d[\d.e+-]*\d|\d", said.replace(",", "")):
         told = number in known + f"{receipt['delta']:g}"

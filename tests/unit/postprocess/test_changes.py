@@ -286,7 +286,7 @@ Made = Callable[[pd.DataFrame], pd.DataFrame]
 ANY: dict[str, tuple[Made, dict[str, Any]]] = {
     "hhh": (lambda f: f.dp.hhh(BY, **BUDGET), {}),
     "gaussian": (lambda f: f.dp.hhh(BY, **BUDGET, mechanism="offline-gaussian"), {}),
-    "users": (lambda f: f.dp.hhh(BY, **BUDGET, user="who"), {}),
+    "users": (lambda f: f.dp.hhh(BY, **BUDGET, user="who", contribution="share"), {}),
     "weights": (lambda f: f.dp.hhh(BY, **BUDGET, weight="paid", max_weight=9), ONE := {
         "simultaneous": False}),
     "baseline": (lambda f: f.dp.hhh(BY, **BUDGET, mechanism="laplace"), ONE),

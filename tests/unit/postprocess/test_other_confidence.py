@@ -56,7 +56,7 @@ EXACT: dict[str, dict[str, Any]] = {
     "listed, between": {"keys": KEYS, "delta": 1e-3, "consistent": False},
 }  # fmt: skip
 WIDER: dict[str, dict[str, Any]] = {
-    "shares of users": {"delta": 1e-6, "user": "who"},
+    "shares of users": {"delta": 1e-6, "user": "who", "contribution": "share"},
     "adding up": {"keys": KEYS},
     "adding up, users": {"keys": KEYS, "user": "who"},
 }

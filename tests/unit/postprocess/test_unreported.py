@@ -51,7 +51,7 @@ def released(what: str = "hhh", **arguments: Any) -> pd.DataFrame:
 
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "records": ("hhh", {}),
-    "shares": ("hhh", {"user": "who"}),
+    "shares": ("hhh", {"user": "who", "contribution": "share"}),
     "samples": ("hhh", {"user": "who", "contribution": "records", "max_contributions": 2}),
     "threshold": ("hhh", {"threshold": 150, "remainder": False}),
     "gaussian": ("hhh", {"mechanism": "offline-gaussian"}),

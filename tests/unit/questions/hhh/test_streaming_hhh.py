@@ -357,7 +357,7 @@ def test_a_receipt_tells_the_error_of_each_level_and_nothing_else_of_the_data() 
     assert len(here["sketch_error"]) == 2
     assert here["sketch_error"] != there["sketch_error"]
     differ = {name for name in here | there if here.get(name) != there.get(name)}
-    assert differ <= {"release_id", "time", "sketch_error", "card", "notices"}
+    assert differ <= {"release_id", "time", "sketch_error", "card", "notices", "not_shown"}
     cards = [[line for line in one["card"] if line[0] != "notice"] for one in (here, there)]
     lines = zip(*cards, strict=True)
     assert {a[0] for a, b in lines if a != b} == {"sketch errors"}
@@ -447,5 +447,6 @@ def test_the_sketch_error_and_memory_follow_the_counters() -> None:
 
 
 def test_what_cannot_be_compared_gets_no_advice() -> None:
-    assert "advice" not in advised(user="id")
+    assert "offline" not in advised(user="id")
+    assert "advice" not in advised(user="id", contribution="records", max_contributions=2)
     assert "advice" not in advised(mechanism="gaussian")

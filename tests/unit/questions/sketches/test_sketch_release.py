@@ -124,10 +124,10 @@ def test_a_universe_of_signed_keys_meets_a_sketch_of_unsigned_ones() -> None:
 
 @every_kind
 def test_receipts_speak_as_all_others_do(kind: str) -> None:
-    """Law: every key of a receipt of ``hhh`` that is not about levels; plain JSON; a card."""
+    """Law: every key of a receipt of ``hhh`` that is not about levels and nodes; JSON; a card."""
     receipt = made(kind).release(**BUDGET).dp.receipt
     other = pd.DataFrame({"a": ["x"] * 400}).dp.hhh(["a"], **BUDGET).dp.receipt
-    assert set(other) - set(receipt) <= {"height", "levels", "remainder"}
+    assert set(other) - set(receipt) <= {"height", "levels", "remainder", "not_shown"}
     assert json.loads(receipt.to_json()) == receipt.to_dict()
     assert receipt["guarantee"] in str(receipt)
     assert 0 < receipt["computed_delta"] <= receipt["delta"] == 1e-6
