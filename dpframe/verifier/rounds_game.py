@@ -459,7 +459,7 @@ def rounds_rollup_facts(receipt: Mapping[str, Any], proof: Proof) -> Facts:
     yield from ((("selection", name), fact) for name, fact in said.items())
     weighed = rounds.entries("rounds")
     parts = sum(read_gaussian(one, 1, 1).part for one in weighed)
-    yield "threshold", Fact.at_least(-(-rounds.whole_number("threshold") // (unit * parts)))
+    yield "threshold", -(-rounds.whole_number("threshold") // (unit * parts))
     last = {name: weighed[-1].get(name) for name in ("sigma", "end")}
     yield from gaussian_facts(("noise",), last, unit)
     levels, searched = _levels_of_parts(height), 0
