@@ -307,33 +307,34 @@ def bound_rounds_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> Delt
         norm = proof.whole_number("norm", 1)
         drawn = [*weighed, read_gaussian(proof.game.get("count"), norm, norm * norm)]
         histograms = len(part_norms(proof))
+    several = [(one, 1) for one in drawn]  # laws, and how often each is drawn from
     if proof.game.get("sizes") is not None:
-        drawn += [read_gaussian(proof.game["sizes"], 1, 1)] * histograms
-    for one in drawn:
+        several.append((read_gaussian(proof.game["sizes"], 1, 1), histograms))
+    for one, _ in several:
         check_claim(
             one.outside * 10**6 < 1, "noise is cut too near to be compared with what is not"
         )
         check_claim(
             one.end > one.norm, "a user can move a count from one end of its noise to the other"
         )
-    moved = sum(one.values for one in drawn)
+    moved = sum(times * one.values for one, times in several)
     shift = 2 * moved * OFF * Fraction(101, 100)
     check_claim(
         moved * OFF < Fraction(1, 1000), "tables of so many values are too far from their laws"
     )
-    cut = 1 + 2 * sum((one.values * one.outside for one in drawn), Fraction(0))
-    mu = upper_root(sum(((one.norm / one.sigma) ** 2 for one in drawn), Fraction(0)))
+    cut = 1 + 2 * sum((times * one.values * one.outside for one, times in several), Fraction(0))
+    squares = sum((times * (one.norm / one.sigma) ** 2 for one, times in several), Fraction(0))
+    mu = upper_root(squares)
     curve = normal_bound(mu, max(Fraction(0), epsilon - shift))
     alone = items * _chance_of_finding(weighed, unit, threshold)
-    ends = sum((one.ends for one in drawn), Fraction(0))
-    rounding = sum((one.values * one.rounding for one in drawn), Fraction(0))
+    ends = sum((times * one.ends for one, times in several), Fraction(0))
+    rounding = sum((times * one.values * one.rounding for one, times in several), Fraction(0))
     bound = (curve * cut + ends + alone) * (1 + moved * OFF * Fraction(101, 100))
     bound += rounding * (1 + Fraction(exp_above(epsilon), ONE))
+    answers = sum(times for _, times in several)
     return DeltaBound(
         bound,
-        ProofStep(
-            f"{len(drawn)} Gaussian answers tell what one moved by {float(mu):.6g} does", USERS
-        ),
+        ProofStep(f"{answers} Gaussian answers tell what one moved by {float(mu):.6g} does", USERS),
         ProofStep(
             f"a value of one user is found with a chance of at most {float(alone):.4g}", USERS
         ),
@@ -458,7 +459,7 @@ def rounds_rollup_facts(receipt: Mapping[str, Any], proof: Proof) -> Facts:
     yield from ((("selection", name), fact) for name, fact in said.items())
     weighed = rounds.entries("rounds")
     parts = sum(read_gaussian(one, 1, 1).part for one in weighed)
-    yield "threshold", Fact.at_least(-(-rounds.whole_number("threshold") // (unit * parts)))
+    yield "threshold", -(-rounds.whole_number("threshold") // (unit * parts))
     last = {name: weighed[-1].get(name) for name in ("sigma", "end")}
     yield from gaussian_facts(("noise",), last, unit)
     levels, searched = _levels_of_parts(height), 0

@@ -178,20 +178,22 @@ PAID: dict[str, Any] = {
 }
 
 
-def rolled_up(folder: Path) -> dp.Ledger:
+def rolled_up(folder: Path, way: str = "share") -> dp.Ledger:
     """Two rollups with other measures and hierarchies, and a release that is none."""
     ledger = dp.Ledger(folder / "b.db", epsilon=60.0, delta=0.1)
     asked = {"epsilon": 8.0, "delta": 1e-6, "ledger": ledger}
     dp.rollup(VISITS, ["city", "src"], PAID, **asked, release="paid-1")
     dp.hhh(VISITS, "ip:src", **asked, release="ips-1")
-    dp.rollup(VISITS, "ip:src", {"visits": "count"}, **asked, user="who", release="paid-2")
+    asked |= {"user": "who", "contribution": way}
+    dp.rollup(VISITS, "ip:src", {"visits": "count"}, **asked, release="paid-2")
     return ledger
 
 
-def test_rollups_are_published_wide_and_long(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["share", "items"])
+def test_rollups_are_published_wide_and_long(way: str, tmp_path: Path) -> None:
     """Law: every number of a rollup is in the table of its release, and once in dp_measures, whose
     columns do not depend on what is measured; again from Parquet."""
-    ledger, target = rolled_up(tmp_path), tmp_path / "results.duckdb"
+    ledger, target = rolled_up(tmp_path, way), tmp_path / "results.duckdb"
     for _ in range(2):  # what was published is replaced
         publish(ledger, target)
     found = content(target)
@@ -214,9 +216,10 @@ def test_rollups_are_published_wide_and_long(tmp_path: Path) -> None:
                 assert rows_of[ours].tolist() == wide[f"{name}{theirs}"].astype(float).tolist()
     kinds = long.drop_duplicates(["release", "measure"]).set_index(["release", "measure"])
     assert kinds["kind"].tolist() == ["count", "sum", "clipped", "mean", "distinct", "count"]
-    assert kinds["adds_up"].tolist() == [True, True, True, False, False, True]
+    assert kinds["adds_up"].tolist() == [True, True, True, False, False, way == "share"]
     assert kinds["unit"]["paid-1", "people"] == "different values of who"
-    assert "users, each" in kinds["unit"]["paid-2", "visits"]
+    unit = "users, each weighing 1" if way == "share" else "different users"
+    assert unit in kinds["unit"]["paid-2", "visits"]
     parquet = pd.read_parquet(tmp_path / "results_parquet" / "dp_measures.parquet")
     assert_frame_equal(parquet, long, check_dtype=False)
 

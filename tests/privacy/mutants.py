@@ -425,7 +425,8 @@ def _rounded_down(proof: dict[str, Any]) -> None:
 
 
 GROUPS: Any = {"user": "u", "contribution": "records", "max_contributions": 2}
-GROUPED, SHARES = explained(**GROUPS), explained(user="u", epsilon=4.0)
+BY_SHARES: Any = {"user": "u", "contribution": "share", "epsilon": 4.0}
+GROUPED, SHARES = explained(**GROUPS), explained(**BY_SHARES)
 NORMAL = explained(mechanism="offline-gaussian", **GROUPS)
 ROUNDS = planned(dp.explain_heavy_hitters, "w", user="u")
 LEVELS = planned(dp.explain, ["a", "b"], user="u", mechanism="rounds")

@@ -153,7 +153,14 @@ def forged(before: Any, after: Any) -> list[Path]:
     for path, old, new in changes(before, after):
         top, name = path[0], next(str(key) for key in reversed(path) if isinstance(key, str))
         new_one, gone = old is MISSING, new is MISSING
-        if name == "hidden_below":  # an earlier version told one number for both
+        if top == "not_shown" or name == "beyond":
+            weaker = True  # what was released says so
+        elif name == "bound":
+            found_one = "auto" in before["measures"][path[1]]["spec"]
+            weaker = found_one and _is_number(new) and new > 0
+        elif path == ("at_most",) and mechanism == "rollup":
+            weaker = old in (None, MISSING) and not _has_noise(before)
+        elif name == "hidden_below":  # an earlier version told one number for both
             weaker = gone and after["threshold"] == old
         elif name == "halves":
             place = path[: path.index("halves")]
@@ -175,7 +182,8 @@ def forged(before: Any, after: Any) -> list[Path]:
             whole = type(old) is type(new) is int
             weaker = whole and new.bit_length() == old.bit_length()  # exact levels
         elif name in ("lower", "upper") and "auto" in before["measures"][path[1]]["spec"]:
-            weaker = _is_number(new)  # it was found, and no scale may lose more within it
+            by_rounds = before["measures"][path[1]].get("adds_up") is False  # bounds are elsewhere
+            weaker = _is_number(new) or by_rounds  # no scale may lose more within what was found
         elif name == "threshold" and before.get("max_weight") is not None and name not in larger:
             weaker = _nearly(new, old)  # earlier versions rounded it
         elif name == "universe":
@@ -200,6 +208,11 @@ def forged(before: Any, after: Any) -> list[Path]:
         if not weaker:
             found.append(path)
     return found
+
+
+def _has_noise(receipt: Any) -> bool:
+    """Whether a receipt tells the noise of measures, as those of releases do."""
+    return any("noise" in told for told in receipt["measures"].values())
 
 
 def _is_one_share(receipt: Any, old: Any, new: Any) -> bool:
@@ -256,9 +269,27 @@ def other_proof(receipt: Any, before: Any, after: Any) -> list[Path]:
         for path, old, new in changes(before, after)
         if path[-1] not in names
         and not (path[-1] in ("epsilon", "delta") and "steps" in path)
+        and not _is_untold(receipt, path)
         and not (path[-1] == "moves" and old == 1 and new is MISSING)
         and not (path[-1] == "threshold" and receipt.get("max_weight") and _nearly(old, new))
     ]
+
+
+LAST_ROUND = 3
+
+
+def _is_untold(receipt: Any, path: Path) -> bool:
+    """Of rounds of a rollup a receipt tells the last one, and the noise of what a release measured
+    along with them."""
+    if receipt["mechanism"] != "rollup" or receipt.get("contribution") != "items":
+        return False
+    if "measured" in path:
+        return path[-1] == "values" or (
+            not _has_noise(receipt) and ({"sigma", "end", "norms"} & {*path[-2:]}) != set()
+        )
+    if "rounds" in path and path[path.index("rounds") + 1 :][:1] == (LAST_ROUND,):
+        return False
+    return "sizes" in path or path[-1] in ("threshold", "end", "sigma")
 
 
 def _nearly(old: Any, new: Any) -> bool:

@@ -99,6 +99,7 @@ MEASURES: Facts = {
     "d": dp.distinct("b"),
     "auto": dp.sum("x", lower="auto", upper="auto"),
 }
+BY_ROUNDS: Facts = {"user": "u", "contribution": "items", "epsilon": 6.0, "delta": 1e-6}
 A_PERIOD: Facts = {"period": ("when", "2026-W02"), "data": "new"}
 
 
@@ -145,7 +146,8 @@ MADE: dict[str, Callable[[], Any]] = {
     "counts of devices": lambda: prefix(mechanism="laplace"),
     "rounds": common,
     "rollup": rollup,
-    "rollup of users": lambda: rollup(user="u"),
+    "rollup of users": lambda: rollup(user="u", contribution="share"),
+    "rollup by rounds": lambda: rollup(user="u", contribution="items"),
     "sketch": lambda: sketch(dp.MisraGries(100)),
     "standard sketch": lambda: sketch(standard(100)),
     "merged": lambda: sketch(bounded(lambda: standard(8)), epsilon=2.0),
@@ -157,6 +159,9 @@ MADE: dict[str, Callable[[], Any]] = {
     "a period": lambda: ROWS.dp.hhh(["a"], **A_PERIOD, **GROUP, max_contributions=1, **BUDGET),
     "whole counts": lambda: ROWS.dp.hhh("a * b", totals=True, **BUDGET),
     "measured": lambda: ROWS.dp.rollup(["a", "b"], measures=MEASURES, epsilon=8.0, delta=1e-6),
+    "measured by rounds": lambda: ROWS.dp.rollup(
+        ["a", "b"], measures={**MEASURES, "d": dp.distinct("b", at_most=1)}, **BY_ROUNDS
+    ),
     "measured, heavy": lambda: rollup(heavy="s", threshold=300.5, epsilon=8.0),
     "measured, listed": lambda: ROWS.dp.rollup(
         ["a"], measures={"n": dp.count()}, keys=["x", "y"], epsilon=1.0
@@ -601,11 +606,19 @@ GAMES: list[tuple[str, Facts]] = [
 ]
 
 
+WIDE = {"sigma": 1e9, "end": 10**10}
+"""Noise that tells nothing, but often enough."""
+
+
 @pytest.mark.parametrize(
     ("made", "change"),
     [
         *(pytest.param("records", change, id=name) for name, change in HOSTILE.items()),
         *((made, lambda p, to=to: p["game"].update(to)) for made, to in GAMES),
+        (
+            "rollup by rounds",
+            lambda p: p["game"]["steps"][0]["game"].update(histograms=10**7, sizes=WIDE),
+        ),
     ],
 )
 def test_hostile_numbers_take_no_time(made: str, change: Callable[[Facts], object]) -> None:

@@ -111,7 +111,7 @@ def transcript(
     found = weighted_rounds.run(users, laws=answers, at_most=None, sums=sums, by_level=True)
     numbers = [found.shown, found.count, found.weight, *(s.number for s in found.sums)]
     units = [s.unit.tolist() for s in found.sums]
-    norms = [s.norms for s in found.sums]
+    norms = [(s.norms, s.beyond) for s in found.sums]
     return heard, ([n.tolist() for n in numbers], units, norms, found.at_most)
 
 
@@ -333,8 +333,8 @@ def test_a_histogram_without_noise_moves_what_follows(monkeypatch: pytest.Monkey
     """Planted bug: the bound follows from the histogram that no noise was added to."""
     others = [*EVERYWHERE, *((f"{i}", "p", "q", 3.0) for i in range(30))]
 
-    def fullest(noisy: Whole, **given: Any) -> float:
-        return float(2.0 ** (int(np.flatnonzero(noisy > 0).max(initial=0)) - 29))
+    def fullest(noisy: Whole, **given: Any) -> tuple[float, float]:
+        return 2.0 ** (int(np.flatnonzero(noisy > 0).max(initial=0)) - 29), 0.0
 
     monkeypatch.setattr(weighted_rounds, "best_norm", fullest)
     check_rows(PLANS["all"], others, HEAVY, range(8))
@@ -434,7 +434,7 @@ def outcome(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(weighted_rounds, "find_nodes", lambda nodes, laws: found)
         shown = weighted_rounds.run(users, laws=silent, at_most=None, sums=sums, by_level=True)
-    return (shown.at_most, *(one.norms for one in shown.sums)), tuple(numbers), bins
+    return (shown.at_most, *((s.norms, s.beyond) for s in shown.sums)), tuple(numbers), bins
 
 
 JointLaw = dict[Any, Outcome]

@@ -331,21 +331,29 @@ UNTOLD: dict[str, tuple[str, Change, str]] = {
     "users missing": (ROUNDS, lambda g: g["measured"].pop(0), "the proof s"),
     "nothing measured": (SEARCHED, lambda g: g.update(measured=[]), "the proof "),
     "taken twice": (ROUNDS, lambda g: g["measured"][1].update(measure="n"), "taken twice"),
-    "no histogram for auto": (SEARCHED, lambda g: g.update(sizes=None), "without a histogram"),
-    "no histogram for users": (ROUNDS, lambda g: g.update(sizes=None), "without a histogram"),
+    "no histogram for auto": (SEARCHED, lambda g: g.update(sizes=None), "histograms have no noise"),
+    "no histogram for users": (ROUNDS, lambda g: g.update(sizes=None), "histograms have no noise"),
     "a histogram less": (
         SEARCHED,
         lambda g: g.update(histograms=g["histograms"] - 1),
-        "of 9 histograms 8 are paid for",
+        "9 histograms are looked at, and 8 are paid for",
     ),
-    "no histograms": (ROUNDS, lambda g: g.update(histograms=0), "of 3 histograms 0 are paid for"),
+    "no histograms": (
+        ROUNDS,
+        lambda g: g.update(histograms=0),
+        "3 histograms are looked at, and 0 are",
+    ),
     "users for a sum": (ROUNDS, lambda g: g["measured"][1].update(of="users"), "not taken along"),
     "two norms of users": (
         ROUNDS,
         lambda g: g["measured"][0].update(norms=[100, 40]),
-        "not the noise of 2 parts",
+        "norms in 2 parts of 3",
     ),
-    "one norm of a sum": (ROUNDS, lambda g: g["measured"][1].update(norms=[886]), "of 1 parts"),
+    "one norm of a sum": (
+        ROUNDS,
+        lambda g: g["measured"][1].update(norms=[886]),
+        "norms in 1 parts of 3",
+    ),
     "other norms": (ROUNDS, lambda g: g["measured"][1].update(norms=[500, 500, 500]), "norm 8"),
 }
 
