@@ -415,4 +415,4 @@ def test_a_query_with_other_rows_at_each_reading_is_refused(by: Any) -> None:
     con = duckdb.connect()
     rows = con.sql("SELECT range % 2 AS a, (random() * 1e9)::BIGINT AS b, 1 AS v FROM range(3000)")
     with pytest.raises(SourceError, match="changed while it was read"):
-        dp.rollup(rows, by, {"s": "sum(v, 0, 1)"}, **ROLLED, user="a")
+        dp.rollup(rows, by, {"s": "sum(v, 0, 1)"}, **ROLLED, user="a", contribution="share")
