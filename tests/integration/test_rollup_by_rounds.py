@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -249,3 +250,14 @@ def test_an_empty_table_shows_the_root_alone() -> None:
         )
     assert frame["prefix"].tolist() == ["*"]
     assert_proved(frame)
+
+
+def test_rows_that_change_between_readings() -> None:
+    """Law: users and sums are read once, with the nodes; a mean reads again, and finds out."""
+    con = duckdb.connect()
+    query = "SELECT range % 900 AS u, (random() * 3)::INT AS a, random() AS b, 1 AS v"
+    rows = con.sql(f"{query} FROM range(9000)")
+    found = dp.rollup(rows, ["a", "b"], {"n": "count", "s": "sum(v, 0, 9)"}, **ROUNDS)
+    assert found["level"].max() >= 1
+    with pytest.raises(dp.SourceError, match="changed while it was read"):
+        dp.rollup(rows, ["a", "b"], {"m": "mean(v, 0, 9)"}, **ROUNDS)
