@@ -226,17 +226,17 @@ def check_comparable(before: ShownNodes, after: ShownNodes) -> None:
     _check_fact(one, other, "hierarchy", "the nodes", "Release both with one hierarchy")
     for fact, what in COUNTED.items():
         _check_fact(one, other, fact, what, "Release both with the same arguments")
-    _check_fact(one, other, "counts", "what is counted", "Release both with the same arguments")
     if one.get("user") is not None and one.get("contribution") not in (None, "share"):
         counted = (
-            "each release found its own values, and a user with many of them counts less at each"
-            if one["mechanism"] == "rounds"
+            "each release found its own nodes, and a user with many of them counts less at each"
+            if one["mechanism"] in ("rounds", "rollup")
             else "each release drew a sample of its own of every user's records"
         )
         raise ParameterError(
             f"contribution is {one.get('contribution')!r}: {counted}. "
             "Release both by shares (contribution='share' and no mechanism), or without user."
         )
+    _check_fact(one, other, "counts", "what is counted", "Release both with the same arguments")
     _check_periods(one.get("period"), other.get("period"))
 
 
