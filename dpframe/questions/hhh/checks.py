@@ -13,6 +13,7 @@ from dpframe.asking.call_arguments import (
     known_choice,
     whole_number,
 )
+from dpframe.asking.card import Line
 from dpframe.asking.level_plan import nodes_unit_from, with_contribution_bound
 from dpframe.budget import Budget, PrivacyUnit, as_written
 from dpframe.errors import ColumnError, ParameterError, ThresholdError
@@ -254,3 +255,8 @@ def check_declared_nodes(given: CallArguments) -> None:
                 f"nodes_per_user ({nodes}) helps contribution='auto' to choose, and "
                 f"{name}={given[name]!r} has chosen. Leave one of both out."
             )
+
+
+def shares_line(why: str) -> Line:
+    """Return the line of a card that says why "auto" took shares."""
+    return Line.of("way", "shares", "contribution='auto' takes them here: {why}", why=why)

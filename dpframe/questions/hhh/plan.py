@@ -46,6 +46,7 @@ from dpframe.questions.hhh.checks import (
     HhhArguments,
     check_declared_nodes,
     check_hhh_arguments,
+    shares_line,
     without_auto,
 )
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
@@ -476,7 +477,7 @@ def _usual_plan(given: CallArguments) -> HhhPlan[Any, Any]:
                 f"contribution='auto', which takes shares here: {why}. Leave {name} out."
             )
     exact = given.but(mechanism="offline", nodes_per_user=None)
-    return replace(hhh_plan(exact), way=_shares_line(why))
+    return replace(hhh_plan(exact), way=shares_line(why))
 
 
 ONLY_ROUNDS = ("at_most", "max_contributions")
@@ -523,17 +524,12 @@ ROUNDS_LINE = Line(
 )
 
 
-def _shares_line(why: str) -> Line:
-    """Return the line of a card that says why "auto" took shares."""
-    return Line.of("way", "shares", "contribution='auto' takes them here: {why}", why=why)
-
-
 def plan_by_shares(plan: HhhPlan[Any, Any], why: str) -> HhhPlan[Any, Any]:
     """Return the plan of shares, for the reason ``why``, in the place of rounds that were taken for
     a call that named no way; any other plan as it is."""
     if plan.former is None:
         return plan
-    return replace(_plan_of_mechanism(plan.former), way=_shares_line(why))
+    return replace(_plan_of_mechanism(plan.former), way=shares_line(why))
 
 
 def former_request(plan: Any) -> Mapping[str, object] | None:

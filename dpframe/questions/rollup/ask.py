@@ -63,7 +63,8 @@ def rollup_plan(given: CallArguments) -> RollupPlan:
     if asked.usual and asked.by_rounds:
         with suppress(BudgetError):
             return make_rollup_plan(asked)
-        asked = replace(asked, unit=PrivacyUnit(user=asked.unit.user))
+        unit, why = PrivacyUnit(user=asked.unit.user), "rounds have no noise for this budget"
+        asked = replace(asked, unit=unit, why_shares=why)
     return make_rollup_plan(asked)
 
 
@@ -87,8 +88,8 @@ def rollup_request(given: CallArguments) -> RollupRequest:
         _refuse_selection_arguments(given)
     measures = _rollup_measures(given["measures"], hierarchy, user)
     heavy = None if given["heavy"] is None else _selecting_measure(given["heavy"], measures)
-    unit = PrivacyUnit(user=user)
-    if user is not None and _rounds_select(given, hierarchy, listed):
+    unit, against = PrivacyUnit(user=user), _need_of_shares(given, hierarchy, listed)
+    if user is not None and way != "share" and not against:
         unit = rounds_unit(user, hierarchy.height)
         counts = [name for name, m in measures.items() if m.kind == "count" and by_rounds(m)]
         if len(counts) > 1:
@@ -99,7 +100,8 @@ def rollup_request(given: CallArguments) -> RollupRequest:
         hierarchy=hierarchy,
         measures=measures,
         unit=unit,
-        usual=given["contribution"] in (None, "auto"),
+        usual=way in (None, "auto"),
+        why_shares=f"rounds do not go with {against}" if user is not None and against else "",
         budget=Budget(epsilon=given["epsilon"], delta=_rollup_delta(given["delta"], listed)),
         threshold=(optional_whole(1, 2**53) if heavy is None else optional_number(0, 1e300))(
             "threshold", given["threshold"]
@@ -117,18 +119,16 @@ SHARES_ONLY = ("threshold", "heavy")
 """Arguments that only go with shares."""
 
 
-def _rounds_select(given: CallArguments, hierarchy: Hierarchy, listed: ListedNodes | None) -> bool:
-    """Whether rounds of weights select: for users, where nothing in the call needs shares."""
-    way = given["contribution"]
-    against = [name for name in SHARES_ONLY if given[name] is not None]
-    against += ["keys"] * (listed is not None)
-    against += ["several hierarchies"] * hierarchy.has_cells
-    if way == "items" and against:
+def _need_of_shares(given: CallArguments, hierarchy: Hierarchy, listed: ListedNodes | None) -> str:
+    """What in a call only goes with shares; empty if nothing. ParameterError beside "items"."""
+    names = [name for name in SHARES_ONLY if given[name] is not None]
+    names += ["keys"] * (listed is not None) + ["several hierarchies"] * hierarchy.has_cells
+    if given["contribution"] == "items" and names:
         raise ParameterError(
-            f"contribution='items' does not go with {against[0]}. Leave one of them out, or pass "
+            f"contribution='items' does not go with {names[0]}. Leave one of them out, or pass "
             "contribution='share'."
         )
-    return way != "share" and not against
+    return names[0] if names else ""
 
 
 def _listed_cells_refusal(cells: Hierarchy) -> str:

@@ -29,6 +29,7 @@ from dpframe.mechanisms import rollup
 from dpframe.mechanisms.rollup import BoundSearch, DistinctLaw, VectorCharge, node_counts
 from dpframe.postprocess.strategy import PARTS, level_strategy
 from dpframe.questions.hhh.checks import HhhArguments as Selecting
+from dpframe.questions.hhh.checks import shares_line
 from dpframe.questions.hhh.rounds_plan import ItemsUnit
 from dpframe.questions.hhh.selection import Selection, choose_selection
 from dpframe.questions.rollup.rollup_numbers import (
@@ -348,6 +349,7 @@ def rollup_lines(plan: RollupNumbers) -> list[Line]:
         plan.guarantee_line,
         Line("mechanism", "rollup", words.mechanism),
         *hierarchy_lines(plan.hierarchy),
+        *([shares_line(why)] if plan.asked.usual and (why := plan.asked.why_shares) else []),
         *_selection_lines(plan, words),
         *_level_lines(plan),
         *(

@@ -188,6 +188,8 @@ class RollupRequest:
     confidence: float = 0.95
     usual: bool = False
     """Whether the selection was left to dpframe."""
+    why_shares: str = ""
+    """Why shares select then, where users are protected."""
 
     @property
     def by_rounds(self) -> bool:

@@ -195,14 +195,18 @@ class RoundsSelection:
                 Line(name, measure.spec, COUNTED),
                 Line(error, least, "at lowest nodes, for the noise of a count, in users"),
             ]
-        law = self.laws.sums[list(self.sums).index(name)]
-        least = f"sd {law.sigma / self._norms(law)[0]:.3g} x bound"
+        least = f"sd {self._sum_sd(name):.3g} x bound"
         bounds = " to ".join(_bound_text(bound) for bound in (measure.lower, measure.upper))
         return [
             Line(name, measure.spec, SUMMED),
             Line(error, least, "at lowest nodes, for the noise of a sum"),
             Line(f"bounds of {name}", bounds, BOUNDED),
         ]
+
+    def _sum_sd(self, name: str) -> float:
+        """The noise in a sum at lowest nodes, for each unit of the bound."""
+        law = self.laws.sums[list(self.sums).index(name)]
+        return law.sigma / self._norms(law)[0]
 
     @property
     def _count_sd(self) -> float:
