@@ -408,10 +408,21 @@ def test_a_changed_declaration_names_the_release_that_differs(folder: Path) -> N
     assert len(Ledger(folder / "budget.db").releases()) == 2
 
 
-def test_a_report_that_began_with_shares_goes_on_with_them(folder: Path) -> None:
+PAID = {
+    **{name: value for name, value in VISITS.items() if name != "hierarchy"},
+    "question": "rollup",
+    "by": VISITS["hierarchy"],
+    "measures": ["count"],
+}
+
+
+@pytest.mark.parametrize("asked", [VISITS, PAID], ids=["hhh", "rollup"])
+def test_a_report_that_began_with_shares_goes_on_with_them(
+    asked: dict[str, Any], folder: Path
+) -> None:
     """Law: a report of users that names no way stays as an earlier version began it; a new one
     takes rounds."""
-    by_user = {**VISITS, "user": "country"}
+    by_user = {**asked, "user": "country"}
     old = [{**by_user, "contribution": "share"}]
     assert series(folder, reports=old).run(until="2026-W40").code == 0
     for _ in range(2):
@@ -421,16 +432,16 @@ def test_a_report_that_began_with_shares_goes_on_with_them(folder: Path) -> None
     assert series(folder, reports=new).run(until="2026-W41").code == 0
     ledger = Ledger(folder / "b.db")
     told = {name: json.loads(_stored(ledger, name).receipt) for name in ledger.names()}
-    ways = {name: receipt["mechanism"] for name, receipt in told.items()}
+    ways = {name: receipt["contribution"] for name, receipt in told.items()}
     assert ways == {
-        "visits-2026-W40": "offline",
-        "visits-2026-W41": "offline",
-        "new-2026-W40": "rounds",
-        "new-2026-W41": "rounds",
+        "visits-2026-W40": "share",
+        "visits-2026-W41": "share",
+        "new-2026-W40": "items",
+        "new-2026-W41": "items",
     }
     assert "the report began with shares" in str(told["visits-2026-W41"]["card"])
     with pytest.raises(dp.ReleaseNameError, match="has changed"):
-        series(folder, reports=[{**by_user, "mechanism": "rounds"}]).run(until="2026-W41")
+        series(folder, reports=[{**by_user, "contribution": "items"}]).run(until="2026-W41")
 
 
 def _stored(ledger: Ledger, name: str) -> Any:

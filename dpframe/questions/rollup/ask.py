@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -60,12 +59,23 @@ def rollup_plan(given: CallArguments) -> RollupPlan:
     Where the budget has no noise for rounds, and nobody asked for them, shares select.
     """
     asked = rollup_request(given)
-    if asked.usual and asked.by_rounds:
-        with suppress(BudgetError):
-            return make_rollup_plan(asked)
-        unit, why = PrivacyUnit(user=asked.unit.user), "rounds have no noise for this budget"
-        asked = replace(asked, unit=unit, why_shares=why)
-    return make_rollup_plan(asked)
+    try:
+        return make_rollup_plan(asked)
+    except BudgetError:
+        if not (asked.usual and asked.by_rounds):
+            raise
+        return make_rollup_plan(_take_shares(asked, "rounds have no noise for this budget"))
+
+
+def _take_shares(asked: RollupRequest, why: str) -> RollupRequest:
+    return replace(asked, unit=PrivacyUnit(user=asked.unit.user), why_shares=why)
+
+
+def _plan_by_shares(plan: RollupPlan, why: str) -> RollupPlan:
+    """The plan of shares in the place of rounds that nobody asked for; any other plan as it is."""
+    if not (plan.asked.usual and plan.asked.by_rounds):
+        return plan
+    return make_rollup_plan(_take_shares(plan.asked, why))
 
 
 def rollup_request(given: CallArguments) -> RollupRequest:
@@ -440,7 +450,7 @@ def _former_request(plan: RollupPlan) -> Mapping[str, object] | None:
     asked = plan.asked
     if not (asked.usual and asked.by_rounds):
         return None
-    return replace(asked, unit=PrivacyUnit(user=asked.unit.user)).request
+    return _take_shares(asked, "").request
 
 
 ROLLUP = Question(
@@ -448,6 +458,7 @@ ROLLUP = Question(
     planned=rollup_plan,
     count=count,
     former=_former_request,
+    by_shares=_plan_by_shares,
     checked=check_rollup_source,
     rollup="measures_sql",
     rolled_up=lambda _: None,
