@@ -51,6 +51,10 @@ so far. A round counts by its ``part`` in scores."""
 SPARE = 0.5
 """How far above the threshold a value is aimed, in deviations of the noise to come."""
 
+LIKELY_CHANCE, LIKELY = 0.95, 1.645
+"""The chance with which a node is said to be shown where no number is certain, and how many
+deviations below its mean a Gaussian stays with that chance."""
+
 POINTS = 8
 """Number of sizes that stand for all sizes of a bin of the histogram."""
 
@@ -314,6 +318,32 @@ def least_score(laws: RoundLaws, done: int) -> float:
     before, left = laws.rounds[:done], laws.rounds[done:]
     spent, rest = (sum(one.part for one in some) for some in (before, left))
     return (laws.threshold + _spare(left)) * spent / (spent + HOPELESS * rest)
+
+
+def likely_weight(laws: RoundLaws) -> float:
+    """Return how many whole users find a value with a chance of 95 %, at least.
+
+    A value is missed if its last score is below the threshold, or if it gets nothing more after an
+    earlier round, as it seems out of reach. The chances add up to at most 5 %.
+    """
+    least = [least_score(laws, t) for t in range(1, len(laws.rounds))]
+    weight = square = 0.0
+    scores = []
+    for one, score in zip(laws.rounds, [*least, laws.threshold], strict=True):
+        weight, square = weight + laws.unit * one.part, square + (one.part * one.sigma) ** 2
+        deviation = math.sqrt(2 * square)
+        scores.append((weight / deviation, score / deviation))
+
+    def missed(users: float) -> float:
+        return sum(math.erfc(users * each - score) / 2 for each, score in scores)
+
+    low, high = 0.0, 1.0
+    while missed(high) > 1 - LIKELY_CHANCE:
+        low, high = high, 2 * high
+    while high - low > 0.01:
+        middle = (low + high) / 2
+        low, high = (middle, high) if missed(middle) > 1 - LIKELY_CHANCE else (low, middle)
+    return high
 
 
 def _spare(left: Sequence[Law]) -> float:

@@ -100,10 +100,6 @@ MOST_ITEMS = 100_000
 MANY_NODES = 10
 """Nodes of a user in an example, where ``at_most`` is not known."""
 
-LIKELY_CHANCE, LIKELY = 0.95, 1.645
-"""The chance with which a node is said to be shown where no number is certain, and how many
-deviations below its mean a Gaussian stays with that chance."""
-
 LARGEST_AT_MOST = 2000
 """The largest ``at_most`` of several levels with which a user still weighs something at each."""
 
@@ -125,32 +121,6 @@ def group_shares(height: int) -> tuple[int, ...]:
     bands = min(height - 1, BANDS)
     each = min(LEVEL_SHARE, ABOVE_SHARE // max(1, bands))
     return WHOLE_SHARE - each * bands, *[each] * bands
-
-
-def likely_weight(laws: RoundLaws) -> float:
-    """Return how many whole users find a value with a chance of 95 %, at least.
-
-    A value is missed if its last score is below the threshold, or if it gets nothing more after an
-    earlier round, as it seems out of reach. The chances add up to at most 5 %.
-    """
-    least = [weighted_rounds.least_score(laws, t) for t in range(1, len(laws.rounds))]
-    weight = square = 0.0
-    scores = []
-    for one, score in zip(laws.rounds, [*least, laws.threshold], strict=True):
-        weight, square = weight + laws.unit * one.part, square + (one.part * one.sigma) ** 2
-        deviation = math.sqrt(2 * square)
-        scores.append((weight / deviation, score / deviation))
-
-    def missed(users: float) -> float:
-        return sum(math.erfc(users * each - score) / 2 for each, score in scores)
-
-    low, high = 0.0, 1.0
-    while missed(high) > 1 - LIKELY_CHANCE:
-        low, high = high, 2 * high
-    while high - low > 0.01:
-        middle = (low + high) / 2
-        low, high = (middle, high) if missed(middle) > 1 - LIKELY_CHANCE else (low, middle)
-    return high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -394,9 +364,12 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
         """How many users show a lowest node with a chance of 95 %, if each has so many of them: an
         estimate for more than one, as if all rounds weighed these alike."""
         part = self.shares[0] / WHOLE_SHARE
-        users = likely_weight(self.laws) * math.sqrt(nodes / part)
+        users = weighted_rounds.likely_weight(self.laws) * math.sqrt(nodes / part)
         if self.asked.threshold is not None:
-            users = max(users, self.threshold + LIKELY * self.laws.count_law.sigma / self.grids[0])
+            users = max(
+                users,
+                self.threshold + weighted_rounds.LIKELY * self.laws.count_law.sigma / self.grids[0],
+            )
         return math.ceil(users)
 
     def lines(self) -> list[Line]:

@@ -30,7 +30,6 @@ from dpframe.questions.hhh.rounds_plan import (
     MANY_NODES,
     ItemsUnit,
     group_shares,
-    likely_weight,
     sigma_and_end,
 )
 
@@ -82,7 +81,7 @@ class RoundsSelection:
             except DpframeError:
                 return None
 
-        weight, part = likely_weight(self.laws), self.shares[0] / sum(self.shares)
+        weight, part = weighted_rounds.likely_weight(self.laws), self.shares[0] / sum(self.shares)
         return Sight(
             below=self.threshold,
             counted="users",

@@ -16,7 +16,7 @@ import pytest
 import dpframe as dp
 from dpframe.asking.card import not_shown_lines, unseen_shares
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.questions.hhh.rounds_plan import likely_weight
+from dpframe.mechanisms.weighted_rounds import likely_weight
 from dpframe.testing import seeded_noise
 from tests.members import some
 
