@@ -334,6 +334,11 @@ class RollupNumbers(LevelPlan[RollupRequest]):
             yield from (_pure_curve(searching.each) for _ in searching.searches)
             yield _pure_curve(searching.rest)
 
+    @property
+    def _along_errors(self) -> dict[str, float]:
+        chosen = self.selection
+        return chosen.sum_errors(self.confidence) if isinstance(chosen, RoundsSelection) else {}
+
     @cached_property
     def errors(self) -> dict[str, float]:
         """By measure, the half width of one node's interval, in the measure's unit.
@@ -342,7 +347,7 @@ class RollupNumbers(LevelPlan[RollupRequest]):
         a mean, if the part has ``MANY`` values and their mean is at a bound. Measures with searched
         bounds have no entry.
         """
-        found = {name: float(self.half_width(name)) for name in self.counts}
+        found = {name: float(self.half_width(name)) for name in self.counts} | self._along_errors
         for name in self.paid:
             paid = self.paid[self.read[name].of if name in self.read else name]
             scales = [rounded_up(p.vector.most / p.epsilon) for p in paid]

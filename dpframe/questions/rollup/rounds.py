@@ -195,12 +195,20 @@ class RoundsSelection:
                 Line(error, least, "at lowest nodes, for the noise of a count, in users"),
             ]
         least = f"sd {self._sum_sd(name):.3g} x bound"
-        bounds = " to ".join(_bound_text(bound) for bound in (measure.lower, measure.upper))
         return [
             Line(name, measure.spec, SUMMED),
             Line(error, least, "at lowest nodes, for the noise of a sum"),
-            Line(f"bounds of {name}", bounds, BOUNDED),
+            Line(f"bounds of {name}", _written_bounds(measure), BOUNDED),
         ]
+
+    def sum_errors(self, confidence: float) -> dict[str, float]:
+        """By sum whose bounds are known, the half width of the interval of a lowest node."""
+        out = {}
+        for (name, bounds), law in zip(self.sums.items(), self.laws.sums, strict=True):
+            if bounds.largest is not None:
+                half = half_width(law.noise, 1, confidence)
+                out[name] = half * bounds.largest / self._norms(law)[0]
+        return out
 
     def _sum_sd(self, name: str) -> float:
         """The noise in a sum at lowest nodes, for each unit of the bound."""
@@ -319,8 +327,9 @@ def _levels_text(levels: list[int]) -> str:
     return f"level {first}" if first == last else f"levels {first} to {last}"
 
 
-def _bound_text(bound: object) -> str:
-    return f"{bound:g}" if isinstance(bound, float) else str(bound)
+def _written_bounds(measure: Measure) -> str:
+    both = (measure.lower, measure.upper)
+    return " to ".join(f"{b:g}" if isinstance(b, float) else str(b) for b in both)
 
 
 def choose_rounds(
