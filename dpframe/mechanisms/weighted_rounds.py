@@ -233,7 +233,7 @@ def _measure_sum(
     """Return a sum at the shown nodes; a user has a norm of its own in each part of these."""
     number, unit = np.zeros(nodes.size, dtype=np.int64), np.zeros(nodes.size)
     found, beyond = [], list[int | None]()
-    for part, norm, size in zip(parts, norms, sizes, strict=True):
+    for at, (part, norm, size) in enumerate(zip(parts, norms, sizes, strict=True)):
         amounts, bound, more = nodes.amounts(asked.column, part), asked.largest, None
         if bound is None:
             assert searching is not None
@@ -244,6 +244,7 @@ def _measure_sum(
                 size=1.0 if size is None else size.mean,
                 sd=law.sigma / norm,
                 sd_of_bins=searching.sigma,
+                spread=FEW_SPREAD if at else 1.0,
             )
         most = law.values // len(norms)
         exact = amounts.bounded_sums(*asked.bounds(bound), bound, norm, most)
@@ -439,16 +440,21 @@ LOST = 0.75
 are a little smaller on the sets of ``tests/benchmarks/user_rollups.py``, and with 1 less is cut."""
 
 
+FEW_SPREAD = 0.75
+"""As ``spread`` at nodes above the lowest ones: most of what is lost there is lost by a few large
+nodes, so that a mean over all of them says too little."""
+
+
 def best_norm(
-    noisy: Whole, *, many: int, size: float, sd: float, sd_of_bins: float
+    noisy: Whole, *, many: int, size: float, sd: float, sd_of_bins: float, spread: float = 1.0
 ) -> tuple[float, int]:
     """Choose the bound on the norms of users, a power of two, with the least predicted error of
     ``many`` sums, from a noisy histogram of norms that is already released. Return about how many
     users have more, too.
 
-    ``size`` is how many of the nodes a user has; ``sd`` is the noise of a sum for each unit of the
-    bound, ``sd_of_bins`` that of a bin. Only bins in one run around the fullest three count: single
-    bins far off would be noise.
+    ``size`` is how many of the nodes a user has; what is lost is divided by the power ``spread`` of
+    ``many``; ``sd`` is the noise of a sum for each unit of the bound, ``sd_of_bins`` that of a bin.
+    Only bins in one run around the fullest three count: single bins far off would be noise.
     """
     three = np.convolve(noisy, np.ones(3), mode="valid")
     top = int(np.argmax(three)) + 1
@@ -460,7 +466,7 @@ def best_norm(
     users = _less_noise(noisy[first:last], sd_of_bins)
     exponents = np.arange(LEAST, LARGEST + 1, dtype=np.float64)
     middles, ends = 1.5 * 2.0 ** exponents[first:last], 2.0 ** (exponents + 1)
-    lost = np.maximum(middles - ends[:, None], 0) @ users / max(1, many)
+    lost = np.maximum(middles - ends[:, None], 0) @ users / max(1, many) ** spread
     lost *= max(1.0, LOST * math.sqrt(size))
     best = int(np.argmin((ends * sd) ** 2 + lost**2))
     return float(ends[best]), round(float(users[max(0, best + 1 - first) :].sum()))

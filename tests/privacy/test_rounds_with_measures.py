@@ -36,6 +36,7 @@ from dpframe.questions.rollup.rounds import RoundsSelection
 from dpframe.sources import user_nodes
 from dpframe.sources.user_nodes import UserAmounts, UserColumns, UserNodes
 from dpframe.testing import seeded_noise
+from tests import members
 from tests.members import tries
 
 from .rollup_outputs import Row, plan_of, table_of
@@ -541,6 +542,7 @@ LAWS: dict[str, tuple[RoundLaws, list[SumBounds], Having, dict[int, float], int]
 }
 
 
+@members.some("a new value", "nothing within the bounds", "known bounds", "a sum alone")
 @pytest.mark.usefixtures("narrow")
 @pytest.mark.parametrize("case", LAWS.values(), ids=LAWS)
 def test_no_neighbours_are_told_apart_by_rounds_with_measures(case: Any) -> None:

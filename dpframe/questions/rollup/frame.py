@@ -196,6 +196,7 @@ def rollup_notices(plan: RollupNumbers, noisy: NoisyRollup, frame: pd.DataFrame)
                     or _wide_interval_notice(frame, name, measure)
                 ),
                 *_clipped_values_notice(plan, total, name, measure),
+                *_cut_sums_notice(_users_cut(plan, noisy, total, name), name),
             )
         ),
     ]
@@ -302,6 +303,36 @@ def _missing_values_notice(
             holds=holds,
         )
     ]
+
+
+MANY_CUT = 0.1
+"""A notice says that a sum is cut if this part of all users have more than a bound of it."""
+
+
+CUT = (
+    "users have more than the bound there, so that numbers are too low, most of all large ones, "
+    "and no interval says by how much"
+)
+
+
+def _users_cut(plan: RollupNumbers, noisy: NoisyRollup, total: pd.DataFrame, name: str) -> str:
+    """How many of how many users have more than a bound of a sum by rounds, and where; empty if
+    they are few, or if nobody counted users or looked."""
+    chosen, counts = plan.selection, [n for n, m in plan.along.items() if m.kind == "count"]
+    if noisy.found is None or not isinstance(chosen, RoundsSelection) or not counts:
+        return ""
+    users = int(total[counts[0]].iloc[0])
+    more = noisy.found.sums[list(chosen.sums).index(name)].beyond if name in chosen.sums else ()
+    cut = [
+        f"{many:,} at {place}"
+        for many, place in zip(more, chosen.places, strict=False)
+        if many is not None and many >= MANY_CUT * max(users, 1)
+    ]
+    return f"about {', '.join(cut)} of {users:,}" if cut else ""
+
+
+def _cut_sums_notice(cut: str, name: str) -> list[Line]:
+    return [Line("notice", f"sums of {name} are cut", f"{cut} {CUT}")] if cut else []
 
 
 def _clipped_values_notice(

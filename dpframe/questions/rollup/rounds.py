@@ -229,7 +229,7 @@ class RoundsSelection:
 
     def found_lines(self, found: FoundNodes, confidence: float) -> list[Line]:
         """The lines of the card on what a release found: ``at_most``, bounds and errors."""
-        lines, places = [], self._places
+        lines, places = [], self.places
         if self.counts:
             law, most = self.laws.count_law, found.at_most
             half = half_width(law.noise, 1, confidence)
@@ -287,7 +287,7 @@ class RoundsSelection:
         ]
 
     @property
-    def _places(self) -> list[str]:
+    def places(self) -> list[str]:
         """What these parts are called on cards, lowest nodes first."""
         return ["lowest nodes", *map(_levels_text, self.bands)]
 
