@@ -129,18 +129,6 @@ def value_sql(column: str, steps: Steps, *, clipped: bool) -> str:
     )
 
 
-def whole_steps_sql(column: str) -> str:
-    """SQL of a value in whole steps of 2**LEAST, HUGEINT, and cut beyond all bounds; NULL for what
-    is no value. Sums of such numbers are exact; one of floating-point numbers depends on the order
-    of all rows, and so on other users."""
-    number, end = f"TRY_CAST({column} AS DOUBLE)", f"{BEYOND!r}::DOUBLE"
-    cut = f"least(greatest({number}, -{end}), {end})"
-    return (
-        f"CASE WHEN isfinite({number}) "
-        f"THEN CAST(round({cut} * {WHOLE_STEPS!r}::DOUBLE) AS HUGEINT) END"
-    )
-
-
 def present_sql(column: str) -> str:
     """SQL of whether there is a value, 1 or 0."""
     return f"CASE WHEN isfinite(TRY_CAST({column} AS DOUBLE)) THEN 1 ELSE 0 END"
@@ -552,13 +540,6 @@ class AutoBound:
 LEAST, LARGEST = -30, 49
 """Exponents of the first and the last bin of magnitudes; these bins take what is beyond them, too.
 A value v above 0 is in bin floor(log2 v)."""
-
-
-WHOLE_STEPS = 2.0**-LEAST
-"""How many steps of 2**LEAST make 1."""
-
-BEYOND = 2.0 ** (LARGEST + 1)
-"""A value beyond all bounds, to which larger values are cut: sums of such values fit 128 bits."""
 
 
 def searches_of(measure: Measure) -> tuple[AutoBound, ...]:

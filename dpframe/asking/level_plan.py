@@ -23,8 +23,8 @@ import numpy as np
 from dpframe.accounting.compose import Profile
 from dpframe.accounting.tree_levels import NodeLaws
 from dpframe.asking.call_arguments import CallArguments, column_name, optional_whole, whole_number
-from dpframe.asking.card import DrawList, Line, Sight, budget_claim, four_digits_up
-from dpframe.asking.privacy_receipt import UNTRACKED, Receipt, stamp
+from dpframe.asking.card import DrawList, Line, budget_claim, four_digits_up
+from dpframe.asking.privacy_receipt import UNTRACKED, Receipt, Sight, stamp
 from dpframe.budget import AT_MOST, MOST, Budget, NodesUnit, PrivacyUnit
 from dpframe.counts import ListedNodes
 from dpframe.errors import ParameterError
@@ -185,7 +185,31 @@ def proof_facts(plan: Proves) -> dict[str, Any]:
     return {**facts, "question": question, "arguments": getattr(plan, "request", None)}
 
 
-class ReleasePlan(ABC):
+class SpendingPlan(ABC):
+    """What a plan, or the selection in it, draws and costs: an implementation of ``Spends``."""
+
+    @property
+    @abstractmethod
+    def draws(self) -> DrawList:
+        """What is drawn, and how it composes."""
+
+    @property
+    @abstractmethod
+    def budget(self) -> Budget:
+        """(epsilon, delta) for the unit of privacy."""
+
+    @cached_property
+    def profile(self) -> Profile:
+        """The points (epsilon, delta) that the release keeps, to compose it with others."""
+        return self.draws.profile(self.budget)
+
+    @property
+    def delta_spent(self) -> float:
+        """Delta that the accountant computed for the unit of privacy, at most ``budget.delta``."""
+        return self.draws.delta_spent(self.budget)
+
+
+class ReleasePlan(SpendingPlan):
     """Everything about a release except the data and the draw.
 
     A plan says what it draws (``draws``), who is protected, and what its receipt and card say
@@ -198,16 +222,6 @@ class ReleasePlan(ABC):
 
     audience: ClassVar[str] = "what is promised, against anybody who sees the result"
     """Against whom the guarantee holds, in the words of the card."""
-
-    @property
-    @abstractmethod
-    def draws(self) -> DrawList:
-        """What is drawn, and how it composes."""
-
-    @property
-    @abstractmethod
-    def budget(self) -> Budget:
-        """(epsilon, delta) for the unit of privacy."""
 
     @property
     @abstractmethod
@@ -260,16 +274,6 @@ class ReleasePlan(ABC):
             return Line("computed delta", "0", "pure: noise without bounds, scales rounded up")
         meaning = "upper bound from the tables that are drawn from"
         return Line("computed delta", four_digits_up(self.delta_spent), meaning)
-
-    @cached_property
-    def profile(self) -> Profile:
-        """The points (epsilon, delta) that the release keeps, to compose it with others."""
-        return self.draws.profile(self.budget)
-
-    @property
-    def delta_spent(self) -> float:
-        """Delta that the accountant computed for the unit of privacy, at most ``budget.delta``."""
-        return self.draws.delta_spent(self.budget)
 
     @property
     def errors(self) -> Mapping[str, float]:

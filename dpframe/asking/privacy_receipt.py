@@ -1,30 +1,32 @@
-"""The receipt of a release, and its card for people."""
+"""The receipt of a release, its card for people, and what it says of nodes that are not shown.
+
+What is not shown follows from a plan, which says from which number on a node is shown
+(:class:`Sight`), and from the released frame.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpframe._version import __version__
-from dpframe.asking.card import (
-    Line,
-    Sight,
-    card_summary,
-    card_text,
-    html_card,
-    not_shown_lines,
-    with_not_shown,
-)
-from dpframe.budget import SHARE_GRID
+from dpframe.asking.card import Line, Text, as_floats, card_summary, card_text, html_card
+from dpframe.budget import LARGEST_EPSILON, SHARE_GRID, as_written
 from dpframe.common.calls import argument_hint
 from dpframe.common.digest import FrameState
 from dpframe.noise import replacement
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from dpframe.ledger import Ledger, PaidCharge
 
 SECRET_NOISE = "operating system"
@@ -313,3 +315,259 @@ def stamp() -> dict[str, Any]:
         "replayed": False,
         "data": None,
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """From which number on a plan shows a node. A function of public parameters alone.
+
+    Parameters
+    ----------
+    below
+        Nodes of less than about this number are not shown: at this number every second one is.
+    counted
+        What the number counts, in a word or two; "of" and the name of a measure.
+    epsilon
+        The epsilon of the release.
+    planned
+        Returns the least threshold that is planned at another epsilon, None if there is none.
+    allowed
+        The least threshold that is private for what was asked; None if it is not known.
+    certain
+        The number from which a node is shown for sure; None if no number is certain.
+    likely
+        The number of users who show a node with 95 %, by how many nodes each of them has. Empty
+        where a number is certain.
+    node
+        A word for what is shown.
+    is_own
+        Whether a node is shown by what no shown node below it covers.
+    is_divided
+        Whether each user is divided over their nodes.
+    is_bounded
+        Whether a bound takes something away before numbers are counted.
+    levels
+        The names of the levels, coarse to fine.
+    instead
+        Arguments of another way, which shows more where users have many nodes; empty if there is
+        none.
+    """
+
+    below: float
+    counted: str
+    epsilon: float
+    planned: Callable[[float], float | None]
+    allowed: float | None
+    certain: float | None = None
+    likely: Mapping[int, int] = field(default_factory=dict)
+    node: str = "node"
+    is_own: bool = False
+    is_divided: bool = False
+    is_bounded: bool = False
+    levels: Sequence[str] = ()
+    instead: str = ""
+
+    @property
+    def change(self) -> dict[str, float]:
+        """What shows more, with the threshold that is planned then: a smaller threshold where one
+        is allowed, else twice the epsilon. Empty if neither does."""
+        if self.allowed is not None and self.allowed < self.below:
+            return {"threshold": self.allowed}
+        epsilon = min(2 * self.epsilon, LARGEST_EPSILON)
+        below = self.planned(epsilon)
+        if below is None or below >= self.below:
+            return {}
+        return {"epsilon": epsilon, "threshold": below}
+
+    def facts(self, shares: Mapping[str, Sequence[float]], nodes: int | None) -> dict[str, Any]:
+        """Return what the receipt says of what is not shown, as plain JSON types.
+
+        ``shares`` are those of ``unseen_shares``, by name of what is counted, and ``nodes`` is the
+        number of shown nodes; None before a release. No change is told where all is seen.
+        """
+        parts = [part for several in shares.values() for part in several]
+        return {
+            "below": self.below,
+            "counted": self.counted,
+            "node": self.node,
+            "own": self.is_own,
+            "divided": self.is_divided,
+            "bounded": self.is_bounded,
+            "certain": self.certain,
+            "likely": {str(many): users for many, users in self.likely.items()},
+            "instead": self.instead,
+            "finest": self.levels[-1] if len(self.levels) > 1 else None,
+            "shares": {name: [*several] for name, several in shares.items()},
+            "change": {} if parts and max(parts) < LITTLE else self.change,
+            "nodes": nodes,
+        }
+
+
+LITTLE = 0.05
+"""A part of everything that is not missed if it is not shown."""
+
+
+def unseen_shares(
+    level: NDArray[np.int64],
+    own: NDArray[np.float64],
+    *,
+    height: int,
+    width: float,
+    nodes: NDArray[np.bool_] | None = None,
+) -> list[float]:
+    """Return which part of everything is in no shown node, and, of several levels, which part is in
+    no shown node of the finest level. Empty if noise is most of everything.
+
+    Parameters
+    ----------
+    level, own
+        The level of each row of a release, and what the row has for itself: of all rows together,
+        everything.
+    height
+        The number of levels, or of kinds of cells, which are numbered to the finest.
+    width
+        The width of the interval of everything.
+    nodes
+        Which rows are nodes, and no rests; by default all.
+    """
+    total = own.sum()
+    if not 0 <= width <= total:
+        return []
+    node = np.ones(len(level), dtype=np.bool_) if nodes is None else nodes
+    outside = [(level == 0) | ((level == 1) & ~node)]
+    if height > 1:
+        outside.append((level < height) | ~node)
+    parts = (float(own[rows].sum() / total) for rows in outside)
+    return [round(min(1.0, max(0.0, part)), 3) for part in parts]
+
+
+def unseen_residual_shares(
+    frame: pd.DataFrame, height: int, nodes: NDArray[np.bool_] | None = None
+) -> list[float]:
+    """Return the shares of ``unseen_shares`` for a frame with residuals; empty without a row of
+    level 0."""
+    level = frame["level"].to_numpy()
+    top = np.flatnonzero(level == 0)
+    if len(top) != 1:
+        return []
+    lower, upper = (frame[name].to_numpy()[top[0]] for name in ("lower", "upper"))
+    return unseen_shares(
+        level, as_floats(frame["residual"]), height=height, width=upper - lower, nodes=nodes
+    )
+
+
+def not_shown_lines(facts: Mapping[str, Any]) -> list[Line]:
+    """Return the lines on what a release does not show, and on what would show more, from the facts
+    in its receipt."""
+    node, change = facts["node"], facts["change"]
+    cut = facts.get("cut", 0)
+    unseen = [
+        *([f"and {cut} smaller ones that were found, as k is {facts['nodes']}"] if cut else ()),
+        *_unseen_texts(facts),
+    ]
+    sure = [
+        _sure_text(facts),
+        *([f"a user with 10 {node}s counts a tenth at each"] if facts["divided"] else ()),
+    ]
+    told = {
+        "node": node,
+        "below": as_written(facts["below"]),
+        "counted": facts["counted"],
+        "unseen": "".join(f"{text}; " for text in unseen),
+        "sure": "; ".join(sure),
+    }
+    value, meaning = Text("{node}s of under about {below} {counted}"), "{unseen}{sure}"
+    line = Line.of("not shown", value, meaning, **told)
+    if not change:
+        return [line]
+    others = ["more data, such as a longer period"]
+    if facts["finest"] is not None:
+        others.insert(0, "coarser levels")
+    if facts["instead"]:
+        others.insert(0, f"{facts['instead']} (where users have many {node}s)")
+    told["others"] = ", or ".join(others)
+    told["below"] = as_written(change["threshold"])
+    value, meaning = Text("threshold={below}"), "the smallest allowed here; or ask for {others}"
+    if "epsilon" in change:
+        value = Text("epsilon={epsilon}")
+        told["epsilon"] = as_written(change["epsilon"])
+        meaning = "{node}s from about {below} {counted} on; or ask for {others}"
+    return [line, Line.of("shows more", value, meaning, **told)]
+
+
+def _unseen_texts(facts: Mapping[str, Any]) -> list[str]:
+    """Say which part of everything is in no shown node, and in none of the finest level."""
+    shares, node = facts["shares"], facts["node"]
+    if not shares:
+        return []
+    finest = facts["finest"] if node == "cell" else f"level {facts['finest']}"
+    nowhere, *below = zip(*shares.values(), strict=True)
+    first = [f"{_percent(part)} of {name}" for name, part in zip(shares, nowhere, strict=True)]
+    if not below:
+        return [f"about {' and '.join(first)} in no shown {node}"]
+    (low,) = below
+    if max(nowhere) < LEAST_TOLD:
+        all_below = [f"{_percent(part)} of {name}" for name, part in zip(shares, low, strict=True)]
+        return [f"about {' and '.join(all_below)} in no shown {node} of {finest}"]
+    least = " and ".join(map(_percent, low))
+    return [f"about {' and '.join(first)} in no shown {node}, {least} in none of {finest}"]
+
+
+LEAST_TOLD = 0.005
+"""A smaller part is shown as 0 %."""
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.0f} %"
+
+
+def _sure_text(facts: Mapping[str, Any]) -> str:
+    """Say from which number on a node is shown for sure, or with 95 %."""
+    node, certain, likely = facts["node"], facts["certain"], facts["likely"]
+    if certain is not None:
+        own = " of its own" if facts["own"] else ""
+        own += ", as they are counted," if facts["bounded"] else ""
+        return f"a {node} with {as_written(certain)}{own} is shown for sure"
+    if not likely:
+        return "no number is certain"
+    (one, users), *more = likely.items()
+    others = "".join(f", {n} if each has {many}" for many, n in more)
+    return f"no number is certain: {users} users show a {node} with 95 % if each has {one}{others}"
+
+
+def with_not_shown(lines: Sequence[Line], unseen: Sequence[Line]) -> list[Line]:
+    """Return the lines of a card with those on what is not shown, behind the guarantee."""
+    at = 1 + next((i for i, line in enumerate(lines) if line.name == "guarantee"), -1)
+    return [*lines[:at], *unseen, *lines[at:]]
+
+
+def empty_result_notices(nodes: int, sight: Sight) -> list[Line]:
+    """Return a line if none of the ``nodes`` reached the threshold: how large a node can still be,
+    and what to change."""
+    if nodes:
+        return []
+    said, change = f"no node reached the threshold of {as_written(sight.below)} {sight.counted}", ""
+    if sight.allowed is not None and sight.allowed < sight.below:
+        change = f"pass threshold={as_written(sight.allowed)}, the smallest allowed here, or "
+    elif sight.allowed is not None:
+        said += ", the smallest allowed here"
+    if sight.certain is not None and sight.certain > sight.below:
+        said += f", and the largest possible one has less than {as_written(sight.certain)}"
+    larger, found = "a larger epsilon", sight.change
+    if "epsilon" in found:
+        larger += (
+            f" (epsilon={found['epsilon']:g} shows from about {as_written(found['threshold'])})"
+        )
+    return [
+        Line.of(
+            "notice",
+            "nothing was shown",
+            (
+                "{said}: {change}ask for coarser or fewer levels, with {larger} or "
+                "delta, or of more data, such as a longer period"
+            ),
+            said=said,
+            change=change,
+            larger=larger,
+        )
+    ]

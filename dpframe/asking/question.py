@@ -9,16 +9,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from dpframe.asking.call_arguments import CallArguments, Constraint, flag, release_name
-from dpframe.asking.card import (
-    Line,
-    card_summary,
-    card_text,
-    html_card,
+from dpframe.asking.card import Line, card_summary, card_text, html_card
+from dpframe.asking.level_plan import UNKNOWN, MechanismInput, Plan, Rollup, proof_text
+from dpframe.asking.privacy_receipt import (
+    fact_as_attribute,
+    missing_key_message,
     not_shown_lines,
     with_not_shown,
 )
-from dpframe.asking.level_plan import UNKNOWN, MechanismInput, Plan, Rollup, proof_text
-from dpframe.asking.privacy_receipt import fact_as_attribute, missing_key_message
 from dpframe.asking.release import ALL_DATA, DataScope, require_ledger
 from dpframe.common.calls import bind_arguments, lacks_message, shorten_errors
 from dpframe.common.progress import step

@@ -382,7 +382,7 @@ def run(
 
 
 def _run_rounds(counted: Measurable, rounds: Rounds) -> tuple[Nodes, Ints, FoundNodes]:
-    """Return the nodes that rounds find, their positions, and what is measured along with it."""
+    """Find nodes by rounds. Return them, their positions, and what is measured at them."""
     assert counted.users is not None
     found = weighted_rounds.run(
         counted.users, laws=rounds.laws, at_most=None, sums=rounds.sums, by_level=True

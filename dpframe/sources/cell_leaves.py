@@ -72,6 +72,7 @@ from types import MappingProxyType
 from dpframe.budget import SHARE_GRID, PrivacyUnit
 from dpframe.common.texts import ascending_order, is_nan
 from dpframe.hierarchy import Hierarchy
+from dpframe.measures import LARGEST, LEAST
 
 WHOLE = 2**40
 """The whole number as which ``max_weight`` is read. 2^64 rows of it add up to less than 2^127."""
@@ -91,6 +92,25 @@ def measure_sql(value: str, most: float) -> str:
         f"CASE WHEN {number} > 0 AND NOT {is_nan(number)} "
         f"THEN CAST(least({number}, {bound}) / {bound} * {WHOLE}::DOUBLE AS BIGINT) "
         "ELSE 0::BIGINT END"
+    )
+
+
+WHOLE_STEPS = 2.0**-LEAST
+"""How many steps of 2**LEAST make 1."""
+
+BEYOND = 2.0 ** (LARGEST + 1)
+"""A value beyond all bounds, to which larger values are cut: sums of such values fit 128 bits."""
+
+
+def whole_steps_sql(column: str) -> str:
+    """SQL of a value in whole steps of 2**LEAST, HUGEINT, and cut beyond all bounds; NULL for what
+    is no value. Sums of such numbers are exact; one of floating-point numbers depends on the order
+    of all rows, and so on other users."""
+    number, end = f"TRY_CAST({column} AS DOUBLE)", f"{BEYOND!r}::DOUBLE"
+    cut = f"least(greatest({number}, -{end}), {end})"
+    return (
+        f"CASE WHEN isfinite({number}) "
+        f"THEN CAST(round({cut} * {WHOLE_STEPS!r}::DOUBLE) AS HUGEINT) END"
     )
 
 

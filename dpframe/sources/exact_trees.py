@@ -34,10 +34,16 @@ from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy
 from dpframe.hierarchy._base import check_writable
 from dpframe.hierarchy._ip import Ip
-from dpframe.measures import BEYOND, WHOLE_STEPS
 from dpframe.noise import random_seed
 from dpframe.sources.candidates import group_counts, preorder_table
-from dpframe.sources.cell_leaves import finest_columns, keyed_sql, row_hash, source_columns
+from dpframe.sources.cell_leaves import (
+    BEYOND,
+    WHOLE_STEPS,
+    finest_columns,
+    keyed_sql,
+    row_hash,
+    source_columns,
+)
 from dpframe.sources.frames import is_spark, rows_of_frame
 from dpframe.sources.keys import check_key_types, listed_counts
 from dpframe.sources.portable_sql import Summand
@@ -127,7 +133,7 @@ def pairs_of_spark(
             "DataFrame lacks. Add a copy of the column to the frame, and name the copy."
         )
 
-    def asked() -> Any:
+    def ask() -> Any:
         if not values:
             return found.records(columns, user).distinct()
         from pyspark.sql import functions as F
@@ -141,12 +147,12 @@ def pairs_of_spark(
         keys = ["u", *(found.names[column] for column in columns)]
         return found.records([*columns, *values], user).groupBy(*keys).agg(*summed)
 
-    table = fetch_table(asked)
+    table = fetch_table(ask)
     return pa.table({user: table["u"], **{c: table[found.names[c]] for c in (*columns, *values)}})
 
 
 def _spark_steps(found: SparkFrame, column: str) -> str:
-    """SQL of a value in whole steps, as :func:`.measures.whole_steps_sql`."""
+    """SQL of a value in whole steps, as :func:`.cell_leaves.whole_steps_sql`."""
     d = SPARK
     number = d.as_real(d.identifier(found.names[column]), found.types[column])
     most, end = d.real(sys.float_info.max), d.real(BEYOND)

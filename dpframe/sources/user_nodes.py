@@ -54,9 +54,14 @@ from dpframe.common.texts import ascending_order, identifier
 from dpframe.counts import CountTree
 from dpframe.errors import DpframeError
 from dpframe.hierarchy import Hierarchy
-from dpframe.measures import LARGEST, LEAST, WHOLE_STEPS, whole_steps_sql
+from dpframe.measures import LARGEST, LEAST
 from dpframe.noise import random_seed
-from dpframe.sources.cell_leaves import finest_columns, keyed_sql
+from dpframe.sources.cell_leaves import (
+    WHOLE_STEPS,
+    finest_columns,
+    keyed_sql,
+    whole_steps_sql,
+)
 from dpframe.sources.exact_trees import pairs_of_spark
 from dpframe.sources.frames import is_spark
 from dpframe.sources.rollup_statement import (

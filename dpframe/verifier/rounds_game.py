@@ -375,6 +375,10 @@ def measured_of_rounds(proof: Proof) -> list[MeasuredAlong]:
         squares = sum(one * one for one in norms)
         norm = math.isqrt(squares - 1) + 1  # rounded up
         values = proof.of(each).whole_number("values", 1)
+        check_claim(
+            each["of"] != "users" or values >= squares,
+            f"users of norm {norm} move up to {squares} counts, the proof has {values}",
+        )
         law = {name: each[name] for name in ("sigma", "end")}
         noise = read_gaussian(law, norm, values)
         out.append(MeasuredAlong(each["measure"], each["of"], norms, noise))

@@ -338,12 +338,17 @@ UNTOLD: dict[str, tuple[str, Change, str]] = {
         lambda g: g.update(histograms=g["histograms"] - 1),
         "9 histograms are looked at, and 8 are paid for",
     ),
+    "fewer counts than a user moves": (
+        ROUNDS,
+        lambda g: g["measured"][0].update(values=1),
+        "the proof has 1",
+    ),
     "no histograms": (
         ROUNDS,
         lambda g: g.update(histograms=0),
         "3 histograms are looked at, and 0 are",
     ),
-    "users for a sum": (ROUNDS, lambda g: g["measured"][1].update(of="users"), "not taken along"),
+    "users for a sum": (ROUNDS, lambda g: g["measured"][1].update(of="users"), "has 4096"),
     "two norms of users": (
         ROUNDS,
         lambda g: g["measured"][0].update(norms=[100, 40]),

@@ -8,7 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -17,11 +17,12 @@ from urllib.parse import urlsplit
 from dpframe import _duck
 from dpframe.asking.call_arguments import column_name, data_name, release_name
 from dpframe.asking.question import WAREHOUSE_ARGUMENTS, Question
-from dpframe.asking.release import DataScope
+from dpframe.asking.release import DataScope, named_request
 from dpframe.common.calls import argument_hint, shown_value
 from dpframe.common.files import ADDRESS, file_of_path
 from dpframe.common.texts import identifier
 from dpframe.errors import DpframeError, ParameterError, ParameterTypeError, SourceError
+from dpframe.ledger import Ledger
 from dpframe.periods import (
     OF_WEEKS,
     UNITS,
@@ -444,3 +445,26 @@ def as_until(given: object) -> str | None:
     if period.text is None or unit_of_period(period.text) is None:
         raise ParameterError(f"until ({given!r}) must be a period such as '2026-W47'.")
     return period.text
+
+
+BEGUN = "the report began with shares"
+"""Why a report that names no way goes on with shares."""
+
+
+def continue_report(report: Report, stored: Sequence[str], ledger: Ledger) -> Report:
+    """Return the report as an earlier version planned it, if the ledger stores one of its
+    ``stored`` periods from then; else the report as it is.
+
+    So the periods of a report stay comparable.
+    """
+    question = report.question
+    begun = question.by_shares(report.asked, BEGUN)
+    if begun is report.asked:
+        return report
+    for period in stored:
+        what = question.fitted(begun, report.source.object_for(period))
+        place, about = report.source.describe(period), report.data_scope(period)
+        found = ledger.find(report.release(period))
+        if found is not None and found.request == named_request(what.request, place, about):
+            return replace(report, asked=begun)
+    return report

@@ -14,7 +14,7 @@ import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from dpframe.asking.answer import answer_checked, find_answer
 from dpframe.asking.measure_texts import receipt_measures
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.asking.release import charge_for, named_request
+from dpframe.asking.release import charge_for
 from dpframe.common.calls import known_arguments, shown_value
 from dpframe.common.files import file_of_path
 from dpframe.common.progress import step
@@ -36,6 +36,7 @@ from dpframe.doors.series.declaration import (
     GivenSource,
     Report,
     check_keys,
+    continue_report,
     due_periods,
     path_from_base,
     reports_of,
@@ -226,36 +227,13 @@ def due_tasks(
     for report in reports:
         periods = due_periods(report, until, clock, names)
         stored = [period for period in periods if report.release(period) in there]
-        report = _as_begun(report, stored, ledger)
+        report = continue_report(report, stored, ledger)
         for period in periods:
             name = report.release(period)
             if name in there:
                 _check_declaration(report, period, ledger)
             out.append(Task(report, period, name in there))
     return sorted(out, key=lambda task: task.report.timing.period(task.period).bounds[1])
-
-
-BEGUN = "the report began with shares"
-"""Why a report that names no way goes on with shares."""
-
-
-def _as_begun(report: Report, stored: Sequence[str], ledger: Ledger) -> Report:
-    """Return the report as an earlier version planned it, if the ledger stores one of its
-    ``stored`` periods from then; else the report as it is.
-
-    So the periods of a report stay comparable.
-    """
-    question = report.question
-    begun = question.by_shares(report.asked, BEGUN)
-    if begun is report.asked:
-        return report
-    for period in stored:
-        what = question.fitted(begun, report.source.object_for(period))
-        place, about = report.source.describe(period), report.data_scope(period)
-        found = ledger.find(report.release(period))
-        if found is not None and found.request == named_request(what.request, place, about):
-            return replace(report, asked=begun)
-    return report
 
 
 def _check_declaration(report: Report, period: str, ledger: Ledger) -> None:

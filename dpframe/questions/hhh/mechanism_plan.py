@@ -16,20 +16,22 @@ from dpframe.asking.card import (
     Draw,
     DrawList,
     Line,
-    Sight,
     Text,
     counts_game,
-    empty_result_notices,
     hierarchy_lines,
     invalid_notices,
     typical_error_line,
     units_to_worth,
-    unseen_residual_shares,
     wide_interval_notices,
     zero_measure_notices,
 )
 from dpframe.asking.level_plan import LevelPlan, cell_facts, moved_count_lines
-from dpframe.asking.privacy_receipt import Receipt
+from dpframe.asking.privacy_receipt import (
+    Receipt,
+    Sight,
+    empty_result_notices,
+    unseen_residual_shares,
+)
 from dpframe.budget import Budget, PrivacyUnit, as_written, per_record
 from dpframe.counts import CountTree, ListedNodes, NoisyNodes
 from dpframe.errors import ParameterError

@@ -13,7 +13,8 @@ from dpframe.accounting.compose import Profile
 from dpframe.accounting.losses import LevelLaws, level_laws, level_profile
 from dpframe.accounting.path_recursion import Laws
 from dpframe.asking.call_arguments import add_advice
-from dpframe.asking.card import DrawList, Sight, counts_game
+from dpframe.asking.card import DrawList, counts_game
+from dpframe.asking.privacy_receipt import Sight
 from dpframe.budget import per_record
 from dpframe.counts import Counts, CountTree, NoisyNodes
 from dpframe.mechanisms import level_counts as level_histograms

@@ -21,13 +21,12 @@ from dpframe.asking.card import (
     Draw,
     DrawList,
     Line,
-    Sight,
     Text,
     invalid_notices,
     typical_error_line,
     wide_interval_notices,
 )
-from dpframe.asking.privacy_receipt import Receipt
+from dpframe.asking.privacy_receipt import Receipt, Sight
 from dpframe.budget import PrivacyUnit, WholeUser
 from dpframe.counts import NoisyNodes
 from dpframe.errors import ParameterError

@@ -11,11 +11,12 @@ from functools import cached_property, lru_cache, partial
 from typing import Any, Protocol
 
 from dpframe.accounting.calibrate import choose_laws, law_options, smallest_law_threshold
-from dpframe.accounting.compose import Profile
 from dpframe.accounting.path_recursion import Laws
 from dpframe.accounting.tree_levels import profiles_together
 from dpframe.asking.call_arguments import add_advice
-from dpframe.asking.card import Draw, DrawList, Sight, units_to_worth
+from dpframe.asking.card import Draw, DrawList, units_to_worth
+from dpframe.asking.level_plan import SpendingPlan
+from dpframe.asking.privacy_receipt import Sight
 from dpframe.budget import Budget, PrivacyUnit, per_record
 from dpframe.errors import DpframeError
 from dpframe.mechanisms import offline_hhh
@@ -24,7 +25,7 @@ from dpframe.questions.hhh.checks import HhhArguments, threshold_in_records, thr
 
 
 @dataclass(frozen=True, kw_only=True)
-class Selection:
+class Selection(SpendingPlan):
     """The tests of a selection, their noise, and what they cost.
 
     ``threshold`` is in records or users, or in what the unit measures. If nothing is ``released``,
@@ -141,16 +142,6 @@ class Selection:
             return profiles_together([(part, 1) for part in parts], epsilons, record.epsilon)
         cost = partial(offline_hhh.cost, laws, height=height, remainder=self.asked.remainder)
         return ((e, cost(epsilon=e)) for e in epsilons)
-
-    @property
-    def profile(self) -> Profile:
-        """The points (epsilon, delta) that the selection keeps."""
-        return self.draws.profile(self.budget)
-
-    @property
-    def delta_spent(self) -> float:
-        """The computed delta for the unit of privacy."""
-        return self.draws.delta_spent(self.budget)
 
 
 class HasThreshold(Protocol):

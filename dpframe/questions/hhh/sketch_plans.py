@@ -27,15 +27,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpframe.accounting.sketch_stream import GshmLaws, better_user_laws, sketch_laws
-from dpframe.asking.card import (
-    DrawList,
-    Line,
-    Sight,
-    Text,
-    hierarchy_line,
-    invalid_notices,
-)
-from dpframe.asking.privacy_receipt import Receipt
+from dpframe.asking.card import DrawList, Line, Text, hierarchy_line, invalid_notices
+from dpframe.asking.privacy_receipt import Receipt, Sight
 from dpframe.budget import per_record
 from dpframe.counts import NoisyNodes
 from dpframe.errors import BudgetError

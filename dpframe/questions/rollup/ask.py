@@ -130,7 +130,7 @@ SHARES_ONLY = ("threshold", "heavy")
 
 
 def _need_of_shares(given: CallArguments, hierarchy: Hierarchy, listed: ListedNodes | None) -> str:
-    """What in a call only goes with shares; empty if nothing. ParameterError beside "items"."""
+    """Return what in a call needs shares, empty if nothing does; ParameterError with "items"."""
     names = [name for name in SHARES_ONLY if given[name] is not None]
     names += ["keys"] * (listed is not None) + ["several hierarchies"] * hierarchy.has_cells
     if given["contribution"] == "items" and names:
@@ -227,7 +227,7 @@ def _check_measure_user(name: str, measure: Measure, user: str | None) -> None:
         if low > 0 or high < 0:
             raise ParameterError(
                 f"measure {name!r} has bounds {low:g} and {high:g}, without 0 between them. "
-                "With user= they bound a user's total: pass lower at most 0 and upper at least 0."
+                "With user= they bound sums: pass lower at most 0 and upper at least 0."
             )
 
 

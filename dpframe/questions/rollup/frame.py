@@ -9,15 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpframe.asking.card import (
-    Line,
-    Text,
-    empty_result_notices,
-    invalid_notices,
-    unseen_shares,
-    wide_interval_notices,
-)
+from dpframe.asking.card import Line, Text, invalid_notices, wide_interval_notices
 from dpframe.asking.node_frame import node_columns
+from dpframe.asking.privacy_receipt import empty_result_notices, unseen_shares
 from dpframe.hierarchy import INVALID
 from dpframe.measures import Measure
 from dpframe.mechanisms.rollup import Estimate, NoisyRollup
@@ -309,7 +303,7 @@ MANY_CUT = 0.1
 """A notice says that a sum is cut if this part of all users have more than a bound of it."""
 
 
-CUT = (
+CUT_MEANING = (
     "users have more than the bound there, so that numbers are too low, most of all large ones, "
     "and no interval says by how much"
 )
@@ -332,7 +326,7 @@ def _users_cut(plan: RollupNumbers, noisy: NoisyRollup, total: pd.DataFrame, nam
 
 
 def _cut_sums_notice(cut: str, name: str) -> list[Line]:
-    return [Line("notice", f"sums of {name} are cut", f"{cut} {CUT}")] if cut else []
+    return [Line("notice", f"sums of {name} are cut", f"{cut} {CUT_MEANING}")] if cut else []
 
 
 def _clipped_values_notice(

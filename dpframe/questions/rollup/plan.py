@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, assert_never
 import numpy as np
 
 from dpframe.asking.call_arguments import add_advice
-from dpframe.asking.card import DrawList, Line, Sight, Text, hierarchy_lines
+from dpframe.asking.card import DrawList, Line, Text, hierarchy_lines
 from dpframe.asking.level_plan import cell_facts
-from dpframe.asking.privacy_receipt import Receipt
+from dpframe.asking.privacy_receipt import Receipt, Sight
 from dpframe.budget import Budget
 from dpframe.errors import BudgetError
 from dpframe.measures import WHOLE_DIGITS, Measure, distinct_of, searches_of

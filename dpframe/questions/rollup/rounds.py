@@ -14,10 +14,11 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from dpframe.accounting.compose import Profile
 from dpframe.accounting.weighted_round_noise import Law, RoundLaws, round_laws
 from dpframe.asking.call_arguments import add_advice
-from dpframe.asking.card import Draw, DrawList, Line, Sight
+from dpframe.asking.card import Draw, DrawList, Line
+from dpframe.asking.level_plan import SpendingPlan
+from dpframe.asking.privacy_receipt import Sight
 from dpframe.budget import Budget
 from dpframe.errors import DpframeError
 from dpframe.measures import AUTO, Measure
@@ -51,19 +52,24 @@ def rounds_unit(user: str, height: int) -> ItemsUnit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundsSelection:
+class RoundsSelection(SpendingPlan):
     """Rounds that decide which nodes are shown, and the measures that are taken along with them.
 
-    ``measures`` have part of the budget of the selection. ``unit`` says who is protected.
+    ``measures`` have part of the budget of the selection, which has a ``part`` of that of the
+    release. ``unit`` says who is protected.
     ``remake`` chooses the laws of another epsilon.
     """
 
     unit: ItemsUnit
-    budget: Budget
+    part: Budget
     height: int
     measures: Mapping[str, Measure]
     laws: RoundLaws
     remake: Callable[[Fraction], RoundsSelection]
+
+    @property
+    def budget(self) -> Budget:
+        return self.part
 
     @property
     def threshold(self) -> int:
@@ -75,20 +81,20 @@ class RoundsSelection:
         of which the selection keeps its part."""
 
         def planned(larger: float) -> int | None:
-            part = Fraction(self.budget.epsilon / epsilon * larger)
             try:
-                return self.remake(part).threshold
+                return self.remake(Fraction(self.part.epsilon / epsilon * larger)).threshold
             except DpframeError:
                 return None
 
-        weight, part = weighted_rounds.likely_weight(self.laws), self.shares[0] / sum(self.shares)
+        weight = weighted_rounds.likely_weight(self.laws)
+        finest = self.shares[0] / sum(self.shares)
         return Sight(
             below=self.threshold,
             counted="users",
             epsilon=epsilon,
             planned=planned,
             allowed=self.threshold,
-            likely={n: math.ceil(weight * math.sqrt(n / part)) for n in (1, MANY_NODES)},
+            likely={n: math.ceil(weight * math.sqrt(n / finest)) for n in (1, MANY_NODES)},
             node=node,
         )
 
@@ -176,29 +182,20 @@ class RoundsSelection:
     def _curve(self, epsilons: Sequence[float]) -> Iterable[tuple[float, float]]:
         return tuple((e, weighted_rounds.cost(self.laws, epsilon=e)) for e in epsilons)
 
-    @property
-    def profile(self) -> Profile:
-        """The points (epsilon, delta) that the selection keeps."""
-        return self.draws.profile(self.budget)
-
-    @property
-    def delta_spent(self) -> float:
-        return self.draws.delta_spent(self.budget)
-
     def lines(self, name: str) -> list[Line]:
         """The lines of the card on a measure, before the data are read."""
         measure, error = self.measures[name], f"error of {name}"
         if measure.kind == "count":
             least = f"sd {self._count_sd:.3g} x root of at_most"
             return [
-                Line(name, measure.spec, COUNTED),
+                Line(name, measure.spec, COUNT_MEANING),
                 Line(error, least, "at lowest nodes, for the noise of a count, in users"),
             ]
         least = f"sd {self._sum_sd(name):.3g} x bound"
         return [
-            Line(name, measure.spec, SUMMED),
+            Line(name, measure.spec, SUM_MEANING),
             Line(error, least, "at lowest nodes, for the noise of a sum"),
-            Line(f"bounds of {name}", _written_bounds(measure), BOUNDED),
+            Line(f"bounds of {name}", _written_bounds(measure), BOUND_MEANING),
         ]
 
     def sum_errors(self, confidence: float) -> dict[str, float]:
@@ -211,13 +208,13 @@ class RoundsSelection:
         return out
 
     def _sum_sd(self, name: str) -> float:
-        """The noise in a sum at lowest nodes, for each unit of the bound."""
+        """Standard deviation of the noise in a sum at a lowest node, if the bound is 1."""
         law = self.laws.sums[list(self.sums).index(name)]
         return law.sigma / self._norms(law)[0]
 
     @property
     def _count_sd(self) -> float:
-        """The noise in counts of lowest nodes, for each root of ``at_most``."""
+        """Standard deviation of the noise in a count of a lowest node if ``at_most`` is 1."""
         law = self.laws.count_law
         return law.sigma / self._norms(law)[0]
 
@@ -243,7 +240,7 @@ class RoundsSelection:
             norms = zip(one.norms, self._norms(law), strict=True)
             errors = [f"+-{half * bound / norm:.4g}" for bound, norm in norms]
             own = [_cut_text(*each) for each in zip(one.norms, one.beyond, strict=True)]
-            told = "found privately; " * self.measures[name].needs_search + BOUNDED
+            told = "found privately; " * self.measures[name].needs_search + BOUND_MEANING
             lines.append(Line(f"bounds of {name}", _at_places(own, places), told))
             lines.append(_error_line(name, errors, places, confidence))
         return lines
@@ -292,22 +289,22 @@ class RoundsSelection:
         return ["lowest nodes", *map(_levels_text, self.bands)]
 
 
-COUNTED = (
+COUNT_MEANING = (
     "different users at every node: they do not add up; a user with more nodes than at_most, which "
     "is found privately, counts less at each"
 )
-SUMMED = (
+SUM_MEANING = (
     "what users have at every node; what bounds cut is missing at each node on its own, so that "
     "parts do not add up to the whole"
 )
-BOUNDED = (
+BOUND_MEANING = (
     "of what a user has at one node, and of the root of the sum of squares of what they have at "
     "all of these; the rest is cut, a bias that no interval covers"
 )
 
 
 def _cut_text(bound: float, more: int | None) -> str:
-    return f"{bound:g} (about {more} users have more)" if more else f"{bound:g}"
+    return f"{bound:g} (about {more} users have more)" if more and more > 1 else f"{bound:g}"
 
 
 def _at_places(values: Sequence[object], places: Sequence[str]) -> str:
@@ -366,7 +363,7 @@ def choose_rounds(
         )
     return RoundsSelection(
         unit=unit,
-        budget=Budget(epsilon=own, delta=delta),
+        part=Budget(epsilon=own, delta=delta),
         height=height,
         measures=measures,
         laws=laws,

@@ -14,18 +14,20 @@ from dpframe.accounting.relative_steps import RelativeLaws, relative_laws
 from dpframe.asking.card import (
     DrawList,
     Line,
-    Sight,
     Text,
-    empty_result_notices,
     hierarchy_line,
     invalid_notices,
     reported_node_rows,
-    unseen_residual_shares,
     wide_interval_notices,
     zero_weights_notices,
 )
 from dpframe.asking.level_plan import LevelPlan
-from dpframe.asking.privacy_receipt import Receipt
+from dpframe.asking.privacy_receipt import (
+    Receipt,
+    Sight,
+    empty_result_notices,
+    unseen_residual_shares,
+)
 from dpframe.budget import Budget, PrivacyUnit, per_record
 from dpframe.counts import CountTree, ListedNodes, NoisyTree
 from dpframe.errors import ParameterError

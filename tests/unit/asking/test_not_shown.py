@@ -14,8 +14,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.asking.card import not_shown_lines, unseen_shares
-from dpframe.asking.privacy_receipt import Receipt
+from dpframe.asking.privacy_receipt import Receipt, not_shown_lines, unseen_shares
 from dpframe.mechanisms.weighted_rounds import likely_weight
 from dpframe.testing import seeded_noise
 from tests.members import some

@@ -10,12 +10,8 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe.asking.card import (
-    Sight,
-    empty_result_notices,
-    reported_node_rows,
-    wide_interval_notices,
-)
+from dpframe.asking.card import reported_node_rows, wide_interval_notices
+from dpframe.asking.privacy_receipt import Sight, empty_result_notices
 from dpframe.testing import seeded_noise
 from tests.members import some
 

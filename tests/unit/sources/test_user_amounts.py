@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from dpframe import explain_rollup
 from dpframe import measures as dpm
-from dpframe.measures import BEYOND, LARGEST, LEAST
+from dpframe.measures import LARGEST, LEAST
 from dpframe.questions.rollup import ask as counting
 from dpframe.questions.rollup.rounds import RoundsSelection
 from dpframe.sources import user_nodes
+from dpframe.sources.cell_leaves import BEYOND
 from dpframe.sources.user_nodes import UserAmounts
 from tests.members import tries
 
