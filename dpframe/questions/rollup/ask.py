@@ -227,7 +227,7 @@ def _check_measure_user(name: str, measure: Measure, user: str | None) -> None:
         if low > 0 or high < 0:
             raise ParameterError(
                 f"measure {name!r} has bounds {low:g} and {high:g}, without 0 between them. "
-                "With user= they bound sums: pass lower at most 0 and upper at least 0."
+                "With user= they bound a user's sum: pass lower at most 0 and upper at least 0."
             )
 
 
