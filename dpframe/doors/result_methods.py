@@ -71,6 +71,42 @@ class ResultMethods:
 
         return share_frame(self._frame, self.receipt, of=of, measure=measure)
 
+    def save(self, path: str | Path, *, unescaped: bool = False) -> None:
+        """Write a result to a file, in the format that the name of the file ends in.
+
+        For a frame that dpframe returned, or some of its rows. Free: made of released numbers.
+
+        Parameters
+        ----------
+        path
+            .csv, .parquet, .xlsx (two sheets, rows and privacy card; needs ``dpframe[xlsx]``),
+            .json (receipt and rows), .md, .txt, .arrow or .feather, or .html for the page of
+            ``report``. An existing file is replaced, as a whole or not at all. Parquet and Arrow
+            files hold the receipt.
+        unescaped
+            True leaves texts in .csv as they are that a spreadsheet would run as formulas. By
+            default they begin with an apostrophe.
+
+        Raises
+        ------
+        ParameterError
+            The path has another ending, or cannot be written, or a library is missing.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile, pandas as pd, dpframe
+        >>> trips = pd.DataFrame({"origin": ["JFK"] * 300})
+        >>> result = trips.dp.tree_counts(["origin"], epsilon=9.0, keys=["JFK", "LGA"])
+        >>> file = pathlib.Path(tempfile.mkdtemp(), "trips.csv")
+        >>> result.dp.save(file)
+        >>> pd.read_csv(file)["prefix"].tolist()
+        ['*', 'JFK', 'LGA', '<other>']
+        """
+        from dpframe.asking.release import Release
+        from dpframe.doors.cli.output import save_result
+
+        save_result(Release(self._frame, self.receipt), path, escaped=not unescaped)
+
     def top(self, n: int, by: str | None = None, level: int | str | None = None) -> pd.DataFrame:
         """Return the ``n`` largest rows of a result, largest first; ties stay in their order.
 

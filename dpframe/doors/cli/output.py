@@ -395,14 +395,18 @@ def _check_format(options: argparse.Namespace, name: str | None) -> None:
     terminal which cannot show it."""
     if name is None:
         return
-    needs = FORMATS[name].needs
-    if needs is not None and find_spec(needs) is None:
-        raise ParameterError(f"{name} needs {needs}. Run pip install 'dpframe[{name}]'.")
+    _check_library(name)
     if _is_standard(options.output) and not FORMATS[name].is_text and sys.stdout.isatty():
         raise ParameterError(
             f"--format {name} is nothing that a terminal can show. Name a file with -o, or pipe: "
             "dpframe ... | other."
         )
+
+
+def _check_library(name: str) -> None:
+    needs = FORMATS[name].needs
+    if needs is not None and find_spec(needs) is None:
+        raise ParameterError(f"{name} needs {needs}. Run pip install 'dpframe[{name}]'.")
 
 
 def _protected_files(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
@@ -554,3 +558,15 @@ def write_output(options: argparse.Namespace, result: Release, path: str) -> Non
 def write_result_page(result: Release, path: str) -> None:
     """Write a result as a page for people."""
     load_name("dpframe.pages.report", "write_report")(result.frame, result.receipt, path)
+
+
+def save_result(result: Release, path: str | os.PathLike[str], *, escaped: bool) -> None:
+    """Write a result in the format of the path's ending, or as a page; see ``result.dp.save``."""
+    check_target("path", path, FILES["output"])
+    name = _format_by_ending(os.fspath(path))
+    if name is None:
+        write_result_page(result, os.fspath(path))
+        return
+    _check_library(name)
+    with replace_file(path, "the result") as file:
+        FORMATS[name].write(result, file, escaped)
