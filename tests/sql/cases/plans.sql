@@ -8,13 +8,20 @@ VALUES ('500'), ('571'), ('477');
 SELECT quantity
 FROM dp_explain('plans', 'ip:src', epsilon := 1.0, delta := 1e-6)
 LIMIT 3;
-VALUES ('guarantee'), ('mechanism'), ('hierarchy');
+VALUES ('guarantee'), ('not shown'), ('shows more');
 
 -- The promise, in one sentence.
 SELECT value
 FROM dp_explain('plans', 'ip:src', epsilon := 1.0, delta := 1e-6, user := 'src')
 WHERE quantity = 'guarantee';
 VALUES ('(1, 1e-06)-differential privacy for adding or removing one user (''src'') with all their records');
+
+-- The plan of a prefix tree needs no table, but the number of users.
+SELECT value
+FROM dp_explain_prefix_tree("column" := 'src', epsilon := 1.0, delta := 1e-6, "user" := 'who',
+    devices := 100000, segments := [20, 20, 20])
+WHERE quantity IN ('devices', 'iterations', 'bits of an iteration', 'accountant');
+VALUES ('100000'), ('3'), ('20, 20, 20'), ('aggregate');
 
 -- A table of one row releases nothing about it.
 SELECT prefix FROM dp_hhh('plans', 'ip:src', epsilon := 1.0, delta := 1e-6);
@@ -54,10 +61,3 @@ VALUES ('0.5-differential privacy for adding or removing one record'), ('6'), ('
 SELECT count(*), any_value(typeof(src)), min(src LIKE '%.%.%.%')
 FROM dp_synthesize('plans', 'ip:src?version=4', n := 20, epsilon := 0.5);
 VALUES (20, 'VARCHAR', true);
-
--- The plan of a prefix tree needs no table, but the number of users.
-SELECT value
-FROM dp_explain_prefix_tree("column" := 'src', epsilon := 1.0, delta := 1e-6, "user" := 'who',
-    devices := 100000, segments := [20, 20, 20])
-WHERE quantity IN ('devices', 'iterations', 'bits of an iteration', 'accountant');
-VALUES ('100000'), ('3'), ('20, 20, 20'), ('aggregate');
