@@ -245,8 +245,8 @@ SIZES_PART, SIZE_PART = 0.05, 0.025
 where there are more than two."""
 
 SPARED = 1e-3
-"""Part of delta that is left over where there are sums: a verifier, which knows no weights of
-tables, bounds what they cost a little higher."""
+"""Part of delta that is left over: a verifier, which knows no weights of tables, bounds what they
+cost a little higher."""
 
 MOST_TOLD = 0.5
 """Largest part of the mu^2 of what is measured for all histograms."""
@@ -440,7 +440,7 @@ def round_laws(
             long = _length_distance(laws) * (1 + math.exp(epsilon)) > TIGHT * delta
             if long and unit > LEAST_UNIT:
                 break
-            left = delta * (1 - SPARED * bool(sum_shares)) - laws.leakage.delta(epsilon)
+            left = delta * (1 - SPARED) - laws.leakage.delta(epsilon)
             if left <= 0:
                 continue
             laws = replace(laws, threshold=_least_threshold(laws, left))
