@@ -91,6 +91,36 @@ class CountTree:
         """Positions of the nodes of one level."""
         return np.flatnonzero(self.level == depth)
 
+    # -- as nodes of users, whose finest nodes are the groups --------------------------------------
+
+    @property
+    def counts(self) -> CountTree:
+        return self
+
+    @property
+    def finest(self) -> Ints:
+        """The node of every group."""
+        return np.arange(len(self.level))
+
+    def nodes_above(self, found: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which nodes lie above ``found`` nodes; public where these are."""
+        above = np.zeros(len(self.level), dtype=np.bool_)
+        here = np.flatnonzero(found)
+        while len(here):
+            here = np.unique(self.parent[here])
+            here = here[here >= 0]
+            here = here[~above[here]]
+            above[here] = True
+        return above
+
+    def chosen_nodes(self, chosen: NDArray[np.bool_]) -> Nodes:
+        """The chosen nodes, each with its nearest chosen ancestor."""
+        return chosen_nodes(self, chosen)
+
+    def node_places(self, nodes: Ints) -> Ints:
+        """Positions on the axis, one column."""
+        return nodes[:, None]
+
     # -- as counts with one axis, whose nodes are the groups ---------------------------------------
 
     @property
@@ -191,6 +221,116 @@ Counts = CountTree | CellCounts
 """Groups of records on one axis or several."""
 
 
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CellNodes:
+    """All cells of some kinds that have a group, as nodes of several levels. Private.
+
+    The root comes first, then the kinds in the reverse of their order: level 1 is asked last. A
+    cell lies above another one where it is as coarse, or coarser, in every dimension.
+
+    Parameters
+    ----------
+    counts
+        The groups.
+    kinds
+        Kinds of cells, finest first.
+    level
+        int64, shape (n,).
+    group
+        int64, shape (n,); one group of every cell.
+    lines
+        For every level int32, shape (groups,): the cell of every group, -1 where it has none.
+    """
+
+    counts: CellCounts
+    kinds: tuple[tuple[int, ...], ...]
+    level: Ints
+    group: Ints
+    lines: tuple[Places, ...]
+
+    def __repr__(self) -> str:
+        return "CellNodes(<private>)"
+
+    @classmethod
+    def from_counts(cls, counts: CellCounts, kinds: tuple[tuple[int, ...], ...]) -> CellNodes:
+        """All cells of ``kinds`` that a group is in, and the root, which is all of them."""
+        size, groups = 1, len(counts.own_counts)
+        lines, level, once = [np.zeros(groups, dtype=np.int32)], [np.zeros(1, dtype=np.int64)], []
+        for number, kind in enumerate(reversed(kinds), 1):
+            cell, inside = np.zeros(groups, dtype=np.int64), np.ones(groups, dtype=np.bool_)
+            for axis, place, depth in zip(counts.axes, counts.places, kind, strict=True):
+                node = axis.ancestors_at(depth)[place]
+                inside &= node >= 0
+                _, cell = np.unique(cell * len(axis.level) + node, return_inverse=True)
+            here = np.flatnonzero(inside)
+            _, first, cell = np.unique(cell[here], return_index=True, return_inverse=True)
+            line = np.full(groups, -1, dtype=np.int32)
+            line[here] = size + cell
+            lines.append(line)
+            level.append(np.full(len(first), number))
+            once.append(here[first])
+            size += len(first)
+        return cls(
+            counts=counts,
+            kinds=kinds,
+            level=np.concatenate(level),
+            group=np.concatenate([np.zeros(1, dtype=np.int64), *once]),
+            lines=tuple(lines),
+        )
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        return self.counts.types
+
+    @cached_property
+    def finest(self) -> Ints:
+        """The cell of every group that is asked first; the root where a group is in no cell."""
+        cell = np.zeros(len(self.counts.own_counts), dtype=np.int64)
+        for line in self.lines:
+            cell = np.where(line >= 0, line, cell)
+        return cell
+
+    def ancestors_at(self, level: int) -> Places:
+        """For every group its cell of a level, -1 where there is none."""
+        return self.lines[level]
+
+    def nodes_above(self, found: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which cells lie above ``found`` cells; public where these are."""
+        above = np.zeros(len(self.level), dtype=np.bool_)
+        levels = [(0,) * len(self.counts.axes), *reversed(self.kinds)]
+        for level in np.unique(self.level[found]).tolist():
+            groups = self.group[found & (self.level == level)]
+            for coarser in range(level):
+                if all(a <= b for a, b in zip(levels[coarser], levels[level], strict=True)):
+                    above[self.lines[coarser][groups]] = True
+        return above
+
+    def chosen_nodes(self, chosen: NDArray[np.bool_]) -> Nodes:
+        """The chosen cells; no cell has an ancestor, as several could be the nearest one."""
+        rows = np.flatnonzero(chosen)
+        places = self.node_places(rows)
+        return Nodes(
+            level=self.level[rows],
+            ancestor=np.full(len(rows), -1, dtype=np.int64),
+            keys=keys_of_places(self.counts, places),
+        )
+
+    def node_places(self, nodes: Ints) -> Ints:
+        """Positions on the axes, one column an axis."""
+        levels = np.array([(0,) * len(self.counts.axes), *reversed(self.kinds)], dtype=np.int64)
+        depth, group = levels[self.level[nodes]], self.group[nodes]
+        out = np.zeros(depth.shape, dtype=np.int64)
+        for d, (axis, place) in enumerate(zip(self.counts.axes, self.counts.places, strict=True)):
+            for level in np.unique(depth[:, d]).tolist():
+                here = depth[:, d] == level
+                out[here, d] = axis.ancestors_at(level)[place[group[here]]]
+        return out
+
+
+NodeSet = CountTree | CellNodes
+"""The nodes that users have: of one hierarchy, or cells."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Nodes:
     """Reported nodes or cells. Public.
@@ -212,8 +352,9 @@ class NoisyNodes(Nodes):
     ``residual`` and ``count`` are in units of the grid. ``terms`` is the number of independent
     release noises in ``count``; 0 where the count was itself selected upon and no exact law is
     claimed. ``whole`` counts all records of a cell, also those that other cells took.
-    ``bounds`` are intervals that hold more than the noise of the count, ``sketch_error`` how far
-    counts of each level may be below an upper estimate; both only for sketches.
+    ``bounds`` are intervals of sketches, which hold more than the noise of the count, and of
+    rounds; ``sketch_error`` is how far counts of each level may be below an upper estimate, only
+    for sketches.
     """
 
     residual: Ints
@@ -291,6 +432,15 @@ def chosen_nodes(tree: CountTree, chosen: NDArray[np.bool_]) -> Nodes:
         level=tree.level[chosen],
         ancestor=nearest_chosen(tree, chosen),
         keys=tuple(column.take(np.flatnonzero(chosen)) for column in tree.keys),
+    )
+
+
+def keys_of_places(counts: Counts, places: Ints) -> tuple[pa.ChunkedArray, ...]:
+    """The key columns of all axes, at places with one column an axis."""
+    return tuple(
+        column.take(places[:, number])
+        for number, axis in enumerate(counts.axes)
+        for column in axis.keys
     )
 
 

@@ -45,12 +45,13 @@ def tidy(
 
     Cells have the columns of ``node_columns``, then residual, lower and upper, and, with whole
     counts, count, count_lower and count_upper; ``whole_half`` is the half width of their intervals.
+    Cells of rounds, which do not add up, have count behind residual.
     ``types`` are the DuckDB types of the levels' columns, if they are known.
     """
     order, columns = node_columns(plan.hierarchy, noisy.level, noisy.keys, types)
     lower, upper = noisy.bounds or _noise_intervals(noisy, plan)
     numbers = {"residual": noisy.residual, "count": noisy.count, "lower": lower, "upper": upper}
-    if plan.hierarchy.has_cells:  # a cell's count would be its residual
+    if plan.hierarchy.has_cells and noisy.bounds is None:  # a cell's count would be its residual
         del numbers["count"]
     if (whole := noisy.whole) is not None:
         ends = {"count_lower": whole - whole_half, "count_upper": whole + whole_half}

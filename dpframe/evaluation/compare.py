@@ -154,6 +154,11 @@ def _compare_mechanisms(
         if name == "relative" and largest is None:
             relative["largest"] = _records(public, given)
         plan = TREE_COUNTS.plan({**given, **relative, "mechanism": name})
+        if not isinstance(plan, TreePlan):
+            raise ParameterError(
+                "contribution='items' without keys finds nodes by rounds, whose counts are of "
+                "other nodes each time. Pass keys=, or leave contribution out."
+            )
         if truth is None:
             truth = exact_counts(
                 public, plan.hierarchy, plan.unit, 1, listed=plan.listed_keys

@@ -122,6 +122,11 @@ class Hierarchy(ABC):
         """The levels as kinds of cells, in the order in which they are asked: finest first."""
         return tuple((level,) for level in range(self.height, 0, -1))
 
+    @property
+    def finest_levels(self) -> tuple[int, ...]:
+        """The levels that no other level refines, the last level first."""
+        return (self.height,)
+
     def by_dimension(self, values: Sequence[str]) -> list[tuple[str, ...]]:
         """Split by dimension a sequence that has one value for each source column."""
         rest = iter(values)

@@ -257,6 +257,15 @@ class Cells(Hierarchy):
         return self.kinds
 
     @property
+    def finest_levels(self) -> tuple[int, ...]:
+        def refined(kind: Kind) -> bool:
+            pairs = (zip(kind, other, strict=True) for other in self.kinds if other != kind)
+            return any(all(a <= b for a, b in each) for each in pairs)
+
+        levels = range(self.height, 0, -1)
+        return tuple(n for n, kind in zip(levels, self.kinds, strict=True) if not refined(kind))
+
+    @property
     def on_invalid(self) -> OnInvalid:
         return "count"  # each dimension says what it drops
 

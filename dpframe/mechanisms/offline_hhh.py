@@ -59,6 +59,7 @@ from dpframe.counts import (
     NoisyTree,
     chosen_nodes,
     groups_in_cells,
+    keys_of_places,
 )
 from dpframe.hierarchy import Kind
 from dpframe.noise import NoiseTable
@@ -239,11 +240,7 @@ def selected_nodes(counts: Counts, kinds: Sequence[Kind], kind: Ints, places: In
     return Nodes(
         level=len(kinds) - kind,
         ancestor=np.full(len(kind), -1, dtype=np.int64),
-        keys=tuple(
-            column.take(places[:, number])
-            for number, axis in enumerate(counts.axes)
-            for column in axis.keys
-        ),
+        keys=keys_of_places(counts, places),
     )
 
 

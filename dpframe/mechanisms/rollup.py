@@ -67,7 +67,7 @@ from dpframe.counts import Counts, Ints, Nodes, chosen_nodes
 from dpframe.hierarchy import Kind
 from dpframe.measures import LARGEST, LEAST, AutoBound, Distinct, Measure, Steps, Vector, vectors_of
 from dpframe.mechanisms import offline_hhh, weighted_rounds
-from dpframe.mechanisms.weighted_rounds import FoundNodes, SumBounds, WeightSource
+from dpframe.mechanisms.weighted_rounds import FoundNodes, LevelParts, SumBounds, WeightSource
 from dpframe.noise import NoiseTable, UnboundedNoise
 from dpframe.postprocess.consistency import Forest
 from dpframe.postprocess.strategy import PARTS, consistent_totals, level_strategy, subtree_sums
@@ -285,10 +285,12 @@ class Selection:
 
 @dataclass(frozen=True, kw_only=True)
 class Rounds:
-    """The laws of a selection by rounds, and the sums that are taken along with it."""
+    """The laws of a selection by rounds, the sums that are taken along with it, and the parts of
+    shown nodes that are measured apart."""
 
     laws: RoundLaws
     sums: tuple[SumBounds, ...]
+    parts: LevelParts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -385,12 +387,12 @@ def _run_rounds(counted: Measurable, rounds: Rounds) -> tuple[Nodes, Ints, Found
     """Find nodes by rounds. Return them, their positions, and what is measured at them."""
     assert counted.users is not None
     found = weighted_rounds.run(
-        counted.users, laws=rounds.laws, at_most=None, sums=rounds.sums, by_level=True
+        counted.users, laws=rounds.laws, at_most=None, sums=rounds.sums, by_level=rounds.parts
     )
-    tree = counted.users.tree
-    shown = np.zeros(len(tree.level), dtype=np.bool_)
+    of_users = counted.users.nodes
+    shown = np.zeros(len(of_users.level), dtype=np.bool_)
     shown[found.shown] = True
-    return chosen_nodes(tree, shown), found.shown[:, None], found
+    return of_users.chosen_nodes(shown), of_users.node_places(found.shown), found
 
 
 def shown_nodes(

@@ -26,7 +26,7 @@ names it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.accounting.weighted_round_noise import Law, RoundLaws
-from dpframe.counts import CountTree
+from dpframe.counts import NodeSet
 from dpframe.measures import LARGEST, LEAST
 
 Whole = NDArray[np.int64]
@@ -63,7 +63,7 @@ class WeightSource(Protocol):
     """Users and their nodes, which the mechanism starts from. Private."""
 
     @property
-    def tree(self) -> CountTree: ...
+    def nodes(self) -> NodeSet: ...
 
     @property
     def height(self) -> int: ...
@@ -76,8 +76,6 @@ class WeightSource(Protocol):
 
     @property
     def is_searched(self) -> NDArray[np.bool_]: ...
-
-    def nodes_above(self, found: NDArray[np.bool_]) -> NDArray[np.bool_]: ...
 
     def weigh(self, importance: Whole, norm: int) -> Whole: ...
 
@@ -157,31 +155,34 @@ def cost(laws: RoundLaws, *, epsilon: float) -> float:
 
 
 def run(
-    nodes: WeightSource,
+    users: WeightSource,
     *,
     laws: RoundLaws,
     at_most: int | None,
     sums: Sequence[SumBounds] = (),
-    by_level: bool = False,
+    by_level: LevelParts | None = None,
 ) -> FoundNodes:
     """Find nodes, then count the users of each shown node, and take ``sums``.
 
     Of one column, the values found are shown. Of several levels, the nodes above these are shown,
     too, with the root. Parts of what is shown divide the norm of a user: the lowest nodes and the
-    nodes above them; ``by_level`` also divides the latter, into the root and bands of levels.
+    nodes above them, or those that ``by_level`` names.
     """
-    found = find_nodes(nodes, laws)
+    found = find_nodes(users, laws)
     shown, parts = found, [found]
-    if by_level or len(nodes.shares) > 1:
-        inner = nodes.nodes_above(found)
+    if by_level is not None or len(users.shares) > 1:
+        inner = users.nodes.nodes_above(found)
         inner[0] = True
         shown, parts = found | inner, [found & ~inner, inner]
-    norms = partial(part_norms, parts=len(parts))
-    if by_level:
-        norms = partial(level_norms, height=nodes.height)
-        band = level_bands(nodes.height)[np.minimum(nodes.tree.level, nodes.height - 1)]
-        parts = [parts[0], *(inner & (band == at) for at in range(1, len(norms(laws.rounds[0]))))]
-    sizes = [_draw_sizes(nodes, part, laws) for part in parts]
+    norms: Callable[[Law], tuple[int, ...]] = partial(part_norms, parts=len(parts))
+    if by_level is not None:
+        norms = by_level.norms
+        band = by_level.of_level[np.minimum(users.nodes.level, users.height - 1)]
+        parts = [
+            parts[0],
+            *(inner & (band == at) for at in range(1, len(by_level.levels_above) + 1)),
+        ]
+    sizes = [_draw_sizes(users, part, laws) for part in parts]
     count = weight = np.zeros(0, dtype=np.int64)
     bounds = [at_most or 1] * len(parts)
     if laws.count is not None:
@@ -190,31 +191,31 @@ def run(
                 best_at_most(one, laws.count, norm) if one else 1
                 for one, norm in zip(sizes, norms(laws.count), strict=True)
             ]
-        count, weight = _count_users(nodes, parts, norms(laws.count), bounds, laws.count)
+        count, weight = _count_users(users, parts, norms(laws.count), bounds, laws.count)
     return FoundNodes(
         shown=np.flatnonzero(shown),
         count=count,
         weight=weight,
         at_most=tuple(bounds),
         sums=tuple(
-            _measure_sum(nodes, parts, norms(law), one, law, laws.sizes, sizes)
+            _measure_sum(users, parts, norms(law), one, law, laws.sizes, sizes)
             for one, law in zip(sums, laws.sums, strict=True)
         ),
     )
 
 
 def _count_users(
-    nodes: WeightSource,
+    users: WeightSource,
     parts: Sequence[NDArray[np.bool_]],
     norms: Sequence[int],
     at_most: Sequence[int],
     law: Law,
 ) -> tuple[Whole, Whole]:
     """Return noisy counts at the shown nodes, and the weight of a user who counts fully there."""
-    count, weight = (np.zeros(nodes.size, dtype=np.int64) for _ in range(2))
+    count, weight = (np.zeros(users.size, dtype=np.int64) for _ in range(2))
     weights = full_user_weights(norms, at_most)
     for part, norm, most, full in zip(parts, norms, at_most, weights, strict=True):
-        exact = nodes.count_users(part, norm, most)
+        exact = users.count_users(part, norm, most)
         weight[part] = full
         count[part] = exact + law.noise.draw(len(exact))
     shown = np.logical_or.reduce(list(parts))
@@ -222,7 +223,7 @@ def _count_users(
 
 
 def _measure_sum(
-    nodes: WeightSource,
+    users: WeightSource,
     parts: Sequence[NDArray[np.bool_]],
     norms: Sequence[int],
     asked: SumBounds,
@@ -231,10 +232,10 @@ def _measure_sum(
     sizes: Sequence[Sizes | None],
 ) -> NoisySum:
     """Return a sum at the shown nodes; a user has a norm of its own in each part of these."""
-    number, unit = np.zeros(nodes.size, dtype=np.int64), np.zeros(nodes.size)
+    number, unit = np.zeros(users.size, dtype=np.int64), np.zeros(users.size)
     found, beyond = [], list[int | None]()
     for at, (part, norm, size) in enumerate(zip(parts, norms, sizes, strict=True)):
-        amounts, bound, more = nodes.amounts(asked.column, part), asked.largest, None
+        amounts, bound, more = users.amounts(asked.column, part), asked.largest, None
         if bound is None:
             assert searching is not None
             noisy = amounts.magnitudes(*asked.bounds(math.inf)) + searching.noise.draw(BINS)
@@ -258,23 +259,54 @@ def _measure_sum(
     )
 
 
-LEVELS_ABOVE, BANDS = Fraction(1, 4), 4
-"""Part of the square of a user's norm for all nodes above the lowest ones, where it is divided by
-level, and in how many bands the levels between the root and the lowest level are, at most."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelParts:
+    """Parts of shown nodes that are measured apart, by level: the lowest nodes, the root, and bands
+    of levels between. A user has a norm of its own in each.
+
+    ``share`` is the part of the square of a norm for all nodes above the lowest ones, and ``most``
+    is how many bands there are, at most.
+    """
+
+    height: int
+    share: Fraction
+    most: int
+
+    @property
+    def bands(self) -> int:
+        return min(self.height - 1, self.most)
+
+    @property
+    def of_level(self) -> Whole:
+        """The part of a node of each level that is no lowest node: 1 for the root, then one for
+        each band. The last level has lowest nodes alone."""
+        level = np.arange(self.height)
+        band = (level - 1) * self.bands // max(1, self.height - 1)
+        return np.where(level == 0, 1, 2 + band)
+
+    @property
+    def levels_above(self) -> list[list[int]]:
+        """The levels of each part above the lowest nodes."""
+        part = self.of_level.tolist()
+        return [[n for n, own in enumerate(part) if own == at] for at in range(1, max(part) + 1)]
+
+    def norms(self, law: Law) -> tuple[int, ...]:
+        """The norms of a user in each part."""
+        others = 1 + self.bands
+        each = math.isqrt(int(law.norm**2 * self.share / others))
+        return math.isqrt(law.norm**2 - others * each**2), *[each] * others
 
 
-def level_bands(height: int) -> Whole:
-    """Return the part that a node of each level is in, if it is not a lowest node: 1 for the root,
-    then one for each band of levels. The last level has lowest nodes alone."""
-    level, bands = np.arange(height), min(height - 1, BANDS)
-    return np.where(level == 0, 1, 2 + (level - 1) * bands // max(1, height - 1))
+def node_parts(height: int) -> LevelParts:
+    """Return the parts of the nodes of one hierarchy."""
+    return LevelParts(height=height, share=Fraction(1, 4), most=4)
 
 
-def level_norms(law: Law, *, height: int) -> tuple[int, ...]:
-    """Return the norms of a user at the lowest nodes, at the root, and in each band of levels."""
-    others = 1 + min(height - 1, BANDS)
-    each = math.isqrt(int(law.norm**2 * LEVELS_ABOVE / others))
-    return math.isqrt(law.norm**2 - others * each**2), *[each] * others
+def cell_parts(height: int) -> LevelParts:
+    """Return the parts of cells: most of them are above others, and kinds differ in how many cells
+    a user has. With these numbers errors above the lowest cells are three quarters of those with
+    the numbers of nodes, and those of lowest cells a quarter larger (docs/decisions)."""
+    return LevelParts(height=height, share=Fraction(1, 2), most=8)
 
 
 ABOVE = Fraction(3, 20)
@@ -296,20 +328,20 @@ def full_user_weights(norms: Sequence[int], at_most: Sequence[int]) -> tuple[int
     return tuple(math.isqrt(n * n // most) for n, most in zip(norms, at_most, strict=True))
 
 
-def find_nodes(nodes: WeightSource, laws: RoundLaws) -> NDArray[np.bool_]:
+def find_nodes(users: WeightSource, laws: RoundLaws) -> NDArray[np.bool_]:
     """Return which nodes reach the threshold after any round.
 
     Only nodes that take part count: the threshold allows for ``laws.items`` new nodes of a user. A
     node above a found node is public, and gets no more weight.
     """
-    importance = np.full(nodes.size, PLAIN, dtype=np.int64)
-    score = np.zeros(nodes.size, dtype=np.int64)
-    found, searched = np.zeros(nodes.size, dtype=np.bool_), nodes.is_searched
+    importance = np.full(users.size, PLAIN, dtype=np.int64)
+    score = np.zeros(users.size, dtype=np.int64)
+    found, searched = np.zeros(users.size, dtype=np.bool_), users.is_searched
     for t, one in enumerate(laws.rounds):
-        weights = nodes.weigh(importance, one.norm)
-        score[1:] += one.part * (weights[1:] + one.noise.draw(nodes.size - 1))  # all but the root
+        weights = users.weigh(importance, one.norm)
+        score[1:] += one.part * (weights[1:] + one.noise.draw(users.size - 1))  # all but the root
         found |= score >= laws.threshold  # released, in thought, as is the score
-        known = found | nodes.nodes_above(found & searched)
+        known = found | users.nodes.nodes_above(found & searched)
         importance = _importance(score, known, laws.rounds[: t + 1], laws.rounds[t + 1 :], laws)
     return found & searched
 
@@ -405,13 +437,13 @@ def _less_noise(noisy: Whole, sd: float) -> NDArray[np.float64]:
     return out
 
 
-def _draw_sizes(nodes: WeightSource, shown: NDArray[np.bool_], laws: RoundLaws) -> Sizes | None:
+def _draw_sizes(users: WeightSource, shown: NDArray[np.bool_], laws: RoundLaws) -> Sizes | None:
     """Return how many of the shown nodes users have; None without a histogram, or without nodes."""
     many = int(shown.sum())
     if laws.sizes is None or not many:
         return None
     bins = many.bit_length()
-    noisy = nodes.sizes(shown, bins) + laws.sizes.noise.draw(bins)
+    noisy = users.sizes(shown, bins) + laws.sizes.noise.draw(bins)
     return Sizes.of(noisy, many, laws.sizes.sigma)
 
 

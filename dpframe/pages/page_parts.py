@@ -289,26 +289,38 @@ class _CellNumber:
     columns: tuple[str, str, str]
     digits: int
     adds_up: bool = True
+    overlap: bool = False
+    """Whether it is of all of a cell, so that cells overlap, and level 0 is a total."""
+
+    @property
+    def rest(self) -> str:
+        """What level 0 is."""
+        return "everything" if self.overlap else "the rest"
 
     def write(self, value: float) -> str:
         return figure_text(value, self.digits)
 
 
 def _shown_number(frame: pd.DataFrame, receipt: Receipt, measure: str | None) -> _CellNumber:
-    """Return the residual; for a rollup, the named measure, or the first that adds up."""
-    several = receipt_measures(receipt)
+    """Return the residual, or the count of cells that overlap; for a rollup, the named measure, or
+    the first that adds up."""
+    several, overlap = receipt_measures(receipt), receipt.get("adds_up") is False
     if not several:
         check_plain(measure=measure)
-        own = ("residual", "lower", "upper")
-        return _CellNumber(title="Residual", columns=own, digits=receipt.digits)
+        title, name = ("Users", "count") if overlap else ("Residual", "residual")
+        own = (name, "lower", "upper")
+        return _CellNumber(
+            title=title, columns=own, digits=receipt.digits, adds_up=not overlap, overlap=overlap
+        )
     names = [one.name for one in several]
     wanted = next((one.name for one in several if one.adds_up), names[0])
     if measure is not None:
         wanted = known_choice("measure", measure, names)
     one = several[names.index(wanted)]
     check_columns(frame, one.columns)
+    digits = decimals(frame, one)
     return _CellNumber(
-        title=one.name, columns=one.columns, digits=decimals(frame, one), adds_up=one.adds_up
+        title=one.name, columns=one.columns, digits=digits, adds_up=one.adds_up, overlap=overlap
     )
 
 
@@ -318,7 +330,8 @@ def cells_page(
     """Return the page as text; arguments and errors are as for pages of one hierarchy.
 
     Rows stand for disjoint records, so that their counts and sums may be added up: an entry of the
-    matrix is the sum of all reported cells that lie in it. Other measures have no matrix.
+    matrix is the sum of all reported cells that lie in it. Of cells that overlap it is the number
+    of one cell. Other measures have no matrix.
     """
     frame, extract = released_part(frame, receipt, "report")
     number = _shown_number(frame, receipt, measure)
@@ -328,22 +341,39 @@ def cells_page(
     check_columns(frame, ["level", "prefix", *number.columns, *whole, *cells.names, *levels])
     renamed = zip(("residual", "lower", "upper"), number.columns, strict=True)
     frame = frame.assign(**{name: frame[column] for name, column in renamed})
-    is_matrix = len(cells.dimensions) == 2 and number.adds_up and bool((frame["level"] > 0).any())
+    is_drawn = number.adds_up or number.overlap
+    is_matrix = len(cells.dimensions) == 2 and is_drawn and bool((frame["level"] > 0).any())
     heads = [(str(i), "", name) for i, name in enumerate(cells.names)]
     heads += [("level", "kind optional", "Kind"), ("residual", "number residual", number.title)]
     heads += [("count", "number count", "Whole count")] if whole else []
     notices = (f"<p class='notice'>{html.escape(n)}</p>" for n in receipt.get("notices", ()))
     answer = f'<p class="lead">{_cells_answer(frame, number)}</p>'
     return html_document(
-        fill_asset("cells.html", flat="" if is_matrix else " hidden")
+        fill_asset(
+            "cells.html",
+            flat="" if is_matrix else " hidden",
+            entry=ENTRY_OF_OVERLAP if number.overlap else ENTRY_OF_PARTS,
+        )
         + table_section("cells", "All cells", heads, "cells", levels=False),
         title=title or f"Heavy cells of {', '.join(cells.source_columns)}",
         lead=f"{answer}{''.join(notices)}{not_shown_remark(receipt)}{extract_remark(extract)}",
         figures=_cell_figures(frame, receipt, number),
-        promise=_cells_promise(receipt),
+        promise=_cells_promise(receipt, number),
         receipt=receipt,
-        script=("cells.js", "cells", _cell_facts(frame, receipt, cells, number.digits)),
+        script=("cells.js", "cells", _cell_facts(frame, receipt, cells, number)),
     )
+
+
+ENTRY_OF_PARTS = (
+    "An entry adds up all reported cells that lie in it: their records are disjoint. Choose a "
+    "name, or an entry, to see what is below it; the names above the matrix lead back. “all of it” "
+    "is what is reported without going further down."
+)
+ENTRY_OF_OVERLAP = (
+    "An entry is the number of its own cell: cells overlap, and entries do not add up. Choose a "
+    "name, or an entry, to see what is below it; the names above the matrix lead back. “all of it” "
+    "is the whole that the others are in."
+)
 
 
 def not_shown_remark(receipt: Receipt) -> str:
@@ -377,7 +407,7 @@ def check_plain(**given: object) -> None:
 
 
 def _cell_facts(
-    frame: pd.DataFrame, receipt: Receipt, cells: Hierarchy, digits: int
+    frame: pd.DataFrame, receipt: Receipt, cells: Hierarchy, number: _CellNumber
 ) -> dict[str, object]:
     """Return the released numbers as a list per column, and the lines of nodes above every cell."""
     lines = []
@@ -390,9 +420,10 @@ def _cell_facts(
         "names": list(cells.names),
         "ordered": [one.kind in ORDERED for one in cells.dimensions],
         "lines": lines,
-        "kind": [receipt["levels"][level - 1] if level else "the rest" for level in levels],
+        "kind": [receipt["levels"][level - 1] if level else number.rest for level in levels],
         "level": levels,
-        "digits": digits,
+        "digits": number.digits,
+        "overlap": number.overlap,
         **{name: finite_numbers(frame[name]) for name in ("residual", "lower", "upper", *whole)},
     }
 
@@ -428,17 +459,21 @@ def _cells_answer(frame: pd.DataFrame, number: _CellNumber) -> str:
     found = frame[frame["level"] > 0].sort_values("residual", ascending=False, kind="stable")
     if not len(found):
         return "No cell reached the threshold."
+    if number.overlap:  # coarser cells are larger, and say less
+        found = found[found["level"] == found["level"].max()]
     largest = found[found["residual"].notna()].head(LARGEST)
     pairs = zip(largest["prefix"].astype(str), largest["residual"].tolist(), strict=True)
     said = [f"<strong>{html.escape(p)}</strong> ({number.write(n)})" for p, n in pairs]
-    of = "" if number.title == "Residual" else f" by <bdi>{html.escape(number.title)}</bdi>"
-    return f"The largest of {len(found):,} cells{of}: {', '.join(said)}."
+    plain = number.title in ("Residual", "Users")
+    of = "" if plain else f" by <bdi>{html.escape(number.title)}</bdi>"
+    finest = "finest " if number.overlap else ""
+    return f"The largest of {len(found):,} {finest}cells{of}: {', '.join(said)}."
 
 
 def _cell_figures(
     frame: pd.DataFrame, receipt: Receipt, number: _CellNumber
 ) -> list[tuple[str, str, str]]:
-    is_count = number.title == "Residual"
+    is_count = not receipt_measures(receipt)
     cells, rest = frame[frame["level"] > 0], frame[frame["level"] == 0]
     rows = [("Cells", f"{len(cells):,}", f"of {receipt['height']} kinds")]
     if number.adds_up:
@@ -446,20 +481,28 @@ def _cell_figures(
         rows.append(("In cells", total, receipt.count_noun if is_count else number.title))
     if len(rest) == 1 and rest["residual"].notna().all():
         value, *ends = (rest[name].tolist()[0] for name in ("residual", "lower", "upper"))
-        rows.append(("In none", number.write(value), " to ".join(map(number.write, ends))))
+        title = number.title if number.overlap else "In none"
+        rows.append((title, number.write(value), " to ".join(map(number.write, ends))))
     threshold = figure_text(receipt["threshold"], receipt.digits)
-    what = f"residual {receipt.count_noun}" if is_count else "from which a cell is shown"
+    residual = "" if number.overlap else "residual "
+    what = f"{residual}{receipt.count_noun}" if is_count else "from which a cell is shown"
     return [*rows, ("Threshold", threshold, what), budget_figure(receipt)]
 
 
-def _cells_promise(receipt: Receipt) -> list[str]:
+def _cells_promise(receipt: Receipt, number: _CellNumber) -> list[str]:
     order = receipt["order"]
     few = ", ".join(order if len(order) <= 4 else (*order[:3], "...", order[-1]))
+    rows = "Each number is of all of its cell. Cells overlap, so that rows do not add up."
+    if not number.overlap:
+        rows = (
+            "Each record counts in the first of its cells that is reported, in this order of "
+            f"kinds: {few}. So rows are of disjoint records and add up; a cell can have more than "
+            "its row."
+        )
     return [
         f"The numbers are of {receipt['counts']}. They carry noise on purpose, and can be "
         "negative.",
-        "Each record counts in the first of its cells that is reported, in this order of kinds: "
-        f"{few}. So rows are of disjoint records and add up; a cell can have more than its row.",
+        rows,
         intervals_sentence(receipt),
         *not_shown_words(receipt),
         f"The numbers on this page were released with {receipt['guarantee']}.",

@@ -277,7 +277,8 @@ class ShownNodes:
         """The columns of measures by name, in the order of the frame. Releases without named
         measures have "count"; releases of cells "residual" and, if it is shown, "count"."""
         named = self.receipt.get("measures")
-        if named is None and self.hierarchy.has_cells:
+        disjoint = self.receipt.get("adds_up") is not False
+        if named is None and self.hierarchy.has_cells and disjoint:
             found = {"residual": MeasureColumns(value="residual", lower="lower", upper="upper")}
             if "count" in self.frame.columns:
                 ends = {"lower": "count_lower", "upper": "count_upper"}
@@ -358,10 +359,12 @@ def tree_of_nodes(receipt: Mapping[str, Any], what: str) -> Hierarchy:
     """The hierarchy of a release; ParameterError for cells of several hierarchies, which are no
     tree."""
     if not is_one_hierarchy(receipt["hierarchy"]):
+        rows = "rows are of disjoint records: filter and add them up, or"
+        if receipt.get("adds_up") is False:
+            rows = "rows overlap:"
         raise ParameterError(
             f"{what} does not take cells of several hierarchies ({receipt['hierarchy']}). Their "
-            "rows are of disjoint records: filter and add them up, or take result.dp.top or "
-            "result.dp.report."
+            f"{rows} take result.dp.top or result.dp.report."
         )
     return as_hierarchy(receipt["hierarchy"])
 

@@ -301,7 +301,7 @@ def user_parts(
     """
     users = user_nodes(source, hierarchy, unit, most, shares, columns, progress=progress)
     return MeasuredParts(
-        counts=users.tree,
+        counts=users.nodes.counts,
         sums=None,
         users=users,
         source=source,

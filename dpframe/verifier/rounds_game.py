@@ -295,7 +295,7 @@ def bound_rounds_game(proof: Proof, epsilon: Fraction, enough: Fraction) -> Delt
     unit = proof.whole_number("unit", 1)
     weighed = [read_gaussian(each, unit, items) for each in proof.entries("rounds")]
     along = "measured" in proof.game
-    others = {"norm", "norms", "count"} if along else {"height", "histograms"}
+    others = {"norm", "norms", "count"} if along else {"histograms"}
     if more := sorted(others & set(proof.game)):
         raise BrokenProofError(
             f"rounds {'with' * along or 'without'} 'measured' have no {more[0]!r}"
@@ -386,15 +386,15 @@ def measured_of_rounds(proof: Proof) -> list[MeasuredAlong]:
 
 
 def part_norms(proof: Proof) -> list[int]:
-    """The norms of a user in the counts of each part of what is shown: one part, or two. Each part
-    has a histogram of its own."""
+    """The norms of a user in the counts of each part of what is shown. Each part has a histogram of
+    its own."""
     norm, norms = proof.whole_number("norm", 1), proof.game.get("norms")
     if norms is None:
         return [norm]
     if not isinstance(norms, list) or not all(type(one) is int and one > 0 for one in norms):
         raise BrokenProofError("'norms' must be whole numbers from 1 on")
-    if len(norms) != 2:
-        raise BrokenProofError("'norms' must be those of the lowest nodes and of the nodes above")
+    if len(norms) < 2:
+        raise BrokenProofError("'norms' must be those of the lowest nodes and of nodes above")
     squares = sum(one * one for one in norms)
     check_claim(squares <= norm * norm, f"counts of a user move by the root of {squares} together")
     return norms
@@ -466,7 +466,7 @@ def rounds_rollup_facts(receipt: Mapping[str, Any], proof: Proof) -> Facts:
     yield "threshold", -(-rounds.whole_number("threshold") // (unit * parts))
     last = {name: weighed[-1].get(name) for name in ("sigma", "end")}
     yield from gaussian_facts(("noise",), last, unit)
-    levels, searched = _levels_of_parts(height), 0
+    levels, searched = levels_of_parts(height, receipt), 0
     for one in along:
         facts = receipt["measures"].get(one.measure)
         known = isinstance(facts, dict) and isinstance(facts.get("spec"), str)
@@ -496,10 +496,10 @@ def rounds_rollup_facts(receipt: Mapping[str, Any], proof: Proof) -> Facts:
     )
 
 
-def _levels_of_parts(height: int) -> list[list[int] | None]:
+def levels_of_parts(height: int, receipt: Mapping[str, Any]) -> list[list[int] | None]:
     """The levels of each part of the shown nodes: None for the lowest nodes, then the root, then
-    four bands of the levels between, at most."""
-    bands = min(height - 1, 4)
+    four bands of the levels between, at most; of cells eight."""
+    bands = min(height - 1, 8 if "dimensions" in receipt else 4)
     between = [[at for at in range(1, height) if (at - 1) * bands // (height - 1) == band]
                for band in range(bands)]  # fmt: skip
     return [None, [0], *between]

@@ -319,7 +319,29 @@ def speed(releases: int) -> None:
     bench.compared("numbers of users", bench.in_turns(sides, min(3, releases)), "exact")
 
 
-TABLES = {"words": words, "counts": counts, "leaves": leaves, "speed": speed}
+def levels(releases: int) -> None:
+    """1e7 rows of 1e6 users in three columns of 20, 50 and 100 values: questions of several levels
+    beside ``heavy_hitters`` of the three columns as one number."""
+    con = duckdb.connect()
+    con.execute(
+        "CREATE TABLE rows AS SELECT who, a, b, c, v, a * 5000 + b * 100 + c AS leaf FROM (SELECT "
+        "range % 1000000 AS who, floor(20 * pow(random(), 2))::INT AS a, floor(50 * "
+        "pow(random(), 2))::INT AS b, floor(100 * pow(random(), 2))::INT AS c, random() AS v "
+        "FROM range(10000000))"
+    )
+    rows, given = con.table("rows"), {"user": "who", "progress": False, **BUDGET}
+    sums = {"users": "count", "total": "sum(v, 0, auto)"}
+    sides = {
+        "heavy_hitters": lambda: dp.heavy_hitters(rows, "leaf", **given),
+        "hhh": lambda: dp.hhh(rows, ["a", "b", "c"], **given),
+        "rollup, users and a sum": lambda: dp.rollup(rows, ["a", "b", "c"], sums, **given),
+        "hhh of a cube": lambda: dp.hhh(rows, dp.cube(["a", "b", "c"]), **given),
+    }
+    bench.compared_head()
+    bench.compared("levels", bench.in_turns(sides, min(3, releases)), "heavy_hitters")
+
+
+TABLES = {"words": words, "counts": counts, "leaves": leaves, "speed": speed, "levels": levels}
 
 
 def main() -> None:

@@ -131,7 +131,7 @@ def test_no_rows_are_a_rest_of_zero(engine: Any) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"user": "who", "threshold": 40},
+        {"user": "who", "contribution": "share", "threshold": 40},
         {"user": "who", "contribution": "records", "max_contributions": 3, "threshold": 300},
         {"weight": "bytes", "max_weight": 16, "threshold": 3000},
         {"totals": True, "threshold": 300},
@@ -221,8 +221,16 @@ def test_spark_divides_users_over_segments_as_duckdb_does(session: Any) -> None:
 def test_spark_answers_by_user(session: Any) -> None:
     """Law: every user weighs one, and they are divided over all there is."""
     spark = session.createDataFrame(ROWS)
-    result = dp.rollup(spark, "country * city", "count", **BUDGET, user="who")
+    by_user: dict[str, Any] = {**BUDGET, "user": "who"}
+    result = dp.rollup(spark, "country * city", "count", **by_user, contribution="share")
     assert abs(result["count"].sum() - ROWS.num_rows // 3) < 30
+    for measures in ("count", {"n": "count", "s": "sum(whole, 0, auto)"}):
+        shown = []
+        for source in (spark, ROWS):
+            with seeded_noise(4):
+                shown.append(dp.rollup(source, "country * city", measures, **by_user))
+        pd.testing.assert_frame_equal(*shown)
+        assert abs(shown[0].iloc[0, 6] - ROWS.num_rows // 3) < 30
     with pytest.raises(ParameterError, match="Spark lacks"):
         dp.rollup(
             spark, "country * city", {"s": "sum(whole, 0, 9)"}, **BUDGET, heavy="s", threshold=500

@@ -85,6 +85,41 @@ def test_everything_that_goes_with_one_hierarchy_goes_with_several(
     assert (0 in set(several["level"])) == arguments.get("remainder", True)
 
 
+def test_users_are_counted_alike_at_every_door(frame: pd.DataFrame, tmp_path: Path) -> None:
+    """Law: by rounds, under one seed, pandas, SQL and Polars have the same cells and numbers, which
+    are those of whole cells; a rollup with a mean takes shares, and says so."""
+    shown = []
+    with duckdb.connect() as con:
+        con.register("frame", frame)
+        con.execute("CREATE TABLE talks AS FROM frame")
+        dp.register(con)
+        asked = "'talks', 'src * dst', \"user\" := 'who', epsilon := 3.0, delta := 1e-6"
+        named = "{'n': 'count', 'b': 'sum(bytes, 0, auto)'}"
+        for call in (
+            lambda: con.sql(f"FROM dp_hhh({asked})").df(),
+            lambda: frame.dp.hhh("src * dst", user="who", **LARGE),
+            lambda: con.sql(f"FROM dp_rollup({asked}, measures := {named})").df(),
+            lambda: frame.dp.rollup("src * dst", OF_USERS, user="who", **LARGE),
+        ):
+            with seeded_noise(5):
+                shown.append(call())
+    for one, other in (shown[:2], shown[2:]):
+        assert len(one) > 3
+        pd.testing.assert_frame_equal(one, other, check_dtype=False)
+    found = shown[1]
+    users = frame.groupby(["src", "dst"])["who"].nunique()
+    finest = found[(found["src"] != "*") & (found["dst"] != "*")]
+    true = users.loc[list(zip(finest["src"], finest["dst"], strict=True))].to_numpy()
+    assert ((finest["lower"] - 9 <= true) & (true <= finest["upper"] + 40)).mean() > 0.8
+    assert abs(found["count"][0] - frame["who"].nunique()) < 40
+    shares = frame.dp.rollup("src * dst", {"m": "mean(bytes, 0, 9)"}, user="who", **LARGE)
+    assert "rounds do not go with mean(bytes, 0, 9) of cells" in str(shares.dp.receipt)
+
+
+LARGE: dict[str, Any] = {"epsilon": 3.0, "delta": 1e-6}
+OF_USERS = {"n": "count", "b": "sum(bytes, 0, auto)"}
+
+
 def test_explain_says_what_it_costs_and_in_which_order() -> None:
     plan = dp.explain(ASKED, **BUDGET)
     assert plan["order"].startswith("src /32 * dst /16; ")

@@ -10,6 +10,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.errors import ParameterError
+from dpframe.testing import seeded_noise
 
 ROWS = pd.DataFrame(
     [(f"u{i}", line, f"{line}{i % 2}") for i in range(600) for line in "ab"] * 2
@@ -54,6 +55,21 @@ def test_listed_nodes_are_all_counted_and_nothing_beside_them() -> None:
     assert pure.dp.receipt["delta"] == 0
 
 
+def test_nodes_that_nobody_lists_are_found_by_rounds() -> None:
+    """Law: the rows, numbers and receipt are those of ``hhh`` by rounds under the same seed."""
+    shown, budget = [], {**BUDGET, "epsilon": 8.0}
+    for call in (
+        lambda: dp.tree_counts(ROWS, ["line", "stop"], **USERS, **budget),
+        lambda: dp.hhh(ROWS, ["line", "stop"], user=USERS["user"], **budget),
+    ):
+        with seeded_noise(2):
+            shown.append(call())
+    pd.testing.assert_frame_equal(*shown)
+    near(shown[0], {prefix: TRUTH[prefix] for prefix in shown[0]["prefix"]})
+    assert shown[0].dp.receipt["mechanism"] == "rounds"
+    assert dp.verify(dp.tree_counts(ROWS, ["line", "stop"], **USERS, **budget))
+
+
 def test_a_user_counts_at_no_more_nodes_of_a_level_than_at_most_says() -> None:
     """Of two lines each rider counts at one: about half of them, and at one stop of two."""
     frame = dp.hhh(ROWS, ["line", "stop"], at_most=1, **USERS, **BUDGET)
@@ -72,7 +88,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (dp.explain, {"at_most": 1001}, "from 1 to 1000"),
     (dp.explain, {"threshold": 3}, "smallest private threshold"),
     (dp.explain, {"contribution": "share", "at_most": 2}, "contribution='items'"),
-    (dp.explain_tree_counts, {}, "contribution=.items. .* keys="),
+    (dp.explain_tree_counts, {"level_weights": [1.0] * 3}, "contribution='items' without keys"),
     (dp.explain_tree_counts, {"mechanism": "relative", "keys": ["a"]}, "finds keys by itself"),
 ]
 

@@ -174,6 +174,6 @@ def test_users_are_those_of_every_row_by_itself(
     assert held.users == len(want[0, None])
     if depth == 1:
         del want[0, None]
-    keys = held.tree.keys[0].take(pa.array(held.node)).to_pylist()
-    values = Counter(zip(held.tree.level[held.node].tolist(), keys, strict=True))
+    keys = held.nodes.keys[0].take(pa.array(held.node)).to_pylist()
+    values = Counter(zip(held.nodes.level[held.node].tolist(), keys, strict=True))
     assert values == {node: len(users) for node, users in want.items() if users}

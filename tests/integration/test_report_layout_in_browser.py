@@ -241,3 +241,32 @@ def test_the_matrix_adds_up_at_every_step_and_leads_back(chromium: Any, tmp_path
     listed = "document.querySelectorAll('#table tbody tr').length"
     assert chromium.execute_script(f"return {listed}") == min(50, len(result))
     assert chromium.get_log("browser") == []
+
+
+def test_the_matrix_of_users_has_the_number_of_each_cell(chromium: Any, tmp_path: Path) -> None:
+    """Law: cells overlap: an entry, and the margin of a name, are numbers of the release, at every
+    step; nothing is summed."""
+    rows = [(u, f"a{u % 3}", f"d/{t}/{u % 2}") for u in range(2400) for t in range(3)]
+    frame = pd.DataFrame(rows, columns=["who", "src", "p"])
+    with seeded_noise(1):
+        result = frame.dp.hhh("src * path:p?depth=3", user="who", epsilon=3.0, delta=1e-6)
+    result.dp.report(tmp_path / "cells.html")
+    chromium.get((tmp_path / "cells.html").as_uri())
+    numbers = dict(zip(zip(result["src"], result["p"], strict=True), result["count"], strict=True))
+    for place in ("d", "d/0"):
+        heads, margin, *lines = chromium.execute_script(
+            "return [...document.querySelectorAll('#grid tr')].map((line) => "
+            "[...line.children].map((one) => one.textContent)).map((x, i, all) => "
+            "i === 1 ? all.at(-1) : x).concat([[...document.querySelectorAll('#grid tr')][1]]"
+            ".map((line) => [...line.children].map((one) => one.textContent)))"
+        )
+        assert "Sum" not in heads
+        assert margin[0] == "all of it"
+        shown = {name: number(text) for name, text in zip(heads[1:], margin[1:], strict=True)}
+        below = {key: n for (src, key), n in numbers.items() if src == "*" and key != "*"}
+        assert shown["all of it"] == (numbers["*", "*"] if place == "d" else below["d"])
+        assert {shown[name] for name in shown if name != "all of it"} <= set(below.values())
+        first = lines[-1]
+        assert number(first[1]) in set(numbers.values())
+        chromium.execute_script("document.querySelector('#grid thead button').click()")
+    assert chromium.get_log("browser") == []

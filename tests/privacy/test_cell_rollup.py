@@ -60,7 +60,8 @@ def test_no_neighbour_is_further_than_claimed(
         **(SEVERAL if user is None else BY_USER),
         "values": dpm.distinct("v", at_most=None if user is None else 2),
     }
-    plan = plan_of(several, by=by, user=user, **SELECTED)
+    way = {} if user is None else {"contribution": "share"}
+    plan = plan_of(several, by=by, user=user, **way, **SELECTED)
     assert plan.selection is not None
     base = rows_near(plan.selection.threshold)
     pairs = compared(plan, base, added)
@@ -156,7 +157,8 @@ def alone(plan: RollupPlan) -> list[Row]:
 def test_planted_bugs_are_rejected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted bugs: the comparison above certainly fails, and without them it holds."""
     user, measures, plant = PLANTED[name]
-    plan = plan_of(measures, by="a * b", user=user, **{**SELECTED, "epsilon": 3.0})
+    way = {} if user is None else {"contribution": "share"}
+    plan = plan_of(measures, by="a * b", user=user, **way, **{**SELECTED, "epsilon": 3.0})
     added = RECORDS[:1] if user is None else USERS[:1] + USERS[6:7]
     base = alone(plan) if plant is _nobody_takes else near(plan)
     assert not rejected(plan, compared(plan, base, added), plan.epsilon_spent)

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from dpframe import measures as dpm
 from dpframe.accounting.weighted_round_noise import Law, RoundLaws
 from dpframe.mechanisms import weighted_rounds
-from dpframe.mechanisms.weighted_rounds import SumBounds
+from dpframe.mechanisms.weighted_rounds import FoundNodes, LevelParts, SumBounds, node_parts
 from dpframe.noise import rounded_normal
 from dpframe.questions.rollup import ask as counting
 from dpframe.questions.rollup.rounds import RoundsSelection
@@ -103,13 +103,20 @@ def answering(laws: RoundLaws, seed: int, heard: list[tuple[str, Whole]]) -> Rou
     )
 
 
+def by_levels(users: UserNodes, laws: RoundLaws, sums: Sequence[SumBounds]) -> FoundNodes:
+    parts = node_parts(users.height)
+    return weighted_rounds.run(users, laws=laws, at_most=None, sums=sums, by_level=parts)
+
+
 def transcript(
     users: UserNodes, laws: RoundLaws, sums: Sequence[SumBounds], seed: int
 ) -> tuple[list[tuple[str, Whole]], tuple[Any, ...]]:
     """Every vector that gets noise, by its law; and all that is released after it."""
     heard: list[tuple[str, Whole]] = []
     answers = answering(laws, seed, heard)
-    found = weighted_rounds.run(users, laws=answers, at_most=None, sums=sums, by_level=True)
+    found = weighted_rounds.run(
+        users, laws=answers, at_most=None, sums=sums, by_level=node_parts(users.height)
+    )
     numbers = [found.shown, found.count, found.weight, *(s.number for s in found.sums)]
     units = [s.unit.tolist() for s in found.sums]
     norms = [(s.norms, s.beyond) for s in found.sums]
@@ -256,31 +263,39 @@ def _node_by_node(patch: pytest.MonkeyPatch) -> None:
 
 
 def _whole_norm_in_each_part(patch: pytest.MonkeyPatch) -> None:
-    parts = weighted_rounds.level_norms
-    patch.setattr(
-        weighted_rounds,
-        "level_norms",
-        lambda law, *, height: (law.norm,) * len(parts(law, height=height)),
-    )
+    parts = LevelParts.norms
+    patch.setattr(LevelParts, "norms", lambda self, law: (law.norm,) * len(parts(self, law)))
 
 
 def _level_of_others(patch: pytest.MonkeyPatch) -> None:
     """Every user is cut to the least level of anybody."""
-    own = user_nodes._levels_of_users
-    patch.setattr(
-        user_nodes,
-        "_levels_of_users",
-        lambda *given: np.full(len(given[1]), own(*given).min(initial=2**40)),
-    )
+    own, once = user_nodes._levels_of_users, UserAmounts.bounded_sums
+    least: list[int] = []
+
+    def noting(*given: Any) -> Whole:
+        levels = own(*given)
+        least.append(int(levels.min(initial=2**40)))
+        return levels
+
+    def planted(self: UserAmounts, lower: float, upper: float, bound: float, *rest: int) -> Whole:
+        least.clear()
+        once(self, lower, upper, bound, *rest)
+        norm = rest[0]
+        units = np.minimum(np.rint(np.abs(self.amount) / bound * norm), min(least)).astype(np.int64)
+        signed = np.where(np.clip(self.amount, lower, upper) < 0, -units, units)
+        return np.bincount(self.node, signed, minlength=self.nodes).astype(np.int64)
+
+    patch.setattr(user_nodes, "_levels_of_users", noting)
+    patch.setattr(UserAmounts, "bounded_sums", planted)
 
 
 def _ancestors_twice(patch: pytest.MonkeyPatch) -> None:
     """A node above two keys of a user is a node of the user twice."""
 
-    def planted(tree: Any, user: Whole, leaf: Whole, level: int) -> Any:
-        node = tree.ancestors_at(level)[leaf].astype(np.int64)
+    def planted(nodes: Any, user: Whole, leaf: Whole, level: int) -> Any:
+        node = nodes.ancestors_at(level)[leaf].astype(np.int64)
         rows = np.flatnonzero((node >= 0) & (node != leaf))
-        return user_nodes._Runs(rows, np.arange(len(rows)), node[rows], np.ones(len(rows), bool))
+        return user_nodes._Runs(rows, np.arange(len(rows)), None, user[rows], node[rows])
 
     patch.setattr(user_nodes, "_nodes_above", planted)
 
@@ -434,7 +449,9 @@ def outcome(
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(weighted_rounds, "find_nodes", lambda nodes, laws: found)
-        shown = weighted_rounds.run(users, laws=silent, at_most=None, sums=sums, by_level=True)
+        shown = weighted_rounds.run(
+            users, laws=silent, at_most=None, sums=sums, by_level=node_parts(users.height)
+        )
     return (shown.at_most, *((s.norms, s.beyond) for s in shown.sums)), tuple(numbers), bins
 
 

@@ -14,6 +14,9 @@ const under = (dimension, row) => data.lines[dimension][row][focus[dimension].le
 const inFocus = (row) =>
   focus.every((line, d) => line.every((label, i) => data.lines[d][row][i] === label));
 
+/** Whether a cell is at most one level below the focus: of cells that overlap, an entry is one. */
+const isNext = (row) => focus.every((line, d) => data.lines[d][row].length <= line.length + 1);
+
 /** The largest nodes of a dimension, and what holds the others. */
 function ends(dimension, scope) {
   const sums = new Map();
@@ -73,10 +76,11 @@ function drawMatrix() {
     ]);
     drawTrail(at(`trail-${d}`), steps);
   }
-  const scope = rows.filter((row) => data.level[row] > 0 && inFocus(row));
-  const [down, across] = [ends(0, scope), ends(1, scope)];
+  const scope = rows.filter((row) => (data.overlap || data.level[row] > 0) && inFocus(row));
+  const own = data.overlap ? scope.filter(isNext) : scope;
+  const [down, across] = [ends(0, own), ends(1, own)];
   const cells = down.heads.map(() => across.heads.map(() => ({ sum: 0, number: 0 })));
-  for (const row of scope) {
+  for (const row of own) {
     const cell = cells[down.place(row)][across.place(row)];
     cell.sum += data.residual[row];
     cell.number += 1;
@@ -84,19 +88,23 @@ function drawMatrix() {
   const sums = cells.map((line) => line.map(({ sum }) => sum));
   const most = Math.max(1, ...sums.flat());
   const top = across.heads.map((one) => headOf(1, one, scope));
+  const sumEnd = (...content) => (data.overlap ? [] : content); // numbers that overlap have no sum
   const body = down.heads.map((one, i) => {
     const line = across.heads.map((other, j) => entryOf([one, other], cells[i][j], most, scope));
-    return make("tr", [headOf(0, one, scope), ...line, sumOf(total(sums[i]))]);
+    return make("tr", [headOf(0, one, scope), ...line, ...sumEnd(sumOf(total(sums[i])))]);
   });
   const foot = across.heads.map((_, j) => sumOf(total(sums.map((line) => line[j]))));
+  const last = make("tr", [make("th", "Sum"), ...foot, sumOf(total(sums.flat()))]);
+  const corner = make("th", data.names.join(" \\ "));
   at("grid").replaceChildren(
-    make("thead", make("tr", [make("th", data.names.join(" \\ ")), ...top, make("th", "Sum")])),
-    make("tbody", [...body, make("tr", [make("th", "Sum"), ...foot, sumOf(total(sums.flat()))])]),
+    make("thead", make("tr", [corner, ...top, ...sumEnd(make("th", "Sum"))])),
+    make("tbody", [...body, ...sumEnd(last)]),
   );
 }
 
 function entryOf(ends, { sum, number }, most, scope) {
-  const text = number ? amount(sum) : "";
+  const isOne = !data.overlap || ends.every(({ name }) => name !== undefined);
+  const text = number && isOne ? amount(sum) : "";
   const open = ends.map(({ name }, i) => number && isOpen(i, name, scope));
   const go = () => {
     ends.forEach(({ name }, i) => open[i] && focus[i].push(name));
@@ -107,7 +115,8 @@ function entryOf(ends, { sum, number }, most, scope) {
   if (number) {
     cell.style.setProperty("--tone", Math.sqrt(Math.max(0, sum) / most));
     const names = ends.map((one) => one.text).join(" * ");
-    cell.title = `${names}: ${text} in ${number} reported cell${number > 1 ? "s" : ""}`;
+    const of = data.overlap ? "" : ` in ${number} reported cell${number > 1 ? "s" : ""}`;
+    cell.title = `${names}: ${text}${of}`;
   }
   return cell;
 }

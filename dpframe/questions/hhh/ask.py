@@ -60,15 +60,20 @@ SKETCH_MECHANISM = ("mechanism='streaming'", "by mechanism='offline'")
 """The mechanism that needs the rows of a table, and what to use without them."""
 
 
+def nodes_of_users(source: object, plan: Any, progress: bool) -> MechanismInput[Any]:
+    """Read users and their nodes for rounds."""
+    from dpframe.sources.user_nodes import user_nodes
+
+    asked = (plan.hierarchy, plan.unit, plan.items, plan.shares)
+    users = user_nodes(source, *asked, progress=progress)
+    return MechanismInput(users, users.nodes.types)
+
+
 def count(source: object, plan: Any, progress: bool) -> MechanismInput[Any]:
     """Count a source for the mechanism of a plan."""
     if plan.counters is None:
         if plan.items is not None:
-            from dpframe.sources.user_nodes import user_nodes
-
-            asked = (plan.hierarchy, plan.unit, plan.items, plan.shares)
-            nodes = user_nodes(source, *asked, progress=progress)
-            return MechanismInput(nodes, nodes.tree.types)
+            return nodes_of_users(source, plan, progress)
         if plan.unit.nodes is not None:
             from dpframe.sources.exact_trees import node_users
 

@@ -80,6 +80,9 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
     one_residual: ClassVar[str] = "of a count that holds one reported residual"
     """The count to which the typical error on the card belongs."""
 
+    adds_up: ClassVar[bool] = True
+    """Whether rows of cells are disjoint."""
+
     coverage: ClassVar[bool] = True
     """Whether the card says which residuals are reported."""
 
@@ -248,7 +251,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
         return [
             self.guarantee_line,
             Line("mechanism", self.mechanism, self.paper),
-            *hierarchy_lines(self.hierarchy),
+            *hierarchy_lines(self.hierarchy, adds_up=self.adds_up),
             Line("counts", self.unit.counts, self.unit.what_counts),
             *_weight_lines(self.unit),
             *([] if self.way is None else [self.way]),

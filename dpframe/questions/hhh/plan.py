@@ -198,8 +198,9 @@ def cells_plan(asked: HhhArguments) -> CellsPlan:
         return CellsPlan(asked=asked, threshold=chosen.threshold, laws=chosen.laws)
     if asked.unit.grid > 1 or asked.unit.moves > 1:
         raise ParameterError(
-            "totals (True) counts single records. Leave user and weight out, or pass "
-            "contribution='records' and max_contributions=1."
+            "totals (True) counts single records. Leave user and weight out, pass "
+            "contribution='records' and max_contributions=1, or leave totals out: with user= "
+            "counts are of whole cells by default."
         )
     whole = asked.budget
     counts = level_laws(
@@ -492,8 +493,6 @@ def _reason_for_shares(given: CallArguments) -> str | None:
         return "remainder=True needs numbers that add up"
     if given["totals"]:
         return "totals=True counts the cells of several hierarchies"
-    if given.hierarchies.has_cells:
-        return "several hierarchies at once have no rounds"
     return None
 
 
@@ -572,7 +571,7 @@ def _plan_of_mechanism(asked: HhhArguments) -> HhhPlan[Any, Any]:
             f"mechanism={asked.mechanism!r} adds up no weight ({asked.unit.weight!r}). Use "
             "mechanism='offline', or leave weight and max_weight out."
         )
-    if asked.hierarchy.has_cells:
+    if asked.hierarchy.has_cells and asked.mechanism != "rounds":
         return cells_plan(asked)
     if asked.totals:
         raise ParameterError("totals (True) needs several hierarchies at once. Leave it out.")

@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpframe.accounting.compose import Profile
@@ -23,15 +22,16 @@ from dpframe.asking.card import (
     Line,
     Text,
     invalid_notices,
-    typical_error_line,
     wide_interval_notices,
 )
+from dpframe.asking.level_plan import cell_columns
 from dpframe.asking.privacy_receipt import Receipt, Sight
 from dpframe.budget import PrivacyUnit, WholeUser
-from dpframe.counts import NoisyNodes
+from dpframe.counts import NodeSet, NoisyNodes
 from dpframe.errors import ParameterError
+from dpframe.hierarchy import Hierarchy
 from dpframe.mechanisms import weighted_rounds
-from dpframe.mechanisms.weighted_rounds import FoundNodes, WeightSource
+from dpframe.mechanisms.weighted_rounds import FoundNodes, LevelParts, WeightSource
 from dpframe.noise import NoiseTable, law_facts
 from dpframe.questions.hhh.checks import HhhArguments
 from dpframe.questions.hhh.mechanism_plan import HhhPlan
@@ -48,8 +48,9 @@ class ItemsUnit(WholeUser):
     at_most: int | None = None
     given: int | None = None
     """``max_contributions`` of the call; None if it was left out."""
-    above: int | None = None
-    """``at_most`` of nodes above the lowest ones; None where a release has to find it."""
+    above: int | tuple[int, ...] | None = None
+    """``at_most`` of nodes above the lowest ones, of cells of the total and of every band of kinds;
+    None where a release has to find it."""
     height: int = 1
     """How many levels are searched."""
 
@@ -64,14 +65,21 @@ class ItemsUnit(WholeUser):
     @property
     def facts(self) -> dict[str, object]:
         own = {"max_contributions": self.max_contributions, "at_most": self.at_most}
-        several = {} if self.height == 1 else {"at_most_above": self.above, "adds_up": False}
+        several = (
+            {} if self.height == 1 else {"at_most_above": self._at_most_above, "adds_up": False}
+        )
         return {**super().facts, **own, **several}
+
+    @property
+    def _at_most_above(self) -> object:
+        """``above`` as plain JSON types."""
+        return [*self.above] if isinstance(self.above, tuple) else self.above
 
     @property
     def counts(self) -> str:
         few, above = (
-            "a number that is found privately" if most is None else str(most)
-            for most in (self.at_most, self.above)
+            "a number that is found privately" if most is None else str(most).strip("[]")
+            for most in (self.at_most, self._at_most_above)
         )
         if self.height == 1:
             return (
@@ -99,8 +107,9 @@ MOST_ITEMS = 100_000
 MANY_NODES = 10
 """Nodes of a user in an example, where ``at_most`` is not known."""
 
-LARGEST_AT_MOST = 2000
-"""The largest ``at_most`` of several levels with which a user still weighs something at each."""
+LARGEST_AT_MOST = {1: NORM**2, 2: 2000, 3: 700}
+"""The largest ``at_most`` with which a user still weighs something at each shown node, by how many
+parts are counted apart; 3 stands for more."""
 
 RELEASE_SHARE = 0.2
 """Part of mu^2 for the counts; with this part, a tenth fewer values are found than with none."""
@@ -114,12 +123,13 @@ BANDS = 8
 """Bands of levels above the finest nodes, at most: each has a share of its own."""
 
 
-def group_shares(height: int) -> tuple[int, ...]:
+def group_shares(height: int, finest: int = 1) -> tuple[int, ...]:
     """Return how the square of a user's norm is divided: over the finest nodes of the user, and
-    over the nodes of each band of levels above them."""
-    bands = min(height - 1, BANDS)
+    over the nodes of each band of levels above them. ``finest`` levels have no level below them."""
+    bands = min(height - finest, BANDS)
     each = min(LEVEL_SHARE, ABOVE_SHARE // max(1, bands))
-    return WHOLE_SHARE - each * bands, *[each] * bands
+    none_above = [0] if not bands and height > 1 else []  # the root is counted all the same
+    return WHOLE_SHARE - each * bands, *[each] * bands, *none_above
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -156,8 +166,8 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
     @property
     def parts(self) -> int:
         """How many parts of the shown nodes are counted apart: the lowest nodes, and of several
-        levels those above them."""
-        return min(2, self.height)
+        levels those above them; of cells the total and bands of kinds above them."""
+        return len(self.norms)
 
     @property
     def at_most(self) -> tuple[int, ...]:
@@ -167,7 +177,15 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
     @property
     def norms(self) -> tuple[int, ...]:
         """For each part the norm of a user in its counts."""
-        return weighted_rounds.part_norms(self.laws.count_law, parts=self.parts)
+        if self.by_level is not None:
+            return self.by_level.norms(self.laws.count_law)
+        return weighted_rounds.part_norms(self.laws.count_law, parts=min(2, self.height))
+
+    @property
+    def by_level(self) -> LevelParts | None:
+        """The parts of shown nodes, where levels are counted apart: a user has few cells of one
+        kind, and many of another."""
+        return level_parts(self.hierarchy) if count_parts(self.hierarchy) > 2 else None
 
     @property
     def grids(self) -> tuple[int, ...]:
@@ -175,14 +193,9 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
         return weighted_rounds.full_user_weights(self.norms, self.at_most)
 
     @property
-    def grid(self) -> int:
-        """Units of the counts of all parts."""
-        return math.prod(self.grids)
-
-    @property
     def shares(self) -> tuple[int, ...]:
         """How the square of a user's norm is divided when nodes are searched."""
-        return group_shares(self.height)
+        return group_shares(self.height, len(self.hierarchy.finest_levels))
 
     def users_needed(self, nodes: int) -> float:
         """How many users find a finest node, before what later rounds gain, if each has so many."""
@@ -237,6 +250,8 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
         )
         if self.parts > 1:
             facts["norms"] = list(self.norms)
+        if self.by_level is not None:
+            facts["height"] = self.height
         return DrawList(
             kind="rounds", draws=(count,), facts=facts, delta=laws.delta, curve=self._curve
         )
@@ -248,8 +263,17 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
             "rounds": [law_facts(one.noise, self.laws.unit) for one in self.laws.rounds],
             "sizes": None if sizes is None else law_facts(sizes.noise, 1),
             **super().noise,
-            **({"above": law_facts(self.count_noise, self.grids[1])} if self.height > 1 else {}),
+            **({"above": self._above_facts} if self.parts > 1 else {}),
         }
+
+    @property
+    def _above_facts(self) -> dict[str, Any] | list[dict[str, Any]]:
+        """The noise above the lowest nodes: a law, or one with its levels for each part."""
+        laws = [law_facts(self.count_noise, grid) for grid in self.grids[1:]]
+        if self.by_level is None:
+            return laws[0]
+        pairs = zip(self.by_level.levels_above, laws, strict=True)
+        return [{"levels": levels, "law": law} for levels, law in pairs]
 
     def _curve(self, epsilons: Sequence[float]) -> Profile:
         return tuple((e, weighted_rounds.cost(self.laws, epsilon=e)) for e in epsilons)
@@ -263,6 +287,8 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
             "counts just above it are too large more often"
         )
 
+    adds_up = False
+
     unknown_errors = "at_most=, or contribution='share'"
     """What makes errors known before data are read, for messages."""
 
@@ -275,44 +301,47 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
         return {"count": self.half_width(1) / self.grids[0]}
 
     def run(self, counted: WeightSource, /) -> FoundUsers:
-        released = weighted_rounds.run(counted, laws=self.laws, at_most=self.asked.at_most)
-        tree = counted.tree
-        parent = tree.parent[released.shown]
-        kept = self._reach_threshold(released, parent)
-        place, known = released.shown[kept], self._with_at_most(released.at_most)
-        unit = known.grid // released.weight[kept]
-        count, half = released.count[kept] * unit, unit * self.half_width(1)
+        released = weighted_rounds.run(
+            counted, laws=self.laws, at_most=self.asked.at_most, by_level=self.by_level
+        )
+        kept = self._reach_threshold(released, counted.nodes)
+        place, drawn, full = released.shown[kept], released.count[kept], released.weight[kept]
+        count, half = (2 * drawn + full) // (2 * full), self.half_width(1)  # halves up
+        chosen = np.zeros(len(counted.nodes.level), dtype=np.bool_)
+        chosen[place] = True
+        nodes = counted.nodes.chosen_nodes(chosen)
         return FoundUsers(
-            level=tree.level[place],
+            level=nodes.level,
             ancestor=np.full(len(place), -1),
             residual=count,
             count=count,
             terms=np.ones(len(place), dtype=np.int64),
-            keys=tuple(key.take(pa.array(place)) for key in tree.keys),
-            bounds=(count - half, count + half),
+            keys=nodes.keys,
+            bounds=((drawn - half) // full, -((-drawn - half) // full)),
             at_most=released.at_most,
             apart=self.asked.at_most is None
             and released.at_most[0] == 1
-            and self.height > 1
-            and _looks_apart(place, parent[kept], count, half),
+            and self.parts == 2
+            and _looks_apart(nodes.ancestor, count, -(-half // full)),
         )
 
-    def _reach_threshold(
-        self, released: FoundNodes, parent: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
+    def _reach_threshold(self, released: FoundNodes, nodes: NodeSet) -> NDArray[np.bool_]:
         """Which nodes to show: those whose noisy count reaches the threshold of the call, and all
-        above them (post-processing). ``parent`` are positions of parents."""
-        kept = np.ones(len(parent), dtype=np.bool_)
+        above them (post-processing)."""
         if self.asked.threshold is None:
-            return kept
-        kept = released.count >= self.asked.threshold * released.weight
-        row = {int(place): i for i, place in enumerate(released.shown)}
-        for i in range(len(kept) - 1, -1, -1):  # parents come before their children
-            if kept[i] and (over := row.get(int(parent[i]))) is not None:
-                kept[over] = True
-        if self.height > 1:
+            return np.ones(len(released.shown), dtype=np.bool_)
+        kept = np.zeros(len(nodes.level), dtype=np.bool_)
+        kept[released.shown] = released.count >= self.asked.threshold * released.weight
+        if self.parts > 1:
+            kept |= nodes.nodes_above(kept)
             kept[0] = True
-        return kept
+        return kept[released.shown]
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The columns of cells in a result, and their DuckDB types."""
+        numbers = ("residual", "count", "lower", "upper")
+        return cell_columns(self.hierarchy) | dict.fromkeys(numbers, "BIGINT")
 
     def frame(self, noisy: Any, types: tuple[str, ...] = (), /) -> pd.DataFrame:
         from dpframe.asking.node_frame import tidy
@@ -322,7 +351,7 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
     def _with_at_most(self, at_most: tuple[int, ...]) -> RoundsPlan:
         """Return the plan with what a release found for ``at_most``."""
         unit: Any = self.unit
-        unit = replace(unit, at_most=at_most[0], above=at_most[1] if self.height > 1 else None)
+        unit = replace(unit, at_most=at_most[0], above=above_of(at_most))
         asked = replace(self.asked, at_most=at_most[0], unit=unit)
         return replace(self, asked=asked, found=at_most)
 
@@ -332,7 +361,7 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
 
     def finish_receipt(self, facts: Receipt, noisy: Any, frame: pd.DataFrame, /) -> Receipt:
         known = self._with_at_most(noisy.at_most)
-        found = dict(zip(("at_most", "at_most_above"), noisy.at_most, strict=False))
+        found = {n: fact for n, fact in known.unit.facts.items() if n.startswith("at_most")}
         said = facts.with_release_facts(
             {**found, "counts": known.unit.counts, "noise": known.noise},
             [
@@ -340,7 +369,8 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
                 *known.count_lines(),
             ],
         )
-        invalid = invalid_notices(frame, self.hierarchy)
+        cells = self.hierarchy.has_cells
+        invalid = [] if cells else invalid_notices(frame, self.hierarchy)
         said, nothing = self._with_not_shown(said, frame)
         apart = [ONE_NODE_NOTICE] if noisy.apart and self.shares_show_more_of_one() else []
         return said.with_notices([*nothing, *apart, *invalid, *wide_interval_notices(frame)])
@@ -404,63 +434,41 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
 
     @property
     def value(self) -> str:
-        """A word for what is found: a value of a column, or a node of a hierarchy."""
+        """A word for what is found: a value of a column, a node of a hierarchy, or a cell."""
+        if self.hierarchy.has_cells:
+            return "cell"
         return "value" if self.height == 1 else "node"
+
+    @property
+    def places(self) -> list[str]:
+        """What the parts of shown nodes are called on cards."""
+        if self.by_level is not None:
+            return part_places(self.by_level.levels_above)
+        return ["lowest nodes", "nodes above"][: self.parts]
 
     def count_lines(self) -> list[Line]:
         """The lines on ``at_most``, on the noise, and on the errors that noise makes in counts."""
-        lowest, *above = zip(PART_NAMES[: self.parts], self.at_most, self.grids, strict=True)
-        told = "lowest released nodes" if above else "released values"
-        of = "of a count of a lowest node" if above else "of a count"
-        lines = [
-            Line.of(
-                "at_most",
-                lowest[1],
-                "{told} of a user that count fully; one with n more than that counts "
-                "the root of at_most / n at each, which makes counts too low",
-                told=told,
-            ),
-            *self.draws.lines,
-            *self._error_lines("", lowest[2], of),
-        ]
-        for name, most, grid in above:
-            meaning = "released nodes above the lowest ones of a user that count fully"
-            lines.append(Line(f"at_most{name}", most, meaning))
-            lines += self._error_lines(" above", grid, "of a count of a node above the lowest ones")
-        return lines
-
-    def _error_lines(self, where: str, grid: int, of: str) -> list[Line]:
-        """The lines on the noise of counts of a part, whose unit is ``1 / grid``."""
-        sd, half = round(self.laws.count_law.sigma / grid, 3), -(-self.half_width(1) // grid)
-        typical = typical_error_line(half, self.confidence, f"{of} for its noise, in users")
+        sds = [round(self.laws.count_law.sigma / grid, 3) for grid in self.grids]
+        halves = [f"+-{-(-self.half_width(1) // grid)}" for grid in self.grids]
+        fully = f"released {self.value}s of a user that count fully; one with n more than that "
+        fully += "counts the root of at_most / n at each, which makes counts too low"
+        sure = f"with confidence {self.confidence:g}, of a count for its noise, in users"
         return [
-            Line(f"standard error{where}", sd, f"{of}, in users"),
-            replace(typical, id=f"typical error{where}"),
+            Line("at_most", values_at_places(self.at_most, self.places), fully),
+            *self.draws.lines,
+            Line("standard error", values_at_places(sds, self.places), "of a count, in users"),
+            Line("typical error", values_at_places(halves, self.places), sure),
         ]
 
     def _unknown_lines(self) -> list[Line]:
         """The lines on ``at_most`` and on the error of counts, before ``at_most`` is known."""
-        lines = []
-        norms = self.norms
-        for name, norm in zip(PART_NAMES, norms, strict=False):
-            told = f"released {self.value}s" if self.parts == 1 else PART_MEANINGS[name]
-            lines += [
-                Line.of(
-                    f"at_most{name}",
-                    "found privately",
-                    "{told} of a user that count fully, by a noisy histogram of how many of "
-                    "them users have",
-                    told=told,
-                ),
-                Line.of(
-                    f"standard error{name.replace('_', ' ')}",
-                    Text("{sd:.3g} x root of at_most{name}"),
-                    "of a count for its noise, users",
-                    sd=self.laws.count_law.sigma / norm,
-                    name=name,
-                ),
-            ]
-        return lines
+        sds = [f"{self.laws.count_law.sigma / norm:.3g}" for norm in self.norms]
+        error = f"{values_at_places(sds, self.places)} x root of at_most"
+        fully = f"released {self.value}s of a user that count fully, by a noisy histogram of how "
+        return [
+            Line("at_most", "found privately", f"{fully}many of them users have"),
+            Line("standard error", error, "of a count for its noise, in users"),
+        ]
 
 
 ONE_NODE_NOTICE = Line(
@@ -468,35 +476,40 @@ ONE_NODE_NOTICE = Line(
     "users seem to have one finest node each",
     "no shown nodes together have more users than the node above them: if that is so, "
     "nodes_per_user=1, or contribution='share' without a mechanism, would show more, in numbers "
-    "that add up",
+    "that add up; if every row even has a user of its own, it is records that are protected, as "
+    "without user=",
 )
 """The notice on a release whose counts look as if shares would show more."""
 
-PART_NAMES = ("", "_above")
-"""How facts and lines on the parts of shown nodes end: of the lowest nodes, and of those above."""
 
-PART_MEANINGS = {
-    "": "lowest released nodes",
-    "_above": "released nodes above the lowest ones",
-}
+def part_places(above: Sequence[Sequence[int]]) -> list[str]:
+    """Return what parts of shown nodes are called on cards: the lowest nodes, then ``above`` parts,
+    by their levels."""
+    places = ["lowest nodes"]
+    for first, *others in above:
+        places.append(f"levels {first} to {others[-1]}" if others else f"level {first}")
+    return places
+
+
+def values_at_places(values: Sequence[object], places: Sequence[str]) -> object:
+    """Return one text of values and of where they are; a value that is the same everywhere once."""
+    if len(set(values)) == 1:
+        return values[0]
+    return ", ".join(f"{value} at {at}" for value, at in zip(values, places, strict=True))
 
 
 def _looks_apart(
-    node: NDArray[np.int64],
-    parent: NDArray[np.int64],
-    count: NDArray[np.int64],
-    half: NDArray[np.int64],
+    above: NDArray[np.int64], count: NDArray[np.int64], half: NDArray[np.int64]
 ) -> bool:
     """Return whether shown children nowhere have more users together than their parent, but for
-    noise (post-processing).
+    noise (post-processing). ``above`` are the rows of parents.
 
     Children of the root say so only if they have half of all users, and if noise could not hide
     that they had half as many again.
     """
-    row = {int(place): i for i, place in enumerate(node)}
     below: dict[int, list[int]] = {}
-    for i, place in enumerate(parent):
-        if (over := row.get(int(place))) is not None and over != i:
+    for i, over in enumerate(above.tolist()):
+        if over >= 0:
             below.setdefault(over, []).append(i)
     together = {over: sum(int(count[i]) for i in each) for over, each in below.items()}
     slack = {
@@ -525,22 +538,21 @@ def rounds_plan(given: CallArguments) -> RoundsPlan:
             "contribution out, or pass mechanism='offline'."
         )
     for name in ("weight", "max_weight", "totals"):
-        if (value := given[name]) not in (None, False):
+        if (value := given.get(name)) not in (None, False):
             raise ParameterError(
                 f"{name} ({value!r}) does not go with mechanism='rounds'. Leave it out."
             )
-    hierarchy = given.hierarchy
+    hierarchy = given.hierarchies
     height = hierarchy.height
     items = optional_whole(height, MOST_ITEMS)("max_contributions", given["max_contributions"])
-    most = optional_whole(1, NORM**2 if height == 1 else LARGEST_AT_MOST)(
-        "at_most", given["at_most"]
-    )
+    largest = LARGEST_AT_MOST[min(3, count_parts(hierarchy))]
+    most = optional_whole(1, largest)("at_most", given["at_most"])
     unit = ItemsUnit(
         user=column_name("user", given["user"]),
         contribution="items",
         max_contributions=items or max(height, DEFAULT_ITEMS),
         at_most=most,
-        above=most if height > 1 else None,
+        above=None if most is None else above_of([most] * count_parts(hierarchy)),
         given=items,
         height=height,
     )
@@ -551,7 +563,7 @@ def rounds_plan(given: CallArguments) -> RoundsPlan:
         mechanism="rounds",
         threshold=optional_whole(1, 2**53)("threshold", given["threshold"]),
         remainder=False,
-        release_share=given["release_share"],
+        release_share=given.get("release_share"),
         confidence=given["confidence"],
         at_most=unit.at_most,
     )
@@ -573,9 +585,31 @@ def plan_rounds(asked: HhhArguments) -> RoundsPlan:
             delta=asked.budget.delta,
             release_share=asked.release_share or RELEASE_SHARE,
             items=asked.unit.max_contributions,
-            histograms=min(2, asked.hierarchy.height) if asked.at_most is None else 0,
+            histograms=0 if asked.at_most is not None else count_parts(asked.hierarchy),
         )
     return RoundsPlan(asked=asked, threshold=asked.at_least(laws.users), laws=laws)
+
+
+def count_parts(hierarchy: Hierarchy) -> int:
+    """Return in how many parts shown nodes are counted apart, each with a histogram."""
+    if hierarchy.has_cells and hierarchy.height > 1:
+        return 1 + len(level_parts(hierarchy).levels_above)
+    return min(2, hierarchy.height)
+
+
+def level_parts(hierarchy: Hierarchy) -> LevelParts:
+    """Return the parts of shown nodes or cells, where levels are measured apart."""
+    height = hierarchy.height
+    if hierarchy.has_cells:
+        return weighted_rounds.cell_parts(height)
+    return weighted_rounds.node_parts(height)
+
+
+def above_of(at_most: Sequence[int]) -> int | tuple[int, ...] | None:
+    """Return what a receipt says of ``at_most`` above the lowest nodes: nothing, one number, or one
+    for each part where levels are counted apart."""
+    _, *above = at_most
+    return tuple(above) if len(above) > 1 else above[0] if above else None
 
 
 def rounds_by_default(given: CallArguments) -> bool:

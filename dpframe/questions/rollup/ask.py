@@ -98,7 +98,7 @@ def rollup_request(given: CallArguments) -> RollupRequest:
         _refuse_selection_arguments(given)
     measures = _rollup_measures(given["measures"], hierarchy, user)
     heavy = None if given["heavy"] is None else _selecting_measure(given["heavy"], measures)
-    unit, against = PrivacyUnit(user=user), _need_of_shares(given, hierarchy, listed)
+    unit, against = PrivacyUnit(user=user), _need_of_shares(given, hierarchy, listed, measures)
     if user is not None and way != "share" and not against:
         unit = rounds_unit(user, hierarchy.height)
         counts = [name for name, m in measures.items() if m.kind == "count" and by_rounds(m)]
@@ -129,10 +129,21 @@ SHARES_ONLY = ("threshold", "heavy")
 """Arguments that only go with shares."""
 
 
-def _need_of_shares(given: CallArguments, hierarchy: Hierarchy, listed: ListedNodes | None) -> str:
-    """Return what in a call needs shares, empty if nothing does; ParameterError with "items"."""
+def _need_of_shares(
+    given: CallArguments,
+    hierarchy: Hierarchy,
+    listed: ListedNodes | None,
+    measures: Mapping[str, Measure],
+) -> str:
+    """Return what in a call needs shares, empty if nothing does; ParameterError with "items".
+
+    Measures that rounds do not take along are of parts that add up; parts of cells are segments,
+    and next to numbers of whole cells they would be read as whole, too.
+    """
     names = [name for name in SHARES_ONLY if given[name] is not None]
-    names += ["keys"] * (listed is not None) + ["several hierarchies"] * hierarchy.has_cells
+    names += ["keys"] * (listed is not None)
+    if hierarchy.has_cells:
+        names += [f"{m.spec} of cells" for m in measures.values() if not by_rounds(m)]
     if given["contribution"] == "items" and names:
         raise ParameterError(
             f"contribution='items' does not go with {names[0]}. Leave one of them out, or pass "

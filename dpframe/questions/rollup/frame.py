@@ -167,7 +167,7 @@ def rollup_notices(plan: RollupNumbers, noisy: NoisyRollup, frame: pd.DataFrame)
     if len(totals) != 1:
         return []
     total = frame[totals[0] : totals[0] + 1]
-    if plan.hierarchy.has_cells:  # level 0 of cells is the remainder, not a total
+    if plan.hierarchy.has_cells and noisy.found is None:  # level 0 is the remainder, not a total
         named = plan.asked.measures.items()
         cells = frame[frame["level"] > 0]
         return [
@@ -243,7 +243,8 @@ def _invalid_rows_notice(plan: RollupNumbers, frame: pd.DataFrame) -> list[Line]
     """A notice on invalid keys, by the first count, else by the first sum of values from 0 on."""
     counts = [n for n, m in plan.asked.measures.items() if m.kind == "count"]
     chosen = [*counts, *(n for n, m in plan.asked.measures.items() if _is_positive_sum(m))]
-    if not chosen or not frame["prefix"].str.contains(INVALID, regex=False).any():
+    invalid = frame["prefix"].str.contains(INVALID, regex=False).any()
+    if plan.hierarchy.has_cells or not chosen or not invalid:  # cells are no parts of others
         return []
     values = frame[chosen[0]].to_numpy()
     own, above = values.copy(), nearest_reported(frame, plan.hierarchy)

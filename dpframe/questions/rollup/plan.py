@@ -130,7 +130,8 @@ class RollupPlan(RollupNumbers):
         if chosen is None:
             return None
         if isinstance(chosen, RoundsSelection):
-            return rollup.Rounds(laws=chosen.laws, sums=tuple(chosen.sums.values()))
+            sums = tuple(chosen.sums.values())
+            return rollup.Rounds(laws=chosen.laws, sums=sums, parts=chosen.parts)
         return rollup.Selection(test=chosen.test_noise, threshold=chosen.threshold_units)
 
     def lines(self) -> list[Line]:
@@ -190,7 +191,7 @@ def make_rollup_plan(asked: RollupRequest) -> RollupPlan:
             unit=asked.unit,
             epsilon=own,
             delta=delta - spent,
-            height=asked.hierarchy.height,
+            hierarchy=asked.hierarchy,
             measures=along,
             release_share=measured / own,
             given=asked.selection_share is not None,
@@ -348,7 +349,7 @@ def rollup_lines(plan: RollupNumbers) -> list[Line]:
     return [
         plan.guarantee_line,
         Line("mechanism", "rollup", words.mechanism),
-        *hierarchy_lines(plan.hierarchy),
+        *hierarchy_lines(plan.hierarchy, adds_up=not plan.asked.by_rounds),
         *([shares_line(why)] if plan.asked.usual and (why := plan.asked.why_shares) else []),
         *_selection_lines(plan, words),
         *_level_lines(plan),

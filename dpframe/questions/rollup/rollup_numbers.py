@@ -392,7 +392,7 @@ def rollup_facts(plan: RollupNumbers) -> dict[str, Any]:
     """The facts of the receipt on selection and measures; no fact depends on the data."""
     selection = plan.selection
     return {
-        **({"segments": True} if plan.hierarchy.has_cells else {}),
+        **({"segments": True} if plan.hierarchy.has_cells and not plan.asked.by_rounds else {}),
         **({"adds_up": False} if plan.asked.by_rounds else {}),
         "threshold": None if selection is None else selection.threshold,
         "selection": None

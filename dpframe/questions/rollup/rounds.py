@@ -21,9 +21,10 @@ from dpframe.asking.level_plan import SpendingPlan
 from dpframe.asking.privacy_receipt import Sight
 from dpframe.budget import Budget
 from dpframe.errors import DpframeError
+from dpframe.hierarchy import Hierarchy
 from dpframe.measures import AUTO, Measure
 from dpframe.mechanisms import weighted_rounds
-from dpframe.mechanisms.weighted_rounds import FoundNodes, SumBounds
+from dpframe.mechanisms.weighted_rounds import FoundNodes, LevelParts, SumBounds
 from dpframe.noise import law_facts
 from dpframe.postprocess.joint_noise import half_width
 from dpframe.questions.hhh.rounds_plan import (
@@ -31,7 +32,10 @@ from dpframe.questions.hhh.rounds_plan import (
     MANY_NODES,
     ItemsUnit,
     group_shares,
+    level_parts,
+    part_places,
     sigma_and_end,
+    values_at_places,
 )
 
 SELECTION_SHARE = Fraction(1, 2)
@@ -62,7 +66,7 @@ class RoundsSelection(SpendingPlan):
 
     unit: ItemsUnit
     part: Budget
-    height: int
+    hierarchy: Hierarchy
     measures: Mapping[str, Measure]
     laws: RoundLaws
     remake: Callable[[Fraction], RoundsSelection]
@@ -70,6 +74,15 @@ class RoundsSelection(SpendingPlan):
     @property
     def budget(self) -> Budget:
         return self.part
+
+    @property
+    def height(self) -> int:
+        return self.hierarchy.height
+
+    @property
+    def parts(self) -> LevelParts:
+        """The parts of shown nodes that are measured apart."""
+        return level_parts(self.hierarchy)
 
     @property
     def threshold(self) -> int:
@@ -107,7 +120,8 @@ class RoundsSelection(SpendingPlan):
     def shares(self) -> tuple[int, ...]:
         """How the square of a user's norm is divided when nodes are searched. One column has the
         root above it, which is not searched."""
-        return group_shares(self.height) if self.height > 1 else (1, 0)
+        finest = len(self.hierarchy.finest_levels)
+        return group_shares(self.height, finest) if self.height > 1 else (1, 0)
 
     @property
     def counts(self) -> tuple[str, ...]:
@@ -136,7 +150,7 @@ class RoundsSelection(SpendingPlan):
 
     def _norms(self, law: Law) -> tuple[int, ...]:
         """The norms of a user at the lowest nodes, the root, and bands of levels."""
-        return weighted_rounds.level_norms(law, height=self.height)
+        return self.parts.norms(law)
 
     @cached_property
     def draws(self) -> DrawList:
@@ -233,7 +247,7 @@ class RoundsSelection(SpendingPlan):
             weights = weighted_rounds.full_user_weights(self._norms(law), most)
             errors = [f"+-{half / full:.4g}" for full in weights]
             meaning = "nodes of a user that count fully; of one with more, each counts less"
-            lines = [Line("at_most", _at_places(most, places), meaning)]
+            lines = [Line("at_most", values_at_places(most, places), meaning)]
             lines += [_error_line(name, errors, places, confidence) for name in self.counts]
         for name, law, one in zip(self.sums, self.laws.sums, found.sums, strict=True):
             half = half_width(law.noise, 1, confidence)
@@ -241,7 +255,7 @@ class RoundsSelection(SpendingPlan):
             errors = [f"+-{half * bound / norm:.4g}" for bound, norm in norms]
             own = [_cut_text(*each) for each in zip(one.norms, one.beyond, strict=True)]
             told = "found privately; " * self.measures[name].needs_search + BOUND_MEANING
-            lines.append(Line(f"bounds of {name}", _at_places(own, places), told))
+            lines.append(Line(f"bounds of {name}", values_at_places(own, places), told))
             lines.append(_error_line(name, errors, places, confidence))
         return lines
 
@@ -278,15 +292,12 @@ class RoundsSelection(SpendingPlan):
     @property
     def bands(self) -> list[list[int]]:
         """The levels of each part of the nodes above the lowest ones, for sums."""
-        part = weighted_rounds.level_bands(self.height).tolist()
-        return [
-            [level for level, own in enumerate(part) if own == at] for at in range(1, max(part) + 1)
-        ]
+        return self.parts.levels_above
 
     @property
     def places(self) -> list[str]:
         """What these parts are called on cards, lowest nodes first."""
-        return ["lowest nodes", *map(_levels_text, self.bands)]
+        return part_places(self.bands)
 
 
 COUNT_MEANING = (
@@ -307,21 +318,9 @@ def _cut_text(bound: float, more: int | None) -> str:
     return f"{bound:g} (about {more} users have more)" if more and more > 1 else f"{bound:g}"
 
 
-def _at_places(values: Sequence[object], places: Sequence[str]) -> str:
-    """One text of values and of where they are; a value that is the same everywhere once."""
-    if len(set(values)) == 1:
-        return str(values[0])
-    return ", ".join(f"{value} at {at}" for value, at in zip(values, places, strict=True))
-
-
 def _error_line(name: str, errors: Sequence[str], places: Sequence[str], confidence: float) -> Line:
     meaning = f"for its noise, with confidence {confidence:g}"
-    return Line(f"error of {name}", _at_places(errors, places), meaning)
-
-
-def _levels_text(levels: list[int]) -> str:
-    first, last = levels[0], levels[-1]
-    return f"level {first}" if first == last else f"levels {first} to {last}"
+    return Line(f"error of {name}", values_at_places(errors, places), meaning)
 
 
 def _written_bounds(measure: Measure) -> str:
@@ -334,7 +333,7 @@ def choose_rounds(
     unit: ItemsUnit,
     epsilon: Fraction,
     delta: float,
-    height: int,
+    hierarchy: Hierarchy,
     measures: Mapping[str, Measure],
     release_share: Fraction,
     given: bool,
@@ -349,14 +348,14 @@ def choose_rounds(
     sums = {n: m for n, m in measures.items() if m.kind == "sum"}
     shares = [m.share for m in measures.values() if m.kind == "count"]
     searches = sum(m.needs_search for m in sums.values())
-    parts = 2 + min(height - 1, weighted_rounds.BANDS)
+    parts = 1 + len(level_parts(hierarchy).levels_above)
     histograms = parts * (bool(shares or searches) + searches)
     with add_advice("raise selection_share", given=given):
         laws = round_laws(
             epsilon=own,
             delta=delta,
             release_share=float(release_share),
-            items=max(height, DEFAULT_ITEMS),
+            items=max(hierarchy.height, DEFAULT_ITEMS),
             histograms=histograms,
             count_share=float(sum(shares)),
             sum_shares=tuple(float(m.share) for m in sums.values()),
@@ -364,14 +363,14 @@ def choose_rounds(
     return RoundsSelection(
         unit=unit,
         part=Budget(epsilon=own, delta=delta),
-        height=height,
+        hierarchy=hierarchy,
         measures=measures,
         laws=laws,
         remake=lambda other: choose_rounds(
             unit=unit,
             epsilon=other,
             delta=delta,
-            height=height,
+            hierarchy=hierarchy,
             measures=measures,
             release_share=release_share,
             given=given,

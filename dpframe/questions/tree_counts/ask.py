@@ -27,11 +27,19 @@ from dpframe.asking.level_plan import (
 from dpframe.asking.question import Question, make_explain
 from dpframe.budget import LARGEST_WEIGHT, Budget, PrivacyUnit, as_float
 from dpframe.common.calls import known_arguments
-from dpframe.counts import CountTree, ListedNodes
+from dpframe.counts import ListedNodes
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import Hierarchy
+from dpframe.questions.hhh.ask import nodes_of_users
+from dpframe.questions.hhh.rounds_plan import RoundsPlan, rounds_plan
 from dpframe.questions.tree_counts.base_tree_plan import TreePlan
-from dpframe.questions.tree_counts.plan import ADDITIVE, GOES_WITH, TREE_MECHANISMS, make_tree_plan
+from dpframe.questions.tree_counts.plan import (
+    ADDITIVE,
+    GOES_WITH,
+    TREE_MECHANISMS,
+    make_tree_plan,
+    needed_delta,
+)
 from dpframe.sources.exact_trees import exact_counts
 from dpframe.sources.keys import listed_nodes
 from dpframe.sources.source_relations import only_text
@@ -51,10 +59,14 @@ CONSTRAINTS: Mapping[str, Constraint] = {
 }
 
 
-def tree_plan(given: CallArguments) -> TreePlan[Any]:
-    """A plan from arguments that ``CONSTRAINTS`` checked."""
+def tree_plan(given: CallArguments) -> TreePlan[Any] | RoundsPlan:
+    """A plan from arguments that ``CONSTRAINTS`` checked; of rounds for different users at nodes
+    that nobody lists."""
     levels, kind = given.hierarchy, given["mechanism"]
     given.goes(GOES_WITH, kind)
+    by_items = given["contribution"] == "items" and given["user"] is not None
+    if by_items and given["keys"] is None and kind in ADDITIVE:
+        return _rounds_of_tree(given)
     return make_tree_plan(
         hierarchy=levels,
         unit=_tree_unit(given),
@@ -68,6 +80,16 @@ def tree_plan(given: CallArguments) -> TreePlan[Any]:
         alpha=given["alpha"],
         largest=given["largest"],
     )
+
+
+def _rounds_of_tree(given: CallArguments) -> RoundsPlan:
+    for name, default in (("mechanism", "additive"), ("level_weights", None)):
+        if given[name] != default:
+            raise ParameterError(
+                f"{name} ({given[name]!r}) does not go with contribution='items' without keys, "
+                f"which finds nodes by rounds. Leave {name} out."
+            )
+    return rounds_plan(given.but(delta=needed_delta(_tree_delta(given["delta"], None))))
 
 
 def _listed_tree_nodes(keys: object, hierarchy: Hierarchy) -> ListedNodes | None:
@@ -132,30 +154,34 @@ def _level_weights(value: object, hierarchy: Hierarchy) -> tuple[float, ...] | N
     return numbers
 
 
-def fit_tree_plan(plan: TreePlan[Any], source: object) -> TreePlan[Any]:
+def fit_tree_plan(plan: Any, source: object) -> Any:
     """Complete the plan by a fact of the source: whether all its columns are text, so that weights
     are read from texts."""
+    if plan.mechanism == "rounds":
+        return plan
     if isinstance(source, RemoteSource):
         return replace(plan, text_weights=source.weights_are_text)
     return replace(plan, text_weights=only_text(source))
 
 
-def tree_rollup_plan(plan: TreePlan[Any]) -> TreePlan[Any] | None:
+def tree_rollup_plan(plan: Any) -> TreePlan[Any] | None:
     """The plan if it can start from the counts of a tree; None for counts of different users, which
     do not add up."""
-    return plan if plan.unit.nodes is None else None
+    return None if columns(plan) else plan
 
 
-def columns(plan: TreePlan[Any]) -> Sequence[str] | None:
+def columns(plan: TreePlan[Any] | RoundsPlan) -> Sequence[str] | None:
     """The columns that the count reads from rows, if it counts different users; else None."""
     unit = plan.unit
-    if unit.nodes is None:
+    if unit.nodes is None and plan.mechanism != "rounds":
         return None
     return list(dict.fromkeys([*plan.hierarchy.source_columns, str(unit.user)]))
 
 
-def count(source: object, plan: TreePlan[Any], progress: bool) -> MechanismInput[CountTree]:
-    """True counts of the nodes that can be shown."""
+def count(source: object, plan: Any, progress: bool) -> MechanismInput[Any]:
+    """True counts of the nodes that can be shown, or users and their nodes."""
+    if plan.mechanism == "rounds":
+        return nodes_of_users(source, plan, progress)
     if plan.unit.nodes is not None:
         from dpframe.sources.exact_trees import node_users
 
@@ -217,8 +243,8 @@ def tree_counts(
         in the data: a node is shown if its noisy count reaches a threshold, or a node below it is
         shown. Keys must not come from the data.
     user, contribution, max_contributions
-        As for :func:`hhh` ("share" or "records"). "items", with ``keys``: how many different users
-        each listed node has; these counts do not add up. Without ``keys`` call :func:`hhh`.
+        As for :func:`hhh` ("share" or "records"). "items": how many different users each node has;
+        these counts do not add up. Without ``keys`` rounds find the nodes, as for :func:`hhh`.
     weight
         Column of whole numbers: how many records a row stands for. Floating-point numbers are
         refused: round them to whole units first. Missing and negative numbers count 0, and so does
@@ -254,9 +280,9 @@ def tree_counts(
         Instead of everything else: the result of a statement of :func:`tree_rollup_sql`, and its
         plan.
     at_most
-        With ``contribution="items"``: nodes of a level that a user counts at, 1 to 1000; 16 by
-        default. A user with more nodes counts at a uniform sample of them. Noise grows with the
-        square root of ``at_most``.
+        With ``contribution="items"`` and ``keys``: nodes of a level that a user counts at, 1 to
+        1000; 16 by default. A user with more nodes counts at a uniform sample of them. Noise grows
+        with the square root of ``at_most``. Without ``keys`` as for rounds of :func:`hhh`.
 
     Returns
     -------

@@ -426,6 +426,16 @@ CONTRIBUTIONS: Mapping[str, tuple[Contribution, ...]] = {
 grid."""
 
 
+def needed_delta(delta: float) -> float:
+    """Return delta; BudgetError if it is 0, because it is private which keys occur."""
+    if delta == 0:
+        raise BudgetError(
+            "delta is missing, and showing unknown keys needs delta > 0. Pass delta, well below "
+            "one over the number of people, or list the keys: keys=[...] or keys='domain'."
+        )
+    return delta
+
+
 def make_tree_plan(
     *,
     hierarchy: Hierarchy,
@@ -441,16 +451,8 @@ def make_tree_plan(
     asked = TreeRequest(
         hierarchy=hierarchy, unit=unit, budget=budget, mechanism=mechanism, **options
     )
-    if unit.nodes is not None and asked.listed is None:
-        raise ParameterError(
-            "contribution='items' needs listed nodes. Pass keys=, or call hhh with the same "
-            "arguments, which finds the nodes that many users have."
-        )
-    if asked.listed is None and budget.delta == 0:
-        raise BudgetError(
-            "delta is missing, and showing unknown keys needs delta > 0. Pass delta, well below "
-            "one over the number of people, or list the keys: keys=[...] or keys='domain'."
-        )
+    if asked.listed is None:
+        needed_delta(budget.delta)
     if asked.listed is not None and mechanism not in ADDITIVE:
         raise ParameterError(
             f"mechanism={mechanism!r} finds keys by itself. Leave keys out, or use "

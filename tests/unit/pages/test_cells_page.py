@@ -13,6 +13,7 @@ import dpframe as dp
 from dpframe.hierarchy import as_hierarchy
 from dpframe.pages.page_parts import lineage_labels
 from dpframe.pages.report import report_page
+from dpframe.testing import seeded_noise
 
 HOSTILE = "</script><script>window.hit = 1</script>"
 
@@ -42,6 +43,30 @@ def test_the_page_holds_every_released_number_and_the_nodes_above_it() -> None:
     line = ["10.0.0.0/8", "10.0.0.0/16", "10.0.0.0/24", "10.0.0.1/32"]
     assert line in facts["lines"][0]
     assert [HOSTILE.split("/")[0], "/".join(HOSTILE.split("/")[:2])] in facts["lines"][1]
+
+
+def test_cells_that_overlap_are_said_to() -> None:
+    """Law: level 0 is everything, the first sentence names finest cells, and nothing adds up."""
+    rows = [(u, f"a{u % 2}", f"b{t}") for u in range(900) for t in range(2)]
+    frame = pd.DataFrame(rows, columns=["who", "a", "b"])
+    with seeded_noise(2):
+        released = frame.dp.hhh("a * b", user="who", epsilon=3.0, delta=1e-6)
+        bought = frame.assign(v=1.0).dp.rollup(
+            "a * b", {"n": "count", "s": "sum(v, 0, 2)"}, user="who", epsilon=3.0, delta=1e-6
+        )
+    text = report_page(released, released.dp.receipt)
+    facts = data_in(text)
+    assert facts["overlap"] is True
+    assert facts["residual"] == released["count"].tolist()
+    assert facts["kind"][0] == "everything"
+    assert "The largest of 4 finest cells: " in text
+    assert "Cells overlap, so that rows do not add up." in text
+    assert "disjoint" not in text
+    for measure in ("n", "s"):
+        page = report_page(bought, bought.dp.receipt, measure=measure)
+        assert data_in(page)["residual"] == pytest.approx(bought[measure].tolist())
+        assert f"The largest of 4 finest cells by <bdi>{measure}</bdi>" in page
+    assert data_in(report_page(result(), result().dp.receipt))["overlap"] is False
 
 
 LINES: list[tuple[str, str, int, list[str]]] = [

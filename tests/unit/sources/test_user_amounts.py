@@ -157,9 +157,9 @@ def amounts_of(frame: pd.DataFrame) -> dict[tuple[int, int, Any], float]:
     for node in range(users.size):
         part = np.arange(users.size) == node
         own = users.amounts(0, part)
-        key = users.tree.keys[0][node].as_py()
+        key = users.nodes.keys[0][node].as_py()
         for user, amount in zip(own.user.tolist(), own.amount.tolist(), strict=True):
-            out[user, int(users.tree.level[node]), key] = amount
+            out[user, int(users.nodes.level[node]), key] = amount
     return out
 
 

@@ -46,7 +46,7 @@ TAKEN: list[tuple[dict[str, Any], tuple[str, str], str | None]] = [
     ({"nodes_per_user": 1, "epsilon": 10.0}, ROUNDS, "as they show most nodes"),
     ({"remainder": True}, SHARES, "remainder=True needs numbers that add up"),
     ({"weight": "n", "max_weight": 9.0}, SHARES, "weights are added up"),
-    ({"hierarchy": "columns:line * columns:stop"}, SHARES, "several hierarchies at once"),
+    ({"hierarchy": "columns:line * columns:stop"}, ROUNDS, "as they show most nodes"),
     ({"threshold": 25}, SHARES, "threshold=25 is too small for rounds"),
     ({"delta": 1e-11}, SHARES, "no noise of rounds fits this epsilon and delta"),
     ({"mechanism": "rounds"}, ROUNDS, None),

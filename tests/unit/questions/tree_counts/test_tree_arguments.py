@@ -112,7 +112,16 @@ WEIGHTS: list[Wrong] = [
     ({**WEIGHT, "max_weight": 10**9 + 1}, ParameterError, ("max_weight", "to 1000000000")),
     ({**WEIGHT, "max_weight": 10**9}, BudgetError, ("epsilon (1e-09", "Raise epsilon")),
     (RECORDS, ParameterError, ("contribution='records'", "max_contributions=")),
-    ({**ITEMS, "max_contributions": 2}, ParameterError, ("contribution='items'", "at_most=")),
+    (
+        {**LISTED, **ITEMS, "max_contributions": 2},
+        ParameterError,
+        ("contribution='items'", "at_most="),
+    ),
+    ({**ITEMS, "max_contributions": 1}, ParameterError, ("max_contributions (1)", "2")),
+    ({**ITEMS, "level_weights": [1] * 3}, ParameterError, ("level_weights", "without keys")),
+    ({**ITEMS, "mechanism": "laplace"}, ParameterError, ("mechanism ('laplace')", "without keys")),
+    ({**ITEMS, "delta": None}, BudgetError, ("delta", "keys=[...]", "delta > 0")),
+    ({**ITEMS, "at_most": 2001}, ParameterError, ("at_most (2001)", "2000")),
 ]
 
 MECHANISMS: list[Wrong] = [
