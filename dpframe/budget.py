@@ -256,6 +256,63 @@ MOST = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
+class ItemsUnit(WholeUser):
+    """A user with all their records, who counts at each of their different values."""
+
+    at_most: int | None = None
+    given: int | None = None
+    """``max_contributions`` of the call; None if it was left out."""
+    above: int | tuple[int, ...] | None = None
+    """``at_most`` of nodes above the lowest ones, of cells of the total and of every band of kinds;
+    None where a release has to find it."""
+    height: int = 1
+    """How many levels are searched."""
+
+    @property
+    def request(self) -> dict[str, object]:
+        return {
+            "user": self.user,
+            "contribution": self.contribution,
+            "max_contributions": self.given,
+        }
+
+    @property
+    def facts(self) -> dict[str, object]:
+        own = {"max_contributions": self.max_contributions, "at_most": self.at_most}
+        several = (
+            {} if self.height == 1 else {"at_most_above": self._at_most_above, "adds_up": False}
+        )
+        return {**super().facts, **own, **several}
+
+    @property
+    def _at_most_above(self) -> object:
+        """``above`` as plain JSON types."""
+        return [*self.above] if isinstance(self.above, tuple) else self.above
+
+    @property
+    def counts(self) -> str:
+        few, above = (
+            "a number that is found privately" if most is None else str(most).strip("[]")
+            for most in (self.at_most, self._at_most_above)
+        )
+        if self.height == 1:
+            return (
+                "different users; one who has more of the released values than at_most "
+                f"({few}) counts less than 1 at each"
+            )
+        return (
+            f"different users; one who has more of the lowest released nodes than at_most ({few}), "
+            f"or more of the nodes above these than at_most_above ({above}), counts less than 1 at "
+            "each of them"
+        )
+
+    @property
+    def what_counts(self) -> str:
+        at = "value" if self.height == 1 else "node"
+        return f"what the numbers count: a user once at every {at}, so that they do not add up"
+
+
+@dataclass(frozen=True, kw_only=True)
 class NodesUnit(WholeUser):
     """A user with all their records, counted once at each of at most ``at_most`` nodes a level."""
 

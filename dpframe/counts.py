@@ -115,7 +115,11 @@ class CountTree:
 
     def chosen_nodes(self, chosen: NDArray[np.bool_]) -> Nodes:
         """The chosen nodes, each with its nearest chosen ancestor."""
-        return chosen_nodes(self, chosen)
+        return Nodes(
+            level=self.level[chosen],
+            ancestor=nearest_chosen(self, chosen),
+            keys=tuple(column.take(np.flatnonzero(chosen)) for column in self.keys),
+        )
 
     def node_places(self, nodes: Ints) -> Ints:
         """Positions on the axis, one column."""
@@ -424,15 +428,6 @@ def nearest_chosen(tree: CountTree, chosen: NDArray[np.bool_]) -> NDArray[np.int
         nearest[passed] = tree.parent[nearest[passed]]
     rank = np.cumsum(chosen) - 1
     return np.where(nearest >= 0, rank[nearest], -1)
-
-
-def chosen_nodes(tree: CountTree, chosen: NDArray[np.bool_]) -> Nodes:
-    """The chosen nodes of one hierarchy, each with its nearest chosen ancestor."""
-    return Nodes(
-        level=tree.level[chosen],
-        ancestor=nearest_chosen(tree, chosen),
-        keys=tuple(column.take(np.flatnonzero(chosen)) for column in tree.keys),
-    )
 
 
 def keys_of_places(counts: Counts, places: Ints) -> tuple[pa.ChunkedArray, ...]:

@@ -231,8 +231,8 @@ def _question_statement(
         )
     if getattr(plan, "items", None) is not None:
         raise ParameterError(
-            "mechanism='rounds', with at_most and max_contributions, cannot run in a warehouse. "
-            "Leave them out, for shares, or pass the rows themselves to dp.hhh."
+            "a warehouse cannot answer rounds (mechanism='rounds', or contribution='items' without "
+            "keys). Leave these, at_most and max_contributions out, or pass the rows themselves."
         )
     given, vectors = arguments.get("period"), _warehouse_vectors(question, plan)
     period = None if given is None else as_period(given)

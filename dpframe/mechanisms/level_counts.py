@@ -113,7 +113,6 @@ from dpframe.counts import (
     ListedNodes,
     NoisyNodes,
     NoisyTree,
-    chosen_nodes,
     nearest_chosen,
 )
 from dpframe.noise import NoiseTable, UnboundedNoise, unbounded_laplace
@@ -473,7 +472,7 @@ def run_level_histograms(
     # public from here on: hidden nodes carry no number
     residual, selected = _topmost_subtracted(tree, noisy, visible, threshold)
     selected[0] = remainder
-    nodes = chosen_nodes(tree, selected)
+    nodes = tree.chosen_nodes(selected)
     return NoisyNodes(
         level=nodes.level,
         ancestor=nodes.ancestor,

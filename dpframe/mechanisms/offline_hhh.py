@@ -57,7 +57,6 @@ from dpframe.counts import (
     Nodes,
     NoisyNodes,
     NoisyTree,
-    chosen_nodes,
     groups_in_cells,
     keys_of_places,
 )
@@ -236,7 +235,7 @@ def selected_nodes(counts: Counts, kinds: Sequence[Kind], kind: Ints, places: In
     if len(counts.axes) == 1:
         chosen = np.zeros(len(counts.axes[0].level), dtype=np.bool_)
         chosen[places[:, 0]] = True
-        return chosen_nodes(counts.axes[0], chosen)
+        return counts.axes[0].chosen_nodes(chosen)
     return Nodes(
         level=len(kinds) - kind,
         ancestor=np.full(len(kind), -1, dtype=np.int64),

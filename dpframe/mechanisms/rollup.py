@@ -63,7 +63,7 @@ from numpy.typing import NDArray
 
 from dpframe.accounting.losses import level_laws
 from dpframe.accounting.weighted_round_noise import RoundLaws
-from dpframe.counts import Counts, Ints, Nodes, chosen_nodes
+from dpframe.counts import Counts, Ints, Nodes
 from dpframe.hierarchy import Kind
 from dpframe.measures import LARGEST, LEAST, AutoBound, Distinct, Measure, Steps, Vector, vectors_of
 from dpframe.mechanisms import offline_hhh, weighted_rounds
@@ -423,7 +423,7 @@ def shown_nodes(
     for level in range(int(tree.level.max(initial=0)), 0, -1):
         here = tree.at_level(level)
         shown[tree.parent[here[shown[here]]]] = True
-    return chosen_nodes(tree, shown), np.flatnonzero(shown)[:, None]
+    return tree.chosen_nodes(shown), np.flatnonzero(shown)[:, None]
 
 
 def _search_bounds(

@@ -57,7 +57,6 @@ from dpframe.common.texts import ascending_order, identifier
 from dpframe.counts import CellCounts, CellNodes, NodeSet
 from dpframe.errors import DpframeError
 from dpframe.hierarchy import Hierarchy
-from dpframe.measures import LARGEST, LEAST
 from dpframe.noise import random_seed
 from dpframe.sources.cell_leaves import (
     WHOLE_STEPS,
@@ -78,6 +77,13 @@ from dpframe.sources.rollup_statement import (
     tree_of,
 )
 from dpframe.sources.source_relations import level_and_user_types, open_source
+from dpframe.sources.user_amounts import (
+    UserAmounts,
+    UserColumns,
+    ceil_root,
+    floor_root,
+    node_sums,
+)
 
 Ints = NDArray[np.int64]
 
@@ -150,9 +156,9 @@ class UserNodes:
         kept = self.taking_part & (importance[self.node] > 0)
         group, node = self._group[kept], self.node[kept]
         share = importance[node]
-        squares = _sums_at(group, share * share, len(self.starts) - 1)
+        squares = node_sums(group, share * share, len(self.starts) - 1)
         norms, length = self._norms(squares, norm), ceil_root(squares)
-        return _sums_at(node, norms[group] * share // length[group], self.size)
+        return node_sums(node, norms[group] * share // length[group], self.size)
 
     def _norms(self, squares: Ints, norm: int) -> Ints:
         """The norm of every group of some users, from the squares of the importance there."""
@@ -182,7 +188,7 @@ class UserNodes:
 
             return self._add_up(at_some)[shown]
         kept = shown[self.node]
-        return _sums_at(self.node[kept], weight[self._group[kept]], self.size)[shown]
+        return node_sums(self.node[kept], weight[self._group[kept]], self.size)[shown]
 
     def amounts(self, column: int, part: NDArray[np.bool_]) -> UserAmounts:
         """What users have of a column at and below each node of a ``part`` of the nodes."""
@@ -221,74 +227,6 @@ class UserNodes:
         return np.asarray(many.reshape(-1, len(self.shares)).sum(axis=1), dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class UserColumns:
-    """What users have of columns at their finest keys, those of the root among them. Private.
-
-    Rows are in the order of users, and of nodes within a user, so that what is added up for a user
-    does not depend on others. ``values``: float64, shape (columns, rows).
-    """
-
-    user: Ints
-    leaf: Ints
-    values: NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class UserAmounts:
-    """What every user has of a column at some nodes, one row a pair of user and node. Private."""
-
-    user: Ints
-    node: Ints
-    amount: NDArray[np.float64]
-    nodes: int
-
-    def magnitudes(self, lower: float, upper: float) -> Ints:
-        """How many users each bin has; a user with what is between the bounds is in the bin of the
-        Euclidean norm, a power of two, and in none if the norm is 0."""
-        amount = np.clip(self.amount, lower, upper)
-        norm = np.sqrt(np.bincount(self.user, amount * amount))
-        exponent = np.frexp(norm[norm > 0])[1] - 1
-        bins = np.clip(exponent, LEAST, LARGEST) - LEAST
-        return np.bincount(bins, minlength=LARGEST - LEAST + 1).astype(np.int64)
-
-    def bounded_sums(self, lower: float, upper: float, bound: float, norm: int, most: int) -> Ints:
-        """The sum at every node in whole units, of which ``bound`` has ``norm``.
-
-        What a user has at a node is cut to the bounds, and then to a level of this user, so that
-        the Euclidean norm over all nodes is at most ``norm``. A user adds to at most ``most``
-        nodes, to those with the most.
-        """
-        amount = np.clip(self.amount, lower, upper)
-        units = np.minimum(np.rint(np.abs(amount) / bound * norm), norm).astype(np.int64)
-        squares, many = np.bincount(self.user, units * units), np.bincount(self.user)
-        cut = np.flatnonzero(((squares > norm * norm) | (many > most))[self.user])  # the rest fits
-        order = cut[np.lexsort([self.node[cut], -units[cut], self.user[cut]])]
-        user, cut_units = self.user[order], units[order]
-        first = np.flatnonzero(np.diff(user, prepend=-1))
-        many = np.diff(np.append(first, len(user)))
-        cut_units[np.arange(len(user)) - np.repeat(first, many) >= most] = 0
-        levels = _levels_of_users(cut_units, first, many, norm)
-        units[order] = np.minimum(cut_units, np.repeat(levels, many))
-        return _sums_at(self.node, np.where(amount < 0, -units, units), self.nodes)
-
-
-def _levels_of_users(units: Ints, first: Ints, many: Ints, norm: int) -> Ints:
-    """The largest level of each user that keeps the norm of their units, cut to it, within
-    ``norm``. A user has ``many`` units from a position in ``first`` on, in descending order."""
-    squares = np.append(0, np.cumsum(units * units))
-    end = np.repeat(first + many, many)
-    row = np.arange(len(units))
-    # from one unit on, what comes after it stays whole, and it and all before it are cut alike
-    left = norm * norm - (squares[end] - squares[row + 1])
-    alike = row - np.repeat(first, many) + 1
-    level = np.where(left < 0, -1, floor_root(np.maximum(left, 0) // alike))
-    fits = level < units  # cutting reaches this unit; so it does for all units before it
-    reached = np.add.reduceat(fits.astype(np.int64), first) if len(first) else first
-    last = np.maximum(first + reached - 1, 0)
-    return np.where(reached > 0, level[last] if len(level) else 0, norm)
-
-
 LONG = 2**20
 """Pairs from which on loops are compiled."""
 
@@ -305,24 +243,6 @@ def _loops(pairs: int) -> Any:
     except DpframeError:  # numba is not installed
         return None
     return _weights
-
-
-def _sums_at(at: NDArray[Any], number: Ints, size: int) -> Ints:
-    """Sums of whole numbers, which floats hold exactly below 2**53."""
-    return np.bincount(at, weights=number, minlength=size).astype(np.int64)
-
-
-def floor_root(square: Ints) -> Ints:
-    """The largest whole number whose square is at most ``square``, below 2**52."""
-    root = np.sqrt(square.astype(np.float64)).astype(np.int64)
-    root -= root * root > square
-    return root + ((root + 1) * (root + 1) <= square)
-
-
-def ceil_root(square: Ints) -> Ints:
-    """The least whole number whose square is at least ``square``, below 2**52."""
-    root = floor_root(square)
-    return root + (root * root < square)
 
 
 def user_nodes(

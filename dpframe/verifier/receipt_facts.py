@@ -6,10 +6,8 @@ rely on all facts before it. FailedClaimError says where a proof does not fit wh
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 from dpframe.verifier.facts import (
@@ -27,10 +25,10 @@ from dpframe.verifier.facts import (
 from dpframe.verifier.numbers import ONE, exp_below
 from dpframe.verifier.reports import HOLDER_CHANCE, OFF, relative_steps
 from dpframe.verifier.rounds_game import (
+    above_facts,
     full_weight,
     gaussian_facts,
     has_rounds,
-    levels_of_parts,
     part_norms,
     read_gaussian,
     rounds_rollup_facts,
@@ -426,36 +424,13 @@ def _rounds_facts(receipt: Receipt, proof: Proof) -> Facts:
         cells = "height" in game
         yield "height", proof.whole_number("height", 2) if cells else Fact.at_least(2)
         yield "adds_up", False
-        yield from _above_facts(receipt, game.get("count"), norms[1:], cells)
+        yield from above_facts(receipt, game.get("count"), norms[1:], cells)
     if game.get("sizes") is None:
         yield ("noise", "sizes"), None
     else:
         yield from gaussian_facts(("noise", "sizes"), game["sizes"], 1)
     parts = sum(read_gaussian(each, 1, 1).part for each in rounds)
     yield "threshold", Fact.at_least(-(-proof.whole_number("threshold") // (unit * parts)))
-
-
-def _above_facts(receipt: Receipt, count: object, norms: Sequence[int], told: bool) -> Facts:
-    """The noise above the lowest nodes: of one part, or with its levels of each part of cells, of
-    which the proof has the height (``told``)."""
-    above, several = receipt["at_most_above"], "dimensions" in receipt
-    check_claim("at_most_above" in receipt, "the receipt has no at_most_above")
-    check_claim(several == told, "a proof of cells has their height, and no other proof")
-    if not several:
-        check_claim(len(norms) == 1, "nodes above the lowest ones are one part")
-        yield "at_most_above", None if above is None else Fact.whole_number()
-        yield from gaussian_facts(("noise", "above"), count, full_weight(norms[0], above))
-        return
-    numbers = Fact.items([Fact.whole_number()] * len(norms))
-    yield "at_most_above", None if above is None else numbers
-    yield ("noise", "above"), Fact.size(len(norms))
-    levels = levels_of_parts(receipt["height"], receipt)[1:]
-    check_claim(len(levels) == len(norms), f"norms are of {len(norms)} parts of {len(levels)}")
-    yield "levels", Fact.size(receipt["height"])
-    for number, (norm, own) in enumerate(zip(norms, levels, strict=True)):
-        path, most = ("noise", "above", number), None if above is None else above[number]
-        yield (*path, "levels"), Fact(str(own), partial(operator.eq, own))
-        yield from gaussian_facts((*path, "law"), count, full_weight(norm, most))
 
 
 def _prefix_facts(receipt: Receipt, proof: Proof) -> Facts:

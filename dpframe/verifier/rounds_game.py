@@ -466,7 +466,7 @@ def rounds_rollup_facts(receipt: Mapping[str, Any], proof: Proof) -> Facts:
     yield "threshold", -(-rounds.whole_number("threshold") // (unit * parts))
     last = {name: weighed[-1].get(name) for name in ("sigma", "end")}
     yield from gaussian_facts(("noise",), last, unit)
-    levels, searched = levels_of_parts(height, receipt), 0
+    levels, searched = _levels_of_parts(height, receipt), 0
     for one in along:
         facts = receipt["measures"].get(one.measure)
         known = isinstance(facts, dict) and isinstance(facts.get("spec"), str)
@@ -496,13 +496,36 @@ def rounds_rollup_facts(receipt: Mapping[str, Any], proof: Proof) -> Facts:
     )
 
 
-def levels_of_parts(height: int, receipt: Mapping[str, Any]) -> list[list[int] | None]:
+def _levels_of_parts(height: int, receipt: Mapping[str, Any]) -> list[list[int] | None]:
     """The levels of each part of the shown nodes: None for the lowest nodes, then the root, then
     four bands of the levels between, at most; of cells eight."""
     bands = min(height - 1, 8 if "dimensions" in receipt else 4)
     between = [[at for at in range(1, height) if (at - 1) * bands // (height - 1) == band]
                for band in range(bands)]  # fmt: skip
     return [None, [0], *between]
+
+
+def above_facts(receipt: Mapping[str, Any], count: object, norms: list[int], told: bool) -> Facts:
+    """The noise above the lowest nodes: of one part, or with its levels of each part of cells, of
+    which the proof has the height (``told``)."""
+    above, several = receipt["at_most_above"], "dimensions" in receipt
+    check_claim("at_most_above" in receipt, "the receipt has no at_most_above")
+    check_claim(several == told, "a proof of cells has their height, and no other proof")
+    if not several:
+        check_claim(len(norms) == 1, "nodes above the lowest ones are one part")
+        yield "at_most_above", None if above is None else Fact.whole_number()
+        yield from gaussian_facts(("noise", "above"), count, full_weight(norms[0], above))
+        return
+    numbers = Fact.items([Fact.whole_number()] * len(norms))
+    yield "at_most_above", None if above is None else numbers
+    yield ("noise", "above"), Fact.size(len(norms))
+    levels = _levels_of_parts(receipt["height"], receipt)[1:]
+    check_claim(len(levels) == len(norms), f"norms are of {len(norms)} parts of {len(levels)}")
+    yield "levels", Fact.size(receipt["height"])
+    for number, (norm, own) in enumerate(zip(norms, levels, strict=True)):
+        path, most = ("noise", "above", number), None if above is None else above[number]
+        yield (*path, "levels"), Fact(str(own), partial(operator.eq, own))
+        yield from gaussian_facts((*path, "law"), count, full_weight(norm, most))
 
 
 def _noise_along_facts(

@@ -33,7 +33,7 @@ from dpframe.accounting.path_recursion import path_delta
 from dpframe.accounting.sketch_lattice import lattice_laws
 from dpframe.accounting.sketch_stream import sketch_laws
 from dpframe.asking.level_plan import proof_text
-from dpframe.counts import CountTree, NoisyNodes, chosen_nodes, nearest_chosen
+from dpframe.counts import CountTree, NoisyNodes, nearest_chosen
 from dpframe.ledger.reservations import reserved_law
 from dpframe.mechanisms import offline_hhh
 from dpframe.noise import NoiseTable, gaussian_table, halves, laplace_table
@@ -573,7 +573,7 @@ def one_test_draw(tree: CountTree, *, test: Any, **rest: Any) -> NoisyNodes:
 
 
 def _finish(tree: CountTree, selected: Any, residual: Any) -> NoisyNodes:
-    return offline_hhh.sum_released_residuals(chosen_nodes(tree, selected), residual)
+    return offline_hhh.sum_released_residuals(tree.chosen_nodes(selected), residual)
 
 
 def _selected(tree: CountTree, **noise: Any) -> tuple[Any, Any]:

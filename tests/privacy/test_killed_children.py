@@ -23,7 +23,7 @@ import pandas as pd
 import pytest
 
 import dpframe as dp
-from dpframe._duck.spill_folder import PREFIX, SpillFolder
+from dpframe._duck.connections import PREFIX, SpillFolder
 from dpframe.asking.release import Release
 from dpframe.ledger import Ledger
 from tests.members import often

@@ -34,7 +34,7 @@ from dpframe.asking.card import (
 )
 from dpframe.asking.level_plan import cell_columns
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.budget import AT_MOST, Budget, Contribution, NodesUnit, PrivacyUnit
+from dpframe.budget import AT_MOST, Budget, Contribution, ItemsUnit, NodesUnit, PrivacyUnit
 from dpframe.common.calls import load_name, shown_value
 from dpframe.counts import NoisyNodes
 from dpframe.errors import BudgetError, DpframeError, ParameterError, ThresholdError
@@ -53,7 +53,6 @@ from dpframe.questions.hhh.mechanism_plan import HhhPlan
 from dpframe.questions.hhh.offline import OfflinePlan
 from dpframe.questions.hhh.rounds_plan import (
     DEFAULT_ITEMS,
-    ItemsUnit,
     RoundsPlan,
     plan_rounds,
     rounds_plan,

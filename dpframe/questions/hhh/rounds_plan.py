@@ -1,6 +1,4 @@
-"""Heavy hitters of users by rounds of weighted counts, of one level or several, and the unit of
-privacy of users with many items.
-"""
+"""Heavy hitters of users by rounds of weighted counts, of one level, several, or cells."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ from dpframe.asking.card import (
 )
 from dpframe.asking.level_plan import cell_columns
 from dpframe.asking.privacy_receipt import Receipt, Sight
-from dpframe.budget import PrivacyUnit, WholeUser
+from dpframe.budget import ItemsUnit, PrivacyUnit
 from dpframe.counts import NodeSet, NoisyNodes
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import Hierarchy
@@ -39,63 +37,6 @@ from dpframe.questions.hhh.selection import choose_selection
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(frozen=True, kw_only=True)
-class ItemsUnit(WholeUser):
-    """A user with all their records, who counts at each of their different values."""
-
-    at_most: int | None = None
-    given: int | None = None
-    """``max_contributions`` of the call; None if it was left out."""
-    above: int | tuple[int, ...] | None = None
-    """``at_most`` of nodes above the lowest ones, of cells of the total and of every band of kinds;
-    None where a release has to find it."""
-    height: int = 1
-    """How many levels are searched."""
-
-    @property
-    def request(self) -> dict[str, object]:
-        return {
-            "user": self.user,
-            "contribution": self.contribution,
-            "max_contributions": self.given,
-        }
-
-    @property
-    def facts(self) -> dict[str, object]:
-        own = {"max_contributions": self.max_contributions, "at_most": self.at_most}
-        several = (
-            {} if self.height == 1 else {"at_most_above": self._at_most_above, "adds_up": False}
-        )
-        return {**super().facts, **own, **several}
-
-    @property
-    def _at_most_above(self) -> object:
-        """``above`` as plain JSON types."""
-        return [*self.above] if isinstance(self.above, tuple) else self.above
-
-    @property
-    def counts(self) -> str:
-        few, above = (
-            "a number that is found privately" if most is None else str(most).strip("[]")
-            for most in (self.at_most, self._at_most_above)
-        )
-        if self.height == 1:
-            return (
-                "different users; one who has more of the released values than at_most "
-                f"({few}) counts less than 1 at each"
-            )
-        return (
-            f"different users; one who has more of the lowest released nodes than at_most ({few}), "
-            f"or more of the nodes above these than at_most_above ({above}), counts less than 1 at "
-            "each of them"
-        )
-
-    @property
-    def what_counts(self) -> str:
-        at = "value" if self.height == 1 else "node"
-        return f"what the numbers count: a user once at every {at}, so that they do not add up"
 
 
 DEFAULT_ITEMS = 500
@@ -223,6 +164,11 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
     def chance_at_threshold(self) -> float:
         """A half, as the noise in a score is symmetric."""
         return 0.5
+
+    @property
+    def certainly_reported(self) -> float:
+        """How many users show a node of theirs alone with a chance of 95 %: no number is sure."""
+        return self._likely_users(1)
 
     @cached_property
     def draws(self) -> DrawList:

@@ -22,7 +22,7 @@ from dpframe.asking.call_arguments import add_advice
 from dpframe.asking.card import DrawList, Line, Text, hierarchy_lines
 from dpframe.asking.level_plan import cell_facts
 from dpframe.asking.privacy_receipt import Receipt, Sight
-from dpframe.budget import Budget
+from dpframe.budget import Budget, ItemsUnit
 from dpframe.errors import BudgetError
 from dpframe.measures import WHOLE_DIGITS, Measure, distinct_of, searches_of
 from dpframe.mechanisms import rollup
@@ -30,7 +30,6 @@ from dpframe.mechanisms.rollup import BoundSearch, DistinctLaw, VectorCharge, no
 from dpframe.postprocess.strategy import PARTS, level_strategy
 from dpframe.questions.hhh.checks import HhhArguments as Selecting
 from dpframe.questions.hhh.checks import shares_line
-from dpframe.questions.hhh.rounds_plan import ItemsUnit
 from dpframe.questions.hhh.selection import Selection, choose_selection
 from dpframe.questions.rollup.rollup_numbers import (
     MANY,

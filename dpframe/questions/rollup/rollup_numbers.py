@@ -26,7 +26,7 @@ from dpframe.accounting.tree_levels import STEP, losses_of_profile, parts_curve,
 from dpframe.asking.card import Draw, DrawList
 from dpframe.asking.level_plan import LevelPlan, cell_columns
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.budget import Budget, PrivacyUnit
+from dpframe.budget import Budget, ItemsUnit, PrivacyUnit
 from dpframe.counts import ListedNodes
 from dpframe.hierarchy import Hierarchy
 from dpframe.measures import Measure, Vector, vectors_of
@@ -43,7 +43,6 @@ from dpframe.postprocess.joint_noise import half_width
 from dpframe.postprocess.known_noise import BY_VALUE
 from dpframe.postprocess.strategy import PARTS
 from dpframe.postprocess.weighted_laplace import deviation_factor, whole_half_width
-from dpframe.questions.hhh.rounds_plan import ItemsUnit
 from dpframe.questions.hhh.selection import Selection
 from dpframe.questions.rollup.rounds import RoundsSelection
 

@@ -19,7 +19,7 @@ from dpframe.asking.call_arguments import add_advice
 from dpframe.asking.card import Draw, DrawList, Line
 from dpframe.asking.level_plan import SpendingPlan
 from dpframe.asking.privacy_receipt import Sight
-from dpframe.budget import Budget
+from dpframe.budget import Budget, ItemsUnit
 from dpframe.errors import DpframeError
 from dpframe.hierarchy import Hierarchy
 from dpframe.measures import AUTO, Measure
@@ -30,7 +30,6 @@ from dpframe.postprocess.joint_noise import half_width
 from dpframe.questions.hhh.rounds_plan import (
     DEFAULT_ITEMS,
     MANY_NODES,
-    ItemsUnit,
     group_shares,
     level_parts,
     part_places,

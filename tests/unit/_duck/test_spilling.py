@@ -15,9 +15,9 @@ import duckdb
 import pytest
 
 import dpframe as dp
+from dpframe._duck import connections, scan
 from dpframe._duck import connections as process_database
-from dpframe._duck import scan, spill_folder
-from dpframe._duck.spill_folder import PREFIX, SpillFolder
+from dpframe._duck.connections import PREFIX, SpillFolder
 from tests.members import some
 
 SORT = "SELECT count(*) FROM (SELECT i, hash(i) FROM dpframe_source ORDER BY hash(i))"
@@ -152,7 +152,7 @@ def test_a_disk_without_locks_is_not_swept(folders: Path, monkeypatch: pytest.Mo
     def refuse(*_: object) -> None:
         raise OSError("no locks here")
 
-    monkeypatch.setattr(spill_folder.fcntl, "flock", refuse)
+    monkeypatch.setattr(connections.fcntl, "flock", refuse)
     first, second = SpillFolder(), SpillFolder()
     assert first.path.exists()
     first.remove()

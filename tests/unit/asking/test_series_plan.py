@@ -30,6 +30,18 @@ USERS = {"user": "u"}
 CASES = [("hhh", USERS), ("hhh", {}), ("hhh", WEIGHTS), ("tree_counts", USERS), ("rollup", {})]
 
 
+@pytest.mark.parametrize(
+    ("question", "way"),
+    [("hhh", {"mechanism": "rounds"}), ("tree_counts", {"contribution": "items"})],
+)
+def test_rounds_say_how_many_users_show_a_node(question: str, way: dict[str, str]) -> None:
+    """Law: in users, and what ``dp.explain`` says of a node whose users have no other."""
+    taken = series(question, 4, **USERS, **way).ways[0]
+    explained = dp.explain if question == "hhh" else dp.explain_tree_counts
+    plan = explained(H, epsilon=TOTAL[0] / 4, delta=TOTAL[1] / 4, **USERS, **way).plan
+    assert taken.shown_from == plan.sight.likely[1] < 2 * plan.threshold
+
+
 @some(0, 2)
 @pytest.mark.parametrize(("question", "unit"), CASES)
 def test_every_way_keeps_the_total_and_uses_it(question: str, unit: dict[str, Any]) -> None:

@@ -232,7 +232,7 @@ def test_a_warehouse_counts_shares_and_says_why(more: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("more", [{"at_most": 3}, {"mechanism": "rounds"}])
 def test_a_warehouse_refuses_what_only_rounds_do(more: dict[str, Any]) -> None:
-    with pytest.raises(dp.ParameterError, match="cannot run in a warehouse"):
+    with pytest.raises(dp.ParameterError, match="a warehouse cannot answer rounds"):
         dp.rollup_sql(BY, table="t", dialect="duckdb", **USER, **more)
 
 

@@ -1,0 +1,102 @@
+"""What users have of columns at their nodes, and its sums with bounds, on the private side.
+
+What a user adds depends on this user, on public numbers and on nothing else; it is in whole
+numbers, so that its norm is surely within its bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpframe.counts import Ints
+from dpframe.measures import LARGEST, LEAST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class UserColumns:
+    """What users have of columns at their finest keys, those of the root among them. Private.
+
+    Rows are in the order of users, and of nodes within a user, so that what is added up for a user
+    does not depend on others. ``values``: float64, shape (columns, rows).
+    """
+
+    user: Ints
+    leaf: Ints
+    values: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class UserAmounts:
+    """What every user has of a column at some nodes, one row a pair of user and node. Private."""
+
+    user: Ints
+    node: Ints
+    amount: NDArray[np.float64]
+    nodes: int
+
+    def magnitudes(self, lower: float, upper: float) -> Ints:
+        """How many users each bin has; a user with what is between the bounds is in the bin of the
+        Euclidean norm, a power of two, and in none if the norm is 0."""
+        amount = np.clip(self.amount, lower, upper)
+        norm = np.sqrt(np.bincount(self.user, amount * amount))
+        exponent = np.frexp(norm[norm > 0])[1] - 1
+        bins = np.clip(exponent, LEAST, LARGEST) - LEAST
+        return np.bincount(bins, minlength=LARGEST - LEAST + 1).astype(np.int64)
+
+    def bounded_sums(self, lower: float, upper: float, bound: float, norm: int, most: int) -> Ints:
+        """The sum at every node in whole units, of which ``bound`` has ``norm``.
+
+        What a user has at a node is cut to the bounds, and then to a level of this user, so that
+        the Euclidean norm over all nodes is at most ``norm``. A user adds to at most ``most``
+        nodes, to those with the most.
+        """
+        amount = np.clip(self.amount, lower, upper)
+        units = np.minimum(np.rint(np.abs(amount) / bound * norm), norm).astype(np.int64)
+        squares, many = np.bincount(self.user, units * units), np.bincount(self.user)
+        cut = np.flatnonzero(((squares > norm * norm) | (many > most))[self.user])  # the rest fits
+        order = cut[np.lexsort([self.node[cut], -units[cut], self.user[cut]])]
+        user, cut_units = self.user[order], units[order]
+        first = np.flatnonzero(np.diff(user, prepend=-1))
+        many = np.diff(np.append(first, len(user)))
+        cut_units[np.arange(len(user)) - np.repeat(first, many) >= most] = 0
+        levels = _levels_of_users(cut_units, first, many, norm)
+        units[order] = np.minimum(cut_units, np.repeat(levels, many))
+        return node_sums(self.node, np.where(amount < 0, -units, units), self.nodes)
+
+
+def _levels_of_users(units: Ints, first: Ints, many: Ints, norm: int) -> Ints:
+    """The largest level of each user that keeps the norm of their units, cut to it, within
+    ``norm``. A user has ``many`` units from a position in ``first`` on, in descending order."""
+    squares = np.append(0, np.cumsum(units * units))
+    end = np.repeat(first + many, many)
+    row = np.arange(len(units))
+    # from one unit on, what comes after it stays whole, and it and all before it are cut alike
+    left = norm * norm - (squares[end] - squares[row + 1])
+    alike = row - np.repeat(first, many) + 1
+    level = np.where(left < 0, -1, floor_root(np.maximum(left, 0) // alike))
+    fits = level < units  # cutting reaches this unit; so it does for all units before it
+    reached = np.add.reduceat(fits.astype(np.int64), first) if len(first) else first
+    last = np.maximum(first + reached - 1, 0)
+    return np.where(reached > 0, level[last] if len(level) else 0, norm)
+
+
+def node_sums(at: NDArray[Any], number: Ints, size: int) -> Ints:
+    """Sums of whole numbers, which floats hold exactly below 2**53."""
+    return np.bincount(at, weights=number, minlength=size).astype(np.int64)
+
+
+def floor_root(square: Ints) -> Ints:
+    """The largest whole number whose square is at most ``square``, below 2**52."""
+    root = np.sqrt(square.astype(np.float64)).astype(np.int64)
+    root -= root * root > square
+    return root + ((root + 1) * (root + 1) <= square)
+
+
+def ceil_root(square: Ints) -> Ints:
+    """The least whole number whose square is at least ``square``, below 2**52."""
+    root = floor_root(square)
+    return root + (root * root < square)
