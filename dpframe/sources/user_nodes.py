@@ -463,10 +463,8 @@ class _Runs:
     def of(cls, nodes: NodeSet, user: Ints, node: Ints, finest: Ints | None = None) -> _Runs:
         """The nodes of rows with ``node`` >= 0. A node that is ``finest`` for a row of the user is
         left out."""
-        every = bool((node >= 0).all())
-        rows = np.arange(len(node)) if every else np.flatnonzero(node >= 0)
-        key = user * len(nodes.level) + node
-        key = key if every else key[rows]
+        rows = np.flatnonzero(node >= 0)
+        key = user[rows] * len(nodes.level) + node[rows]
         if (key[1:] < key[:-1]).any():  # as of cells; rows of trees are in order
             order = np.argsort(key, kind="stable")
             rows, key = rows[order], key[order]
@@ -481,7 +479,7 @@ class _Runs:
 
     def any_of(self, part: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """For every run whether any of its rows takes part."""
-        if not len(self.first) or len(self.first) == len(self.rows) or part.all():
+        if len(self.first) == len(self.rows) or part.all():
             found = part[self.rows[self.first]]
         else:
             found = np.asarray(np.logical_or.reduceat(part[self.rows], self.first))
