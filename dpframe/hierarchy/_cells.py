@@ -197,7 +197,7 @@ CELL_RESULT_COLUMNS = (
 CELL_REFUSALS = {
     "mechanism='streaming'": "a sketch does not know which records a finer cell has taken",
     "other mechanisms": "it counts the nodes of one tree",
-    "contribution='items'": "a user would count at cells of every kind, each with noise",
+    "contribution='items'": "leave it out: rounds, the default, count the users of whole cells",
     "totals with user or weight": "whole counts are of single records",
     "keys": "listed cells overlap, and only a selection decides which of them takes a record",
     "series": "periods are compared node by node of one tree",
