@@ -97,7 +97,7 @@ class CountTree:
     def counts(self) -> CountTree:
         return self
 
-    @property
+    @cached_property
     def finest(self) -> Ints:
         """The node of every group."""
         return np.arange(len(self.level))
@@ -154,7 +154,8 @@ class CountTree:
     def _ancestors(self) -> Places:
         """Shape (n, levels + 1): for every node its ancestor at every level, itself at its own
         level, -1 at deeper levels."""
-        table = np.full((len(self.level), int(self.level.max(initial=0)) + 1), -1, dtype=np.int32)
+        shape = len(self.level), int(self.level.max(initial=0)) + 1
+        table = np.full(shape, -1, dtype=np.int32, order="F")
         table[0, 0] = 0
         for depth in range(1, table.shape[1]):
             here = self.at_level(depth)
@@ -166,7 +167,7 @@ class CountTree:
         """For every node its ancestor at a level, -1 where there is none."""
         if level >= self._ancestors.shape[1]:
             return np.full(len(self.level), -1, dtype=np.int32)
-        return np.ascontiguousarray(self._ancestors[:, level])
+        return self._ancestors[:, level]
 
     def ranks_at(self, level: int) -> tuple[Places, int]:
         """For every node the rank of its ancestor at a level among the nodes of that level, -1

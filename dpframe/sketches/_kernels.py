@@ -19,13 +19,9 @@ Two words hold a whole text of up to 15 bytes: its first eight bytes, then the o
 by the length. For a longer text they hold its first eight bytes and a hash; ``long`` holds its
 length in bytes, then the whole text as words. Words are little-endian.
 
-**Users** are weighed at their values, in whole numbers, by loops over users, for long tables.
-
-Group ``u`` of users' values has the values ``value[starts[u] : starts[u + 1]]``.
-
 **Numba** compiles these loops.
 
-Only this module loads numba, so that ``import dpframe`` works without it.
+Only this module loads numba, which takes longer than the rest of ``import dpframe``.
 """
 
 from __future__ import annotations
@@ -34,14 +30,9 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
-
-from dpframe.common.calls import import_extra
-
-numba = import_extra(
-    "numba", "sketches need numba, which compiles them: pip install 'dpframe[streams]'."
-)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -116,80 +107,6 @@ def encode(
             used += 1
             words[i, 1] = np.int64(h | LONG)
     return used, seen & _HIGH == 0
-
-
-# mypy: disable-error-code="no-any-return"
-
-
-Whole = NDArray[np.int64]
-Values = NDArray[np.int32]
-
-
-@compile_loop
-def importance_squares(starts: Whole, value: Values, searched: Whole, importance: Whole) -> Whole:
-    """Return for every group the sum of the squared importance of its first ``searched`` values."""
-    out = np.zeros(len(starts) - 1, dtype=np.int64)
-    for u in range(len(out)):
-        total = 0
-        for i in range(starts[u], starts[u] + searched[u]):
-            one = importance[value[i]]
-            total += one * one
-        out[u] = total
-    return out
-
-
-@compile_loop
-def value_weights(
-    starts: Whole, value: Values, searched: Whole, importance: Whole, length: Whole, norm: Whole
-) -> Whole:
-    """Return for every value the sum over groups of the group's ``norm`` times its importance,
-    divided by the group's ``length`` and rounded down. Only the first ``searched`` values of a
-    group count."""
-    out = np.zeros(len(importance), dtype=np.int64)
-    for u in range(len(length)):
-        if length[u] == 0:
-            continue
-        for i in range(starts[u], starts[u] + searched[u]):
-            one = importance[value[i]]
-            if one > 0:
-                out[value[i]] += norm[u] * one // length[u]
-    return out
-
-
-@compile_loop
-def mark_first_values(
-    starts: Whole, value: Values, searched: Whole, values: int
-) -> NDArray[np.bool_]:
-    """Return which values are among the first ``searched`` of at least one group."""
-    out = np.zeros(values, dtype=np.bool_)
-    for u in range(len(starts) - 1):
-        for i in range(starts[u], starts[u] + searched[u]):
-            out[value[i]] = True
-    return out
-
-
-@compile_loop
-def count_found_values(starts: Whole, value: Values, found: NDArray[np.bool_]) -> Whole:
-    """Return for every group how many of the ``found`` values it has."""
-    out = np.zeros(len(starts) - 1, dtype=np.int64)
-    for u in range(len(out)):
-        many = 0
-        for i in range(starts[u], starts[u + 1]):
-            if found[value[i]]:
-                many += 1
-        out[u] = many
-    return out
-
-
-@compile_loop
-def weight_sums(starts: Whole, value: Values, found: NDArray[np.bool_], weight: Whole) -> Whole:
-    """Return for every ``found`` value the sum of the weights of its groups; 0 for others."""
-    out = np.zeros(len(found), dtype=np.int64)
-    for u in range(len(weight)):
-        for i in range(starts[u], starts[u + 1]):
-            if found[value[i]]:
-                out[value[i]] += weight[u]
-    return out
 
 
 # mypy: disable-error-code="no-any-return, assignment"

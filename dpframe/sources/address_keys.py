@@ -370,7 +370,7 @@ class PathCounter:
             self._count(texts.slice(start, PIECE))
 
     def _count(self, texts: pa.Array) -> None:
-        from dpframe.sources import _path_kernels as kernels  # loads numba
+        from dpframe.sources import _kernels as kernels  # loads numba
 
         data, starts = text_bytes(texts)
         size, rows = int(starts[-1] - starts[0]), len(texts)

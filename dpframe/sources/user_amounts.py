@@ -6,13 +6,16 @@ numbers, so that its norm is surely within its bound.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpframe.counts import Ints
+from dpframe.counts import Ints, NodeSet
 from dpframe.measures import LARGEST, LEAST
 
 
@@ -27,6 +30,27 @@ class UserColumns:
     user: Ints
     leaf: Ints
     values: NDArray[np.float64]
+
+    def amounts(self, nodes: NodeSet, column: int, part: NDArray[np.bool_]) -> UserAmounts:
+        """What users have of a column at and below each node of a ``part`` of the nodes."""
+        values, number = self.values[column], np.where(part, np.cumsum(part) - 1, -1)
+        above = [nodes.ancestors_at(level) for level in np.unique(nodes.level[part]).tolist()]
+        places = [np.where(node >= 0, number[node], -1) for node in above]
+        size = int(part.sum())
+
+        def of_some(begin: int, end: int) -> tuple[Ints, NDArray[np.float64]]:
+            user, leaf, value = (each[begin:end] for each in (self.user, self.leaf, values))
+            at = [place[leaf] for place in places]
+            pairs = [(user * size + one)[one >= 0] for one in at]
+            amount = np.concatenate([value[:0], *(value[one >= 0] for one in at)])
+            pair, where = np.unique(np.concatenate([user[:0], *pairs]), return_inverse=True)
+            return pair, np.bincount(where, amount, len(pair))
+
+        firsts = np.searchsorted(self.user, self.user[BLOCK_ROWS::BLOCK_ROWS])  # of whole users
+        ends = np.unique([0, *firsts.tolist(), len(self.user)])
+        several = [(self.user[:0], values[:0]), *by_threads(of_some, ends.tolist())]
+        pair, amount = (np.concatenate(parts) for parts in zip(*several, strict=True))
+        return UserAmounts(user=pair // size, node=pair % size, amount=amount, nodes=size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -82,6 +106,25 @@ def _levels_of_users(units: Ints, first: Ints, many: Ints, norm: int) -> Ints:
     reached = np.add.reduceat(fits.astype(np.int64), first) if len(first) else first
     last = np.maximum(first + reached - 1, 0)
     return np.where(reached > 0, level[last] if len(level) else 0, norm)
+
+
+THREADS = 4
+"""Threads, at most: each holds an array with one number for every node."""
+
+BLOCK_ROWS = 2**17
+"""Rows of users that numpy reads at once, but for users with more: they stay in the cache of a
+processor."""
+
+
+def threads() -> int:
+    """How many threads work at once."""
+    return min(int(pa.cpu_count()), THREADS)
+
+
+def by_threads(work: Callable[[int, int], Any], ends: Sequence[int]) -> list[Any]:
+    """What threads make of all ranges between ``ends``, in their order."""
+    with ThreadPoolExecutor(threads()) as pool:
+        return list(pool.map(work, ends[:-1], ends[1:]))
 
 
 def node_sums(at: NDArray[Any], number: Ints, size: int) -> Ints:

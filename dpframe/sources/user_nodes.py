@@ -11,8 +11,8 @@ alone. ``shares`` says how the square of a user's norm is divided over the group
 *Cells.* Every kind of cells of several hierarchies is a level. Kinds that no other kind refines are
 the finest ones.
 
-Compiled loops add up long tables where numba is installed; numpy adds up all others, which takes
-longer. Both give the same numbers.
+Compiled loops place and weigh the nodes of long tables, and numpy those of all others: loading the
+loops takes longer than a short table. Both give the same numbers.
 
 **Reading.** Pairs of a user and a node are read from any source with one statement.
 
@@ -41,9 +41,8 @@ also depend on other users, are not hashed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -55,7 +54,6 @@ from dpframe._duck import VIEW
 from dpframe.budget import PrivacyUnit
 from dpframe.common.texts import ascending_order, identifier
 from dpframe.counts import CellCounts, CellNodes, NodeSet
-from dpframe.errors import DpframeError
 from dpframe.hierarchy import Hierarchy
 from dpframe.noise import random_seed
 from dpframe.sources.cell_leaves import (
@@ -78,11 +76,14 @@ from dpframe.sources.rollup_statement import (
 )
 from dpframe.sources.source_relations import level_and_user_types, open_source
 from dpframe.sources.user_amounts import (
+    BLOCK_ROWS,
     UserAmounts,
     UserColumns,
+    by_threads,
     ceil_root,
     floor_root,
     node_sums,
+    threads,
 )
 
 Ints = NDArray[np.int64]
@@ -133,7 +134,7 @@ class UserNodes:
         """Which nodes at least one user takes part with. Others could be found by noise alone."""
         if (loops := _loops(len(self.node))) is not None:
             return np.asarray(
-                loops.mark_first_values(self.starts, self.node, self.searched, self.size)
+                loops.mark_first_nodes(self.starts, self.node, self.searched, self.size)
             )
         return np.bincount(self.node[self.taking_part], minlength=self.size) > 0
 
@@ -150,9 +151,9 @@ class UserNodes:
                 some = self.starts[first : last + 1], self.node, self.searched[first:last]
                 squares = loops.importance_squares(*some, importance)
                 norms = self._norms(squares, norm)
-                return np.asarray(loops.value_weights(*some, importance, ceil_root(squares), norms))
+                return np.asarray(loops.node_weights(*some, importance, ceil_root(squares), norms))
 
-            return self._add_up(of_some)
+            return np.asarray(sum(self._by_ranges(of_some)))
         kept = self.taking_part & (importance[self.node] > 0)
         group, node = self._group[kept], self.node[kept]
         share = importance[node]
@@ -186,42 +187,32 @@ class UserNodes:
                 some = self.starts[first : last + 1]
                 return np.asarray(loops.weight_sums(some, self.node, shown, weight[first:last]))
 
-            return self._add_up(at_some)[shown]
+            return np.asarray(sum(self._by_ranges(at_some)))[shown]
         kept = shown[self.node]
         return node_sums(self.node[kept], weight[self._group[kept]], self.size)[shown]
 
     def amounts(self, column: int, part: NDArray[np.bool_]) -> UserAmounts:
         """What users have of a column at and below each node of a ``part`` of the nodes."""
         assert self.held is not None
-        user, leaf, number = self.held.user, self.held.leaf, np.cumsum(part) - 1
-        pairs, values = [], []
-        for level in np.unique(self.nodes.level[part]).tolist():
-            node = self.nodes.ancestors_at(level)[leaf]
-            here = np.flatnonzero((node >= 0) & part[node])
-            pairs.append(user[here] * len(part) + number[node[here]])
-            values.append(self.held.values[column][here])
-        pair, where = np.unique(np.concatenate([user[:0], *pairs]), return_inverse=True)
-        amount = np.concatenate([self.held.values[column][:0], *values])
-        return UserAmounts(
-            user=pair // len(part),
-            node=pair % len(part),
-            amount=np.bincount(where, amount, len(pair)),
-            nodes=int(part.sum()),
-        )
+        return self.held.amounts(self.nodes, column, part)
 
-    def _add_up(self, of_some: Callable[[int, int], Ints]) -> Ints:
-        """The sum of what all users add, each thread for a range of them: ``of_some(first, last)``
-        is for the groups from ``first`` on and before ``last``."""
-        parts, groups = min(pa.cpu_count(), THREADS), len(self.shares)
+    def _by_ranges(self, of_some: Callable[[int, int], Ints]) -> list[Ints]:
+        """What each thread makes of a range of users: ``of_some(first, last)`` is for the groups
+        from ``first`` on and before ``last``."""
+        parts, groups = threads(), len(self.shares)
         at = [np.searchsorted(self.starts, len(self.node) * i // parts) for i in range(parts)]
         ends = [*(int(end) // groups * groups for end in at), len(self.starts) - 1]
-        with ThreadPoolExecutor(parts) as threads:
-            return np.asarray(sum(threads.map(of_some, ends[:-1], ends[1:])))
+        return by_threads(of_some, ends)
 
     def _count_nodes(self, shown: NDArray[np.bool_]) -> Ints:
         """How many of the ``shown`` nodes every user has."""
         if (loops := _loops(len(self.node))) is not None:
-            many = loops.count_found_values(self.starts, self.node, shown)
+
+            def of_some(first: int, last: int) -> Ints:
+                some = self.starts[first : last + 1]
+                return np.asarray(loops.count_found_nodes(some, self.node, shown))
+
+            many = np.concatenate(self._by_ranges(of_some))
         else:
             many = np.bincount(self._group[shown[self.node]], minlength=len(self.starts) - 1)
         return np.asarray(many.reshape(-1, len(self.shares)).sum(axis=1), dtype=np.int64)
@@ -230,19 +221,14 @@ class UserNodes:
 LONG = 2**20
 """Pairs from which on loops are compiled."""
 
-THREADS = 4
-"""Threads, at most: each holds an array with one number for every value."""
-
 
 def _loops(pairs: int) -> Any:
-    """The compiled loops, if there are enough pairs and a library that compiles them; else None."""
+    """The compiled loops, which are loaded if there are enough pairs; else None."""
     if pairs < LONG:
         return None
-    try:
-        from dpframe.sketches import _kernels as _weights
-    except DpframeError:  # numba is not installed
-        return None
-    return _weights
+    from dpframe.sources import _kernels
+
+    return _kernels
 
 
 def user_nodes(
@@ -350,15 +336,16 @@ def _nodes_of_rows(
     users, leaves = np.flatnonzero(is_user), np.flatnonzero(~is_user & ~is_node)
     rows = np.flatnonzero(is_node)
     rows = rows[np.argsort(table["place"].take(rows).to_numpy(), kind="stable")]
-    nodes, of_leaf = _nodes_and_groups(table.take(rows), types, hierarchy)
-    many = pc.list_value_length(table["held"].take(users)).to_numpy()
+    own = table.drop_columns(["hash", "held", "place"]).take(rows)
+    nodes, of_leaf = _nodes_and_groups(own, types, hierarchy)
+    many = pc.fill_null(pc.list_value_length(table["held"]), 0).to_numpy()[users]
     flat = pc.list_flatten(table["held"]).combine_chunks()  # in the order of users
     values = flat.flatten() if pa.types.is_struct(flat.type) else [flat]
     number, *columns = (each.to_numpy(zero_copy_only=False) for each in values)
     hashes = np.zeros(len(of_leaf), dtype=np.uint64)
     hashes[table["v"].take(leaves).to_numpy()] = table["hash"].take(leaves).to_numpy()
     user = np.repeat(np.arange(len(users)), many)
-    mixed = _mix_bits(table["hash"].take(users).to_numpy()[user] ^ hashes[number])
+    of_user = table["hash"].take(users).to_numpy()
     leaf = of_leaf[number]
     placed = place_nodes(
         nodes,
@@ -366,7 +353,7 @@ def _nodes_of_rows(
         len(users),
         user,
         leaf,
-        mixed,
+        lambda rows: _mix_bits(of_user[user[rows]] ^ hashes[number[rows]]),
         most,
         shares,
         hierarchy.finest_levels,
@@ -382,7 +369,6 @@ def _nodes_and_groups(
     rows: pa.Table, types: tuple[str, ...], hierarchy: Hierarchy
 ) -> tuple[NodeSet, Ints]:
     """The nodes, and the group of every finest key, by the number of the key."""
-    rows = rows.drop_columns(["hash", "held", "place"])
     if hierarchy.has_cells:
         counts = counts_of(rows, hierarchy, types, ("v",))
         assert isinstance(counts, CellCounts)
@@ -403,46 +389,49 @@ def place_nodes(
     users: int,
     user: Ints,
     leaf: Ints,
-    hashed: NDArray[np.uint64],
+    hashed: Callable[[Ints], NDArray[np.uint64]],
     most: int,
     shares: tuple[int, ...],
     finest: Sequence[int],
 ) -> UserNodes:
     """Place the nodes of users in groups, from different pairs of a user and a finest key.
 
-    ``leaf`` is the group of a key in ``nodes``. ``height`` is the number of levels, and ``finest``
-    has those that no level refines; both are public: bands of levels that followed
-    the deepest node of the data would let one user move what all others weigh.
-    ``hashed`` decides which nodes of a user take part if there are more than ``most``.
+    Rows are in the order of users. ``leaf`` is the group of a key in ``nodes``. ``height`` is the
+    number of levels, and ``finest`` has those that no level refines; both are public: bands of
+    levels that followed the deepest node of the data would let one user move what all others weigh.
+    The hashes of some rows decide which nodes of a user take part if there are more than ``most``.
+
+    Users are placed in blocks that stay in the cache of a processor, several blocks at a time.
     """
-    below = nodes.finest[leaf] > 0  # the root is added for all users
-    user, leaf, hashed = user[below], leaf[below], hashed[below]
-    order = _order_by_users(user, leaf)
-    user, leaf, hashed = user[order], leaf[order], hashed[order]
     bands = len(shares) - 1
-    levels = range(1, height) if bands else ()
+    levels = range(1, height) if bands else range(0)
     coarser = [level for level in levels if level not in finest]
-    several = [_Runs.of(nodes, user, nodes.finest[leaf])]
-    several += [_nodes_above(nodes, user, leaf, level) for level in levels]
     groups = [
         1 + coarser.index(level) * bands // len(coarser) if level in coarser else 0
         for level in (height, *levels)
     ]
-    sizes = np.zeros(users, dtype=np.int64)
-    for runs in several:
-        sizes += np.bincount(runs.user, minlength=users)
-    part = np.ones(len(leaf), dtype=np.bool_)
-    heavy = np.flatnonzero((sizes > most)[user])
-    part[heavy] = _sample(nodes, user[heavy], leaf[heavy], hashed[heavy], most, levels)
-    pairs = [
-        (runs.user * len(shares) + group, runs.node, runs.any_of(part))
-        for runs, group in zip(several, groups, strict=True)
-    ]
-    if bands:  # the root is counted, and not searched
-        root = np.zeros(users, dtype=np.int64)
-        group = np.arange(users) * len(shares) + bands
-        pairs.append((group, root, np.zeros(users, dtype=np.bool_)))
-    return _place_in_groups(nodes, height, pairs, users * len(shares), shares)
+    first = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=users))])
+    width, loops = len(shares), _loops(len(user))
+    if loops is None:
+        many, place = 1 + len(user) // BLOCK_ROWS, _place_block
+    else:
+        many, place = threads(), partial(_place_range, loops)
+    at = np.searchsorted(first, len(user) * np.arange(many) // many)
+
+    def placed(begin: int, end: int) -> _Placed:
+        rows = slice(first[begin], first[end])
+        own = user[rows] - begin, leaf[rows], lambda some: hashed(some + first[begin])
+        return place(nodes, end - begin, *own, most, levels, groups, width)
+
+    sizes, searched, node = zip(*by_threads(placed, np.append(at, users).tolist()), strict=True)
+    return UserNodes(
+        nodes=nodes,
+        height=height,
+        starts=np.concatenate([[0], np.cumsum(np.concatenate(sizes))]),
+        node=np.concatenate(node),
+        searched=np.concatenate(searched),
+        shares=shares,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -477,13 +466,12 @@ class _Runs:
                 once = once[chosen]
         return cls(rows, first, chosen, user[once], node[once])
 
-    def any_of(self, part: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """For every run whether any of its rows takes part."""
-        if len(self.first) == len(self.rows) or part.all():
-            found = part[self.rows[self.first]]
-        else:
-            found = np.asarray(np.logical_or.reduceat(part[self.rows], self.first))
-        return found if self.chosen is None else found[self.chosen]
+    def none_of(self, part: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+        """For every run whether none of its rows takes part; all do if ``part`` is None."""
+        if part is None or not len(self.first):
+            return np.zeros(len(self.node), dtype=np.bool_)
+        none = ~np.logical_or.reduceat(part[self.rows], self.first)
+        return np.asarray(none if self.chosen is None else none[self.chosen])
 
 
 def _nodes_above(nodes: NodeSet, user: Ints, leaf: Ints, level: int) -> _Runs:
@@ -525,29 +513,84 @@ def _sample(
     return part
 
 
-def _place_in_groups(
+_Placed = tuple[Ints, Ints, NDArray[np.int32]]
+"""How many nodes groups have, how many of these take part, and the nodes of all groups, those that
+take part first."""
+
+
+def _place_block(
     nodes: NodeSet,
-    height: int,
-    pairs: Sequence[tuple[Ints, Ints, NDArray[np.bool_]]],
-    groups: int,
-    shares: tuple[int, ...],
-) -> UserNodes:
-    """The nodes of all groups, those that take part first. ``pairs`` are groups, nodes, and whether
-    these take part."""
-    size, searched = (np.zeros(groups, dtype=np.int64) for _ in range(2))
-    for group, _, part in pairs:
-        size += np.bincount(group, minlength=groups)
-        searched += np.bincount(group[part], minlength=groups)
-    keys = np.concatenate([2 * group + ~part for group, _, part in pairs])
-    order = np.argsort(keys, kind="stable")  # fast, as pairs are in order
-    return UserNodes(
-        nodes=nodes,
-        height=height,
-        starts=np.concatenate([[0], np.cumsum(size)]),
-        node=np.concatenate([node.astype(np.int32) for _, node, _ in pairs])[order],
-        searched=searched,
-        shares=shares,
-    )
+    users: int,
+    user: Ints,
+    leaf: Ints,
+    hashed: Callable[[Ints], NDArray[np.uint64]],
+    most: int,
+    levels: Sequence[int],
+    groups: Sequence[int],
+    width: int,
+) -> _Placed:
+    """The nodes of a block of users, each of whom has so many groups as the ``width``. ``groups``
+    are those of the finest nodes of a user and of nodes at ``levels``."""
+    rows = np.flatnonzero(nodes.finest[leaf] > 0)  # the root is added for all users
+    rows = rows[_order_by_users(user[rows], leaf[rows])]
+    user, leaf = user[rows], leaf[rows]
+    several = [_Runs.of(nodes, user, nodes.finest[leaf])]
+    several += [_nodes_above(nodes, user, leaf, level) for level in levels]
+    sizes = np.zeros(users, dtype=np.int64)
+    for runs in several:
+        sizes += np.bincount(runs.user, minlength=users)
+    part = None
+    if (sizes > most).any():
+        heavy = np.flatnonzero((sizes > most)[user])
+        part = np.ones(len(leaf), dtype=np.bool_)
+        own = user[heavy], leaf[heavy], hashed(rows[heavy])
+        part[heavy] = _sample(nodes, *own, most, levels)
+    keys = [
+        2 * (runs.user * width + group) + runs.none_of(part)
+        for runs, group in zip(several, groups, strict=True)
+    ]
+    node = [runs.node for runs in several]
+    if width > 1:  # the root is counted, and not searched
+        keys.append(2 * (np.arange(users) * width + width - 1) + 1)
+        node.append(np.zeros(users, dtype=np.int64))
+    key = np.concatenate(keys)
+    size = np.bincount(key, minlength=2 * users * width).reshape(-1, 2)
+    order = np.argsort(key, kind="stable")  # fast, as each level is in order
+    return size.sum(axis=1), size[:, 0], np.concatenate(node).astype(np.int32)[order]
+
+
+def _place_range(
+    loops: Any,
+    nodes: NodeSet,
+    users: int,
+    user: Ints,
+    leaf: Ints,
+    hashed: Callable[[Ints], NDArray[np.uint64]],
+    most: int,
+    levels: Sequence[int],
+    groups: Sequence[int],
+    width: int,
+) -> _Placed:
+    """The same as :func:`_place_block` by compiled ``loops``, nodes of a group in any order."""
+    none = np.zeros((len(nodes.finest), 0), dtype=np.int32)
+    above = np.column_stack([none, *(nodes.ancestors_at(level) for level in levels)])
+    first = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=users))])
+    part = np.ones(len(leaf), dtype=np.bool_)
+    many = np.array([*groups, width])
+
+    def run() -> _Placed:
+        size, searched = np.zeros((2, users * width), dtype=np.int64)
+        placed = np.empty(len(leaf) * len(groups) + users, dtype=np.int32)  # far more than enough
+        tree = nodes.finest, above, many, len(nodes.level)
+        loops.place_users(first, leaf, part, *tree, placed, size, searched)
+        return size, searched, placed[: size.sum()].copy()
+
+    placed = run()
+    if (heavy := placed[1].reshape(-1, width).sum(axis=1) > most).any():
+        rows = np.flatnonzero(heavy[user] & (nodes.finest[leaf] > 0))
+        part[rows] = _sample(nodes, user[rows], leaf[rows], hashed(rows), most, levels)
+        placed = run()
+    return placed
 
 
 def _mix_bits(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:

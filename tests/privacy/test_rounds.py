@@ -75,7 +75,7 @@ def pairs(
         len(data) * copies,
         (user + len(data) * at).ravel(),
         (value + nodes).ravel(),
-        np.tile(first, copies),  # those listed first take part
+        np.tile(first, copies).__getitem__,  # those listed first take part
         items,
         shares or group_shares(int(level.max())),
         (int(level.max()),),

@@ -43,7 +43,7 @@ from dpframe.hierarchy._parse import as_hierarchies
 from dpframe.mechanisms import weighted_rounds
 from dpframe.mechanisms.weighted_rounds import LevelParts, Sizes, SumBounds, cell_parts
 from dpframe.questions.hhh.rounds_plan import group_shares
-from dpframe.sources import user_nodes
+from dpframe.sources import user_amounts, user_nodes
 from dpframe.sources.user_nodes import UserNodes, place_nodes
 from dpframe.testing import seeded_noise
 from dpframe.verifier.judge import verify_receipt
@@ -329,31 +329,38 @@ def test_of_many_nodes_whole_keys_take_part_whoever_else_is_there(
 @few(3, "case", CASES.values(), ids=CASES)
 @tries(3, 50)
 @given(ROWS, st.randoms(use_true_random=False))
-def test_compiled_loops_and_the_order_of_rows_change_nothing(
+def test_compiled_loops_blocks_and_the_order_of_rows_change_nothing(
     case: Case, rows: list[Row], shuffled: random.Random
 ) -> None:
-    """Law: weights, counts and histograms are the same numbers by numpy and by compiled loops, for
-    rows in any order and for rows that occur twice."""
+    """Law: nodes of users, and what these weigh, count and have, are the same by numpy and by
+    compiled loops, in blocks of any size, for rows in any order and for rows that occur twice."""
     other = [*rows, *rows[:3]]
     shuffled.shuffle(other)
-    one, two = users_of(case, rows, 9), users_of(case, other, 9)
 
-    def numbers(users: UserNodes) -> list[list[int]]:
+    def numbers(rows: list[Row]) -> list[Any]:
+        users = users_of(case, rows, 5, ["v"])
         importance = np.arange(users.size) % 5 * 100
         shown = np.arange(users.size) % 3 != 1
+        amounts = users.amounts(0, shown)
         return [
+            keys_of(users),
+            *(sorted(groups, key=repr) for groups in groups_of(users)),
             users.weigh(importance, 4096).tolist(),
             users.count_users(shown, 128, 2).tolist(),
             users.sizes(shown, 6).tolist(),
             users.is_searched.tolist(),
+            sorted(zip(amounts.node.tolist(), amounts.amount.tolist(), strict=True)),
         ]
 
-    assert keys_of(one) == keys_of(two)
-    exact = numbers(one)
-    assert numbers(two) == exact
+    exact = numbers(rows)
+    assert numbers(other)[:-1] == exact[:-1]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(user_nodes, "LONG", 0)
-        assert numbers(one) == exact
+        assert numbers(rows) == exact
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(user_nodes, "BLOCK_ROWS", 1)
+        patch.setattr(user_amounts, "BLOCK_ROWS", 1)
+        assert numbers(rows) == exact
 
 
 # -- transcripts -----------------------------------------------------------------------------------
@@ -840,7 +847,7 @@ class Cube:
             len(data) * copies,
             (user + len(data) * at).ravel(),
             (group + len(self.groups) * at).ravel(),
-            np.zeros(len(user) * copies, dtype=np.uint64),
+            np.zeros(len(user) * copies, dtype=np.uint64).__getitem__,
             items,
             group_shares(len(self.kinds), len(self.finest)),
             self.finest,
