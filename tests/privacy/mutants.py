@@ -1,6 +1,6 @@
 """Mutants of shipped mechanisms and accountants, each with one mistake, and what catches it.
 
-``python -m tests.privacy.mutants`` prints the table of docs/verifying.md. Three auditors look at
+``python -m tests.privacy.mutants`` prints the table of ``mutants.md``. Three auditors look at
 each that they can read:
 
 *verifier*: the proof of what is really drawn, against the promise (``dpframe.verifier``);
@@ -752,7 +752,7 @@ def mutants() -> list[Mutant]:
 
 
 def table() -> str:
-    """What catches which, as the documents show it."""
+    """What catches which, as ``mutants.md`` shows it."""
     said = {True: "caught", False: "-", None: ""}
     lines = ["| mutant | of | verifier | enumeration | audit |", "| --- | --- | --- | --- | --- |"]
     for mutant in mutants():
