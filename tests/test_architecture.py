@@ -165,18 +165,20 @@ def picture() -> str:
     return "\n".join("  " + "    ".join(sorted(rooms)) for rooms in reversed(FLOORS))
 
 
-def table() -> str:
-    """The modules as ``docs/modules.md`` lists them: the first sentence of each."""
-    lines = ["| file | what is in it |", "| --- | --- |"]
-    by_room = sorted(_modules().values(), key=lambda p: (len(p.parts) > ROOT, p.parent, p.name))
-    for path in by_room:
-        doc = ast.get_docstring(_parsed(path.read_text("utf-8"))) or ""
-        sentence = " ".join(doc.split("\n\n")[0].split()).removesuffix(".").replace("|", "\\|")
+def _sentence(path: Path) -> str:
+    """The first sentence of a file."""
+    doc = ast.get_docstring(_parsed(path.read_text("utf-8"))) or ""
+    return " ".join(doc.split("\n\n")[0].split()).removesuffix(".").replace("|", "\\|")
+
+
+def rooms() -> str:
+    """The rooms as ``docs/modules.md`` lists them: the first sentence of each."""
+    lines = ["| room | what is in it |", "| --- | --- |"]
+    for path in sorted(_modules().values(), key=lambda p: (len(p.parts) > ROOT, p.parent, p.name)):
         where = path.relative_to(PACKAGE).as_posix()
-        if path.name == "__init__.py" and path.parent != PACKAGE:
-            lines.append(f"| **`{where.removesuffix('__init__.py')}`** | **{sentence}** |")
-        else:
-            lines.append(f"| `{where}` | {sentence} |")
+        if path.name == "__init__.py" or path.parent == PACKAGE:
+            room = where if path.parent == PACKAGE else where.removesuffix("__init__.py")
+            lines.append(f"| `{room}` | {_sentence(path)} |")
     return "\n".join(lines)
 
 
@@ -184,7 +186,7 @@ def test_the_picture_in_the_documents_is_what_is_checked() -> None:
     """``python -m tests.test_architecture`` writes them, and every room in it is there."""
     docs = PACKAGE.parent / "docs"
     assert f"```text\n{picture()}\n```" in (docs / "how_it_works.md").read_text("utf-8")
-    assert table() in (docs / "modules.md").read_text("utf-8")
+    assert rooms() in (docs / "modules.md").read_text("utf-8")
     assert {room for rooms in FLOORS for room in rooms} == set(map(_room, _modules()))
 
 
@@ -462,15 +464,17 @@ def test_the_rule_of_order_can_fail() -> None:
 
 
 def write() -> None:
-    """Put the picture and the table into the documents."""
+    """Put the picture and the table into the documents, and print what is in every file."""
     docs = PACKAGE.parent / "docs"
     text = (docs / "modules.md").read_text("utf-8")
-    text = re.sub(r"\| file \| what is in it \|\n(\|.*\n)+", lambda _: table() + "\n", text)
+    text = re.sub(r"\| room \| what is in it \|\n(\|.*\n)+", lambda _: rooms() + "\n", text)
     (docs / "modules.md").write_text(text, "utf-8")
     text = (docs / "how_it_works.md").read_text("utf-8")
     at = text.index("```text\n  __init__")
     end = text.index("```", at + 7)
     (docs / "how_it_works.md").write_text(f"{text[:at]}```text\n{picture()}\n{text[end:]}", "utf-8")
+    for path in _modules().values():
+        print(f"{path.relative_to(PACKAGE).as_posix()}: {_sentence(path)}")
 
 
 if __name__ == "__main__":
