@@ -120,7 +120,7 @@ def _weights_by_ratios(
 
 
 PREFIX_TREES = "docs/guarantees.md, Federated prefix trees"
-REPORTS = "docs/verifying.md, reports"
+REPORTS = "docs/proofs/format.md, reports"
 
 HOLDER_CHANCE = Fraction(1, 2)
 """Chance with which the cell that a device holds reports 1."""

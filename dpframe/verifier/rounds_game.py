@@ -162,7 +162,7 @@ def normal_bound(mu: Fraction, epsilon: Fraction) -> Fraction:
 
 
 GAUSSIAN = "docs/guarantees.md, Why it holds: users, Gaussian noise"
-NORMAL = "docs/verifying.md, normal"
+NORMAL = "docs/proofs/format.md, normal"
 
 OFF = Fraction(1, 10**11)
 """The part of a probability by which a table may be off at the cost of some epsilon."""
@@ -249,7 +249,7 @@ def _compare_with_gaussian(law: Law, sigma: Fraction) -> tuple[Fraction, Fractio
 
 
 USERS = "docs/guarantees.md, Why it holds: users, Values in rounds"
-ROUNDS = "docs/verifying.md, rounds"
+ROUNDS = "docs/proofs/format.md, rounds"
 
 
 FLOATS = Fraction(4, 10**16)

@@ -366,7 +366,7 @@ SKETCHES = "docs/guarantees.md, Streams and sketches"
 MOST_COUNTS = 1024
 """The most counts that move together: more would take minutes."""
 
-MERGED = "docs/verifying.md, merged"
+MERGED = "docs/proofs/format.md, merged"
 STRUCTURE = "docs/guarantees.md, Streams and sketches, One stream"
 
 
@@ -467,7 +467,7 @@ def _power_below(base: int, times: int) -> int:
 
 
 MERGED_SKETCHES = "docs/guarantees.md, Streams and sketches, merged sketches"
-SUMS = "docs/verifying.md, sums"
+SUMS = "docs/proofs/format.md, sums"
 
 SUM_POINTS = (1_000, 4_000, 16_000)
 """About how many points a grid has; the next number is tried only if the bound is not small enough

@@ -2,7 +2,7 @@
 
 **A proof** as it is written has the promise, the game, its steps, and its tables of noise.
 
-docs/verifying.md says what each part is; ``proof.schema.json`` is its JSON schema.
+docs/proofs/format.md says what each part is; ``proof.schema.json`` is its JSON schema.
 
 **Linear losses** grow with the amount that moves: shares of users, and tables of any length.
 

@@ -17,7 +17,7 @@ def told(
     delta: float = 1e-4,
     group: int = 1,
 ) -> str:
-    """The text of a proof with these tables, as docs/verifying.md specifies it."""
+    """The text of a proof with these tables, as docs/proofs/format.md specifies it."""
     weights = (base64.b64encode(law.weights.astype("<u8").tobytes()).decode() for law in tables)
     told = [
         {"lowest": int(law.lowest), "weights": w} for law, w in zip(tables, weights, strict=True)
