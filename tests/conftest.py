@@ -22,6 +22,9 @@ from numpy.typing import NDArray
 
 from tests import members
 
+collect_ignore = ["recipes"]
+"""Files that are tried in a copy of the package (``tests/integration/test_adding.py``)."""
+
 MEMORY = "/dev/shm"
 """Where Linux has files in memory; a container can have very little of it."""
 

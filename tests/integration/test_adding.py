@@ -1,4 +1,4 @@
-"""The recipes of ``docs/adding.md``, typed as they stand into a copy of the package."""
+"""The recipes of ``docs/adding.md``, with ``tests/recipes``, in a copy of the package."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(
-    r"`(dpframe/[\w/.]+)`\n\n<!-- not run: typed [^\n]*-->\n```(python|diff)\n(.*?)```", re.S
-)
+RECIPES = ROOT / "tests" / "recipes"
+EDIT = re.compile(r"`(dpframe/[\w/.]+)`\n\n<!-- not run: typed [^\n]*-->\n```diff\n(.*?)```", re.S)
 COMMAND = re.compile(r"^python -m (dpframe[\w.]+)", re.M)
 
 FRAME = """
@@ -163,18 +162,18 @@ def edited(text: str, diff: str) -> str:
 def typed(title: str, folder: Path) -> tuple[list[str], list[str]]:
     for name in ("dpframe", "sql"):
         shutil.copytree(ROOT / name, folder / name)  # with what is compiled
-    new, changed = [], []
-    for name, language, code in BLOCK.findall(recipe(title)):
+    text = recipe(title)
+    files = RECIPES / title.split()[-1]
+    new = [path.relative_to(files).as_posix() for path in files.rglob("*.py")]
+    assert sorted(new) == sorted(re.findall(r"^\d\. `(dpframe/[\w/.]+)`", text, re.M))
+    for name in new:
+        assert not (folder / name).exists()
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copy(files / name, folder / name)
+    for name, code in EDIT.findall(text):
         path = folder / name
-        if language == "diff":
-            changed.append(name)
-            path.write_text(edited(path.read_text("utf-8"), code), "utf-8")
-        else:
-            new.append(name)
-            assert not path.exists()
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(code, "utf-8")
-    return new, changed
+        path.write_text(edited(path.read_text("utf-8"), code), "utf-8")
+    return new, [name for name, _ in EDIT.findall(text)]
 
 
 def answers(title: str, script: str, folder: Path) -> dict[str, object]:

@@ -1,0 +1,1 @@
+"""How many records there are."""
