@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPES = ROOT / "tests" / "recipes"
-EDIT = re.compile(r"`(dpframe/[\w/.]+)`\n\n<!-- not run: typed [^\n]*-->\n```diff\n(.*?)```", re.S)
+EDIT = re.compile(r"^=== (\S+)\n(.*?)(?=^===|\Z)", re.M | re.S)
 COMMAND = re.compile(r"^python -m (dpframe[\w.]+)", re.M)
 
 FRAME = """
@@ -170,10 +170,12 @@ def typed(title: str, folder: Path) -> tuple[list[str], list[str]]:
         assert not (folder / name).exists()
         (folder / name).parent.mkdir(exist_ok=True)
         shutil.copy(files / name, folder / name)
-    for name, code in EDIT.findall(text):
+    edits = EDIT.findall((files / "edits.diff").read_text("utf-8"))
+    for name, code in edits:
+        assert f"`{name.removeprefix('dpframe/')}`" in text
         path = folder / name
         path.write_text(edited(path.read_text("utf-8"), code), "utf-8")
-    return new, [name for name, _ in EDIT.findall(text)]
+    return new, [name for name, _ in edits]
 
 
 def answers(title: str, script: str, folder: Path) -> dict[str, object]:
