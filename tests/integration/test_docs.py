@@ -144,7 +144,7 @@ def test_what_somebody_types_stands_between_fences() -> None:
 def test_a_reason_that_names_a_file_names_one_that_is_there() -> None:
     """Who reads that a test runs a block finds the test."""
     found = [(page, name) for page in PAGES for name in OF_TESTS.findall(page.read_text("utf-8"))]
-    assert len(found) >= 5
+    assert len(found) >= 3
     assert [(page.name, name) for page, name in found if not (HERE / name).is_file()] == []
 
 
