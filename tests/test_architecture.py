@@ -168,17 +168,17 @@ def picture() -> str:
 def _sentence(path: Path) -> str:
     """The first sentence of a file."""
     doc = ast.get_docstring(_parsed(path.read_text("utf-8"))) or ""
-    return " ".join(doc.split("\n\n")[0].split()).removesuffix(".").replace("|", "\\|")
+    return " ".join(doc.split("\n\n")[0].split()).removesuffix(".")
 
 
 def rooms() -> str:
     """The rooms as ``docs/modules.md`` lists them: the first sentence of each."""
-    lines = ["| room | what is in it |", "| --- | --- |"]
+    lines = []
     for path in sorted(_modules().values(), key=lambda p: (len(p.parts) > ROOT, p.parent, p.name)):
         where = path.relative_to(PACKAGE).as_posix()
         if path.name == "__init__.py" or path.parent == PACKAGE:
             room = where if path.parent == PACKAGE else where.removesuffix("__init__.py")
-            lines.append(f"| `{room}` | {_sentence(path)} |")
+            lines.append(f"* `{room}`: {_sentence(path)}")
     return "\n".join(lines)
 
 
@@ -467,7 +467,7 @@ def write() -> None:
     """Put the picture and the table into the documents, and print what is in every file."""
     docs = PACKAGE.parent / "docs"
     text = (docs / "modules.md").read_text("utf-8")
-    text = re.sub(r"\| room \| what is in it \|\n(\|.*\n)+", lambda _: rooms() + "\n", text)
+    text = re.sub(r"(\* `\S+`: .*\n)+", lambda _: rooms() + "\n", text, count=1)
     (docs / "modules.md").write_text(text, "utf-8")
     text = (docs / "how_it_works.md").read_text("utf-8")
     at = text.index("```text\n  __init__")
