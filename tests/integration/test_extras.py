@@ -27,7 +27,7 @@ import duckdb, pandas as pd, dpframe as dp, dpframe.sources.user_nodes
 from dpframe.doors.cli.main import main
 visits = pd.DataFrame({{"country": ["FR"] * 600 + ["IT"] * 400, "id": range(1000), "paid": 5.0}})
 spend = {{"epsilon": 1.0, "delta": 1e-6}}
-ledger = dp.Ledger("budget.db", epsilon=9.0, delta=1e-4, accountant="pld")
+ledger = dp.Ledger("budget.db", epsilon=19.0, delta=1e-4, accountant="pld")
 with dp.use_ledger(ledger):
     assert len(visits.dp.hhh(["country"], release="a-2026", **spend)) == 3
     assert len(visits.dp.tree_counts(["country"], user="id", **spend))
