@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe.accounting.compose import Profile, whole_profile
+from dpframe.asking.measure_texts import bound_words
 from dpframe.budget import Budget, PrivacyUnit, as_written, group_delta
 from dpframe.common.texts import folded_html, visible
 from dpframe.hierarchy import INVALID, OTHER, Hierarchy
@@ -196,6 +197,28 @@ WARNING_LINES = ("noise source", "frame", "notice", "replayed")
 NOT_SHOWN_LINES = ("not shown", "shows more")
 """Ids of the lines on what a release does not show; a measure can have such a name."""
 
+CUT_LINES = ("cut", "no user")
+"""Ids of the lines on what bounds cut, and on rows without a user; a measure can have such a
+name."""
+
+NO_USER = "rows whose {user} is NULL are one user together"
+"""What every release by user says of rows without one."""
+
+
+def cut_lines(facts: Mapping[str, object]) -> list[Line]:
+    """Return a line for each number of a receipt that bounds cut, and one on rows without a user.
+
+    The last is the same whether there are such rows or not.
+    """
+    meaning = "what is more is not in the number; the interval holds the noise alone"
+    lines = [
+        Line.of("cut", Text("{name}: {words}"), meaning, name=name, words=words)
+        for name, words in bound_words(facts).items()
+    ]
+    if facts.get("user") is None:
+        return lines
+    return [*lines, Line.of("no user", "one user", NO_USER, user=repr(facts["user"]))]
+
 
 def card_summary(lines: Sequence[Line]) -> list[str]:
     """Return a card in a few lines: warnings, the promise, one error, and the budget."""
@@ -206,7 +229,8 @@ def card_summary(lines: Sequence[Line]) -> list[str]:
     told = [f"{line.name}: {line.value_text}, {line.meaning_text}" for line in loud]
     told += [line.value_text for line in promise]
     told += [] if wide is None else [f"{wide.name}: {wide.value_text}, {wide.meaning_text}"]
-    unseen = [line for line in lines if line.id in NOT_SHOWN_LINES and line.values is not None]
+    others = (*NOT_SHOWN_LINES, *CUT_LINES)
+    unseen = [line for line in lines if line.id in others and line.values is not None]
     told += [f"{line.name}: {line.value_text}, {line.meaning_text}" for line in unseen]
     return told + [f"{line.name}: {line.value_text}, {line.meaning_text}" for line in budget]
 

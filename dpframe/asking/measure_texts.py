@@ -303,3 +303,92 @@ def digits_for_width(half: float) -> int:
     if not math.isfinite(half) or half <= 0:
         return 0
     return min(12, max(0, 1 - math.floor(math.log10(half))))
+
+
+# -- bounds ----------------------------------------------------------------------------------------
+
+USER_COLUMN = re.compile(r"([a-z]{3,30})(_?id)?", re.IGNORECASE)
+"""Names of columns of users that are a word for one user: customer, customer_id, customerId."""
+
+NOISE_ALONE = "noise alone"
+"""What the interval of a number holds, where bounds cut what is added up."""
+
+
+def bound_words(facts: Mapping[str, Any]) -> dict[str, str]:
+    """Return what bounds leave of each number of a receipt, such as "each customer up to 5,000".
+
+    The keys are names of columns, ``count`` for counts; numbers that nothing cuts have none. Each
+    bound is a choice, or was released itself.
+    """
+    measures = facts.get("measures")
+    if not measures:
+        words = _count_bound(facts)
+        return {"count": words} if words else {}
+    found = {name: _measure_bound(said, facts) for name, said in measures.items()}
+    return {name: words for name, words in found.items() if words}
+
+
+def cut_words(facts: Mapping[str, Any], column: str) -> str:
+    """Return what stands beside the interval of a number that bounds cut; else an empty text."""
+    words = bound_words(facts).get(column)
+    return f"{NOISE_ALONE}; {words}" if words else ""
+
+
+def _bounded_one(facts: Mapping[str, Any]) -> str:
+    """Return a word for one of those whose part is bounded: a row, or a user."""
+    if facts.get("user") is None:
+        return "each row"
+    name = USER_COLUMN.fullmatch(str(facts["user"]))
+    return f"each {name[1].lower() if name else 'user'}"
+
+
+def _amount_text(number: float) -> str:
+    return f"{number:,.12g}"
+
+
+def _number_of(number: int, what: str) -> str:
+    return f"{_amount_text(number)} {what}{'s' * (number != 1)}"
+
+
+def _count_bound(facts: Mapping[str, Any]) -> str:
+    who, most = _bounded_one(facts), facts.get("max_contributions")
+    if facts.get("weight") is not None and facts.get("max_weight") is not None:
+        return f"{who} up to {_amount_text(facts['max_weight'])}"
+    if facts.get("user") is None:
+        return ""
+    if facts.get("at_most") is not None:
+        return _nodes_bound(facts)
+    if facts.get("contribution") in ("records", "items") and most is not None:
+        what = "record" if facts["contribution"] == "records" else "value"
+        return f"{who} up to {_number_of(most, what)}"
+    return ""
+
+
+def _nodes_bound(facts: Mapping[str, Any]) -> str:
+    """Return at how many nodes of a level a user counts fully."""
+    most, above = facts["at_most"], facts.get("at_most_above")
+    if above is None:
+        return f"{_bounded_one(facts)} fully at up to {_number_of(most, 'node')}"
+    least = min(above) if isinstance(above, Sequence) else above
+    return f"{_bounded_one(facts)} fully at up to {_number_of(least, 'node')}, {_amount_text(most)} of the lowest"
+
+
+def _measure_bound(said: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    _, measure = parse_measure(said["spec"])
+    lower, upper = said.get("lower"), said.get("upper")
+    if measure.kind == "count" and said.get("adds_up") is False and facts.get("at_most"):
+        return _nodes_bound(facts)
+    if measure.kind in ("count", "distinct"):
+        if facts.get("user") is None or measure.at_most is None:
+            return ""
+        what = "row" if measure.kind == "count" else "value"
+        return f"{_bounded_one(facts)} up to {_number_of(measure.at_most, what)}"
+    if said.get("adds_up") is False:  # cut at every node, by bounds of their own
+        each = sorted({p["bound"] for p in said.get("noise") or () if p["of"] == "sum"})
+        some = " to ".join(map(_amount_text, dict.fromkeys((*each[:1], *each[-1:]))))
+        return f"{_bounded_one(facts)} up to {some}{', by level' * (len(each) > 1)}" if each else ""
+    if lower is None or upper is None:
+        return ""
+    who = "each value" if measure.kind == "mean" else _bounded_one(facts)
+    least = "up to" if lower == 0 else f"from {_amount_text(lower)} to"
+    return f"{who} {least} {_amount_text(upper)}"

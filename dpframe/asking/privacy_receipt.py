@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpframe._version import __version__
-from dpframe.asking.card import Line, Text, as_floats, card_summary, card_text, html_card
+from dpframe.asking.card import Line, Text, as_floats, card_summary, card_text, cut_lines, html_card
 from dpframe.budget import LARGEST_EPSILON, SHARE_GRID, as_written
 from dpframe.common.calls import argument_hint
 from dpframe.common.digest import FrameState
@@ -252,7 +252,7 @@ class Receipt(Mapping[str, Any]):
         """The lines of the card, and those made of other facts: on the frame, the noise source, the
         ledger, the release, the data and a replay."""
         card = [Line(*line) for line in self["card"]]
-        card = with_not_shown(card, self.not_shown_lines)
+        card = with_not_shown(card, [*self.not_shown_lines, *cut_lines(self)])
         if "frame" in self:
             how = "extract" if self.get("frame_extract") else "changed"
             card.insert(0, Line("frame", how, self["frame"]))
@@ -536,7 +536,7 @@ def _sure_text(facts: Mapping[str, Any]) -> str:
 
 
 def with_not_shown(lines: Sequence[Line], unseen: Sequence[Line]) -> list[Line]:
-    """Return the lines of a card with those on what is not shown, behind the guarantee."""
+    """Return the lines of a card with those on what is not shown or cut, behind the guarantee."""
     at = 1 + next((i for i, line in enumerate(lines) if line.name == "guarantee"), -1)
     return [*lines[:at], *unseen, *lines[at:]]
 

@@ -25,7 +25,7 @@ from dpframe.pages.chartable import (
     measure_points,
 )
 from dpframe.pages.drawings import HATCH, NARROW, WIDE, Point, draw_lines
-from dpframe.pages.page_parts import confidence_percent, figure_text
+from dpframe.pages.page_parts import confidence_percent, figure_text, sure_text
 from dpframe.postprocess.shown_rows import share_frame
 
 if TYPE_CHECKING:
@@ -170,7 +170,8 @@ def _total_sentence(about: _Question) -> str:
     if len(total) != 1 or total[0] is None:
         return "How much there is in all is not part of what is shown here."
     number = f"<strong>{about.number(total[0].value)}</strong>"
-    ends = f" ({about.ends(total[0].lower, total[0].upper)}, {confidence_percent(shown.receipt)})"
+    sure = sure_text(shown.receipt, about.measure.name)
+    ends = f" ({about.ends(total[0].lower, total[0].upper)}, {html.escape(sure)})"
     what = f"<bdi>{html.escape(about.what)}</bdi>"
     if shown.is_rollup:
         return f"In all, {what} is about {number}{ends}."
@@ -213,10 +214,11 @@ def _largest_section(about: _Question, bars: Sequence[Bar]) -> str:
     some = bars[:LARGEST]
     number = WORDS[len(some)] if len(some) > 1 else ""
     title = f"The {number} largest of {len(bars):,}:" if len(bars) > len(some) else "Largest:"
+    held = ", of the noise alone" if about.measure.bound else ""
     notes = [
         f"The thin lines and the small numbers are intervals "
-        f"({confidence_percent(about.shown.receipt)}). Where those of two rows overlap, their "
-        "order is not certain."
+        f"({confidence_percent(about.shown.receipt)}{held}). Where those of two rows overlap, "
+        "their order is not certain."
     ]
     if any(bar.share for bar in some):
         notes.append("Shares are of everything, what is not shown here included.")
@@ -241,12 +243,13 @@ def _bars_table(about: _Question, bars: Sequence[Bar], title: str) -> str:
     span = (high - low) or 1.0
     shares = any(bar.share for bar in bars)
     rows = "".join(_bar_row(about, bar, low, span, shares) for bar in bars)
+    bound = f"<small>{html.escape(about.measure.bound)}</small>" if about.measure.bound else ""
     share_head = "<th scope='col' class='number share'>Share</th>" if shares else ""
     return (
         f"<table class='bars' aria-labelledby='{title}'><thead><tr>"
         f"<th scope='col'>{about.level_name}</th>"
         "<th class='drawn' aria-hidden='true'></th>"
-        f"<th scope='col' class='number'><bdi>{html.escape(about.what)}</bdi></th>"
+        f"<th scope='col' class='number'><bdi>{html.escape(about.what)}</bdi>{bound}</th>"
         f"{share_head}</tr></thead><tbody>{rows}</tbody></table>"
     )
 
@@ -308,8 +311,8 @@ def _lines_section(shown: Chartable, measures: Sequence[DrawnMeasure]) -> str:
             draw_lines(periods, points, frozenset(), label=label, said=said, size=size)
             for size in (WIDE, NARROW)
         )
-        name = f"<figcaption><bdi>{html.escape(measure.name)}</bdi></figcaption>"
-        caption = name if shown.is_rollup else ""
+        name = ", ".join(filter(None, (measure.name * shown.is_rollup, measure.bound)))
+        caption = f"<figcaption><bdi>{html.escape(name)}</bdi></figcaption>" if name else ""
         figures.append(f"<figure class='time'>{caption}{drawings}</figure>")
     assert shown.date_level is not None
     step = html.escape(shown.hierarchy.level_names[shown.date_level - 1])
@@ -322,7 +325,8 @@ def _lines_section(shown: Chartable, measures: Sequence[DrawnMeasure]) -> str:
         notes.append(f"The other {len(measures) - PANELS} measures are in the table.")
     legend = (
         "<p class='legend'><span class='key line'>noisy number</span>"
-        f"<span class='key band'>interval, {confidence_percent(shown.receipt)}</span></p>"
+        f"<span class='key band'>interval, {confidence_percent(shown.receipt)}"
+        f"{', noise alone' * any(measure.bound for measure in measures)}</span></p>"
     )
     return _section("picture", "Over time", f"{HATCH}{legend}{''.join(figures)}", notes)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpframe.asking.measure_texts import receipt_measures
+from dpframe.asking.measure_texts import bound_words, receipt_measures
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import INVALID, OTHER, Hierarchy
@@ -113,13 +113,14 @@ least."""
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnMeasure:
     """A measure to draw: its columns, its decimals, whether its parts make up a whole (``area``),
-    and whether it can be negative (``signed``)."""
+    whether it can be negative (``signed``), and what bounds leave of it (``bound``)."""
 
     name: str
     columns: tuple[str, str, str]
     digits: int
     area: bool
     signed: bool
+    bound: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -249,7 +250,7 @@ def chartable(frame: pd.DataFrame, receipt: Receipt) -> Chartable:
     """
     hierarchy = tree_of_nodes(receipt, "plot")
     nodes = as_nodes(frame, hierarchy.label_columns)
-    named = receipt_measures(receipt)
+    named, bounds = receipt_measures(receipt), bound_words(receipt)
     check_columns(nodes, (column for measure in named for column in measure.columns))
     counted = DrawnMeasure(
         name="count",
@@ -257,6 +258,7 @@ def chartable(frame: pd.DataFrame, receipt: Receipt) -> Chartable:
         digits=receipt.digits,
         area=receipt.get("adds_up") is not False,
         signed=False,
+        bound=bounds.get("count", ""),
     )
     check_columns(nodes, ("level", "prefix", *(() if named else counted.columns)))
     measures = tuple(
@@ -266,6 +268,7 @@ def chartable(frame: pd.DataFrame, receipt: Receipt) -> Chartable:
             digits=decimals(nodes, measure),
             area=measure.has_areas,
             signed=measure.signed,
+            bound=bounds.get(measure.name, ""),
         )
         for measure in named
     )

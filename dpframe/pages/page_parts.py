@@ -17,7 +17,14 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from dpframe.asking.call_arguments import known_choice
-from dpframe.asking.measure_texts import ReleasedMeasure, digits_for_width, receipt_measures
+from dpframe.asking.card import NO_USER
+from dpframe.asking.measure_texts import (
+    ReleasedMeasure,
+    bound_words,
+    cut_words,
+    digits_for_width,
+    receipt_measures,
+)
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.common.digest import frame_state, released_columns
 from dpframe.common.files import PAGES, check_target, local_file, replace_file
@@ -60,7 +67,8 @@ def html_document(
     """
     if not isinstance(title, str) or not is_unicode(title):
         raise ParameterError(f"title ({title!r}) must be text that UTF-8 can write.")
-    said = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in promise)
+    user = [sentence(NO_USER.format(user=repr(receipt["user"])))] if receipt.get("user") else []
+    said = "".join(f"<li>{html.escape(one)}</li>" for one in (*promise, *user))
     style, policy, after = _asset("page.css"), "", ""
     if script is not None:
         name, table, facts = script
@@ -89,7 +97,7 @@ def html_document(
 
 
 def table_section(
-    name: str, title: str, heads: Iterable[tuple[str, str, str]], kind: str, *, levels: bool
+    name: str, title: str, heads: Iterable[tuple[str, ...]], kind: str, *, levels: bool
 ) -> str:
     """Return the section of a table that the script fills, as HTML.
 
@@ -98,7 +106,7 @@ def table_section(
     name, title
         The id of the section, and its heading.
     heads
-        Key, class and title of each column.
+        Key, class and title of each column, and what stands below the title.
     kind
         The class of the table.
     levels
@@ -106,11 +114,15 @@ def table_section(
     """
     columns = "".join(
         f'<th scope="col" role="columnheader" data-by="{key}" class="{classes}">'
-        f'<button type="button"><bdi>{html.escape(text)}</bdi></button></th>'
-        for key, classes, text in heads
+        f'<button type="button"><bdi>{html.escape(text)}</bdi></button>{_small(*below)}</th>'
+        for key, classes, text, *below in heads
     )
     flat = "" if levels else " hidden"
     return fill_asset("table.html", id=name, title=title, heads=columns, columns=kind, flat=flat)
+
+
+def _small(text: str = "") -> str:
+    return f"<small>{html.escape(text)}</small>" if text else ""
 
 
 def write_page(path: str | Path, make: Callable[[], str], name: str = "path") -> None:
@@ -192,6 +204,11 @@ def decimals(frame: pd.DataFrame, measure: ReleasedMeasure) -> int:
 def figure_text(number: float, digits: int) -> str:
     """Write a released number for people."""
     return f"{number:,.{digits}f}" if isinstance(number, float) else f"{number:,}"
+
+
+def sure_text(receipt: Receipt, column: str) -> str:
+    """Return what stands beside an interval: its confidence, and what bounds cut of its number."""
+    return ", ".join(filter(None, (confidence_percent(receipt), cut_words(receipt, column))))
 
 
 def confidence_percent(receipt: Receipt) -> str:
@@ -288,6 +305,8 @@ class _CellNumber:
     title: str
     columns: tuple[str, str, str]
     digits: int
+    bounded: str = "count"
+    """The name under which bounds of the number are told."""
     adds_up: bool = True
     overlap: bool = False
     """Whether it is of all of a cell, so that cells overlap, and level 0 is a total."""
@@ -320,7 +339,12 @@ def _shown_number(frame: pd.DataFrame, receipt: Receipt, measure: str | None) ->
     check_columns(frame, one.columns)
     digits = decimals(frame, one)
     return _CellNumber(
-        title=one.name, columns=one.columns, digits=digits, adds_up=one.adds_up, overlap=overlap
+        title=one.name,
+        columns=one.columns,
+        digits=digits,
+        bounded=one.name,
+        adds_up=one.adds_up,
+        overlap=overlap,
     )
 
 
@@ -343,8 +367,10 @@ def cells_page(
     frame = frame.assign(**{name: frame[column] for name, column in renamed})
     is_drawn = number.adds_up or number.overlap
     is_matrix = len(cells.dimensions) == 2 and is_drawn and bool((frame["level"] > 0).any())
-    heads = [(str(i), "", name) for i, name in enumerate(cells.names)]
-    heads += [("level", "kind optional", "Kind"), ("residual", "number residual", number.title)]
+    heads: list[tuple[str, ...]] = [(str(i), "", name) for i, name in enumerate(cells.names)]
+    bound = bound_words(receipt).get(number.bounded, "")
+    heads += [("level", "kind optional", "Kind")]
+    heads += [("residual", "number residual", number.title, bound)]
     heads += [("count", "number count", "Whole count")] if whole else []
     notices = (f"<p class='notice'>{html.escape(n)}</p>" for n in receipt.get("notices", ()))
     answer = f'<p class="lead">{_cells_answer(frame, number)}</p>'
@@ -482,7 +508,8 @@ def _cell_figures(
     if len(rest) == 1 and rest["residual"].notna().all():
         value, *ends = (rest[name].tolist()[0] for name in ("residual", "lower", "upper"))
         title = number.title if number.overlap else "In none"
-        rows.append((title, number.write(value), " to ".join(map(number.write, ends))))
+        between = f"{' to '.join(map(number.write, ends))}, {sure_text(receipt, number.bounded)}"
+        rows.append((title, number.write(value), between))
     threshold = figure_text(receipt["threshold"], receipt.digits)
     residual = "" if number.overlap else "residual "
     what = f"{residual}{receipt.count_noun}" if is_count else "from which a cell is shown"

@@ -35,7 +35,7 @@ from dpframe.pages.chartable import (
     measure_points,
     period_start_text,
 )
-from dpframe.pages.page_parts import confidence_percent, figure_text, finite_numbers, released_part
+from dpframe.pages.page_parts import figure_text, finite_numbers, released_part, sure_text
 from dpframe.postprocess.shown_nodes import areas, label_joint, nearest_reported
 
 if TYPE_CHECKING:
@@ -234,6 +234,7 @@ def plot(
             figure, said = _heatmap_figure(shown, measures[0], graph)
         else:
             figure, said = _tree_figure(shown, measures[0], form, graph)
+    said = [*said, *(f"{one.name}: {one.bound}" for one in measures if one.bound)]
     columns = ", ".join(shown.hierarchy.source_columns)
     named = f": {measures[0].name}" if shown.is_rollup and len(measures) == 1 else ""
     promise = f"Noisy {'numbers' if shown.is_rollup else 'counts'} with {receipt['guarantee']}"
@@ -538,9 +539,8 @@ def _plotly_text(text: object, longest: int = LONGEST_IN_TEXT) -> str:
 
 def _hover_texts(rows: pd.DataFrame, shown: Chartable) -> list[str]:
     """Return the hover text of each row, with all its released numbers."""
-    percent = f"({confidence_percent(shown.receipt)})"
     names = shown.hierarchy.level_names
-    said = [list(_hover_lines(rows, one, percent, shown.is_rollup)) for one in shown.measures]
+    said = [list(_hover_lines(rows, one, shown)) for one in shown.measures]
     if not shown.is_rollup and "residual" in rows.columns:
         known = finite_numbers(rows["residual"])
         digits = shown.measures[0].digits
@@ -552,9 +552,8 @@ def _hover_texts(rows: pd.DataFrame, shown: Chartable) -> list[str]:
     return out
 
 
-def _hover_lines(
-    rows: pd.DataFrame, measure: DrawnMeasure, percent: str, named: bool
-) -> Iterator[str]:
+def _hover_lines(rows: pd.DataFrame, measure: DrawnMeasure, shown: Chartable) -> Iterator[str]:
+    sure, named = _plotly_text(sure_text(shown.receipt, measure.name)), shown.is_rollup
     columns = (finite_numbers(rows[name]) for name in measure.columns)
     for value, low, high in zip(*columns, strict=True):
         number, lower, upper = (
@@ -564,4 +563,4 @@ def _hover_lines(
         if high is None:
             between = f"at least {lower}" if lower else "interval unknown"
         name = f"{_plotly_text(measure.name)} {number}, " if named else f"count {number}<br>"
-        yield f"{name}{between} {percent}"
+        yield f"{name}{between} ({sure})"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpframe.asking.measure_texts import ReleasedMeasure, receipt_measures
+from dpframe.asking.measure_texts import ReleasedMeasure, bound_words, receipt_measures
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.errors import ParameterError
 from dpframe.pages.answers import answer_sections
@@ -32,6 +32,7 @@ from dpframe.pages.page_parts import (
     plain_words,
     released_part,
     sentence,
+    sure_text,
     table_section,
     write_page,
 )
@@ -156,10 +157,16 @@ def _tree_sections(shown: Chartable, measures: list[ReleasedMeasure], form: str)
         undrawn="" if is_drawn else " hidden",
         flat=" hidden" if not is_drawn and shown.hierarchy.height == 1 else "",
     )
-    heads = [("prefix", "", "Node"), ("level", "number level", "Level")]
-    heads += [(f"m{i}", "number measure", one.name) for i, one in enumerate(measures)]
+    bounds = bound_words(shown.receipt)
+    heads: list[tuple[str, ...]] = [("prefix", "", "Node"), ("level", "number level", "Level")]
+    heads += [
+        (f"m{i}", "number measure", one.name, bounds.get(one.name, ""))
+        for i, one in enumerate(measures)
+    ]
     if not measures:
-        heads += [(name, f"number {name}", name.capitalize()) for name in NUMBERS]
+        heads += [
+            (name, f"number {name}", name.capitalize(), bounds.get(name, "")) for name in NUMBERS
+        ]
     kind = f"narrows {'measures' if measures else 'counts'}"
     return tree + table_section("nodes", "All numbers", heads, kind, levels=True)
 
@@ -191,6 +198,7 @@ def _node_facts(shown: Chartable, measures: list[ReleasedMeasure]) -> dict[str, 
     drawn = _drawn_measure(measures)
     width = "count" if not measures else None if drawn is None else drawn.name
     return {
+        "bound": bound_words(receipt).get("count", ""),
         "kind": hierarchy.kind,
         "joint": label_joint(hierarchy),
         "levels": list(hierarchy.level_names),
@@ -198,7 +206,11 @@ def _node_facts(shown: Chartable, measures: list[ReleasedMeasure]) -> dict[str, 
         "level": frame["level"].astype("int64").tolist(),
         "prefix": frame["prefix"].astype(str).tolist(),
         "digits": receipt.digits,
-        **(_measure_facts(frame, measures) if measures else _count_facts(frame)),
+        **(
+            _measure_facts(frame, measures, bound_words(receipt))
+            if measures
+            else _count_facts(frame)
+        ),
         "parent": ancestor.tolist(),
         "area": areas(frame, ancestor, width).tolist(),
     }
@@ -209,12 +221,19 @@ def _count_facts(frame: pd.DataFrame) -> dict[str, Any]:
     return {name: finite_numbers(frame[name]) for name in NUMBERS}
 
 
-def _measure_facts(frame: pd.DataFrame, measures: list[ReleasedMeasure]) -> dict[str, Any]:
+def _measure_facts(
+    frame: pd.DataFrame, measures: list[ReleasedMeasure], bounds: dict[str, str]
+) -> dict[str, Any]:
     """Return a list of numbers for each column, and the facts that a page needs of each measure."""
     drawn = _drawn_measure(measures)
     facts: dict[str, Any] = {
         "measures": [
-            {"key": f"m{i}", "title": one.name, "digits": decimals(frame, one)}
+            {
+                "key": f"m{i}",
+                "title": one.name,
+                "digits": decimals(frame, one),
+                "bound": bounds.get(one.name, ""),
+            }
             for i, one in enumerate(measures)
         ],
         "drawn": None if drawn is None else f"m{measures.index(drawn)}",
@@ -233,16 +252,18 @@ def _report_figures(
 ) -> list[tuple[str, str, str]]:
     frame, receipt = shown.nodes, shown.receipt
     total = frame[frame["level"] == 0]
-    rows, sure = [], confidence_percent(receipt)
+    rows = []
     if len(total) == 1 and measures:
         for measure in measures[:TOTALS]:
             digits = decimals(frame, measure)
             value, lower, upper = (f"{total[c].iloc[0]:,.{digits}f}" for c in measure.columns)
-            rows.append((measure.name, value, f"{lower} to {upper}, {sure}"))
+            between = f"{lower} to {upper}, {sure_text(receipt, measure.name)}"
+            rows.append((measure.name, value, between))
     elif len(total) == 1:
         numbers = (finite_numbers(total[name])[0] for name in ("count", "lower", "upper"))
         count, lower, upper = ("" if n is None else figure_text(n, receipt.digits) for n in numbers)
-        between = f"{lower} {f'to {upper}' if upper else 'upwards'}, {sure}"
+        between = f"{lower} {f'to {upper}' if upper else 'upwards'}"
+        between += f", {sure_text(receipt, 'count')}"
         rows.append((receipt.count_noun.capitalize(), count, between))
     levels = "1 level" if receipt["height"] == 1 else f"{receipt['height']} levels"
     rows.append(("Nodes", f"{len(frame) - len(total):,}", f"in {levels}"))

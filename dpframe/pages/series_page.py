@@ -19,7 +19,6 @@ from dpframe.pages.drawings import HATCH, NARROW, SMALL, WIDE, Point, Size, draw
 from dpframe.pages.page_parts import (
     budget_figure,
     budget_words,
-    confidence_percent,
     decimals,
     figure_text,
     fill_asset,
@@ -27,6 +26,7 @@ from dpframe.pages.page_parts import (
     html_document,
     intervals_sentence,
     plain_words,
+    sure_text,
     write_page,
 )
 from dpframe.postprocess.shown_nodes import as_nodes
@@ -95,7 +95,7 @@ def series_page(
             place=place,
             is_only=len(asked) == 1,
             digits=digits,
-            confidence=confidence_percent(receipt),
+            confidence=sure_text(receipt, columns[0]),
             periods=tuple(periods),
             points={
                 period: _node_points(made[0], receipt, columns) for period, made in drawn.items()
@@ -232,7 +232,7 @@ def _measure_sections(over: _MeasureOverTime) -> str:
         number=str(over.place),
         whose="" if over.is_only else f'<span class="whose" dir="auto">{name}</span> ',
         what=name,
-        confidence=over.confidence,
+        confidence=html.escape(over.confidence),
         gap_key='<span class="key gap">not drawn</span>' if over.gaps else "",
         total=total,
         changes=table,

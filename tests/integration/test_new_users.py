@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import html
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import openpyxl
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 
 import dpframe as dp
+from dpframe.doors.cli import main as cli
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 ROWS = 1200
@@ -103,3 +107,97 @@ def test_a_quiet_week_has_everything_that_is_free(name: str, tmp_path: Path) -> 
     ):
         with contextlib.suppress(dp.DpframeError):
             ask()
+
+
+# -- headlines -------------------------------------------------------------------------------------
+
+RECEIPTS = pd.DataFrame(
+    {
+        "customer": np.repeat(np.arange(600), 4),
+        "country": np.where(np.repeat(np.arange(600), 4) % 3, "FR", "DE"),
+        "product": [f"p{n}" for n in range(3)] * 800,
+        "amount": 4000.0,
+    }
+)
+
+
+def test_what_bounds_cut_stands_beside_every_number(tmp_path: Path, capsys: Any) -> None:
+    """Law: wherever the number stands: page, card, notebook, chart, sheet and command line."""
+    said = "each customer up to 5,000"
+    revenue = {"revenue": dp.sum("amount", lower=0, upper=5000)}
+    result = RECEIPTS.dp.rollup(["country"], revenue, user="customer", **BUDGET)
+    receipt = result.dp.receipt
+    assert f"revenue: {said}" in str(receipt)
+    assert said in receipt._repr_html_().partition("<details>")[0]
+    result.dp.report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert f"95 %, noise alone; {said})" in page.partition("</p>")[0]
+    assert page.count(said) >= 5
+    figure = result.dp.plot()
+    assert said in figure.layout.title.subtitle.text
+    assert all(f"noise alone; {said}" in text for text in figure.data[0].hovertext)
+    RECEIPTS.to_parquet(tmp_path / "f.parquet")
+    command = ["rollup", str(tmp_path / "f.parquet"), "columns:country", "--user", "customer"]
+    command += ["--measure", "sum(amount, 0, 5000) AS revenue", "--epsilon=1", "--delta=1e-6"]
+    assert cli.main([*command, "-o", str(tmp_path / "f.xlsx")]) == 0
+    assert cli.main([*command, "--quiet"]) == 0
+    assert capsys.readouterr().out.endswith(
+        f"revenue: {said}; the interval holds the noise alone\n"
+    )
+    heads = openpyxl.load_workbook(tmp_path / "f.xlsx")["result"][1]
+    assert {cell.value: cell.comment.text for cell in heads if cell.comment} == {"revenue": said}
+
+
+@pytest.mark.parametrize(
+    ("ask", "column", "said"),
+    [
+        (lambda f: f.dp.hhh("country", **BUDGET), "count", None),
+        (
+            lambda f: f.dp.rollup("country", measures="sum(amount, -5, 50)", **BUDGET),
+            "sum_amount",
+            "each row from -5 to 50",
+        ),
+        (
+            lambda f: f.dp.hhh("country", weight="amount", max_weight=100, **BUDGET),
+            "count",
+            "each row up to 100",
+        ),
+        (
+            lambda f: f.dp.hhh(
+                "country", user="customer", contribution="records", max_contributions=1, **BUDGET
+            ),
+            "count",
+            "each customer up to 1 record",
+        ),
+        (
+            lambda f: f.dp.heavy_hitters("product", user="customer", at_most=2, **BUDGET),
+            "count",
+            "each customer fully at up to 2 nodes",
+        ),
+        (
+            lambda f: f.rename(columns={"customer": "k"}).dp.rollup(
+                "country", measures="distinct(product, at_most=2)", user="k", **BUDGET
+            ),
+            "distinct_product",
+            "each user up to 2 values",
+        ),
+    ],
+)
+def test_what_bounds_cut_is_said_of_every_question(
+    ask: Callable[[pd.DataFrame], pd.DataFrame], column: str, said: str | None
+) -> None:
+    """Law: of what nothing cuts, nothing is said."""
+    cut = [line.value_text for line in ask(RECEIPTS).dp.receipt.card_lines if line.id == "cut"]
+    assert cut == ([] if said is None else [f"{column}: {said}"])
+
+
+def test_rows_without_a_user_are_told_whether_there_are_some_or_not(tmp_path: Path) -> None:
+    """Law: the line is the same for every table, and stands on card and page if user= is named."""
+    some = RECEIPTS.assign(customer=RECEIPTS["customer"].astype("Int64").mask(RECEIPTS.index < 600))
+    said = "ows whose 'customer' is NULL are one user together"
+    for frame in (RECEIPTS, some):
+        result = frame.dp.hhh(["country", "product"], user="customer", **BUDGET)
+        assert said in str(result.dp.receipt)
+        result.dp.report(tmp_path / "page.html")
+        assert html.unescape((tmp_path / "page.html").read_text()).count(said) == 2
+    assert "NULL" not in str(RECEIPTS.dp.hhh(["country"], **BUDGET).dp.receipt)

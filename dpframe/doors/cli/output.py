@@ -18,6 +18,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import IO, TYPE_CHECKING, Any
 
+from dpframe.asking.measure_texts import bound_words
 from dpframe.common.calls import load_name
 from dpframe.common.files import PAGES, check_target, file_of_path, matching_files, replace_file
 from dpframe.common.texts import style_text, visible
@@ -113,11 +114,15 @@ def readable_numbers(frame: pd.DataFrame) -> pd.DataFrame:
 def table_text(result: Release, *, whole: bool) -> str:
     """Return a result as a table of text: its first rows, or with ``whole`` all rows."""
     frame, figures = readable_numbers(result.frame), None
+    below = "".join(
+        f"\n{name}: {words}; the interval holds the noise alone"
+        for name, words in bound_words(result.receipt).items()
+    )
     if result.receipt.get("max_weight") is not None:
         figures = f"{{:.{result.receipt.digits}f}}".format
     if not whole:
-        return first_rows_text(frame, figures)
-    return str(frame.to_string(index=False, na_rep="", float_format=figures))
+        return first_rows_text(frame, figures) + below
+    return str(frame.to_string(index=False, na_rep="", float_format=figures)) + below
 
 
 def _write_table(result: Release, file: IO[bytes], escaped: bool) -> None:
@@ -174,9 +179,11 @@ EXACT = 2**53
 
 
 def _write_xlsx(result: Release, file: IO[bytes], escaped: bool) -> None:
-    """Write two sheets, the rows and the card. No text becomes a formula."""
+    """Write two sheets, the rows and the card. No text becomes a formula. The heads of numbers that
+    bounds cut have comments that say so."""
     from openpyxl import Workbook
     from openpyxl.cell import WriteOnlyCell
+    from openpyxl.comments import Comment
 
     frame, receipt = result.frame, result.receipt
     if len(frame) > MOST_ROWS:
@@ -186,16 +193,19 @@ def _write_xlsx(result: Release, file: IO[bytes], escaped: bool) -> None:
     book = Workbook(write_only=True)
     body = zip(*(frame[name] for name in frame.columns), strict=True)
     card = [[q.name, q.value_text, q.meaning_text] for q in receipt.card_lines]
+    bounds = bound_words(receipt)
     for title, rows in (
         ("result", [[str(name) for name in frame.columns], *map(list, body)]),
         ("privacy card", card),
     ):
         sheet = book.create_sheet(title)
-        for row in rows:
+        for place, row in enumerate(rows):
             cells = [WriteOnlyCell(sheet, _sheet_value(value)) for value in row]
             for cell in cells:
                 if isinstance(cell.value, str):
                     cell.data_type = "s"  # else openpyxl makes a formula of a leading =
+                    if rows is not card and place == 0 and cell.value in bounds:
+                        cell.comment = Comment(bounds[cell.value], "dpframe")
             sheet.append(cells)
     book.save(file)
 
