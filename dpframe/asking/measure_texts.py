@@ -369,8 +369,11 @@ def _nodes_bound(facts: Mapping[str, Any]) -> str:
     most, above = facts["at_most"], facts.get("at_most_above")
     if above is None:
         return f"{_bounded_one(facts)} fully at up to {_number_of(most, 'node')}"
-    least = min(above) if isinstance(above, Sequence) else above
-    return f"{_bounded_one(facts)} fully at up to {_number_of(least, 'node')}, {_amount_text(most)} of the lowest"
+    least = (
+        min(above[1:] or above) if isinstance(above, Sequence) else above
+    )  # everybody has 1 total
+    lowest = f"{_amount_text(most)} of the lowest"
+    return f"{_bounded_one(facts)} fully at up to {_number_of(least, 'node')}, {lowest}"
 
 
 def _measure_bound(said: Mapping[str, Any], facts: Mapping[str, Any]) -> str:

@@ -69,6 +69,13 @@ class Bar:
         return f"<strong><bdi>{html.escape(short)}</bdi></strong>"
 
     @property
+    def is_mostly_noise(self) -> bool:
+        """Whether the interval is wider than the number."""
+        if self.lower is None or self.upper is None:
+            return self.lower is None
+        return self.upper - self.lower > abs(self.value)
+
+    @property
     def share_text(self) -> str:
         return "" if self.share is None else f" ({_percents(self.share)[0]} of everything)"
 
@@ -127,14 +134,18 @@ def answer_sections(
     about = _Question(shown=shown, measure=measure, what=what, level=level)
     shares = _shares_of(frame, shown, measure)
     bars = about.bars(level_order(shown, level, measure), shares)
-    told = f"<p class='answer'>{_total_sentence(about)} {_largest_sentence(about, bars)}</p>"
-    top = _largest_section(about, bars)
+    ranked = not _is_mostly_noise(bars)
+    if not ranked:  # the largest would be the ones with the largest noise
+        bars = about.bars(np.flatnonzero(shown.level == level), shares)
+    largest = _largest_sentence(about, bars) if ranked else _noise_sentence(about, bars)
+    told = f"<p class='answer'>{_total_sentence(about)} {largest}</p>"
+    top = _largest_section(about, bars, ranked)
     if form == "line":
         return told, top + _lines_section(shown, measures)
     if form == "heatmap":
         return told, top + _grid_section(shown, area_measure(shown, form, measure))
     if form == "bar" and len(bars) > LARGEST:
-        places = level_order(shown, level)
+        places = level_order(shown, level) if ranked else np.flatnonzero(shown.level == level)
         notes = [f"The first {BARS} of {len(places):,}."] if len(places) > BARS else []
         table = _bars_table(about, about.bars(places[:BARS], {}), "picture-title")
         return told, top + _section("picture", f"By {about.level_name}", table, notes)
@@ -178,6 +189,22 @@ def _total_sentence(about: _Question) -> str:
     return f"There are about {number} {what} in all{ends}."
 
 
+def _is_mostly_noise(bars: Sequence[Bar]) -> bool:
+    """Return whether the intervals of most named nodes, or of the largest one, are wider than their
+    numbers, so that noise decides which of them is large."""
+    named = [bar for bar in bars if not bar.label.endswith((OTHER, INVALID))]
+    wide = [bar.is_mostly_noise for bar in named]
+    return bool(named) and (wide[0] or 2 * sum(wide) > len(wide))
+
+
+def _noise_sentence(about: _Question, bars: Sequence[Bar]) -> str:
+    few = WORDS[len(bars)] if len(bars) < len(WORDS) else f"{len(bars):,}"
+    return (
+        f"Noise is most of the numbers of {few} nodes of {about.level_name}, so that none is named "
+        "as the largest."
+    )
+
+
 def _largest_sentence(about: _Question, bars: Sequence[Bar]) -> str:
     name = about.level_name
     named = [bar for bar in bars if not bar.label.endswith((OTHER, INVALID))]
@@ -208,18 +235,22 @@ def _percents(share: Share) -> tuple[str, str, str]:
 # -- bars ----------------------------------------------------------------------------------------
 
 
-def _largest_section(about: _Question, bars: Sequence[Bar]) -> str:
+def _largest_section(about: _Question, bars: Sequence[Bar], ranked: bool) -> str:
     if not bars:
         return ""
     some = bars[:LARGEST]
     number = WORDS[len(some)] if len(some) > 1 else ""
     title = f"The {number} largest of {len(bars):,}:" if len(bars) > len(some) else "Largest:"
+    if not ranked:
+        title = f"The first {number} of {len(bars):,}:" if len(bars) > len(some) else "Not ranked:"
     held = ", of the noise alone" if about.measure.bound else ""
     notes = [
         f"The thin lines and the small numbers are intervals "
         f"({confidence_percent(about.shown.receipt)}{held}). Where those of two rows overlap, "
         "their order is not certain."
     ]
+    if not ranked:
+        notes.append("Noise is most of these numbers, so that they are not ordered by size.")
     if any(bar.share for bar in some):
         notes.append("Shares are of everything, what is not shown here included.")
     elif not about.shown.is_rollup:

@@ -487,7 +487,11 @@ def _cells_answer(frame: pd.DataFrame, number: _CellNumber) -> str:
         return "No cell reached the threshold."
     if number.overlap:  # coarser cells are larger, and say less
         found = found[found["level"] == found["level"].max()]
-    largest = found[found["residual"].notna()].head(LARGEST)
+    found = found[found["residual"].notna()]
+    wide = (found["upper"] - found["lower"] > found["residual"].abs()).tolist()
+    if wide and (wide[0] or 2 * sum(wide) > len(wide)):
+        return f"Noise is most of the numbers of {len(found):,} cells, so that none is named first."
+    largest = found.head(LARGEST)
     pairs = zip(largest["prefix"].astype(str), largest["residual"].tolist(), strict=True)
     said = [f"<strong>{html.escape(p)}</strong> ({number.write(n)})" for p, n in pairs]
     plain = number.title in ("Residual", "Users")

@@ -201,3 +201,17 @@ def test_rows_without_a_user_are_told_whether_there_are_some_or_not(tmp_path: Pa
         result.dp.report(tmp_path / "page.html")
         assert html.unescape((tmp_path / "page.html").read_text()).count(said) == 2
     assert "NULL" not in str(RECEIPTS.dp.hhh(["country"], **BUDGET).dp.receipt)
+
+
+@pytest.mark.parametrize("by", ["shop", "columns:shop * columns:size"])
+def test_no_leader_is_named_where_noise_is_most(by: str, tmp_path: Path) -> None:
+    """Law: what noise has decided is not told as if it were found; large numbers are."""
+    shops = pd.DataFrame({"shop": np.arange(8000) % 40, "size": 1, "amount": 1.0})
+    small = shops.dp.rollup(by, measures="sum(amount, 0, 5000)", epsilon=0.5, delta=1e-6)
+    large = shops.dp.rollup(by, measures="sum(amount, 0, 1)", epsilon=9.0, delta=1e-6)
+    for result, noisy in ((small, True), (large, False)):
+        result.dp.report(tmp_path / "page.html")
+        page = (tmp_path / "page.html").read_text()
+        told = page.partition("</header>")[0]
+        assert ("Noise is most of the numbers of 40" in told) == noisy
+        assert ("The largest" in told or "The ten largest" in page) != noisy
