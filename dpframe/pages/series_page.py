@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,19 +49,81 @@ Changes = pd.DataFrame | str
 """The result of ``dp.change``, or a sentence that says why there is none."""
 
 
-def series_page(
-    releases: Mapping[str, tuple[pd.DataFrame, Receipt] | None],
-    changes: Changes | Mapping[str, Changes],
-    *,
-    title: str,
-) -> str:
+Made = tuple[pd.DataFrame, Receipt] | None
+"""Frame and receipt of a period; None if it was not drawn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """The releases of the periods that a page draws, and the periods before and after these, which
+    show nothing."""
+
+    releases: Mapping[str, Made]
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+    @property
+    def remark(self) -> str:
+        """What is not drawn because it shows nothing, as HTML; an empty text for none."""
+        said, shown = [], list(self.releases)
+        for where, end, quiet in (
+            ("before", shown[0], self.before),
+            ("after", shown[-1], self.after),
+        ):
+            if quiet:
+                said.append(f"{len(quiet):,} more, {where} {end}, show nothing but noise.")
+        if self.after:
+            said.append(f"If the data end there, run with until {shown[-1]}.")
+        words = f"Drawn are {len(shown):,} periods. {' '.join(said)}"
+        return f'<p class="lead">{html.escape(words)}</p>' if said else ""
+
+
+def shown_stretch(periods: Sequence[str], find: Callable[[str], Made]) -> Stretch:
+    """Return the last periods that show something, and what lies between them.
+
+    Where none shows anything, it is the last periods. ``find`` returns the release of a period.
+    """
+    newest: list[tuple[str, Made]] = []
+    after: list[str] = []
+    for period in reversed(periods):
+        made = find(period)
+        if not newest and made is not None and _is_quiet(*made):
+            after.append(period)
+        else:
+            newest.append((period, made))
+        if len(newest) == PERIODS:
+            break
+    before: list[str] = []
+    while newest and (made := newest[-1][1]) is not None and _is_quiet(*made):
+        before.append(newest.pop()[0])
+    if not any(made for _, made in newest):
+        return Stretch(releases={period: find(period) for period in periods[-PERIODS:]})
+    return Stretch(
+        releases=dict(newest[::-1]), before=tuple(before[::-1]), after=tuple(after[::-1])
+    )
+
+
+def _is_quiet(frame: pd.DataFrame, receipt: Receipt) -> bool:
+    """Return whether no node was found, and every number may be noise: intervals of twice the width
+    hold 0, as one of many intervals misses what it should hold."""
+    if receipt.get("keys") is None and (frame["level"] > 0).any():
+        return False
+    measures = [one.columns for one in receipt_measures(receipt)] or [("count", "lower", "upper")]
+    for columns in measures:
+        if {*columns} <= {*frame.columns}:
+            value, low, high = (frame[name] for name in columns)
+            if ((2 * low - value > 0) | (2 * high - value < 0)).any():
+                return False
+    return True
+
+
+def series_page(stretch: Stretch, changes: Changes | Mapping[str, Changes], *, title: str) -> str:
     """Return the page as text: one HTML document without scripts, whose policy forbids requests.
 
     Parameters
     ----------
-    releases
-        Frame and receipt of every period in order, from one declaration; None for a period that was
-        not drawn.
+    stretch
+        The releases of the periods in order, from one declaration.
     changes
         The result of ``dp.change`` for the last two releases, or why there is none; for rollups, by
         the name of the measure.
@@ -77,7 +139,7 @@ def series_page(
     -------
     Post-processing of releases: free.
     """
-    periods = dict(list(releases.items())[-PERIODS:])
+    periods = stretch.releases
     drawn = {period: made for period, made in periods.items() if made is not None}
     if not drawn:
         raise ParameterError("no period of the series is drawn. Draw one first.")
@@ -110,7 +172,8 @@ def series_page(
     return html_document(
         _measure_links([name for *_, name in asked]) + "".join(sections),
         title=title,
-        lead=f'<p class="lead">Every release with <strong>{guarantee}</strong>.</p>',
+        lead=f'{stretch.remark}<p class="lead">Every release with <strong>{guarantee}</strong>.'
+        "</p>",
         figures=[*figures, ("Periods", f"{len(drawn):,}", missing), budget_figure(receipt)],
         promise=[
             f"Each of these releases has {receipt['guarantee']}; the card is that of the newest.",
@@ -126,14 +189,14 @@ def series_page(
 
 
 def write_series_page(
-    releases: Mapping[str, tuple[pd.DataFrame, Receipt] | None],
+    stretch: Stretch,
     changes: Changes | Mapping[str, Changes],
     path: str | Path,
     *,
     title: str,
 ) -> None:
     """Write :func:`series_page` to a file, completely or not at all."""
-    write_page(path, lambda: series_page(releases, changes, title=title))
+    write_page(path, lambda: series_page(stretch, changes, title=title))
 
 
 # -- numbers -------------------------------------------------------------------------------------
@@ -191,11 +254,13 @@ class _MeasureOverTime:
         return draw_lines(self.periods, points, self.gaps, label=label, said=said, size=size)
 
     def largest_nodes(self) -> list[Node]:
-        """Return the nodes with the largest numbers in any period."""
+        """Return the nodes with the largest numbers in any period, by the lower ends of their
+        intervals: the largest number of many periods would be the one with the largest noise."""
         size: dict[Node, float] = {}
         for points in self.points.values():
             for node, point in points.items():
-                size[node] = max(size.get(node, -math.inf), point.value)
+                least = point.value if point.lower is None else point.lower
+                size[node] = max(size.get(node, -math.inf), least)
         nodes = sorted((node for node in size if node[0] > 0), key=lambda node: (-size[node], node))
         return nodes[:NODES]
 
@@ -247,6 +312,9 @@ def _node_figure(node: Node, over: _MeasureOverTime) -> str:
     said = over.write_point(over.points[last][node])
     if last != newest[0]:
         said = f"last reported in {last}: {said}"
+    times = sum(node in points for points in over.points.values())
+    if times < len(newest):
+        said = f"shown in {times:,} of {len(newest):,} periods; {said}"
     return (
         f"<figure><figcaption><h3 dir='auto'>{html.escape(node[1])}</h3>"
         f"<span>{html.escape(said)}</span></figcaption>{over.draw(node, SMALL, node[1])}</figure>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import html
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 
 import dpframe as dp
 from dpframe.doors.cli import main as cli
+from dpframe.testing import seeded_noise
 
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 ROWS = 1200
@@ -215,3 +217,28 @@ def test_no_leader_is_named_where_noise_is_most(by: str, tmp_path: Path) -> None
         told = page.partition("</header>")[0]
         assert ("Noise is most of the numbers of 40" in told) == noisy
         assert ("The largest" in told or "The ten largest" in page) != noisy
+
+
+def test_a_series_over_data_that_ended_draws_what_there_is(tmp_path: Path) -> None:
+    """Law: periods that show nothing are told and counted; ``until`` is proposed."""
+    rows = {"2011-03-05": ["FR"] * 400, "2011-04-05": ["FR"] * 400 + ["DE"] * 400}
+    times = [day for day, countries in rows.items() for _ in countries]
+    frame = pd.DataFrame({"when": pd.to_datetime(times), "country": [*chain(*rows.values())]})
+    series = dp.Series(
+        [{"name": "visits", "question": "hhh", "hierarchy": ["country"], **BUDGET}],
+        source=frame,
+        period={"column": "when", "unit": "month", "first": "2011-01"},
+        ledger={"path": tmp_path / "b.db", "epsilon": 9.0, "delta": 1e-4},
+        pages=tmp_path,
+    )
+    with seeded_noise(1):
+        assert series.run("2011-12").code == 0
+    page = (tmp_path / "visits.html").read_text()
+    assert (
+        "Drawn are 2 periods. 2 more, before 2011-03, show nothing but noise. 8 more, after "
+        "2011-04, show nothing but noise. If the data end there, run with until 2011-04."
+    ) in page
+    assert "2011-06" not in page
+    assert "shown in 1 of 2 periods; " in page
+    last = series.run("2012-01", dry_run=True)
+    assert [step.period for step in last.steps if step.state == "due"] == ["2012-01"]

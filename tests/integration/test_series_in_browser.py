@@ -10,7 +10,7 @@ import pytest
 import dpframe as dp
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.common.digest import RECEIPT
-from dpframe.pages.series_page import series_page, write_series_page
+from dpframe.pages.series_page import Stretch, series_page, shown_stretch, write_series_page
 from tests.integration.test_report_in_browser import (
     CONTRASTS,
     HOSTILE,
@@ -43,11 +43,15 @@ def releases(labels: list[str], weeks: int = 8) -> Releases:
     return out
 
 
+def stretch_of(made: Releases) -> Stretch:
+    return shown_stretch(list(made), lambda period: made[period])
+
+
 def opened(page: Page, labels: list[str], width: int, dark: bool = False) -> None:
     made = releases(labels)
     last = [frame for frame, _ in filter(None, made.values())][-2:]
     file = page.folder / "series.html"
-    write_series_page(made, dp.change(*last), file, title=labels[0])
+    write_series_page(stretch_of(made), dp.change(*last), file, title=labels[0])
     page.command("Emulation.setDeviceMetricsOverride", **_screen(width))
     scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
     page.command("Emulation.setEmulatedMedia", features=[scheme])
@@ -123,17 +127,17 @@ def test_text_is_legible_in_light_and_dark(page: Page, dark: bool) -> None:
 
 def test_a_page_of_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(dp.ParameterError, match="no period of the series is drawn"):
-        series_page({"2026-W40": None}, "", title="x")
+        series_page(stretch_of({"2026-W40": None}), "", title="x")
 
 
 def test_one_period_and_many_are_drawn() -> None:
     """A single period has a dot and its interval; of many only the last 120 are shown."""
     made = next(iter(releases(["a", "b"], 1).values()))
-    one = series_page({"2026-W40": made}, "One period.", title="x")
+    one = series_page(stretch_of({"2026-W40": made}), "One period.", title="x")
     assert "One period." in one
     assert one.count("class='dot'") == 4
     assert one.count("class='whisker'") == 4
-    many = series_page({f"2026-01-01T{i}": made for i in range(300)}, "", title="x")
+    many = series_page(stretch_of({f"2026-01-01T{i}": made for i in range(300)}), "", title="x")
     assert "2026-01-01T299" in many
     assert "2026-01-01T179:" not in many
     assert "class='dot'" not in many
@@ -166,7 +170,7 @@ def test_every_measure_of_a_rollup_has_its_lines_and_changes(page: Page, width: 
     names = ("orders", "revenue", "basket")
     changes = {name: dp.change(*last, measure=name) for name in names}
     file = page.folder / "measures.html"
-    write_series_page(made, changes, file, title="Shops")
+    write_series_page(stretch_of(made), changes, file, title="Shops")
     page.command("Emulation.setDeviceMetricsOverride", **_screen(width))
     page.driver.get(file.as_uri())
     assert page.fits()

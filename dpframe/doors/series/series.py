@@ -319,14 +319,15 @@ def _charge_task(opened: OpenSources, task: Task, copy: Ledger) -> State:
 def write_report_page(
     report: Report, periods: Sequence[str], ledger: Ledger, folder: str
 ) -> list[str]:
-    """Write the page of a report on its last ``PERIODS`` periods; return a list with its path,
-    which is empty if none of these periods is stored.
+    """Write the page of a report on its last periods that show something; return a list with its
+    path, which is empty if none is stored.
 
     The new page replaces the old one in one step.
     """
-    from dpframe.pages.series_page import PERIODS, write_series_page  # not for `import dpframe`
+    from dpframe.pages.series_page import shown_stretch, write_series_page
 
-    releases = {period: _stored_frame(report, period, ledger) for period in periods[-PERIODS:]}
+    stretch = shown_stretch(periods, lambda period: _stored_frame(report, period, ledger))
+    releases = stretch.releases
     if not any(releases.values()):
         return []
     target = file_of_path(folder)
@@ -338,7 +339,7 @@ def write_report_page(
         ) from error
     path = os.path.join(target, f"{identifier_of(report.name)}.html")
     title = f"{report.name}, by {report.timing.unit}"
-    write_series_page(releases, _last_changes(report, releases, ledger), path, title=title)
+    write_series_page(stretch, _last_changes(report, releases, ledger), path, title=title)
     return [path]
 
 
