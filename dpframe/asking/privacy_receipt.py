@@ -541,11 +541,12 @@ def with_not_shown(lines: Sequence[Line], unseen: Sequence[Line]) -> list[Line]:
     return [*lines[:at], *unseen, *lines[at:]]
 
 
-def empty_result_notices(nodes: int, sight: Sight) -> list[Line]:
-    """Return a line if none of the ``nodes`` reached the threshold: how large a node can still be,
-    and what to change."""
-    if nodes:
-        return []
+def empty_result_notices(shown: NDArray[np.int64], sight: Sight) -> list[Line]:
+    """Return a line if no node reached the threshold, or none of the finest levels: how large a
+    node can still be, and what to change. ``shown`` are the levels of the nodes."""
+    if (finest := int(shown.max(initial=0))) > 0:
+        empty = () if sight.node == "cell" else sight.levels[finest:]
+        return [_empty_levels_line(empty, sight)] if empty else []
     said, change = f"no node reached the threshold of {as_written(sight.below)} {sight.counted}", ""
     if sight.allowed is not None and sight.allowed < sight.below:
         change = f"pass threshold={as_written(sight.allowed)}, the smallest allowed here, or "
@@ -571,3 +572,25 @@ def empty_result_notices(nodes: int, sight: Sight) -> list[Line]:
             larger=larger,
         )
     ]
+
+
+def _empty_levels_line(empty: Sequence[str], sight: Sight) -> Line:
+    change = dict(sight.change)
+    least = as_written(change.pop("threshold", sight.below))
+    asked = "".join(f"{name}={as_written(value)}" for name, value in change.items())
+    asked = asked or (f"threshold={least}" if sight.change else "a larger epsilon")
+    ways = [f"{asked} (from about {least} {sight.counted} on)" if sight.change else asked]
+    ways += [sight.instead] if sight.instead else []
+    ways += [f"level {empty[-1]} alone", "more data, such as a longer period"]
+    return Line.of(
+        "notice",
+        Text("level{s} {names} show{ends} nothing"),
+        "no node there reached the threshold of {below} {counted}: ask with {asked}, or for {ways}",
+        s="s" * (len(empty) > 1),
+        ends="s" * (len(empty) == 1),
+        names=", ".join(empty),
+        below=as_written(sight.below),
+        counted=sight.counted,
+        asked=ways[0],
+        ways=", or ".join(ways[1:]),
+    )

@@ -242,3 +242,26 @@ def test_a_series_over_data_that_ended_draws_what_there_is(tmp_path: Path) -> No
     assert "shown in 1 of 2 periods; " in page
     last = series.run("2012-01", dry_run=True)
     assert [step.period for step in last.steps if step.state == "due"] == ["2012-01"]
+
+
+def test_levels_of_which_nothing_is_shown_are_announced_with_the_call_that_shows_more() -> None:
+    """Law: every empty level is named; what is said to ask shows it."""
+    frame = RECEIPTS.assign(item=[f"i{n % 200}" for n in range(len(RECEIPTS))])
+
+    def ask(epsilon: float) -> pd.DataFrame:
+        revenue = {"revenue": dp.sum("amount", lower=0, upper=5000)}
+        return frame.dp.rollup(
+            ["country", "item"], revenue, user="customer", epsilon=epsilon, delta=1e-6
+        )
+
+    with seeded_noise(1):
+        poor = ask(0.7)
+        notices = [one for one in poor.dp.receipt.get("notices", ()) if "show" in one]
+        assert notices[0].startswith(
+            "level item shows nothing: no node there reached the threshold"
+        )
+        epsilon = float(notices[0].partition("epsilon=")[2].partition(" ")[0])
+        assert ask(8 * epsilon)["level"].max() == 2
+    assert "level item shows nothing" in poor.dp.receipt._repr_html_().partition("<details>")[0]
+    rich = RECEIPTS.dp.rollup(["country", "product"], measures="count", user="customer", **BUDGET)
+    assert not [one for one in rich.dp.receipt.get("notices", ()) if "shows nothing" in one]

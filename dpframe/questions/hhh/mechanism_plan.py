@@ -321,12 +321,13 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
 
     def _with_not_shown(self, facts: Receipt, frame: pd.DataFrame) -> tuple[Receipt, list[Line]]:
         """Return the receipt with what is not shown, and a notice if nothing is."""
-        sight, nodes = self.sight, int(np.count_nonzero(frame["level"].to_numpy()))
+        sight, level = self.sight, frame["level"].to_numpy()
+        nodes = int(np.count_nonzero(level))
         shares: dict[str, list[float]] = {}
         if self.remainder and nodes:
             parts = unseen_residual_shares(frame, self.height)
             shares = {facts.count_noun: parts} if parts else {}
-        nothing = empty_result_notices(nodes, sight)
+        nothing = empty_result_notices(level, sight)
         return facts.with_not_shown(sight, nodes, shares), nothing
 
 

@@ -200,7 +200,7 @@ def _nothing_shown_notice(plan: RollupNumbers, frame: pd.DataFrame) -> list[Line
     """A notice if no node reached the threshold of the selection."""
     if plan.sight is None:
         return []
-    return empty_result_notices(int(np.count_nonzero(frame["level"].to_numpy())), plan.sight)
+    return empty_result_notices(frame["level"].to_numpy(), plan.sight)
 
 
 TOLD_MEASURES = 2

@@ -322,7 +322,7 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
             return facts.with_notices([*invalid, *wide_interval_notices(frame)])
         node = reported_node_rows(frame)
         nodes = int(np.count_nonzero(node))
-        nothing, shares = empty_result_notices(nodes, sight), {}
+        nothing, shares = empty_result_notices(frame["level"].to_numpy()[node], sight), {}
         if nodes and self.adds_up:
             whole = node | (frame["level"].to_numpy() == 0)
             parts = unseen_residual_shares(frame, self.height, whole)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -105,13 +106,13 @@ def test_what_is_only_a_rest_is_nothing_shown() -> None:
     rest = frame_of([(0, "*", 10.0, 0.0, 20.0), (1, "<other>", 10.0, 0.0, 20.0)])
     sight = Sight(below=47, counted="records", epsilon=1.0, planned=lambda epsilon: 24, allowed=47)
     assert reported_node_rows(rest).tolist() == [False, False]
-    (line,) = empty_result_notices(0, sight)
+    (line,) = empty_result_notices(np.array([], dtype=np.int64), sight)
     assert line.meaning_text == (
         "no node reached the threshold of 47 records, the smallest allowed here: ask for coarser "
         "or fewer levels, with a larger epsilon (epsilon=2 shows from about 24) or delta, or of "
         "more data, such as a longer period"
     )
-    assert empty_result_notices(1, sight) == []
+    assert empty_result_notices(np.array([0, 1]), sight) == []
 
 
 def test_a_name_on_a_card_is_no_template(tmp_path: Path) -> None:
