@@ -297,6 +297,9 @@ def side_of(
         if kind == "mean":
             means = partial(_mean_ends, mean_noise(nodes, name), at)
             unknown = f"measure ({name!r}) is a mean, and what it is a quotient of is not shown."
+        elif nodes.is_rollup and nodes.receipt["measures"][name].get("adds_up") is False:
+            means = partial(_mean_ends, rollup_noise(nodes, name)[0], at)
+            unknown = f"measure ({name!r}) has noise in other units in each release."
         elif nodes.is_rollup:
             drawn = _drawn_numbers(nodes, rollup_noise(nodes, name)[0], at, places)
         else:
@@ -388,7 +391,9 @@ def _drawn_numbers(
     )
 
 
-def _mean_ends(means: MeanNoise, at: Sequence[int], confidence: float) -> tuple[Numbers, Numbers]:
+def _mean_ends(
+    means: MeanNoise | KnownNoise, at: Sequence[int], confidence: float
+) -> tuple[Numbers, Numbers]:
     ends = means.ends(confidence)
     lower, upper = ([None if r < 0 else float(end[r]) for r in at] for end in ends)
     return lower, upper

@@ -226,18 +226,48 @@ def check_comparable(before: ShownNodes, after: ShownNodes) -> None:
     _check_fact(one, other, "hierarchy", "the nodes", "Release both with one hierarchy")
     for fact, what in COUNTED.items():
         _check_fact(one, other, fact, what, "Release both with the same arguments")
-    if one.get("user") is not None and one.get("contribution") not in (None, "share"):
-        counted = (
-            "each release found its own nodes, and a user with many of them counts less at each"
-            if one["mechanism"] in ("rounds", "rollup")
-            else "each release drew a sample of its own of every user's records"
-        )
+    if not total_limits(one) and (counted := _sample_words(one)):
         raise ParameterError(
-            f"contribution is {one.get('contribution')!r}: {counted}. "
-            "Release both by shares (contribution='share' and no mechanism), or without user."
+            f"contribution is {one.get('contribution')!r}: {counted}. Compare totals of rollups, "
+            "or release by shares (contribution='share' and no mechanism), or without user."
         )
-    _check_fact(one, other, "counts", "what is counted", "Release both with the same arguments")
+    if not _sample_words(one):
+        _check_fact(one, other, "counts", "what is counted", "Release both with the same arguments")
     _check_periods(one.get("period"), other.get("period"))
+
+
+def _sample_words(receipt: Mapping[str, Any]) -> str:
+    """Why what a user counts at a node depends on the release; empty if it does not."""
+    if receipt.get("user") is None or receipt.get("contribution") in (None, "share"):
+        return ""
+    if receipt["mechanism"] in ("rounds", "rollup"):
+        return "each release found its own nodes, and a user with many of them counts less at each"
+    return "each release drew a sample of its own of every user's records"
+
+
+def total_limits(receipt: Mapping[str, Any]) -> str:
+    """Return why only totals are compared; empty if all nodes are, or not even totals.
+
+    A user has one total. So in a rollup by rounds, whose total has bounds of its own, what a user
+    counts there does not depend on the nodes that are found.
+    """
+    words = _sample_words(receipt) if receipt["mechanism"] == "rollup" else ""
+    return f"only the total is compared: {words}" if words else ""
+
+
+def _check_bounds_of_totals(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
+    """Raise ParameterError for a measure whose totals are not counted by the same rule."""
+    if one.get("adds_up") is not False and "distinct" not in str(one["spec"]):
+        raise ParameterError(
+            f"measure ({name!r}) is counted in the nodes that each release found. Name a count or "
+            "a sum."
+        )
+    bounds = [[part.get("bound") for part in facts.get("noise") or ()] for facts in (one, other)]
+    if bounds[0] != bounds[1]:
+        raise ParameterError(
+            f"measure ({name!r}) was cut to {bounds[0]} before and {bounds[1]} after. Release both "
+            "with the same numbers as bounds."
+        )
 
 
 def check_measure(name: str, one: ShownNodes, other: ShownNodes) -> MeasureColumns:
@@ -267,7 +297,10 @@ def check_measure(name: str, one: ShownNodes, other: ShownNodes) -> MeasureColum
             "numbers as "
             "bounds."
         )
-    if columns.kind == "distinct" and one.receipt.get("user") is not None:
+    if total_limits(one.receipt):
+        _check_bounds_of_totals(name, first, second)
+    of_users = total_limits(one.receipt) and was.startswith(f"distinct({one.receipt['user']}, ")
+    if columns.kind == "distinct" and one.receipt.get("user") is not None and not of_users:
         raise ParameterError(
             f"measure ({name!r}) counts values in a sample of its own in each release. Name "
             "another measure: no interval covers how samples differ."
@@ -359,6 +392,9 @@ def change_frame(
     columns = check_measure(name, first, second)
     wanted = _change_confidence(confidence, first, second)
     rows = _change_rows(first, second)
+    limits = total_limits(first.receipt)
+    if limits:
+        rows = [row for row in rows if row[2][0] == 0]
     sides = [
         side_of(nodes, name, columns, at, [row[2] for row in rows], plan_again)
         for nodes, at in ((first, [row[0] for row in rows]), (second, [row[1] for row in rows]))
@@ -553,6 +589,8 @@ def _change_facts(
     }
     if why:
         facts["why"] = why
+    if limits := total_limits(first.receipt):
+        facts["means"] = f"{words}. {limits[:1].upper()}{limits[1:]}"
     for role, nodes in (("before", first), ("after", second)):
         receipt = nodes.receipt
         told = ["release", "release_id", "time"]

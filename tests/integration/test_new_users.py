@@ -265,3 +265,33 @@ def test_levels_of_which_nothing_is_shown_are_announced_with_the_call_that_shows
     assert "level item shows nothing" in poor.dp.receipt._repr_html_().partition("<details>")[0]
     rich = RECEIPTS.dp.rollup(["country", "product"], measures="count", user="customer", **BUDGET)
     assert not [one for one in rich.dp.receipt.get("notices", ()) if "shows nothing" in one]
+
+
+def test_customers_of_this_month_against_last_month() -> None:
+    """Law: of users by rounds the total is compared, and no other node; the interval holds."""
+    last, now = RECEIPTS, RECEIPTS[RECEIPTS["customer"] < 450]
+    measures = {
+        "customers": "count",
+        "buyers": dp.distinct("customer", at_most=1),
+        "revenue": dp.sum("amount", lower=0, upper=5000),
+    }
+    with seeded_noise(1):
+        before, after = (
+            frame.dp.rollup(
+                ["country", "product"], measures, user="customer", epsilon=8.0, delta=1e-6
+            )
+            for frame in (last, now)
+        )
+        found = [
+            frame.dp.heavy_hitters("product", user="customer", epsilon=8.0, delta=1e-6)
+            for frame in (last, now)
+        ]
+    for measure, truth in {"customers": -150, "buyers": -150, "revenue": -150 * 5000}.items():
+        change = dp.change(before, after, measure=measure)
+        assert change["prefix"].tolist() == ["*"]
+        assert change["change_lower"][0] <= truth <= change["change_upper"][0] < 0
+        assert "Only the total is compared: " in change.attrs["dp_change"]["means"]
+    with pytest.raises(
+        dp.ParameterError, match=r"each release found its own nodes.*totals of rollups"
+    ):
+        dp.change(*found)
