@@ -326,9 +326,10 @@ def distinct(column: str, *, at_most: int | None = None, share: float = 1.0) -> 
         A column of any type; NULL is no value. With ``user=`` it can be the column of users: how
         many users a node has.
     at_most
-        Needed with ``user=`` (1 to 1,000): for the column of users, at how many nodes of a level a
-        user counts; for another column, how many pairs of a node and a value of each user count at
-        each level. Which of them count is chosen at random.
+        With ``user=`` (1 to 1,000, 16 by default): for the column of users, at how many nodes of a
+        level a user counts; for another column, how many pairs of a node and a value of each user
+        count at each level. Which of them count is chosen at random. By rounds ``"count"`` counts
+        users with less noise.
     share
         Part of the budget, relative to other measures.
 

@@ -348,6 +348,8 @@ class Sight:
         Whether a bound takes something away before numbers are counted.
     levels
         The names of the levels, coarse to fine.
+    is_complete
+        Whether every record has a node of each level.
     instead
         Arguments of another way, which shows more where users have many nodes; empty if there is
         none.
@@ -365,6 +367,7 @@ class Sight:
     is_divided: bool = False
     is_bounded: bool = False
     levels: Sequence[str] = ()
+    is_complete: bool = False
     instead: str = ""
 
     @property
@@ -545,7 +548,7 @@ def empty_result_notices(shown: NDArray[np.int64], sight: Sight) -> list[Line]:
     """Return a line if no node reached the threshold, or none of the finest levels: how large a
     node can still be, and what to change. ``shown`` are the levels of the nodes."""
     if (finest := int(shown.max(initial=0))) > 0:
-        empty = () if sight.node == "cell" else sight.levels[finest:]
+        empty = sight.levels[finest:] if sight.is_complete else ()
         return [_empty_levels_line(empty, sight)] if empty else []
     said, change = f"no node reached the threshold of {as_written(sight.below)} {sight.counted}", ""
     if sight.allowed is not None and sight.allowed < sight.below:
@@ -579,8 +582,8 @@ def _empty_levels_line(empty: Sequence[str], sight: Sight) -> Line:
     least = as_written(change.pop("threshold", sight.below))
     asked = "".join(f"{name}={as_written(value)}" for name, value in change.items())
     asked = asked or (f"threshold={least}" if sight.change else "a larger epsilon")
-    ways = [f"{asked} (from about {least} {sight.counted} on)" if sight.change else asked]
-    ways += [sight.instead] if sight.instead else []
+    asked += f" (from about {least} {sight.counted} on)" if sight.change else ""
+    ways = [sight.instead] if sight.instead else []
     ways += [f"level {empty[-1]} alone", "more data, such as a longer period"]
     return Line.of(
         "notice",
@@ -591,6 +594,6 @@ def _empty_levels_line(empty: Sequence[str], sight: Sight) -> Line:
         names=", ".join(empty),
         below=as_written(sight.below),
         counted=sight.counted,
-        asked=ways[0],
-        ways=", or ".join(ways[1:]),
+        asked=asked,
+        ways=", or ".join(ways),
     )

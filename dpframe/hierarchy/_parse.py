@@ -149,7 +149,8 @@ def _is_kind(part: object) -> bool:
 def _parse_string(text: str) -> Hierarchy:
     kind, colon, rest = text.partition(":")
     if not colon and "," in text:
-        several = f"columns:{','.join(name.strip() for name in text.split(','))}"
+        found = [name.strip(" []()'\"") for name in text.split(",")]  # a list, as Python writes it
+        several = f"columns:{','.join(found)}"
         raise HierarchyError(
             f"hierarchy {text!r} would be one column: write {several!r} for several levels."
         )

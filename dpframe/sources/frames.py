@@ -9,6 +9,7 @@ Columns are read once and held. Error texts of other libraries are dropped: they
 from __future__ import annotations
 
 import difflib
+import re
 import weakref
 from collections.abc import Mapping, Sequence, Set
 from decimal import Decimal
@@ -327,6 +328,10 @@ def check_arrow_types(types: Mapping[str, object]) -> None:
             )
 
 
+FORMULA = re.compile(r"\s*[-+*/()]\s*")
+"""Signs between columns in a formula, which no argument reads."""
+
+
 def _missing_column_help(name: str, names: list[str], listed: bool) -> str:
     if not listed:
         return " The first line of the file must name the columns."
@@ -338,6 +343,12 @@ def _missing_column_help(name: str, names: list[str], listed: bool) -> str:
         return (
             f" Fields of column {outer!r} are not read. Make a column of the field: in SQL "
             f"{outer}.{field} AS {field}, in pandas df[{outer!r}].str[{field!r}]."
+        )
+    parts = FORMULA.split(name)
+    if len(parts) > 1 and all(part in names or not part.strip("0123456789.") for part in parts):
+        hint = (
+            f" Formulas are not read. Add the column first: in pandas "
+            f"df.assign(value=df.eval({name!r})), in SQL SELECT *, {name} AS value."
         )
     if set("*>") & set(name) and not any(sign in name for sign in (" * ", " > ")):
         hint += " For several hierarchies hhh and rollup read 'a * b' and 'a > b', with blanks."

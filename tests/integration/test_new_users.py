@@ -295,3 +295,54 @@ def test_customers_of_this_month_against_last_month() -> None:
         dp.ParameterError, match=r"each release found its own nodes.*totals of rollups"
     ):
         dp.change(*found)
+
+
+# -- words and options -----------------------------------------------------------------------------
+
+
+def test_formulas_in_the_place_of_a_column() -> None:
+    """Law: what is said to write is taken."""
+    frame = RECEIPTS.assign(quantity=2)
+    for measure in (
+        "sum(quantity*amount, 0, 100)",
+        dp.sum("quantity * amount", lower=0, upper=100),
+    ):
+        with pytest.raises(
+            dp.ColumnError, match=r"Add the column first.*SELECT \*, quantity ?\* ?am"
+        ):
+            frame.dp.rollup(["country"], {"revenue": measure}, **BUDGET)
+    added = frame.assign(value=frame.eval("quantity*amount"))
+    assert len(added.dp.rollup(["country"], measures="sum(value, 0, 100)", **BUDGET)) == 3
+
+
+def test_different_values_of_users_have_a_usual_bound() -> None:
+    for measure in (dp.distinct("customer"), "distinct(customer)"):
+        found = RECEIPTS.dp.rollup(["country"], {"c": measure}, user="customer", **BUDGET)
+        assert found.dp.receipt["measures"]["c"]["spec"] == "distinct(customer, at_most=16)"
+        assert "c: each customer up to 16 values" in str(found.dp.receipt)
+
+
+def test_delta_with_keys_is_taken_and_not_charged(ledger: dp.Ledger) -> None:
+    found = RECEIPTS.dp.rollup(
+        ["country"], measures="count", keys=["FR", "DE"], ledger=ledger, **BUDGET
+    )
+    assert found.dp.receipt["guarantee"].startswith("1-differential privacy")
+    assert "so that delta is 0" in str(found.dp.receipt)
+    assert ledger.spent.delta < 1e-15  # rounded up
+    with pytest.raises(dp.DpframeError, match="delta"):
+        RECEIPTS.dp.rollup(["country"], measures="count", keys=["FR"], epsilon=1.0, delta="x")
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["country,product", "country, product", "['country','product']", '["country", "product"]'],
+)
+def test_a_list_in_a_shell_is_told_as_the_shell_takes_it(
+    typed: str, tmp_path: Path, capsys: Any
+) -> None:
+    RECEIPTS.to_parquet(tmp_path / "f.parquet")
+    command = ["hhh", str(tmp_path / "f.parquet"), typed, "--epsilon=1", "--delta=1e-6", "--quiet"]
+    assert cli.main(command) == 2
+    assert "write 'columns:country,product'" in capsys.readouterr().err
+    command[2] = "columns:country,product"
+    assert cli.main(command) == 0

@@ -147,17 +147,19 @@ def test_how_values_are_spread_is_told_by_counts_of_ranges(
 def test_different_values_of_users_are_told_with_their_bound(
     flights: pd.DataFrame, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Law: what is said to write does not fail next for want of a bound."""
-    bounded = "distinct(origin, at_most=10)"
-    for text in ("count(distinct origin)", "distinct(origin)"):
-        rollup = lambda measures: flights.dp.rollup(  # noqa: E731
-            ["carrier"], measures=measures, user="aircraft", **B
-        )
-        assert repr(bounded) in answer(lambda r=rollup, t=text: r(t))
-        command = "rollup f.parquet carrier --epsilon 1 --delta 1e-6 --user aircraft --measure"
-        assert repr(bounded) in printed(f"{command} '{text}'", capsys)
-        assert len(rollup(bounded)) > 3
-        works(f"{command} '{bounded}'")
+    """Law: what is said to write does not fail next for want of a bound; 16 are taken without."""
+    bounded, text = "distinct(origin, at_most=10)", "count(distinct origin)"
+    rollup = lambda measures: flights.dp.rollup(  # noqa: E731
+        ["carrier"], measures=measures, user="aircraft", **B
+    )
+    assert repr(bounded) in answer(lambda: rollup(text))
+    command = "rollup f.parquet carrier --epsilon 1 --delta 1e-6 --user aircraft --measure"
+    assert repr(bounded) in printed(f"{command} '{text}'", capsys)
+    assert len(rollup(bounded)) > 3
+    works(f"{command} '{bounded}'")
+    usual = rollup("distinct(origin)").dp.receipt["measures"]["distinct_origin"]["spec"]
+    assert usual == "distinct(origin, at_most=16)"
+    works(f"{command} 'distinct(origin)'")
 
 
 def test_a_measure_without_its_column_is_told_with_the_one_that_was_named(

@@ -165,7 +165,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"measures": {"n": "count", "m": "count"}}, "'n' and 'm' both count users"),
     ({"measures": {"s": "sum(v, 1, 8)"}}, "bounds 1 and 8, without 0 between"),
     ({"measures": {"s": "sum(v, auto, -1)"}}, "searches the other bound|without 0 between"),
-    ({"measures": {"d": "distinct(v)"}}, "lacks at_most"),
     ({"measures": {"s": "sum(b, 0, 8)"}}, "numbers"),
     ({"measures": {"s": "sum(missing, 0, 8)"}}, "'missing'"),
     ({"epsilon": 30.0}, "no 64-bit noise reaches"),

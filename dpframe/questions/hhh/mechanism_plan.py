@@ -159,6 +159,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
             is_divided=is_divided(self.unit),
             is_bounded=is_bounded(self.unit),
             levels=self.hierarchy.level_names,
+            is_complete=self.hierarchy.kind == "columns",
         )
 
     @property
@@ -317,7 +318,7 @@ class HhhPlan(LevelPlan[HhhArguments], Generic[L, C]):
         if self.unit.measured and (empty := zero_measure_notices(frame, self.unit)):
             return said.with_notices([*invalid, *empty])
         said, nothing = self._with_not_shown(said, frame)
-        return said.with_notices([*nothing, *invalid, *wide_interval_notices(frame)])
+        return said.with_notices([*(invalid or nothing), *wide_interval_notices(frame)])
 
     def _with_not_shown(self, facts: Receipt, frame: pd.DataFrame) -> tuple[Receipt, list[Line]]:
         """Return the receipt with what is not shown, and a notice if nothing is."""

@@ -319,7 +319,7 @@ class RoundsPlan(HhhPlan[RoundLaws, WeightSource]):
         invalid = [] if cells else invalid_notices(frame, self.hierarchy)
         said, nothing = self._with_not_shown(said, frame)
         apart = [ONE_NODE_NOTICE] if noisy.apart and self.shares_show_more_of_one() else []
-        return said.with_notices([*nothing, *apart, *invalid, *wide_interval_notices(frame)])
+        return said.with_notices([*(invalid or nothing), *apart, *wide_interval_notices(frame)])
 
     @property
     def sight(self) -> Sight:

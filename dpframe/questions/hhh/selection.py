@@ -95,6 +95,7 @@ class Selection(SpendingPlan):
             is_divided=is_divided(unit),
             is_bounded=is_bounded(unit),
             levels=asked.hierarchy.level_names,
+            is_complete=asked.hierarchy.kind == "columns",
         )
 
     @cached_property

@@ -20,7 +20,7 @@ from dpframe.asking.call_arguments import (
 from dpframe.asking.level_plan import MechanismInput
 from dpframe.asking.measure_texts import measures_from
 from dpframe.asking.question import Question, make_explain
-from dpframe.budget import Budget, PrivacyUnit, as_float
+from dpframe.budget import AT_MOST, Budget, PrivacyUnit, as_float
 from dpframe.common.calls import known_arguments, shown_value
 from dpframe.counts import ListedNodes
 from dpframe.errors import BudgetError, ParameterError, ParameterTypeError
@@ -175,11 +175,12 @@ def _refuse_selection_arguments(given: CallArguments) -> None:
 
 
 def _rollup_delta(delta: object, listed: ListedNodes | None) -> float:
-    """Delta: 0 with listed keys, else above 0, because it is private which keys occur."""
+    """Delta: 0 with listed keys, whatever is passed, else above 0, because it is private which keys
+    occur."""
     nothing = delta is None or as_float(delta) == 0
     if listed is not None:
         if not nothing:
-            raise BudgetError(f"delta ({delta!r}) is not needed with keys. Leave it out.")
+            budget_amount("delta", delta, *DELTA, DELTA_ADVICE)
         return 0.0
     if nothing:
         raise BudgetError(
@@ -191,7 +192,7 @@ def _rollup_delta(delta: object, listed: ListedNodes | None) -> float:
 
 
 def _rollup_measures(value: object, hierarchy: Hierarchy, user: str | None) -> dict[str, Measure]:
-    measures = measures_from(value)
+    measures = {name: _with_bound(measure, user) for name, measure in measures_from(value).items()}
     shown = (f"{name}{end}" for name in hierarchy.names for end in ("", "_level"))
     taken = {name.lower() for name in (*NODE_COLUMNS, *hierarchy.label_columns, *shown)}
     for name, measure in measures.items():
@@ -220,12 +221,14 @@ def _selecting_measure(value: object, measures: Mapping[str, Measure]) -> str:
     return name
 
 
+def _with_bound(measure: Measure, user: str | None) -> Measure:
+    """The measure, with the usual bound for different values of users where none is named."""
+    if measure.kind != "distinct" or user is None or measure.at_most is not None:
+        return measure
+    return replace(measure, at_most=AT_MOST)
+
+
 def _check_measure_user(name: str, measure: Measure, user: str | None) -> None:
-    if measure.kind == "distinct" and user is not None and measure.at_most is None:
-        raise ParameterError(
-            f"measure {name!r} lacks at_most, which user= requires. Write "
-            f"{replace(measure, at_most=10).spec!r}, with a number not learned from the data."
-        )
     if measure.at_most is not None and user is None:
         raise ParameterError(
             f"measure {name!r} has at_most={measure.at_most} without user=. "
@@ -364,7 +367,7 @@ def rollup(
     epsilon
         1e-4 to 50, for everything together. No default.
     delta
-        1e-12 to 0.1; with ``keys`` 0, or left out.
+        1e-12 to 0.1; with ``keys`` nothing of it is used or charged.
     user
         Column that identifies a person; all rows of one person are protected together. Counts then
         count users. By rounds they are different users; bounds of a sum bound what a user has at

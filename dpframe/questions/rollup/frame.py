@@ -179,8 +179,7 @@ def rollup_notices(plan: RollupNumbers, noisy: NoisyRollup, frame: pd.DataFrame)
             ),
         ]
     return [
-        *_nothing_shown_notice(plan, frame),
-        *_invalid_rows_notice(plan, frame),
+        *(_invalid_rows_notice(plan, frame) or _nothing_shown_notice(plan, frame)),
         *(
             line
             for name, measure in plan.asked.measures.items()

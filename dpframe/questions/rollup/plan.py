@@ -97,7 +97,8 @@ class RollupPlan(RollupNumbers):
             return None
         node = "cell" if self.hierarchy.has_cells else "node"
         sight = self.selection.sight(self.budget.epsilon, node=node)
-        sight = replace(sight, levels=self.hierarchy.level_names)
+        whole = self.hierarchy.kind == "columns"
+        sight = replace(sight, levels=self.hierarchy.level_names, is_complete=whole)
         heavy = self.asked.heavy
         return sight if heavy is None else replace(sight, counted=f"of {heavy}")
 
@@ -364,7 +365,13 @@ def rollup_lines(plan: RollupNumbers) -> list[Line]:
 def _selection_lines(plan: RollupNumbers, words: RollupWords) -> list[Line]:
     selection = plan.selection
     if selection is None:
-        return [Line("keys", "listed", "every listed node is shown, whatever is below it")]
+        return [
+            Line(
+                "keys",
+                "listed",
+                "every listed node is shown, whatever is below it, so that delta is 0",
+            )
+        ]
     what = plan.decides
     share = selection.budget.epsilon / plan.budget.epsilon
     return [

@@ -305,6 +305,7 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
             is_divided=is_divided(self.unit),
             is_bounded=is_bounded(self.unit),
             levels=self.hierarchy.level_names,
+            is_complete=self.hierarchy.kind == "columns",
         )
 
     @property
@@ -328,7 +329,7 @@ class TreePlan(LevelPlan[TreeRequest], Generic[L]):
             parts = unseen_residual_shares(frame, self.height, whole)
             shares = {facts.count_noun: parts} if parts else {}
         said = facts.with_not_shown(sight, nodes, shares)
-        return said.with_notices([*nothing, *invalid, *wide_interval_notices(frame)])
+        return said.with_notices([*(invalid or nothing), *wide_interval_notices(frame)])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -131,7 +131,7 @@ def expect_refusal(door: Door, given: dict[str, Any], said: tuple[str, ...], fol
 
 
 USED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
-    ({"measures": "distinct(x)", "user": "who"}, ("lacks at_most", "'distinct(x, at_most=10)'")),
+    ({"measures": "count(at_most=3)"}, ("has at_most=3 without", "leave at_most out")),
     ({"measures": "sum(x, 1, 5)", "user": "who"}, ("bounds 1 and 5", "lower at most 0")),
     ({"measures": "count", "user": "missing"}, ("'missing'",)),
     ({"measures": "count", "delta": 0.0}, ("delta is missing", "list the keys")),
@@ -146,7 +146,8 @@ USED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
 
 
 @some(
-    *("lacks at_most-function", "lacks at_most-command line", "'missing'-accessor"),
+    *("has at_most=3 without-function", "has at_most=3 without-command line"),
+    "'missing'-accessor",
     *("delta is missing-function", "domain-explain", "selection_share (1.0)-accessor"),
     *("selection_share (1.0)-explain in SQL", "threshold (1)-SQL", "heavy ('count')-command line"),
     *("heavy ('z')-explain in SQL", "epsilon-function", "epsilon-command line"),
