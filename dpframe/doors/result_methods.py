@@ -328,7 +328,7 @@ def change(
     ----------
     before, after
         Two releases of one hierarchy, unit and measure: frames that dpframe returned, whole, or
-        names of results in the ledger.
+        names of results in the ledger; without ``ledger`` also files of results, .parquet.
     measure
         The measure of rollups that is compared; by default the first.
     confidence
@@ -403,6 +403,27 @@ def change(
     )
 
 
+SAVED = ".parquet"
+"""How files of results end that keep the digest of their rows."""
+
+
+def _saved_frame(role: str, path: str) -> pd.DataFrame:
+    """Return the frame of a saved result, with its receipt."""
+    import pandas as pd
+
+    from dpframe.common.files import file_of_path
+
+    try:
+        return pd.read_parquet(file_of_path(path))
+    except OSError as error:
+        why = error.strerror or "it is no such file"
+        raise ParameterError(f"{role} ({path!r}) cannot be read ({why}). Check the path.") from None
+    except ValueError:
+        raise ParameterError(
+            f"{role} ({path!r}) is no saved result. Pass a file that dpframe wrote."
+        ) from None
+
+
 def _change_side(role: str, given: Any, ledger: object) -> ReleaseGiven:
     """Return one side of a change: a frame and its receipt."""
     from dpframe.asking.privacy_receipt import Receipt
@@ -410,11 +431,14 @@ def _change_side(role: str, given: Any, ledger: object) -> ReleaseGiven:
     from dpframe.common.digest import RECEIPT
     from dpframe.ledger import chosen_ledger
 
+    if isinstance(given, str) and ledger is None and given.lower().endswith(SAVED):
+        given = _saved_frame(role, given)
     if isinstance(given, str):
         book = chosen_ledger(ledger)
         if book is None:
             raise ParameterError(
-                f"{role} ({given!r}) needs a ledger. Pass ledger=, or call dp.use_ledger first."
+                f"{role} ({given!r}) needs a ledger. Pass ledger=, or call dp.use_ledger first; or "
+                "pass two results that were saved as .parquet."
             )
         given = book.recall(given)
     if isinstance(given, Release):

@@ -346,3 +346,20 @@ def test_a_list_in_a_shell_is_told_as_the_shell_takes_it(
     assert "write 'columns:country,product'" in capsys.readouterr().err
     command[2] = "columns:country,product"
     assert cli.main(command) == 0
+
+
+def test_two_saved_results_are_compared_without_a_ledger(tmp_path: Path, capsys: Any) -> None:
+    """Law: as the frames themselves are; a file that is no result is refused."""
+    ask = {"keys": ["FR", "DE"], "epsilon": 1.0}
+    frames = [RECEIPTS.dp.tree_counts(["country"], **ask) for _ in range(2)]
+    paths = [str(tmp_path / f"{name}.parquet") for name in "ab"]
+    for frame, path in zip(frames, paths, strict=True):
+        frame.dp.save(path)
+    expected = dp.change(*frames)
+    pd.testing.assert_frame_equal(dp.change(*paths), expected)
+    assert cli.main(["change", *paths]) == 0
+    assert capsys.readouterr().out.count("FR") >= 1
+    assert cli.main(["change", "a", "b"]) == 2
+    assert "two results that were saved as .parquet" in capsys.readouterr().err
+    Path(paths[1]).write_text("{}")
+    assert cli.main(["change", *paths]) == 2

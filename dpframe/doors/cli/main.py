@@ -198,11 +198,13 @@ COMMANDS = {
         option("--verify", "read and check the whole file", action="store_true"),
     ),
     "change": Command(
-        "what changed between two releases in a ledger, with intervals; spends nothing",
+        "what changed between two releases, saved or in a ledger, with intervals; spends nothing",
         _run_change,
-        option("before", "name of the earlier release"),
-        option("after", "name of the later one"),
-        option("--ledger", "the ledger that stores both", required=True),
+        option(
+            "before", "the earlier release: a .parquet file of a result, or a name in the ledger"
+        ),
+        option("after", "the later one"),
+        option("--ledger", "the ledger that stores both, for names"),
         option("--measure", "measure of rollups to compare; default: the first"),
         option("--confidence", "of the intervals; default: as in the releases", type=float),
         option(
