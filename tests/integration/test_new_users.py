@@ -363,3 +363,26 @@ def test_two_saved_results_are_compared_without_a_ledger(tmp_path: Path, capsys:
     assert "two results that were saved as .parquet" in capsys.readouterr().err
     Path(paths[1]).write_text("{}")
     assert cli.main(["change", *paths]) == 2
+
+
+@pytest.mark.parametrize("word", ["by", "hierarchy"])
+def test_reports_name_the_hierarchy_by_either_word(word: str, tmp_path: Path) -> None:
+    """Law: for every question; the example of a rollup in the documents runs."""
+    text = (Path(dp.__file__).parents[1] / "docs/series.md").read_text("utf-8")
+    example = text.partition("```toml\n")[2].partition("```")[0].replace("by =", f"{word} =")
+    RECEIPTS.assign(when=pd.Timestamp("2026-01-05")).to_parquet(tmp_path / "sales.parquet")
+    (tmp_path / "reports.toml").write_text(
+        'source = "sales.parquet"\n[ledger]\npath = "b.db"\nepsilon = 2.0\ndelta = 1e-6\n'
+        '[period]\ncolumn = "when"\nunit = "month"\nfirst = "2026-01"\n'
+        f'{example}\n[[report]]\nname = "counts"\nquestion = "hhh"\n{word} = ["country"]\n'
+        'user = "customer"\nepsilon = 0.5\ndelta = 1e-7\n'
+    )
+    assert dp.Series.read(tmp_path / "reports.toml").run("2026-01").code == 0
+    assert {*dp.Ledger(tmp_path / "b.db").names()} == {"revenue-2026-01", "counts-2026-01"}
+    with pytest.raises(dp.ParameterError, match="has no key"):
+        dp.Series(
+            [{"name": "x", "question": "heavy_hitters", word: "country", **BUDGET}],
+            source=RECEIPTS,
+            period={"column": "when", "unit": "month", "first": "2026-01"},
+            ledger="b.db",
+        )

@@ -215,9 +215,9 @@ def test_an_argument_of_another_name_is_told_ours(
     assert answer(lambda: getattr(dp, question)(flights, **{name: ["carrier"]})) == said
     report = {"name": "r", "question": question, name: "carrier"}
     period = {"column": "when", "unit": "month", "first": "2013-01"}
-    assert f"no key {name!r}. Did you mean {meant!r}?" in answer(
-        lambda: dp.Series(reports=[report], source=flights, period=period, ledger="b.db")
-    )
+    told = answer(lambda: dp.Series(reports=[report], source=flights, period=period, ledger="b.db"))
+    taken = {name, meant} == {"by", "hierarchy"}  # by reports of every question
+    assert (f"no key {name!r}. Did you mean {meant!r}?" in told) != taken
     option, command = f"--{name.replace('_', '-')}", question.replace("_", "-")
     shown = printed(f"{command} f.parquet carrier {option} x", capsys)
     placed = meant in ("hierarchy", "by", "columns", "column")

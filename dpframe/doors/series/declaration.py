@@ -242,6 +242,7 @@ def _declared_report(given: object, i: int, source: object, period: object, base
         raise ParameterError(f"report {i + 1} has no name. Its releases are called NAME-PERIOD.")
     name, where = cast(str, release_name(name)), f"report {name!r}"
     question = _report_question(table.get("question"), where)
+    table = _with_own_word(table, question.subject)
     known = (*OF_REPORT, *(n for n in question.plan_arguments if n not in WAREHOUSE_ARGUMENTS))
     check_keys(where, table, known)
     own = _key_table(table.get("period", {}), where)
@@ -273,6 +274,17 @@ def _declared_report(given: object, i: int, source: object, period: object, base
         timing=timing,
         data=data,
     )
+
+
+HIERARCHY = ("by", "hierarchy")
+"""Keys of the hierarchy: reports of several questions stand in one file, which name it one way."""
+
+
+def _with_own_word(table: Mapping[str, Any], about: str) -> Mapping[str, Any]:
+    """Return a report with the hierarchy under the key of its question."""
+    if about not in HIERARCHY or about in table:
+        return table
+    return {about if key in HIERARCHY else key: value for key, value in table.items()}
 
 
 def _report_source(given: object, base: Path, where: str) -> Source:
