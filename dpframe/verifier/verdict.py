@@ -165,6 +165,20 @@ class Verdict:
 
     __repr__ = __str__
 
+    def to_dict(self) -> dict[str, object]:
+        """The verdict as plain JSON types; bounds are texts, rounded up."""
+        promised = {"epsilon": self.epsilon, "delta": self.delta}
+        return {
+            "outcome": self.outcome,
+            "code": self.code,
+            "reason": self.reason,
+            **{name: None if x is None else float(x) for name, x in promised.items()},
+            "bound": None if self.bound is None else bound_text(self.bound),
+            "steps": [str(step) for step in self.steps],
+            "parts": {name: part.to_dict() for name, part in self.parts},
+            "not_proved": list(NOT_PROVED),
+        }
+
     def _sorted_parts(self) -> Iterable[tuple[str, Verdict]]:
         """The parts; first come parts that are not proved."""
         return sorted(self.parts, key=lambda part: bool(part[1]))

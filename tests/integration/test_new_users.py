@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import html
+import json
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
@@ -386,3 +387,18 @@ def test_reports_name_the_hierarchy_by_either_word(word: str, tmp_path: Path) ->
             period={"column": "when", "unit": "month", "first": "2026-01"},
             ledger="b.db",
         )
+
+
+def test_a_verdict_as_json(tmp_path: Path, capsys: Any) -> None:
+    """Law: with the same exit code, whatever the verdict is."""
+    path = tmp_path / "f.parquet"
+    RECEIPTS.dp.hhh("country", **BUDGET).dp.save(path)
+    assert cli.main(["verify", str(path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["outcome"] == "proved"
+    assert float(told["bound"]) <= told["delta"] == 1e-6
+    assert told["epsilon"] == 1.0
+    assert told["steps"]
+    (tmp_path / "r.json").write_text('{"guarantee": "none"}')
+    code = cli.main(["verify", str(tmp_path / "r.json"), "--json"])
+    assert json.loads(capsys.readouterr().out)["code"] == code > 0

@@ -135,7 +135,10 @@ def _run_series(options: argparse.Namespace) -> int:
 
 def _run_verify(options: argparse.Namespace) -> int:
     verdict = load_name("dpframe.doors.verify", "verify")(options.file, proof=options.proof)
-    say(verdict.sentence if options.quiet else verdict)
+    if options.json:
+        print_text(json.dumps(verdict.to_dict()), sys.stdout)
+    else:
+        say(verdict.sentence if options.quiet else verdict)
     return int(verdict.code)
 
 
@@ -240,6 +243,7 @@ COMMANDS = {
         option("file", "a result (.json, .parquet), a receipt (.json), a proof, or a ledger"),
         option("--proof", "the proof, where it is in a file beside the receipt"),
         option("--quiet", "one line", action="store_true"),
+        option("--json", "the verdict as a line of JSON", action="store_true"),
         epilog="exit codes: 0 proved; 1 a claim fails; 2 a mistake, such as a missing file; 3 not "
         "verified: no proof is there, or none that this verifier knows",
     ),
