@@ -30,10 +30,14 @@ if TYPE_CHECKING:
 
 
 def budget_claim(budget: Budget, neighbours: str) -> str:
-    """Return what a budget promises for ``neighbours``; without delta the promise is pure."""
-    epsilon, delta = budget.epsilon, budget.delta
+    """Return what a budget promises for ``neighbours``."""
+    return f"{kind_of_privacy(budget.epsilon, budget.delta)} for {neighbours}"
+
+
+def kind_of_privacy(epsilon: float, delta: float) -> str:
+    """Return the name of what a budget promises; without delta the promise is pure."""
     spent = f"({epsilon:g}, {delta:g})" if delta else f"{epsilon:g}"
-    return f"{spent}-differential privacy for {neighbours}"
+    return f"{spent}-differential privacy"
 
 
 class Text(str):

@@ -27,6 +27,9 @@ SPACING = (
 )
 """Distances of ticks on an axis of times, finest first, and their formats."""
 
+LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
+"""Units of numbers on an axis, largest first."""
+
 UNITS = (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0), ("seconds", 1.0))
 
 
@@ -175,6 +178,15 @@ def nice_ticks(low: float, high: float, most: int) -> list[Tick]:
     return [Tick(i * step, plain_number(i * step)) for i in range(first, last + 1)]
 
 
+def short_ticks(ticks: Sequence[Tick]) -> list[Tick]:
+    """Return ticks in thousands of millions and so on, if all are 0 or at least a million."""
+    most = max((abs(tick.at) for tick in ticks), default=0.0)
+    unit, name = next(((u, n) for u, n in LARGE if most >= u), (1.0, ""))
+    if not name:
+        return list(ticks)
+    return [Tick(t.at, f"{plain_number(t.at / unit)} {name}" if t.at else t.text) for t in ticks]
+
+
 def plain_number(value: float) -> str:
     """Write a number for people: six digits, separators, an exponent only if it is needed."""
     if value == 0 or 1e-4 <= abs(value) < 1e9:
@@ -236,7 +248,7 @@ Run = list[tuple[int, Point]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """The size of a drawing in units, which the page scales; and of a letter on a phone."""
+    """The size of a drawing in units, which the page scales; and of its widest digit."""
 
     width: int
     height: int
@@ -244,9 +256,9 @@ class Size:
     kind: str
 
 
-WIDE = Size(width=960, height=300, letter=8, kind="wide")
-NARROW = Size(width=480, height=280, letter=10, kind="narrow")
-SMALL = Size(width=480, height=220, letter=9.5, kind="small")
+WIDE = Size(width=960, height=300, letter=9, kind="wide")
+NARROW = Size(width=480, height=280, letter=10.9, kind="narrow")
+SMALL = Size(width=480, height=220, letter=10.9, kind="small")
 
 
 def draw_lines(
@@ -264,8 +276,8 @@ def draw_lines(
     returns a point in words, for its tooltip.
     """
     low, high = _axis_ends([point for point in points if point is not None])
-    ticks = nice_ticks(low, high, 4)
-    left = size.letter * max(7.5, *(len(tick.text) + 1 for tick in ticks))
+    ticks = short_ticks(nice_ticks(low, high, 4))
+    left = size.letter * max(6.5, *(len(tick.text) for tick in ticks)) + 10
     right = size.width - 3.2 * size.letter
     top, bottom = 12.0, size.height - 3 * size.letter
     slot = (right - left) / len(periods)

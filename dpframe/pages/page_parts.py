@@ -17,7 +17,7 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from dpframe.asking.call_arguments import known_choice
-from dpframe.asking.card import NO_USER
+from dpframe.asking.card import NO_USER, kind_of_privacy
 from dpframe.asking.measure_texts import (
     ReleasedMeasure,
     bound_words,
@@ -132,6 +132,16 @@ def write_page(path: str | Path, make: Callable[[], str], name: str = "path") ->
     text = make()
     with replace_file(path, "the report" if name == "report" else "the page") as file:
         file.write(text.encode(errors="replace"))
+
+
+def guarantee_line(receipt: Receipt, numbers: str) -> str:
+    """Return the guarantee as HTML: one line, which unfolds to what it holds for."""
+    return (
+        "<details class='guarantee'>"
+        f"<summary>{kind_of_privacy(receipt['epsilon'], receipt['delta'])}</summary>"
+        f"<p>{numbers} with {html.escape(receipt['guarantee'])}. "
+        "<a href='#promise-title'>What this promises</a></p></details>"
+    )
 
 
 def figures_list(figures: Iterable[tuple[str, str, str]]) -> str:
@@ -382,7 +392,8 @@ def cells_page(
         )
         + table_section("cells", "All cells", heads, "cells", levels=False),
         title=title or f"Heavy cells of {', '.join(cells.source_columns)}",
-        lead=f"{answer}{''.join(notices)}{not_shown_remark(receipt)}{extract_remark(extract)}",
+        lead=f"{answer}{''.join(notices)}{not_shown_remark(receipt)}{extract_remark(extract)}"
+        f"{guarantee_line(receipt, 'All numbers here are noisy,')}",
         figures=_cell_figures(frame, receipt, number),
         promise=_cells_promise(receipt, number),
         receipt=receipt,

@@ -25,6 +25,7 @@ from dpframe.pages.page_parts import (
     figures_list,
     fill_asset,
     finite_numbers,
+    guarantee_line,
     html_document,
     intervals_sentence,
     not_shown_remark,
@@ -101,14 +102,14 @@ def report_page(
     told, top = answer_sections(frame, shown, first, form, (asked,) if asked else shown.measures)
     facts = figures_list(_report_figures(shown, measures))
     numbers = "numbers" if measures else "counts"
-    guarantee = html.escape(receipt["guarantee"])
+    guarantee = guarantee_line(receipt, f"All {numbers} here are noisy,")
     return html_document(
         f"{top}{_tree_sections(shown, measures, form)}"
         "<section aria-labelledby='facts-title'><h2 id='facts-title'>This release</h2>"
         f"{facts}</section>",
         title=title or f"{receipt.subject} of {', '.join(shown.hierarchy.source_columns)}",
-        lead=f'{told}{_notices(receipt)}<p class="lead">Noisy {numbers} with <strong>{guarantee}'
-        f"</strong>.</p>{not_shown_remark(receipt)}{extract_remark(extract)}",
+        lead=f"{told}{_notices(receipt)}{not_shown_remark(receipt)}{extract_remark(extract)}"
+        f"{guarantee}",
         promise=_report_promise(receipt, measures),
         receipt=receipt,
         script=("report.js", "nodes", _node_facts(shown, measures)),

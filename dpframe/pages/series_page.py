@@ -17,12 +17,13 @@ from dpframe.errors import ParameterError
 from dpframe.hierarchy import as_hierarchy
 from dpframe.pages.drawings import HATCH, NARROW, SMALL, WIDE, Point, Size, draw_lines
 from dpframe.pages.page_parts import (
-    budget_figure,
     budget_words,
     decimals,
     figure_text,
+    figures_list,
     fill_asset,
     finite_numbers,
+    guarantee_line,
     html_document,
     intervals_sentence,
     plain_words,
@@ -168,13 +169,12 @@ def series_page(stretch: Stretch, changes: Changes | Mapping[str, Changes], *, t
         sections.append(_measure_sections(over))
         figures += _series_figures(over)
     missing = f"{len(gaps):,} not drawn" if gaps else "none is missing"
-    guarantee = html.escape(receipt["guarantee"])
+    guarantee = guarantee_line(receipt, "Every release here is noisy,")
     return html_document(
         _measure_links([name for *_, name in asked]) + "".join(sections),
         title=title,
-        lead=f'{stretch.remark}<p class="lead">Every release with <strong>{guarantee}</strong>.'
-        "</p>",
-        figures=[*figures, ("Periods", f"{len(drawn):,}", missing), budget_figure(receipt)],
+        lead=f"{figures_list([*figures, ('Periods', f'{len(drawn):,}', missing)])}{stretch.remark}"
+        f"{guarantee}",
         promise=[
             f"Each of these releases has {receipt['guarantee']}; the card is that of the newest.",
             plain_words(receipt, "one of them"),
@@ -322,18 +322,21 @@ def _node_figure(node: Node, over: _MeasureOverTime) -> str:
 
 
 def _series_figures(over: _MeasureOverTime) -> list[tuple[str, str, str]]:
-    """Return figures of a measure: its total and, if it is the only one, its change."""
+    """Return figures of a measure: its total, and the change of its total."""
     last = list(over.points)[-1]
     rows = []
     total = over.points[last].get(ROOT)
     if total is not None:
         between = f"{over.write_ends(total.lower, total.upper)}, {over.confidence}"
         rows.append((f"{over.name.capitalize()}, {last}", over.write(total.value), between))
-    if over.is_only and not isinstance(over.changes, str):
+    if not isinstance(over.changes, str):
         whole = next((one for one in _changes_of(over.changes) if one.level == 0), None)
         if whole is not None and whole.change is not None:
             remark = over.write_ends(whole.lower, whole.upper, sign=True)
-            rows.append(("Change", over.write_signed(whole.change), remark))
+            if not whole.is_more_than_noise:
+                remark += ", may be noise"
+            name = "Change" if over.is_only else f"Change of {over.name}"
+            rows.append((name, over.write_signed(whole.change), remark))
     return rows
 
 

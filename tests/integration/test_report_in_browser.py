@@ -516,6 +516,8 @@ def test_the_keyboard_reaches_everything(page: Page) -> None:
     page.keys("TAB")
     assert page.js("document.activeElement.className") == "skip"
     page.keys("TAB")
+    assert page.js("document.activeElement.localName") == "summary"  # the guarantee
+    page.keys("TAB")
     focused = "document.activeElement.ariaLabel"
     assert page.js(focused).startswith("Everything,")
     page.keys("ARROW_DOWN", "ARROW_RIGHT")
@@ -651,7 +653,7 @@ const contrast = element => {
   const ink = luminance(pixel(...behind(element), [style.color, Number(style.opacity)]));
   return (Math.max(ground, ink) + 0.05) / (Math.min(ground, ink) + 0.05);
 };
-const chosen = ['h1', '.lead', '.figures small', '#rows span', '.cell .label', '.cell .amount',
+const chosen = ['h1', '.guarantee summary', '.figures small', '#rows span', '.cell .label', '.cell .amount',
   '.cell.rest .inner', '#readout dt', '#hint', '#tally', '#table thead button', '#table small',
   '#table td', '#trail button', '#trail [aria-current]', '.card th', '.card td:last-child',
   '.promise li', '#everything'];

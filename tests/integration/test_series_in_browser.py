@@ -62,6 +62,12 @@ def opened(page: Page, labels: list[str], width: int, dark: bool = False) -> Non
 
 DRAWN = "[...document.querySelectorAll('svg.lines')].filter(e => e.getClientRects().length)"
 
+OUTSIDE = (
+    f"{DRAWN}.flatMap(s => [...s.querySelectorAll('text')]).filter(e => {{"
+    "const t = e.getBoundingClientRect(), s = e.ownerSVGElement.getBoundingClientRect();"
+    "return t.left < s.left - 1 || t.right > s.right + 1}).map(e => e.textContent)"
+)
+
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_lines_are_drawn_and_fit(page: Page, width: int) -> None:
@@ -72,12 +78,7 @@ def test_lines_are_drawn_and_fit(page: Page, width: int) -> None:
     assert len(boxes) == 1 + len(SCRIPTS) + 2  # the total, and <invalid>
     assert min(box["height"] for box in boxes) > 90
     assert len({round(box["x"]) for box in boxes}) == (3 if width > 1000 else 1)
-    outside = page.js(
-        f"{DRAWN}.flatMap(s => [...s.querySelectorAll('text')]).filter(e => {{"
-        "const t = e.getBoundingClientRect(), s = e.ownerSVGElement.getBoundingClientRect();"
-        "return t.left < s.left - 1 || t.right > s.right + 1}).map(e => e.textContent)"
-    )
-    assert outside == []
+    assert page.js(OUTSIDE) == []
     over = page.js(
         f"{DRAWN}.flatMap(s => {{const t = [...s.querySelectorAll('text[text-anchor=middle], "
         "text[y]')].filter(e => e.textContent.startsWith('2026')).map(e => "
@@ -116,7 +117,7 @@ def test_text_is_legible_in_light_and_dark(page: Page, dark: bool) -> None:
     """At least 4.5 to 1 for text."""
     opened(page, ["a", "b", "c"], 1280, dark)
     chosen = (
-        "['h1', '.lead', '.figures small', '.legend', 'h3', '.nodes figcaption span', "
+        "['h1', '.guarantee summary', '.figures small', '.legend', 'h3', '.nodes figcaption span', "
         "'.changes th', '.changes td', '.changes small', '.card th', '.promise li']"
     )
     head, tail = CONTRASTS.split("const chosen = ")
@@ -160,6 +161,41 @@ def measured(weeks: int) -> Releases:
         frame = rows.dp.rollup(["label"], measures, epsilon=3.0, delta=1e-6)
         out[f"2026-W{week}"] = (frame, Receipt(frame.attrs[RECEIPT]))
     return out
+
+
+def spent(most: float) -> Releases:
+    """Three weeks of amounts up to ``most``, gains and losses."""
+    rows = pd.DataFrame({"shop": ["north", "south"] * 300, "spent": [most, -most / 7] * 300})
+    asked = {"spent": dp.sum("spent", lower=-most, upper=most)}
+    made = [rows[: 200 * i].dp.rollup(["shop"], asked, epsilon=8.0, delta=1e-6) for i in (1, 2, 3)]
+    return {f"2026-W4{i}": (one, Receipt(one.attrs[RECEIPT])) for i, one in enumerate(made)}
+
+
+@pytest.mark.parametrize("width", [390, 768, 1280])
+def test_labels_of_an_axis_are_whole_however_large_its_numbers(page: Page, width: int) -> None:
+    """Law: no number beside an axis is cut; number and change stand first, above the fold."""
+    page.command("Emulation.setDeviceMetricsOverride", **_screen(width))
+    for power in range(0, 13, 2):
+        file = page.folder / f"{power}.html"
+        write_series_page(Stretch(releases=spent(8.0 * 10**power)), "", file, title="Spent")
+        page.driver.get(file.as_uri())
+        assert page.js(f"{DRAWN}.length") == 3
+        assert page.js(OUTSIDE) == []
+        assert page.fits()
+
+
+def test_number_and_change_stand_first_and_the_guarantee_unfolds_from_a_line(page: Page) -> None:
+    opened(page, ["bread", "milk"], 390)
+    names = page.js("[...document.querySelectorAll('dt')].map(e => e.textContent)")
+    assert names[0].endswith("2026-W47")
+    assert names[1:] == ["Change", "Periods"]
+    top = "document.querySelector(arguments[0]).getBoundingClientRect().top"
+    assert page.js(top, ".figures") < page.js(top, ".guarantee") < 450
+    assert page.js("document.querySelector('summary').getClientRects()[0].height") < 30
+    whole = "differential privacy for adding or removing one record"
+    assert whole not in page.text("header")
+    page.click("summary")
+    assert whole in page.text("header")
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -78,7 +78,7 @@ def test_the_page_asks_for_nothing() -> None:
     text = report_page(result(), result().dp.receipt)
     found = Reading(text)
     links = {v for _, attributes in found.tags for k, v in attributes.items() if k in "src href"}
-    assert links == {"#nodes", "data:,"}
+    assert links == {"#nodes", "#promise-title", "data:,"}
     assert not re.search(r"https?:|@import|url\(", text)
     policy = next(a["content"] for t, a in found.tags if t == "meta" and a.get("content", ""))
     assert str(policy).startswith("default-src 'none';")
