@@ -54,13 +54,15 @@ Share = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A node to draw as a bar: its number, the ends of its interval, its share of everything."""
+    """A node to draw as a bar: its number, the ends of its interval, its share of everything, and
+    its other numbers."""
 
     label: str
     value: float
     lower: float | None
     upper: float | None
     share: Share | None = None
+    others: tuple[Point | None, ...] = ()
 
     @property
     def name(self) -> str:
@@ -98,20 +100,29 @@ class _Question:
         return figure_text(value, self.measure.digits)
 
     def ends(self, lower: float | None, upper: float | None) -> str:
-        if lower is None:
-            return "interval unknown"
-        return f"{self.number(lower)} " + (
-            "or more" if upper is None else f"to {self.number(upper)}"
-        )
+        return ends_text(lower, upper, self.measure.digits)
 
-    def bars(self, places: NDArray[np.int64], shares: Mapping[int, Share]) -> list[Bar]:
+    def bars(
+        self,
+        places: NDArray[np.int64],
+        shares: Mapping[int, Share],
+        others: Sequence[DrawnMeasure] = (),
+    ) -> list[Bar]:
         """Return the nodes at ``places`` that have a number as bars."""
         rows = self.shown.nodes.iloc[places]
         points = measure_points(rows, self.measure)
+        more = [measure_points(rows, other) for other in others]
         labels = rows["prefix"].astype(str)
         return [
-            Bar(label=label, value=p.value, lower=p.lower, upper=p.upper, share=shares.get(place))
-            for label, place, p in zip(labels, places.tolist(), points, strict=True)
+            Bar(
+                label=label,
+                value=p.value,
+                lower=p.lower,
+                upper=p.upper,
+                share=shares.get(place),
+                others=tuple(other),
+            )
+            for label, place, p, *other in zip(labels, places.tolist(), points, *more, strict=True)
             if p is not None
         ]
 
@@ -133,23 +144,43 @@ def answer_sections(
     level = shown.date_level if dated and shown.date_level is not None else shown.bar_level
     about = _Question(shown=shown, measure=measure, what=what, level=level)
     shares = _shares_of(frame, shown, measure)
-    bars = about.bars(level_order(shown, level, measure), shares)
+    by_size = level_order(shown, level, measure)
+    bars = about.bars(by_size, shares)
     ranked = not _is_mostly_noise(bars)
     if not ranked:  # the largest would be the ones with the largest noise
-        bars = about.bars(np.flatnonzero(shown.level == level), shares)
+        by_size = np.flatnonzero(shown.level == level)
+        bars = about.bars(by_size, shares)
     largest = _largest_sentence(about, bars) if ranked else _noise_sentence(about, bars)
     told = f"<p class='answer'>{_total_sentence(about)} {largest}</p>"
-    top = _largest_section(about, bars, ranked)
+    if form == "bar" and len(by_size) <= BARS:  # one list of all
+        places = level_order(shown, level) if is_ordered(shown, level) else by_size
+        others = [one for one in shown.measures if one != measure] if lists_all(shown) else []
+        some = about.bars(places, shares, others)
+        return told, _bars_section(about, some, len(bars), ranked, others)
+    top = _bars_section(about, bars[:LARGEST], len(bars), ranked)
     if form == "line":
         return told, top + _lines_section(shown, measures)
     if form == "heatmap":
         return told, top + _grid_section(shown, area_measure(shown, form, measure))
-    if form == "bar" and len(bars) > LARGEST:
-        places = level_order(shown, level) if ranked else np.flatnonzero(shown.level == level)
-        notes = [f"The first {BARS} of {len(places):,}."] if len(places) > BARS else []
-        table = _bars_table(about, about.bars(places[:BARS], {}), "picture-title")
+    if form == "bar" and is_ordered(shown, level):
+        some = about.bars(level_order(shown, level)[:BARS], {})
+        notes = [f"The first {BARS} of {len(by_size):,}."]
+        table = _bars_table(about, some, "picture-title")
         return told, top + _section("picture", f"By {about.level_name}", table, notes)
     return told, top
+
+
+def lists_all(shown: Chartable) -> bool:
+    """Whether the bars of a page are all that it has to list: few nodes of one level, with few
+    measures."""
+    rows = shown.nodes[shown.level > 0]
+    whole = not rows[shown.measures[0].columns[0]].isna().any()
+    return shown.hierarchy.height == 1 and len(rows) <= BARS and len(shown.measures) <= 4 and whole
+
+
+def is_ordered(shown: Chartable, level: int) -> bool:
+    """Whether the nodes of a level have an order of their own, apart from their size."""
+    return shown.hierarchy.kind == "number" or shown.date_level == level
 
 
 def _section(name: str, title: str, inside: str, notes: Sequence[str]) -> str:
@@ -235,14 +266,29 @@ def _percents(share: Share) -> tuple[str, str, str]:
 # -- bars ----------------------------------------------------------------------------------------
 
 
-def _largest_section(about: _Question, bars: Sequence[Bar], ranked: bool) -> str:
-    if not bars:
+def ends_text(lower: float | None, upper: float | None, digits: int) -> str:
+    """Write the ends of an interval."""
+    if lower is None:
+        return "interval unknown"
+    high = "or more" if upper is None else f"to {figure_text(upper, digits)}"
+    return f"{figure_text(lower, digits)} {high}"
+
+
+def _bars_section(
+    about: _Question,
+    some: Sequence[Bar],
+    of: int,
+    ranked: bool,
+    others: Sequence[DrawnMeasure] = (),
+) -> str:
+    """Return the section of some bars out of ``of``, as HTML."""
+    if not some:
         return ""
-    some = bars[:LARGEST]
-    number = WORDS[len(some)] if len(some) > 1 else ""
-    title = f"The {number} largest of {len(bars):,}:" if len(bars) > len(some) else "Largest:"
-    if not ranked:
-        title = f"The first {number} of {len(bars):,}:" if len(bars) > len(some) else "Not ranked:"
+    title = f"By {about.level_name}"
+    if of > len(some):
+        number = WORDS[len(some)]
+        title = f"The {f'{number} largest' if ranked else f'first {number}'} of {of:,}: "
+        title += about.level_name
     held = ", of the noise alone" if about.measure.bound else ""
     notes = [
         f"The thin lines and the small numbers are intervals "
@@ -260,11 +306,13 @@ def _largest_section(about: _Question, bars: Sequence[Bar], ranked: bool) -> str
             if parts
             else "These numbers are no parts of a whole: they do not add up."
         )
-    table = _bars_table(about, some, "largest-title")
-    return _section("largest", f"{title} {about.level_name}", table, notes)
+    table = _bars_table(about, some, "largest-title", others)
+    return _section("largest", title, table, notes)
 
 
-def _bars_table(about: _Question, bars: Sequence[Bar], title: str) -> str:
+def _bars_table(
+    about: _Question, bars: Sequence[Bar], title: str, others: Sequence[DrawnMeasure] = ()
+) -> str:
     """Return bars as the rows of a table, with whole labels as text beside them, as HTML.
 
     ``title`` is the id of the heading.
@@ -273,19 +321,35 @@ def _bars_table(about: _Question, bars: Sequence[Bar], title: str) -> str:
     low, high = min([0.0, *ends]), max([0.0, *ends])
     span = (high - low) or 1.0
     shares = any(bar.share for bar in bars)
-    rows = "".join(_bar_row(about, bar, low, span, shares) for bar in bars)
-    bound = f"<small>{html.escape(about.measure.bound)}</small>" if about.measure.bound else ""
+    rows = "".join(_bar_row(about, bar, low, span, shares, others) for bar in bars)
     share_head = "<th scope='col' class='number share'>Share</th>" if shares else ""
+    more = "".join(
+        f"<th scope='col' class='number'>{_measure_head(other.name, other)}</th>"
+        for other in others
+    )
     return (
         f"<table class='bars' aria-labelledby='{title}'><thead><tr>"
         f"<th scope='col'>{about.level_name}</th>"
         "<th class='drawn' aria-hidden='true'></th>"
-        f"<th scope='col' class='number'><bdi>{html.escape(about.what)}</bdi>{bound}</th>"
-        f"{share_head}</tr></thead><tbody>{rows}</tbody></table>"
+        f"<th scope='col' class='number'>{_measure_head(about.what, about.measure)}</th>"
+        f"{share_head}{more}</tr></thead><tbody>{rows}</tbody></table>"
     )
 
 
-def _bar_row(about: _Question, bar: Bar, low: float, span: float, shares: bool) -> str:
+def _measure_head(name: str, measure: DrawnMeasure) -> str:
+    """Return the head of a column of numbers: its name, and the bound that cuts them."""
+    bound = f"<small>{html.escape(measure.bound)}</small>" if measure.bound else ""
+    return f"<bdi>{html.escape(name)}</bdi>{bound}"
+
+
+def _bar_row(
+    about: _Question,
+    bar: Bar,
+    low: float,
+    span: float,
+    shares: bool,
+    others: Sequence[DrawnMeasure],
+) -> str:
     def at(value: float) -> float:
         return round(100 * (value - low) / span, 3)
 
@@ -301,13 +365,25 @@ def _bar_row(about: _Question, bar: Bar, low: float, span: float, shares: bool) 
         part, least, most = _percents(bar.share)
         between = f"<small>{least.removesuffix(' %')} to {most}</small>"
         share = f"<td class='number share'>{part}{between}</td>"
+    more = "".join(
+        f"<td class='number other' data-title='{html.escape(other.name)}'>"
+        f"{_number_and_ends(point, other.digits)}</td>"
+        for other, point in zip(others, bar.others, strict=True)
+    )
     return (
         f"<tr><th scope='row'><bdi>{html.escape(bar.label)}</bdi></th>"
         "<td class='drawn' aria-hidden='true'><svg viewBox='0 0 100 16' "
         f"preserveAspectRatio='none'>{''.join(parts)}</svg></td>"
         f"<td class='number'>{about.number(bar.value)}"
-        f"<small>{about.ends(bar.lower, bar.upper)}</small></td>{share}</tr>"
+        f"<small>{about.ends(bar.lower, bar.upper)}</small></td>{share}{more}</tr>"
     )
+
+
+def _number_and_ends(point: Point | None, digits: int) -> str:
+    if point is None:
+        return "–"
+    ends = ends_text(point.lower, point.upper, digits)
+    return f"{figure_text(point.value, digits)}<small>{ends}</small>"
 
 
 # -- lines and grids -----------------------------------------------------------------------------

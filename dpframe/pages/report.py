@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dpframe.asking.measure_texts import ReleasedMeasure, bound_words, receipt_measures
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.errors import ParameterError
-from dpframe.pages.answers import answer_sections
+from dpframe.pages.answers import answer_sections, lists_all
 from dpframe.pages.chartable import Chartable, Kind, area_measure, chartable
 from dpframe.pages.page_parts import (
     budget_figure,
@@ -103,8 +103,9 @@ def report_page(
     facts = figures_list(_report_figures(shown, measures))
     numbers = "numbers" if measures else "counts"
     guarantee = guarantee_line(receipt, f"All {numbers} here are noisy,")
+    is_listed = form == "bar" and lists_all(shown)  # the bars are all there is
     return html_document(
-        f"{top}{_tree_sections(shown, measures, form)}"
+        f"{top}{'' if is_listed else _tree_sections(shown, measures, form)}"
         "<section aria-labelledby='facts-title'><h2 id='facts-title'>This release</h2>"
         f"{facts}</section>",
         title=title or f"{receipt.subject} of {', '.join(shown.hierarchy.source_columns)}",
@@ -112,7 +113,7 @@ def report_page(
         f"{guarantee}",
         promise=_report_promise(receipt, measures),
         receipt=receipt,
-        script=("report.js", "nodes", _node_facts(shown, measures)),
+        script=None if is_listed else ("report.js", "nodes", _node_facts(shown, measures)),
     )
 
 
@@ -158,18 +159,20 @@ def _tree_sections(shown: Chartable, measures: list[ReleasedMeasure], form: str)
         undrawn="" if is_drawn else " hidden",
         flat=" hidden" if not is_drawn and shown.hierarchy.height == 1 else "",
     )
-    bounds = bound_words(shown.receipt)
-    heads: list[tuple[str, ...]] = [("prefix", "", "Node"), ("level", "number level", "Level")]
+    several, bounds = shown.hierarchy.height > 1, bound_words(shown.receipt)
+    heads: list[tuple[str, ...]] = [("prefix", "", "Node")]
+    heads += [("level", "number level", "Level")] if several else []
     heads += [
         (f"m{i}", "number measure", one.name, bounds.get(one.name, ""))
         for i, one in enumerate(measures)
     ]
     if not measures:
         heads += [
-            (name, f"number {name}", name.capitalize(), bounds.get(name, "")) for name in NUMBERS
+            (name, f"number {name}", name.capitalize(), bounds.get(name, ""))
+            for name in _numbers_of(shown)
         ]
-    kind = f"narrows {'measures' if measures else 'counts'}"
-    return tree + table_section("nodes", "All numbers", heads, kind, levels=True)
+    kind = f"narrows {'measures' if measures else 'counts'}{'' if several else ' flat'}"
+    return tree + table_section("nodes", "All numbers", heads, kind, levels=several)
 
 
 def _notices(receipt: Receipt) -> str:
@@ -210,16 +213,24 @@ def _node_facts(shown: Chartable, measures: list[ReleasedMeasure]) -> dict[str, 
         **(
             _measure_facts(frame, measures, bound_words(receipt))
             if measures
-            else _count_facts(frame)
+            else _count_facts(shown)
         ),
         "parent": ancestor.tolist(),
         "area": areas(frame, ancestor, width).tolist(),
     }
 
 
-def _count_facts(frame: pd.DataFrame) -> dict[str, Any]:
-    check_columns(frame, ("residual",))
-    return {name: finite_numbers(frame[name]) for name in NUMBERS}
+def _count_facts(shown: Chartable) -> dict[str, Any]:
+    names = _numbers_of(shown)
+    check_columns(shown.nodes, names)
+    return {name: finite_numbers(shown.nodes[name]) for name in names}
+
+
+def _numbers_of(shown: Chartable) -> tuple[str, ...]:
+    """Return the columns of counts, without the residual where nothing is below a node or counted
+    apart from it."""
+    plain = shown.hierarchy.height == 1 or shown.receipt.get("adds_up") is False
+    return NUMBERS[:3] if plain else NUMBERS
 
 
 def _measure_facts(

@@ -653,7 +653,8 @@ const contrast = element => {
   const ink = luminance(pixel(...behind(element), [style.color, Number(style.opacity)]));
   return (Math.max(ground, ink) + 0.05) / (Math.min(ground, ink) + 0.05);
 };
-const chosen = ['h1', '.guarantee summary', '.figures small', '#rows span', '.cell .label', '.cell .amount',
+const chosen = ['h1', '.guarantee summary', '.figures small', '#rows span', '.cell .label',
+  '.cell .amount',
   '.cell.rest .inner', '#readout dt', '#hint', '#tally', '#table thead button', '#table small',
   '#table td', '#trail button', '#trail [aria-current]', '.card th', '.card td:last-child',
   '.promise li', '#everything'];
@@ -722,4 +723,4 @@ def test_rollups_show_every_measure(page: Page, width: int, drawn: bool) -> None
     page.click("#table tbody th button", page.names.index("a"))
     assert page.names[0] == "a"
     assert len(page.names) == 3
-    assert [text for text in ("change", "to") if text not in page.text("#readout")] == []
+    assert [text for text in ("Change", "to") if text not in page.text("#readout")] == []

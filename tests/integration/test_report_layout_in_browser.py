@@ -156,6 +156,34 @@ def test_no_label_is_cut_spilled_or_over_another(page: Page, name: str, width: i
     assert wrong_in(page) == []
 
 
+@pytest.mark.parametrize("width", [390, 768, 1280])
+def test_intervals_beside_bars_stay_on_one_line(page: Page, width: int) -> None:
+    """Law: where there is room beside it, no interval wraps, however large its numbers."""
+    rows = pd.DataFrame({"shop": ["north", "south"] * 400, "paid": [9e8, 4e8] * 400})
+    asked = {"revenue": dp.sum("paid", lower=0, upper=1e9), "orders": "count"}
+    result = rows.dp.rollup(["shop"], asked, epsilon=4.0, delta=1e-6)
+    page.open(result, result.dp.receipt, width=width)
+    heights = page.js(
+        "[...document.querySelectorAll('.bars tbody small')].map(e => e.clientHeight)"
+    )
+    assert len([height for height in heights if height]) == (4 if width < 600 else 6)  # shares
+    assert max(heights) < 30
+    assert wrong_in(page) == []
+
+
+def test_blocks_of_the_drawing_show_their_numbers(page: Page) -> None:
+    """Law: a block that is as wide as its label has its number beside or below it, whole."""
+    page.open(many(1_000))
+    shown = page.js(
+        "[...document.querySelectorAll('.cell:not(.rest)')].map(e => [e.clientWidth,"
+        "e.querySelector('.amount').checkVisibility(), e.querySelector('.amount').textContent])"
+    )
+    assert len(shown) > 6
+    assert [text for width, is_seen, text in shown if width > 80 and not is_seen] == []
+    assert sum(1 for width, is_seen, _ in shown if width <= 110 and is_seen) >= 3
+    assert wrong_in(page) == []
+
+
 def test_a_label_that_is_cut_or_over_another_is_found(page: Page) -> None:
     """Negative control: of each kind of fault one is made, and found."""
     page.open(skewed(), width=768)

@@ -90,7 +90,7 @@ function sentence(i) {
   const level = levelName(i) ? `, ${levelName(i)}` : "";
   if (i >= released) return `${textOf(i)}, no total was released`;
   const said = measures.map((m) => `${m.title} ${amountOf(m, i)}, from ${bounds(i, m)}${m.said}`);
-  if (!data.measures) said.push(`residual ${figures.format(data.residual[i])}`);
+  if (data.residual) said.push(`residual ${figures.format(data.residual[i])}`);
   return `${textOf(i)}${level}, ${said.join(", ")}`;
 }
 
@@ -260,15 +260,20 @@ function draw(view) {
     const wide = cell.width * pixels;
     element.classList.toggle("blank", wide < 28);
     element.classList.toggle("brief", wide < 110);
-    element.classList.remove("unread");
+    element.classList.remove("bare", "unread");
   }
   const isCut = (element) => {
-    const text = element.querySelector(".label");
-    return text && (text.scrollWidth > text.clientWidth + 1 || text.scrollHeight > text.clientHeight + 1);
+    const [text, amount] = [".label", ".amount"].map((part) => element.querySelector(part));
+    if (!text) return false;
+    if (amount.offsetWidth > element.firstElementChild.clientWidth - 8) return true;
+    return text.scrollWidth > text.clientWidth + 1 || text.scrollHeight > text.clientHeight + 1;
   };
-  const cut = [...elements.values()].filter(isCut);
-  for (const element of cut) element.classList.add("brief"); // the label needs the room of the number
-  for (const element of cut.filter(isCut)) element.classList.add("unread"); // no part stands for it
+  let cut = [...elements.values()];
+  for (const name of ["brief", "bare", "unread"]) {
+    // the number below the label, no number, and no label: no part of a label stands for it
+    cut = cut.filter(isCut);
+    for (const element of cut) element.classList.add(name);
+  }
   reach(cells.has(current) ? current : String(view.node));
 }
 
@@ -395,7 +400,7 @@ function read(part) {
     } else {
       facts.push(["Count", figures.format(data.count[i])]);
       facts.push([`Interval, ${data.confidence}`, `${bounds(i)}${measures[0].said}`]);
-      facts.push(["Residual", figures.format(data.residual[i])]);
+      if (data.residual) facts.push(["Residual", figures.format(data.residual[i])]);
     }
     facts.push(["Level", `${data.level[i]}${levelName(i) ? ` (${levelName(i)})` : ""}`]);
     facts.push(below(i < released ? 1 : 0));
@@ -418,6 +423,7 @@ function stepsOf(view) {
 // -- the table ------------------------------------------------------------------------------------
 
 const COUNTS = { count: "Count", lower: "Lower", upper: "Upper", residual: "Residual" };
+const counts = Object.keys(COUNTS).filter((name) => name in data);
 let ranks; // of names
 
 function cellsOf(i) {
@@ -427,10 +433,9 @@ function cellsOf(i) {
     ? measures.map((m) =>
         cellOf([amountOf(m, i), " ", make("small", bounds(i, m))], "number measure", m.title),
       )
-    : Object.entries(COUNTS).map(([name, title]) =>
-        cellOf(written(data[name][i]), `number ${name}`, title),
-      );
-  return [head, cellOf([...level, String(data.level[i])], "number level"), ...numbers];
+    : counts.map((name) => cellOf(written(data[name][i]), `number ${name}`, COUNTS[name]));
+  const place = cellOf([...level, String(data.level[i])], "number level");
+  return data.levels.length > 1 ? [head, place, ...numbers] : [head, ...numbers];
 }
 
 const fill = tableOf({
@@ -496,8 +501,10 @@ const widest = (names) =>
     return Math.max(most, ...ends.map((n) => wide(figures.format(n))));
   }, 0);
 if (!data.measures) {
-  const [count, residual] = [widest(["count", "lower", "upper"]), widest(["residual"])];
+  const count = widest(["count", "lower", "upper"]);
+  const residual = data.residual ? widest(["residual"]) : 0;
   const { classList, style } = at("table");
+  classList.toggle("whole", !data.residual);
   if (Math.max(count, residual) > 8) classList.replace("counts", "measures");
   style.setProperty("--count-width", `${count}ch`);
   style.setProperty("--residual-width", `${residual}ch`);

@@ -50,6 +50,53 @@ def test_a_measure_may_have_any_name() -> None:
         assert f"<td class='number'>{largest:,}<small>" in text
 
 
+SHOPS = pd.DataFrame(
+    {"shop": [f"shop {i}" for i in range(14) for _ in range(200 + i)], "paid": [5.0] * 2891}
+)
+PAID = {"orders": "count", "revenue": dp.sum("paid", lower=0, upper=9)}
+
+
+@pytest.mark.parametrize("names", [["orders"], ["orders", "revenue"]])
+def test_a_report_of_one_level_has_one_list(names: list[str]) -> None:
+    """Law: each node has one row, with all its measures and intervals; the page needs no script."""
+    asked = {name: PAID[name] for name in names}
+    frame = SHOPS.dp.rollup(["shop"], asked, epsilon=8.0, delta=1e-6)
+    text = report_page(frame, frame.dp.receipt)
+    assert "<script" not in text
+    for row in frame[frame["level"] == 1].to_dict("records"):
+        assert text.count(f">{row['prefix']}</bdi></th>") == 1
+        listed = text.split(f">{row['prefix']}</bdi></th>")[1].split("</tr>")[0]
+        for name in names:
+            assert f"{row[name]:,.0f}<small>{row[f'{name}_lower']:,.0f} to " in listed
+    largest = frame["orders"].idxmax()
+    assert report_page(frame, frame.dp.receipt, measure=names[-1]).count("class='bar'") == 14
+    assert largest == 0
+
+
+def test_many_nodes_of_one_level_have_the_largest_and_a_table() -> None:
+    rows = pd.DataFrame({"item": [f"item {i}" for i in range(60) for _ in range(300)]})
+    frame = rows.dp.hhh(["item"], epsilon=8.0, delta=1e-6)
+    found = read(frame)
+    assert "The ten largest of 60" in found.text
+    assert found.data["prefix"] == frame["prefix"].tolist()
+    assert "residual" not in found.data
+    assert [a["data-by"] for _, a in found.tags if "data-by" in a] == [
+        *("prefix", "count", "lower", "upper")
+    ]
+    assert sum(a.get("class") == "bar" for _, a in found.tags) == 10
+
+
+def test_different_users_are_listed_once_and_have_no_residual() -> None:
+    """Law: bars of a level with up to forty nodes are all of it; the table has every level."""
+    rows = SHOPS.assign(who=range(len(SHOPS)), kind="food")
+    frame = rows.dp.hhh(["shop", "kind"], user="who", epsilon=8.0, delta=1e-6)
+    found = read(frame)
+    assert sum(a.get("class") == "bar" for _, a in found.tags) == 14
+    assert "The ten largest" not in found.text
+    assert "residual" not in found.data
+    assert found.data["count"] == frame["count"].tolist()
+
+
 def test_figures_are_totals_with_thousands() -> None:
     found = read(result())
     for said in ("orders", "paid", "Nodes", "Threshold", "Epsilon"):
@@ -101,7 +148,7 @@ def test_a_plot_of_another_measure_or_none() -> None:
 
 
 def test_names_of_measures_are_text_and_never_markup() -> None:
-    plain, *frames = (named(["country"], {name: "count"}) for name in ("a", *HOSTILE))
+    plain, *frames = (named(["country", "city"], {name: "count"}) for name in ("a", *HOSTILE))
     tags = [tag for tag, _ in read(plain).tags]
     for name, frame in zip(HOSTILE, frames, strict=True):
         found = read(frame)
