@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import pandas as pd
 
-RECEIPT, DIGEST = "dp", "dp_digest"
-"""Keys of ``attrs``."""
+RECEIPT, DIGEST, CHANGE = "dp", "dp_digest", "dp_change"
+"""Keys of ``attrs``: facts of a release, a digest of its rows, and facts of a change."""
 
 EXTRACT = "an extract of the release"
 
@@ -75,8 +75,10 @@ class FrameState:
         return "; ".join(said)
 
 
-def seal_frame(frame: pd.DataFrame, facts: Mapping[str, Any], *, rows: bool = True) -> pd.DataFrame:
-    """Put a receipt and a digest into the attrs of a frame, and return the frame.
+def seal_frame(
+    frame: pd.DataFrame, facts: Mapping[str, Any], *, rows: bool = True, key: str = RECEIPT
+) -> pd.DataFrame:
+    """Put facts, a receipt, and a digest into the attrs of a frame, and return the frame.
 
     Without ``rows``, for synthetic rows, the digest is of all rows together: fewer rows are no
     extract then.
@@ -92,7 +94,7 @@ def seal_frame(frame: pd.DataFrame, facts: Mapping[str, Any], *, rows: bool = Tr
             digest["cells"] = base64.b64encode(_two_bytes(cells).tobytes()).decode("ascii")
     else:
         digest["sum"] = _code_sum(codes)
-    frame.attrs.update({RECEIPT: dict(facts), DIGEST: digest})
+    frame.attrs.update({key: dict(facts), DIGEST: digest})
     return frame
 
 

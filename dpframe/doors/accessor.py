@@ -11,9 +11,10 @@ import pandas as pd
 
 from dpframe.asking.question import WAREHOUSE_ARGUMENTS
 from dpframe.common.calls import known_arguments
-from dpframe.common.digest import RECEIPT
+from dpframe.common.digest import CHANGE, RECEIPT
 from dpframe.common.texts import folded_html
 from dpframe.doors.result_methods import ResultMethods
+from dpframe.errors import ParameterError
 from dpframe.questions import question_list as asks
 
 if TYPE_CHECKING:
@@ -227,10 +228,11 @@ class DpAccessor(ResultMethods):
     ) -> None:
         """Write a result as one HTML page that works offline, for readers who know only the page.
 
-        The page has the answer in two sentences, the ten largest nodes with intervals and shares, a
-        drawing, the table, what the numbers mean, and the privacy card. For a frame that dpframe
-        returned. Rows may have been sorted or filtered; the page says so. A frame whose numbers
-        were changed is refused. Free: everything on the page is released already.
+        The page has the answer in two sentences, the largest nodes with intervals and shares, a
+        drawing, the table, what the numbers mean, and the privacy card; of ``dp.change``, the
+        clearest changes first. For a frame that dpframe returned. Rows may have been sorted or
+        filtered; the page says so. A frame whose numbers were changed is refused. Free: everything
+        on the page is released already.
 
         Parameters
         ----------
@@ -251,6 +253,11 @@ class DpAccessor(ResultMethods):
         >>> page = pathlib.Path(tempfile.mkdtemp(), "trips.html")
         >>> result.dp.report(page)
         """
+        if self._is_change(kind, measure):
+            from dpframe.pages.series_page import write_change_page
+
+            write_change_page(self._frame, path, title=title)
+            return
         from dpframe.pages.report import write_report
 
         write_report(self._frame, self.receipt, path, title=title, kind=kind, measure=measure)
@@ -271,7 +278,7 @@ class DpAccessor(ResultMethods):
             By default one that fits: "bar" with intervals for lists, "line" with a band for dates,
             "heatmap" for two columns of which most combinations are reported, "icicle" for other
             trees. "treemap" is possible too. A kind that cannot show the result is refused, and the
-            error names the kinds that can.
+            error names the kinds that can. Changes of ``dp.change`` are bars, the clearest first.
         measure
             The measure of a rollup that is drawn. By default bars and lines show all measures
             beside each other, and other drawings the first that they can show.
@@ -279,10 +286,26 @@ class DpAccessor(ResultMethods):
         Returns
         -------
         plotly.graph_objects.Figure
+            ``write_html`` writes it; ``write_image`` needs ``pip install kaleido`` and Chrome.
         """
-        from dpframe.pages.plot import plot
+        from dpframe.pages.plot import change_plot, plot
 
+        if self._is_change(kind, measure):
+            return change_plot(self._frame)
         return plot(self._frame, self.receipt, kind=kind, measure=measure)
+
+    def _is_change(self, kind: object, measure: object) -> bool:
+        """Return whether the frame is of ``dp.change``; ParameterError for what it does not
+        take."""
+        if CHANGE not in self._frame.attrs:
+            return False
+        for name, value in (("kind", kind), ("measure", measure)):
+            if value is not None:
+                raise ParameterError(
+                    f"{name} ({value!r}) does not fit a change, which has one drawing. Leave it "
+                    "out."
+                )
+        return True
 
 
 AS_FRAMES = (

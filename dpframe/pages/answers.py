@@ -24,7 +24,15 @@ from dpframe.pages.chartable import (
     level_order,
     measure_points,
 )
-from dpframe.pages.drawings import HATCH, NARROW, WIDE, Point, draw_lines
+from dpframe.pages.drawings import (
+    HATCH,
+    NARROW,
+    WIDE,
+    Point,
+    axis_of,
+    draw_bar,
+    draw_lines,
+)
 from dpframe.pages.page_parts import confidence_percent, figure_text, sure_text
 from dpframe.postprocess.shown_rows import share_frame
 
@@ -175,7 +183,7 @@ def lists_all(shown: Chartable) -> bool:
     measures."""
     rows = shown.nodes[shown.level > 0]
     whole = not rows[shown.measures[0].columns[0]].isna().any()
-    return shown.hierarchy.height == 1 and len(rows) <= BARS and len(shown.measures) <= 4 and whole
+    return shown.hierarchy.height == 1 and len(rows) <= BARS and len(shown.measures) <= 3 and whole
 
 
 def is_ordered(shown: Chartable, level: int) -> bool:
@@ -317,22 +325,20 @@ def _bars_table(
 
     ``title`` is the id of the heading.
     """
-    ends = [end for bar in bars for end in (bar.value, bar.lower, bar.upper) if end is not None]
-    low, high = min([0.0, *ends]), max([0.0, *ends])
-    span = (high - low) or 1.0
+    ends = axis_of(end for bar in bars for end in (bar.value, bar.lower, bar.upper))
     shares = any(bar.share for bar in bars)
-    rows = "".join(_bar_row(about, bar, low, span, shares, others) for bar in bars)
+    rows = "".join(_bar_row(about, bar, ends, shares, others) for bar in bars)
     share_head = "<th scope='col' class='number share'>Share</th>" if shares else ""
     more = "".join(
         f"<th scope='col' class='number'>{_measure_head(other.name, other)}</th>"
         for other in others
     )
     return (
-        f"<table class='bars' aria-labelledby='{title}'><thead><tr>"
+        f"<div class='across'><table class='bars' aria-labelledby='{title}'><thead><tr>"
         f"<th scope='col'>{about.level_name}</th>"
         "<th class='drawn' aria-hidden='true'></th>"
         f"<th scope='col' class='number'>{_measure_head(about.what, about.measure)}</th>"
-        f"{share_head}{more}</tr></thead><tbody>{rows}</tbody></table>"
+        f"{share_head}{more}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
 
@@ -345,21 +351,10 @@ def _measure_head(name: str, measure: DrawnMeasure) -> str:
 def _bar_row(
     about: _Question,
     bar: Bar,
-    low: float,
-    span: float,
+    ends: tuple[float, float],
     shares: bool,
     others: Sequence[DrawnMeasure],
 ) -> str:
-    def at(value: float) -> float:
-        return round(100 * (value - low) / span, 3)
-
-    left, right = sorted((at(0.0), at(bar.value)))
-    parts = [
-        f"<rect class='bar' x='{left}' y='0' width='{max(right - left, 0.3):.3f}' height='16'/>"
-    ]
-    if bar.lower is not None and bar.upper is not None:
-        start, wide = at(bar.lower), max(at(bar.upper) - at(bar.lower), 0.35)
-        parts.append(f"<rect class='whisker' x='{start}' y='6' width='{wide:.3f}' height='4'/>")
     share = "<td class='number share'></td>" if shares else ""
     if bar.share is not None and shares:
         part, least, most = _percents(bar.share)
@@ -372,8 +367,8 @@ def _bar_row(
     )
     return (
         f"<tr><th scope='row'><bdi>{html.escape(bar.label)}</bdi></th>"
-        "<td class='drawn' aria-hidden='true'><svg viewBox='0 0 100 16' "
-        f"preserveAspectRatio='none'>{''.join(parts)}</svg></td>"
+        "<td class='drawn' aria-hidden='true'>"
+        f"{draw_bar(bar.value, bar.lower, bar.upper, *ends)}</td>"
         f"<td class='number'>{about.number(bar.value)}"
         f"<small>{about.ends(bar.lower, bar.upper)}</small></td>{share}{more}</tr>"
     )

@@ -1,14 +1,22 @@
-"""A release prepared for drawing, and its moments of time."""
+"""A release prepared for drawing, its moments of time, the blocks of a tree, and changes.
+
+**Blocks** of a drawing of a tree that would be narrow are widened or put together.
+
+Drawn to scale, a node of 91 % would leave slivers for its siblings. Here a block is at least
+``LEAST`` of the drawing, as long as widened blocks take at most ``SPARED`` of their parent beside
+wide siblings. Nodes without room go into one block that says how many it holds.
+"""
 
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +27,7 @@ from dpframe.errors import ParameterError
 from dpframe.hierarchy import INVALID, OTHER, Hierarchy
 from dpframe.pages.drawings import Point
 from dpframe.pages.page_parts import check_columns, decimals, finite_numbers
+from dpframe.postprocess.release_changes import NUMBERS
 from dpframe.postprocess.shown_nodes import as_nodes, tree_of_nodes
 
 if TYPE_CHECKING:
@@ -202,6 +211,8 @@ class Chartable:
             usual = "bar"
         elif self.is_grid:
             usual = "heatmap"
+        elif len(np.unique(self.level[self.level > 0])) <= 1 and len(self.level) <= BARS:
+            usual = "bar"  # few nodes, of which none is below another
         return (usual, *(kind for kind, fits in can.items() if fits and kind != usual))
 
     def kind(self, asked: object) -> Kind:
@@ -382,3 +393,188 @@ def _largest_labels(labels: list[str], numbers: NDArray[np.float64]) -> list[str
     for label, number in zip(labels, np.nan_to_num(np.abs(numbers)), strict=True):
         sizes[label] = sizes.get(label, 0.0) + number
     return sorted(sizes, key=lambda label: (-sizes[label], label))
+
+
+# -- blocks of a tree ------------------------------------------------------------------------------
+
+LEAST = 0.04
+"""Least part of the whole drawing for a block: room for a line of text, with levels side by
+side."""
+
+SPARED = 0.4
+"""Largest part of a block that widened children may take beside children that are not widened."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A drawn block: a node, or several children of a node (``several``), inside block ``inside``.
+
+    ``value`` is its area; more if it was widened, less if its siblings were.
+    """
+
+    node: int
+    inside: int
+    value: float
+    several: tuple[int, ...] = ()
+    widened: bool = False
+
+
+def blocks(
+    area: NDArray[Any], ancestor: NDArray[np.int64], *, in_order: bool = False
+) -> list[Block]:
+    """Return the blocks of a tree, a parent before its children.
+
+    Parameters
+    ----------
+    area
+        Shape (n,), not negative, children never more than their parent
+        (:func:`dpframe.postprocess.shown_nodes.areas`).
+    ancestor
+        int64, shape (n,): the parent of each node, -1 for none.
+    in_order
+        Whether children stand in the order of the nodes, and not by size.
+
+    Returns
+    -------
+    list of Block
+        ``inside`` is the place of the parent in this list, -1 for none. If nothing is widened,
+        values are the areas.
+    """
+    children: dict[int, list[int]] = {}
+    for node, above in enumerate(ancestor.tolist()):
+        children.setdefault(above, []).append(node)
+    if not in_order:
+        for below in children.values():
+            below.sort(key=lambda i: (-area[i], i))
+    out: list[Block] = []
+    roots = children.get(-1, [])
+    if len(roots) == 1:
+        out.append(Block(node=roots[0], inside=-1, value=area[roots[0]].item()))
+    else:  # without a total the roots share the drawing
+        whole = float(sum(area[root] for root in roots))
+        out += _child_blocks(roots, area, whole, whole, whole, -1)
+    at = 0
+    whole = float(sum(block.value for block in out)) or 1.0
+    while at < len(out):
+        block = out[at]
+        under = children.get(block.node, []) if not block.several else []
+        if under:
+            out += _child_blocks(under, area, area[block.node].item(), block.value, whole, at)
+        at += 1
+    return out
+
+
+def _child_blocks(
+    below: list[int],
+    area: NDArray[Any],
+    total: float,
+    room: float,
+    whole: float,
+    inside: int,
+) -> list[Block]:
+    """Return the blocks of a node's children; ``total`` is its area, ``room`` its value in the
+    drawing."""
+    scale = room / total if total and room != total else 1
+    wide = {i: area[i].item() * scale for i in below}
+    least, small, narrower = LEAST * whole, set[int](), 1.0
+    while fell := {i for i in below if 0 < wide[i] * narrower < least} - small:
+        small |= fell  # a widened block can make the next one too narrow
+        limit = room if len(small) == sum(w > 0 for w in wide.values()) else SPARED * room
+        ranked = sorted(small, key=lambda i: (-area[i], i))
+        alone = _own_block_count(ranked, area, int(limit / least))
+        rest = tuple(ranked[alone:])
+        each = min(least, limit / (alone + bool(rest)))
+        together = max(each, min(sum(wide[i] for i in rest), limit - alone * each))
+        left = room - sum(wide[i] for i in small)
+        taken = alone * each + bool(rest) * together
+        narrower = min(1.0, max(0.0, room - taken) / left) if left > 0 else 0.0
+    if not small:
+        return [Block(node=i, inside=inside, value=wide[i]) for i in below]
+    lifted = set(ranked[:alone])
+    out = [
+        Block(
+            node=i,
+            inside=inside,
+            value=each if i in lifted else wide[i] * narrower,
+            widened=i in lifted,
+        )
+        for i in below
+        if i not in rest
+    ]
+    if rest:
+        out.append(Block(node=rest[0], inside=inside, value=together, several=rest, widened=True))
+    return out
+
+
+def _own_block_count(small: list[int], area: NDArray[Any], most: int) -> int:
+    """Return how many small nodes, largest first, get their own block; equal nodes are treated
+    equally."""
+    if len(small) <= max(1, most):
+        return len(small)
+    fit = most - 1  # one block is for the nodes that are drawn together
+    while fit > 0 and area[small[fit - 1]] == area[small[fit]]:
+        fit -= 1
+    return max(0, fit)
+
+
+# -- changes ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """The numbers of a node in two releases, None where it was not reported, and their change.
+
+    ``lower`` and ``upper`` are the ends of the interval of the change.
+    """
+
+    label: str
+    level: int
+    before: Point | None
+    after: Point | None
+    change: float | None
+    lower: float | None
+    upper: float | None
+    ratio: float | None
+    is_more_than_noise: bool
+
+    @property
+    def name(self) -> str:
+        return self.label if self.level else "Total"
+
+    @property
+    def at_least(self) -> float:
+        """The least size of the change by its interval; 0 if it may be noise."""
+        if not self.is_more_than_noise:
+            return 0.0
+        return min(abs(end) for end in (self.lower, self.upper) if end is not None)
+
+
+def changes_of(found: pd.DataFrame) -> list[Change]:
+    """Read the rows of ``dp.change``; sort them by the least size of the change, largest first."""
+    check_columns(found, ("level", "prefix", *NUMBERS))
+    out = [
+        Change(
+            label=str(row["prefix"]),
+            level=int(row["level"]),
+            before=_side_point(row, "before"),
+            after=_side_point(row, "after"),
+            change=_finite_or_none(row["change"]),
+            lower=_finite_or_none(row["change_lower"]),
+            upper=_finite_or_none(row["change_upper"]),
+            ratio=_finite_or_none(row["ratio"]),
+            is_more_than_noise=bool(row["more_than_noise"]),
+        )
+        for row in found.to_dict("records")
+    ]
+    return sorted(out, key=lambda c: (-c.at_least, -abs(c.change or 0.0), c.level, c.label))
+
+
+def _side_point(row: Mapping[Any, Any], side: str) -> Point | None:
+    value, *ends = (_finite_or_none(row[f"{side}{end}"]) for end in ("", "_lower", "_upper"))
+    return None if value is None else Point(value=value, lower=ends[0], upper=ends[1])
+
+
+def _finite_or_none(number: Any) -> float | None:
+    import pandas as pd
+
+    return None if pd.isna(number) or not math.isfinite(number) else number

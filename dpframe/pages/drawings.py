@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
@@ -363,6 +363,32 @@ def _period_labels(
             out.append((i, at, edge))
             limit = at - (room if edge == "middle" else 2 * room) - size.letter
     return out[::-1]
+
+
+def draw_bar(
+    value: float | None, lower: float | None, upper: float | None, low: float, high: float
+) -> str:
+    """Draw a bar from 0 to ``value`` and its interval, on an axis from ``low`` to ``high``."""
+    span = (high - low) or 1.0
+
+    def at(number: float) -> float:
+        return round(100 * (number - low) / span, 3)
+
+    parts = []
+    if value is not None:
+        left, right = sorted((at(0.0), at(value)))
+        wide = max(right - left, 0.3)
+        parts.append(f"<rect class='bar' x='{left}' y='0' width='{wide:.3f}' height='16'/>")
+    if lower is not None and upper is not None:
+        start, wide = at(lower), max(at(upper) - at(lower), 0.35)
+        parts.append(f"<rect class='whisker' x='{start}' y='6' width='{wide:.3f}' height='4'/>")
+    return f"<svg viewBox='0 0 100 16' preserveAspectRatio='none'>{''.join(parts)}</svg>"
+
+
+def axis_of(numbers: Iterable[float | None]) -> tuple[float, float]:
+    """Return the ends of an axis that holds 0 and all numbers."""
+    known = [0.0, *(number for number in numbers if number is not None)]
+    return min(known), max(known)
 
 
 # -- two distributions ---------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import html
 import ipaddress
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -44,7 +44,8 @@ def html_document(
     lead: str,
     figures: Iterable[tuple[str, str, str]] = (),
     promise: Iterable[str],
-    receipt: Receipt,
+    receipt: Receipt | None = None,
+    card: Iterable[tuple[str, str, str]] = (),
     heading: str = "What the numbers mean and what is promised",
     before: str = "",
     script: tuple[str, str, Mapping[str, object]] | None = None,
@@ -59,16 +60,16 @@ def html_document(
         Heading, heading of the promise, and its sentences, as text.
     figures
         Name, value and remark of each figure at the top, as text.
-    receipt
-        The receipt whose card stands at the end.
+    receipt, card
+        The receipt whose card stands at the end, or the names, values and meanings of its lines.
     script
         The name of a script beside ``shared.js``, the id of the section of its table, and the data
         that both read.
     """
     if not isinstance(title, str) or not is_unicode(title):
         raise ParameterError(f"title ({title!r}) must be text that UTF-8 can write.")
-    user = [sentence(NO_USER.format(user=repr(receipt["user"])))] if receipt.get("user") else []
-    said = "".join(f"<li>{html.escape(one)}</li>" for one in (*promise, *user))
+    notes = (*promise, *user_notes(receipt))
+    said = "".join(f"<li>{html.escape(one)}</li>" for one in notes)
     style, policy, after = _asset("page.css"), "", ""
     if script is not None:
         name, table, facts = script
@@ -87,7 +88,7 @@ def html_document(
         heading=html.escape(heading),
         sections=sections,
         promise=f"<ul class='promise'>{said}</ul>",
-        card=_card(receipt),
+        card=_card(card if receipt is None else _card_lines(receipt)),
         style=style,
         style_hash=_hash_of(style),
         policy=policy,
@@ -134,7 +135,13 @@ def write_page(path: str | Path, make: Callable[[], str], name: str = "path") ->
         file.write(text.encode(errors="replace"))
 
 
-def guarantee_line(receipt: Receipt, numbers: str) -> str:
+def user_notes(facts: Mapping[str, Any] | None) -> list[str]:
+    """Return the note on rows without a user, for the facts of a release that names users."""
+    user = None if facts is None else facts.get("user")
+    return [] if user is None else [sentence(NO_USER.format(user=repr(user)))]
+
+
+def guarantee_line(receipt: Mapping[str, Any], numbers: str) -> str:
     """Return the guarantee as HTML: one line, which unfolds to what it holds for."""
     return (
         "<details class='guarantee'>"
@@ -154,11 +161,15 @@ def figures_list(figures: Iterable[tuple[str, str, str]]) -> str:
     return f'<dl class="figures">{shown}</dl>' if shown else ""
 
 
-def _card(receipt: Receipt) -> str:
+def _card_lines(receipt: Receipt) -> Iterator[tuple[str, str, str]]:
+    return ((line.name, line.value_text, line.meaning_text) for line in receipt.card_lines)
+
+
+def _card(lines: Iterable[tuple[str, str, str]]) -> str:
     return "".join(
-        f"<tr><th scope='row'>{html.escape(line.name)}</th>"
-        f"<td>{html.escape(line.value_text)}</td><td>{html.escape(line.meaning_text)}</td></tr>"
-        for line in receipt.card_lines
+        f"<tr><th scope='row'>{html.escape(name)}</th>"
+        f"<td>{html.escape(value)}</td><td>{html.escape(meaning)}</td></tr>"
+        for name, value, meaning in lines
     )
 
 

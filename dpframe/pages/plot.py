@@ -1,33 +1,27 @@
-"""``result.dp.plot()``: plotly's figures of a release.
-
-**Blocks** of a drawing of a tree that would be narrow are widened or put together.
-
-Drawn to scale, a node of 91 % would leave slivers for its siblings. Here a block is at least
-``LEAST`` of the drawing, as long as widened blocks take at most ``SPARED`` of their parent beside
-wide siblings. Nodes without room go into one block that says how many it holds.
-"""
+"""``result.dp.plot()``: plotly's figures of a release, and of changes."""
 
 from __future__ import annotations
 
 import html
 import importlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpframe.asking.privacy_receipt import Receipt
 from dpframe.common.calls import import_extra
 from dpframe.pages.chartable import (
     BARS,
     PANELS,
+    Block,
     Chartable,
     DrawnMeasure,
     Kind,
     area_measure,
+    blocks,
+    changes_of,
     chartable,
     dated_rows,
     grid_of,
@@ -41,131 +35,11 @@ from dpframe.postprocess.shown_nodes import areas, label_joint, nearest_reported
 if TYPE_CHECKING:
     import pandas as pd
 
-LEAST = 0.04
-"""Least part of the whole drawing for a block: room for a line of text, with levels side by
-side."""
-
-SPARED = 0.4
-"""Largest part of a block that widened children may take beside children that are not widened."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
-    """A drawn block: a node, or several children of a node (``several``), inside block ``inside``.
-
-    ``value`` is its area; more if it was widened, less if its siblings were.
-    """
-
-    node: int
-    inside: int
-    value: float
-    several: tuple[int, ...] = ()
-    widened: bool = False
-
-
-def blocks(
-    area: NDArray[Any], ancestor: NDArray[np.int64], *, in_order: bool = False
-) -> list[Block]:
-    """Return the blocks of a tree, a parent before its children.
-
-    Parameters
-    ----------
-    area
-        Shape (n,), not negative, children never more than their parent
-        (:func:`dpframe.postprocess.shown_nodes.areas`).
-    ancestor
-        int64, shape (n,): the parent of each node, -1 for none.
-    in_order
-        Whether children stand in the order of the nodes, and not by size.
-
-    Returns
-    -------
-    list of Block
-        ``inside`` is the place of the parent in this list, -1 for none. If nothing is widened,
-        values are the areas.
-    """
-    children: dict[int, list[int]] = {}
-    for node, above in enumerate(ancestor.tolist()):
-        children.setdefault(above, []).append(node)
-    if not in_order:
-        for below in children.values():
-            below.sort(key=lambda i: (-area[i], i))
-    out: list[Block] = []
-    roots = children.get(-1, [])
-    if len(roots) == 1:
-        out.append(Block(node=roots[0], inside=-1, value=area[roots[0]].item()))
-    else:  # without a total the roots share the drawing
-        whole = float(sum(area[root] for root in roots))
-        out += _child_blocks(roots, area, whole, whole, whole, -1)
-    at = 0
-    whole = float(sum(block.value for block in out)) or 1.0
-    while at < len(out):
-        block = out[at]
-        under = children.get(block.node, []) if not block.several else []
-        if under:
-            out += _child_blocks(under, area, area[block.node].item(), block.value, whole, at)
-        at += 1
-    return out
-
-
-def _child_blocks(
-    below: list[int],
-    area: NDArray[Any],
-    total: float,
-    room: float,
-    whole: float,
-    inside: int,
-) -> list[Block]:
-    """Return the blocks of a node's children; ``total`` is its area, ``room`` its value in the
-    drawing."""
-    scale = room / total if total and room != total else 1
-    wide = {i: area[i].item() * scale for i in below}
-    least, small, narrower = LEAST * whole, set[int](), 1.0
-    while fell := {i for i in below if 0 < wide[i] * narrower < least} - small:
-        small |= fell  # a widened block can make the next one too narrow
-        limit = room if len(small) == sum(w > 0 for w in wide.values()) else SPARED * room
-        ranked = sorted(small, key=lambda i: (-area[i], i))
-        alone = _own_block_count(ranked, area, int(limit / least))
-        rest = tuple(ranked[alone:])
-        each = min(least, limit / (alone + bool(rest)))
-        together = max(each, min(sum(wide[i] for i in rest), limit - alone * each))
-        left = room - sum(wide[i] for i in small)
-        taken = alone * each + bool(rest) * together
-        narrower = min(1.0, max(0.0, room - taken) / left) if left > 0 else 0.0
-    if not small:
-        return [Block(node=i, inside=inside, value=wide[i]) for i in below]
-    lifted = set(ranked[:alone])
-    out = [
-        Block(
-            node=i,
-            inside=inside,
-            value=each if i in lifted else wide[i] * narrower,
-            widened=i in lifted,
-        )
-        for i in below
-        if i not in rest
-    ]
-    if rest:
-        out.append(Block(node=rest[0], inside=inside, value=together, several=rest, widened=True))
-    return out
-
-
-def _own_block_count(small: list[int], area: NDArray[Any], most: int) -> int:
-    """Return how many small nodes, largest first, get their own block; equal nodes are treated
-    equally."""
-    if len(small) <= max(1, most):
-        return len(small)
-    fit = most - 1  # one block is for the nodes that are drawn together
-    while fit > 0 and area[small[fit - 1]] == area[small[fit]]:
-        fit -= 1
-    return max(0, fit)
-
-
 FILL = "#3b8bc4"
 """Blue that stands out from white, from grey and from black (3:1), with any kind of sight."""
 
 BAND = "rgba(59,139,196,0.25)"
-GREY = "rgb(225,225,225)"
+GREY, DARK_GREY = "rgb(225,225,225)", "rgb(165,165,165)"
 
 SCALE = "Cividis"
 """Even steps of lightness, in grey print and with any kind of sight (Nunez et al. 2018)."""
@@ -239,18 +113,71 @@ def plot(
     named = f": {measures[0].name}" if shown.is_rollup and len(measures) == 1 else ""
     promise = f"Noisy {'numbers' if shown.is_rollup else 'counts'} with {receipt['guarantee']}"
     subtitle = [promise, extract, "; ".join(said)]
+    return _with_title(figure, f"{receipt.subject} of {columns}{named}", subtitle)
+
+
+def _with_title(figure: Any, title: str, subtitle: Sequence[str]) -> Any:
+    """Put a title and lines below it onto a figure, and return the figure."""
+    lines = [_plotly_text(line, 200) for line in subtitle if line]
     figure.update_layout(
         title={
-            "text": _plotly_text(f"{receipt.subject} of {columns}{named}"),
-            "subtitle": {"text": "<br>".join(_plotly_text(line, 200) for line in subtitle if line)},
+            "text": _plotly_text(title),
+            "subtitle": {"text": "<br>".join(lines)},
             "yref": "container",
             "y": 1,
             "yanchor": "top",
             "pad": {"t": 18},
         },
-        margin={"t": 84 + 17 * sum(map(bool, subtitle)), "l": 16, "r": 16, "b": 16},
+        margin={"t": 84 + 17 * len(lines), "l": 16, "r": 16, "b": 16},
     )
     return figure
+
+
+def change_plot(found: pd.DataFrame) -> Any:
+    """Return a plotly figure of ``dp.change``: bars with intervals, the clearest changes first.
+
+    Raises
+    ------
+    DpframeError
+        plotly is not installed.
+    ParameterError
+        The numbers of the frame were changed, or it lacks columns.
+
+    Privacy
+    -------
+    Post-processing of releases: free.
+    """
+    from dpframe.pages.series_page import change_title, checked_change
+
+    facts, extract = checked_change(found, "plot")
+    changes, graph = changes_of(found), plotly_objects()
+    drawn = changes[:BARS]
+    known = [c.change for c in drawn]
+    more, less = (
+        [None if c.change is None or end is None else abs(end - c.change) for c, end in pairs]
+        for pairs in ([(c, c.upper) for c in drawn], [(c, c.lower) for c in drawn])
+    )
+    hold = "together" if facts["simultaneous"] else "each on its own"
+    said = [f"intervals hold {hold} with {100 * facts['confidence']:.6g} %", extract]
+    if not all(c.is_more_than_noise for c in drawn):
+        said.append("grey: noise alone may explain it")
+    if len(changes) > BARS:
+        said.append(f"the first {BARS} of {len(changes):,}")
+    figure = graph.Figure(
+        graph.Bar(
+            x=known,
+            y=list(range(len(drawn))),
+            orientation="h",
+            marker={"color": [FILL if c.is_more_than_noise else DARK_GREY for c in drawn]},
+            error_x={"type": "data", "array": more, "arrayminus": less, "thickness": 1.5},
+            hovertext=[_plotly_text(c.name) for c in drawn],
+            hovertemplate="<b>%{hovertext}</b><br>%{x:+,}<extra></extra>",
+        )
+    )
+    figure.update_xaxes(rangemode="tozero", tickformat=",", tickangle=0)
+    figure.update_yaxes(**_bar_axis([c.name for c in drawn]))
+    figure.update_layout(bargap=0.25, height=150 + ROW * max(len(drawn), 4))
+    return _with_title(figure, change_title(facts), ["; ".join(filter(None, said))])
 
 
 def plotly_objects() -> Any:
@@ -287,14 +214,7 @@ def _bar_figure(
         )
     ticks = max(3, 10 // max(1, len(panels)))
     figure.update_xaxes(rangemode="tozero", tickformat=",", nticks=ticks, tickangle=0)
-    figure.update_yaxes(
-        tickvals=list(range(len(drawn))),
-        ticktext=[_plotly_text(label, LONGEST) for label in drawn["prefix"].astype(str)],
-        range=[max(len(drawn), 1) - 0.5, -0.5],
-        automargin=True,
-        showgrid=False,
-        zeroline=False,
-    )
+    figure.update_yaxes(**_bar_axis(drawn["prefix"].astype(str).tolist()))
     figure.update_layout(showlegend=False, bargap=0.25, height=150 + ROW * max(len(drawn), 4))
     said = []
     if shown.hierarchy.height > 1:
@@ -302,6 +222,18 @@ def _bar_figure(
     if len(places) > BARS:
         said.append(f"the first {BARS} of {len(places):,}")
     return figure, said + _measures_remark(measures)
+
+
+def _bar_axis(labels: Sequence[str]) -> dict[str, Any]:
+    """Return the axis of bars: every label whole up to ``LONGEST``, the first one on top."""
+    return {
+        "tickvals": list(range(len(labels))),
+        "ticktext": [_plotly_text(label, LONGEST) for label in labels],
+        "range": [max(len(labels), 1) - 0.5, -0.5],
+        "automargin": True,
+        "showgrid": False,
+        "zeroline": False,
+    }
 
 
 def _line_figure(
@@ -468,8 +400,12 @@ def _tree_figure(
     area = areas(shown.nodes, ancestor, measure.columns[0])
     in_order = shown.hierarchy.kind in ("date", "number")
     drawn = blocks(area, ancestor, in_order=in_order)
-    longest = max(8, ACROSS // (len(set(shown.level.tolist())) or 1)) if kind == "icicle" else 60
-    labels = _block_labels(shown, ancestor.tolist(), longest)
+    numbers = [
+        "" if number is None else figure_text(number, measure.digits)
+        for number in finite_numbers(shown.nodes[measure.columns[0]])
+    ]
+    room = ACROSS // (len(set(shown.level.tolist())) or 1) - max(map(len, numbers), default=0) - 2
+    labels = _block_labels(shown, ancestor.tolist(), max(8, room) if kind == "icicle" else 60)
     said = _hover_texts(shown.nodes, shown)
     level = shown.level.tolist()
     kinds = {"icicle": graph.Icicle, "treemap": graph.Treemap}
@@ -478,6 +414,8 @@ def _tree_figure(
         ids=ids,
         parents=[ids[block.inside] if block.inside >= 0 else "" for block in drawn],
         labels=[f"{len(b.several):,} more" if b.several else labels[b.node] for b in drawn],
+        text=["" if b.several else numbers[b.node] for b in drawn],
+        texttemplate="%{label}  %{text}" if kind == "icicle" else "%{label}<br>%{text}",
         values=[block.value for block in drawn],
         branchvalues="total",
         sort=False,

@@ -1,4 +1,4 @@
-"""The HTML page of a series of releases: lines over periods, the largest changes, the card."""
+"""The HTML pages of a series of releases and of changes between two: lines, bars, the card."""
 
 from __future__ import annotations
 
@@ -11,13 +11,29 @@ from typing import Any
 
 import pandas as pd
 
-from dpframe.asking.measure_texts import receipt_measures
+from dpframe.asking.measure_texts import digits_for_width, receipt_measures
 from dpframe.asking.privacy_receipt import Receipt
+from dpframe.common.digest import CHANGE, frame_state
 from dpframe.errors import ParameterError
 from dpframe.hierarchy import as_hierarchy
-from dpframe.pages.drawings import HATCH, NARROW, SMALL, WIDE, Point, Size, draw_lines
+from dpframe.pages.chartable import (
+    Change,
+    changes_of,
+)
+from dpframe.pages.drawings import (
+    HATCH,
+    NARROW,
+    SMALL,
+    WIDE,
+    Point,
+    Size,
+    axis_of,
+    draw_bar,
+    draw_lines,
+)
 from dpframe.pages.page_parts import (
     budget_words,
+    check_columns,
     decimals,
     figure_text,
     figures_list,
@@ -28,8 +44,10 @@ from dpframe.pages.page_parts import (
     intervals_sentence,
     plain_words,
     sure_text,
+    user_notes,
     write_page,
 )
+from dpframe.postprocess.release_changes import NUMBERS
 from dpframe.postprocess.shown_nodes import as_nodes
 
 NODES = 12
@@ -38,13 +56,16 @@ NODES = 12
 PERIODS = 120
 """Largest number of periods that are drawn: the last ones."""
 
-CHANGES = 15
-"""Largest number of rows in the table of changes."""
+CHANGES, ROWS = 15, 200
+"""Largest number of rows in the table of changes of a series, and of a page of changes."""
 
 Node = tuple[int, str]
 """Level and label of a node."""
 
 ROOT = (0, "*")
+
+SIDES = ("before", "after")
+"""Names of two releases that nothing else tells apart."""
 
 Changes = pd.DataFrame | str
 """The result of ``dp.change``, or a sentence that says why there is none."""
@@ -157,7 +178,7 @@ def series_page(stretch: Stretch, changes: Changes | Mapping[str, Changes], *, t
             name=name,
             place=place,
             is_only=len(asked) == 1,
-            digits=digits,
+            written=_NumberTexts(digits=digits),
             confidence=sure_text(receipt, columns[0]),
             periods=tuple(periods),
             points={
@@ -219,18 +240,10 @@ def _node_points(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _MeasureOverTime:
-    """A measure: how it is written, its points in every period that was drawn, its changes."""
+class _NumberTexts:
+    """How the numbers of a measure are written."""
 
-    name: str
-    place: int
-    is_only: bool
     digits: int
-    confidence: str
-    periods: tuple[str, ...]
-    points: Mapping[str, dict[Node, Point]]
-    gaps: frozenset[str]
-    changes: Changes
 
     def write(self, value: float) -> str:
         return figure_text(round(value, self.digits) if self.digits else round(value), self.digits)
@@ -242,8 +255,24 @@ class _MeasureOverTime:
         write = self.write_signed if sign else self.write
         return " to ".join("…" if end is None else write(end) for end in (lower, upper))
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MeasureOverTime:
+    """A measure: how it is written, its points in every period that was drawn, its changes."""
+
+    name: str
+    place: int
+    is_only: bool
+    written: _NumberTexts
+    confidence: str
+    periods: tuple[str, ...]
+    points: Mapping[str, dict[Node, Point]]
+    gaps: frozenset[str]
+    changes: Changes
+
     def write_point(self, point: Point) -> str:
-        return f"{self.write(point.value)} ({self.write_ends(point.lower, point.upper)})"
+        ends = self.written.write_ends(point.lower, point.upper)
+        return f"{self.written.write(point.value)} ({ends})"
 
     def points_of(self, node: Node) -> list[Point | None]:
         return [self.points.get(period, {}).get(node) for period in self.periods]
@@ -282,11 +311,14 @@ def _measure_links(names: list[str]) -> str:
 def _measure_sections(over: _MeasureOverTime) -> str:
     """Return the sections of one measure: its total over time, largest changes, largest nodes."""
     name, changes = html.escape(over.name), over.changes
-    table = (
-        f"<p>{html.escape(changes)}</p>"
-        if isinstance(changes, str)
-        else _changes_table(over, changes)
-    )
+    if isinstance(changes, str):
+        table = f"<p>{html.escape(changes)}</p>"
+    else:
+        last = tuple(over.points)[-2:]
+        names = (last[0], last[-1])
+        some = changes_of(changes)[:CHANGES]
+        table = _changes_table(some, names, over.written, f"changes-{over.place}")
+        table += _changes_note(changes, names)
     total = "<p>No total was released.</p>"
     if any(over.points_of(ROOT)):
         total = (
@@ -327,108 +359,209 @@ def _series_figures(over: _MeasureOverTime) -> list[tuple[str, str, str]]:
     rows = []
     total = over.points[last].get(ROOT)
     if total is not None:
-        between = f"{over.write_ends(total.lower, total.upper)}, {over.confidence}"
-        rows.append((f"{over.name.capitalize()}, {last}", over.write(total.value), between))
+        between = f"{over.written.write_ends(total.lower, total.upper)}, {over.confidence}"
+        rows.append((f"{over.name.capitalize()}, {last}", over.written.write(total.value), between))
     if not isinstance(over.changes, str):
-        whole = next((one for one in _changes_of(over.changes) if one.level == 0), None)
-        if whole is not None and whole.change is not None:
-            remark = over.write_ends(whole.lower, whole.upper, sign=True)
-            if not whole.is_more_than_noise:
-                remark += ", may be noise"
+        whole = next((one for one in changes_of(over.changes) if one.level == 0), None)
+        if whole is not None:
             name = "Change" if over.is_only else f"Change of {over.name}"
-            rows.append((name, over.write_signed(whole.change), remark))
+            rows += _moved_figure(name, whole, over.written)
     return rows
 
 
 # -- changes -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Change:
-    """The numbers of a node in two periods, None where it was not reported, and their change.
-
-    ``lower`` and ``upper`` are the ends of the interval of the change.
-    """
-
-    label: str
-    level: int
-    before: Point | None
-    after: Point | None
-    change: float | None
-    lower: float | None
-    upper: float | None
-    ratio: float | None
-    is_more_than_noise: bool
-
-    @property
-    def at_least(self) -> float:
-        """The least size of the change by its interval; 0 if it may be noise."""
-        if not self.is_more_than_noise:
-            return 0.0
-        return min(abs(end) for end in (self.lower, self.upper) if end is not None)
-
-
-def _changes_of(found: pd.DataFrame) -> list[_Change]:
-    """Read the rows of ``dp.change``; sort them by the least size of the change, largest first."""
-    out = [
-        _Change(
-            label=str(row["prefix"]),
-            level=int(row["level"]),
-            before=_change_point(row, "before"),
-            after=_change_point(row, "after"),
-            change=_finite_or_none(row["change"]),
-            lower=_finite_or_none(row["change_lower"]),
-            upper=_finite_or_none(row["change_upper"]),
-            ratio=_finite_or_none(row["ratio"]),
-            is_more_than_noise=bool(row["more_than_noise"]),
-        )
-        for row in found.to_dict("records")
-    ]
-    return sorted(out, key=lambda c: (-c.at_least, -abs(c.change or 0.0), c.level, c.label))
-
-
-def _change_point(row: Mapping[Any, Any], side: str) -> Point | None:
-    value, *ends = (_finite_or_none(row[f"{side}{end}"]) for end in ("", "_lower", "_upper"))
-    return None if value is None else Point(value=value, lower=ends[0], upper=ends[1])
-
-
-def _finite_or_none(number: Any) -> float | None:
-    return None if pd.isna(number) or not math.isfinite(number) else number
-
-
-def _changes_table(over: _MeasureOverTime, found: pd.DataFrame) -> str:
-    """Return the table of the largest changes, and a note on its intervals, as HTML."""
-    periods = tuple(over.points)[-2:]
-    before, after = html.escape(periods[0]), html.escape(periods[-1])
-    rows = "".join(_change_row(change, over) for change in _changes_of(found)[:CHANGES])
-    sure = f"{100 * found.attrs['dp_change']['confidence']:.6g} %"
+def _changes_table(
+    changes: Sequence[Change], names: tuple[str, str], written: _NumberTexts, title: str
+) -> str:
+    """Return changes with their bars as a table, as HTML; ``title`` is the id of its heading."""
+    ends = axis_of(n for c in changes for n in (c.change, c.lower, c.upper))
+    rows = "".join(_change_row(change, ends, written) for change in changes)
+    heads = "".join(
+        f"<th scope='col' class='number optional'><bdi>{html.escape(name)}</bdi></th>"
+        for name in names
+    )
     return (
-        "<div class='scrolling'><table class='changes' "
-        f"aria-labelledby='changes-{over.place}'><thead><tr>"
-        f"<th scope='col'>Node</th><th scope='col' class='number optional'>{before}</th>"
-        f"<th scope='col' class='number optional'>{after}</th>"
-        "<th scope='col' class='number'>Change</th><th scope='col' class='number optional'>Ratio"
-        f"</th></tr></thead><tbody>{rows}</tbody></table></div>"
-        f"<p class='note below'>From {before} to {after}, of {len(found):,} nodes. The intervals "
-        f"of all changes hold together with confidence {sure}. Changes that noise alone may "
-        "explain stand below the others, in grey. Where a period does not report a node, its "
-        "interval is made of bounds from threshold and noise: what is not reported is not zero."
-        "</p>"
+        f"<div class='across'><table class='bars changes' aria-labelledby='{title}'><thead><tr>"
+        "<th scope='col'>Node</th><th class='drawn' aria-hidden='true'></th>"
+        f"<th scope='col' class='number'>Change</th>{heads}"
+        "<th scope='col' class='number optional ratio'>Ratio</th></tr></thead>"
+        f"<tbody>{rows}</tbody></table></div>"
     )
 
 
-def _change_row(change: _Change, over: _MeasureOverTime) -> str:
+def _change_row(change: Change, ends: tuple[float, float], written: _NumberTexts) -> str:
     kind = "" if change.is_more_than_noise else " class='within'"
-    ends = over.write_ends(change.lower, change.upper, sign=True)
+    between = written.write_ends(change.lower, change.upper, sign=True)
     sides = "".join(
-        f"<td class='number optional'>{'not reported' if p is None else over.write(p.value)}</td>"
+        "<td class='number other optional'>"
+        f"{'not reported' if p is None else written.write(p.value)}</td>"
         for p in (change.before, change.after)
     )
-    moved = "" if change.change is None else over.write_signed(change.change)
+    moved = "" if change.change is None else written.write_signed(change.change)
     ratio = "" if change.ratio is None else f"× {change.ratio:.2f}"
-    name = "Total" if change.label == "*" else html.escape(change.label)
     return (
-        f"<tr{kind}><th scope='row' dir='auto'>{name}</th>{sides}"
-        f"<td class='number'>{moved}<small>{ends}</small></td>"
-        f"<td class='number optional'>{ratio}</td></tr>"
+        f"<tr{kind}><th scope='row'><bdi>{html.escape(change.name)}</bdi></th>"
+        "<td class='drawn' aria-hidden='true'>"
+        f"{draw_bar(change.change, change.lower, change.upper, *ends)}</td>"
+        f"<td class='number'>{moved}<small>{between}</small></td>{sides}"
+        f"<td class='number other optional ratio'>{ratio}</td></tr>"
     )
+
+
+def _changes_note(found: pd.DataFrame, names: tuple[str, str]) -> str:
+    """Return what the intervals of changes hold, as HTML."""
+    facts = found.attrs[CHANGE]
+    whole = f"Of {facts['intervals']:,} nodes"
+    if names != SIDES:
+        whole = html.escape(f"From {names[0]} to {names[1]}, of {facts['intervals']:,} nodes")
+    hold = "of all changes hold together" if facts["simultaneous"] else "hold each on its own"
+    return (
+        f"<p class='note below'>{whole}. The "
+        f"intervals {hold} with confidence {100 * facts['confidence']:.6g} %. Changes that noise "
+        "alone may explain stand below the others, in grey. Where a period does not report a "
+        "node, its interval is made of bounds from threshold and noise: what is not reported is "
+        "not zero.</p>"
+    )
+
+
+def change_page(found: pd.DataFrame, *, title: str | None = None) -> str:
+    """Return the page of ``dp.change`` as text: one HTML document without scripts.
+
+    Raises
+    ------
+    ParameterError
+        The numbers of the frame were changed, or it lacks columns.
+
+    Privacy
+    -------
+    Post-processing of releases: free.
+    """
+    facts, remark = checked_change(found, "report")
+    changes = changes_of(found)
+    written = _NumberTexts(digits=change_digits(found))
+    names = side_names(facts)
+    sides = [facts[side] for side in ("before", "after")]
+    table = _changes_table(changes[:ROWS], names, written, "changes")
+    more = len(changes) - ROWS
+    if more > 0:
+        table += f"<p class='note'>The other {more:,} are in the frame.</p>"
+    told = [side["guarantee"] for side in sides if "guarantee" in side]
+    if len({*told}) == 1:
+        lines = guarantee_line(sides[0], "Both releases are noisy, each")
+    else:
+        whose = zip(("earlier", "later"), sides, strict=True)
+        lines = "".join(
+            guarantee_line(side, f"The {which} release is noisy,")
+            for which, side in whose
+            if "guarantee" in side
+        )
+    return html_document(
+        "<section aria-labelledby='changes'><h2 id='changes'>Changes, the clearest first</h2>"
+        f"{table}{_changes_note(found, names)}</section>",
+        title=title or change_title(facts),
+        lead=f"<p class='answer'>{_clearest_change(changes, written)}</p>"
+        f"{figures_list(_change_figures(changes, names, written))}{remark}{lines}",
+        promise=[
+            f"In the frame, {facts['means']}.",
+            *(f"A release that was compared has {guarantee}." for guarantee in dict.fromkeys(told)),
+            "Comparing costs nothing more: changes are computed from released numbers alone.",
+            "Whoever sees both releases: what they cost together is in the ledger.",
+            *user_notes(sides[1]),
+        ],
+        heading="What the numbers mean and what is promised",
+        card=[
+            (side, str(one["release"] or one["release_id"]), f"{one['time']}, {one['guarantee']}")
+            for side, one in zip(("before", "after"), sides, strict=True)
+            if "guarantee" in one
+        ],
+    )
+
+
+def checked_change(found: pd.DataFrame, what: str) -> tuple[Mapping[str, Any], str]:
+    """Return the facts of a frame of ``dp.change``, and a remark if some of its rows are missing.
+
+    Raises ParameterError for a frame whose numbers were changed, or that lacks columns.
+    """
+    check_columns(found, ("level", "prefix", *NUMBERS))
+    state = frame_state(found)
+    if state is not None and state.changed:
+        raise ParameterError(
+            f"this frame is not what dp.change returned: {state.changed}. Make the {what} of its "
+            "result, or of some of its rows."
+        )
+    is_part = state is not None and state.rows < state.of
+    said = f"An extract: {state.rows:,} of {state.of:,} rows." if state and is_part else ""
+    return found.attrs[CHANGE], said
+
+
+def change_digits(found: pd.DataFrame) -> int:
+    """Return how many decimals changes are shown with: two digits of the narrowest interval."""
+    if str(found["change"].dtype) == "Int64":
+        return 0
+    half = (found["change_upper"] - found["change_lower"]).astype(float) / 2
+    wide = half[half > 0]
+    return digits_for_width(float(wide.min())) if len(wide) else 2
+
+
+def side_names(facts: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what tells the two releases of a change apart: period, data or name."""
+    for key in ("period", "data", "release"):
+        found = [facts[side].get(key) for side in ("before", "after")]
+        named = [one.get("text") if isinstance(one, Mapping) else one for one in found]
+        if all(isinstance(one, str) and one for one in named) and named[0] != named[1]:
+            return str(named[0]), str(named[1])
+    return SIDES
+
+
+def change_title(facts: Mapping[str, Any]) -> str:
+    """Return what changed, and from when to when if the releases tell."""
+    names = side_names(facts)
+    when = "" if names == SIDES else f", {names[0]} to {names[1]}"
+    return f"Change of {facts['measure']}{when}"
+
+
+def write_change_page(found: pd.DataFrame, path: str | Path, *, title: str | None = None) -> None:
+    """Write :func:`change_page` to a file, completely or not at all."""
+    write_page(path, lambda: change_page(found, title=title), "report")
+
+
+def _clearest_change(changes: Sequence[Change], written: _NumberTexts) -> str:
+    """Return how many nodes changed by more than noise, and which one most, as HTML."""
+    nodes = [change for change in changes if change.level > 0]
+    clear = [change for change in nodes if change.is_more_than_noise]
+    if not clear:
+        return "No node changed by more than noise alone may explain."
+    most = clear[0]
+    moved = "" if most.change is None else f" by {written.write_signed(most.change)}"
+    ends = written.write_ends(most.lower, most.upper, sign=True)
+    return (
+        f"{len(clear):,} of {len(nodes):,} nodes changed by more than noise. The clearest is "
+        f"<strong><bdi>{html.escape(most.name)}</bdi></strong>,{moved} ({ends})."
+    )
+
+
+def _change_figures(
+    changes: Sequence[Change], names: tuple[str, str], written: _NumberTexts
+) -> list[tuple[str, str, str]]:
+    """Return the total before and after, and its change."""
+    whole = next((change for change in changes if change.level == 0), None)
+    if whole is None:
+        return []
+    before, after = (
+        []
+        if p is None
+        else [(f"Total, {name}", written.write(p.value), written.write_ends(p.lower, p.upper))]
+        for name, p in zip(names, (whole.before, whole.after), strict=True)
+    )
+    return [*after, *_moved_figure("Change", whole, written), *before]
+
+
+def _moved_figure(name: str, whole: Change, written: _NumberTexts) -> list[tuple[str, str, str]]:
+    if whole.change is None:
+        return []
+    remark = written.write_ends(whole.lower, whole.upper, sign=True)
+    if not whole.is_more_than_noise:
+        remark += ", may be noise"
+    return [(name, written.write_signed(whole.change), remark)]

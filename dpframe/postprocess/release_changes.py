@@ -29,7 +29,7 @@ import numpy as np
 
 from dpframe.budget import as_float
 from dpframe.common.calls import shown_value
-from dpframe.common.digest import seal_frame
+from dpframe.common.digest import CHANGE, seal_frame
 from dpframe.errors import ParameterError, ParameterTypeError
 from dpframe.hierarchy import OTHER
 from dpframe.postprocess.change_ends import ChangeEnds, joint_ends, shown_ends
@@ -355,9 +355,6 @@ def _question_words(receipt: Mapping[str, Any]) -> str:
 # noises.
 
 
-CHANGE = "dp_change"
-"""The key of ``attrs`` that says what the intervals mean."""
-
 NUMBERS = (
     *("before", "before_lower", "before_upper", "after", "after_lower", "after_upper"),
     *("change", "change_lower", "change_upper", "ratio", "ratio_lower", "ratio_upper"),
@@ -416,8 +413,8 @@ def change_frame(
     how = "joint" if not why else "widened" if anew else "as shown"
     out = _frame_of_change(first, second, rows, sides, ends)
     nominal = any(side.selected for side in sides)
-    out.attrs[CHANGE] = _change_facts(first, second, name, ends, simultaneous, how, why, nominal)
-    return out
+    facts = _change_facts(first, second, name, ends, simultaneous, how, why, nominal)
+    return seal_frame(out, facts, key=CHANGE)
 
 
 def _change_confidence(given: object, *sides: ShownNodes) -> float:
@@ -593,7 +590,7 @@ def _change_facts(
         facts["means"] = f"{words}. {limits[:1].upper()}{limits[1:]}"
     for role, nodes in (("before", first), ("after", second)):
         receipt = nodes.receipt
-        told = ["release", "release_id", "time"]
-        told += [key for key in ("period", "data") if receipt.get(key) is not None]
+        told = ["release", "release_id", "time", "guarantee", "epsilon", "delta"]
+        told += [key for key in ("period", "data", "user") if receipt.get(key) is not None]
         facts[role] = {key: receipt[key] for key in told}
     return facts

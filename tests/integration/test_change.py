@@ -96,6 +96,54 @@ def test_arguments_of_sql_are_those_of_python(ledger: dp.Ledger) -> None:
     assert found == [tuple(None if pd.isna(v) else v for v in row) for row in columns]
 
 
+def test_a_change_has_a_page_and_a_figure(ledger: dp.Ledger, tmp_path: Path) -> None:
+    """Law: what ``dp.change`` returns has ``.dp.report`` and ``.dp.plot``, the clearest first, and
+    both tell what noise alone may explain; the command line writes the same page."""
+    pytest.importorskip("plotly")
+    spent = ledger.spent
+    found = dp.change(*NAMES, ledger=ledger)
+    found.dp.report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert "<script" not in page
+    assert f"Change of count, {NAMES[0]} to {NAMES[1]}" in page
+    assert page.count("<tr><th scope='row'><bdi>") == int(found["more_than_noise"].sum())
+    assert page.count("<tr class='within'>") == int((~found["more_than_noise"]).sum())
+    guarantee = ledger.recall(NAMES[0]).dp.receipt["guarantee"]
+    assert page.count(guarantee) >= 3
+    for row in found.to_dict("records"):
+        signed = f"{row['change']:+,}".replace("-", "−").replace("+0", "0")
+        assert f"{signed}<small>" in page
+    (bars,) = found.dp.plot().data
+    assert sorted(bars.x) == sorted(found["change"])
+    upper = sorted(x + more for x, more in zip(bars.x, bars.error_x.array, strict=True))
+    assert upper == sorted(found["change_upper"])
+    given = ["change", *NAMES, "--ledger", str(ledger.path)]
+    assert main([*given, "-o", str(tmp_path / "same.html")]) == 0
+    assert (tmp_path / "same.html").read_text("utf-8") == page
+    assert ledger.spent == spent
+
+
+def test_a_change_that_was_edited_has_no_page(ledger: dp.Ledger, tmp_path: Path) -> None:
+    """Law: rows may be left out, and the page says so; a number that was changed is refused."""
+    pytest.importorskip("plotly")
+    found = dp.change(*NAMES, ledger=ledger)
+    found.head(2).dp.report(tmp_path / "page.html", title="Two of them")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert f"An extract: 2 of {len(found)} rows." in page
+    assert "extract" in found.head(2).dp.plot().layout.title.subtitle.text
+    edited = found.copy()
+    edited.loc[1, "change"] += 1
+    with pytest.raises(dp.ParameterError, match=r"not what dp\.change returned"):
+        edited.dp.report(tmp_path / "no.html")
+    with pytest.raises(dp.ParameterError, match=r"not what dp\.change returned"):
+        edited.dp.plot()
+    with pytest.raises(dp.ParameterError, match="no column 'ratio'"):
+        found.drop(columns="ratio").dp.plot()
+    with pytest.raises(dp.ParameterError, match=r"kind \('bar'\) does not fit a change"):
+        found.dp.plot(kind="bar")
+    assert not (tmp_path / "no.html").exists()
+
+
 def test_sql_says_what_is_wrong(ledger: dp.Ledger) -> None:
     with duckdb.connect() as con:
         dp.register(con)

@@ -37,7 +37,8 @@ const clip = (element) => {
   if (boxes.has(element)) return boxes.get(element);
   const style = getComputedStyle(element);
   let found;
-  if (style.overflowX === 'auto' || style.overflowX === 'scroll') found = 'scrolled';
+  const scrolls = style.overflowX === 'auto' || style.overflowX === 'scroll';
+  if (scrolls && element.scrollWidth > element.clientWidth + 1) found = 'scrolled';
   else if (style.overflowX === 'hidden') found = element;
   else found = clip(element.parentElement);
   boxes.set(element, found);

@@ -20,6 +20,7 @@ from tests.integration.test_report_in_browser import (
     chromium,
     page,
 )
+from tests.integration.test_report_layout_in_browser import wrong_in
 
 pytestmark = pytest.mark.engines
 
@@ -182,6 +183,26 @@ def test_labels_of_an_axis_are_whole_however_large_its_numbers(page: Page, width
         assert page.js(f"{DRAWN}.length") == 3
         assert page.js(OUTSIDE) == []
         assert page.fits()
+
+
+@pytest.mark.parametrize("width", [390, 768, 1280])
+def test_the_page_of_a_change_fits(page: Page, width: int) -> None:
+    """Law: no label is cut or over another; on a phone the change stands beside its name."""
+    first, last = (
+        pd.DataFrame({"label": [*SCRIPTS, *HOSTILE, "x" * 300] * n}).dp.tree_counts(
+            ["label"], epsilon=2.0, keys=[*SCRIPTS, *HOSTILE, "x" * 300]
+        )
+        for n in (200, 260)
+    )
+    dp.change(first, last).dp.report(page.folder / "change.html")
+    page.command("Emulation.setDeviceMetricsOverride", **_screen(width))
+    page.driver.get((page.folder / "change.html").as_uri())
+    assert wrong_in(page) == []
+    assert page.js("document.querySelectorAll('.bars.changes tbody tr').length") == 18
+    assert page.js("window.hit === undefined")
+    beside = "document.querySelectorAll('.bars tbody tr')[1].children"
+    tops = page.js(f"[0, 2].map(i => {beside}[i].getBoundingClientRect().top)")
+    assert abs(tops[0] - tops[1]) < 2
 
 
 def test_number_and_change_stand_first_and_the_guarantee_unfolds_from_a_line(page: Page) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from dpframe._version import __version__
 from dpframe.common.calls import load_name
-from dpframe.common.files import replace_file
+from dpframe.common.files import PAGES, replace_file
 from dpframe.doors.cli.output import (
     OUTPUT_OPTIONS,
     UNESCAPED,
@@ -85,7 +85,7 @@ def _run_ledger(options: argparse.Namespace) -> int:
 
 
 def _run_change(options: argparse.Namespace) -> int:
-    check_files(options, {"output": (".parquet", ".csv", ".json")})
+    check_files(options, {"output": (".parquet", ".csv", ".json", *PAGES)})
     found = change(
         options.before,
         options.after,
@@ -94,9 +94,11 @@ def _run_change(options: argparse.Namespace) -> int:
         simultaneous=not options.each,
         ledger=options.ledger,
     )
-    facts = found.attrs[load_name("dpframe.postprocess.release_changes", "CHANGE")]
+    facts = found.attrs[load_name("dpframe.common.digest", "CHANGE")]
     path = options.output
-    if path is not None:
+    if path is not None and path.lower().endswith(PAGES):
+        load_name("dpframe.pages.series_page", "write_change_page")(found, path)
+    elif path is not None:
         with replace_file(path, "the change") as file:
             if path.lower().endswith(".parquet"):
                 found.to_parquet(file, index=False)
@@ -215,7 +217,7 @@ COMMANDS = {
             "intervals that hold each on its own; default: all hold together",
             action="store_true",
         ),
-        option("-o --output", "a .parquet, .csv or .json file"),
+        option("-o --output", "a .parquet, .csv, .json or .html file"),
         UNESCAPED,
     ),
     "publish": Command(

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import dpframe as dp
 from dpframe.asking.privacy_receipt import Receipt
-from dpframe.pages.chartable import period_of_label, period_start_text
-from dpframe.pages.plot import LEAST, Block, blocks, plot
+from dpframe.pages.chartable import LEAST, Block, blocks, period_of_label, period_start_text
+from dpframe.pages.plot import plot
 from dpframe.pages.report import report_page
 from tests.members import tries
 
@@ -137,7 +137,8 @@ def results() -> dict[str, tuple[pd.DataFrame, str, set[str]]]:
         "days": (ROWS.dp.hhh("date:day?levels=month,day", **BUDGET), "line", {*tree, "line"}),
         "a column of days": (ROWS.dp.heavy_hitters("day", **BUDGET), "line", {*tree, "line"}),
         "grid": (ROWS.dp.tree_counts(["a", "b"], **BUDGET), "heatmap", {*tree, "heatmap"}),
-        "tree": (skewed.dp.hhh(["a", "b"], **BUDGET), "icicle", {*tree, "heatmap"}),
+        "tree": (skewed.dp.rollup(["a", "b"], ["count"], **BUDGET), "icicle", {*tree, "heatmap"}),
+        "one level is shown": (skewed.dp.hhh(["a", "b"], **BUDGET), "bar", {*tree, "heatmap"}),
         "measures": (ROWS.dp.rollup("date:day", MEASURES, **BUDGET), "line", {*tree, "line"}),
         "means": (ROWS.dp.rollup(["a"], {"typical": "mean(n, 0, 5)"}, **BUDGET), "bar", {"bar"}),
     }
@@ -170,6 +171,15 @@ def test_bars_have_their_intervals_and_every_label(graph: Any) -> None:
     lower = [v - less for v, less in zip(trace.x, trace.error_x.arrayminus, strict=True)]
     assert upper == frame["upper"].tolist()
     assert lower == frame["lower"].tolist()
+
+
+def test_blocks_of_a_tree_have_their_numbers(graph: Any) -> None:
+    """Law: a block says its label and its number; one of several nodes says how many."""
+    frame = ROWS.dp.tree_counts(["a", "b"], **BUDGET)
+    (trace,) = frame.dp.plot(kind="icicle").data
+    assert "%{text}" in trace.texttemplate
+    shown = [one for one in trace.text if one]
+    assert sorted(shown) == sorted(f"{n:,}" for n in frame["count"])
 
 
 def test_lines_run_in_time_and_break_where_nothing_is_reported(graph: Any) -> None:
