@@ -11,7 +11,7 @@ import numpy as np
 from dpframe.asking.call_arguments import whole_number
 from dpframe.common.calls import known_arguments
 from dpframe.errors import ColumnError, ParameterError, ParameterTypeError
-from dpframe.postprocess.sample_distances import (
+from dpframe.pages.marginals import (
     Reals,
     kind_of,
     real_bound,
