@@ -415,8 +415,12 @@ class _LateAccessor:
     def __init__(self, home: str, name: str) -> None:
         self._home, self._name = home, name
 
+    def load(self) -> Any:
+        """Return the class of the accessor."""
+        return load_name(self._home, self._name)
+
     def __get__(self, frame: object, kind: type) -> Any:
-        accessor = load_name(self._home, self._name)
+        accessor = self.load()
         return accessor if frame is None else accessor(frame)
 
 
@@ -444,6 +448,31 @@ def _give_accessor(library: Any, accessor: _LateAccessor) -> None:
             warnings.warn(f"dpframe replaces the accessor dp of {kind.__name__}.", stacklevel=2)
         kind.dp = accessor
         kind._accessors.add("dp")  # as the libraries do themselves, for completion
+    _show_results(library.DataFrame, accessor)
+
+
+def _show_results(kind: Any, accessor: _LateAccessor) -> None:
+    """Let notebooks show results as tables for people, and other frames as they did before.
+
+    IPython asks a function that is registered for a type before it asks the object itself.
+    """
+    shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if getattr(shell, "display_formatter", None) is None:
+        return
+    formatter = shell.display_formatter.formatters["text/html"]
+    try:
+        before = formatter.lookup_by_type(kind)
+    except KeyError:
+        before = None
+
+    def show(frame: Any) -> str | None:
+        shown: str | None = accessor.load()._released_html(frame)
+        if shown is not None:
+            return shown
+        plain: str | None = frame._repr_html_() if before is None else before(frame)
+        return plain
+
+    formatter.for_type(kind, show)
 
 
 class _LibraryFinder:

@@ -115,15 +115,21 @@ def matching_files(path: str | os.PathLike[str]) -> list[Path]:
     return [Path(name) for name in files]
 
 
-def check_target(name: str, path: str | os.PathLike[str], endings: tuple[str, ...] = ("",)) -> None:
-    """Raise ParameterError for a file that could not be written; ``name`` is the argument's.
+def check_target(
+    name: str,
+    path: str | os.PathLike[str],
+    endings: tuple[str, ...] = ("",),
+    instead: str = "",
+) -> None:
+    """Raise ParameterError for a file that could not be written; ``name`` is the argument's, and
+    ``instead`` a sentence on what writes files with other endings.
 
     Makes a file beside it and removes it again: rights alone do not tell.
     """
     file = file_of_path(path)
     shown = f"{name} ({str(path)!r})"
     if not file.name.lower().endswith(endings):
-        raise ParameterError(f"{shown} must end in {' or '.join(endings)}.")
+        raise ParameterError(f"{shown} must end in {' or '.join(endings)}. {instead}".rstrip())
     file = Path(os.path.realpath(file))
     if not os.path.isdir(file.parent):
         raise ParameterError(f"{shown} is in a folder that does not exist.")

@@ -46,16 +46,22 @@ def folded_html(title: str, lines: Iterable[str], more: str, rows: Iterable[Sequ
     All arguments are text, and are escaped here. The first cell of a row is its heading.
     """
     shown = "".join(f"<div>{html.escape(line)}</div>" for line in lines)
-    table = "".join(_html_row(row) for row in rows)
-    if table:
-        table = (
-            f"<details><summary style='cursor:pointer'>{html.escape(more)}</summary>"
-            "<table style='color:inherit;background:transparent;border-collapse:collapse'>"
-            f"<tbody>{table}</tbody></table></details>"
-        )
     return (
         "<div style='color:inherit;background:transparent;border-left:.2em solid currentColor;"
-        f"padding-left:.8em'><div><strong>{html.escape(title)}</strong></div>{shown}{table}</div>"
+        f"padding-left:.8em'><div><strong>{html.escape(title)}</strong></div>{shown}"
+        f"{fold_rows(more, rows)}</div>"
+    )
+
+
+def fold_rows(more: str, rows: Iterable[Sequence[str]]) -> str:
+    """HTML of a table that opens below ``more``, escaped here; nothing without rows."""
+    table = "".join(_html_row(row) for row in rows)
+    if not table:
+        return ""
+    return (
+        f"<details><summary style='cursor:pointer'>{html.escape(more)}</summary>"
+        "<table style='color:inherit;background:transparent;border-collapse:collapse'>"
+        f"<tbody>{table}</tbody></table></details>"
     )
 
 

@@ -99,6 +99,15 @@ class DpAccessor(ResultMethods):
         names = [name for name in members if not name.startswith("_")]
         return f"<dpframe accessor: {', '.join(names)}>"
 
+    @staticmethod
+    def _released_html(frame: pd.DataFrame) -> str | None:
+        """Return a result that is as it was released as a table for notebooks, else None."""
+        if not isinstance(frame.attrs.get(RECEIPT), dict):
+            return None
+        from dpframe.pages.tables import released_html
+
+        return released_html(frame)
+
     def _repr_html_(self) -> str:
         if not isinstance(self._frame.attrs.get(RECEIPT), dict):
             return folded_html("dpframe", [repr(self)[1:-1]], "", ())
@@ -237,7 +246,7 @@ class DpAccessor(ResultMethods):
         Parameters
         ----------
         path
-            The file, .html or .htm; an existing file is replaced.
+            The file, .html or .htm; an existing file is replaced. ``save`` writes other files.
         title
             Heading; by default what was counted and the columns.
         kind
@@ -270,7 +279,9 @@ class DpAccessor(ResultMethods):
     ) -> Any:
         """Draw a result as a plotly figure; needs ``pip install 'dpframe[plots]'``.
 
-        For a frame that dpframe returned, or some of its rows; free.
+        For a frame that dpframe returned, or some of its rows; free. The figure writes images:
+        ``result.dp.plot().write_image("x.png")``, or .svg or .pdf. That needs
+        ``pip install 'kaleido>=1'`` and Chrome or Chromium.
 
         Parameters
         ----------

@@ -81,6 +81,14 @@ class PolarsAccessor:
     def __dir__(self) -> list[str]:
         return sorted({*OF_FRAMES, *OF_RELEASES, "to_pandas"})
 
+    @staticmethod
+    def _released_html(frame: pl.DataFrame) -> str | None:
+        """Return a result that is as it was released as a table for notebooks, else None."""
+        try:
+            return DpAccessor._released_html(PolarsAccessor(frame).to_pandas())
+        except ParameterError:
+            return None
+
     def _repr_html_(self) -> str:
         try:
             return DpAccessor(self.to_pandas())._repr_html_()

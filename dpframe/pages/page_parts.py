@@ -129,7 +129,7 @@ def _small(text: str = "") -> str:
 def write_page(path: str | Path, make: Callable[[], str], name: str = "path") -> None:
     """Write a page to a file, completely or not at all; ``name`` is the argument of the path."""
     path = local_file(path, name)
-    check_target(name, path, PAGES)
+    check_target(name, path, PAGES, BY_SAVE if name == "report" else "")
     text = make()
     with replace_file(path, "the report" if name == "report" else "the page") as file:
         file.write(text.encode(errors="replace"))
@@ -149,6 +149,10 @@ def guarantee_line(receipt: Mapping[str, Any], numbers: str) -> str:
         f"<p>{numbers} with {html.escape(receipt['guarantee'])}. "
         "<a href='#promise-title'>What this promises</a></p></details>"
     )
+
+
+BY_SAVE = 'Other files are written by result.dp.save("x.xlsx").'
+"""What a report says to whoever names a file that is no page."""
 
 
 def figures_list(figures: Iterable[tuple[str, str, str]]) -> str:
@@ -424,11 +428,16 @@ ENTRY_OF_OVERLAP = (
 )
 
 
-def not_shown_remark(receipt: Receipt) -> str:
-    """Return as HTML what a release does not show, in a sentence."""
+def not_shown_text(receipt: Receipt) -> str:
+    """Return what a release does not show, in a sentence; an empty text where that is not known."""
     unseen = [line for line in receipt.not_shown_lines if line.id == "not shown"]
     said = "".join(f"; {line.values['unseen']}" for line in unseen if line.values).rstrip("; ")
-    words = "".join(f"Not shown: {line.value_text}{said}." for line in unseen)
+    return "".join(f"Not shown: {line.value_text}{said}." for line in unseen)
+
+
+def not_shown_remark(receipt: Receipt) -> str:
+    """Return what a release does not show as HTML."""
+    words = not_shown_text(receipt)
     return f'<p class="lead">{html.escape(words)}</p>' if words else ""
 
 

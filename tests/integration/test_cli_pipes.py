@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from tests.doors import in_this_process
 pytestmark = pytest.mark.engines  # processes of their own, most of them
 
 DPFRAME = [sys.executable, "-m", "dpframe"]
+SPENT = ["--measure=count", "--epsilon=8", "--delta=1e-3"]
 ASKED = ["columns:p", "--epsilon", "8", "--delta", "1e-3", "--threshold", "50"]
 LABELS = ["=1+1", "a|b<i>*", "\x1b[31mred", "plain"]
 ROWS = pd.DataFrame({"p": LABELS * 300, "n": range(1200)})
@@ -91,6 +93,22 @@ def test_a_pipe_gets_more_rows_than_a_terminal(here: Path) -> None:
     assert (code, len(out.splitlines())) == (0, 62)
     code, sent = on_a_terminal("hhh", "many.parquet", *ASKED)
     assert (code, "... and 21 more rows" in sent) == (0, True)
+
+
+def test_a_terminal_gets_a_table_for_people_and_a_pipe_the_columns(here: Path) -> None:
+    """Law: digits are grouped, intervals are in one column, and nodes stand below each other."""
+    rows = pd.DataFrame({"p": ["a"] * 1200 + ["b"] * 2300, "q": ["x", "y"] * 1750})
+    rows.to_parquet("two.parquet")
+    code, sent = on_a_terminal("rollup", "two.parquet", "columns:p,q", *SPENT)
+    assert code == 0
+    lines = [line for line in sent.splitlines() if line][:7]
+    assert re.search(r"p / q +count +95 % interval", lines[0])
+    assert re.fullmatch(r"\(all\) +3,\d{3}  3,\d{3} to 3,\d{3}", lines[1])
+    assert [line[:4].rstrip() for line in lines[1:]] == ["(all", "a", "  x", "  y", "b", "  x"]
+    code, out, _ = run("rollup", "two.parquet", "columns:p,q", *SPENT)
+    head, total, *_ = out.decode().splitlines()
+    assert head.split() == ["level", "prefix", "p", "q", "count", "count_lower", "count_upper"]
+    assert "," not in total
 
 
 def read(name: str, content: bytes) -> list[str]:
@@ -290,7 +308,7 @@ def test_a_terminal_has_colours_unless_it_asks_for_none(here: Path) -> None:
     none."""
     code, sent = on_a_terminal("hhh", "t.parquet", *ASKED)
     assert code == 0
-    assert "\x1b[1m level" in sent.replace("\x1b[1mlevel", "\x1b[1m level")
+    assert "\x1b[1mp  " in sent
     assert "\x1b[1mPrivacy card\x1b[0m" in sent
     assert "\\x1b[31mred" in sent
     assert "\x1b[31m" not in sent

@@ -20,6 +20,8 @@ CELLS = [
     "result",
     *("result.dp", "result.dp.receipt", "dp.explain('country', epsilon=1.0, delta=1e-6)"),
     "result[result['level'] == 1].assign(count=7).dp",
+    "import polars as pl\npl.from_pandas(df).dp.hhh('country', epsilon=1.0, delta=1e-6)",
+    *("result[result['level'] == 1]", "df"),
     "import time, dpframe.common.progress as progress\n"
     "progress.AFTER = progress.EVERY = 0.02\n"
     "with progress.step('planning the noise'):\n"
@@ -32,8 +34,8 @@ CELLS = [
 def test_a_notebook_shows_tables_cards_progress_and_short_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Law: frames are pandas' tables; cards fold; a bar shows on the kernel's standard error; an
-    error of ours shows the cell and its message."""
+    """Law: results are tables with a card, other frames pandas'; cards fold; a bar shows on the
+    kernel's standard error; an error of ours shows the cell and its message."""
     for name in ("DPFRAME_TRACEBACK", "PYTEST_CURRENT_TEST"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PYTHONPATH", str(PACKAGE))  # the kernel runs elsewhere
@@ -47,8 +49,15 @@ def test_a_notebook_shows_tables_cards_progress_and_short_errors(
     )
     with pytest.raises(CellExecutionError) as raised:
         client.execute()
-    table, accessor, card, plan, changed, bar, names, error = (c.outputs for c in notebook.cells)
-    assert "<table border" in table[-1]["data"]["text/html"]
+    table, accessor, card, plan, changed, polars, part, rows, bar, names, error = (
+        c.outputs for c in notebook.cells
+    )
+    for shown in (table, polars):
+        page = shown[-1]["data"]["text/html"]
+        assert page.index("95 % interval") < page.index("<details>") < page.index("Privacy card")
+    assert "residual" in table[-1]["data"]["text/plain"].splitlines()[0]  # as pandas writes it
+    for shown in (part, rows):
+        assert "<table border" in shown[-1]["data"]["text/html"]
     for shown in (accessor, card, plan):
         page = shown[-1]["data"]["text/html"]
         assert "<details>" in page

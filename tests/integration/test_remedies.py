@@ -14,6 +14,7 @@ from typing import Any
 import duckdb
 import narwhals as nw
 import numpy as np
+import openpyxl
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -337,14 +338,18 @@ def test_a_page_is_html(flights: pd.DataFrame, folder: Path) -> None:
     """Law: no file that promises another format holds a page, whoever writes it."""
     result = flights.dp.hhh(["carrier"], **B)
     generator = flights.dp.synthesize({"hour": (0, 24)}, epsilon=1.0)
-    for ending in (".pdf", ".png", ".md", ".ipynb", ""):
-        assert "must end in .html or .htm." in answer(lambda e=ending: result.dp.report(f"page{e}"))
+    for ending in (".pdf", ".xlsx", ".parquet", ".md", ".ipynb", ""):
+        said = answer(lambda e=ending: result.dp.report(f"page{e}"))
+        assert "must end in .html or .htm." in said
+        assert 'result.dp.save("x.xlsx")' in said
         assert "must end in .html or .htm." in answer(
             lambda e=ending: generator.report(f"page{e}", public=flights, n=9)
         )
     assert not list(Path().glob("page*"))
     for ending in (".html", ".htm", ".HTML"):
         result.dp.report(f"page{ending}")
+    result.dp.save("page.xlsx")
+    assert openpyxl.load_workbook("page.xlsx").sheetnames == ["result", "privacy card"]
 
 
 def test_what_is_read_is_told(

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -18,7 +19,6 @@ from functools import partial
 from importlib.util import find_spec
 from typing import IO, TYPE_CHECKING, Any
 
-from dpframe.asking.measure_texts import bound_words
 from dpframe.common.calls import load_name
 from dpframe.common.files import PAGES, check_target, file_of_path, matching_files, replace_file
 from dpframe.common.texts import style_text, visible
@@ -83,9 +83,9 @@ SHOWN = 40
 """Most rows of a table on a terminal."""
 
 
-def first_rows_text(frame: pd.DataFrame, figures: Callable[[float], str] | None = None) -> str:
+def first_rows_text(frame: pd.DataFrame) -> str:
     """Return the first rows as text, and say how many follow."""
-    rows = frame.head(SHOWN).to_string(index=False, na_rep="", float_format=figures)
+    rows = frame.head(SHOWN).to_string(index=False, na_rep="")
     rest = len(frame) - SHOWN
     return rows + (f"\n... and {rest} more rows" if rest > 0 else "")
 
@@ -111,22 +111,36 @@ def readable_numbers(frame: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
-def table_text(result: Release, *, whole: bool) -> str:
-    """Return a result as a table of text: its first rows, or with ``whole`` all rows."""
+def people_text(result: Release) -> str:
+    """Return the first rows of a result as a terminal shows them, and say how many follow."""
+    width, write = shutil.get_terminal_size().columns, load_name("dpframe.pages.tables", "text_of")
+    found = write(result.frame, result.receipt, SHOWN, width)
+    return (found or first_rows_text(readable_numbers(result.frame))) + _bounds_text(result)
+
+
+def table_text(result: Release) -> str:
+    """Return a result as a table of text, with every row and column of the frame."""
     frame, figures = readable_numbers(result.frame), None
-    below = "".join(
-        f"\n{name}: {words}; the interval holds the noise alone"
-        for name, words in bound_words(result.receipt).items()
-    )
     if result.receipt.get("max_weight") is not None:
         figures = f"{{:.{result.receipt.digits}f}}".format
-    if not whole:
-        return first_rows_text(frame, figures) + below
-    return str(frame.to_string(index=False, na_rep="", float_format=figures)) + below
+    rows = str(frame.to_string(index=False, na_rep="", float_format=figures))
+    return rows + _bounds_text(result)
+
+
+def _bounds_text(result: Release) -> str:
+    """Return lines on the numbers that bounds cut."""
+    end = "; the interval holds the noise alone"
+    return "".join(f"\n{name}: {words}{end}" for name, words in _bounds_of(result).items())
+
+
+def _bounds_of(result: Release) -> dict[str, str]:
+    """Return what bounds leave of each number, by its name."""
+    found: dict[str, str] = load_name("dpframe.asking.measure_texts", "bound_words")(result.receipt)
+    return found
 
 
 def _write_table(result: Release, file: IO[bytes], escaped: bool) -> None:
-    lines = map(visible, table_text(result, whole=True).split("\n"))
+    lines = map(visible, table_text(result).split("\n"))
     file.write("".join(f"{line}\n" for line in lines).encode())
 
 
@@ -193,7 +207,7 @@ def _write_xlsx(result: Release, file: IO[bytes], escaped: bool) -> None:
     book = Workbook(write_only=True)
     body = zip(*(frame[name] for name in frame.columns), strict=True)
     card = [[q.name, q.value_text, q.meaning_text] for q in receipt.card_lines]
-    bounds = bound_words(receipt)
+    bounds = _bounds_of(result)
     for title, rows in (
         ("result", [[str(name) for name in frame.columns], *map(list, body)]),
         ("privacy card", card),
@@ -378,7 +392,9 @@ def check_files(options: argparse.Namespace, files: Mapping[str, tuple[str, ...]
         path = getattr(options, name, None)
         if path is None or (name == "output" and path == STANDARD):
             continue
-        check_target(name, path, _endings(options, endings) if name == "output" else endings)
+        if name == "output":
+            endings = _endings(options, endings)
+        check_target(name, path, endings, "Other files: -o x.xlsx." if name == "report" else "")
         real = os.path.realpath(file_of_path(path))
         if real in taken:
             raise ParameterError(f"{name} ({path!r}) is the {taken[real]}. Choose another file.")
@@ -534,7 +550,7 @@ def _print_rows(result: Release, name: str, *, escaped: bool) -> None:
     every byte that a file would hold."""
     terminal, out = sys.stdout.isatty(), io.BytesIO()
     if terminal and name == "table":
-        say(table_text(result, whole=False), styles={0: "strong"})
+        say(people_text(result), styles={0: "strong"})
         return
     FORMATS[name].write(result, out, escaped)
     content = out.getvalue()

@@ -1,0 +1,373 @@
+"""A result as a table for people: digits grouped, an interval in one column, nodes below others.
+
+The texts are the same for notebooks and terminals. pandas' Styler writes them as HTML
+(docs/decisions/0058). Labels are text: they are escaped, and cannot turn the text around them.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import unicodedata
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dpframe.asking.card import WARNING_LINES
+from dpframe.asking.measure_texts import NOISE_ALONE, bound_words, receipt_measures
+from dpframe.asking.privacy_receipt import Receipt
+from dpframe.common.digest import RECEIPT, frame_state
+from dpframe.common.texts import fold_rows, visible
+from dpframe.errors import ParameterError
+from dpframe.hierarchy import Hierarchy, as_hierarchies
+from dpframe.pages.page_parts import (
+    confidence_percent,
+    decimals,
+    intervals_sentence,
+    not_shown_text,
+)
+from dpframe.postprocess.shown_nodes import as_nodes, label_joint, nearest_reported
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ALL, REST = "(all)", "(the rest)"
+"""The label of everything, and of what no other row of disjoint cells has."""
+
+INDENT = "\u2003"
+"""An em space: it stays where a style sheet is lost, and in what is copied."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadableTable:
+    """The first rows of a result as texts.
+
+    ``heads`` and each of ``rows`` have ``labels`` labels first. ``below`` are remarks below heads,
+    on numbers that bounds cut. ``depths`` says how far each row is indented. ``of`` is the number
+    of rows of the result.
+    """
+
+    heads: tuple[str, ...]
+    below: tuple[str, ...]
+    labels: int
+    rows: list[tuple[str, ...]]
+    depths: list[int]
+    of: int
+
+
+def readable_table(
+    frame: pd.DataFrame, receipt: Mapping[str, Any], most: int | None
+) -> ReadableTable | None:
+    """Return at most ``most`` rows of a released frame as texts, all if None.
+
+    Nodes of a tree stand below the node above them where all rows are shown, in the order of the
+    release. Else rows stay in their order, with whole labels and the names of levels: a node
+    without rows below it would seem to have none. None for releases that have no nodes, such as
+    synthetic rows.
+    """
+    facts = Receipt(receipt)
+    if "hierarchy" not in facts or str(facts["mechanism"]).startswith("synthetic"):
+        return None
+    hierarchy = as_hierarchies(facts["hierarchy"])
+    shown = as_nodes(frame.head(len(frame) if most is None else most), hierarchy.label_columns)
+    numbers = _number_columns(shown, facts)
+    if not numbers or not {"level", "prefix"} <= {*shown.columns}:
+        return None
+    depths = dict.fromkeys(range(len(shown)), 0)
+    if hierarchy.has_cells:
+        names, labels = hierarchy.names, _cell_labels(shown, hierarchy, facts)
+    else:
+        names = (" / ".join(hierarchy.label_columns or hierarchy.source_columns),)
+        labels = [(label,) for label in _whole_labels(shown)]
+        if len(shown) == len(frame) and shown["level"].is_monotonic_increasing:
+            with suppress(ParameterError):  # a label that is like none of this hierarchy
+                labels, depths = _nested_labels(shown, hierarchy)
+        elif shown["level"].max() > 1:
+            names = (*names, "level")
+            known = ("", *hierarchy.level_names)
+            pairs = zip(_whole_labels(shown), shown["level"].tolist(), strict=True)
+            labels = [(label, known[level]) for label, level in pairs]
+    columns = [column for texts in numbers.values() for column in texts]
+    rows = [(*labels[row], *(column[row] for column in columns)) for row in depths]
+    heads = _number_heads(numbers, facts)
+    return ReadableTable(
+        heads=(*names, *(head for head, _ in heads)),
+        below=(*("" for _ in names), *(below for _, below in heads)),
+        labels=len(names),
+        rows=[tuple(map(visible, row)) for row in rows],
+        depths=[*depths.values()],
+        of=len(frame),
+    )
+
+
+# -- labels --------------------------------------------------------------------------------------
+
+
+def _whole_labels(shown: pd.DataFrame) -> list[str]:
+    pairs = zip(shown["prefix"].astype(str), shown["level"].tolist(), strict=True)
+    return [label if level else ALL for label, level in pairs]
+
+
+def _nested_labels(
+    shown: pd.DataFrame, hierarchy: Hierarchy
+) -> tuple[list[tuple[str, ...]], dict[int, int]]:
+    """Return the label of each row of a tree without what the node above it says, and the depths of
+    the rows by their places, in the order in which nodes stand below the node above them."""
+    labels, joint, root = _whole_labels(shown), label_joint(hierarchy), shown["level"].eq(0)
+    below = defaultdict[int, list[int]](list)
+    shorter: list[tuple[str, ...]] = []
+    for row, above in enumerate(nearest_reported(shown, hierarchy).tolist()):
+        below[above].append(row)
+        inner = joint and above >= 0 and not root.iloc[above]
+        shorter.append((labels[row].removeprefix(f"{labels[above]}{joint}" if inner else ""),))
+    depths: dict[int, int] = {}
+    waiting = [(row, 0) for row in below[-1][::-1]]
+    while waiting:
+        row, depths[row] = waiting.pop()
+        inside = depths[row] + (not root.iloc[row])
+        waiting += [(one, inside) for one in below[row][::-1]]
+    return shorter, depths
+
+
+def _cell_labels(
+    shown: pd.DataFrame, cells: Hierarchy, receipt: Mapping[str, Any]
+) -> list[tuple[str, ...]]:
+    """Return the labels of each cell, one a dimension."""
+    columns = [
+        [label if level else ALL for label, level in zip(shown[name], depth, strict=True)]
+        for name, depth in ((name, shown[f"{name}_level"].tolist()) for name in cells.names)
+    ]
+    rows = [tuple(map(str, row)) for row in zip(*columns, strict=True)]
+    if receipt.get("adds_up") is False or "count_lower" in shown.columns:
+        return rows
+    nothing = ("",) * (len(cells.names) - 1)
+    return [
+        (REST, *nothing) if not level else row
+        for level, row in zip(shown["level"].tolist(), rows, strict=True)
+    ]
+
+
+# -- numbers -------------------------------------------------------------------------------------
+
+
+def _number_columns(shown: pd.DataFrame, receipt: Receipt) -> dict[str, list[list[str]]]:
+    """Return the texts of each number: its values, and its intervals if it has any."""
+    measures = receipt_measures(receipt)
+    columns = {*shown.columns}
+    if any(not {*measure.columns} <= columns for measure in measures):
+        return {}
+    found = {one.name: (one.columns, decimals(shown, one)) for one in measures}
+    if not measures:
+        ends = ("lower", "upper")
+        own = ("residual", *ends) if "count" not in columns or "count_lower" in columns else None
+        if own is not None:
+            found["residual"] = (own, receipt.digits)
+            ends = ("count_lower", "count_upper")
+        if "count" in columns:
+            found["count"] = (("count", *ends), receipt.digits)
+        if any(not {*names} <= columns for names, _ in found.values()):
+            return {}
+    texts = {name: _texts_of_number(shown, *number) for name, number in found.items()}
+    if not measures and "residual" in columns and "residual" not in found:
+        residual = _number_texts(shown["residual"], receipt.digits)
+        if residual != texts["count"][0]:
+            texts["residual"] = [residual]
+    return texts
+
+
+def _texts_of_number(
+    shown: pd.DataFrame, columns: tuple[str, str, str], digits: int
+) -> list[list[str]]:
+    value, lower, upper = (_number_texts(shown[name], digits) for name in columns)
+    return [value, [_interval_text(*ends) for ends in zip(lower, upper, strict=True)]]
+
+
+def _number_texts(column: pd.Series[Any], digits: int) -> list[str]:
+    """Return numbers with their digits grouped; nothing for missing and infinite ones."""
+    return [
+        "" if missing or not math.isfinite(number) else f"{number:,.{digits}f}"
+        for number, missing in zip(column.tolist(), column.isna(), strict=True)
+    ]
+
+
+def _interval_text(lower: str, upper: str) -> str:
+    if lower and upper:
+        return f"{lower} to {upper}"
+    return f"{lower} or more" if lower else f"up to {upper}" if upper else ""
+
+
+def _number_heads(
+    numbers: Mapping[str, Sequence[object]], receipt: Receipt
+) -> list[tuple[str, str]]:
+    """Return the heads of the columns of numbers, and what stands below each."""
+    bounds, interval = bound_words(receipt), f"{confidence_percent(receipt)} interval"
+    heads: list[tuple[str, str]] = []
+    for name, texts in numbers.items():
+        words = bounds.get(name, "")
+        pair = (name, words), (interval, NOISE_ALONE if words else "")
+        heads += pair[: len(texts)]
+    return heads
+
+
+# -- notebooks -----------------------------------------------------------------------------------
+
+
+def released_html(frame: pd.DataFrame) -> str | None:
+    """Return a result as HTML for notebooks: the table, what its numbers mean, the card folded.
+
+    None for any other frame, and for one that is not as it was released: rows or columns were left
+    out, added or changed. pandas shows those.
+    """
+    import pandas as pd
+
+    facts = frame.attrs.get(RECEIPT)
+    if not isinstance(facts, dict) or not pd.get_option("display.notebook_repr_html"):
+        return None
+    state = frame_state(frame)
+    if state is None or state.sentence:
+        return None
+    receipt, most = Receipt(facts), pd.get_option("display.max_rows")
+    table = readable_table(frame, receipt, most)
+    if table is None:
+        return None
+    lines = receipt.card_lines
+    loud = [
+        f"{line.name}: {line.value_text}, {line.meaning_text}"
+        for line in lines
+        if line.name in WARNING_LINES
+    ]
+    remarks = [intervals_sentence(receipt), not_shown_text(receipt)]
+    if len(table.rows) < table.of:
+        remarks.insert(
+            0,
+            f"The first {len(table.rows):,} of {table.of:,} rows. "
+            'pd.set_option("display.max_rows", None) shows all.',
+        )
+    card = [[*map(visible, (q.name, q.value_text, q.meaning_text))] for q in lines]
+    promise = f"Privacy card: {receipt['guarantee']}"
+    return (
+        f"<div style='{PLAIN}'>{_paragraphs(loud)}"
+        f"<div style='overflow-x:auto'>{_table_html(table)}</div>"
+        f"{_paragraphs(remarks)}{fold_rows(promise, card)}</div>"
+    )
+
+
+PLAIN = "color:inherit;background:transparent"
+"""Colours are the page's own, light or dark."""
+
+
+def _paragraphs(texts: Sequence[str]) -> str:
+    style = "margin:.3em 0;max-width:60em"
+    return "".join(f"<p style='{style}'>{html.escape(visible(t))}</p>" for t in texts if t)
+
+
+STYLES = (
+    ("", "border-collapse:collapse; border:none; margin:.3em 0; font-variant-numeric:tabular-nums"),
+    ("th, td", "padding:.25em 1.4em .25em 0; border:none; text-align:right; white-space:nowrap"),
+    ("th", "font-weight:600; border-bottom:1px solid currentColor; vertical-align:bottom"),
+    ("td", "vertical-align:top"),
+)
+"""Rules of a table, for the elements that a selector names."""
+
+LABELS = (
+    "text-align:left; white-space:normal; overflow-wrap:anywhere; min-width:11em; max-width:28em"
+)
+
+
+def _table_html(table: ReadableTable) -> str:
+    """Return a table as HTML; Styler escapes its texts."""
+    import pandas as pd
+
+    rows = [
+        (INDENT * depth + first, *rest)
+        for depth, (first, *rest) in zip(table.depths, table.rows, strict=True)
+    ]
+    frame = pd.DataFrame(rows, columns=range(len(table.heads)), dtype=object)
+    labels = ", ".join(f".col{place}" for place in range(table.labels))
+    rules = [{"selector": names, "props": rule} for names, rule in (*STYLES, (labels, LABELS))]
+    styler = frame.style.format(
+        dict.fromkeys(range(table.labels), _isolated_label), escape="html", na_rep=""
+    )
+    heads = [_head_html(*pair) for pair in zip(table.heads, table.below, strict=True)]
+    styler = styler.relabel_index(heads, axis="columns")
+    styler = styler.hide(axis="index").set_table_styles(rules)  # type: ignore[arg-type]
+    return str(styler.to_html(cell_ids=False))
+
+
+def _head_html(head: str, below: str) -> str:
+    small = (
+        "display:block;margin-left:auto;min-width:8em;max-width:14em;font-weight:normal;font-size:90%;"
+        "white-space:normal"
+    )
+    remark = f"<small style='{small}'>{html.escape(visible(below))}</small>" if below else ""
+    return f"<bdi>{html.escape(visible(head))}</bdi>{remark}"
+
+
+def _isolated_label(escaped: object) -> str:
+    """Let a label that is written from right to left not turn what is around it."""
+    text = str(escaped)
+    label = text.lstrip(INDENT)
+    depth = len(text) - len(label)
+    inner = depth + 1  # where further lines begin, below the first one and further in
+    hang = f"padding-left:{inner}em;text-indent:-{inner}em"
+    return f"<div style='{hang}'>{INDENT * depth}<bdi>{label}</bdi></div>"
+
+
+# -- terminals -----------------------------------------------------------------------------------
+
+NARROW = 24
+"""Fewest columns of a terminal that a label may take."""
+
+
+def text_of(frame: pd.DataFrame, receipt: Mapping[str, Any], most: int, width: int) -> str | None:
+    """Return at most ``most`` rows of a released frame as text for a terminal with ``width``
+    columns, and how many follow; None for releases that have no nodes."""
+    table = readable_table(frame, receipt, most)
+    if table is None:
+        return None
+    rest = table.of - len(table.rows)
+    more = [f"... and {rest} more rows"] if rest else []
+    return "\n".join([*table_lines(table, width), *more])
+
+
+def table_lines(table: ReadableTable, width: int) -> list[str]:
+    """Return a table as lines of text for a terminal with ``width`` columns: a head, and a line a
+    row. What does not fit of a label is replaced by an ellipsis."""
+    rows = [
+        ("  " * depth + first, *rest)
+        for depth, (first, *rest) in zip(table.depths, table.rows, strict=True)
+    ]
+    columns = [*zip(tuple(map(visible, table.heads)), *rows, strict=True)]
+    wide = [max(map(_cells_of, column)) for column in columns]
+    free = width - sum(wide[table.labels :]) - 2 * (len(wide) - 1)
+    most = max(NARROW, free // table.labels)
+    padded = [
+        [_fit_width(cell, min(most, n), left=True) for cell in column]
+        if place < table.labels
+        else [_fit_width(cell, n, left=False) for cell in column]
+        for place, (column, n) in enumerate(zip(columns, wide, strict=True))
+    ]
+    return ["  ".join(line).rstrip() for line in zip(*padded, strict=True)]
+
+
+def _cells_of(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    return sum(_width(char) for char in text)
+
+
+def _width(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def _fit_width(text: str, width: int, *, left: bool) -> str:
+    """Return a text of a width; a longer one is cut, and ends in an ellipsis."""
+    if _cells_of(text) > width:
+        while _cells_of(text) > width - 1:
+            text = text[:-1]
+        text += "…"
+    gap = " " * (width - _cells_of(text))
+    return text + gap if left else gap + text
